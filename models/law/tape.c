@@ -1,0 +1,216 @@
+/* tape.c -- the default law: the score process recorded once and replayed.
+ *
+ *     a tape of length L begins with L - P rows and gains rows as a stream does;
+ *                          P = min(L/16, 1,024, L - k), at least 1
+ *     a stream, when more than k of its n rows are first visible, draws
+ *         a tape of its length, a phase p in [0, P), a shift of whole pages,
+ *     and from then on reads the tape, from the step where L - P + p rows are
+ *     visible, forwards to the end, backwards to the beginning, and again:
+ *     the process is the same in either direction.
+ *
+ * Old rows are turned by the shift, so that two streams on one tape prefer
+ * different rows; rows born later follow the stream's own old ones. n - (L - P
+ * + p) of a stream's old rows are never selected, nor are rows born after its
+ * tape has turned. How close the locality comes to that of `score` is held by
+ * tests/property/test_law_locality.c. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "tape_rack.h"
+
+/* Tokens recorded beyond the phases, unless asked for otherwise. */
+enum {
+    AUTO_STEPS_MAX = 2048
+};
+
+static const char where[] = "law \"tape\"";
+
+enum {
+    PARAM_TAPES = SCORE_PARAM_COUNT,
+    PARAM_STEPS,
+    PARAM_MEMORY,
+    PARAM_COUNT,
+};
+
+static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
+    SCORE_PARAMS,
+    {.name = "tapes",
+     .type = KVT_PARAM_COUNT,
+     .minimum = 1,
+     .maximum = 1024,
+     .default_number = 8,
+     .help = "Independent tapes for each length."},
+    {.name = "steps",
+     .type = KVT_PARAM_COUNT,
+     .minimum = 0,
+     .maximum = 65536,
+     .default_number = 0,
+     .help =
+         "Tokens a stream reads before its tape turns; 0 is the longest output, at most 2,048."},
+    {.name = "memory_mib",
+     .type = KVT_PARAM_COUNT,
+     .minimum = 1,
+     .maximum = 1048576,
+     .default_number = 4096,
+     .help = "MiB that all tapes may take; a run that needs more is refused."},
+};
+
+struct tape_law {
+    struct rack *rack;
+    uint64_t run_seed;
+    uint32_t top_k;
+    uint32_t tape_count;
+};
+
+/* A stream refers to its tape by numbers, so that its bytes can be copied. */
+struct tape_stream {
+    uint64_t reads;
+    uint32_t bucket;
+    uint32_t tape;
+    uint32_t first_step;
+    struct reel_map map;
+};
+
+static uint32_t at_least_one(uint32_t value)
+{
+    return value > 0 ? value : 1;
+}
+
+static void tape_free(void *data)
+{
+    struct tape_law *law = data;
+    if (law == NULL)
+        return;
+    rack_free(law->rack);
+    free(law);
+}
+
+static uint32_t steps_of(const struct kvt_law_env *env)
+{
+    uint32_t asked = (uint32_t)env->params.values[PARAM_STEPS].number;
+    if (asked > 0)
+        return asked;
+    uint32_t output = at_least_one(env->output_tokens);
+    return output < AUTO_STEPS_MAX ? output : AUTO_STEPS_MAX;
+}
+
+static kvt_status tape_prepare(const struct kvt_law_env *env, void **out, struct kvt_error *err)
+{
+    assert(env->params.count == PARAM_COUNT);
+    struct rack_plan plan = {
+        .run_seed = env->run_seed,
+        .top_k = env->top_k,
+        .tape_count = (uint32_t)env->params.values[PARAM_TAPES].number,
+        .steps = steps_of(env),
+        .memory_bytes = (uint64_t)env->params.values[PARAM_MEMORY].number << 20,
+    };
+    kvt_status status = score_shape_init(&plan.shape, &env->params, where, err);
+    if (status == KVT_OK)
+        status = score_check_top_k(env->top_k, where, err);
+    if (status != KVT_OK)
+        return status;
+    struct tape_law *law = calloc(1, sizeof *law);
+    if (law == NULL)
+        return kvt_fail_nomem(err, "the law of selections");
+    law->run_seed = env->run_seed;
+    law->top_k = env->top_k;
+    law->tape_count = plan.tape_count;
+    status = rack_new(&plan, env, &law->rack, err);
+    if (status != KVT_OK) {
+        tape_free(law);
+        return status;
+    }
+    *out = law;
+    return KVT_OK;
+}
+
+static void tape_describe(const void *data, char *out, size_t bytes)
+{
+    const struct tape_law *law = data;
+    rack_describe(law->rack, out, bytes);
+}
+
+static size_t tape_bytes(const void *data, const struct kvt_law_stream_env *env)
+{
+    (void)data;
+    (void)env;
+    return sizeof(struct tape_stream);
+}
+
+/* Chooses where on which tape a stream that outgrows top_k begins. */
+static kvt_status attach(struct tape_law *law, struct tape_stream *stream,
+                         const struct kvt_law_stream_env *env, struct kvt_error *err)
+{
+    uint32_t tokens_per_row = at_least_one(env->tokens_per_row);
+    uint32_t rows = env->context_rows > law->top_k ? env->context_rows : law->top_k + 1;
+    kvt_status status = rack_find(law->rack, rows, tokens_per_row, &stream->bucket, err);
+    if (status != KVT_OK)
+        return status;
+    const struct rack_bucket *bucket = rack_bucket(law->rack, stream->bucket);
+
+    struct kvt_rng rng = score_stream_rng(law->run_seed, env);
+    stream->tape = (uint32_t)kvt_rng_below(&rng, law->tape_count);
+    uint32_t phase = (uint32_t)kvt_rng_below(&rng, bucket->phase_count);
+    uint32_t shift_pages = (uint32_t)kvt_rng_below(&rng, at_least_one(rows / KVT_PAGE_ROWS));
+
+    stream->reads = 0;
+    stream->first_step = phase * tokens_per_row;
+    stream->map = (struct reel_map){
+        .old_rows = bucket->length_rows - bucket->phase_count + phase,
+        .stream_rows = rows,
+        .shift_rows = shift_pages * KVT_PAGE_ROWS,
+    };
+    uint64_t reads = ((uint64_t)env->rows_max - rows + 1) * tokens_per_row;
+    return rack_provide(law->rack, stream->bucket, stream->tape, stream->first_step + reads, err);
+}
+
+static kvt_status tape_init(void *data, void *stream, const struct kvt_law_stream_env *env,
+                            struct kvt_error *err)
+{
+    struct tape_law *law = data;
+    kvt_status status = score_check_rows(env->context_rows, env->rows_max, where, err);
+    if (status != KVT_OK || env->rows_max <= law->top_k)
+        return status;
+    rack_lock(law->rack);
+    status = attach(law, stream, env, err);
+    rack_unlock(law->rack);
+    return status;
+}
+
+/* The step of a stream's n-th read: up and down the tape, the ends once each. */
+static uint32_t step_of(const struct tape_stream *stream, uint32_t step_count)
+{
+    uint64_t last = step_count - 1;
+    uint64_t place = (stream->first_step + stream->reads) % (2 * last);
+    return (uint32_t)(place <= last ? place : 2 * last - place);
+}
+
+static uint32_t tape_select(const void *data, void *state, uint32_t visible_rows, uint32_t *rows)
+{
+    const struct tape_law *law = data;
+    if (visible_rows <= law->top_k) {
+        for (uint32_t i = 0; i < visible_rows; i++)
+            rows[i] = i;
+        return visible_rows;
+    }
+    struct tape_stream *stream = state;
+    const struct reel *reel = rack_bucket(law->rack, stream->bucket)->reels[stream->tape];
+    reel_read(reel, step_of(stream, reel->step_count), &stream->map, rows);
+    stream->reads++;
+    return law->top_k;
+}
+
+const struct kvt_law kvt_law_tape = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_law_tape,
+             .name = "tape",
+             .summary = "scores recorded once and replayed: the cost of a selection, not of a scan",
+             .params = tape_params,
+             .param_count = PARAM_COUNT},
+    .prepare = tape_prepare,
+    .free = tape_free,
+    .describe = tape_describe,
+    .stream_bytes = tape_bytes,
+    .stream_init = tape_init,
+    .select = tape_select,
+};

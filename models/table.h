@@ -1,0 +1,20 @@
+/* table.h -- the built-in models: declarations, and the list of them. */
+#ifndef KVT_MODELS_TABLE_H
+#define KVT_MODELS_TABLE_H
+
+#include "kvt/law.h"
+#include "kvt/timing.h"
+
+extern const struct kvt_law kvt_law_tape;
+extern const struct kvt_law kvt_law_score;
+
+extern const struct kvt_speculation_method kvt_speculation_none;
+extern const struct kvt_speculation_method kvt_speculation_dflash2;
+
+extern const struct kvt_timing_model kvt_timing_roofline;
+extern const struct kvt_timing_model kvt_timing_paper;
+
+extern const struct kvt_import_law kvt_import_rate;
+extern const struct kvt_import_law kvt_import_paper;
+
+#endif

@@ -1,0 +1,171 @@
+/* paper.c -- the reference paper's decode step, rebuilt from its tables.
+ *
+ *     group:  shared_ms + expert_ms * phi(queries of all ranks)
+ *     rank:   requests * request_ms + missed layer rows * wire_row_bytes / link
+ *     phi(n) = 1 - (1 - active experts / experts)^n
+ *
+ * The paper prints mean TPOT of GLM-5.3 for two policies at offered 128 and
+ * 256, and three ratios; these constants give all of them. They hold for that
+ * model on ranks of one GPU each, for those two policies, at one query a
+ * request, and for nothing else: init refuses the rest. */
+#include "kvt/timing.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "experts.h"
+
+enum {
+    PAPER_LAYERS = 78, /* payload layers and stores of GLM-5.3 */
+    PAPER_STORES = 21,
+};
+
+enum {
+    PARAM_SHARED_MS,
+    PARAM_EXPERT_MS,
+    PARAM_HISPARSE_REQUEST_MS,
+    PARAM_ADAPTIVE_REQUEST_MS,
+    PARAM_WIRE_ROW_BYTES,
+    PARAM_LINK_GB_PER_S,
+    PARAM_COUNT
+};
+
+static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
+    [PARAM_SHARED_MS] = {.name = "shared_ms",
+                         .help = "Step time that no load changes; fitted to Table 2, C128 and C256 "
+                                 "HiSparse, given the 3.7x at C32.",
+                         .type = KVT_PARAM_REAL,
+                         .minimum = 0,
+                         .maximum = 1e4,
+                         .default_number = 15.8},
+    [PARAM_EXPERT_MS] = {.name = "expert_ms",
+                         .help = "Step time of reading every expert once; fitted to Table 2, C128 "
+                                 "and C256 HiSparse, given the 3.7x at C32.",
+                         .type = KVT_PARAM_REAL,
+                         .minimum = 0,
+                         .maximum = 1e4,
+                         .default_number = 22.2},
+    [PARAM_HISPARSE_REQUEST_MS] = {.name = "hisparse_request_ms",
+                                   .help = "Scan, resolve and attention of one request under "
+                                           "hisparse; fitted to Table 2, C128 and C256 HiSparse.",
+                                   .type = KVT_PARAM_REAL,
+                                   .minimum = 0,
+                                   .maximum = 1e3,
+                                   .default_number = 0.12},
+    [PARAM_ADAPTIVE_REQUEST_MS] = {.name = "adaptive_request_ms",
+                                   .help = "The same under adaptive, whose retrieval is fused; "
+                                           "fitted to Table 2, C256 Adaptive HiSparse.",
+                                   .type = KVT_PARAM_REAL,
+                                   .minimum = 0,
+                                   .maximum = 1e3,
+                                   .default_number = 0.025},
+    [PARAM_WIRE_ROW_BYTES] = {.name = "wire_row_bytes",
+                              .help = "Effective bytes on the link of a missed row in one layer; "
+                                      "fitted to Table 3, 2.4 to 2.5 KB a missed selection.",
+                              .type = KVT_PARAM_REAL,
+                              .minimum = 1,
+                              .maximum = 65536,
+                              .default_number = 656},
+    [PARAM_LINK_GB_PER_S] = {.name = "link_gb_per_s",
+                             .help = "Rate of the link under the resolver's gather, per GPU; the "
+                                     "slope of Fig 8a.",
+                             .type = KVT_PARAM_REAL,
+                             .minimum = 0.001,
+                             .maximum = 1e5,
+                             .default_number = 49.4},
+};
+
+struct paper {
+    double shared_ns;
+    double expert_ns;
+    double request_ns; /* of the policy in force */
+    double row_ns;     /* of one missed row in one layer */
+    double untouched;  /* share of experts that one query leaves alone */
+};
+
+static size_t paper_state_bytes(const struct kvt_timing_env *env)
+{
+    (void)env;
+    return sizeof(struct paper);
+}
+
+static kvt_status check_model(const struct kvt_llm *llm, struct kvt_error *err)
+{
+    uint32_t payload_layers = 0;
+    for (uint32_t i = 0; i < llm->store_count; i++)
+        payload_layers += llm->stores[i].layers;
+    if (payload_layers != PAPER_LAYERS || llm->store_count != PAPER_STORES || llm->experts == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" was fitted to GLM-5.3 (%d payload layers in %d stores, "
+                        "with experts); model \"%s\" has %u in %u and %u experts",
+                        PAPER_LAYERS, PAPER_STORES, llm->name, payload_layers, llm->store_count,
+                        llm->experts);
+    return KVT_OK;
+}
+
+static kvt_status paper_init(void *state, const struct kvt_timing_env *env, struct kvt_error *err)
+{
+    assert(env->params.count == PARAM_COUNT);
+    const struct kvt_param_value *values = env->params.values;
+    struct paper *paper = state;
+
+    double request_ms;
+    if (strcmp(env->residency, "hisparse") == 0)
+        request_ms = values[PARAM_HISPARSE_REQUEST_MS].number;
+    else if (strcmp(env->residency, "adaptive") == 0)
+        request_ms = values[PARAM_ADAPTIVE_REQUEST_MS].number;
+    else
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds constants for hisparse, adaptive only");
+    kvt_status status = check_model(env->llm, err);
+    if (status != KVT_OK)
+        return status;
+    if (env->tp != 1)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" was fitted to ranks of one GPU each (tp 1); the pool "
+                        "has tp %u",
+                        env->tp);
+
+    *paper = (struct paper){
+        .shared_ns = values[PARAM_SHARED_MS].number * 1e6,
+        .expert_ns = values[PARAM_EXPERT_MS].number * 1e6,
+        .request_ns = request_ms * 1e6,
+        .row_ns = values[PARAM_WIRE_ROW_BYTES].number / values[PARAM_LINK_GB_PER_S].number,
+        .untouched = 1.0 - (double)env->llm->experts_active / (double)env->llm->experts,
+    };
+    return KVT_OK;
+}
+
+static void paper_group_step(const void *state, const struct kvt_group_load *load,
+                             double parts[KVT_PARTS])
+{
+    const struct paper *paper = state;
+    if (load->queries == 0)
+        return;
+    parts[KVT_PART_DENSE] +=
+        paper->shared_ns +
+        paper->expert_ns * experts_touched_share(paper->untouched, load->queries);
+}
+
+/* The fit does not tell scan, resolve and attention apart: they are `other`. */
+static void paper_rank_step(const void *state, const struct kvt_rank_load *load,
+                            double parts[KVT_PARTS])
+{
+    const struct paper *paper = state;
+    parts[KVT_PART_OTHER] += (double)load->requests * paper->request_ns;
+    parts[KVT_PART_FETCH] += load->missed_layer_rows * paper->row_ns;
+}
+
+const struct kvt_timing_model kvt_timing_paper = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_timing_paper,
+             .name = "paper",
+             .summary = "constants fitted to the reference paper: GLM-5.3, hisparse or adaptive",
+             .params = paper_params,
+             .param_count = PARAM_COUNT},
+    .basis = KVT_BASIS_FITTED,
+    .state_bytes = paper_state_bytes,
+    .init = paper_init,
+    .group_step = paper_group_step,
+    .rank_step = paper_rank_step,
+};

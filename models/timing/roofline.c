@@ -1,0 +1,326 @@
+/* roofline.c -- a decode step from data sheets: what each family must move or
+ * compute at least, at a stated efficiency.
+ *
+ *     host     a constant: scheduling that no kernel hides
+ *     dense    max(weights read / HBM, math / flops) + collectives, per GPU
+ *     index    max(index rows read / HBM, math / flops) + top-k
+ *     resolve  a launch a selector + looked-up rows
+ *     fetch    max(wire bytes / link, bytes / share of DRAM, granules / rate, latency)
+ *     attend   max(rows read / HBM, math / flops) + a launch a layer
+ *     draft    a constant: sampling
+ *
+ * A GPU reads its own dense weights (sharded over tp) and the experts that its
+ * queries touch (over tp, or over the ep group). tp shards heads, not KV: each
+ * rank of a replica scans all index rows, reads all selected rows and fetches
+ * every miss. Defaults come from the best public kernels on one H200
+ * (docs/timing.md). Not in it: uneven experts, kernels overlapping one another,
+ * clocks that drop with power. */
+#include "roofline.h"
+
+#include <assert.h>
+
+enum {
+    PARAM_HOST_US,
+    PARAM_SAMPLING_US,
+    PARAM_LAYER_US,
+    PARAM_COLLECTIVE_US,
+    PARAM_TOPK_US,
+    PARAM_TOPK_PASSES,
+    PARAM_RESOLVE_US,
+    PARAM_RESOLVE_ROW_NS,
+    PARAM_ATTENTION_US,
+    PARAM_HBM_EFFICIENCY,
+    PARAM_FLOPS_EFFICIENCY,
+    PARAM_ATTENTION_EFFICIENCY,
+    PARAM_LINK_EFFICIENCY,
+    PARAM_DUPLEX_EFFICIENCY,
+    PARAM_DRAM_EFFICIENCY,
+    PARAM_INTERCONNECT_EFFICIENCY,
+    PARAM_DENSE_MATH,
+    PARAM_ATTENTION_MATH,
+    PARAM_FETCH_ORDER,
+    PARAM_COUNT
+};
+
+enum math {
+    MATH_BF16 = 0,
+    MATH_FP8
+};
+
+#define MICROSECONDS(name_, help_, default_)                                                       \
+    {                                                                                              \
+        .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1e6,    \
+        .default_number = (default_)                                                               \
+    }
+#define EFFICIENCY(name_, help_, default_)                                                         \
+    {                                                                                              \
+        .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0.01, .maximum = 1,   \
+        .default_number = (default_)                                                               \
+    }
+#define CHOICE(name_, help_, choices_, default_)                                                   \
+    {                                                                                              \
+        .name = (name_), .help = (help_), .type = KVT_PARAM_CHOICE, .choices = (choices_),         \
+        .default_text = (default_)                                                                 \
+    }
+
+static const struct kvt_param_spec roofline_params[PARAM_COUNT] = {
+    [PARAM_HOST_US] = MICROSECONDS(
+        "host_us_per_step", "CPU time between two steps that no kernel hides; assumed.", 200),
+    [PARAM_SAMPLING_US] =
+        MICROSECONDS("sampling_us_per_step", "Sampling the next tokens; assumed.", 100),
+    [PARAM_LAYER_US] =
+        MICROSECONDS("layer_overhead_us",
+                     "Launches and small kernels of one layer inside a graph; assumed.", 10),
+    [PARAM_COLLECTIVE_US] = MICROSECONDS(
+        "collective_us", "Latency of one all-reduce or all-to-all among GPUs; assumed.", 8),
+    [PARAM_TOPK_US] = MICROSECONDS("topk_launch_us",
+                                   "Fixed part of one top-k over a rank's queries; H200: 12.", 12),
+    [PARAM_TOPK_PASSES] = {.name = "topk_passes",
+                           .help = "How often the scores cross HBM, written and read; H200: 1.7.",
+                           .type = KVT_PARAM_REAL,
+                           .minimum = 0,
+                           .maximum = 100,
+                           .default_number = 1.7},
+    [PARAM_RESOLVE_US] =
+        MICROSECONDS("resolve_launch_us",
+                     "One resolve of a selector whose rows are all resident; H200: 5.3.", 5.3),
+    [PARAM_RESOLVE_ROW_NS] = {.name = "resolve_ns_per_row",
+                              .help = "Looking one row up in a hot cache; H200: 0.19, from 65,536 "
+                                      "rows in 17.7 us.",
+                              .type = KVT_PARAM_REAL,
+                              .minimum = 0,
+                              .maximum = 1e6,
+                              .default_number = 0.19},
+    [PARAM_ATTENTION_US] = MICROSECONDS(
+        "attention_launch_us", "Fixed part of one layer's sparse attention; H200: 15.", 15),
+    [PARAM_HBM_EFFICIENCY] = EFFICIENCY(
+        "hbm_efficiency", "Share of the HBM rate that kernels reach; H200 index scan: 0.82.", 0.8),
+    [PARAM_FLOPS_EFFICIENCY] = EFFICIENCY(
+        "flops_efficiency",
+        "Share of the dense flops that matrix products and index scores reach; assumed.", 0.6),
+    [PARAM_ATTENTION_EFFICIENCY] =
+        EFFICIENCY("attention_efficiency",
+                   "Share of the flops that sparse attention reaches; H200 FlashMLA: 0.36.", 0.36),
+    [PARAM_LINK_EFFICIENCY] = EFFICIENCY(
+        "link_efficiency", "Share of the hardware's link rate that a gather of rows reaches.", 1),
+    [PARAM_DUPLEX_EFFICIENCY] = EFFICIENCY(
+        "duplex_efficiency",
+        "Rate of the link to the device while it also carries backup; H200: 0.91.", 0.91),
+    [PARAM_DRAM_EFFICIENCY] =
+        EFFICIENCY("dram_efficiency",
+                   "Share of a node's DRAM rate that its GPUs reach together; assumed.", 0.8),
+    [PARAM_INTERCONNECT_EFFICIENCY] =
+        EFFICIENCY("interconnect_efficiency",
+                   "Share of the GPU-to-GPU rate that collectives reach; assumed.", 0.7),
+    [PARAM_DENSE_MATH] =
+        CHOICE("dense_math", "Format of projections, experts and index scores.", "bf16|fp8", "fp8"),
+    [PARAM_ATTENTION_MATH] =
+        CHOICE("attention_math", "Format that attention multiplies in.", "bf16|fp8", "bf16"),
+    [PARAM_FETCH_ORDER] = CHOICE(
+        "fetch_order",
+        "All layers of a store in one exposed transfer, or its first layer exposed and the others "
+        "hidden behind their layers' compute, each copy paying its granules.",
+        "group|leader_first", "group"),
+};
+
+enum {
+    SCORE_BYTES = 4,      /* float */
+    ACTIVATION_BYTES = 2, /* bf16 */
+    DISPATCH_BYTES = 1,   /* fp8 on the way to an expert; bf16 on the way back */
+};
+
+static size_t roofline_state_bytes(const struct kvt_timing_env *env)
+{
+    (void)env;
+    return sizeof(struct roofline);
+}
+
+static double real(const struct kvt_timing_env *env, size_t param)
+{
+    return env->params.values[param].number;
+}
+
+static double flops_of(const struct kvt_timing_env *env, size_t math_param)
+{
+    enum math math = (enum math)real(env, math_param);
+    return math == MATH_FP8 ? env->hardware->fp8_flops : env->hardware->bf16_flops;
+}
+
+static kvt_status check_rate(double rate, const char *what, const struct kvt_timing_env *env,
+                             struct kvt_error *err)
+{
+    if (rate > 0)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, "timing \"roofline\"",
+                    "hardware \"%s\" states no %s, which this step needs; it must be above 0",
+                    env->hardware->name, what);
+}
+
+static kvt_status check_hardware(const struct kvt_timing_env *env, struct kvt_error *err)
+{
+    const struct kvt_hardware *hardware = env->hardware;
+    const struct {
+        double rate;
+        const char *what;
+        bool is_needed;
+    } rates[] = {
+        {(double)hardware->hbm_bytes_per_s, "hbm_bytes_per_s", true},
+        {(double)hardware->link_h2d_bytes_per_s, "link_h2d_bytes_per_s", !env->history_in_hbm},
+        {flops_of(env, PARAM_DENSE_MATH), "flops in the format of dense_math", true},
+        {flops_of(env, PARAM_ATTENTION_MATH), "flops in the format of attention_math", true},
+        {(double)hardware->interconnect_bytes_per_s, "interconnect_bytes_per_s",
+         env->tp > 1 || env->ep > 1},
+    };
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        if (!rates[i].is_needed)
+            continue;
+        kvt_status status = check_rate(rates[i].rate, rates[i].what, env, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+static void set_dense(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_llm *llm = env->llm;
+    double hbm = (double)env->hardware->hbm_bytes_per_s * real(env, PARAM_HBM_EFFICIENCY);
+    double flops = flops_of(env, PARAM_DENSE_MATH) * real(env, PARAM_FLOPS_EFFICIENCY);
+    double tp = env->tp;
+    uint32_t expert_gpus = env->ep > env->tp ? env->ep : env->tp;
+
+    roofline->untouched = 0;
+    roofline->expert_read_ns = 0;
+    roofline->dense_read_ns = llm->weight_bytes / tp / hbm * 1e9;
+    if (llm->experts > 0) {
+        double expert_bytes = larger(llm->weight_bytes - llm->dense_weight_bytes, 0);
+        roofline->untouched = 1.0 - (double)llm->experts_active / (double)llm->experts;
+        roofline->expert_read_ns = expert_bytes / expert_gpus / hbm * 1e9;
+        roofline->dense_read_ns = llm->dense_weight_bytes / tp / hbm * 1e9;
+    }
+    roofline->expert_replicas = expert_gpus / env->tp;
+    roofline->dense_math_ns = 2.0 * llm->active_parameters / tp / flops * 1e9;
+}
+
+/* Per layer: an all-reduce after attention; then another after the experts, or,
+ * where experts are spread over other replicas too, the way to them and back. A
+ * ring all-reduce moves each byte twice, but for the GPU's own share. */
+static void set_collectives(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_llm *llm = env->llm;
+    bool is_spread = env->ep > env->tp && llm->experts > 0;
+    double tp = env->tp;
+    double per_layer = 0;
+    double bytes = 0; /* of one query in one layer, out of one GPU */
+    if (env->tp > 1) {
+        double reduces = is_spread ? 1 : 2;
+        per_layer += reduces;
+        bytes += reduces * 2.0 * (tp - 1) / tp * ACTIVATION_BYTES * llm->hidden;
+    }
+    if (is_spread) {
+        double ep = env->ep;
+        double copies = smaller(llm->experts_active, ep) * (ep - 1) / ep;
+        per_layer += 2;
+        bytes += copies * (DISPATCH_BYTES + ACTIVATION_BYTES) * llm->hidden / tp;
+    }
+    double latency_us = real(env, PARAM_LAYER_US) + per_layer * real(env, PARAM_COLLECTIVE_US);
+    roofline->layers_ns = llm->layers * latency_us * 1e3;
+    roofline->exchange_ns = 0;
+    if (bytes > 0)
+        roofline->exchange_ns = llm->layers * bytes * 1e9 /
+                                ((double)env->hardware->interconnect_bytes_per_s *
+                                 real(env, PARAM_INTERCONNECT_EFFICIENCY));
+}
+
+static void set_selectors(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_llm *llm = env->llm;
+    double hbm = (double)env->hardware->hbm_bytes_per_s * real(env, PARAM_HBM_EFFICIENCY);
+    double flops = flops_of(env, PARAM_DENSE_MATH) * real(env, PARAM_FLOPS_EFFICIENCY);
+    double rows = 0; /* index rows of one token, as often as they are scanned */
+    for (uint32_t i = 0; i < llm->selector_count; i++)
+        rows += 1.0 / llm->stores[llm->selectors[i].store].compress_ratio;
+
+    roofline->selectors = llm->selector_count;
+    roofline->scan_read_ns = rows * llm->index.capacity_bytes / hbm * 1e9;
+    roofline->scan_math_ns = rows * 2.0 * llm->index_heads * llm->index_dim / flops * 1e9;
+    roofline->topk_ns = llm->selector_count * real(env, PARAM_TOPK_US) * 1e3;
+    roofline->topk_score_ns = rows * SCORE_BYTES * real(env, PARAM_TOPK_PASSES) / hbm * 1e9;
+    roofline->resolve_ns = 0;
+    if (!env->history_in_hbm)
+        roofline->resolve_ns = llm->selector_count * real(env, PARAM_RESOLVE_US) * 1e3;
+    roofline->resolve_row_ns = real(env, PARAM_RESOLVE_ROW_NS);
+}
+
+/* Absorbed MLA: a query's head meets latent and rope of a row, and its latent
+ * again as the value. */
+static void set_attention(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_llm *llm = env->llm;
+    double hbm = (double)env->hardware->hbm_bytes_per_s * real(env, PARAM_HBM_EFFICIENCY);
+    double flops = flops_of(env, PARAM_ATTENTION_MATH) * real(env, PARAM_ATTENTION_EFFICIENCY);
+    double heads = (double)llm->heads / env->tp;
+    double dims = 2.0 * llm->latent_dim + llm->rope_dim;
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < llm->store_count; i++)
+        layers += llm->stores[i].layers;
+
+    roofline->attend_ns = layers * real(env, PARAM_ATTENTION_US) * 1e3;
+    roofline->attend_read_ns = llm->payload.capacity_bytes / hbm * 1e9;
+    roofline->attend_math_ns = 2.0 * heads * dims / flops * 1e9;
+    roofline->follower_share =
+        layers > 0 && llm->layers > 0 ? (double)(layers - llm->store_count) / llm->layers : 0;
+}
+
+static void set_link(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_hardware *hardware = env->hardware;
+    double link = (double)hardware->link_h2d_bytes_per_s * real(env, PARAM_LINK_EFFICIENCY);
+    uint32_t sharers = env->ranks_per_link_node > 0 ? env->ranks_per_link_node : 1;
+    double dram = (double)env->dram_bytes_per_s * real(env, PARAM_DRAM_EFFICIENCY) / sharers;
+
+    roofline->link_byte_ns = link > 0 ? 1e9 / link : 0;
+    roofline->duplex_byte_ns =
+        roofline->link_byte_ns * (1.0 / real(env, PARAM_DUPLEX_EFFICIENCY) - 1.0);
+    roofline->dram_byte_ns = dram > 0 ? 1e9 / dram : 0;
+    roofline->granule_ns =
+        hardware->link_granules_per_s > 0 ? 1e9 / hardware->link_granules_per_s : 0;
+    roofline->latency_ns = (double)hardware->link_latency_ns;
+    roofline->fetch_order = (enum fetch_order)real(env, PARAM_FETCH_ORDER);
+}
+
+static kvt_status roofline_init(void *state, const struct kvt_timing_env *env,
+                                struct kvt_error *err)
+{
+    assert(env->params.count == PARAM_COUNT);
+    assert(env->tp >= 1);
+    kvt_status status = check_hardware(env, err);
+    if (status != KVT_OK)
+        return status;
+
+    struct roofline *roofline = state;
+    *roofline = (struct roofline){
+        .host_ns = real(env, PARAM_HOST_US) * 1e3,
+        .sampling_ns = real(env, PARAM_SAMPLING_US) * 1e3,
+    };
+    set_dense(roofline, env);
+    set_collectives(roofline, env);
+    set_selectors(roofline, env);
+    set_attention(roofline, env);
+    set_link(roofline, env);
+    return KVT_OK;
+}
+
+const struct kvt_timing_model kvt_timing_roofline = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_timing_roofline,
+             .name = "roofline",
+             .summary = "data sheets: bytes over bandwidth, operations over rate, at efficiencies",
+             .params = roofline_params,
+             .param_count = PARAM_COUNT},
+    .basis = KVT_BASIS_DATASHEET,
+    .state_bytes = roofline_state_bytes,
+    .init = roofline_init,
+    .group_step = kvt_roofline_group_step,
+    .rank_step = kvt_roofline_rank_step,
+};

@@ -1,0 +1,108 @@
+/* roofline_step.c -- a load's time under the roofline model. */
+#include "experts.h"
+#include "roofline.h"
+
+/* The slowest GPU reads what the queries that meet at its experts touch, and
+ * computes for the queries of the busiest rank. */
+static double dense_ns(const struct roofline *roofline, uint32_t queries, uint32_t queries_max)
+{
+    uint64_t reach = roofline->expert_replicas * queries_max;
+    uint32_t meeting = reach < queries ? (uint32_t)reach : queries;
+    double read_ns = roofline->dense_read_ns +
+                     roofline->expert_read_ns * experts_touched_share(roofline->untouched, meeting);
+    double math_ns = queries_max * roofline->dense_math_ns;
+    return larger(read_ns, math_ns) + roofline->layers_ns + queries_max * roofline->exchange_ns;
+}
+
+void kvt_roofline_group_step(const void *state, const struct kvt_group_load *load,
+                             double parts[KVT_PARTS])
+{
+    const struct roofline *roofline = state;
+    if (load->queries == 0)
+        return;
+    parts[KVT_PART_HOST] += roofline->host_ns;
+    parts[KVT_PART_DENSE] += dense_ns(roofline, load->queries, load->queries_max);
+    parts[KVT_PART_DRAFT] += roofline->sampling_ns;
+}
+
+static double index_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
+{
+    double rows = (double)load->context_rows;
+    double scored = rows * load->queries / load->requests; /* every query scores its context */
+    return larger(rows * roofline->scan_read_ns, scored * roofline->scan_math_ns) +
+           roofline->topk_ns + scored * roofline->topk_score_ns;
+}
+
+static double attend_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
+{
+    return load->attended_layer_rows * larger(roofline->attend_read_ns, roofline->attend_math_ns) +
+           roofline->attend_ns;
+}
+
+/* Bytes that want the link or the DRAM while rows are fetched. */
+struct background {
+    double inbound;  /* imports and optional pages */
+    double outbound; /* backup */
+};
+
+/* One kind of copy, all its launches together. The link and the DRAM serve
+ * fetch and background in turns, so that as much of the background gets in the
+ * way as there are bytes fetched, and not more; what did is taken off it. */
+static double transfer_ns(const struct roofline *roofline, double bytes, double granules,
+                          double launches, struct background *background)
+{
+    if (bytes <= 0)
+        return 0;
+    double inbound = smaller(background->inbound, bytes);
+    double outbound = smaller(background->outbound, bytes);
+    background->inbound -= inbound;
+    background->outbound -= outbound;
+
+    double link_ns =
+        (bytes + inbound) * roofline->link_byte_ns + outbound * roofline->duplex_byte_ns;
+    double dram_ns = (bytes + inbound + outbound) * roofline->dram_byte_ns;
+    double translate_ns = granules * roofline->granule_ns;
+    double floor_ns = launches * roofline->latency_ns;
+    return larger(larger(link_ns, dram_ns), larger(translate_ns, floor_ns));
+}
+
+static double fetch_ns(const struct roofline *roofline, const struct kvt_rank_load *load,
+                       double hiding_ns)
+{
+    struct background background = {
+        .inbound = (double)load->import_bytes + (double)load->fill_bytes,
+        .outbound = (double)load->backup_bytes,
+    };
+    double launches = smaller(roofline->selectors, load->calls_with_misses);
+    if (roofline->fetch_order == FETCH_GROUP || load->missed_layer_rows <= 0)
+        return transfer_ns(roofline, load->wire_bytes, load->granules, launches, &background);
+
+    double leader_bytes = load->wire_bytes * load->leader_layer_rows / load->missed_layer_rows;
+    double copies = 1;
+    if (load->leader_layer_rows > 0)
+        copies = load->missed_layer_rows / load->leader_layer_rows;
+    double leader_ns = transfer_ns(roofline, leader_bytes, load->granules, launches, &background);
+    double follower_ns =
+        transfer_ns(roofline, load->wire_bytes - leader_bytes, load->granules * (copies - 1),
+                    launches * (copies - 1), &background);
+    return leader_ns + larger(follower_ns - hiding_ns, 0);
+}
+
+void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
+                            double parts[KVT_PARTS])
+{
+    const struct roofline *roofline = state;
+    if (load->requests == 0)
+        return;
+    uint32_t group_queries =
+        load->group_queries > load->queries ? load->group_queries : load->queries;
+    double attention_ns = attend_ns(roofline, load);
+    double hiding_ns = roofline->follower_share *
+                       (attention_ns + dense_ns(roofline, group_queries, load->queries));
+
+    parts[KVT_PART_INDEX] += index_ns(roofline, load);
+    parts[KVT_PART_RESOLVE] +=
+        roofline->resolve_ns + load->looked_up_rows * roofline->resolve_row_ns;
+    parts[KVT_PART_FETCH] += fetch_ns(roofline, load, hiding_ns);
+    parts[KVT_PART_ATTEND] += attention_ns;
+}

@@ -1,0 +1,41 @@
+/* table.c -- the built-in policies, one line each: the only other file that a new one touches. */
+#include "table.h"
+
+static const struct kvt_plugin_info *const residency[] = {
+    &kvt_residency_resident.info,
+    &kvt_residency_hisparse.info,
+    &kvt_residency_adaptive.info,
+};
+
+static const struct kvt_plugin_info *const replacement[] = {
+    &kvt_replacement_lru.info,
+};
+
+static const struct kvt_plugin_info *const scheduling[] = {
+    &kvt_scheduling_fcfs.info,
+};
+
+static const struct kvt_plugin_info *const router[] = {
+    &kvt_router_round_robin.info,
+    &kvt_router_least_loaded.info,
+    &kvt_router_shortest_queue.info,
+};
+
+#define LIST(table) (*count = sizeof(table) / sizeof(table)[0], (table))
+
+const struct kvt_plugin_info *const *kvt_policies_table(enum kvt_plugin_kind kind, size_t *count)
+{
+    switch (kind) {
+    case KVT_PLUGIN_RESIDENCY:
+        return LIST(residency);
+    case KVT_PLUGIN_REPLACEMENT:
+        return LIST(replacement);
+    case KVT_PLUGIN_SCHEDULING:
+        return LIST(scheduling);
+    case KVT_PLUGIN_ROUTER:
+        return LIST(router);
+    default:
+        *count = 0;
+        return NULL;
+    }
+}

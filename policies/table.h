@@ -1,0 +1,19 @@
+/* table.h -- the built-in policies: declarations, and the list of them. */
+#ifndef KVT_POLICIES_TABLE_H
+#define KVT_POLICIES_TABLE_H
+
+#include "kvt/policy.h"
+
+extern const struct kvt_residency_policy kvt_residency_resident;
+extern const struct kvt_residency_policy kvt_residency_hisparse;
+extern const struct kvt_residency_policy kvt_residency_adaptive;
+
+extern const struct kvt_replacement_policy kvt_replacement_lru;
+
+extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
+
+extern const struct kvt_router_policy kvt_router_round_robin;
+extern const struct kvt_router_policy kvt_router_least_loaded;
+extern const struct kvt_router_policy kvt_router_shortest_queue;
+
+#endif

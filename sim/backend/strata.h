@@ -1,0 +1,30 @@
+/* strata.h -- stores that are alike, and which of them a request follows. */
+#ifndef KVT_STRATA_H
+#define KVT_STRATA_H
+
+#include "kvt/error.h"
+#include "kvt/llm.h"
+#include "kvt/row_counts.h"
+
+/* A stratum's stores differ in their number of layers at most, which changes how
+ * many bytes a missing row is and nothing about which rows are missing. */
+struct strata {
+    uint32_t count;
+    struct kvt_stratum strata[KVT_STRATA_MAX];
+    uint32_t stratum_of[KVT_STORES_MAX];
+    uint32_t selectors_of[KVT_STORES_MAX];
+};
+
+/* sample_stores followed in each stratum, 0 or more than there are: all. */
+KVT_CHECKED kvt_status strata_init(struct strata *strata, const struct kvt_llm *llm,
+                                   uint32_t sample_stores, struct kvt_error *err);
+
+/* How many stores a request follows in all. */
+uint32_t strata_followed(const struct strata *strata);
+
+/* The stores that this request follows, ascending; a draw without replacement in
+ * each stratum from the request's own stream. Returns strata_followed(). */
+uint32_t strata_draw(const struct strata *strata, uint32_t store_count, uint64_t run_seed,
+                     uint32_t request, uint32_t *stores);
+
+#endif

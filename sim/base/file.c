@@ -1,0 +1,258 @@
+/* file.c -- whole files: read at once, written beside their name and moved onto it. */
+#define _XOPEN_SOURCE 700 /* realpath() is of X/Open's part of POSIX */
+
+#include "kvt/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "input.h"
+
+enum {
+    PIPE_FIRST_BYTES = 1 << 16,
+    TEMPORARY_TRIES = 10000, /* names left by killed runs are stepped over */
+    TEMPORARY_NAME_BYTES = 48,
+};
+
+kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kvt_fail_os(err, errno, path, "the file cannot be opened");
+    struct stat info;
+    int stat_error = fstat(fd, &info) == 0 ? 0 : errno;
+    if (stat_error == 0 && S_ISDIR(info.st_mode))
+        stat_error = EISDIR;
+    if (stat_error != 0) {
+        (void)close(fd);
+        return kvt_fail_os(err, stat_error, path, "the file cannot be read");
+    }
+    *out_fd = fd;
+    return KVT_OK;
+}
+
+ptrdiff_t kvt_read_some(int fd, void *buffer, size_t buffer_bytes)
+{
+    ssize_t got;
+    do
+        got = read(fd, buffer, buffer_bytes);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static kvt_status fail_too_large(struct kvt_error *err, const char *path, size_t max_bytes)
+{
+    return kvt_fail(err, KVT_ERR_INVALID, path, "larger than the %zu bytes that are read here",
+                    max_bytes);
+}
+
+/* A regular file's size, refused when past max_bytes; 0 for what has none (a pipe). */
+static kvt_status expected_size(int fd, const char *path, size_t max_bytes, size_t *out_bytes,
+                                struct kvt_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return kvt_fail_os(err, errno, path, "the file cannot be read");
+    *out_bytes = 0;
+    if (!S_ISREG(info.st_mode) || info.st_size <= 0)
+        return KVT_OK;
+    if ((uintmax_t)info.st_size > max_bytes)
+        return fail_too_large(err, path, max_bytes);
+    *out_bytes = (size_t)info.st_size;
+    return KVT_OK;
+}
+
+/* Reads to the end: the size above is a hint, since files grow and pipes have none. */
+static kvt_status read_all(int fd, const char *path, size_t max_bytes, char **out,
+                           size_t *out_bytes, struct kvt_error *err)
+{
+    size_t capacity = 0;
+    kvt_status status = expected_size(fd, path, max_bytes, &capacity, err);
+    if (status != KVT_OK)
+        return status;
+    /* One byte for the NUL and one that must stay empty at the end of the file. */
+    capacity = capacity > 0 ? capacity + 2 : PIPE_FIRST_BYTES;
+
+    char *text = malloc(capacity);
+    if (text == NULL)
+        return kvt_fail_nomem(err, path);
+    size_t used = 0;
+    for (;;) {
+        if (used + 1 == capacity) {
+            char *larger = capacity <= SIZE_MAX / 2 ? realloc(text, capacity * 2) : NULL;
+            if (larger == NULL) {
+                status = kvt_fail_nomem(err, path);
+                break;
+            }
+            text = larger;
+            capacity *= 2;
+        }
+        ptrdiff_t got = kvt_read_some(fd, text + used, capacity - used - 1);
+        if (got < 0) {
+            status = kvt_fail_os(err, errno, path, "the file cannot be read");
+            break;
+        }
+        if (got == 0)
+            break;
+        used += (size_t)got;
+        if (used > max_bytes) {
+            status = fail_too_large(err, path, max_bytes);
+            break;
+        }
+    }
+    if (status != KVT_OK) {
+        free(text);
+        return status;
+    }
+    text[used] = '\0';
+    *out = text;
+    *out_bytes = used;
+    return KVT_OK;
+}
+
+kvt_status kvt_file_read(const char *path, size_t max_bytes, char **out, size_t *out_bytes,
+                         struct kvt_error *err)
+{
+    int fd = -1;
+    kvt_status status = kvt_open_for_reading(path, &fd, err);
+    if (status != KVT_OK)
+        return status;
+    status = read_all(fd, path, max_bytes, out, out_bytes, err);
+    (void)close(fd);
+    return status;
+}
+
+struct kvt_outfile {
+    FILE *stream;
+    char *target;
+    char *temporary;
+};
+
+static void outfile_free(struct kvt_outfile *file)
+{
+    free(file->target);
+    free(file->temporary);
+    free(file);
+}
+
+/* Where the rename must land, to be freed; NULL with *err filled on failure. A link keeps pointing
+ * where it did, and only a regular file is replaced: renaming onto /dev/null would remove the
+ * device. */
+static char *find_target(const char *path, kvt_status *status, struct kvt_error *err)
+{
+    struct stat info;
+    if (path[0] == '\0') {
+        *status = kvt_fail(err, KVT_ERR_INVALID, path, "an empty file name; expected a path");
+        return NULL;
+    }
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        *status = kvt_fail(err, KVT_ERR_IO, path,
+                           "exists and is not a regular file, so it is not replaced");
+        return NULL;
+    }
+    char *target = realpath(path, NULL);
+    if (target == NULL)
+        target = strdup(path);
+    *status = target != NULL ? KVT_OK : kvt_fail_nomem(err, path);
+    return target;
+}
+
+/* A new file beside the target. Made with O_EXCL rather than mkstemp(), whose
+ * 0600 would have to be widened by a umask that can only be read by setting it. */
+static kvt_status create_temporary(struct kvt_outfile *file, const char *path, int *out_fd,
+                                   struct kvt_error *err)
+{
+    const char *slash = strrchr(file->target, '/');
+    size_t folder_bytes = slash != NULL ? (size_t)(slash - file->target) + 1 : 0;
+    file->temporary = malloc(folder_bytes + TEMPORARY_NAME_BYTES);
+    if (file->temporary == NULL)
+        return kvt_fail_nomem(err, path);
+    memcpy(file->temporary, file->target, folder_bytes);
+
+    int fd = -1;
+    for (int i = 0; i < TEMPORARY_TRIES && fd < 0; i++) {
+        (void)snprintf(file->temporary + folder_bytes, TEMPORARY_NAME_BYTES, ".kvt-%ld-%d.tmp",
+                       (long)getpid(), i);
+        fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        return kvt_fail_os(err, errno, path, "a file cannot be created in its folder");
+    *out_fd = fd;
+    return KVT_OK;
+}
+
+kvt_status kvt_outfile_open(const char *path, struct kvt_outfile **out, struct kvt_error *err)
+{
+    struct kvt_outfile *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return kvt_fail_nomem(err, path);
+
+    int fd = -1;
+    kvt_status status = KVT_OK;
+    file->target = find_target(path, &status, err);
+    if (file->target != NULL)
+        status = create_temporary(file, path, &fd, err);
+    if (fd >= 0) {
+        file->stream = fdopen(fd, "w");
+        if (file->stream == NULL) {
+            status = kvt_fail_os(err, errno, path, "the file cannot be opened for writing");
+            (void)close(fd);
+            (void)unlink(file->temporary);
+        }
+    }
+    if (status != KVT_OK) {
+        outfile_free(file);
+        return status;
+    }
+    *out = file;
+    return KVT_OK;
+}
+
+FILE *kvt_outfile_stream(struct kvt_outfile *file)
+{
+    return file->stream;
+}
+
+kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err)
+{
+    const char *attempt = "the file cannot be written";
+    int write_error = 0;
+    bool has_failed_before = ferror(file->stream) != 0;
+
+    /* A write that failed left its bytes in the buffer, so that flushing them
+     * once more says why; the mark alone does not. */
+    if (fflush(file->stream) != 0)
+        write_error = errno;
+    else if (has_failed_before)
+        write_error = EIO;
+    if (fclose(file->stream) != 0 && write_error == 0)
+        write_error = errno;
+    if (write_error == 0 && rename(file->temporary, file->target) != 0) {
+        write_error = errno;
+        attempt = "the finished file cannot be moved to its name";
+    }
+
+    kvt_status status = KVT_OK;
+    if (write_error != 0) {
+        (void)unlink(file->temporary);
+        status = kvt_fail_os(err, write_error, file->target, attempt);
+    }
+    outfile_free(file);
+    return status;
+}
+
+void kvt_outfile_discard(struct kvt_outfile *file)
+{
+    if (file == NULL)
+        return;
+    (void)fclose(file->stream);
+    (void)unlink(file->temporary);
+    outfile_free(file);
+}

@@ -1,0 +1,83 @@
+/* cli.h -- what the commands share: options by table, exit codes, where data lies. */
+#ifndef KVT_CLI_H
+#define KVT_CLI_H
+
+#include "kvt/clock.h"
+#include "kvt/error.h"
+#include "kvt/scenario.h"
+
+/* 0 done, 1 the answer is no, 2 a malformed question, 3 the machine can't. */
+enum cli_exit { CLI_DONE = 0, CLI_NO = 1, CLI_MALFORMED = 2, CLI_CANNOT = 3 };
+
+enum cli_option_kind {
+    CLI_FLAG,  /* bool *            --json */
+    CLI_TEXT,  /* const char **     --out DIR; at most once */
+    CLI_TEXTS, /* struct cli_texts *, --set A --set B */
+    CLI_COUNT  /* uint64_t *        --threads 4 */
+};
+
+struct cli_texts {
+    const char **items; /* [count] borrowed from argv; the array is the parser's */
+    size_t count;
+};
+
+struct cli_option {
+    const char *name;  /* "--set" */
+    const char *value; /* "PATH=VALUE"; NULL for a flag */
+    const char *help;
+    enum cli_option_kind kind;
+    void *target;
+};
+
+/* One subcommand: a row of the table in main.c. */
+struct cli_command {
+    const char *name;
+    const char *usage; /* "[SCENARIO] [options]" */
+    const char *summary;
+    int (*run)(const struct cli_command *command, int argc, char **argv);
+};
+
+/* Reads argv[1..argc) against the table. Takes "--name value" and "--name=value";
+ * "--" ends the options. An unknown option, a missing or repeated value, or a
+ * number of positional arguments outside [min, max] is printed to stderr, with
+ * the nearest option's name. Returns true when the command should go on;
+ * otherwise *exit_code is its exit status (0 after --help). cli_parsed_free()
+ * frees what the lists own in both cases. */
+bool cli_parse(const struct cli_command *command, int argc, char **argv,
+               const struct cli_option *options, size_t option_count, size_t min_positional,
+               size_t max_positional, struct cli_texts *positional, int *exit_code);
+void cli_parsed_free(const struct cli_option *options, size_t option_count,
+                     struct cli_texts *positional);
+
+/* Prints "kvtide: WHERE: MESSAGE" to stderr and returns the exit status that the
+ * error's kind stands for. */
+int cli_fail(const struct kvt_error *err);
+/* The same for a sentence of the command's own: malformed question. */
+int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
+
+/* The share folder: $KVT_DATA, or beside the executable, or as installed. */
+const char *cli_data_dir(void);
+
+/* Set by SIGINT and SIGTERM once cli_catch_signals() was called. */
+void cli_catch_signals(void);
+bool cli_interrupted(void);
+
+/* A bar on a terminal, a line every ten seconds elsewhere, nothing when quiet.
+ * fraction outside [0, 1] is shown as "unknown". */
+struct cli_progress {
+    bool quiet, terminal, shown;
+    struct kvt_wall *start;
+    double last_s;
+};
+void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, bool quiet);
+void cli_progress_show(struct cli_progress *progress, double fraction, const char *what);
+void cli_progress_end(struct cli_progress *progress);
+
+int kvt_cmd_run(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_list(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_check(const struct cli_command *command, int argc, char **argv);
+
+#endif

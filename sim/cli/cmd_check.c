@@ -1,0 +1,232 @@
+/* cmd_check.c -- kvtide check: input files, and the scenario in force with its origins. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "cli.h"
+#include "kvt/json.h"
+
+struct question {
+    struct cli_texts files, sets;
+    bool print, schema, machine, json;
+};
+
+static kvt_status print_tree(const cJSON *tree, struct kvt_error *err)
+{
+    char *text = kvt_json_print(tree);
+
+    if (text == NULL)
+        return kvt_fail_nomem(err, "check --json");
+    puts(text);
+    free(text);
+    return KVT_OK;
+}
+
+/* ---- Files ------------------------------------------------------------------------- */
+
+static void print_checked(const struct checked_file *checked)
+{
+    if (checked->status != KVT_OK)
+        (void)cli_fail(&checked->err);
+    else if (checked->detail[0] != '\0')
+        printf("%s: ok (%s, %s)\n", checked->file, checked->noun, checked->detail);
+    else
+        printf("%s: ok (%s)\n", checked->file, checked->noun);
+}
+
+static bool add_checked(cJSON *files, const struct checked_file *checked)
+{
+    cJSON *entry = cJSON_CreateObject();
+
+    if (entry == NULL || !cJSON_AddItemToArray(files, entry)) {
+        cJSON_Delete(entry);
+        return false;
+    }
+    bool ok =
+        cJSON_AddStringToObject(entry, "file", checked->file) != NULL &&
+        cJSON_AddBoolToObject(entry, "ok", checked->status == KVT_OK) != NULL &&
+        (checked->noun == NULL || cJSON_AddStringToObject(entry, "kind", checked->noun) != NULL) &&
+        (checked->detail[0] == '\0' ||
+         cJSON_AddStringToObject(entry, "format", checked->detail) != NULL);
+    if (ok && checked->status != KVT_OK)
+        ok = cJSON_AddStringToObject(entry, "where", checked->err.where) != NULL &&
+             cJSON_AddStringToObject(entry, "message", checked->err.message) != NULL;
+    return ok;
+}
+
+/* All files are looked at, whatever is wrong with one of them. */
+static int check_files(const struct question *question)
+{
+    struct kvt_error err;
+    bool all_ok = true;
+    cJSON *tree = cJSON_CreateObject();
+    cJSON *files = NULL;
+    kvt_status status = KVT_OK;
+
+    if (tree == NULL || cJSON_AddStringToObject(tree, "schema", "kvtide/check/1") == NULL ||
+        (files = cJSON_AddArrayToObject(tree, "files")) == NULL)
+        status = kvt_fail_nomem(&err, "check");
+    for (size_t i = 0; status == KVT_OK && i < question->files.count; i++) {
+        struct checked_file checked;
+        check_file(question->files.items[i], &checked);
+        all_ok = all_ok && checked.status == KVT_OK;
+        if (!question->json)
+            print_checked(&checked);
+        else if (!add_checked(files, &checked))
+            status = kvt_fail_nomem(&err, "check --json");
+    }
+    if (status == KVT_OK && question->json)
+        status = print_tree(tree, &err);
+    cJSON_Delete(tree);
+    if (status != KVT_OK)
+        return cli_fail(&err);
+    return all_ok ? CLI_DONE : CLI_MALFORMED;
+}
+
+/* ---- The scenario in force ------------------------------------------------------------ */
+
+/* The leaf at a dotted path; list elements by their index. */
+static const cJSON *leaf_at(const cJSON *tree, const char *path)
+{
+    const cJSON *node = tree;
+
+    while (node != NULL && *path != '\0') {
+        char part[256];
+        size_t length = strcspn(path, ".");
+        snprintf(part, sizeof part, "%.*s", (int)length, path);
+        node =
+            cJSON_IsArray(node) ? cJSON_GetArrayItem(node, atoi(part)) : kvt_json_find(node, part);
+        path += length + (path[length] == '.');
+    }
+    return node;
+}
+
+/* Path and value into one of two columns, then the origin. */
+static kvt_status print_leaves(const struct kvt_scenario *scenario, struct kvt_error *err)
+{
+    const cJSON *origin = NULL;
+    int path_columns = 0;
+
+    cJSON_ArrayForEach(origin, scenario->origins)
+    {
+        int length = (int)strlen(origin->string);
+        path_columns = length > path_columns ? length : path_columns;
+    }
+    cJSON_ArrayForEach(origin, scenario->origins)
+    {
+        char *value = kvt_json_print(leaf_at(scenario->tree, origin->string));
+        if (value == NULL)
+            return kvt_fail_nomem(err, "check --print");
+        printf("%-*s = %-20s   # %s\n", path_columns, origin->string, value, origin->valuestring);
+        free(value);
+    }
+    return KVT_OK;
+}
+
+static kvt_status print_scenario_json(const struct kvt_scenario *scenario, struct kvt_error *err)
+{
+    cJSON *tree = cJSON_CreateObject();
+    cJSON *in_force = cJSON_Duplicate(scenario->tree, true);
+    cJSON *origins = cJSON_Duplicate(scenario->origins, true);
+    kvt_status status = KVT_OK;
+
+    if (tree != NULL && cJSON_AddItemToObject(tree, "scenario", in_force))
+        in_force = NULL;
+    if (tree != NULL && cJSON_AddItemToObject(tree, "origins", origins))
+        origins = NULL;
+    if (tree != NULL && in_force == NULL && origins == NULL && tree->child != NULL)
+        status = print_tree(tree, err);
+    else
+        status = kvt_fail_nomem(err, "check --print --json");
+    cJSON_Delete(in_force);
+    cJSON_Delete(origins);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static int print_scenario(const struct question *question)
+{
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .sets = question->sets.items,
+                                                 .set_count = question->sets.count,
+                                                 .for_size = true};
+    struct kvt_scenario scenario;
+    struct kvt_error err;
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    kvt_status status = arena != NULL ? kvt_scenario_load(question->files.items[0], &options, arena,
+                                                          &scenario, &err)
+                                      : kvt_fail_nomem(&err, "a scenario");
+
+    if (status == KVT_OK)
+        status =
+            question->json ? print_scenario_json(&scenario, &err) : print_leaves(&scenario, &err);
+    kvt_arena_free(arena);
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
+}
+
+static int print_schema(void)
+{
+    struct kvt_error err;
+    char *schema = kvt_scenario_schema();
+
+    if (schema == NULL) {
+        (void)kvt_fail_nomem(&err, "the schema");
+        return cli_fail(&err);
+    }
+    puts(schema);
+    free(schema);
+    return CLI_DONE;
+}
+
+/* ---- The command ------------------------------------------------------------------------ */
+
+static int answer(const struct question *question)
+{
+    size_t files = question->files.count;
+
+    if (question->print + question->schema + question->machine > 1)
+        return cli_malformed("check: --print, --schema and --machine are one question each");
+    if (question->sets.count > 0 && !question->print)
+        return cli_malformed("check: --set goes with --print");
+    if (question->print && files != 1)
+        return cli_malformed("check --print: %zu scenarios given; it prints one", files);
+    if ((question->schema || question->machine) && (files > 0 || question->json))
+        return cli_malformed("check --%s takes no files and no --json",
+                             question->schema ? "schema" : "machine");
+    if (question->machine) {
+        fputs("kvtide: check --machine: this version has no GPU support, so there is no device to "
+              "check\n",
+              stderr);
+        return CLI_CANNOT;
+    }
+    if (question->schema)
+        return print_schema();
+    if (question->print)
+        return print_scenario(question);
+    if (files == 0)
+        return cli_malformed("check: no file given; kvtide check --help says more");
+    return check_files(question);
+}
+
+int kvt_cmd_check(const struct cli_command *command, int argc, char **argv)
+{
+    struct question question = {0};
+    int exit_code = CLI_DONE;
+    const struct cli_option options[] = {
+        {"--print", NULL, "prints the scenario in force, with the origin of every value", CLI_FLAG,
+         &question.print},
+        {"--set", "PATH=VALUE", "with --print: changes a value of the scenario; repeatable",
+         CLI_TEXTS, &question.sets},
+        {"--schema", NULL, "prints the JSON Schema of scenarios", CLI_FLAG, &question.schema},
+        {"--machine", NULL, "checks GPU and host (a later version)", CLI_FLAG, &question.machine},
+        {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
+    };
+    const size_t option_count = sizeof options / sizeof options[0];
+
+    if (cli_parse(command, argc, argv, options, option_count, 0, (size_t)argc, &question.files,
+                  &exit_code))
+        exit_code = answer(&question);
+    cli_parsed_free(options, option_count, &question.files);
+    return exit_code;
+}

@@ -1,0 +1,253 @@
+/* cmd_run.c -- kvtide run: one scenario, simulated and reported on. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "kvt/file.h"
+#include "kvt/json.h"
+#include "kvt/sim.h"
+
+struct run_options {
+    struct cli_texts sets, plugins;
+    const char *seed, *backend, *fidelity, *out;
+    uint64_t threads;
+    bool quiet, json;
+};
+
+/* What a run writes as it goes and when it ends. */
+struct outputs {
+    const char *dir; /* NULL: nothing is written */
+    struct kvt_outfile *timeline;
+};
+
+static kvt_status open_out(struct outputs *outputs, const char *name, struct kvt_outfile **out,
+                           struct kvt_error *err)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", outputs->dir, name);
+
+    if (length < 0 || (size_t)length >= sizeof path)
+        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
+    return kvt_outfile_open(path, out, err);
+}
+
+static void write_interval(void *context, const struct kvt_tally *interval,
+                           const struct kvt_stratum *strata, uint32_t stratum_count)
+{
+    struct outputs *outputs = context;
+    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, strata,
+                            stratum_count);
+}
+
+static kvt_status begin_outputs(struct outputs *outputs, struct kvt_error *err)
+{
+    kvt_status status;
+
+    if (!outputs->dir)
+        return KVT_OK;
+    status = kvt_mkdirs(outputs->dir, err);
+    if (status == KVT_OK)
+        status = open_out(outputs, "timeline.csv", &outputs->timeline, err);
+    if (status == KVT_OK)
+        kvt_report_timeline_header(kvt_outfile_stream(outputs->timeline));
+    return status;
+}
+
+/* Written whole, the result last: with result.json there, all of it is. */
+static kvt_status write_outputs(struct outputs *outputs, const struct kvt_run *run,
+                                const char *result_text, double wall_s, struct kvt_error *err)
+{
+    struct kvt_outfile *requests = NULL, *result = NULL, *log = NULL;
+    kvt_status status;
+
+    if (!outputs->dir)
+        return KVT_OK;
+    status = open_out(outputs, "requests.csv", &requests, err);
+    if (status == KVT_OK)
+        status = open_out(outputs, "run.log", &log, err);
+    if (status == KVT_OK)
+        status = open_out(outputs, "result.json", &result, err);
+    if (status == KVT_OK) {
+        kvt_report_requests_csv(run, kvt_outfile_stream(requests));
+        fprintf(kvt_outfile_stream(log), "wall_s %.3f\nsimulated_s %.3f\nevents %llu\n", wall_s,
+                (double)run->end_ns * 1e-9, (unsigned long long)run->events);
+        fputs(result_text, kvt_outfile_stream(result));
+        struct kvt_outfile **files[] = {&outputs->timeline, &requests, &log, &result};
+        for (size_t i = 0; i < sizeof files / sizeof files[0] && status == KVT_OK; i++) {
+            status = kvt_outfile_commit(*files[i], err);
+            *files[i] = NULL;
+        }
+    }
+    kvt_outfile_discard(requests);
+    kvt_outfile_discard(log);
+    kvt_outfile_discard(result);
+    return status;
+}
+
+static void show_prepare(void *context, double fraction, const char *what)
+{
+    cli_progress_show(context, fraction, what);
+}
+
+/* Advances the run until it ends, showing progress; false in *more when it has. */
+static kvt_status advance(struct kvt_sim *sim, struct cli_progress *progress, bool *interrupted,
+                          struct kvt_error *err)
+{
+    bool more = true;
+
+    *interrupted = false;
+    while (more && !*interrupted) {
+        kvt_status status =
+            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
+        if (status != KVT_OK)
+            return status;
+        cli_progress_show(progress, kvt_sim_progress(sim), "simulating");
+        *interrupted = cli_interrupted();
+        if (more) {
+            /* A quiet stretch longer than the window: take the next event as it is. */
+            status = kvt_sim_step(sim, &more, err);
+            if (status != KVT_OK)
+                return status;
+        }
+    }
+    return KVT_OK;
+}
+
+static kvt_status run_scenario(const struct kvt_scenario *scenario,
+                               const struct run_options *options, struct outputs *outputs,
+                               bool *interrupted, struct kvt_error *err)
+{
+    struct kvt_wall start;
+    struct cli_progress progress;
+    struct kvt_sim *sim = NULL;
+    const struct kvt_run *run = NULL;
+    cJSON *result = NULL;
+    char *text = NULL;
+
+    cli_progress_begin(&progress, &start, options->quiet);
+    struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
+                                          .on_interval = outputs->dir ? write_interval : NULL,
+                                          .interval_context = outputs,
+                                          .on_prepare = show_prepare,
+                                          .prepare_context = &progress};
+    kvt_status status = kvt_sim_new(scenario, &sim_options, &sim, err);
+    if (status == KVT_OK)
+        status = begin_outputs(outputs, err);
+    if (status == KVT_OK)
+        status = advance(sim, &progress, interrupted, err);
+    cli_progress_end(&progress);
+    if (status == KVT_OK)
+        status = kvt_sim_finish(sim, *interrupted, &run, err);
+    if (status == KVT_OK)
+        status = kvt_report_result(run, &result, err);
+    if (status == KVT_OK && !(text = kvt_json_print(result)))
+        status = kvt_fail_nomem(err, "the result's text");
+    double wall_s = kvt_wall_seconds_since(start);
+    if (status == KVT_OK)
+        status = write_outputs(outputs, run, text, wall_s, err);
+    if (status == KVT_OK && options->json)
+        fputs(text, stdout);
+    else if (status == KVT_OK)
+        kvt_report_summary(stdout, run, result);
+    if (status == KVT_OK && !options->quiet) {
+        fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
+                (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
+        if (outputs->dir)
+            fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,run.log}\n",
+                    outputs->dir);
+    }
+    kvt_outfile_discard(outputs->timeline);
+    free(text);
+    cJSON_Delete(result);
+    kvt_sim_free(sim);
+    return status;
+}
+
+/* --seed, --backend and --fidelity are --set by another name, and come last. */
+static bool gather_sets(const struct run_options *options, char texts[3][128],
+                        const char **sets, size_t *count)
+{
+    const char *const names[] = {"seed", "backend", "run.fidelity"};
+    const char *const values[] = {options->seed, options->backend, options->fidelity};
+
+    *count = 0;
+    for (size_t i = 0; i < options->sets.count; i++)
+        sets[(*count)++] = options->sets.items[i];
+    for (size_t i = 0; i < 3; i++) {
+        if (!values[i])
+            continue;
+        if (snprintf(texts[i], 128, "%s=%s", names[i], values[i]) >= 128)
+            return false;
+        sets[(*count)++] = texts[i];
+    }
+    return true;
+}
+
+static int run_command(const struct run_options *options, const char *source)
+{
+    struct kvt_error err;
+    struct kvt_scenario scenario;
+    struct outputs outputs = {.dir = options->out};
+    bool interrupted = false;
+    char texts[3][128];
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    const char **sets = malloc((options->sets.count + 3) * sizeof *sets);
+    struct kvt_scenario_options scenario_options = {.data_dir = cli_data_dir(), .sets = sets};
+    kvt_status status = KVT_OK;
+
+    if (!arena || !sets)
+        status = kvt_fail_nomem(&err, "a scenario");
+    else if (!gather_sets(options, texts, sets, &scenario_options.set_count))
+        status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
+    if (status == KVT_OK)
+        status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
+    if (status == KVT_OK)
+        status = run_scenario(&scenario, options, &outputs, &interrupted, &err);
+    kvt_arena_free(arena);
+    free(sets);
+    if (status != KVT_OK)
+        return cli_fail(&err);
+    return interrupted ? CLI_NO : CLI_DONE;
+}
+
+int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
+{
+    struct run_options options = {.threads = 2};
+    struct cli_texts positional;
+    int exit_code;
+    const struct cli_option table[] = {
+        {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
+         &options.sets},
+        {"--seed", "N", "the run's seed", CLI_TEXT, &options.seed},
+        {"--backend", "sim", "what executes the steps", CLI_TEXT, &options.backend},
+        {"--fidelity", "exact|sampled", "every call, or some stores of each request", CLI_TEXT,
+         &options.fidelity},
+        {"--threads", "N", "threads to prepare selections with (2); never changes a result",
+         CLI_COUNT, &options.threads},
+        {"--plugin", "FILE.so", "policies as shared objects (a later version)", CLI_TEXTS,
+         &options.plugins},
+        {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,
+         &options.out},
+        {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
+        {"--quiet", NULL, "no progress", CLI_FLAG, &options.quiet},
+    };
+    const size_t option_count = sizeof table / sizeof table[0];
+
+    if (cli_parse(command, argc, argv, table, option_count, 0, 1, &positional, &exit_code)) {
+        if (options.plugins.count > 0) {
+            exit_code = cli_malformed("run --plugin %s: this version loads no shared objects yet",
+                                      options.plugins.items[0]);
+        } else if (options.threads < 1 || options.threads > 1024) {
+            exit_code = cli_malformed("run --threads: found %llu, expected 1 to 1024",
+                                      (unsigned long long)options.threads);
+        } else {
+            cli_catch_signals();
+            exit_code = run_command(&options,
+                                    positional.count ? positional.items[0] : "quickstart");
+        }
+    }
+    cli_parsed_free(table, option_count, &positional);
+    return exit_code;
+}

@@ -1,0 +1,376 @@
+/* cmd_trace.c -- kvtide trace: what a request trace holds, and trace files into our own CSV. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "kvt/file.h"
+#include "kvt/json.h"
+#include "kvt/metrics.h"
+#include "kvt/workload.h"
+
+#define KVTIDE_HEADER                                                                              \
+    "arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens,think_s,"     \
+    "slo_class,tenant,task\n"
+
+/* What the command was asked. */
+struct question {
+    const char *format, *window, *rate_scale, *to;
+    uint64_t seed;
+    bool json, quiet;
+};
+
+/* One file's answer. */
+struct stats {
+    const char *path;
+    struct kvt_trace_account account;
+    double mean_rate_per_s; /* NaN: all arrive at once */
+    struct kvt_summary input, output;
+    double input_max, output_max;
+    uint32_t longest_tokens;
+};
+
+/* Actions of the design that this version does not have. */
+static const char *const later[] = {"record", "replay", "mrc", "merge"};
+
+static kvt_status open_trace(const struct question *question, const char *path,
+                             struct kvt_trace **out, struct kvt_error *err)
+{
+    struct kvt_trace_options options = {.path = path,
+                                        .format = question->format ? question->format : "auto",
+                                        .rate_scale = 1,
+                                        .run_seed = question->seed};
+    kvt_status status = KVT_OK;
+    if (question->rate_scale != NULL)
+        status = kvt_text_real(question->rate_scale, "trace --rate-scale", 1e-6, 1e6,
+                               &options.rate_scale, err);
+    if (status == KVT_OK)
+        status = kvt_trace_parse_window(question->window, "trace --window", &options.window_from_s,
+                                        &options.window_to_s, err);
+    if (status == KVT_OK)
+        status = kvt_trace_open(&options, out, err);
+    return status;
+}
+
+/* ---- stats ---------------------------------------------------------------------- */
+
+static void summarise(struct kvt_trace *trace, const char *path, double *inputs, double *outputs,
+                      size_t count, struct stats *out)
+{
+    uint32_t longest_output_tokens = 0;
+    size_t input_count = 0;
+    *out = (struct stats){.path = path, .account = *kvt_trace_account_of(trace)};
+    out->mean_rate_per_s =
+        out->account.span_s > 0 ? (double)(count - 1) / out->account.span_s : (double)NAN;
+    kvt_summary_of(inputs, count, &out->input);
+    kvt_summary_of(outputs, count, &out->output);
+    out->input_max = inputs[count - 1];
+    out->output_max = outputs[count - 1];
+    kvt_trace_extent(trace, &out->longest_tokens, &longest_output_tokens, NULL, &input_count);
+}
+
+/* Every request's lengths, into arrays of `expected` entries. */
+static kvt_status read_lengths(struct kvt_trace *trace, const char *path, double *inputs,
+                               double *outputs, size_t expected, struct kvt_error *err)
+{
+    for (size_t i = 0; i < expected; i++) {
+        struct kvt_request_spec spec;
+        bool more = false;
+        kvt_status status = kvt_trace_next(trace, &spec, &more, err);
+        if (status != KVT_OK)
+            return status;
+        if (!more)
+            return kvt_fail(err, KVT_ERR_IO, path, "the file changed while it was read");
+        inputs[i] = spec.input_tokens;
+        outputs[i] = spec.output_tokens;
+    }
+    return KVT_OK;
+}
+
+static kvt_status stats_of(struct kvt_trace *trace, const char *path, struct stats *out,
+                           struct kvt_error *err)
+{
+    size_t count = (size_t)kvt_trace_account_of(trace)->requests;
+    double *inputs = calloc(count, sizeof *inputs);
+    double *outputs = calloc(count, sizeof *outputs);
+    kvt_status status = KVT_ERR_NOMEM;
+    if (inputs != NULL && outputs != NULL) {
+        status = read_lengths(trace, path, inputs, outputs, count, err);
+        if (status == KVT_OK)
+            summarise(trace, path, inputs, outputs, count, out);
+    } else {
+        status = kvt_fail_nomem(err, "the lengths of a trace");
+    }
+    free(inputs);
+    free(outputs);
+    return status;
+}
+
+static void print_lengths(const char *name, const struct kvt_summary *summary, double maximum)
+{
+    printf("  %-7s tokens  mean %.1f, p50 %.0f, p90 %.0f, p99 %.0f, max %.0f\n", name,
+           summary->mean, summary->p50, summary->p90, summary->p99, maximum);
+}
+
+static void print_stats(const struct stats *stats)
+{
+    const struct kvt_trace_account *account = &stats->account;
+    printf("%s: %s\n", stats->path, account->format);
+    printf("  rows read       %" PRIu64 " = %" PRIu64 " used", account->rows_read, account->used);
+    for (int i = 0; i < KVT_DROP_REASONS; i++) {
+        if (account->dropped[i] > 0)
+            printf(" + %" PRIu64 " %s", account->dropped[i],
+                   kvt_drop_reason_name((enum kvt_drop_reason)i));
+    }
+    printf("\n  requests        %" PRIu64 " over %.3f s", account->requests, account->span_s);
+    if (isfinite(stats->mean_rate_per_s))
+        printf(", %.4g a second", stats->mean_rate_per_s);
+    printf("\n  first arrival   %.6f s in the file, 0 here\n", account->rebased_s);
+    if (account->out_of_order_rows > 0)
+        printf("  out of order    %" PRIu64 " rows, sorted into place\n",
+               account->out_of_order_rows);
+    if (account->orphan_turns > 0)
+        printf("  orphan turns    %" PRIu64 ", whose parent is not above them\n",
+               account->orphan_turns);
+    print_lengths("input", &stats->input, stats->input_max);
+    print_lengths("output", &stats->output, stats->output_max);
+    printf("  longest context %" PRIu32 " tokens\n", stats->longest_tokens);
+}
+
+/* cJSON marks what does not fit into memory by NULL; a tree that lacks anything is freed. */
+static bool add_number(cJSON *object, const char *name, double value)
+{
+    if (!isfinite(value))
+        return cJSON_AddNullToObject(object, name) != NULL;
+    return cJSON_AddNumberToObject(object, name, value) != NULL;
+}
+
+static bool add_lengths(cJSON *object, const char *name, const struct kvt_summary *summary,
+                        double maximum)
+{
+    cJSON *lengths = cJSON_AddObjectToObject(object, name);
+    return lengths != NULL && add_number(lengths, "mean", summary->mean) &&
+           add_number(lengths, "std", summary->std) && add_number(lengths, "p50", summary->p50) &&
+           add_number(lengths, "p90", summary->p90) && add_number(lengths, "p95", summary->p95) &&
+           add_number(lengths, "p99", summary->p99) && add_number(lengths, "max", maximum);
+}
+
+static bool add_dropped(cJSON *object, const struct kvt_trace_account *account)
+{
+    cJSON *dropped = cJSON_AddObjectToObject(object, "dropped");
+    bool is_whole = dropped != NULL;
+    for (int i = 0; is_whole && i < KVT_DROP_REASONS; i++)
+        is_whole = add_number(dropped, kvt_drop_reason_name((enum kvt_drop_reason)i),
+                              (double)account->dropped[i]);
+    return is_whole;
+}
+
+static cJSON *tree_of(const struct stats *stats)
+{
+    const struct kvt_trace_account *account = &stats->account;
+    cJSON *tree = cJSON_CreateObject();
+    bool is_whole = tree != NULL && cJSON_AddStringToObject(tree, "file", stats->path) != NULL &&
+                    cJSON_AddStringToObject(tree, "format", account->format) != NULL &&
+                    add_number(tree, "rows_read", (double)account->rows_read) &&
+                    add_number(tree, "used", (double)account->used) && add_dropped(tree, account) &&
+                    add_number(tree, "requests", (double)account->requests) &&
+                    add_number(tree, "out_of_order_rows", (double)account->out_of_order_rows) &&
+                    add_number(tree, "orphan_turns", (double)account->orphan_turns) &&
+                    add_number(tree, "rebased_s", account->rebased_s) &&
+                    add_number(tree, "span_s", account->span_s) &&
+                    add_number(tree, "mean_rate_per_s", stats->mean_rate_per_s) &&
+                    add_lengths(tree, "input_tokens", &stats->input, stats->input_max) &&
+                    add_lengths(tree, "output_tokens", &stats->output, stats->output_max) &&
+                    add_number(tree, "longest_context_tokens", stats->longest_tokens);
+    if (!is_whole) {
+        cJSON_Delete(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+/* One file: an object. Several: an array of them, in the order given. */
+static kvt_status print_json(const struct stats *stats, size_t count, struct kvt_error *err)
+{
+    cJSON *tree = count == 1 ? tree_of(&stats[0]) : cJSON_CreateArray();
+    bool is_whole = tree != NULL;
+    for (size_t i = 0; count > 1 && is_whole && i < count; i++) {
+        cJSON *item = tree_of(&stats[i]);
+        is_whole = item != NULL && cJSON_AddItemToArray(tree, item);
+    }
+    char *text = is_whole ? kvt_json_print(tree) : NULL;
+    cJSON_Delete(tree);
+    if (text == NULL)
+        return kvt_fail_nomem(err, "trace stats --json");
+    puts(text);
+    free(text);
+    return KVT_OK;
+}
+
+static kvt_status read_stats(const struct question *question, const char *const *paths,
+                             size_t count, struct stats *stats, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        struct kvt_trace *trace = NULL;
+        status = open_trace(question, paths[i], &trace, err);
+        if (status == KVT_OK)
+            status = stats_of(trace, paths[i], &stats[i], err);
+        kvt_trace_close(trace);
+    }
+    return status;
+}
+
+/* Nothing is printed before every file has been read. */
+static kvt_status run_stats(const struct question *question, const char *const *paths, size_t count,
+                            struct kvt_error *err)
+{
+    struct stats *stats = calloc(count, sizeof *stats);
+    if (stats == NULL)
+        return kvt_fail_nomem(err, "trace stats");
+    kvt_status status = read_stats(question, paths, count, stats, err);
+    if (status == KVT_OK && question->json)
+        status = print_json(stats, count, err);
+    for (size_t i = 0; status == KVT_OK && !question->json && i < count; i++)
+        print_stats(&stats[i]);
+    free(stats);
+    return status;
+}
+
+/* ---- convert ---------------------------------------------------------------------- */
+
+/* A field of CSV, quoted where RFC 4180 wants it. */
+static void put_field(FILE *stream, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        (void)fputs(text, stream);
+        return;
+    }
+    (void)fputc('"', stream);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            (void)fputc('"', stream);
+        (void)fputc(*text, stream);
+    }
+    (void)fputc('"', stream);
+}
+
+/* Seconds to the nanosecond, without trailing zeros: exact, unlike a double. */
+static void put_seconds(FILE *stream, kvt_ns time_ns)
+{
+    char fraction[16];
+    (void)snprintf(fraction, sizeof fraction, "%09" PRId64, time_ns % KVT_NS_PER_S);
+    size_t digits = 9;
+    while (digits > 0 && fraction[digits - 1] == '0')
+        digits--;
+    fraction[digits] = '\0';
+    (void)fprintf(stream, "%" PRId64 "%s%s", time_ns / KVT_NS_PER_S, digits > 0 ? "." : "",
+                  fraction);
+}
+
+static void put_request(FILE *stream, const struct kvt_request_spec *spec)
+{
+    put_seconds(stream, spec->arrival_ns);
+    (void)fprintf(stream, ",%" PRIu32 ",%" PRIu32 ",", spec->input_tokens, spec->output_tokens);
+    if (spec->session != UINT64_MAX)
+        (void)fprintf(stream, "%" PRIu64 ",%" PRIu32, spec->session, spec->turn);
+    else
+        (void)fputc(',', stream);
+    (void)fputs(",,,,", stream);
+    put_field(stream, spec->slo_class);
+    (void)fputs(",,\n", stream);
+}
+
+static kvt_status write_requests(struct kvt_trace *trace, FILE *stream, struct kvt_error *err)
+{
+    (void)fputs(KVTIDE_HEADER, stream);
+    for (;;) {
+        struct kvt_request_spec spec;
+        bool more = false;
+        kvt_status status = kvt_trace_next(trace, &spec, &more, err);
+        if (status != KVT_OK || !more)
+            return status;
+        put_request(stream, &spec);
+    }
+}
+
+static kvt_status run_convert(const struct question *question, const char *path,
+                              struct kvt_error *err)
+{
+    struct kvt_trace *trace = NULL;
+    struct kvt_outfile *file = NULL;
+    kvt_status status = open_trace(question, path, &trace, err);
+    if (status == KVT_OK)
+        status = kvt_outfile_open(question->to, &file, err);
+    if (status == KVT_OK)
+        status = write_requests(trace, kvt_outfile_stream(file), err);
+    if (status == KVT_OK) {
+        status = kvt_outfile_commit(file, err);
+        file = NULL;
+    }
+    kvt_outfile_discard(file);
+    if (status == KVT_OK && !question->quiet) {
+        const struct kvt_trace_account *account = kvt_trace_account_of(trace);
+        (void)fprintf(
+            stderr, "%s: %" PRIu64 " requests from %" PRIu64 " of %" PRIu64 " rows (%s)\n",
+            question->to, account->requests, account->used, account->rows_read, account->format);
+    }
+    kvt_trace_close(trace);
+    return status;
+}
+
+/* ---- The command -------------------------------------------------------------------- */
+
+static int act(const struct question *question, const struct cli_texts *positional)
+{
+    const char *action = positional->items[0];
+    const char *const *paths = positional->items + 1;
+    size_t count = positional->count - 1;
+    struct kvt_error err;
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        if (strcmp(action, later[i]) == 0)
+            return cli_malformed("trace %s: this version of kvtide does not have it yet", action);
+    }
+    bool is_stats = strcmp(action, "stats") == 0;
+    bool is_convert = strcmp(action, "convert") == 0;
+    if (!is_stats && !is_convert)
+        return cli_malformed("trace: no action %s; there are: stats convert", action);
+    if (count == 0)
+        return cli_malformed("trace %s: which file?", action);
+    if (is_stats && question->to != NULL)
+        return cli_malformed("trace stats: --to belongs to trace convert");
+    if (is_convert && (question->to == NULL || count != 1 || question->json))
+        return cli_malformed("trace convert: one FILE and --to OUT.csv are expected, no --json");
+    kvt_status status =
+        is_stats ? run_stats(question, paths, count, &err) : run_convert(question, paths[0], &err);
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
+}
+
+int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
+{
+    struct question question = {.seed = 1};
+    const struct cli_option options[] = {
+        {"--format", "FORMAT", "the files' format; without it, by their content", CLI_TEXT,
+         &question.format},
+        {"--window", "FROM:TO", "seconds after the first arrival; either may be left out", CLI_TEXT,
+         &question.window},
+        {"--rate-scale", "X", "how many times faster than recorded", CLI_TEXT,
+         &question.rate_scale},
+        {"--seed", "N", "for formats that give rates only (servegen); 1", CLI_COUNT,
+         &question.seed},
+        {"--to", "OUT.csv", "convert: the file to write, in kvtide's own format", CLI_TEXT,
+         &question.to},
+        {"--json", NULL, "stats: prints the answer as JSON", CLI_FLAG, &question.json},
+        {"--quiet", NULL, "says nothing on stderr when all went well", CLI_FLAG, &question.quiet},
+    };
+    const size_t option_count = sizeof options / sizeof options[0];
+    struct cli_texts positional = {0};
+    int exit_code = CLI_DONE;
+    if (cli_parse(command, argc, argv, options, option_count, 1, SIZE_MAX, &positional, &exit_code))
+        exit_code = act(&question, &positional);
+    cli_parsed_free(options, option_count, &positional);
+    return exit_code;
+}

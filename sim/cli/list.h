@@ -1,0 +1,28 @@
+/* list.h -- everything that can be chosen, as JSON: what `kvtide list` prints.
+ *
+ * An entry has a name and mostly a "summary"; a plug-in has "params", each an entry
+ * of its own; whatever else it has is detail, printed with -v. */
+#ifndef KVT_CLI_LIST_H
+#define KVT_CLI_LIST_H
+
+#include "kvt/json.h"
+#include "kvt/plugin.h"
+
+/* Appends the entries of one kind to array. On failure array holds some of them. */
+typedef kvt_status list_fill(cJSON *array, struct kvt_error *err);
+
+/* list_files.c: what is shipped as files. */
+list_fill list_models, list_hardware, list_drafters, list_scenarios;
+/* list_plugins.c */
+list_fill list_policies, list_laws, list_timing, list_import, list_arrivals, list_lengths,
+    list_speculation;
+/* list_words.c: the words of files and options. */
+list_fill list_metrics, list_keys, list_formats, list_engines;
+
+/* Members, one by one; false when memory is short. A NULL text adds nothing. */
+bool list_add_text(cJSON *entry, const char *key, const char *text);
+bool list_add_number(cJSON *entry, const char *key, double value);
+/* A new entry at the end of array, with its name; NULL when memory is short. */
+cJSON *list_add_entry(cJSON *array, const char *name_key, const char *name);
+
+#endif

@@ -1,0 +1,246 @@
+/* list_files.c -- models, hardware, drafters and scenarios, each read from its file, for
+ * `kvtide list`. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "list.h"
+
+enum {
+    FILE_BYTES_MAX = 16 << 20,
+    PATH_BYTES = 4352
+};
+
+/* ---- Folders ------------------------------------------------------------------- */
+
+struct names {
+    char **items; /* [count] without ".json", ascending */
+    size_t count;
+};
+
+static void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool append_name(struct names *names, const char *file_name)
+{
+    size_t length = strlen(file_name);
+
+    if (length <= 5 || strcmp(file_name + length - 5, ".json") != 0)
+        return true;
+    char **items = realloc(names->items, (names->count + 1) * sizeof *items);
+    if (items == NULL)
+        return false;
+    names->items = items;
+    items[names->count] = strndup(file_name, length - 5);
+    return items[names->count++] != NULL;
+}
+
+static kvt_status names_read(const char *folder, struct names *names, struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+    bool ok = true;
+
+    *names = (struct names){0};
+    snprintf(path, sizeof path, "%s/%s", cli_data_dir(), folder);
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return kvt_fail(err, KVT_ERR_IO, path,
+                        "this folder of shipped files cannot be opened; KVT_DATA names the folder "
+                        "that holds it");
+    for (struct dirent *entry = readdir(dir); ok && entry != NULL; entry = readdir(dir))
+        ok = append_name(names, entry->d_name);
+    (void)closedir(dir);
+    if (!ok) {
+        names->count -= names->count > 0 && names->items[names->count - 1] == NULL;
+        names_free(names);
+        return kvt_fail_nomem(err, "a list of files");
+    }
+    if (names->count > 0)
+        qsort(names->items, names->count, sizeof names->items[0], compare_names);
+    return KVT_OK;
+}
+
+/* ---- One file ------------------------------------------------------------------- */
+
+/* Reads the file's tree and adds its entry. */
+typedef kvt_status add_file(cJSON *array, const cJSON *tree, const char *path,
+                            struct kvt_arena *arena, struct kvt_error *err);
+
+static kvt_status add_model(cJSON *array, const cJSON *tree, const char *path,
+                            struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct kvt_llm llm;
+    kvt_status status = kvt_llm_from_json(tree, path, arena, &llm, err);
+
+    if (status != KVT_OK)
+        return status;
+    cJSON *entry = list_add_entry(array, "name", llm.name);
+    bool ok =
+        entry != NULL && list_add_text(entry, "summary", llm.summary) &&
+        list_add_number(entry, "layers", llm.layers) &&
+        list_add_number(entry, "stores", llm.store_count) &&
+        list_add_number(entry, "selectors", llm.selector_count) &&
+        list_add_number(entry, "top_k", llm.top_k) && list_add_number(entry, "heads", llm.heads) &&
+        list_add_number(entry, "payload_row_bytes", llm.payload.capacity_bytes) &&
+        list_add_number(entry, "payload_wire_bytes", llm.payload.wire_bytes) &&
+        list_add_number(entry, "index_row_bytes", llm.index.capacity_bytes) &&
+        list_add_number(entry, "payload_bytes_per_token", kvt_llm_payload_bytes_per_token(&llm)) &&
+        list_add_number(entry, "index_bytes_per_token", kvt_llm_index_bytes_per_token(&llm)) &&
+        list_add_number(entry, "max_position_tokens", llm.max_position_tokens) &&
+        list_add_number(entry, "experts", llm.experts) &&
+        list_add_number(entry, "experts_active", llm.experts_active) &&
+        list_add_number(entry, "weight_bytes", llm.weight_bytes);
+    return ok ? KVT_OK : kvt_fail_nomem(err, "the list of models");
+}
+
+static kvt_status add_hardware(cJSON *array, const cJSON *tree, const char *path,
+                               struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct kvt_hardware hardware;
+    kvt_status status = kvt_hardware_from_json(tree, path, arena, &hardware, err);
+
+    if (status != KVT_OK)
+        return status;
+    cJSON *entry = list_add_entry(array, "name", hardware.name);
+    bool ok =
+        entry != NULL && list_add_text(entry, "summary", hardware.summary) &&
+        list_add_number(entry, "hbm_gb", hardware.hbm_gb) &&
+        list_add_number(entry, "hbm_bytes_per_s", (double)hardware.hbm_bytes_per_s) &&
+        list_add_number(entry, "link_h2d_bytes_per_s", (double)hardware.link_h2d_bytes_per_s) &&
+        list_add_number(entry, "link_d2h_bytes_per_s", (double)hardware.link_d2h_bytes_per_s) &&
+        list_add_number(entry, "gpus_per_node", hardware.gpus_per_node) &&
+        list_add_number(entry, "host_dram_gib", hardware.host_dram_gib) &&
+        list_add_number(entry, "fp8_flops", hardware.fp8_flops) &&
+        list_add_number(entry, "bf16_flops", hardware.bf16_flops);
+    return ok ? KVT_OK : kvt_fail_nomem(err, "the list of hardware");
+}
+
+static kvt_status add_drafter(cJSON *array, const cJSON *tree, const char *path,
+                              struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct kvt_drafter drafter;
+    kvt_status status = kvt_drafter_from_json(tree, path, arena, &drafter, err);
+
+    if (status != KVT_OK)
+        return status;
+    cJSON *entry = list_add_entry(array, "name", drafter.name);
+    bool ok = entry != NULL && list_add_text(entry, "summary", drafter.summary) &&
+              list_add_number(entry, "layers", drafter.layers) &&
+              list_add_number(entry, "block_max", drafter.block_max) &&
+              list_add_number(entry, "window_tokens", drafter.window_tokens) &&
+              list_add_number(entry, "ring_bytes", (double)kvt_drafter_ring_bytes(&drafter)) &&
+              list_add_number(entry, "weight_bytes", drafter.weight_bytes);
+    return ok ? KVT_OK : kvt_fail_nomem(err, "the list of drafters");
+}
+
+static kvt_status add_one(cJSON *array, const char *folder, const char *name, add_file *add,
+                          struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+    cJSON *tree = NULL;
+    struct kvt_arena *arena = kvt_arena_new(1 << 14);
+    kvt_status status = arena != NULL ? KVT_OK : kvt_fail_nomem(err, "a list of files");
+
+    snprintf(path, sizeof path, "%s/%s/%s.json", cli_data_dir(), folder, name);
+    if (status == KVT_OK)
+        status = kvt_json_load(path, FILE_BYTES_MAX, &tree, err);
+    if (status == KVT_OK)
+        status = add(array, tree, path, arena, err);
+    cJSON_Delete(tree);
+    kvt_arena_free(arena);
+    return status;
+}
+
+static kvt_status add_folder(cJSON *array, const char *folder, add_file *add, struct kvt_error *err)
+{
+    struct names names;
+    kvt_status status = names_read(folder, &names, err);
+
+    if (status != KVT_OK)
+        return status;
+    for (size_t i = 0; status == KVT_OK && i < names.count; i++)
+        status = add_one(array, folder, names.items[i], add, err);
+    names_free(&names);
+    return status;
+}
+
+kvt_status list_models(cJSON *array, struct kvt_error *err)
+{
+    return add_folder(array, "models/llm", add_model, err);
+}
+
+kvt_status list_hardware(cJSON *array, struct kvt_error *err)
+{
+    return add_folder(array, "models/hardware", add_hardware, err);
+}
+
+kvt_status list_drafters(cJSON *array, struct kvt_error *err)
+{
+    return add_folder(array, "models/drafters", add_drafter, err);
+}
+
+/* ---- Scenarios -------------------------------------------------------------------- */
+
+static bool describe_scenario(cJSON *array, const char *name, const struct kvt_scenario *scenario)
+{
+    char summary[256];
+    uint32_t gpus = 0;
+
+    for (uint32_t i = 0; i < scenario->pool_count; i++)
+        gpus += scenario->pools[i].gpus;
+    snprintf(summary, sizeof summary, "%s on %u x %s, %s, arrivals %s", scenario->llm->name, gpus,
+             scenario->pools[0].hardware->name, scenario->residency.info->name,
+             scenario->arrival.info->name);
+    cJSON *entry = list_add_entry(array, "name", name);
+    return entry != NULL && list_add_text(entry, "summary", summary) &&
+           list_add_text(entry, "model", scenario->llm->name) &&
+           list_add_text(entry, "hardware", scenario->pools[0].hardware->name) &&
+           list_add_number(entry, "gpus", gpus) &&
+           list_add_text(entry, "residency", scenario->residency.info->name) &&
+           list_add_number(entry, "hot_tokens", (double)scenario->hot_tokens) &&
+           list_add_text(entry, "selection", scenario->selection.info->name) &&
+           list_add_text(entry, "timing", scenario->timing.info->name) &&
+           list_add_text(entry, "import", scenario->import.info->name) &&
+           list_add_text(entry, "arrival", scenario->arrival.info->name) &&
+           list_add_text(entry, "fidelity",
+                         scenario->fidelity == KVT_FIDELITY_SAMPLED ? "sampled" : "exact") &&
+           list_add_number(entry, "duration_s", scenario->duration_s);
+}
+
+static kvt_status add_scenario(cJSON *array, const char *name, struct kvt_error *err)
+{
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(), .for_size = true};
+    struct kvt_scenario scenario;
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    kvt_status status = arena != NULL ? kvt_scenario_load(name, &options, arena, &scenario, err)
+                                      : kvt_fail_nomem(err, "a scenario");
+
+    if (status == KVT_OK && !describe_scenario(array, name, &scenario))
+        status = kvt_fail_nomem(err, "the list of scenarios");
+    kvt_arena_free(arena);
+    return status;
+}
+
+kvt_status list_scenarios(cJSON *array, struct kvt_error *err)
+{
+    struct names names;
+    kvt_status status = names_read("scenarios", &names, err);
+
+    if (status != KVT_OK)
+        return status;
+    for (size_t i = 0; status == KVT_OK && i < names.count; i++)
+        status = add_scenario(array, names.items[i], err);
+    names_free(&names);
+    return status;
+}

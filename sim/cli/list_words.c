@@ -1,0 +1,85 @@
+/* list_words.c -- metrics, keys, trace formats and engines, for `kvtide list`. */
+#include "kvt/layout.h"
+#include "kvt/report.h"
+#include "kvt/scenario.h"
+#include "list.h"
+
+bool list_add_text(cJSON *entry, const char *key, const char *text)
+{
+    return text == NULL || cJSON_AddStringToObject(entry, key, text) != NULL;
+}
+
+bool list_add_number(cJSON *entry, const char *key, double value)
+{
+    return cJSON_AddNumberToObject(entry, key, value) != NULL;
+}
+
+cJSON *list_add_entry(cJSON *array, const char *name_key, const char *name)
+{
+    cJSON *entry = cJSON_CreateObject();
+
+    if (entry != NULL && list_add_text(entry, name_key, name) && cJSON_AddItemToArray(array, entry))
+        return entry;
+    cJSON_Delete(entry);
+    return NULL;
+}
+
+kvt_status list_metrics(cJSON *array, struct kvt_error *err)
+{
+    size_t count = 0;
+    const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        cJSON *entry = list_add_entry(array, "name", docs[i].name);
+        if (entry == NULL || !list_add_text(entry, "unit", docs[i].unit) ||
+            !list_add_text(entry, "help", docs[i].help))
+            return kvt_fail_nomem(err, "the list of metrics");
+    }
+    return KVT_OK;
+}
+
+static bool add_key(cJSON *array, const struct kvt_key_doc *doc)
+{
+    cJSON *entry = list_add_entry(array, "path", doc->path);
+
+    return entry != NULL && list_add_text(entry, "type", doc->type) &&
+           list_add_text(entry, "range", doc->range[0] != '\0' ? doc->range : NULL) &&
+           list_add_text(entry, "default", doc->dflt[0] != '\0' ? doc->dflt : NULL) &&
+           list_add_text(entry, "help", doc->help) &&
+           list_add_text(entry, "refused", doc->refused) &&
+           list_add_text(entry, "refused_choice", doc->refused_choice);
+}
+
+kvt_status list_keys(cJSON *array, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    const struct kvt_key_doc *docs = NULL;
+    size_t count = 0;
+    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
+                                      : kvt_fail_nomem(err, "the list of keys");
+
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        if (!add_key(array, &docs[i]))
+            status = kvt_fail_nomem(err, "the list of keys");
+    }
+    kvt_arena_free(arena);
+    return status;
+}
+
+kvt_status list_formats(cJSON *array, struct kvt_error *err)
+{
+    for (const char *const *name = kvt_trace_formats(); *name != NULL; name++) {
+        if (list_add_entry(array, "name", *name) == NULL)
+            return kvt_fail_nomem(err, "the list of trace formats");
+    }
+    return KVT_OK;
+}
+
+kvt_status list_engines(cJSON *array, struct kvt_error *err)
+{
+    for (int i = 0; i < KVT_ENGINES; i++) {
+        if (list_add_entry(array, "name", kvt_engine_name((enum kvt_engine)i)) == NULL)
+            return kvt_fail_nomem(err, "the list of engines");
+    }
+    return KVT_OK;
+}

@@ -1,0 +1,208 @@
+/* options.c -- command lines read against a table. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/file.h"
+
+int cli_fail(const struct kvt_error *err)
+{
+    if (err->where[0])
+        fprintf(stderr, "kvtide: %s: %s\n", err->where, err->message);
+    else
+        fprintf(stderr, "kvtide: %s\n", err->message);
+    switch (err->status) {
+    case KVT_ERR_STALLED:
+    case KVT_ERR_INTERRUPTED:
+        return CLI_NO;
+    case KVT_ERR_NOMEM:
+    case KVT_ERR_DEVICE:
+    case KVT_ERR_INTERNAL:
+        return CLI_CANNOT;
+    default:
+        return CLI_MALFORMED;
+    }
+}
+
+int cli_malformed(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("kvtide: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return CLI_MALFORMED;
+}
+
+static void print_help(const struct cli_command *command, const struct cli_option *options,
+                       size_t option_count)
+{
+    printf("usage: kvtide %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    if (option_count > 0)
+        printf("\n");
+    for (size_t i = 0; i < option_count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", options[i].name, options[i].value ? " " : "",
+                 options[i].value ? options[i].value : "");
+        printf("  %-26s %s\n", left, options[i].help);
+    }
+}
+
+/* How many letters at the start two names share: enough to guess a typo. */
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    return n;
+}
+
+static void complain_unknown(const struct cli_command *command, const char *name,
+                             const struct cli_option *options, size_t option_count)
+{
+    const char *nearest = NULL;
+    size_t best = 3;
+    for (size_t i = 0; i < option_count; i++) {
+        size_t shared = common_prefix(options[i].name, name);
+        if (shared > best) {
+            best = shared;
+            nearest = options[i].name;
+        }
+    }
+    if (nearest)
+        cli_malformed("%s: no option %s; did you mean %s?", command->name, name, nearest);
+    else
+        cli_malformed("%s: no option %s; kvtide %s --help lists them", command->name, name,
+                      command->name);
+}
+
+static bool append(struct cli_texts *texts, const char *text, int argc)
+{
+    if (!texts->items)
+        texts->items = malloc((size_t)argc * sizeof *texts->items);
+    if (!texts->items)
+        return false;
+    texts->items[texts->count++] = text;
+    return true;
+}
+
+/* One option and its value; false when the command must end with *exit_code. */
+static bool store(const struct cli_command *command, const struct cli_option *option,
+                  const char *value, int argc, int *exit_code)
+{
+    struct kvt_error err;
+    char where[64];
+
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->target = true;
+        return true;
+    case CLI_TEXT:
+        if (*(const char **)option->target) {
+            *exit_code = cli_malformed("%s: %s is given twice", command->name, option->name);
+            return false;
+        }
+        *(const char **)option->target = value;
+        return true;
+    case CLI_TEXTS:
+        if (append(option->target, value, argc))
+            return true;
+        *exit_code = CLI_CANNOT;
+        return false;
+    case CLI_COUNT:
+        snprintf(where, sizeof where, "%s %s", command->name, option->name);
+        if (kvt_text_count(value, where, UINT64_C(1) << 53, option->target, &err) == KVT_OK)
+            return true;
+        *exit_code = cli_fail(&err);
+        return false;
+    }
+    return false;
+}
+
+static const struct cli_option *find(const struct cli_option *options, size_t option_count,
+                                     const char *arg, size_t name_length)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        if (strlen(options[i].name) == name_length &&
+            memcmp(options[i].name, arg, name_length) == 0)
+            return &options[i];
+    }
+    return NULL;
+}
+
+bool cli_parse(const struct cli_command *command, int argc, char **argv,
+               const struct cli_option *options, size_t option_count, size_t min_positional,
+               size_t max_positional, struct cli_texts *positional, int *exit_code)
+{
+    bool options_ended = false;
+
+    *positional = (struct cli_texts){0};
+    *exit_code = CLI_MALFORMED;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (options_ended || arg[0] != '-' || arg[1] == '\0') {
+            if (!append(positional, arg, argc)) {
+                *exit_code = CLI_CANNOT;
+                return false;
+            }
+            continue;
+        }
+        if (strcmp(arg, "--") == 0) {
+            options_ended = true;
+            continue;
+        }
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            print_help(command, options, option_count);
+            *exit_code = CLI_DONE;
+            return false;
+        }
+        const char *equals = strchr(arg, '=');
+        size_t name_length = equals ? (size_t)(equals - arg) : strlen(arg);
+        const struct cli_option *option = find(options, option_count, arg, name_length);
+        if (!option) {
+            complain_unknown(command, arg, options, option_count);
+            return false;
+        }
+        const char *value = NULL;
+        if (option->kind == CLI_FLAG) {
+            if (equals) {
+                cli_malformed("%s: %s takes no value", command->name, option->name);
+                return false;
+            }
+        } else if (equals) {
+            value = equals + 1;
+        } else if (i + 1 < argc) {
+            value = argv[++i];
+        } else {
+            cli_malformed("%s: %s wants a value: %s %s", command->name, option->name, option->name,
+                          option->value);
+            return false;
+        }
+        if (!store(command, option, value, argc, exit_code))
+            return false;
+    }
+    if (positional->count < min_positional || positional->count > max_positional) {
+        cli_malformed("%s: %zu arguments given; usage: kvtide %s %s", command->name,
+                      positional->count, command->name, command->usage);
+        return false;
+    }
+    return true;
+}
+
+void cli_parsed_free(const struct cli_option *options, size_t option_count,
+                     struct cli_texts *positional)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        if (options[i].kind == CLI_TEXTS) {
+            struct cli_texts *texts = options[i].target;
+            free(texts->items);
+            *texts = (struct cli_texts){0};
+        }
+    }
+    free(positional->items);
+    *positional = (struct cli_texts){0};
+}

@@ -1,0 +1,89 @@
+/* kvt/backend.h -- one interface, two ways to run a decode step: predicted or real.
+ *
+ * A backend holds what a step works on (hot caches, selections; rows and kernels
+ * on a GPU) and has one verb that does work: a step of one rank. What simulated
+ * and real must agree on bit for bit is in the arguments and the row counts; what
+ * they may differ in is the duration. */
+#ifndef KVT_BACKEND_H
+#define KVT_BACKEND_H
+
+#include "kvt/law.h"
+#include "kvt/llm.h"
+#include "kvt/policy.h"
+#include "kvt/row_counts.h"
+#include "kvt/timing.h"
+
+KVT_BEGIN_DECLS
+
+struct kvt_backend_env {
+    const struct kvt_llm *llm;
+    struct kvt_choice replacement, selection;
+    uint64_t hot_tokens;
+    bool hierarchy;         /* false: everything resident, no hot caches, no selections needed */
+    uint32_t sample_stores; /* followed exactly per request and stratum; 0: all */
+    uint64_t run_seed;
+    uint32_t longest_tokens;      /* context that any request can reach */
+    uint32_t output_tokens;       /* longest usual output */
+    const uint32_t *input_tokens; /* [input_count] the distinct inputs, where they are few */
+    size_t input_count;
+    unsigned threads;
+    void (*on_prepare)(void *context, double done_fraction, const char *what);
+    void *prepare_context;
+};
+
+/* One request's part of a step. */
+struct kvt_step_item {
+    uint32_t request;                    /* id given to admit() */
+    uint32_t context_tokens;             /* committed rows; this step's query is the next */
+    uint64_t step;                       /* of the request, 0-based */
+    const uint64_t *ready_bits;          /* page p of its history is in HBM and readable */
+    uint32_t ready_pages;                /* bits that are valid */
+    uint64_t selected_rows, missed_rows; /* out: of the followed calls */
+};
+
+struct kvt_step_outcome {
+    struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
+    struct kvt_row_counts rows[KVT_STRATA_MAX]; /* added to */
+    double payload_bytes;                       /* of the missed rows, scaled */
+    uint64_t decisions;                         /* chained in and out */
+    kvt_ns measured_ns;                         /* KVT_NS_NEVER where time is predicted */
+};
+
+struct kvt_backend;
+
+/* New members go at the end. */
+struct kvt_backend_ops {
+    const char *name; /* as written in a scenario: "sim" */
+
+    kvt_status (*open)(const struct kvt_backend_env *env, struct kvt_backend **out,
+                       struct kvt_error *err);
+    void (*close)(struct kvt_backend *backend);
+
+    /* Writes strata[KVT_STRATA_MAX], returns how many; without a hierarchy all are followed. */
+    uint32_t (*strata)(const struct kvt_backend *backend, struct kvt_stratum *strata);
+    /* One line: what stands behind the selections. Borrowed until the next call. */
+    const char *(*describe)(struct kvt_backend *backend);
+
+    /* The request decodes from here on; its hot caches start empty. */
+    kvt_status (*admit)(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
+                        uint32_t max_tokens, struct kvt_error *err);
+    /* *decisions is chained with the state hash of each of its hot caches. */
+    void (*release)(struct kvt_backend *backend, uint32_t request, uint64_t *decisions);
+
+    /* One step of one rank: every item decodes one token. */
+    kvt_status (*step)(struct kvt_backend *backend, struct kvt_step_item *items,
+                       uint32_t item_count, struct kvt_step_outcome *outcome,
+                       struct kvt_error *err);
+};
+
+/* First member of every implementation's own struct. */
+struct kvt_backend {
+    const struct kvt_backend_ops *ops;
+};
+
+/* KVT_ERR_NOT_FOUND names the choices. */
+KVT_CHECKED kvt_status kvt_backend_find(const char *name, const struct kvt_backend_ops **out,
+                                        struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

@@ -1,0 +1,126 @@
+/* kvt/compare.h -- scenarios beside each other: paired ratios, and a reference's numbers. */
+#ifndef KVT_COMPARE_H
+#define KVT_COMPARE_H
+
+#include "kvt/report.h"
+
+KVT_BEGIN_DECLS
+
+/* Index of a metric among kvt_metric_docs(); KVT_ERR_NOT_FOUND names the nearest. */
+KVT_CHECKED kvt_status kvt_metric_find(const char *name, const char *where, size_t *out,
+                                       struct kvt_error *err);
+
+/* ---- Estimates over seeds ------------------------------------------------------- */
+
+struct kvt_estimate {
+    double mean;      /* NaN when a value is */
+    double low, high; /* 95 % interval of the mean (Student's t); NaN below two values */
+};
+void kvt_estimate_of(const double *values, size_t count, struct kvt_estimate *out);
+
+/* One scenario run on every seed. */
+struct kvt_variant {
+    const char *name;           /* what sets it apart from the others */
+    const char *source;         /* as asked for */
+    const char *const *changes; /* [change_count] its own PATH=VALUE, in order */
+    size_t change_count;
+    const struct cJSON *scenario; /* in force, but for the seed */
+    const double *metrics;  /* [seed_count][metrics], as kvt_metric_docs() counts; NaN: none */
+    const uint64_t *hashes; /* [seed_count] of all decisions */
+    const char *basis;      /* what its throughput rests on */
+};
+
+struct kvt_comparison {
+    const struct kvt_variant *variants; /* [variant_count] ratios are to the first */
+    size_t variant_count;
+    const uint64_t *seeds; /* [seed_count] the same for all */
+    size_t seed_count;
+    bool interrupted; /* seeds that not every variant has finished are left out */
+};
+
+KVT_CHECKED kvt_status kvt_comparison_metric(const struct kvt_comparison *comparison,
+                                             size_t variant, size_t metric,
+                                             struct kvt_estimate *out, struct kvt_error *err);
+/* Of the ratios to the first variant, seed by seed. NaN where the first is 0. */
+KVT_CHECKED kvt_status kvt_comparison_ratio(const struct kvt_comparison *comparison, size_t variant,
+                                            size_t metric, struct kvt_estimate *out,
+                                            struct kvt_error *err);
+
+/* ---- Conditions: 'output_throughput<0.98' ------------------------------------------ */
+
+enum kvt_condition_op {
+    KVT_LESS = 0,
+    KVT_LESS_EQUAL,
+    KVT_GREATER,
+    KVT_GREATER_EQUAL
+};
+
+struct kvt_condition {
+    const char *text; /* borrowed */
+    size_t metric;
+    enum kvt_condition_op op;
+    double bound;
+};
+KVT_CHECKED kvt_status kvt_condition_parse(const char *text, const char *where,
+                                           struct kvt_condition *out, struct kvt_error *err);
+/* Does it hold of this ratio? Of NaN it does: what cannot be judged has not passed. */
+bool kvt_condition_holds(const struct kvt_condition *condition, double ratio);
+
+/* ---- A reference: somebody else's numbers for some scenarios ------------------------- */
+
+#define KVT_REFERENCE_SCHEMA "kvtide/reference/1"
+
+enum kvt_reference_class {
+    KVT_REFERENCE_PREDICTED = 0, /* nothing was fitted to it: evidence */
+    KVT_REFERENCE_EXACT,         /* accounting: to the last unit, unless a tolerance says else */
+    KVT_REFERENCE_CALIBRATED,    /* a parameter was fitted to it: no evidence */
+    KVT_REFERENCE_CLASSES
+};
+const char *kvt_reference_class_name(enum kvt_reference_class class_of);
+
+struct kvt_reference_value {
+    size_t metric;
+    double value;
+    double tolerance; /* absolute */
+    enum kvt_reference_class class_of;
+};
+
+/* Values of the scenarios whose tree agrees with all members of where: dotted path to
+ * number, text or bool. */
+struct kvt_reference_row {
+    const struct cJSON *where;
+    const struct kvt_reference_value *values; /* [value_count] */
+    size_t value_count;
+};
+
+struct kvt_reference {
+    const char *name, *source;
+    const struct kvt_reference_row *rows; /* [row_count] */
+    size_t row_count;
+};
+
+/* tree must outlive *out, which lies in the arena. */
+KVT_CHECKED kvt_status kvt_reference_from_json(const struct cJSON *tree, const char *path,
+                                               struct kvt_arena *arena,
+                                               const struct kvt_reference **out,
+                                               struct kvt_error *err);
+bool kvt_reference_matches(const struct kvt_reference_row *row, const struct cJSON *scenario);
+
+struct kvt_reference_verdict {
+    double ours, error_relative; /* ours / value - 1; NaN where either is missing or value is 0 */
+    bool is_within;
+};
+void kvt_reference_judge(const struct kvt_reference_value *value, double ours,
+                         struct kvt_reference_verdict *out);
+
+/* ---- compare.json ---------------------------------------------------------------------- */
+
+/* conditions and reference may be absent (0, NULL). cJSON_Delete() *out. */
+KVT_CHECKED kvt_status kvt_comparison_tree(const struct kvt_comparison *comparison,
+                                           const struct kvt_condition *conditions,
+                                           size_t condition_count,
+                                           const struct kvt_reference *reference,
+                                           struct cJSON **out, struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

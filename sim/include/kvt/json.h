@@ -1,0 +1,71 @@
+/* kvt/json.h -- strict JSON: cJSON's tree behind a grammar check of our own.
+ *
+ * cJSON accepts `012`, `1e999`, repeated keys and trailing text, and looks keys
+ * up without regard to case. Everything here refuses those. Errors name the
+ * file, line and column (grammar) or the file and JSON pointer (meaning). */
+#ifndef KVT_JSON_H
+#define KVT_JSON_H
+
+#include <cjson/cJSON.h>
+
+#include "kvt/error.h"
+
+KVT_BEGIN_DECLS
+
+/* Parses text[0..text_bytes) as one JSON value. name is the file's name for
+ * messages; first_line the number of the text's first line (1 for a whole
+ * file, more for a line of a JSON Lines file). A UTF-8 byte-order mark is
+ * skipped. Refused: NUL bytes, invalid UTF-8, depth past 64, repeated keys,
+ * numbers that are not finite, anything after the value. *out is the caller's
+ * to free with cJSON_Delete(). */
+KVT_CHECKED kvt_status kvt_json_parse(const char *text, size_t text_bytes, const char *name,
+                                      uint64_t first_line, cJSON **out, struct kvt_error *err);
+
+/* The same from a file; refuses files past max_bytes before reading them. */
+KVT_CHECKED kvt_status kvt_json_load(const char *path, size_t max_bytes, cJSON **out,
+                                     struct kvt_error *err);
+
+/* Member `key` of an object, by exact name; NULL when absent. */
+const cJSON *kvt_json_find(const cJSON *object, const char *key);
+
+/* Typed readers. `where` is the place of `object` ("h200.json#/links"); the
+ * error's place is where + "/" + key. A missing key is an error unless
+ * `required` is false, in which case *out is left alone. */
+KVT_CHECKED kvt_status kvt_json_get_u64(const cJSON *object, const char *where, const char *key,
+                                        bool required, uint64_t minimum, uint64_t maximum,
+                                        uint64_t *out, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_json_get_f64(const cJSON *object, const char *where, const char *key,
+                                        bool required, double minimum, double maximum, double *out,
+                                        struct kvt_error *err);
+/* Borrowed from the tree. */
+KVT_CHECKED kvt_status kvt_json_get_text(const cJSON *object, const char *where, const char *key,
+                                         bool required, const char **out, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_json_get_bool(const cJSON *object, const char *where, const char *key,
+                                         bool required, bool *out, struct kvt_error *err);
+/* *out is the member, which must be an object (or array); NULL when absent. */
+KVT_CHECKED kvt_status kvt_json_get_object(const cJSON *object, const char *where, const char *key,
+                                           bool required, const cJSON **out,
+                                           struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_json_get_array(const cJSON *object, const char *where, const char *key,
+                                          bool required, const cJSON **out, struct kvt_error *err);
+
+/* Refuses any member whose name is not in keys[0..key_count); the message
+ * lists what is known. */
+KVT_CHECKED kvt_status kvt_json_check_keys(const cJSON *object, const char *where,
+                                           const char *const *keys, size_t key_count,
+                                           struct kvt_error *err);
+
+/* A whole number in [0, 2^53]: what a count in a JSON file can be. */
+bool kvt_json_is_count(const cJSON *item);
+
+/* Numbers as they go into our files: the shortest decimal form that reads back
+ * to the same double; counts without a point. Writes into out[32]; a value that
+ * is not finite becomes "null". */
+void kvt_json_print_number(double value, char out[32]);
+
+/* The whole tree, two blanks of indent, numbers as above, keys in their order.
+ * NULL when memory is short; free() it. */
+KVT_CHECKED char *kvt_json_print(const cJSON *tree);
+
+KVT_END_DECLS
+#endif

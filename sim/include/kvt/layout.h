@@ -1,0 +1,59 @@
+/* kvt/layout.h -- bytes of a session: what must be in HBM, what in host DRAM.
+ *
+ * Three ways to count: `ideal` counts rows as they are; `vllm` and `sglang`
+ * count what those engines' allocators hand out for them, pages padded. */
+#ifndef KVT_LAYOUT_H
+#define KVT_LAYOUT_H
+
+#include "kvt/llm.h"
+#include "kvt/policy.h"
+
+KVT_BEGIN_DECLS
+
+enum kvt_engine {
+    KVT_ENGINE_IDEAL = 0,
+    KVT_ENGINE_VLLM,
+    KVT_ENGINE_SGLANG,
+    KVT_ENGINES
+};
+const char *kvt_engine_name(enum kvt_engine engine);
+
+/* Hot slots of a store: min(floor(hot_tokens / ratio), rows at rows_max_tokens),
+ * at least min(top_k, those rows). */
+uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
+                       uint64_t hot_tokens, uint64_t max_tokens);
+
+struct kvt_session_spec {
+    const struct kvt_llm *llm;
+    const struct kvt_drafter *drafter; /* NULL without a draft model */
+    struct kvt_residency_needs needs;
+    uint64_t tokens;     /* context held */
+    uint64_t max_tokens; /* context it may grow to; at least tokens */
+    uint64_t hot_tokens;
+    uint32_t queries_max; /* K of the widest round; 1 without speculation */
+};
+
+struct kvt_session_bytes {
+    uint64_t hbm_by_class[KVT_MEM_CLASSES];
+    uint64_t hbm_bytes; /* their sum: what is required */
+    uint64_t host_bytes;
+    uint64_t metadata_bytes; /* resolver tables; outside the sum. 0 for vLLM: not published */
+    uint64_t window_bytes;   /* state outside the hierarchy (windows, far-compressed rows);
+                              * outside the sum */
+};
+
+/* ideal: index rows of all tokens; then either every payload row (needs.history_in_hbm),
+ * or the hot slots and KVT_TAIL_ROWS rows of every payload layer and, from two queries
+ * on, staging of queries_max * top_k rows of the largest store. A drafter adds its ring
+ * either way. Host bytes, where needs.host_backing: every payload row.
+ * vllm, sglang: the same in those engines' pages; neither stages, so that both want
+ * queries_max * top_k hot tokens. Their sources stand above each in layout.c.
+ * KVT_ERR_UNSUPPORTED: the model file gives no layout for the engine.
+ * KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot cache
+ * too small for the engine. */
+KVT_CHECKED kvt_status kvt_session_bytes(const struct kvt_session_spec *spec,
+                                         enum kvt_engine engine, struct kvt_session_bytes *out,
+                                         struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

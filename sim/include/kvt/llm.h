@@ -1,0 +1,117 @@
+/* kvt/llm.h -- the shape of a language model, as far as its KV cache and its
+ * step time go. Loaded from models/llm/NAME.json; every number there carries
+ * its source. */
+#ifndef KVT_LLM_H
+#define KVT_LLM_H
+
+#include "kvt/arena.h"
+#include "kvt/error.h"
+
+KVT_BEGIN_DECLS
+
+struct cJSON;
+
+/* A set of payload layers that share one hot cache and one recency order. */
+struct kvt_store {
+    uint32_t first_layer;
+    uint32_t layers;         /* payload layers in the store, not necessarily adjacent in use */
+    uint32_t compress_ratio; /* tokens of one row: 1, 2, 4 */
+};
+
+struct kvt_selector {
+    uint32_t layer;
+    uint32_t store; /* the store whose rows it selects */
+};
+
+struct kvt_row_format {
+    const char *name;
+    uint32_t capacity_bytes; /* of one row in one layer, as it is stored */
+    uint32_t wire_bytes;     /* as it crosses the link */
+};
+
+/* Where vLLM pads: bytes and counts of its block pool for this model, 64 tokens a
+ * page. gpu_page_bytes 0: the model file gives no layout. */
+struct kvt_vllm_layout {
+    uint64_t gpu_page_bytes;      /* one block of the shared GPU pool */
+    uint64_t resident_page_bytes; /* one page of a request without hierarchy, index and payload */
+    uint64_t host_page_bytes;     /* one page in the host pool */
+    uint32_t payload_groups;      /* GPU blocks that hold one page of all payload layers */
+    uint32_t index_groups;        /* GPU blocks that hold one page of index rows */
+    uint32_t tail_pages;          /* retained per payload group */
+};
+
+/* SGLang's tables beside the rows, of one payload layer and one request.
+ * table_bytes_per_slot 0: the model file gives no layout. */
+struct kvt_sglang_layout {
+    uint32_t table_bytes_per_slot; /* per slot, those of the extra page included */
+    uint32_t order_bytes_per_slot; /* per slot of the recency order */
+};
+
+struct kvt_llm {
+    const char *name;
+    const char *path;    /* where it was loaded from */
+    const char *summary; /* one line for `kvtide list` */
+    uint32_t layers;
+    uint32_t hidden, heads, latent_dim, rope_dim, index_heads, index_dim;
+    uint32_t top_k;
+    uint32_t max_position_tokens;
+    uint32_t experts, experts_active; /* routed; 0 for a dense model */
+    double weight_bytes;              /* of all weights, in the checkpoint's format */
+    double dense_weight_bytes;        /* read by every token whatever the experts */
+    double active_parameters;         /* of one token */
+    double kv_bytes_per_token_other;  /* state outside the hierarchy that grows; bytes per token */
+    uint64_t window_bytes;            /* fixed per request, outside the hierarchy */
+    /* Weights as engines shard them; both 0: weight_bytes / gpus. */
+    double weights_replicated_gib; /* sharded over tp only */
+    double weights_expert_gib;     /* sharded over dp x tp where ep is on, else over tp */
+    struct kvt_row_format payload, index;
+    uint32_t store_count, selector_count;
+    struct kvt_store stores[KVT_STORES_MAX];
+    struct kvt_selector selectors[KVT_SELECTORS_MAX];
+    struct kvt_vllm_layout vllm;
+    struct kvt_sglang_layout sglang;
+};
+
+/* A drafter's shape: models/drafters/NAME.json. */
+struct kvt_drafter {
+    const char *name;
+    const char *path;
+    const char *summary;
+    uint32_t layers, kv_heads, head_dim;
+    uint32_t window_tokens, slack_tokens; /* the ring holds both; 0 window: no ring */
+    uint32_t block_max;                   /* queries of its widest round */
+    double value_bytes;                   /* of one KV element */
+    double weight_bytes;
+};
+
+/* path is a file, or text with its name for messages. Everything in *out lives
+ * in the arena. */
+KVT_CHECKED kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path,
+                                         struct kvt_arena *arena, struct kvt_llm *out,
+                                         struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
+                                             struct kvt_arena *arena, struct kvt_drafter *out,
+                                             struct kvt_error *err);
+
+/* Payload rows of a store after `tokens` tokens: floor(tokens / ratio). */
+static inline uint32_t kvt_store_rows(const struct kvt_store *store, uint32_t tokens)
+{
+    return tokens / store->compress_ratio;
+}
+
+/* Bytes of one token's payload rows over all layers, and of its index rows, as
+ * stored (ratios give fractions of a row: hence double). */
+double kvt_llm_payload_bytes_per_token(const struct kvt_llm *llm);
+double kvt_llm_index_bytes_per_token(const struct kvt_llm *llm);
+
+/* Weights on each of tp x dp GPUs. Experts are spread over all of them where ep
+ * is above 1, and over tp alone where it is not. */
+double kvt_llm_weights_gib_per_gpu(const struct kvt_llm *llm, uint32_t tp, uint32_t dp,
+                                   uint32_t ep);
+
+/* Bytes of a request's draft rows: window and slack, keys and values, every
+ * layer. 0 for a drafter without a window. */
+uint64_t kvt_drafter_ring_bytes(const struct kvt_drafter *drafter);
+
+KVT_END_DECLS
+#endif

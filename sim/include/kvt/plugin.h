@@ -1,0 +1,135 @@
+/* kvt/plugin.h -- what every policy, law and timing table begins with. */
+#ifndef KVT_PLUGIN_H
+#define KVT_PLUGIN_H
+
+#include "kvt/error.h"
+#include "kvt/rng.h"
+
+KVT_BEGIN_DECLS
+
+/* Raised whenever a table changes incompatibly. New members are only ever
+ * appended, and a reader looks at struct_bytes before it touches one. */
+#define KVT_ABI_VERSION 1u
+
+/* Where a number comes from, worst last. */
+enum kvt_basis {
+    KVT_BASIS_EXACT = 0, /* counted by the simulator, no timing in it */
+    KVT_BASIS_MEASURED,
+    KVT_BASIS_PROFILE,
+    KVT_BASIS_EXTRAPOLATED,
+    KVT_BASIS_DATASHEET,
+    KVT_BASIS_FITTED,  /* fitted to the paper */
+    KVT_BASIS_ASSUMED
+};
+const char *kvt_basis_name(enum kvt_basis basis); /* "exact", "measured", "fitted-to-paper", ... */
+
+enum kvt_param_type {
+    KVT_PARAM_COUNT,  /* a whole number in [minimum, maximum] */
+    KVT_PARAM_REAL,   /* a finite number in [minimum, maximum] */
+    KVT_PARAM_BOOL,   /* true or false; number is 1 or 0 */
+    KVT_PARAM_CHOICE, /* one of choices; number is its index, text its name */
+    KVT_PARAM_TEXT,   /* free text; minimum and maximum bound its length. Named "path" or
+                       * "..._path" it is a file: taken relative to the file that gives it,
+                       * and hashed into the result's inputs; named "drafter" it is a shipped
+                       * drafter or such a path */
+    KVT_PARAM_LIST,   /* numbers, each in [minimum, maximum] */
+    KVT_PARAM_RECORDS /* objects whose members, all required, are the numbers named in choices
+                       * ("concurrency|seconds"); list holds them row by row */
+};
+
+/* One tunable, declared once: parsed, checked, listed by `kvtide list -v`,
+ * printed by `check --print` and echoed in results from this table alone. A
+ * default outside the bounds (or a NULL text) means that there is none and the
+ * parameter must be given. */
+struct kvt_param_spec {
+    const char *name; /* with its unit: "window_tokens" */
+    const char *help; /* one sentence */
+    enum kvt_param_type type;
+    double minimum, maximum;
+    double default_number;    /* COUNT, REAL, BOOL */
+    const char *default_text; /* CHOICE and TEXT by name; LIST as JSON, "[1, 2]" */
+    const char *choices;      /* "a|b|c" for CHOICE, member names for RECORDS, else NULL */
+    const char *calibrated_to; /* what the default was fitted to; NULL: nothing. Reports say so */
+};
+
+struct kvt_param_value {
+    double number;
+    const char *text;
+    const double *list; /* [list_length] */
+    size_t list_length;
+};
+
+/* Checked values, in the order of info.params. */
+struct kvt_params {
+    const struct kvt_param_value *values; /* [count] */
+    size_t count;
+};
+
+struct kvt_plugin_info {
+    uint32_t abi;          /* KVT_ABI_VERSION */
+    uint32_t struct_bytes; /* sizeof the table this info begins */
+    const char *name;      /* as written in a scenario: "lru" */
+    const char *summary;   /* one line for `kvtide list` */
+    const struct kvt_param_spec *params; /* [param_count] */
+    size_t param_count;
+};
+
+enum kvt_plugin_kind {
+    KVT_PLUGIN_RESIDENCY = 0,
+    KVT_PLUGIN_REPLACEMENT,
+    KVT_PLUGIN_SCHEDULING,
+    KVT_PLUGIN_ROUTER,
+    KVT_PLUGIN_LAW,         /* which rows the indexer selects */
+    KVT_PLUGIN_SPECULATION,
+    KVT_PLUGIN_TIMING,
+    KVT_PLUGIN_IMPORT,      /* how long a history takes to come in */
+    KVT_PLUGIN_ARRIVAL,     /* when requests come */
+    KVT_PLUGIN_LENGTH,      /* how long they are */
+    KVT_PLUGIN_KINDS
+};
+
+/* A method of speculative decoding, as far as memory is sized by it: a name and
+ * its parameters. */
+struct kvt_speculation_method {
+    struct kvt_plugin_info info;
+};
+
+/* The lists of policies/, models/ and workloads/ (their table.c): those of one
+ * kind, in listing order; NULL and 0 for a kind that is not in the folder. */
+const struct kvt_plugin_info *const *kvt_policies_table(enum kvt_plugin_kind kind, size_t *count);
+const struct kvt_plugin_info *const *kvt_models_table(enum kvt_plugin_kind kind, size_t *count);
+const struct kvt_plugin_info *const *kvt_workloads_table(enum kvt_plugin_kind kind, size_t *count);
+
+/* "residency", "replacement", ...; never NULL. */
+const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind);
+
+/* The built-in tables of one kind, in listing order. */
+const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, size_t *count);
+
+/* KVT_ERR_NOT_FOUND names the choices; there is no default behind the caller's
+ * back. `where` is the place for the message. */
+KVT_CHECKED kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name,
+                                       const char *where, const struct kvt_plugin_info **out,
+                                       struct kvt_error *err);
+
+/* What the program lends to a plug-in, so that a shared object links against
+ * nothing of ours. New members are appended. */
+struct kvt_host {
+    uint32_t abi, struct_bytes;
+    kvt_status (*fail)(struct kvt_error *err, kvt_status status, const char *where, const char *fmt,
+                       ...);
+    struct kvt_rng (*rng_stream)(uint64_t run_seed, enum kvt_rng_purpose purpose, uint64_t entity);
+    uint64_t (*rng_u64)(struct kvt_rng *rng);
+    uint64_t (*rng_below)(struct kvt_rng *rng, uint64_t bound);
+    double (*rng_unit)(struct kvt_rng *rng);
+};
+const struct kvt_host *kvt_host(void);
+
+/* A plug-in by name, with checked parameters. */
+struct kvt_choice {
+    const struct kvt_plugin_info *info;
+    struct kvt_params params;
+};
+
+KVT_END_DECLS
+#endif

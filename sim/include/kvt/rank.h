@@ -1,0 +1,164 @@
+/* kvt/rank.h -- one decoding rank: its queue, its batch, its memory.
+ *
+ * A rank is a tensor-parallel group; its GPUs hold the same rows. Requests wait
+ * here, are admitted when everything they must have fits, are imported first come
+ * first served, and decode in the running batch until they finish or are put aside.
+ * Memory moves at step boundaries only: what is ready, released or backed up takes
+ * effect there. The rank knows no clock of its own; its owner says what time it is. */
+#ifndef KVT_RANK_H
+#define KVT_RANK_H
+
+#include "kvt/layout.h"
+#include "kvt/memory.h"
+#include "kvt/pages.h"
+#include "kvt/policy.h"
+#include "kvt/request.h"
+#include "kvt/timing.h"
+
+KVT_BEGIN_DECLS
+
+/* A request that has arrived and not ended. */
+struct kvt_live {
+    uint32_t id; /* also the index of its record */
+    uint32_t input_tokens, output_tokens;
+    uint32_t max_tokens;       /* context it may grow to, for sizing its hot caches */
+    uint32_t generated_tokens; /* delivered so far; 0 before the first */
+    uint32_t priority;
+    kvt_ns arrival_ns;
+    kvt_ns last_token_ns;
+    uint64_t step; /* decode steps taken */
+    uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
+    bool has_lane; /* known to the backend */
+    bool blocked;  /* sits this step out for want of memory */
+    struct kvt_holding holding;
+    struct kvt_pages pages;
+};
+
+/* Rows committed: the prompt, and every generated token but the newest, whose row
+ * the next step writes. */
+static inline uint32_t kvt_live_context(const struct kvt_live *live)
+{
+    return live->input_tokens + (live->generated_tokens > 0 ? live->generated_tokens - 1 : 0);
+}
+
+struct kvt_live_list {
+    struct kvt_live **items; /* [count], in order */
+    uint32_t count, capacity;
+};
+
+/* One direction of a rank's link: transfers one after the other. */
+struct kvt_link {
+    uint64_t bytes_per_s;
+    kvt_ns free_ns; /* when the last transfer queued so far ends */
+};
+/* Queues bytes behind what is under way; returns when they have arrived. */
+kvt_ns kvt_link_send(struct kvt_link *link, kvt_ns now_ns, uint64_t bytes);
+uint64_t kvt_link_backlog_bytes(const struct kvt_link *link, kvt_ns now_ns);
+
+struct kvt_rank_env {
+    uint32_t index;
+    const struct kvt_llm *llm;
+    const struct kvt_drafter *drafter;
+    const struct kvt_hardware *hardware;
+    uint64_t hot_tokens;
+    uint32_t queries_max;
+    uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
+    struct kvt_host_pool *host; /* borrowed */
+    uint32_t host_copies;
+    struct kvt_choice residency, scheduling, import;
+    uint64_t run_seed;
+};
+
+/* What a rank did since its owner last looked. */
+struct kvt_rank_counters {
+    uint64_t admitted, admitted_input_tokens, preemptions, reprefill_tokens;
+    uint64_t import_hbm_bytes, import_host_bytes;
+    uint64_t pages_filled, pages_released, fill_bytes, backup_bytes;
+};
+
+struct kvt_fill { /* optional pages on their way up */
+    struct kvt_live *live; /* NULL: it has lost its memory meanwhile */
+    uint32_t first, count;
+    kvt_ns done_ns;
+};
+
+struct kvt_rank {
+    struct kvt_rank_env env;
+    struct kvt_rank_memory memory;
+    struct kvt_residency_needs needs;
+    uint64_t page_bytes;          /* of one page of history over all payload layers */
+    uint64_t row_bytes_per_token; /* payload over all layers, rounded up */
+    const struct kvt_residency_policy *residency;
+    const struct kvt_scheduling_policy *scheduling;
+    const struct kvt_import_law *import;
+    void *residency_state, *scheduling_state, *import_state;
+    struct kvt_live_list waiting;   /* put aside ones first, then by arrival */
+    struct kvt_live_list importing; /* admitted, first come first served */
+    uint32_t imports_under_way;     /* the first so many of importing */
+    struct kvt_live_list arrived;   /* imported, joining the batch at the next boundary */
+    struct kvt_live_list running;   /* in order of admission */
+    struct kvt_link h2d, d2h;
+    struct kvt_fill *fills; /* ring [fill_capacity] */
+    uint32_t fill_head, fill_count, fill_capacity;
+    kvt_ns last_boundary_ns, last_step_ns;
+    bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
+    struct kvt_residency_request *views; /* scratch [view_capacity] */
+    uint32_t view_capacity;
+    struct kvt_residency_action *actions;      /* scratch */
+    struct kvt_scheduling_request *candidates; /* scratch [candidate_capacity] */
+    uint32_t candidate_capacity;
+    struct kvt_rank_counters counters;
+    uint64_t *decisions; /* borrowed: the run's chain */
+    uint64_t ready_rows, eligible_rows; /* of the running batch at the last boundary */
+};
+
+KVT_CHECKED kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env,
+                                     uint64_t *decisions, struct kvt_error *err);
+/* Frees the lists, not the requests in them. */
+void kvt_rank_fini(struct kvt_rank *rank);
+
+/* What a request must hold with `tokens` rows, and what of it is on host. */
+KVT_CHECKED kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens,
+                                         uint32_t max_tokens, struct kvt_session_bytes *out,
+                                         struct kvt_error *err);
+/* Whether a request could ever run to its last token on this rank, were it empty. */
+KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
+                                             uint32_t last_tokens, uint32_t max_tokens, bool *fits,
+                                             struct kvt_error *err);
+/* floor(pool / required): how many such requests the rank holds at once. */
+KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens,
+                                      uint32_t max_tokens, uint64_t *out, struct kvt_error *err);
+
+KVT_CHECKED kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live,
+                                        struct kvt_error *err);
+
+/* Everything that happens between two steps: transfers that have ended, pages
+ * that have left the tail, requests that have been imported, room for one more row
+ * each (releasing optional pages, then putting requests aside), admissions,
+ * and what the residency policy moves. put_aside is called for every request that
+ * lost its memory, before it is. */
+KVT_CHECKED kvt_status kvt_rank_boundary(struct kvt_rank *rank, kvt_ns now_ns,
+                                         void (*put_aside)(void *context, struct kvt_live *live),
+                                         void *context, struct kvt_error *err);
+
+/* The next import to begin, if its turn has come: NULL when none. */
+KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
+                                             kvt_ns *duration_ns, struct kvt_error *err);
+/* It has come in; it joins the batch at the next boundary unless it is at its end. */
+KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live,
+                                           bool joins, struct kvt_error *err);
+
+/* After a step: the request's row is committed and its write-back queued. */
+KVT_CHECKED kvt_status kvt_rank_commit(struct kvt_rank *rank, struct kvt_live *live, kvt_ns done_ns,
+                                       struct kvt_error *err);
+/* When all write-backs of a step of `requests` rows will be done. */
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requests);
+
+/* Gives back everything a request holds and takes it off the running batch. */
+void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
+
+/* Bytes, pages and counts agree. For tests and debug builds. */
+bool kvt_rank_is_sane(const struct kvt_rank *rank);
+
+KVT_END_DECLS
+#endif

@@ -1,0 +1,106 @@
+/* kvt/report.h -- what a run counted, and how it is told. */
+#ifndef KVT_REPORT_H
+#define KVT_REPORT_H
+
+#include <stdio.h>
+
+#include "kvt/metrics.h"
+#include "kvt/policy.h"
+#include "kvt/request.h"
+#include "kvt/row_counts.h"
+#include "kvt/scenario.h"
+#include "kvt/timing.h"
+
+KVT_BEGIN_DECLS
+
+enum { KVT_PHASES_MAX = 256 };
+
+/* Sums over a stretch of the run: an interval, a phase, all of it. Merging two
+ * neighbours gives the tally of both. */
+struct kvt_tally {
+    kvt_ns from_ns, to_ns;
+    struct kvt_row_counts rows[KVT_STRATA_MAX];
+    uint64_t arrived, admitted, completed, unservable, preemptions;
+    uint64_t output_tokens;    /* delivered, first tokens included */
+    uint64_t input_tokens;     /* of requests admitted */
+    uint64_t reprefill_tokens; /* context brought in again after a preemption */
+    uint64_t decode_steps;     /* of groups of ranks */
+    uint64_t rounds;           /* request x step */
+    uint64_t extrapolated_steps;
+    kvt_ns step_ns;            /* sum of step durations over groups */
+    kvt_ns parts_ns[KVT_PARTS]; /* of the group's slowest rank: they sum to step_ns */
+    kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
+    kvt_ns backup_stall_ns;
+    double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
+    uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
+    uint64_t pages_filled, pages_released;
+    /* Time integrals, in unit x ns. */
+    double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
+    double ready_rows_ns, eligible_rows_ns;               /* coverage = ratio */
+    uint64_t hbm_peak_bytes; /* over all GPUs, every class */
+    uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
+    uint64_t host_peak_bytes;                    /* over all nodes */
+};
+/* `from` begins where `into` ends (or into is empty: from_ns == to_ns). */
+void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from);
+
+/* Everything a finished run leaves. Borrowed by the report functions. */
+struct kvt_run {
+    const struct kvt_scenario *scenario;
+    const struct kvt_request_record *records; /* [record_count], in order of arrival */
+    size_t record_count;
+    uint64_t first_wave; /* the first so many are left out of post-wave metrics; 0: open loop */
+    bool closed_loop;
+    kvt_ns end_ns;         /* of the run */
+    kvt_ns warmup_ns;      /* requests that arrived before it, and its intervals, are cut */
+    struct kvt_tally total; /* without the warm-up */
+    uint32_t phase_count;
+    struct kvt_tally phases[KVT_PHASES_MAX];
+    const uint16_t *record_phases; /* [record_count] phase in which each arrived */
+    struct kvt_histogram *itl;     /* ns between deliveries; whole run after warm-up */
+    struct kvt_histogram *phase_itl[KVT_PHASES_MAX];
+    struct kvt_histogram *post_wave_itl;
+    uint32_t stratum_count;
+    struct kvt_stratum strata[KVT_STRATA_MAX];
+    double active_mean, coverage_mean; /* over the central half of the run; NaN: nothing to cover */
+    double phase_active_mean[KVT_PHASES_MAX], phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
+                                                                                     * central half */
+    uint64_t max_interval_tokens; /* delivered in the best interval */
+    uint64_t max_concurrent_requests;
+    uint64_t slots;        /* requests of the workload's usual input that fit, all ranks */
+    uint32_t gpus, ranks;
+    uint64_t decision_hash;
+    enum kvt_basis timing_basis, import_basis, law_basis;
+    const char *law_description;
+    const struct kvt_trace_account *account; /* NULL: no file was read */
+    uint64_t events, tied_events;
+    bool stopped_early; /* duration_s or a signal ended it with requests under way */
+    bool interrupted;
+};
+
+struct cJSON;
+
+/* One metric, for `kvtide list metrics`. */
+struct kvt_metric_doc {
+    const char *name, *unit, *help;
+};
+const struct kvt_metric_doc *kvt_metric_docs(size_t *count);
+
+/* The whole of result.json as a tree; free with cJSON_Delete(). */
+KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON **out,
+                                         struct kvt_error *err);
+
+/* requests.csv, in order of arrival. */
+void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
+
+/* timeline.csv, row by row while the run goes on. */
+void kvt_report_timeline_header(FILE *stream);
+void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
+                             const struct kvt_stratum *strata, uint32_t stratum_count);
+
+/* The terminal summary: fits 80 columns, ends with four lines of explanation.
+ * result is what kvt_report_result() made. */
+void kvt_report_summary(FILE *stream, const struct kvt_run *run, const struct cJSON *result);
+
+KVT_END_DECLS
+#endif

@@ -1,0 +1,85 @@
+/* kvt/resolver.h -- selected rows to places in HBM: one semantics, simulated
+ * and on the GPU, bit for bit.
+ *
+ *   1  U = union of the queries' selections, ordered by (first query that
+ *      selects the row, row index)
+ *   2  a row in the tail or in a ready page is resident; if all are, return:
+ *      the hot cache is neither read nor aged
+ *   3  the others are looked up: hits; misses in U order
+ *   4  the replacement policy picks victims among slots no query reads
+ *   5  misses beyond the free slots are staged, in miss order
+ *   6  each distinct missing row crosses the link once */
+#ifndef KVT_RESOLVER_H
+#define KVT_RESOLVER_H
+
+#include "kvt/arena.h"
+#include "kvt/policy.h"
+
+KVT_BEGIN_DECLS
+
+/* The hot cache of one (request, store): slots, the rows in them, and the
+ * replacement policy's state. One block of memory, from new() to free(). */
+struct kvt_hot_cache;
+
+/* env->slot_count slots, at least 1, all empty. replacement is borrowed for the
+ * cache's life, env for this call. */
+KVT_CHECKED kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
+                                         const struct kvt_replacement_env *env,
+                                         struct kvt_hot_cache **out, struct kvt_error *err);
+void kvt_hot_cache_free(struct kvt_hot_cache *cache);
+size_t kvt_hot_cache_bytes(const struct kvt_hot_cache *cache);
+
+/* Scratch for calls, shared by all caches of one thread: sized for the longest
+ * context (rows), the largest cache and the widest union. No call allocates. */
+struct kvt_resolver;
+KVT_CHECKED kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
+                                        struct kvt_resolver **out, struct kvt_error *err);
+void kvt_resolver_free(struct kvt_resolver *resolver);
+
+struct kvt_resolve_call {
+    uint64_t step;             /* of the request */
+    uint32_t visible_rows;     /* rows that exist, uncommitted ones included */
+    uint32_t tail_first_row;   /* this row and all after it are in the tail */
+    uint32_t rows_per_page;    /* KVT_PAGE_ROWS / compress ratio: a power of two, 1 to 64 */
+    const uint64_t *ready_bits; /* page p is in HBM and readable; NULL: none is */
+    uint32_t ready_pages;      /* bits valid in ready_bits; later pages are not ready */
+    uint32_t query_count;      /* K */
+    const uint32_t *const *selections; /* [query_count] each ascending, distinct, < visible_rows */
+    const uint32_t *selection_counts;  /* [query_count] */
+};
+
+/* Distinct rows: union = tail + page + hot + filled + staged. Selections with
+ * multiplicity: selected = tail_selected + page_selected + hot_selected +
+ * missed_selected. A row both in the tail and in a ready page counts as tail.
+ * Arrays are borrowed from the resolver until its next call. */
+struct kvt_resolve_result {
+    uint32_t union_rows, tail_rows, page_rows, hot_rows, filled_rows, staged_rows;
+    uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
+    const uint32_t *missed;   /* [filled_rows + staged_rows] rows in miss order */
+    const kvt_slot *fills;    /* [filled_rows] slot that missed[i] took */
+    const uint32_t *evicted;  /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
+    bool skipped;             /* step 2 returned: everything was resident */
+};
+
+/* Resolves one call. KVT_ERR_INVALID for a malformed call, with no effect.
+ * KVT_ERR_POLICY, naming the policy and the contract, when it returned a slot
+ * that was read, one twice, an occupied one before an empty one, or a wrong
+ * number of them: no row has moved then, but what the policy did to its own
+ * state cannot be taken back, and the cache is good for nothing but free().
+ * *result is written on success only. */
+KVT_CHECKED kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                                   const struct kvt_resolve_call *call,
+                                   struct kvt_resolve_result *result, struct kvt_error *err);
+
+/* Sum over occupied slots, modulo 2^64, of
+ * kvt_chain64((uint64_t)slot << 32 | row, rank): of equal terms in any order, so
+ * that a parallel sum agrees. resolver is scratch for at least as many slots. */
+uint64_t kvt_hot_cache_state_hash(struct kvt_resolver *resolver, const struct kvt_hot_cache *cache);
+
+/* For tests and the GPU's comparison: the row in each slot and its rank. */
+uint32_t kvt_hot_cache_slot_count(const struct kvt_hot_cache *cache);
+const uint32_t *kvt_hot_cache_rows(const struct kvt_hot_cache *cache); /* [slot_count] */
+void kvt_hot_cache_ranks(const struct kvt_hot_cache *cache, uint32_t *ranks);
+
+KVT_END_DECLS
+#endif

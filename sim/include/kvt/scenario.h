@@ -1,0 +1,139 @@
+/* kvt/scenario.h -- a run, as a file: strict on the way in, complete on the way out.
+ *
+ * A scenario is a JSON tree. Layers (built-in defaults, each file of an `extends`
+ * chain, the file itself, --set) are merged key by key; a table of keys
+ * (scenario/keys.c) says what each key is; what comes out is the tree in force,
+ * with the origin of every value, and this struct bound to it. */
+#ifndef KVT_SCENARIO_H
+#define KVT_SCENARIO_H
+
+#include "kvt/arena.h"
+#include "kvt/hardware.h"
+#include "kvt/llm.h"
+#include "kvt/plugin.h"
+#include "kvt/workload.h"
+
+KVT_BEGIN_DECLS
+
+struct cJSON;
+
+enum { KVT_POOLS_MAX = 16 };
+
+struct kvt_decode_pool {
+    const struct kvt_hardware *hardware;
+    uint32_t gpus, tp, dp, ep; /* gpus = tp x dp */
+    bool lockstep;
+    bool pools_given;          /* false: derived from HBM - weights - workspace */
+    bool pools_unified;
+    double unified_gib, index_gib, rows_gib; /* per GPU, as given */
+    double speculation_workspace_gib;
+    double growth_reserve_gib; /* per GPU, beside the pools */
+    double host_dram_gib_per_node;
+    bool host_pool_per_rank;   /* a copy per tensor-parallel rank instead of a shared one */
+    uint32_t gpus_per_node;
+    uint64_t dram_bytes_per_s_per_node;
+    /* Resolved at load: bytes per GPU that KV may take, by pool, without the share of speculation
+     * (the drafter's weights and its workspace, while speculating). index and rows are the same
+     * pool when unified or derived (rows_pool_bytes is then 0). Derived: beside the reserve. */
+    uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes;
+    double weights_gib_per_gpu;
+    bool weights_fit;
+};
+
+enum kvt_prefill_mode { KVT_PREFILL_NONE = 0, KVT_PREFILL_SEPARATE };
+struct kvt_prefill {
+    enum kvt_prefill_mode mode;
+    uint32_t gpus;                /* servers of the pool */
+    double tokens_per_s;          /* of one server, at no context */
+    double context_half_tokens;   /* context at which the rate has halved; 0: never */
+};
+
+struct kvt_slo_class {
+    const char *name;
+    double share; /* of generated requests; shares sum to 1 */
+    uint32_t priority;
+    double ttft_ms, tpot_ms, e2el_ms; /* 0: no bound */
+    double attain; /* share of requests that must meet them */
+};
+
+enum kvt_warmup_rule { KVT_WARMUP_NONE = 0, KVT_WARMUP_SECONDS, KVT_WARMUP_REQUESTS };
+enum kvt_fidelity { KVT_FIDELITY_EXACT = 0, KVT_FIDELITY_SAMPLED };
+
+struct kvt_scenario {
+    const char *name;
+    const char *path; /* file it came from, or the shipped name */
+    uint64_t seed;
+    const struct kvt_llm *llm;
+    const struct kvt_hardware *hardware;
+    uint32_t pool_count;
+    struct kvt_decode_pool pools[KVT_POOLS_MAX];
+    struct kvt_prefill prefill;
+    struct kvt_choice import, router, scheduling;
+    struct kvt_choice arrival, input_length, output_length;
+    uint32_t slo_class_count;
+    struct kvt_slo_class slo_classes[KVT_SLO_CLASSES_MAX];
+    struct kvt_choice residency, replacement, selection, speculation, timing;
+    uint64_t hot_tokens;
+    const struct kvt_drafter *drafter; /* NULL: none */
+    uint32_t queries_max;              /* K of the widest round: 1 without speculation */
+    double duration_s;                 /* hard stop; 0: none */
+    enum kvt_warmup_rule warmup_rule;
+    double warmup_value;               /* seconds or requests */
+    double interval_s;
+    enum kvt_fidelity fidelity;
+    uint32_t sample_stores;            /* stores followed exactly per request when sampled */
+    const char *backend;               /* "sim" */
+    /* The scenario in force, every default written out. Lies in the arena: never for
+     * cJSON_Delete(). */
+    const struct cJSON *tree;
+    const struct cJSON *origins;       /* flat object: dotted path -> origin, in tree order */
+    const struct cJSON *inputs;        /* flat object: path of every file read -> 16 hex digits of its hash */
+};
+
+/* Where shipped models, hardware and scenarios lie: share folder holding
+ * models/ and scenarios/. Borrowed text. */
+struct kvt_scenario_options {
+    const char *data_dir;
+    const char *const *sets; /* [set_count] "PATH=VALUE", left to right */
+    size_t set_count;
+    bool for_size;           /* accept what can be sized though not run (speculation; weights that
+                              * do not fit: weights_fit is then false and the pools are 0) */
+};
+
+/* source: a path (it has a '/' or ends in ".json"), or a shipped name, or a
+ * result.json (its scenario is taken). Everything in *out lives in the arena. On
+ * failure nothing is usable. Paths in the tree are as seen from the working
+ * folder. */
+KVT_CHECKED kvt_status kvt_scenario_load(const char *source,
+                                         const struct kvt_scenario_options *options,
+                                         struct kvt_arena *arena, struct kvt_scenario *out,
+                                         struct kvt_error *err);
+
+/* The same from memory, name standing for the file: what tests and fuzzers call. */
+KVT_CHECKED kvt_status kvt_scenario_parse(const char *text, size_t text_bytes, const char *name,
+                                          const struct kvt_scenario_options *options,
+                                          struct kvt_arena *arena, struct kvt_scenario *out,
+                                          struct kvt_error *err);
+
+/* One documented key, for `check`, the schema and the tests that change each. */
+struct kvt_key_doc {
+    const char *path;    /* "cluster.decode.gpus"; plug-in parameters as "residency(adaptive).name",
+                          * members of a list's elements as "slo.classes[].name" */
+    const char *type;    /* "count", "real", "text", "choice", "bool", "list", "object" */
+    const char *range;   /* "1 to 4096", "a | b", or "" */
+    const char *dflt;    /* default as JSON, or "" */
+    const char *help;
+    const char *refused; /* NULL, or why this version refuses it */
+    const char *refused_choice; /* NULL, or one choice that this version refuses, and why:
+                                 * "cuda: this version has no CUDA backend" */
+};
+/* Lives in the arena. */
+KVT_CHECKED kvt_status kvt_scenario_keys(struct kvt_arena *arena, const struct kvt_key_doc **out,
+                                         size_t *count, struct kvt_error *err);
+
+/* The JSON Schema of scenarios, generated from the same table, as it lies in
+ * docs/schema without the last line end. NULL when memory is short; free() it. */
+KVT_CHECKED char *kvt_scenario_schema(void);
+
+KVT_END_DECLS
+#endif

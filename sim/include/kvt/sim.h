@@ -1,0 +1,51 @@
+/* kvt/sim.h -- the run: make it, advance it, ask it, free it. */
+#ifndef KVT_SIM_H
+#define KVT_SIM_H
+
+#include "kvt/report.h"
+#include "kvt/scenario.h"
+
+KVT_BEGIN_DECLS
+
+struct kvt_sim;
+
+struct kvt_sim_options {
+    unsigned threads; /* to prepare with; 0: one. Never changes a result. */
+    /* Called as each interval of run.interval_s closes. Optional. */
+    void (*on_interval)(void *context, const struct kvt_tally *interval,
+                        const struct kvt_stratum *strata, uint32_t stratum_count);
+    void *interval_context;
+    /* Called now and then while the run is prepared. Optional. */
+    void (*on_prepare)(void *context, double done_fraction, const char *what);
+    void *prepare_context;
+};
+
+/* The scenario is borrowed for the run's life. Refuses what cannot run. */
+KVT_CHECKED kvt_status kvt_sim_new(const struct kvt_scenario *scenario,
+                                   const struct kvt_sim_options *options, struct kvt_sim **out,
+                                   struct kvt_error *err);
+void kvt_sim_free(struct kvt_sim *sim); /* takes NULL */
+
+/* One event. *more is false once the run has reached its end. KVT_ERR_STALLED,
+ * with a diagnosis, when requests wait and nothing can ever serve them. */
+KVT_CHECKED kvt_status kvt_sim_step(struct kvt_sim *sim, bool *more, struct kvt_error *err);
+/* Until the next event would be after until_ns, or the end. */
+KVT_CHECKED kvt_status kvt_sim_run_until(struct kvt_sim *sim, kvt_ns until_ns, bool *more,
+                                         struct kvt_error *err);
+
+kvt_ns kvt_sim_now_ns(const struct kvt_sim *sim);
+/* Share of the run that is done, by time or by requests; -1: not known. */
+double kvt_sim_progress(const struct kvt_sim *sim);
+
+/* A hash of every decision so far (admissions, slots, victims, page moves) and of
+ * nothing that was measured: equal for equal scenarios on every machine. */
+uint64_t kvt_sim_decision_hash(const struct kvt_sim *sim);
+
+/* Closes the books; valid until the sim is freed. Call once, at the end (or after
+ * an interrupt: interrupted says so). Checks both conservation lines and that
+ * arrived = completed + running + waiting + dropped. */
+KVT_CHECKED kvt_status kvt_sim_finish(struct kvt_sim *sim, bool interrupted,
+                                      const struct kvt_run **out, struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

@@ -1,0 +1,100 @@
+/* kvt/timing.h -- how long a decode step takes, and an import. */
+#ifndef KVT_TIMING_H
+#define KVT_TIMING_H
+
+#include "kvt/hardware.h"
+#include "kvt/llm.h"
+#include "kvt/plugin.h"
+
+KVT_BEGIN_DECLS
+
+/* What one rank does in one step. Counts of rows are over all its requests and
+ * stores, scaled where the run is sampled. */
+struct kvt_rank_load {
+    uint32_t requests;         /* decoding this step */
+    uint32_t queries;          /* token positions verified: requests * K */
+    uint64_t context_rows;     /* committed tokens, summed over the requests */
+    double selected_rows;      /* with multiplicity, over selectors */
+    double attended_layer_rows; /* selected rows x layers of their store */
+    double looked_up_rows;     /* rows that were neither in tail nor page */
+    double missed_rows;        /* rows that cross the link, over stores */
+    double missed_layer_rows;  /* missed rows x layers of their store */
+    double leader_layer_rows;  /* of those, rows of a store's first layer */
+    double wire_bytes;         /* missed rows as they cross the link, by the model's row format */
+    double granules;           /* distinct 64-KiB granules of host memory behind the misses */
+    double calls_with_misses;
+    uint64_t backup_bytes;     /* device to host, queued by the step before */
+    uint64_t import_bytes;     /* host or network to device while the step runs */
+    uint64_t fill_bytes;       /* optional pages coming in while the step runs */
+    uint32_t group_queries;    /* over all ranks in lockstep with this one; 0: it steps alone */
+};
+
+/* What ranks in lockstep share: one mixture-of-experts exchange. */
+struct kvt_group_load {
+    uint32_t queries;       /* over all ranks of the group */
+    uint32_t ranks;
+    uint32_t queries_max;   /* of the busiest rank */
+};
+
+/* Families of a step's time, ns; the exposed part of each. */
+enum kvt_step_part {
+    KVT_PART_HOST = 0,  /* host scheduling */
+    KVT_PART_DENSE,     /* projections, experts, collectives */
+    KVT_PART_INDEX,     /* index scan and top-k */
+    KVT_PART_RESOLVE,   /* resolver without misses */
+    KVT_PART_FETCH,     /* missing rows over the link */
+    KVT_PART_ATTEND,    /* sparse attention */
+    KVT_PART_DRAFT,     /* drafting and sampling */
+    KVT_PART_OTHER,     /* terms a calibration does not tell apart */
+    KVT_PARTS
+};
+const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
+
+struct kvt_timing_env {
+    struct kvt_params params;
+    const struct kvt_llm *llm;
+    const struct kvt_hardware *hardware;
+    const char *residency; /* name of the policy in force */
+    uint32_t tp, dp, ep;   /* of the pool; ranks in lockstep = dp when lockstep */
+    uint32_t gpus_per_node;
+    uint32_t ranks_per_link_node; /* GPUs of a node that gather at once */
+    uint64_t dram_bytes_per_s;    /* of one node; 0: never the limit */
+    const struct kvt_host *host;
+    bool history_in_hbm; /* the residency policy's need of that name: no call is resolved */
+};
+
+struct kvt_timing_model {
+    struct kvt_plugin_info info;
+    enum kvt_basis basis;
+
+    size_t (*state_bytes)(const struct kvt_timing_env *env);
+    /* Refuses (KVT_ERR_INVALID) what the model has no constants for. */
+    kvt_status (*init)(void *state, const struct kvt_timing_env *env, struct kvt_error *err);
+
+    /* step = group part + the slowest rank's part. Each adds its ns to parts[]. A group without
+     * queries does not step, and a rank without requests only waits: both add nothing. */
+    void (*group_step)(const void *state, const struct kvt_group_load *load, double parts[KVT_PARTS]);
+    void (*rank_step)(const void *state, const struct kvt_rank_load *load, double parts[KVT_PARTS]);
+};
+
+/* How long one request's history takes to come in, once its turn has come. */
+struct kvt_import_env {
+    struct kvt_params params;
+    const struct kvt_hardware *hardware;
+    const char *residency;
+    uint64_t run_seed;
+    const struct kvt_host *host;
+};
+struct kvt_import_law {
+    struct kvt_plugin_info info;
+    enum kvt_basis basis;
+    size_t (*state_bytes)(const struct kvt_import_env *env);
+    kvt_status (*init)(void *state, const struct kvt_import_env *env, struct kvt_error *err);
+    /* host_bytes land in host DRAM, hbm_bytes in HBM. */
+    kvt_ns (*duration_ns)(void *state, uint32_t request, uint64_t host_bytes, uint64_t hbm_bytes);
+    /* Requests of one rank that may be imported at once. */
+    uint32_t (*servers)(const void *state);
+};
+
+KVT_END_DECLS
+#endif

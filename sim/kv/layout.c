@@ -1,0 +1,232 @@
+/* layout.c -- bytes of one request: what must be in HBM, what in host DRAM. */
+#include "kvt/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *kvt_engine_name(enum kvt_engine engine)
+{
+    static const char *const names[KVT_ENGINES] = {
+        [KVT_ENGINE_IDEAL] = "ideal", [KVT_ENGINE_VLLM] = "vllm", [KVT_ENGINE_SGLANG] = "sglang"};
+
+    return (unsigned)engine < KVT_ENGINES ? names[engine] : "unknown";
+}
+
+uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
+                       uint64_t hot_tokens, uint64_t max_tokens)
+{
+    uint64_t rows = max_tokens / store->compress_ratio;
+    uint64_t slots = hot_tokens / store->compress_ratio;
+
+    if (slots < llm->top_k) {
+        slots = llm->top_k;
+    }
+    if (slots > rows) {
+        slots = rows;
+    }
+    return slots < UINT32_MAX ? (uint32_t)slots : UINT32_MAX;
+}
+
+static uint64_t pages_of(uint64_t rows)
+{
+    return (rows + KVT_PAGE_ROWS - 1) / KVT_PAGE_ROWS;
+}
+
+static uint64_t store_row_bytes(const struct kvt_llm *llm, const struct kvt_store *store)
+{
+    return (uint64_t)store->layers * llm->payload.capacity_bytes;
+}
+
+/* ---- Rows as they are ------------------------------------------------------
+ *
+ * The reference paper's Table 1 and Table 3, to the printed digit: index rows of
+ * every store, (hot + tail) rows of every payload layer, the draft ring, and
+ * staging for the widest call that finds no hot slot at all, which is used again
+ * by one store after the other. */
+static uint64_t staging_bytes(const struct kvt_session_spec *spec)
+{
+    uint64_t widest = 0;
+
+    if (spec->queries_max < 2) {
+        return 0; /* a single query's rows always find a slot: a hot cache holds top_k */
+    }
+    for (uint32_t i = 0; i < spec->llm->store_count; i++) {
+        uint64_t row_bytes = store_row_bytes(spec->llm, &spec->llm->stores[i]);
+
+        widest = row_bytes > widest ? row_bytes : widest;
+    }
+    return (uint64_t)spec->queries_max * spec->llm->top_k * widest;
+}
+
+static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
+{
+    const struct kvt_llm *llm = spec->llm;
+
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        const struct kvt_store *store = &llm->stores[i];
+        uint64_t rows = spec->tokens / store->compress_ratio;
+        uint64_t row_bytes = store_row_bytes(llm, store);
+
+        out->hbm_by_class[KVT_MEM_INDEX] += rows * llm->index.capacity_bytes;
+        if (spec->needs.host_backing) {
+            out->host_bytes += rows * row_bytes;
+        }
+        if (spec->needs.history_in_hbm) {
+            out->hbm_by_class[KVT_MEM_PAYLOAD] += rows * row_bytes;
+        } else {
+            uint64_t slots = kvt_hot_slots(llm, store, spec->hot_tokens, spec->max_tokens);
+
+            out->hbm_by_class[KVT_MEM_HOT] += slots * row_bytes;
+            out->hbm_by_class[KVT_MEM_TAIL] += KVT_TAIL_ROWS * row_bytes;
+            /* Our resolver's: the row in each slot, and the slots in their order. */
+            out->metadata_bytes += slots * (sizeof(uint32_t) + sizeof(kvt_slot));
+        }
+    }
+    if (!spec->needs.history_in_hbm) {
+        out->hbm_by_class[KVT_MEM_STAGING] = staging_bytes(spec);
+    }
+}
+
+/* ---- vLLM ------------------------------------------------------------------
+ *
+ *     blocks = ceil(tokens / 64) x index groups
+ *            + payload groups x (ceil(hot / 64) + tail pages)
+ *
+ * of one shared pool; without hierarchy, ceil(tokens / 64) resident pages. From
+ * vLLM's published concurrency calculator and hisparse/layout.py @0492a439. */
+static void count_vllm(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
+{
+    const struct kvt_llm *llm = spec->llm;
+    const struct kvt_vllm_layout *layout = &llm->vllm;
+    uint64_t pages = pages_of(spec->tokens);
+    uint64_t hot_pages = 0;
+
+    if (spec->needs.host_backing) {
+        out->host_bytes = pages * layout->host_page_bytes;
+    }
+    if (spec->needs.history_in_hbm) {
+        uint64_t index_page_bytes = layout->resident_page_bytes - layout->host_page_bytes;
+
+        out->hbm_by_class[KVT_MEM_INDEX] = pages * index_page_bytes;
+        out->hbm_by_class[KVT_MEM_PAYLOAD] = pages * layout->host_page_bytes;
+        return;
+    }
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        uint64_t slots = kvt_hot_slots(llm, &llm->stores[i], spec->hot_tokens, spec->max_tokens);
+
+        hot_pages = pages_of(slots) > hot_pages ? pages_of(slots) : hot_pages;
+    }
+    out->hbm_by_class[KVT_MEM_INDEX] = pages * layout->index_groups * layout->gpu_page_bytes;
+    out->hbm_by_class[KVT_MEM_HOT] = hot_pages * layout->payload_groups * layout->gpu_page_bytes;
+    out->hbm_by_class[KVT_MEM_TAIL] =
+        (uint64_t)layout->tail_pages * layout->payload_groups * layout->gpu_page_bytes;
+}
+
+/* ---- SGLang ----------------------------------------------------------------
+ *
+ * hisparse_coordinator.py @009e640a: a device buffer of B rows and one page, whose
+ * first row holds the newest token; index and host rows by the page of 64; tables
+ * per payload layer, not per store. Rows of the model file's format. */
+static void count_sglang(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
+{
+    const struct kvt_llm *llm = spec->llm;
+
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        const struct kvt_store *store = &llm->stores[i];
+        uint64_t rows = pages_of(spec->tokens / store->compress_ratio) * KVT_PAGE_ROWS;
+        uint64_t row_bytes = store_row_bytes(llm, store);
+
+        out->hbm_by_class[KVT_MEM_INDEX] += rows * llm->index.capacity_bytes;
+        if (spec->needs.host_backing) {
+            out->host_bytes += rows * row_bytes;
+        }
+        if (spec->needs.history_in_hbm) {
+            out->hbm_by_class[KVT_MEM_PAYLOAD] += rows * row_bytes;
+        } else {
+            uint64_t slots = kvt_hot_slots(llm, store, spec->hot_tokens, spec->max_tokens);
+            uint64_t padded = slots + KVT_PAGE_ROWS;
+
+            out->hbm_by_class[KVT_MEM_HOT] += slots * row_bytes;
+            out->hbm_by_class[KVT_MEM_TAIL] += KVT_PAGE_ROWS * row_bytes;
+            out->metadata_bytes += store->layers * (padded * llm->sglang.table_bytes_per_slot +
+                                                    slots * llm->sglang.order_bytes_per_slot);
+        }
+    }
+}
+
+/* Both engines keep every row that some query of a call reads in the hot cache. */
+static kvt_status check_engine(const struct kvt_session_spec *spec, enum kvt_engine engine,
+                               struct kvt_error *err)
+{
+    const struct kvt_llm *llm = spec->llm;
+    uint64_t least = (uint64_t)spec->queries_max * llm->top_k;
+    bool known = engine == KVT_ENGINE_VLLM ? llm->vllm.gpu_page_bytes > 0
+                                           : llm->sglang.table_bytes_per_slot > 0;
+
+    if (!known) {
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->path,
+                        "no layout of %s for %s: the file has no engines.%s; \"ideal\" needs none",
+                        kvt_engine_name(engine), llm->name, kvt_engine_name(engine));
+    }
+    if (!spec->needs.history_in_hbm && spec->queries_max > 1 && spec->hot_tokens < least) {
+        return kvt_fail(err, KVT_ERR_INVALID, "residency.hot_tokens",
+                        "%s has no staging: %u queries of %u rows need at least %llu hot tokens; "
+                        "there are %llu",
+                        kvt_engine_name(engine), spec->queries_max, llm->top_k,
+                        (unsigned long long)least, (unsigned long long)spec->hot_tokens);
+    }
+    return KVT_OK;
+}
+
+static kvt_status check_spec(const struct kvt_session_spec *spec, enum kvt_engine engine,
+                             struct kvt_error *err)
+{
+    if (spec->max_tokens < spec->tokens || spec->max_tokens > UINT32_MAX) {
+        return kvt_fail(err, KVT_ERR_INVALID, spec->llm->name,
+                        "a context of %llu tokens that may grow to %llu: it grows to at least what "
+                        "it is, and to at most 4294967295",
+                        (unsigned long long)spec->tokens, (unsigned long long)spec->max_tokens);
+    }
+    if (spec->queries_max == 0) {
+        return kvt_fail(err, KVT_ERR_INVALID, spec->llm->name,
+                        "a round of 0 queries: it has at least 1");
+    }
+    switch (engine) {
+    case KVT_ENGINE_IDEAL:
+        return KVT_OK;
+    case KVT_ENGINE_VLLM:
+    case KVT_ENGINE_SGLANG:
+        return check_engine(spec, engine, err);
+    default:
+        return kvt_fail(err, KVT_ERR_INVALID, spec->llm->name,
+                        "engine number %u; there are ideal, vllm and sglang", (unsigned)engine);
+    }
+}
+
+kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, enum kvt_engine engine,
+                             struct kvt_session_bytes *out, struct kvt_error *err)
+{
+    struct kvt_session_bytes bytes = {0};
+    kvt_status status = check_spec(spec, engine, err);
+
+    if (status != KVT_OK) {
+        return status;
+    }
+    if (engine == KVT_ENGINE_VLLM) {
+        count_vllm(spec, &bytes);
+    } else if (engine == KVT_ENGINE_SGLANG) {
+        count_sglang(spec, &bytes);
+    } else {
+        count_ideal(spec, &bytes);
+    }
+    if (spec->drafter != NULL) {
+        bytes.hbm_by_class[KVT_MEM_RING] = kvt_drafter_ring_bytes(spec->drafter);
+    }
+    bytes.window_bytes = spec->llm->window_bytes +
+                         (uint64_t)ceil(spec->llm->kv_bytes_per_token_other * (double)spec->tokens);
+    for (int i = 0; i < KVT_MEM_CLASSES; i++) {
+        bytes.hbm_bytes += bytes.hbm_by_class[i];
+    }
+    *out = bytes;
+    return KVT_OK;
+}

@@ -1,0 +1,478 @@
+/* resolver.c -- one call: which selected rows are in HBM, which are fetched, and where to.
+ *
+ *     mark     each row of the union: resident (tail, ready page) or to be
+ *              looked up
+ *     look up  walk the slots; where a slot's row is marked, the slot hits and
+ *              the mark goes
+ *     miss     walk the selections again, query by query; a mark that is still
+ *              there is a miss, is listed, and goes
+ *     replace  victims from the policy, checked; rows into slots; the policy
+ *              learns of it; misses left over are staged
+ *
+ * Turned round from the GPU's kernels, which hash the selection and probe it with
+ * the slots (SGLang's hisparse swap-in, vLLM's hisparse_resolve_residency): one
+ * byte per row of context stays in L2, needs no probing, and is zero again when
+ * the call ends. The work grows with selections and slots, not with the context.
+ * A bit per row would stay in L1, but taking marks away is then a read, a change
+ * and a write of words that neighbours share: measured, a quarter slower. */
+#include <string.h>
+
+#include "hot_cache.h"
+#include "kvt/hash.h"
+
+/* What a call knows of a row. */
+enum mark {
+    UNSELECTED = 0,
+    LOOKED_UP = 1,
+    RESIDENT = 2
+};
+
+struct kvt_resolver {
+    struct kvt_arena *arena; /* holds this struct and its arrays */
+    uint32_t rows_max, slots_max, union_max;
+    uint8_t *marks;       /* [rows_max + 1] enum mark of each row; zero between calls, and
+                           * at rows_max always */
+    uint64_t *hit_bits;   /* [(slots_max + 63) / 64] */
+    uint64_t *taken_bits; /* [(slots_max + 63) / 64] hits and victims so far */
+    uint32_t *missed;     /* [union_max + 1] the last is written, never read */
+    kvt_slot *victims;    /* [slots_max] */
+    uint32_t *evicted;    /* [slots_max] */
+    kvt_slot *scratch;    /* [slots_max] lent to policies; ranks for the state hash */
+};
+
+/* ---- Memory ---------------------------------------------------------------- */
+
+enum {
+    CACHE_LINE_BYTES = 64
+};
+
+static void *array_new(struct kvt_arena *arena, uint64_t count, size_t size_bytes)
+{
+    return kvt_arena_array(arena, (size_t)count, size_bytes, CACHE_LINE_BYTES);
+}
+
+static bool fill_arrays(struct kvt_resolver *resolver)
+{
+    struct kvt_arena *arena = resolver->arena;
+    uint64_t slot_words = ((uint64_t)resolver->slots_max + 63) / 64;
+
+    resolver->marks = array_new(arena, (uint64_t)resolver->rows_max + 1, sizeof(uint8_t));
+    resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
+    resolver->taken_bits = array_new(arena, slot_words, sizeof(uint64_t));
+    resolver->missed = array_new(arena, (uint64_t)resolver->union_max + 1, sizeof(uint32_t));
+    resolver->victims = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
+    resolver->evicted = array_new(arena, resolver->slots_max, sizeof(uint32_t));
+    resolver->scratch = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
+    return resolver->marks != NULL && resolver->hit_bits != NULL && resolver->taken_bits != NULL &&
+           resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
+           resolver->scratch != NULL;
+}
+
+kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
+                            struct kvt_resolver **out, struct kvt_error *err)
+{
+    if (rows_max == 0 || rows_max == UINT32_MAX || slots_max == 0 || union_max == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "resolver",
+                        "cannot be made for %u rows, %u slots and unions of %u rows; rows are 1 to "
+                        "%u, the others at least 1",
+                        rows_max, slots_max, union_max, UINT32_MAX - 1);
+    struct kvt_arena *arena = kvt_arena_new(0);
+    if (arena == NULL)
+        return kvt_fail_nomem(err, "a resolver");
+    struct kvt_resolver *resolver = array_new(arena, 1, sizeof *resolver);
+    if (resolver != NULL)
+        *resolver = (struct kvt_resolver){
+            .arena = arena, .rows_max = rows_max, .slots_max = slots_max, .union_max = union_max};
+    if (resolver == NULL || !fill_arrays(resolver)) {
+        kvt_arena_free(arena);
+        return kvt_fail_nomem(err, "a resolver");
+    }
+    *out = resolver;
+    return KVT_OK;
+}
+
+void kvt_resolver_free(struct kvt_resolver *resolver)
+{
+    if (resolver != NULL)
+        kvt_arena_free(resolver->arena);
+}
+
+/* ---- The call as given ------------------------------------------------------ */
+
+static const char call_place[] = "resolve call";
+
+static bool is_ascending(const uint32_t *rows, uint32_t count)
+{
+    bool ascending = true;
+    for (uint32_t i = 1; i < count; i++)
+        ascending &= rows[i - 1] < rows[i];
+    return ascending;
+}
+
+/* Marks are set by row: a row past the end would be marked past the end. */
+static kvt_status check_selection(const struct kvt_resolve_call *call, uint32_t query,
+                                  struct kvt_error *err)
+{
+    const uint32_t *rows = call->selections[query];
+    uint32_t count = call->selection_counts[query];
+
+    if (count == 0)
+        return KVT_OK;
+    if (!is_ascending(rows, count))
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "the selection of query %u is not in strictly ascending row order", query);
+    if (rows[count - 1] >= call->visible_rows)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "query %u selects row %u of a context of %u rows", query, rows[count - 1],
+                        call->visible_rows);
+    return KVT_OK;
+}
+
+static kvt_status check_call(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache,
+                             const struct kvt_resolve_call *call, struct kvt_error *err)
+{
+    uint64_t selected = 0;
+
+    if (cache->slot_count > resolver->slots_max)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "the hot cache has %u slots; this resolver takes at most %u",
+                        cache->slot_count, resolver->slots_max);
+    if (call->visible_rows > resolver->rows_max)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "the context has %u rows; this resolver takes at most %u",
+                        call->visible_rows, resolver->rows_max);
+    if (call->query_count == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place, "there is no query; K is at least 1");
+    if (call->rows_per_page == 0 || KVT_PAGE_ROWS % call->rows_per_page != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "%u rows a page do not divide %d; a power of two from 1 to %d does",
+                        call->rows_per_page, KVT_PAGE_ROWS, KVT_PAGE_ROWS);
+    for (uint32_t query = 0; query < call->query_count; query++) {
+        kvt_status status = check_selection(call, query, err);
+        if (status != KVT_OK)
+            return status;
+        selected += call->selection_counts[query];
+    }
+    if (selected > UINT32_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "its queries select more rows than %u in all", UINT32_MAX);
+    return KVT_OK;
+}
+
+/* ---- Mark ------------------------------------------------------------------- */
+
+/* Index of the first row at or past limit; rows ascend. */
+static uint32_t lower_bound(const uint32_t *rows, uint32_t count, uint64_t limit)
+{
+    uint32_t begin = 0;
+    while (count > 0) {
+        uint32_t half = count / 2;
+        bool is_before = rows[begin + half] < limit;
+        begin = is_before ? begin + half + 1 : begin;
+        count = is_before ? count - half - 1 : half;
+    }
+    return begin;
+}
+
+/* An ascending selection falls into three runs: rows whose page may be ready,
+ * rows past the last page that may be, rows of the tail. */
+struct runs {
+    uint32_t paged_end, history_end, count;
+};
+
+static struct runs runs_of(const struct kvt_resolve_call *call, uint32_t query)
+{
+    const uint32_t *rows = call->selections[query];
+    uint32_t count = call->selection_counts[query];
+    uint64_t paged_rows =
+        call->ready_bits == NULL ? 0 : (uint64_t)call->ready_pages * call->rows_per_page;
+    uint32_t history_end = lower_bound(rows, count, call->tail_first_row);
+
+    return (struct runs){
+        .paged_end = paged_rows == 0 ? 0 : lower_bound(rows, history_end, paged_rows),
+        .history_end = history_end,
+        .count = count,
+    };
+}
+
+/* Marks rows[begin .. end); returns how many had no mark before. */
+static uint32_t mark(uint8_t *restrict marks, const uint32_t *restrict rows, uint32_t begin,
+                     uint32_t end, enum mark as)
+{
+    uint32_t new_rows = 0;
+    for (uint32_t i = begin; i < end; i++) {
+        new_rows += marks[rows[i]] == UNSELECTED;
+        marks[rows[i]] = (uint8_t)as;
+    }
+    return new_rows;
+}
+
+/* The same for rows whose page has to be asked about; returns how many rows
+ * were new and are to be looked up. */
+static uint32_t mark_paged(uint8_t *restrict marks, const struct kvt_resolve_call *call,
+                           const uint32_t *restrict rows, uint32_t end,
+                           struct kvt_resolve_result *result)
+{
+    const uint64_t *ready_bits = call->ready_bits;
+    uint32_t page_shift = (uint32_t)__builtin_ctz(call->rows_per_page);
+    uint32_t new_rows = 0, page_rows = 0, page_selected = 0;
+
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t page = rows[i] >> page_shift;
+        uint32_t is_ready = ready_bits[page / 64] >> page % 64 & 1;
+        uint32_t is_new = marks[rows[i]] == UNSELECTED;
+
+        marks[rows[i]] = is_ready ? RESIDENT : LOOKED_UP;
+        new_rows += is_new;
+        page_rows += is_new & is_ready;
+        page_selected += is_ready;
+    }
+    result->page_rows += page_rows;
+    result->page_selected += page_selected;
+    return new_rows - page_rows;
+}
+
+/* Marks the union and counts what is resident; returns the rows to look up. */
+static uint32_t mark_union(uint8_t *marks, const struct kvt_resolve_call *call,
+                           struct kvt_resolve_result *result)
+{
+    uint32_t lookup_rows = 0;
+
+    for (uint32_t query = 0; query < call->query_count; query++) {
+        const uint32_t *rows = call->selections[query];
+        struct runs runs = runs_of(call, query);
+
+        lookup_rows += mark_paged(marks, call, rows, runs.paged_end, result);
+        lookup_rows += mark(marks, rows, runs.paged_end, runs.history_end, LOOKED_UP);
+        result->tail_rows += mark(marks, rows, runs.history_end, runs.count, RESIDENT);
+        result->tail_selected += runs.count - runs.history_end;
+        result->selected += runs.count;
+    }
+    result->union_rows = lookup_rows + result->page_rows + result->tail_rows;
+    return lookup_rows;
+}
+
+/* Keeps, of the marks of selected rows from first_row on, only those equal to kept. */
+static void unmark(uint8_t *restrict marks, const struct kvt_resolve_call *call, uint32_t first_row,
+                   enum mark kept)
+{
+    for (uint32_t query = 0; query < call->query_count; query++) {
+        const uint32_t *restrict rows = call->selections[query];
+        uint32_t count = call->selection_counts[query];
+        for (uint32_t i = lower_bound(rows, count, first_row); i < count; i++)
+            marks[rows[i]] &= (uint8_t)kept;
+    }
+}
+
+/* ---- Look up, miss ----------------------------------------------------------- */
+
+/* Fills hit_bits and takes the marks of the rows found. Empty slots, and rows
+ * past rows_max if there were any, read the mark of rows_max, which no row has. */
+static void look_up(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache)
+{
+    uint8_t *restrict marks = resolver->marks;
+    const uint32_t *restrict slot_rows = cache->slot_rows;
+    uint64_t *restrict hit_bits = resolver->hit_bits;
+    const uint32_t rows_max = resolver->rows_max;
+
+    for (uint32_t first = 0; first < cache->slot_count; first += 64) {
+        uint32_t left = cache->slot_count - first;
+        uint32_t width = left < 64 ? left : 64;
+        uint64_t hits = 0;
+
+        for (uint32_t i = 0; i < width; i++) {
+            uint32_t row = slot_rows[first + i] < rows_max ? slot_rows[first + i] : rows_max;
+            hits |= (uint64_t)marks[row] << i;
+            marks[row] = UNSELECTED;
+        }
+        hit_bits[first / 64] = hits;
+    }
+}
+
+/* How many selections, with multiplicity, have a mark left. */
+static uint32_t count_marked(const uint8_t *marks, const struct kvt_resolve_call *call)
+{
+    uint32_t marked = 0;
+    for (uint32_t query = 0; query < call->query_count; query++) {
+        const uint32_t *rows = call->selections[query];
+        uint32_t history_end = runs_of(call, query).history_end;
+        for (uint32_t i = 0; i < history_end; i++)
+            marked += marks[rows[i]];
+    }
+    return marked;
+}
+
+/* Lists the rows still marked in the union's order and takes their marks.
+ * Every row is written, a miss moves the end: no branch to mispredict. */
+static uint32_t list_missed(const struct kvt_resolver *resolver,
+                            const struct kvt_resolve_call *call)
+{
+    uint8_t *restrict marks = resolver->marks;
+    uint32_t *restrict missed = resolver->missed;
+    uint32_t missed_rows = 0;
+
+    for (uint32_t query = 0; query < call->query_count; query++) {
+        const uint32_t *restrict rows = call->selections[query];
+        uint32_t history_end = runs_of(call, query).history_end;
+        for (uint32_t i = 0; i < history_end; i++) {
+            missed[missed_rows] = rows[i];
+            missed_rows += marks[rows[i]];
+            marks[rows[i]] = UNSELECTED;
+        }
+    }
+    return missed_rows;
+}
+
+/* ---- Replace ----------------------------------------------------------------- */
+
+static kvt_status broken(const struct kvt_hot_cache *cache, struct kvt_error *err, kvt_slot slot,
+                         const char *found, const char *contract)
+{
+    return kvt_fail(err, KVT_ERR_POLICY, cache->replacement->info.name,
+                    "choose_victims returned slot %u, %s; contract: %s", slot, found, contract);
+}
+
+/* Victims are in range, not read and distinct. */
+static kvt_status check_distinct(const struct kvt_resolver *resolver,
+                                 const struct kvt_hot_cache *cache, uint32_t count,
+                                 struct kvt_error *err)
+{
+    uint64_t *taken_bits = resolver->taken_bits;
+
+    memcpy(taken_bits, resolver->hit_bits, ((size_t)cache->slot_count + 63) / 64 * 8);
+    for (uint32_t i = 0; i < count; i++) {
+        kvt_slot slot = resolver->victims[i];
+        if (slot >= cache->slot_count)
+            return broken(cache, err, slot, "which this cache does not have",
+                          "a victim is a slot of this cache");
+        uint64_t bit = UINT64_C(1) << slot % 64;
+        if ((resolver->hit_bits[slot / 64] & bit) != 0)
+            return broken(cache, err, slot, "whose row a query of this call reads",
+                          "a slot that hit is never a victim");
+        if ((taken_bits[slot / 64] & bit) != 0)
+            return broken(cache, err, slot, "which it had returned before",
+                          "no slot is a victim twice in one call");
+        taken_bits[slot / 64] |= bit;
+    }
+    return KVT_OK;
+}
+
+/* While there are empty slots, victim i is the i-th of them. */
+static kvt_status check_empty_first(const struct kvt_resolver *resolver,
+                                    const struct kvt_hot_cache *cache, uint32_t count,
+                                    struct kvt_error *err)
+{
+    uint32_t empty_slots = cache->slot_count - cache->occupied_slots;
+    kvt_slot next = 0;
+
+    for (uint32_t i = 0; i < count && i < empty_slots; i++, next++) {
+        while (cache->slot_rows[next] != KVT_SLOT_NONE)
+            next++;
+        if (resolver->victims[i] != next)
+            return broken(cache, err, resolver->victims[i],
+                          "while an empty one that goes before it was left",
+                          "empty slots go first, lowest slot first");
+    }
+    return KVT_OK;
+}
+
+/* Asks the policy for slots, checks its answer, and puts the first missed rows
+ * into them. */
+static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                          const struct kvt_replacement_call *view, uint32_t want,
+                          struct kvt_error *err)
+{
+    const struct kvt_replacement_policy *policy = cache->replacement;
+    uint32_t chosen = 0;
+
+    if (want > 0)
+        chosen = policy->choose_victims(cache->state, view, want, resolver->victims);
+    if (chosen != want)
+        return kvt_fail(err, KVT_ERR_POLICY, policy->info.name,
+                        "choose_victims returned %u slots for %u misses that could have them; "
+                        "contract: as many as are wanted and did not hit",
+                        chosen, want);
+    kvt_status status = check_distinct(resolver, cache, want, err);
+    if (status == KVT_OK)
+        status = check_empty_first(resolver, cache, want, err);
+    if (status != KVT_OK)
+        return status;
+    for (uint32_t i = 0; i < want; i++) {
+        kvt_slot slot = resolver->victims[i];
+        resolver->evicted[i] = cache->slot_rows[slot];
+        cache->slot_rows[slot] = view->missed_rows[i];
+        cache->occupied_slots += resolver->evicted[i] == KVT_SLOT_NONE;
+    }
+    policy->on_resolved(cache->state, view, resolver->victims, resolver->evicted, want);
+    return KVT_OK;
+}
+
+/* Steps 3 to 5 of the call, for lookup_rows marked rows. */
+static kvt_status look_up_and_replace(const struct kvt_resolver *resolver,
+                                      struct kvt_hot_cache *cache,
+                                      const struct kvt_resolve_call *call, uint32_t lookup_rows,
+                                      struct kvt_resolve_result *result, struct kvt_error *err)
+{
+    look_up(resolver, cache);
+    if (call->query_count > 1)
+        result->missed_selected = count_marked(resolver->marks, call);
+    uint32_t missed_rows = list_missed(resolver, call);
+    if (call->query_count == 1)
+        result->missed_selected = missed_rows;
+    result->hot_rows = lookup_rows - missed_rows;
+    result->hot_selected =
+        result->selected - result->tail_selected - result->page_selected - result->missed_selected;
+
+    uint32_t free_slots = cache->slot_count - result->hot_rows;
+    result->filled_rows = missed_rows < free_slots ? missed_rows : free_slots;
+    result->staged_rows = missed_rows - result->filled_rows;
+    struct kvt_replacement_call view = {
+        .hit_bits = resolver->hit_bits,
+        .slot_rows = cache->slot_rows,
+        .missed_rows = resolver->missed,
+        .missed_count = missed_rows,
+        .step = call->step,
+        .scratch = resolver->scratch,
+    };
+    return replace(resolver, cache, &view, result->filled_rows, err);
+}
+
+kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                       const struct kvt_resolve_call *call, struct kvt_resolve_result *result,
+                       struct kvt_error *err)
+{
+    struct kvt_resolve_result found = {
+        .missed = resolver->missed, .fills = resolver->victims, .evicted = resolver->evicted};
+
+    kvt_status status = check_call(resolver, cache, call, err);
+    if (status != KVT_OK)
+        return status;
+    uint32_t lookup_rows = mark_union(resolver->marks, call, &found);
+    unmark(resolver->marks, call, found.page_rows > 0 ? 0 : call->tail_first_row, LOOKED_UP);
+    if (found.union_rows > resolver->union_max) {
+        unmark(resolver->marks, call, 0, UNSELECTED);
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "its union has %u rows; this resolver takes at most %u", found.union_rows,
+                        resolver->union_max);
+    }
+    found.skipped = lookup_rows == 0;
+    if (!found.skipped)
+        status = look_up_and_replace(resolver, cache, call, lookup_rows, &found, err);
+    if (status == KVT_OK)
+        *result = found;
+    return status;
+}
+
+uint64_t kvt_hot_cache_state_hash(struct kvt_resolver *resolver, const struct kvt_hot_cache *cache)
+{
+    uint32_t *ranks = resolver->scratch;
+    uint64_t sum = 0;
+
+    kvt_hot_cache_ranks(cache, ranks);
+    for (kvt_slot slot = 0; slot < cache->slot_count; slot++) {
+        uint32_t row = cache->slot_rows[slot];
+        if (row != KVT_SLOT_NONE)
+            sum += kvt_chain64((uint64_t)slot << 32 | row, ranks[slot]);
+    }
+    return sum;
+}

@@ -1,0 +1,233 @@
+/* metrics.c -- metrics from tallies and records. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/report.h"
+#include "metrics_table.h"
+
+const struct metric_row metric_rows[] = {
+#define KVT_ROW(name, unit, rests_on, help) {#name, unit, help, rests_on},
+    KVT_METRICS(KVT_ROW)
+#undef KVT_ROW
+};
+const unsigned metric_count = sizeof metric_rows / sizeof metric_rows[0];
+
+const struct kvt_metric_doc *kvt_metric_docs(size_t *count)
+{
+    static const struct kvt_metric_doc docs[] = {
+#define KVT_DOC(name, unit, rests_on, help) {#name, unit, help},
+        KVT_METRICS(KVT_DOC)
+#undef KVT_DOC
+    };
+    *count = metric_count;
+    return docs;
+}
+
+/* ---- Latencies: exact values of requests, or the ITL histogram ---------------- */
+
+enum latency { TTFT, TPOT, E2EL };
+
+/* One request's latency in ms, or NaN where it has none. A request still decoding
+ * when the run was stopped counts in TPOT with what it has delivered. */
+static double latency_ms(const struct kvt_request_record *record, enum latency latency)
+{
+    if (record->first_token_ns == KVT_NS_NEVER)
+        return NAN;
+    switch (latency) {
+    case TTFT:
+        return (double)(record->first_token_ns - record->arrival_ns) * 1e-6;
+    case TPOT:
+        if (record->generated_tokens < 2)
+            return NAN;
+        return (double)(record->last_token_ns - record->first_token_ns) * 1e-6 /
+               (record->generated_tokens - 1);
+    case E2EL:
+        if (record->finished_ns == KVT_NS_NEVER)
+            return NAN;
+        return (double)(record->finished_ns - record->arrival_ns) * 1e-6;
+    }
+    return NAN;
+}
+
+static bool counts(const struct kvt_run *run, size_t i, int phase)
+{
+    return run->records[i].arrival_ns >= run->warmup_ns &&
+           (phase < 0 || run->record_phases[i] == phase);
+}
+
+static void summarise(const struct kvt_run *run, int phase, enum latency latency, size_t from,
+                      double *scratch, struct kvt_summary *out)
+{
+    size_t n = 0;
+
+    for (size_t i = from; i < run->record_count; i++) {
+        double ms = counts(run, i, phase) ? latency_ms(&run->records[i], latency) : NAN;
+        if (!isnan(ms))
+            scratch[n++] = ms;
+    }
+    kvt_summary_of(scratch, n, out);
+}
+
+static void summarise_itl(const struct kvt_histogram *itl, struct kvt_summary *out)
+{
+    *out = (struct kvt_summary){.mean = kvt_histogram_mean(itl) * 1e-6,
+                                .std = kvt_histogram_std(itl) * 1e-6,
+                                .median = kvt_histogram_quantile(itl, .5) * 1e-6,
+                                .p50 = kvt_histogram_quantile(itl, .5) * 1e-6,
+                                .p90 = kvt_histogram_quantile(itl, .9) * 1e-6,
+                                .p95 = kvt_histogram_quantile(itl, .95) * 1e-6,
+                                .p99 = kvt_histogram_quantile(itl, .99) * 1e-6};
+}
+
+#define STORE_LATENCY(out, key, all, post)                                                         \
+    do {                                                                                           \
+        (out)->mean_##key##_ms = (all).mean;                                                       \
+        (out)->median_##key##_ms = (all).median;                                                   \
+        (out)->std_##key##_ms = (all).std;                                                         \
+        (out)->p50_##key##_ms = (all).p50;                                                         \
+        (out)->p90_##key##_ms = (all).p90;                                                         \
+        (out)->p95_##key##_ms = (all).p95;                                                         \
+        (out)->p99_##key##_ms = (all).p99;                                                         \
+        (out)->post_wave_mean_##key##_ms = (post).mean;                                            \
+        (out)->post_wave_p50_##key##_ms = (post).p50;                                              \
+        (out)->post_wave_p99_##key##_ms = (post).p99;                                              \
+    } while (0)
+
+static bool latencies(const struct kvt_run *run, int phase, struct metric_values *out)
+{
+    const struct kvt_summary none = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    struct kvt_summary all[3], post[3] = {none, none, none}, itl, post_itl = none;
+    double *scratch = malloc((run->record_count + 1) * sizeof *scratch);
+
+    if (!scratch)
+        return false;
+    for (int l = TTFT; l <= E2EL; l++) {
+        summarise(run, phase, (enum latency)l, 0, scratch, &all[l]);
+        if (run->closed_loop)
+            summarise(run, phase, (enum latency)l, run->first_wave, scratch, &post[l]);
+    }
+    free(scratch);
+    summarise_itl(phase < 0 ? run->itl : run->phase_itl[phase], &itl);
+    if (run->closed_loop && phase < 0)
+        summarise_itl(run->post_wave_itl, &post_itl);
+    STORE_LATENCY(out, ttft, all[TTFT], post[TTFT]);
+    STORE_LATENCY(out, tpot, all[TPOT], post[TPOT]);
+    STORE_LATENCY(out, e2el, all[E2EL], post[E2EL]);
+    STORE_LATENCY(out, itl, itl, post_itl);
+    return true;
+}
+
+/* ---- Service levels -------------------------------------------------------------- */
+
+static double overrun_ms(double ms, double bound_ms)
+{
+    return bound_ms > 0 && !isnan(ms) && ms > bound_ms ? ms - bound_ms : 0;
+}
+
+static void service_levels(const struct kvt_run *run, int phase, double duration_s,
+                           struct metric_values *out)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    double met = 0, overrun = 0;
+
+    out->request_goodput = out->slo_violation_s = NAN;
+    if (scenario->slo_class_count == 0)
+        return;
+    for (size_t i = 0; i < run->record_count; i++) {
+        const struct kvt_request_record *record = &run->records[i];
+        if (!counts(run, i, phase))
+            continue;
+        const struct kvt_slo_class *bounds = &scenario->slo_classes[record->slo_class];
+        double over = overrun_ms(latency_ms(record, TTFT), bounds->ttft_ms) +
+                      overrun_ms(latency_ms(record, E2EL), bounds->e2el_ms);
+        double tpot_over = overrun_ms(latency_ms(record, TPOT), bounds->tpot_ms);
+        if (tpot_over > 0)
+            over += tpot_over * (record->generated_tokens - 1);
+        overrun += over * 1e-3;
+        met += record->status == KVT_REQUEST_COMPLETED && over == 0;
+    }
+    out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
+    out->slo_violation_s = overrun;
+}
+
+/* ---- Rows and the rest ------------------------------------------------------------- */
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+static void rows(const struct kvt_run *run, const struct kvt_tally *tally,
+                 struct metric_values *out)
+{
+    double selected = 0, missed = 0, hot = 0, fetched = 0;
+
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_row_counts *counts_of = &tally->rows[s];
+        double scale = (double)run->strata[s].stores / run->strata[s].followed;
+        selected += scale * (double)counts_of->selected;
+        missed += scale * (double)counts_of->missed;
+        hot += scale * (double)counts_of->hot;
+        fetched += scale * (double)(counts_of->filled + counts_of->staged);
+    }
+    out->host_fetch_share = ratio(missed, selected);
+    out->hot_miss_ratio = ratio(missed, hot + missed);
+    out->fetched_rows_per_round = ratio(fetched, (double)tally->rounds);
+    out->h2d_payload_bytes = round(tally->h2d_payload_bytes);
+    out->h2d_wire_bytes = round(tally->h2d_wire_bytes);
+}
+
+static void throughput(const struct kvt_run *run, const struct kvt_tally *tally, int phase,
+                       struct metric_values *out)
+{
+    double seconds = (double)(tally->to_ns - tally->from_ns) * 1e-9;
+    double tokens = (double)tally->output_tokens;
+
+    out->duration = seconds;
+    out->completed = (double)tally->completed;
+    out->failed = out->unservable = (double)tally->unservable;
+    out->total_input_tokens = (double)tally->input_tokens;
+    out->total_output_tokens = tokens;
+    out->request_throughput = ratio(out->completed, seconds);
+    out->output_throughput = ratio(tokens, seconds);
+    out->output_throughput_per_gpu = ratio(tokens, seconds * run->gpus);
+    out->total_token_throughput = ratio(tokens + out->total_input_tokens, seconds);
+    out->max_output_tokens_per_s =
+        phase < 0 ? (double)run->max_interval_tokens / run->scenario->interval_s : NAN;
+    out->max_concurrent_requests = phase < 0 ? (double)run->max_concurrent_requests : NAN;
+}
+
+static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values *out)
+{
+    double steps = (double)tally->decode_steps, rounds = (double)tally->rounds;
+
+    out->tokens_per_round = rounds > 0 ? 1 : NAN; /* one query a round, one token delivered */
+    out->decode_steps = steps;
+    out->mean_step_ms = ratio((double)tally->step_ns * 1e-6, steps);
+    out->barrier_wait_share = ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
+    out->backup_stall_ns = (double)tally->backup_stall_ns;
+    out->extrapolated_step_share = ratio((double)tally->extrapolated_steps, steps);
+    out->preemptions = (double)tally->preemptions;
+    out->prefix_hit_tokens = 0;
+    out->reprefill_tokens = (double)tally->reprefill_tokens;
+    out->d2h_bytes = (double)tally->d2h_bytes;
+    out->fill_bytes = (double)tally->fill_bytes;
+    out->import_bytes = (double)(tally->import_hbm_bytes + tally->import_host_bytes);
+    out->hbm_kv_peak_bytes = (double)tally->hbm_peak_bytes;
+    out->host_peak_bytes = (double)tally->host_peak_bytes;
+}
+
+bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out)
+{
+    const struct kvt_tally *tally = phase < 0 ? &run->total : &run->phases[phase];
+
+    throughput(run, tally, phase, out);
+    steps_and_bytes(tally, out);
+    rows(run, tally, out);
+    service_levels(run, phase, out->duration, out);
+    out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
+    out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
+    out->slots = (double)run->slots;
+    return latencies(run, phase, out);
+}

@@ -1,0 +1,86 @@
+/* metrics_table.h -- every metric once: name, unit, what it rests on, what it is.
+ *
+ * COUNTED     by the simulator, no time or law in it
+ * ROWS        follows from which rows the law selects
+ * TIME        follows from the timing model too
+ * QUEUE       follows from the timing model and the import law too */
+#ifndef KVT_METRICS_TABLE_H
+#define KVT_METRICS_TABLE_H
+
+#define KVT_METRICS_OF_REQUESTS(X, key, what)                                                      \
+    X(mean_##key##_ms, "ms", QUEUE, "Mean " what)                                                  \
+    X(median_##key##_ms, "ms", QUEUE, "Median " what)                                              \
+    X(std_##key##_ms, "ms", QUEUE, "Population standard deviation of the " what)                   \
+    X(p50_##key##_ms, "ms", QUEUE, "50th percentile of the " what)                                 \
+    X(p90_##key##_ms, "ms", QUEUE, "90th percentile of the " what)                                 \
+    X(p95_##key##_ms, "ms", QUEUE, "95th percentile of the " what)                                 \
+    X(p99_##key##_ms, "ms", QUEUE, "99th percentile of the " what)                                 \
+    X(post_wave_mean_##key##_ms, "ms", QUEUE, "Mean without the first C submitted: " what)         \
+    X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
+    X(post_wave_p99_##key##_ms, "ms", QUEUE,                                                       \
+      "99th percentile without the first C submitted: " what)
+
+#define KVT_METRICS(X)                                                                             \
+    X(duration, "s", QUEUE, "First submission to the end of the run, after the warm-up")           \
+    X(completed, "1", QUEUE, "Requests that delivered their last token")                           \
+    X(failed, "1", COUNTED, "Requests dropped: what can never fit")                                \
+    X(total_input_tokens, "tokens", QUEUE, "Prompt tokens of the requests admitted")               \
+    X(total_output_tokens, "tokens", QUEUE, "Tokens delivered, first tokens included")             \
+    X(request_throughput, "1/s", QUEUE, "completed / duration")                                    \
+    X(request_goodput, "1/s", QUEUE, "Requests that met all bounds of their class / duration")     \
+    X(output_throughput, "tokens/s", QUEUE, "total_output_tokens / duration")                      \
+    X(output_throughput_per_gpu, "tokens/s", QUEUE, "output_throughput / decode GPUs")             \
+    X(total_token_throughput, "tokens/s", QUEUE, "Input and output tokens / duration")             \
+    X(max_output_tokens_per_s, "tokens/s", QUEUE, "Of the best interval of the run")               \
+    X(max_concurrent_requests, "1", QUEUE, "Most requests arrived and not ended at once")          \
+    KVT_METRICS_OF_REQUESTS(X, ttft, "time from arrival to the first token (TTFT)")                \
+    KVT_METRICS_OF_REQUESTS(X, tpot, "time per token after the first (TPOT): (E2E - TTFT)/(L-1)")  \
+    KVT_METRICS_OF_REQUESTS(X, itl, "gap between deliveries (ITL)")                                \
+    KVT_METRICS_OF_REQUESTS(X, e2el, "time from arrival to the last token (E2E latency)")          \
+    X(active_mean, "1", QUEUE, "Requests decoding, mean over the central half of the run")         \
+    X(slots, "1", COUNTED, "Requests of the mean input length that fit at once, all ranks")        \
+    X(host_fetch_share, "1", ROWS, "Selected rows that crossed the link: missed / selected")       \
+    X(hot_miss_ratio, "1", ROWS, "Of selections looked up in the hot caches, those not there")     \
+    X(coverage_mean, "1", QUEUE,                                                                   \
+      "Ready optional rows / eligible rows, over the central half of the run")                     \
+    X(tokens_per_round, "tokens", COUNTED, "Tokens delivered per request and decode step")         \
+    X(fetched_rows_per_round, "rows", ROWS,                                                        \
+      "Distinct rows that crossed the link per request and step, over its stores")                 \
+    X(h2d_payload_bytes, "bytes", ROWS, "Missed rows, as they are stored")                         \
+    X(h2d_wire_bytes, "bytes", ROWS, "Missed rows, as they cross the link")                        \
+    X(d2h_bytes, "bytes", QUEUE, "Rows written back to host")                                      \
+    X(fill_bytes, "bytes", QUEUE, "Optional pages brought up from host")                           \
+    X(import_bytes, "bytes", QUEUE, "History and index rows that came in")                         \
+    X(hbm_kv_peak_bytes, "bytes", QUEUE, "Most KV bytes held in HBM at once, all GPUs")            \
+    X(host_peak_bytes, "bytes", QUEUE, "Most KV bytes held in host DRAM at once, all nodes")       \
+    X(decode_steps, "1", QUEUE, "Steps of groups of ranks")                                        \
+    X(mean_step_ms, "ms", TIME, "Mean duration of a step")                                         \
+    X(barrier_wait_share, "1", TIME, "Of the ranks' step time, waiting for the slowest")           \
+    X(backup_stall_ns, "ns", QUEUE, "Steps held up by tail rows not yet on host")                  \
+    X(extrapolated_step_share, "1", COUNTED, "Steps outside the timing profile's range")           \
+    X(preemptions, "1", QUEUE, "Requests put aside for want of memory")                            \
+    X(unservable, "1", COUNTED, "Requests that could never fit")                                   \
+    X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
+    X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption")            \
+    X(slo_violation_s, "s", QUEUE, "Time by which requests overran their bounds, summed")
+
+/* One double a metric; NaN: not defined for this run. */
+struct metric_values {
+#define KVT_FIELD(name, unit, rests_on, help) double name;
+    KVT_METRICS(KVT_FIELD)
+#undef KVT_FIELD
+};
+
+struct kvt_run;
+/* phase: index, or -1 for the whole run. False when memory is short. */
+_Bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out);
+
+enum metric_rests_on { COUNTED, ROWS, TIME, QUEUE };
+struct metric_row {
+    const char *name, *unit, *help;
+    enum metric_rests_on rests_on;
+};
+extern const struct metric_row metric_rows[];
+extern const unsigned metric_count;
+
+#endif

@@ -1,0 +1,278 @@
+/* result.c -- result.json: the scenario in force, what was measured, and what it
+ * rests on. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/json.h"
+#include "kvt/report.h"
+#include "kvt/version.h"
+#include "metrics_table.h"
+
+/* Adds a member and says whether there was memory for it. */
+static bool add(cJSON *object, const char *key, cJSON *item)
+{
+    if (item && cJSON_AddItemToObject(object, key, item))
+        return true;
+    cJSON_Delete(item);
+    return false;
+}
+
+/* A new object or array within `object`, which owns it from here on; NULL when memory
+ * is short. */
+static cJSON *add_object(cJSON *object, const char *key)
+{
+    cJSON *item = cJSON_CreateObject();
+    return add(object, key, item) ? item : NULL;
+}
+
+static cJSON *add_array(cJSON *object, const char *key)
+{
+    cJSON *item = cJSON_CreateArray();
+    return add(object, key, item) ? item : NULL;
+}
+
+static bool add_number(cJSON *object, const char *key, double value)
+{
+    return add(object, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
+}
+
+static bool add_text(cJSON *object, const char *key, const char *text)
+{
+    return add(object, key, cJSON_CreateString(text));
+}
+
+static bool add_copy(cJSON *object, const char *key, const cJSON *tree)
+{
+    return add(object, key, tree ? cJSON_Duplicate(tree, true) : cJSON_CreateObject());
+}
+
+static bool add_metrics(cJSON *object, const struct kvt_run *run, int phase)
+{
+    struct metric_values values;
+    cJSON *metrics = add_object(object, "metrics");
+    const char *bytes = (const char *)&values;
+    bool ok = metrics && metric_values_compute(run, phase, &values);
+
+    for (unsigned i = 0; i < metric_count && ok; i++) {
+        double value;
+        memcpy(&value, bytes + i * sizeof value, sizeof value);
+        ok = add_number(metrics, metric_rows[i].name, value);
+    }
+    return ok;
+}
+
+static enum kvt_basis worse(enum kvt_basis a, enum kvt_basis b)
+{
+    return a > b ? a : b;
+}
+
+static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
+{
+    switch (rests_on) {
+    case COUNTED:
+        return KVT_BASIS_EXACT;
+    case ROWS:
+        return run->law_basis;
+    case TIME:
+        return worse(run->law_basis, run->timing_basis);
+    case QUEUE:
+        return worse(worse(run->law_basis, run->timing_basis), run->import_basis);
+    }
+    return KVT_BASIS_ASSUMED;
+}
+
+static bool add_basis(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *basis = add_object(object, "metrics_basis");
+    bool ok = basis != NULL;
+
+    for (unsigned i = 0; i < metric_count && ok; i++)
+        ok = add_text(basis, metric_rows[i].name,
+                      kvt_basis_name(basis_of(run, metric_rows[i].rests_on)));
+    return ok;
+}
+
+static bool add_rows(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *rows = add_object(object, "rows_followed");
+    struct kvt_row_counts sum = {0};
+
+    for (uint32_t s = 0; s < run->stratum_count; s++)
+        kvt_row_counts_add(&sum, &run->total.rows[s]);
+    return rows && add_number(rows, "calls", (double)sum.calls) &&
+           add_number(rows, "skipped_calls", (double)sum.skipped_calls) &&
+           add_number(rows, "selected", (double)sum.selected) &&
+           add_number(rows, "tail", (double)sum.tail) &&
+           add_number(rows, "optional", (double)sum.page) &&
+           add_number(rows, "hot", (double)sum.hot) &&
+           add_number(rows, "missed", (double)sum.missed) &&
+           add_number(rows, "distinct", (double)sum.union_rows) &&
+           add_number(rows, "distinct_tail", (double)sum.union_tail) &&
+           add_number(rows, "distinct_optional", (double)sum.union_page) &&
+           add_number(rows, "distinct_hot", (double)sum.union_hot) &&
+           add_number(rows, "filled", (double)sum.filled) &&
+           add_number(rows, "staged", (double)sum.staged);
+}
+
+static bool add_requests(cJSON *object, const struct kvt_run *run)
+{
+    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+    cJSON *requests = add_object(object, "requests");
+
+    for (size_t i = 0; i < run->record_count; i++)
+        by_status[run->records[i].status]++;
+    bool ok =
+        requests && add_number(requests, "arrived", (double)run->record_count) &&
+        add_number(requests, "completed", (double)by_status[KVT_REQUEST_COMPLETED]) &&
+        add_number(requests, "running", (double)by_status[KVT_REQUEST_RUNNING]) &&
+        add_number(requests, "waiting",
+                   (double)(by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] +
+                            by_status[KVT_REQUEST_IMPORTING]));
+    cJSON *dropped = ok ? add_object(requests, "dropped") : NULL;
+    return dropped && add_number(dropped, "unservable", (double)by_status[KVT_REQUEST_UNSERVABLE]);
+}
+
+static bool add_trace(cJSON *object, const struct kvt_trace_account *account)
+{
+    if (!account)
+        return true;
+    cJSON *trace = add_object(object, "trace");
+    bool ok = trace && add_text(trace, "format", account->format) &&
+              add_number(trace, "rows_read", (double)account->rows_read) &&
+              add_number(trace, "used", (double)account->used);
+    cJSON *dropped = ok ? add_object(trace, "dropped") : NULL;
+    ok = dropped != NULL;
+    for (int r = 0; r < KVT_DROP_REASONS && ok; r++)
+        ok = add_number(dropped, kvt_drop_reason_name((enum kvt_drop_reason)r),
+                        (double)account->dropped[r]);
+    return ok && add_number(trace, "out_of_order_rows", (double)account->out_of_order_rows) &&
+           add_number(trace, "rebased_s", account->rebased_s) &&
+           add_number(trace, "span_s", account->span_s);
+}
+
+static bool add_scaled(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *scaled = add_array(object, "scaled");
+    bool ok = scaled != NULL;
+
+    for (uint32_t s = 0; s < run->stratum_count && ok; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        char text[160];
+        if (stratum->followed == stratum->stores)
+            continue;
+        snprintf(text, sizeof text,
+                 "rows: %u of %u stores of ratio %u followed per request, counts scaled by %g",
+                 stratum->followed, stratum->stores, stratum->compress_ratio,
+                 (double)stratum->stores / stratum->followed);
+        ok = cJSON_AddItemToArray(scaled, cJSON_CreateString(text));
+    }
+    return ok;
+}
+
+/* Parameters of one plug-in that still stand at a default fitted to something. */
+static bool add_calibrated_of(cJSON *list, const char *object, const struct kvt_choice *choice)
+{
+    for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
+        const struct kvt_param_spec *spec = &choice->info->params[i];
+        const struct kvt_param_value *value = &choice->params.values[i];
+        char number[32], text[256];
+        if (!spec->calibrated_to)
+            continue;
+        kvt_json_print_number(value->number, number);
+        snprintf(text, sizeof text, "%s.%s = %s (%s%s)", object, spec->name, number,
+                 value->number == spec->default_number ? "fitted to "
+                                                       : "changed; default fitted to ",
+                 spec->calibrated_to);
+        if (!cJSON_AddItemToArray(list, cJSON_CreateString(text)))
+            return false;
+    }
+    return true;
+}
+
+static bool add_calibrated(cJSON *object, const struct kvt_run *run)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    cJSON *list = add_array(object, "calibrated");
+    return list && add_calibrated_of(list, "residency", &scenario->residency) &&
+           add_calibrated_of(list, "selection", &scenario->selection) &&
+           add_calibrated_of(list, "timing", &scenario->timing) &&
+           add_calibrated_of(list, "cluster.import", &scenario->import);
+}
+
+static bool add_phases(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *phases = add_array(object, "phases");
+    bool ok = phases != NULL;
+
+    for (uint32_t p = 0; p < run->phase_count && ok; p++) {
+        cJSON *phase = cJSON_CreateObject();
+        ok = phase && cJSON_AddItemToArray(phases, phase) && add_number(phase, "phase", p) &&
+             add_number(phase, "from_s", (double)run->phases[p].from_ns * 1e-9) &&
+             add_number(phase, "to_s", (double)run->phases[p].to_ns * 1e-9) &&
+             add_metrics(phase, run, (int)p);
+    }
+    return ok;
+}
+
+static bool add_peak(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *peak = add_object(object, "hbm_kv_peak_by_class");
+    bool ok = peak != NULL;
+
+    for (int c = 0; c < KVT_MEM_CLASSES && ok; c++)
+        ok = add_number(peak, kvt_mem_class_name((enum kvt_mem_class)c),
+                        (double)run->total.hbm_peak_by_class[c]);
+    return ok;
+}
+
+static bool add_step_parts(cJSON *object, const struct kvt_run *run)
+{
+    cJSON *parts = add_object(object, "step_parts_ms");
+    bool ok = parts != NULL;
+
+    for (int p = 0; p < KVT_PARTS && ok; p++)
+        ok = add_number(parts, kvt_step_part_name((enum kvt_step_part)p),
+                        run->total.decode_steps > 0 ? (double)run->total.parts_ns[p] * 1e-6 /
+                                                          (double)run->total.decode_steps
+                                                    : NAN);
+    return ok;
+}
+
+static const char *ending(const struct kvt_run *run)
+{
+    if (run->interrupted)
+        return "interrupted";
+    return run->stopped_early ? "stopped" : "complete";
+}
+
+kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_error *err)
+{
+    cJSON *result = cJSON_CreateObject();
+    char hash[24];
+
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)run->decision_hash);
+    bool ok = result && add_text(result, "schema", "kvtide/result/1") &&
+              add_text(result, "version", kvt_version()) &&
+              add_text(result, "commit", kvt_commit()) && add_text(result, "ending", ending(run)) &&
+              add_text(result, "decision_hash", hash) && add_metrics(result, run, -1) &&
+              add(result, "metrics_ci95", cJSON_CreateObject()) && add_basis(result, run) &&
+              add_phases(result, run) && add_requests(result, run) && add_rows(result, run) &&
+              add_trace(result, run->account) && add_peak(result, run) &&
+              add_step_parts(result, run) && add_scaled(result, run) &&
+              add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
+              add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
+              add_number(result, "events", (double)run->events) &&
+              add_number(result, "tied_events", (double)run->tied_events) &&
+              add_copy(result, "inputs", run->scenario->inputs) &&
+              add_copy(result, "scenario", run->scenario->tree);
+
+    if (!ok) {
+        cJSON_Delete(result);
+        return kvt_fail_nomem(err, "the result");
+    }
+    *out = result;
+    return KVT_OK;
+}

@@ -1,0 +1,321 @@
+/* summary.c -- the terminal summary: what happened, and four lines of why. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "kvt/json.h"
+#include "kvt/report.h"
+#include "metrics_table.h"
+
+enum { COLUMNS = 80 };
+
+static double metric(const cJSON *result, const char *name)
+{
+    const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* A number for people: 3 or 4 figures, "-" where it is not defined. */
+static const char *figure(double value, char out[16])
+{
+    if (!isfinite(value))
+        snprintf(out, 16, "-");
+    else if (value != 0 && fabs(value) < 0.01)
+        snprintf(out, 16, "%.2g", value);
+    else if (fabs(value) < 10)
+        snprintf(out, 16, "%.2f", value);
+    else if (fabs(value) < 1000)
+        snprintf(out, 16, "%.1f", value);
+    else
+        snprintf(out, 16, "%.0f", value);
+    return out;
+}
+
+static void put_line(FILE *stream, const char *fmt, ...) KVT_PRINTF(2, 3);
+static void put_line(FILE *stream, const char *fmt, ...)
+{
+    char line[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    /* Breaks at a blank; what follows is set in by eleven. */
+    const char *rest = line;
+    int width = COLUMNS;
+    while (strlen(rest) > (size_t)width) {
+        int cut = width;
+        while (cut > 1 && rest[cut] != ' ')
+            cut--;
+        if (cut == 1)
+            cut = width;
+        fprintf(stream, "%.*s\n%11s", cut, rest, "");
+        rest += cut;
+        while (*rest == ' ')
+            rest++;
+        width = COLUMNS - 11;
+    }
+    fprintf(stream, "%s\n", rest);
+}
+
+static void put_head(FILE *stream, const struct kvt_run *run)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    const struct kvt_decode_pool *pool = &scenario->pools[0];
+
+    put_line(stream, "%s: %s on %u x %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
+             scenario->llm->name, run->gpus, pool->hardware->name, scenario->residency.info->name,
+             scenario->arrival.info->name,
+             scenario->fidelity == KVT_FIDELITY_SAMPLED ? "sampled" : "exact",
+             scenario->timing.info->name, scenario->seed);
+    for (int i = 0; i < COLUMNS; i++)
+        fputc('-', stream);
+    fputc('\n', stream);
+}
+
+static void put_requests(FILE *stream, const struct kvt_run *run)
+{
+    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+    const struct kvt_trace_account *account = run->account;
+
+    if (account) {
+        char dropped[160] = "";
+        size_t used = 0;
+        for (int r = 0; r < KVT_DROP_REASONS; r++)
+            used += (size_t)snprintf(dropped + used, sizeof dropped - used, " + %s %" PRIu64,
+                                     kvt_drop_reason_name((enum kvt_drop_reason)r),
+                                     account->dropped[r]);
+        put_line(stream, "trace      %s: rows read %" PRIu64 " = used %" PRIu64 "%s",
+                 account->format, account->rows_read, account->used, dropped);
+    }
+    for (size_t i = 0; i < run->record_count; i++)
+        by_status[run->records[i].status]++;
+    put_line(stream,
+             "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64 " + waiting %" PRIu64
+             " + dropped %" PRIu64 " (unservable)",
+             run->record_count, by_status[KVT_REQUEST_COMPLETED], by_status[KVT_REQUEST_RUNNING],
+             by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] +
+                 by_status[KVT_REQUEST_IMPORTING],
+             by_status[KVT_REQUEST_UNSERVABLE]);
+}
+
+static void put_latency(FILE *stream, const cJSON *result, const char *label, const char *key,
+                        double scale)
+{
+    static const char *const columns[] = {"mean", "p50", "p90", "p99", "post_wave_mean",
+                                          "post_wave_p99"};
+
+    fprintf(stream, "%-10s", label);
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        char name[64], text[16];
+        snprintf(name, sizeof name, "%s_%s_ms", columns[i], key);
+        fprintf(stream, " %10s", figure(metric(result, name) * scale, text));
+    }
+    fputc('\n', stream);
+}
+
+static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    char a[16], b[16], c[16], d[16];
+
+    put_line(stream, "output     %s tokens/s, %s per GPU, over %s s; %s requests/s",
+             figure(metric(result, "output_throughput"), a),
+             figure(metric(result, "output_throughput_per_gpu"), b),
+             figure(metric(result, "duration"), c), figure(metric(result, "request_throughput"), d));
+    fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p99",
+            "post-wave", "its p99");
+    put_latency(stream, result, "TTFT s", "ttft", 1e-3);
+    put_latency(stream, result, "TPOT ms", "tpot", 1);
+    put_latency(stream, result, "ITL ms", "itl", 1);
+    put_latency(stream, result, "E2E s", "e2el", 1e-3);
+    put_line(stream, "active     %s of %" PRIu64 " slots; coverage %s; host fetch share %s %%",
+             figure(metric(result, "active_mean"), a), run->slots,
+             figure(metric(result, "coverage_mean"), b),
+             figure(100 * metric(result, "host_fetch_share"), c));
+}
+
+static void put_rows(FILE *stream, const struct kvt_run *run)
+{
+    struct kvt_row_counts sum = {0};
+
+    for (uint32_t s = 0; s < run->stratum_count; s++)
+        kvt_row_counts_add(&sum, &run->total.rows[s]);
+    put_line(stream,
+             "selected   %" PRIu64 " = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+             " + missed %" PRIu64,
+             sum.selected, sum.tail, sum.page, sum.hot, sum.missed);
+    put_line(stream,
+             "distinct   %" PRIu64 " = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+             " + filled %" PRIu64 " + staged %" PRIu64,
+             sum.union_rows, sum.union_tail, sum.union_page, sum.union_hot, sum.filled,
+             sum.staged);
+}
+
+static void put_memory(FILE *stream, const struct kvt_run *run)
+{
+    char classes[200] = "";
+    size_t used = 0;
+    double gib = (double)KVT_GIB;
+
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+        if (run->total.hbm_peak_by_class[c] > 0)
+            used += (size_t)snprintf(classes + used, sizeof classes - used, "%s%s %.2f",
+                                     used ? ", " : "", kvt_mem_class_name((enum kvt_mem_class)c),
+                                     (double)run->total.hbm_peak_by_class[c] / gib);
+    }
+    put_line(stream, "memory     HBM peak %.2f GiB (%s); host peak %.2f GiB",
+             (double)run->total.hbm_peak_bytes / gib, classes,
+             (double)run->total.host_peak_bytes / gib);
+    if (run->total.preemptions > 0 || run->total.backup_stall_ns > 0)
+        put_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
+                 run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);
+}
+
+static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    const cJSON *phase;
+
+    if (run->phase_count < 2)
+        return;
+    fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "phase", "from s", "to s",
+            "tok/s/GPU", "active", "coverage", "host %");
+    cJSON_ArrayForEach(phase, kvt_json_find(result, "phases"))
+    {
+        char text[5][16];
+        fprintf(stream, "%-10.0f %10.0f %10s %10s %10s %10s %10s\n",
+                kvt_json_find(phase, "phase")->valuedouble,
+                kvt_json_find(phase, "from_s")->valuedouble,
+                figure(kvt_json_find(phase, "to_s")->valuedouble, text[0]),
+                figure(metric(phase, "output_throughput_per_gpu"), text[1]),
+                figure(metric(phase, "active_mean"), text[2]),
+                figure(metric(phase, "coverage_mean"), text[3]),
+                figure(100 * metric(phase, "host_fetch_share"), text[4]));
+    }
+}
+
+/* ---- The four lines of explanation -------------------------------------------- */
+
+/* Of the time that steps took, backups awaited before them included. */
+static double share_of_steps(const struct kvt_run *run, kvt_ns ns)
+{
+    kvt_ns all_ns = run->total.step_ns + run->total.backup_stall_ns;
+    return all_ns > 0 ? (double)ns / (double)all_ns : 0;
+}
+
+static double part_share(const struct kvt_run *run, enum kvt_step_part part)
+{
+    return share_of_steps(run, run->total.parts_ns[part]);
+}
+
+static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    char text[300] = "", number[16];
+    size_t used = 0;
+    double tpot = metric(result, "mean_tpot_ms");
+
+    if (!isfinite(tpot)) {
+        put_line(stream, "TPOT       no request has delivered a second token");
+        return;
+    }
+    for (int p = 0; p < KVT_PARTS; p++) {
+        double share = part_share(run, (enum kvt_step_part)p);
+        if (share > 0.0005)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", used ? " + " : "",
+                                     kvt_step_part_name((enum kvt_step_part)p), share * tpot);
+    }
+    double stall_share = share_of_steps(run, run->total.backup_stall_ns);
+    if (stall_share > 0.0005)
+        snprintf(text + used, sizeof text - used, "%sbackup stall %.1f", used ? " + " : "",
+                 stall_share * tpot);
+    put_line(stream, "TPOT       %s ms = %s", figure(tpot, number), text);
+}
+
+static void put_limit(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    double active = metric(result, "active_mean");
+    double ns = (double)(run->total.to_ns - run->total.from_ns);
+    double waiting = ns > 0 ? run->total.waiting_ns / ns : 0;
+    double importing = ns > 0 ? run->total.importing_ns / ns : 0;
+    const char *why;
+
+    if (run->record_count == 0)
+        why = "nothing arrived";
+    else if (waiting >= 1)
+        why = "HBM: requests wait for room";
+    else if (importing > 0.05 * (active + importing))
+        why = "import: requests that fit wait for their history";
+    else
+        why = "the load: every request that arrives is served at once";
+    put_line(stream,
+             "limit      %s (on average %.1f decode, %.1f are imported, %.1f wait; %" PRIu64
+             " slots)",
+             why, ns > 0 ? run->total.running_ns / ns : 0.0, importing, waiting, run->slots);
+}
+
+/* First order: a tenth more link shortens the fetch part by 1 - 1/1.1; one more
+ * GPU takes 1/(G+1) of every rank's own part and adds its slots. */
+static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    double tpot = metric(result, "mean_tpot_ms");
+    double own = 1 - part_share(run, KVT_PART_DENSE) - part_share(run, KVT_PART_HOST);
+    double link_gain = part_share(run, KVT_PART_FETCH) * (1 - 1 / 1.1);
+    double gpu_gain = own / (run->ranks + 1);
+    char a[16], b[16];
+
+    if (!isfinite(tpot) || run->ranks == 0)
+        return;
+    put_line(stream,
+             "change     10 %% more link: TPOT %s ms (-%.1f %%); one more rank: TPOT %s ms (-%.1f "
+             "%%) and %" PRIu64 " more slots (first order)",
+             figure(tpot * (1 - link_gain), a), 100 * link_gain, figure(tpot * (1 - gpu_gain), b),
+             100 * gpu_gain, run->slots / run->ranks);
+}
+
+static void put_basis(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    char text[300] = "";
+    size_t used = 0;
+    const cJSON *item;
+
+    put_line(stream, "basis      rows %s; step times %s; imports %s; selections: %s",
+             kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
+             kvt_basis_name(run->import_basis), run->law_description);
+    cJSON_ArrayForEach(item, kvt_json_find(result, "calibrated"))
+    {
+        int written = snprintf(text + used, sizeof text - used, "%s%.*s", used ? ", " : "",
+                               (int)strcspn(item->valuestring, "("), item->valuestring);
+        if (written < 0 || (size_t)written >= sizeof text - used)
+            break;
+        used += (size_t)written - 1; /* the blank before the bracket */
+        text[used] = '\0';
+    }
+    if (used > 0)
+        put_line(stream, "calibrated %s", text);
+    cJSON_ArrayForEach(item, kvt_json_find(result, "scaled"))
+    {
+        put_line(stream, "scaled     %s", item->valuestring);
+    }
+}
+
+void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    put_head(stream, run);
+    put_requests(stream, run);
+    put_serving(stream, run, result);
+    put_phases(stream, run, result);
+    put_rows(stream, run);
+    put_memory(stream, run);
+    if (run->warmup_ns > 0)
+        put_line(stream, "warm-up    the first %.3f s are cut (run.warmup)",
+                 (double)run->warmup_ns * 1e-9);
+    if (run->interrupted)
+        put_line(stream, "ending     interrupted: the figures cover what was simulated");
+    put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
+             kvt_basis_name(run->timing_basis));
+    put_parts(stream, run, result);
+    put_limit(stream, run, result);
+    put_change(stream, run, result);
+    put_basis(stream, run, result);
+}

@@ -1,0 +1,118 @@
+/* tables.c -- requests.csv and timeline.csv. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "kvt/json.h"
+#include "kvt/report.h"
+
+static void put_ns(FILE *stream, kvt_ns ns)
+{
+    if (ns == KVT_NS_NEVER)
+        fputc(',', stream);
+    else
+        fprintf(stream, "%" PRId64 ",", ns);
+}
+
+void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
+{
+    fputs("request,arrival_ns,admitted_ns,first_token_ns,last_token_ns,finished_ns,rank,"
+          "input_tokens,output_tokens,generated_tokens,status,slo_class,preemptions,"
+          "followed_selected_rows,followed_missed_rows,session_id,turn,line\n",
+          stream);
+    for (size_t i = 0; i < run->record_count; i++) {
+        const struct kvt_request_record *record = &run->records[i];
+        fprintf(stream, "%zu,", i);
+        put_ns(stream, record->arrival_ns);
+        put_ns(stream, record->admitted_ns);
+        put_ns(stream, record->first_token_ns);
+        put_ns(stream, record->last_token_ns);
+        put_ns(stream, record->finished_ns);
+        if (record->rank != UINT32_MAX)
+            fprintf(stream, "%u", record->rank);
+        fprintf(stream, ",%u,%u,%u,%s,", record->input_tokens, record->output_tokens,
+                record->generated_tokens,
+                kvt_request_status_name((enum kvt_request_status)record->status));
+        if (run->scenario->slo_class_count > 0)
+            fputs(run->scenario->slo_classes[record->slo_class].name, stream);
+        fprintf(stream, ",%u,%" PRIu64 ",%" PRIu64 ",", record->preemptions,
+                record->selected_rows, record->missed_rows);
+        if (record->session != UINT64_MAX)
+            fprintf(stream, "%" PRIu64, record->session);
+        fprintf(stream, ",%u,", record->turn);
+        if (record->line > 0)
+            fprintf(stream, "%" PRIu64, record->line);
+        fputc('\n', stream);
+    }
+}
+
+void kvt_report_timeline_header(FILE *stream)
+{
+    fputs("from_s,to_s,arrived,admitted,completed,preemptions,output_tokens,running_mean,"
+          "waiting_mean,importing_mean,allocated_slots_mean,host_fetch_share,coverage,"
+          "followed_selected_rows,followed_tail_rows,followed_optional_rows,followed_hot_rows,"
+          "followed_missed_rows,h2d_wire_bytes,fill_bytes,d2h_bytes,import_bytes,pages_filled,"
+          "pages_released,decode_steps,mean_step_ms,barrier_wait_share,hbm_kv_peak_bytes,"
+          "host_peak_bytes\n",
+          stream);
+}
+
+/* A number and the separator behind it; nothing where it is not defined. */
+static void put(FILE *stream, double value, char separator)
+{
+    char text[32];
+
+    if (isfinite(value)) {
+        kvt_json_print_number(value, text);
+        fputs(text, stream);
+    }
+    fputc(separator, stream);
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
+                             const struct kvt_stratum *strata, uint32_t stratum_count)
+{
+    double ns = (double)(interval->to_ns - interval->from_ns);
+    double selected = 0, missed = 0;
+    struct kvt_row_counts followed = {0};
+
+    for (uint32_t s = 0; s < stratum_count; s++) {
+        double scale = (double)strata[s].stores / strata[s].followed;
+        selected += scale * (double)interval->rows[s].selected;
+        missed += scale * (double)interval->rows[s].missed;
+        kvt_row_counts_add(&followed, &interval->rows[s]);
+    }
+    put(stream, (double)interval->from_ns * 1e-9, ',');
+    put(stream, (double)interval->to_ns * 1e-9, ',');
+    put(stream, (double)interval->arrived, ',');
+    put(stream, (double)interval->admitted, ',');
+    put(stream, (double)interval->completed, ',');
+    put(stream, (double)interval->preemptions, ',');
+    put(stream, (double)interval->output_tokens, ',');
+    put(stream, ratio(interval->running_ns, ns), ',');
+    put(stream, ratio(interval->waiting_ns, ns), ',');
+    put(stream, ratio(interval->importing_ns, ns), ',');
+    put(stream, ratio(interval->held_ns, ns), ',');
+    put(stream, ratio(missed, selected), ',');
+    put(stream, ratio(interval->ready_rows_ns, interval->eligible_rows_ns), ',');
+    put(stream, (double)followed.selected, ',');
+    put(stream, (double)followed.tail, ',');
+    put(stream, (double)followed.page, ',');
+    put(stream, (double)followed.hot, ',');
+    put(stream, (double)followed.missed, ',');
+    put(stream, round(interval->h2d_wire_bytes), ',');
+    put(stream, (double)interval->fill_bytes, ',');
+    put(stream, (double)interval->d2h_bytes, ',');
+    put(stream, (double)(interval->import_hbm_bytes + interval->import_host_bytes), ',');
+    put(stream, (double)interval->pages_filled, ',');
+    put(stream, (double)interval->pages_released, ',');
+    put(stream, (double)interval->decode_steps, ',');
+    put(stream, ratio((double)interval->step_ns * 1e-6, (double)interval->decode_steps), ',');
+    put(stream, ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns), ',');
+    put(stream, (double)interval->hbm_peak_bytes, ',');
+    put(stream, (double)interval->host_peak_bytes, '\n');
+}

@@ -1,0 +1,54 @@
+/* tally.c -- sums over a stretch of the run, and their union. */
+#include <string.h>
+
+#include "kvt/report.h"
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
+{
+    if (into->to_ns == into->from_ns)
+        into->from_ns = from->from_ns;
+    into->to_ns = from->to_ns;
+    for (int s = 0; s < KVT_STRATA_MAX; s++)
+        kvt_row_counts_add(&into->rows[s], &from->rows[s]);
+    into->arrived += from->arrived;
+    into->admitted += from->admitted;
+    into->completed += from->completed;
+    into->unservable += from->unservable;
+    into->preemptions += from->preemptions;
+    into->output_tokens += from->output_tokens;
+    into->input_tokens += from->input_tokens;
+    into->reprefill_tokens += from->reprefill_tokens;
+    into->decode_steps += from->decode_steps;
+    into->rounds += from->rounds;
+    into->extrapolated_steps += from->extrapolated_steps;
+    into->step_ns += from->step_ns;
+    for (int p = 0; p < KVT_PARTS; p++)
+        into->parts_ns[p] += from->parts_ns[p];
+    into->rank_ns += from->rank_ns;
+    into->barrier_wait_ns += from->barrier_wait_ns;
+    into->backup_stall_ns += from->backup_stall_ns;
+    into->h2d_payload_bytes += from->h2d_payload_bytes;
+    into->h2d_wire_bytes += from->h2d_wire_bytes;
+    into->fill_bytes += from->fill_bytes;
+    into->import_hbm_bytes += from->import_hbm_bytes;
+    into->import_host_bytes += from->import_host_bytes;
+    into->d2h_bytes += from->d2h_bytes;
+    into->pages_filled += from->pages_filled;
+    into->pages_released += from->pages_released;
+    into->running_ns += from->running_ns;
+    into->waiting_ns += from->waiting_ns;
+    into->importing_ns += from->importing_ns;
+    into->held_ns += from->held_ns;
+    into->ready_rows_ns += from->ready_rows_ns;
+    into->eligible_rows_ns += from->eligible_rows_ns;
+    if (from->hbm_peak_bytes > into->hbm_peak_bytes) {
+        into->hbm_peak_bytes = from->hbm_peak_bytes;
+        memcpy(into->hbm_peak_by_class, from->hbm_peak_by_class, sizeof into->hbm_peak_by_class);
+    }
+    into->host_peak_bytes = larger(into->host_peak_bytes, from->host_peak_bytes);
+}

@@ -1,0 +1,334 @@
+/* bind.c -- the tree in force as a struct: models read, plug-ins with their values, cross checks.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bind.h"
+
+/* ---- Reading the tree -------------------------------------------------------------- */
+
+const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
+                           char out[KVT_PLACE_BYTES])
+{
+    const cJSON *node = kvt_tree_at(load->tree, dotted);
+    const struct kvt_layer *layer = node != NULL ? kvt_tree_layer(node) : load->main;
+    if (layer->kind == KVT_LAYER_SET) {
+        (void)snprintf(out, KVT_PLACE_BYTES, "--set %s", dotted);
+        return out;
+    }
+    if (layer->kind != KVT_LAYER_FILE)
+        layer = load->main;
+    int used = snprintf(out, KVT_PLACE_BYTES, "%s#%s/%s", layer->name, layer->pointer, dotted);
+    /* Names of keys hold neither '.' nor '/'. */
+    size_t start = strlen(layer->name) + 1 + strlen(layer->pointer) + 1;
+    for (size_t i = start; used > 0 && i < (size_t)used && i < KVT_PLACE_BYTES - 1; i++) {
+        if (out[i] == '.')
+            out[i] = '/';
+    }
+    return out;
+}
+
+/* ---- Plug-ins ------------------------------------------------------------------------- */
+
+/* Numbers of a list of numbers, or of records row by row, in the order of names. */
+static kvt_status bind_list(struct kvt_load *load, const struct kvt_param_spec *spec,
+                            const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
+{
+    size_t columns = spec->type == KVT_PARAM_RECORDS ? kvt_choice_count(spec->choices) : 1;
+    size_t rows = (size_t)cJSON_GetArraySize(node);
+    double *list = kvt_arena_array(load->arena, rows * columns, sizeof(double), _Alignof(double));
+    if (list == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    size_t at = 0;
+    for (const cJSON *item = node->child; item != NULL; item = item->next) {
+        if (spec->type == KVT_PARAM_LIST) {
+            list[at++] = item->valuedouble;
+            continue;
+        }
+        for (size_t i = 0; i < columns; i++) {
+            char name[64];
+            size_t length = 0;
+            const char *choice = kvt_choice_at(spec->choices, i, &length);
+            (void)snprintf(name, sizeof name, "%.*s", (int)length, choice);
+            list[at++] = kvt_real_at(item, name);
+        }
+    }
+    out->list = list;
+    out->list_length = at;
+    return KVT_OK;
+}
+
+static kvt_status bind_param(struct kvt_load *load, const struct kvt_param_spec *spec,
+                             const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
+{
+    switch (spec->type) {
+    case KVT_PARAM_COUNT:
+    case KVT_PARAM_REAL:
+        out->number = node->valuedouble;
+        return KVT_OK;
+    case KVT_PARAM_BOOL:
+        out->number = cJSON_IsTrue(node) ? 1 : 0;
+        return KVT_OK;
+    case KVT_PARAM_CHOICE:
+        out->number = kvt_choice_index(spec->choices, node->valuestring);
+        out->text = node->valuestring;
+        return KVT_OK;
+    case KVT_PARAM_TEXT:
+        out->text = node->valuestring;
+        return KVT_OK;
+    case KVT_PARAM_LIST:
+    case KVT_PARAM_RECORDS:
+        return bind_list(load, spec, node, out, err);
+    }
+    return kvt_fail(err, KVT_ERR_INTERNAL, spec->name, "this parameter has no known type");
+}
+
+/* Files that a plug-in will read are hashed here, where the tree is at hand. */
+static kvt_status note_file(struct kvt_load *load, const struct kvt_param_spec *spec,
+                            const char *dotted, const cJSON *node, struct kvt_error *err)
+{
+    char path[KVT_DOTTED_BYTES];
+    char place[KVT_PLACE_BYTES];
+    const struct kvt_key key = kvt_key_of_param(spec);
+    if (!key.is_path || node->valuestring[0] == '\0')
+        return KVT_OK;
+    (void)snprintf(path, sizeof path, "%s.%s", dotted, spec->name);
+    return kvt_hash_input(load, node->valuestring, kvt_load_place(load, path, place), err);
+}
+
+static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
+                              struct kvt_error *err)
+{
+    const struct kvt_key *key = kvt_keys_root();
+    char name[KVT_DOTTED_BYTES];
+    for (const char *at = dotted; *at != '\0';) {
+        size_t length = strcspn(at, ".");
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, at);
+        key = kvt_key_member(key, name);
+        at += length + (at[length] == '.' ? 1 : 0);
+    }
+    const cJSON *object = kvt_tree_at(load->tree, dotted);
+    const struct kvt_plugin_info *info = kvt_chosen(key, object);
+    struct kvt_param_value *values = kvt_arena_array(load->arena, info->param_count, sizeof *values,
+                                                     _Alignof(struct kvt_param_value));
+    if (values == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    for (size_t i = 0; i < info->param_count; i++) {
+        const struct kvt_param_spec *spec = &info->params[i];
+        const cJSON *node = kvt_tree_find(object, spec->name);
+        kvt_status status = bind_param(load, spec, node, &values[i], err);
+        if (status == KVT_OK)
+            status = note_file(load, spec, dotted, node, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    out->info = info;
+    out->params = (struct kvt_params){.values = values, .count = info->param_count};
+    return KVT_OK;
+}
+
+static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
+                               struct kvt_error *err)
+{
+    const struct {
+        const char *dotted;
+        struct kvt_choice *choice;
+    } choices[] = {
+        {"cluster.import", &out->import},
+        {"cluster.router", &out->router},
+        {"cluster.scheduling", &out->scheduling},
+        {"residency", &out->residency},
+        {"replacement", &out->replacement},
+        {"speculation", &out->speculation},
+        {"selection", &out->selection},
+        {"timing", &out->timing},
+        {"workload", &out->arrival},
+        {"workload.lengths.input", &out->input_length},
+        {"workload.lengths.output", &out->output_length},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (kvt_tree_at(load->tree, choices[i].dotted) == NULL)
+            continue; /* lengths, where the arrival brings its own */
+        kvt_status status = bind_choice(load, choices[i].dotted, choices[i].choice, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+/* ---- The rest ---------------------------------------------------------------------------------
+ */
+
+static void bind_prefill(const struct kvt_load *load, struct kvt_prefill *out)
+{
+    const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
+    if (strcmp(kvt_text_at(object, "mode"), "separate") != 0)
+        return;
+    out->mode = KVT_PREFILL_SEPARATE;
+    out->gpus = kvt_count_at(object, "gpus");
+    out->tokens_per_s = kvt_real_at(object, "tokens_per_s");
+    out->context_half_tokens = kvt_real_at(object, "context_half_tokens");
+}
+
+static kvt_status bind_classes(struct kvt_load *load, struct kvt_scenario *out,
+                               struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    double sum = 0;
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, kvt_tree_at(load->tree, "slo.classes"))
+    {
+        struct kvt_slo_class *slo = &out->slo_classes[out->slo_class_count];
+        *slo = (struct kvt_slo_class){.name = kvt_text_at(item, "name"),
+                                      .share = kvt_real_at(item, "share"),
+                                      .priority = kvt_count_at(item, "priority"),
+                                      .ttft_ms = kvt_real_at(item, "ttft_ms"),
+                                      .tpot_ms = kvt_real_at(item, "tpot_ms"),
+                                      .e2el_ms = kvt_real_at(item, "e2el_ms"),
+                                      .attain = kvt_real_at(item, "attain")};
+        for (uint32_t i = 0; i < out->slo_class_count; i++) {
+            if (strcmp(out->slo_classes[i].name, slo->name) != 0)
+                continue;
+            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "slo.classes", place),
+                            "two classes are called \"%s\"; each needs a name of its own",
+                            slo->name);
+        }
+        sum += slo->share;
+        out->slo_class_count++;
+    }
+    if (out->slo_class_count > 0 && fabs(sum - 1) > 1e-9) {
+        char number[32];
+        kvt_json_print_number(sum, number);
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "slo.classes", place),
+                        "the shares of the classes sum to %s; 1 is expected", number);
+    }
+    return KVT_OK;
+}
+
+static kvt_status bind_run(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const cJSON *run = kvt_tree_at(load->tree, "run");
+    const cJSON *warmup = kvt_tree_find(run, "warmup");
+    const char *rule = kvt_text_at(warmup, "rule");
+    out->duration_s = kvt_real_at(run, "duration_s");
+    out->interval_s = kvt_real_at(run, "interval_s");
+    out->fidelity = strcmp(kvt_text_at(run, "fidelity"), "sampled") == 0 ? KVT_FIDELITY_SAMPLED
+                                                                         : KVT_FIDELITY_EXACT;
+    out->sample_stores = (uint32_t)kvt_real_or(run, "sample_stores", out->llm->store_count);
+    if (out->sample_stores > out->llm->store_count) {
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "run.sample_stores", place),
+                        "%u stores to follow; %s has %u", out->sample_stores, out->llm->name,
+                        out->llm->store_count);
+    }
+    if (strcmp(rule, "none") != 0) {
+        bool is_seconds = strcmp(rule, "seconds") == 0;
+        out->warmup_rule = is_seconds ? KVT_WARMUP_SECONDS : KVT_WARMUP_REQUESTS;
+        out->warmup_value = kvt_real_at(warmup, "value");
+        if (!is_seconds && out->warmup_value != floor(out->warmup_value)) {
+            char number[32];
+            kvt_json_print_number(out->warmup_value, number);
+            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "run.warmup.value", place),
+                            "%s is not a whole number of requests", number);
+        }
+    }
+    return KVT_OK;
+}
+
+static kvt_status bind_hot_tokens(struct kvt_load *load, struct kvt_scenario *out,
+                                  struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const cJSON *node = kvt_tree_at(load->tree, "residency.hot_tokens");
+    double multiple = 0;
+    double tokens = 0;
+    if (cJSON_IsNumber(node)) {
+        tokens = node->valuedouble;
+    } else if (kvt_hot_multiple(node->valuestring, &multiple)) {
+        tokens = floor(multiple * out->llm->top_k);
+    } else {
+        uint32_t ratio = 1;
+        for (uint32_t i = 0; i < out->llm->store_count; i++) {
+            if (out->llm->stores[i].compress_ratio > ratio)
+                ratio = out->llm->stores[i].compress_ratio;
+        }
+        tokens = ((double)out->queries_max + 1) * out->llm->top_k * ratio;
+    }
+    if (tokens < 1 || tokens > 1e9) {
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "residency.hot_tokens", place),
+                        "\"%s\" is %.0f tokens; 1 to 1000000000 are expected", node->valuestring,
+                        tokens);
+    }
+    out->hot_tokens = (uint64_t)tokens;
+    return KVT_OK;
+}
+
+/* A length that can never be served is a fault of the scenario, found before the
+ * run: fixed and mean lengths against what the model can hold. */
+static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                struct kvt_error *err)
+{
+    static const char *const params[] = {"tokens", "mean_tokens"};
+    const struct {
+        const char *dotted;
+        const struct kvt_choice *choice;
+    } lengths[] = {{"workload.lengths.input", &scenario->input_length},
+                   {"workload.lengths.output", &scenario->output_length}};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; j < 2; j++) {
+            char path[KVT_DOTTED_BYTES];
+            char place[KVT_PLACE_BYTES];
+            const struct kvt_param_value *value = kvt_param_of(lengths[i].choice, params[j]);
+            if (value == NULL || value->number < scenario->llm->max_position_tokens)
+                continue;
+            (void)snprintf(path, sizeof path, "%s.%s", lengths[i].dotted, params[j]);
+            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
+                            "%.0f tokens; %s holds %u, prompt and answer together", value->number,
+                            scenario->llm->name, scenario->llm->max_position_tokens);
+        }
+    }
+    return KVT_OK;
+}
+
+static kvt_status check_speculation(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                    struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    if (load->options->for_size || strcmp(scenario->speculation.info->name, "none") == 0)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, "speculation.method", place),
+                    "speculation is sized here but not run yet; \"none\" runs, and `kvtide size` "
+                    "takes \"%s\"",
+                    scenario->speculation.info->name);
+}
+
+kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
+{
+    out->name = kvt_text_at(load->tree, "name");
+    out->seed = (uint64_t)kvt_real_at(load->tree, "seed");
+    out->backend = kvt_text_at(load->tree, "backend");
+
+    kvt_status status = bind_choices(load, out, err);
+    if (status == KVT_OK)
+        status = check_speculation(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_model(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_hardware(load, "hardware", &out->hardware, err);
+    if (status == KVT_OK)
+        status = kvt_bind_drafter(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_pools(load, out, err);
+    if (status == KVT_OK)
+        status = bind_classes(load, out, err);
+    if (status == KVT_OK)
+        status = bind_run(load, out, err);
+    if (status == KVT_OK)
+        status = bind_hot_tokens(load, out, err);
+    if (status == KVT_OK)
+        status = check_lengths(load, out, err);
+    if (status == KVT_OK)
+        bind_prefill(load, &out->prefill);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* bind.h -- what the parts of binding share: readers of a complete tree. */
+#ifndef KVT_SCENARIO_BIND_H
+#define KVT_SCENARIO_BIND_H
+
+#include <string.h>
+
+#include "load.h"
+
+enum {
+    KVT_DOTTED_BYTES = 128
+};
+
+static inline double kvt_real_at(const cJSON *object, const char *name)
+{
+    return kvt_tree_find(object, name)->valuedouble;
+}
+
+/* The number, or `otherwise` where a word stands in its place. */
+static inline double kvt_real_or(const cJSON *object, const char *name, double otherwise)
+{
+    const cJSON *node = kvt_tree_find(object, name);
+    return cJSON_IsNumber(node) ? node->valuedouble : otherwise;
+}
+
+static inline uint32_t kvt_count_at(const cJSON *object, const char *name)
+{
+    return (uint32_t)kvt_real_at(object, name);
+}
+
+static inline const char *kvt_text_at(const cJSON *object, const char *name)
+{
+    return kvt_tree_find(object, name)->valuestring;
+}
+
+/* Value of a parameter by name, NULL when the plug-in has none of that name. */
+static inline const struct kvt_param_value *kvt_param_of(const struct kvt_choice *choice,
+                                                         const char *name)
+{
+    for (size_t i = 0; choice->info != NULL && i < choice->info->param_count; i++) {
+        if (strcmp(choice->info->params[i].name, name) == 0)
+            return &choice->params.values[i];
+    }
+    return NULL;
+}
+
+/* ---- bind_files.c: the files that a scenario names ------------------------------ */
+
+KVT_CHECKED kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out,
+                                      struct kvt_error *err);
+/* dotted: "hardware", or a pool's own. */
+KVT_CHECKED kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
+                                         const struct kvt_hardware **out, struct kvt_error *err);
+/* After the speculation is bound: its drafter, and queries_max. */
+KVT_CHECKED kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out,
+                                        struct kvt_error *err);
+
+/* ---- pools.c: decode pools and their memory ------------------------------------- */
+
+/* After model, hardware and drafter are bound. */
+KVT_CHECKED kvt_status kvt_bind_pools(struct kvt_load *load, struct kvt_scenario *out,
+                                      struct kvt_error *err);
+
+#endif

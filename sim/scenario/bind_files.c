@@ -1,0 +1,132 @@
+/* bind_files.c -- the files that a scenario names: model, hardware, drafter, with its changes. */
+#include "bind.h"
+
+/* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
+
+/* Lays the changes of a scenario over the tree of a file: objects merge, all else
+ * replaces. */
+static kvt_status lay_over(struct kvt_load *load, cJSON *tree, const cJSON *changes,
+                           const cJSON *skip, struct kvt_error *err)
+{
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, changes)
+    {
+        if (item == skip)
+            continue;
+        cJSON *older = kvt_tree_find(tree, item->string);
+        if (cJSON_IsObject(item) && cJSON_IsObject(older)) {
+            kvt_status status = lay_over(load, older, item, NULL, err);
+            if (status != KVT_OK)
+                return status;
+            continue;
+        }
+        cJSON *copy = kvt_tree_copy(load->arena, &load->derived, item);
+        if (copy == NULL)
+            return kvt_fail_nomem(err, "a scenario");
+        kvt_tree_set(tree, item->string, copy);
+    }
+    return KVT_OK;
+}
+
+/* The tree of a file that the scenario names, with the scenario's changes; *name
+ * is what messages call it. */
+static kvt_status read_named(struct kvt_load *load, const char *dotted, const cJSON *node,
+                             const char *folder, const char *noun, const cJSON **tree,
+                             const char **name, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    struct kvt_found found;
+    const cJSON *base = cJSON_IsObject(node) ? kvt_tree_find(node, "base") : node;
+    kvt_status status = kvt_find_file(load, base->valuestring, folder, noun, "",
+                                      kvt_load_place(load, dotted, place), &found, err);
+    if (status == KVT_OK)
+        status = kvt_read_tree(load, &found, tree, err);
+    if (status != KVT_OK)
+        return status;
+    *name = found.name;
+    if (!cJSON_IsObject(node) || !cJSON_IsObject(*tree) || node->child->next == NULL)
+        return KVT_OK;
+
+    cJSON *changed = kvt_tree_copy(load->arena, &load->derived, *tree);
+    if (changed == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    *tree = changed;
+    *name = kvt_arena_printf(load->arena, "%s with the changes of %s", found.name,
+                             kvt_load_place(load, dotted, place));
+    if (*name == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    return lay_over(load, changed, node, base, err);
+}
+
+kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
+                             const struct kvt_hardware **out, struct kvt_error *err)
+{
+    const cJSON *tree = NULL;
+    const char *name = NULL;
+    struct kvt_hardware *hardware =
+        kvt_arena_alloc(load->arena, sizeof *hardware, _Alignof(struct kvt_hardware));
+    if (hardware == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = read_named(load, dotted, kvt_tree_at(load->tree, dotted), "models/hardware",
+                                   "hardware", &tree, &name, err);
+    if (status == KVT_OK)
+        status = kvt_hardware_from_json(tree, name, load->arena, hardware, err);
+    *out = hardware;
+    return status;
+}
+
+kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
+{
+    const cJSON *tree = NULL;
+    const char *name = NULL;
+    char place[KVT_PLACE_BYTES];
+    struct kvt_llm *llm = kvt_arena_alloc(load->arena, sizeof *llm, _Alignof(struct kvt_llm));
+    if (llm == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = read_named(load, "model", kvt_tree_at(load->tree, "model"), "models/llm",
+                                   "model", &tree, &name, err);
+    if (status == KVT_OK)
+        status = kvt_llm_from_json(tree, name, load->arena, llm, err);
+    if (status != KVT_OK)
+        return status;
+    if (llm->top_k == 0 || llm->store_count == 0 || llm->selector_count == 0) {
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, "model", place),
+                        "%s selects no rows; kvtide simulates models with sparse top-k attention",
+                        llm->name);
+    }
+    out->llm = llm;
+    return KVT_OK;
+}
+
+kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const struct kvt_param_value *named = kvt_param_of(&out->speculation, "drafter");
+    const struct kvt_param_value *block = kvt_param_of(&out->speculation, "block");
+    out->queries_max = block != NULL ? (uint32_t)block->number : 1;
+    if (named == NULL)
+        return KVT_OK;
+
+    const cJSON *tree = NULL;
+    const char *name = NULL;
+    const cJSON *node = kvt_tree_at(load->tree, "speculation.drafter");
+    struct kvt_drafter *drafter =
+        kvt_arena_alloc(load->arena, sizeof *drafter, _Alignof(struct kvt_drafter));
+    if (drafter == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = read_named(load, "speculation.drafter", node, "models/drafters", "drafter",
+                                   &tree, &name, err);
+    if (status == KVT_OK)
+        status = kvt_drafter_from_json(tree, name, load->arena, drafter, err);
+    if (status != KVT_OK)
+        return status;
+    if (out->queries_max > drafter->block_max) {
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.block", place),
+                        "%u queries a round; %s drafts for at most %u", out->queries_max,
+                        drafter->name, drafter->block_max);
+    }
+    out->drafter = drafter;
+    return KVT_OK;
+}
+
+/* NOLINTEND(misc-no-recursion) */

@@ -1,0 +1,115 @@
+/* complete.c -- the tree in force in the order of the table, with nothing missing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "load.h"
+
+/* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
+
+static kvt_status complete_object(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
+                                  struct kvt_error *err);
+
+static kvt_status refuse_missing(const struct kvt_at *at, const char *help, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place), "%s is missing: %s", at->name,
+                    help);
+}
+
+static kvt_status complete_params(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
+                                  struct kvt_error *err)
+{
+    const struct kvt_plugin_info *info = kvt_chosen(key, object);
+    kvt_tree_move_last(object, kvt_tree_find(object, key->name_key));
+    for (size_t i = 0; i < info->param_count; i++) {
+        const struct kvt_param_spec *spec = &info->params[i];
+        cJSON *param = kvt_tree_find(object, spec->name);
+        const struct kvt_at param_at = kvt_at_member(at, spec->name);
+        if (param == NULL)
+            return refuse_missing(&param_at, spec->help, err);
+        kvt_tree_move_last(object, param);
+    }
+    return KVT_OK;
+}
+
+static bool is_needed(const struct kvt_key *member, const cJSON *object)
+{
+    if (!member->required)
+        return false;
+    if (member->when_key == NULL)
+        return true;
+    const cJSON *chosen = kvt_tree_find(object, member->when_key);
+    return kvt_choice_index(member->when, chosen->valuestring) >= 0;
+}
+
+static kvt_status complete_elements(const struct kvt_key *key, const struct kvt_at *at,
+                                    const cJSON *list, struct kvt_error *err)
+{
+    unsigned index = 0;
+    for (cJSON *item = list->child; item != NULL; item = item->next) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%u", index++);
+        const struct kvt_at element_at = kvt_at_member(at, name);
+        kvt_status status = complete_object(key, &element_at, item, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+static kvt_status complete_object(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
+                                  struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+    if (key->type == KVT_KEY_PLUGIN)
+        status = complete_params(key, at, object, err);
+    for (size_t i = 0; status == KVT_OK && i < key->member_count; i++) {
+        const struct kvt_key *member = &key->members[i];
+        const struct kvt_at member_at = kvt_at_member(at, member->name);
+        cJSON *node = kvt_tree_find(object, member->name);
+        if (node == NULL) {
+            if (is_needed(member, object))
+                status = refuse_missing(&member_at, member->help, err);
+            continue;
+        }
+        kvt_tree_move_last(object, node);
+        if (member->type != KVT_KEY_OBJECT && member->type != KVT_KEY_PLUGIN &&
+            member->type != KVT_KEY_LIST)
+            continue;
+        if (cJSON_IsObject(node))
+            status = complete_object(member, &member_at, node, err);
+        else if (cJSON_IsArray(node))
+            status = complete_elements(member, &member_at, node, err);
+    }
+    return status;
+}
+
+/* "my.json" of "runs/my.json": what a run is called when nothing else is said. */
+static kvt_status derive_name(struct kvt_load *load, struct kvt_error *err)
+{
+    if (kvt_tree_find(load->tree, "name") != NULL)
+        return KVT_OK;
+    const char *file = load->main->name;
+    const char *slash = strrchr(file, '/');
+    const char *base = slash != NULL && slash[1] != '\0' ? slash + 1 : file;
+    size_t length = strlen(base);
+    if (length > 5 && strcmp(base + length - 5, ".json") == 0)
+        length -= 5;
+    char name[201];
+    (void)snprintf(name, sizeof name, "%.*s", length > 0 ? (int)length : 8,
+                   length > 0 ? base : "scenario");
+    cJSON *node = kvt_tree_text(load->arena, &load->derived, name);
+    if (node == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_tree_set(load->tree, "name", node);
+    return KVT_OK;
+}
+
+kvt_status kvt_tree_complete(struct kvt_load *load, struct kvt_error *err)
+{
+    const struct kvt_at at = {.name = "", .layer = load->main};
+    kvt_status status = derive_name(load, err);
+    return status == KVT_OK ? complete_object(kvt_keys_root(), &at, load->tree, err) : status;
+}
+
+/* NOLINTEND(misc-no-recursion) */

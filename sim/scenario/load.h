@@ -1,0 +1,105 @@
+/* load.h -- one scenario being loaded: what its parts pass to each other. */
+#ifndef KVT_SCENARIO_LOAD_H
+#define KVT_SCENARIO_LOAD_H
+
+#include "check.h"
+#include "keys.h"
+#include "kvt/scenario.h"
+#include "tree.h"
+
+enum {
+    KVT_LAYERS_MAX = 64
+};
+
+struct kvt_load {
+    const struct kvt_scenario_options *options;
+    struct kvt_arena *arena;
+    struct kvt_layer defaults, derived;
+    const struct kvt_layer *layers[KVT_LAYERS_MAX]; /* [layer_count] first to last */
+    size_t layer_count;
+    const struct kvt_layer *main; /* the file asked for: where what is missing is missing */
+    cJSON *tree;
+    cJSON *inputs;
+};
+
+/* ---- files.c: names to files, files to trees -------------------------------------- */
+
+struct kvt_found {
+    const char *path; /* to open */
+    const char *name; /* for messages, origins and inputs: shipped files without their folder */
+};
+
+/* A shipped name (folder is below the data folder) or, with a '/' or ending in
+ * ".json", a path, relative to `from`. */
+KVT_CHECKED kvt_status kvt_find_file(struct kvt_load *load, const char *text, const char *folder,
+                                     const char *noun, const char *from, const char *where,
+                                     struct kvt_found *out, struct kvt_error *err);
+bool kvt_is_path(const char *text);
+
+/* `text` as seen from the working folder; NULL when memory is short. */
+const char *kvt_path_from(struct kvt_arena *arena, const char *folder, const char *text);
+const char *kvt_folder_of(struct kvt_arena *arena, const char *path);
+
+/* Reads, hashes into load->inputs, parses; *out lies in the arena. */
+KVT_CHECKED kvt_status kvt_read_tree(struct kvt_load *load, const struct kvt_found *found,
+                                     const cJSON **out, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_parse_tree(struct kvt_load *load, const char *text, size_t text_bytes,
+                                      const char *name, const cJSON **out, struct kvt_error *err);
+
+/* Hashes a file that somebody else will read; it must be a regular file. */
+KVT_CHECKED kvt_status kvt_hash_input(struct kvt_load *load, const char *path, const char *where,
+                                      struct kvt_error *err);
+
+/* ---- layers.c: who says what, in which order --------------------------------------- */
+
+/* The layers of a file: those of its `extends` first. */
+KVT_CHECKED kvt_status kvt_layers_add_source(struct kvt_load *load, const char *source,
+                                             struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_layers_add_text(struct kvt_load *load, const char *text,
+                                           size_t text_bytes, const char *name,
+                                           struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_layers_add_set(struct kvt_load *load, const char *set,
+                                          struct kvt_error *err);
+
+/* ---- apply.c: layers into the tree in force ------------------------------------------ */
+
+/* load->tree becomes the defaults with every layer laid over them, in table order. */
+KVT_CHECKED kvt_status kvt_layers_apply(struct kvt_load *load, struct kvt_error *err);
+
+/* ---- defaults.c ---------------------------------------------------------------------- */
+
+/* An object of key's members, each at its default. */
+KVT_CHECKED kvt_status kvt_default_object(struct kvt_load *load, const struct kvt_key *key,
+                                          cJSON **out, struct kvt_error *err);
+/* The parameter's default, checked. *out is NULL when it has none. */
+KVT_CHECKED kvt_status kvt_default_param(struct kvt_arena *arena, const struct kvt_layer *layer,
+                                         const struct kvt_param_spec *spec, cJSON **out,
+                                         struct kvt_error *err);
+/* Adds a member's default to object, where it has one. */
+KVT_CHECKED kvt_status kvt_default_member(struct kvt_load *load, const struct kvt_key *member,
+                                          cJSON *object, struct kvt_error *err);
+/* Makes object that of this plug-in: its name, its parameters' defaults, and
+ * those members of key that go with it. */
+KVT_CHECKED kvt_status kvt_default_plugin(struct kvt_load *load, const struct kvt_key *key,
+                                          const struct kvt_plugin_info *info,
+                                          const struct kvt_layer *chosen_by, cJSON *object,
+                                          struct kvt_error *err);
+
+/* ---- complete.c: order, and what is missing -------------------------------------------- */
+
+KVT_CHECKED kvt_status kvt_tree_complete(struct kvt_load *load, struct kvt_error *err);
+
+/* ---- bind.c: the tree as a struct ---------------------------------------------- */
+
+/* The place of the value at a dotted path, as its layer gave it; the file asked
+ * for where nobody did. */
+const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
+                           char out[KVT_PLACE_BYTES]);
+
+KVT_CHECKED kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out,
+                                     struct kvt_error *err);
+
+/* The plug-in an object of the tree in force has chosen. */
+const struct kvt_plugin_info *kvt_chosen(const struct kvt_key *key, const cJSON *object);
+
+#endif

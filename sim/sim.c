@@ -1,0 +1,425 @@
+/* sim.c -- puts the layers together: makes a run of a scenario, and advances it
+ * event by event. */
+#include "kvt/sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/clock.h"
+#include "sim_private.h"
+
+/* ---- Making a run ------------------------------------------------------------ */
+
+static void *new_state(size_t bytes)
+{
+    return calloc(1, bytes ? bytes : 1);
+}
+
+static kvt_status open_lengths(const struct kvt_choice *choice, uint32_t longest,
+                               struct kvt_lengths *lengths, void **state, struct kvt_error *err)
+{
+    const struct kvt_length_law *law = (const struct kvt_length_law *)(const void *)choice->info;
+    struct kvt_length_env env = {.params = choice->params,
+                                 .minimum_tokens = 1,
+                                 .maximum_tokens = longest,
+                                 .host = kvt_host()};
+
+    if (!law)
+        return KVT_OK;
+    *state = new_state(law->state_bytes(&env));
+    if (!*state)
+        return kvt_fail_nomem(err, "the lengths of requests");
+    *lengths = (struct kvt_lengths){law, *state};
+    return law->init(*state, &env, err);
+}
+
+static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    uint32_t longest = scenario->llm->max_position_tokens;
+    struct kvt_arrival_env env = {.params = scenario->arrival.params,
+                                  .max_position_tokens = longest,
+                                  .run_seed = scenario->seed,
+                                  .host = kvt_host()};
+    kvt_status status;
+
+    sim->arrival = (const struct kvt_arrival *)(const void *)scenario->arrival.info;
+    status = open_lengths(&scenario->input_length, longest, &env.input, &sim->input_state, err);
+    if (status == KVT_OK)
+        status =
+            open_lengths(&scenario->output_length, longest, &env.output, &sim->output_state, err);
+    if (status == KVT_OK)
+        status = sim->arrival->open(&env, &sim->source, err);
+    return status;
+}
+
+/* Nodes that a pool's GPUs stand in, each with its DRAM. */
+static uint32_t nodes_of(const struct kvt_decode_pool *pool)
+{
+    return (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node;
+}
+
+static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+
+    for (uint32_t p = 0; p < scenario->pool_count; p++) {
+        const struct kvt_decode_pool *pool = &scenario->pools[p];
+        sim->rank_count += pool->dp;
+        sim->group_count += pool->lockstep ? 1 : pool->dp;
+        sim->host_count += nodes_of(pool);
+        sim->gpus += pool->gpus;
+    }
+    sim->ranks = calloc(sim->rank_count, sizeof *sim->ranks);
+    sim->groups = calloc(sim->group_count, sizeof *sim->groups);
+    sim->hosts = calloc(sim->host_count, sizeof *sim->hosts);
+    sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
+    sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
+    sim->router_ranks = calloc(sim->rank_count, sizeof *sim->router_ranks);
+    sim->events = kvt_eventq_new(1024);
+    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
+        !sim->router_ranks || !sim->events)
+        return kvt_fail_nomem(err, "the ranks of a run");
+    return KVT_OK;
+}
+
+static kvt_status open_rank(struct kvt_sim *sim, uint32_t index,
+                            const struct kvt_decode_pool *pool, struct kvt_host_pool *host,
+                            struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    struct kvt_rank_env env = {.index = index,
+                               .llm = scenario->llm,
+                               .drafter = scenario->drafter,
+                               .hardware = pool->hardware,
+                               .hot_tokens = scenario->hot_tokens,
+                               .queries_max = scenario->queries_max,
+                               .index_pool_bytes = pool->index_pool_bytes,
+                               .rows_pool_bytes = pool->rows_pool_bytes,
+                               .growth_reserve_bytes = pool->growth_reserve_bytes,
+                               .host = host,
+                               .host_copies = pool->host_pool_per_rank ? pool->tp : 1,
+                               .residency = scenario->residency,
+                               .scheduling = scenario->scheduling,
+                               .import = scenario->import,
+                               .run_seed = scenario->seed};
+    return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
+}
+
+static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    const struct kvt_decode_pool *pool = &scenario->pools[group->pool];
+    struct kvt_timing_env env = {
+        .params = scenario->timing.params,
+        .llm = scenario->llm,
+        .hardware = pool->hardware,
+        .residency = scenario->residency.info->name,
+        .history_in_hbm = sim->ranks[group->first_rank].needs.history_in_hbm,
+        .tp = pool->tp,
+        .dp = pool->dp,
+        .ep = pool->ep,
+        .gpus_per_node = pool->gpus_per_node,
+        .ranks_per_link_node = pool->gpus < pool->gpus_per_node ? pool->gpus : pool->gpus_per_node,
+        .dram_bytes_per_s = pool->dram_bytes_per_s_per_node,
+        .host = kvt_host()};
+
+    group->timing = (const struct kvt_timing_model *)(const void *)scenario->timing.info;
+    group->timing_state = new_state(group->timing->state_bytes(&env));
+    if (!group->timing_state)
+        return kvt_fail_nomem(err, "a timing model");
+    return group->timing->init(group->timing_state, &env, err);
+}
+
+static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    uint32_t rank = 0, group = 0, first_host = 0;
+
+    for (uint32_t p = 0; p < scenario->pool_count; p++) {
+        const struct kvt_decode_pool *pool = &scenario->pools[p];
+        for (uint32_t h = 0; h < nodes_of(pool); h++)
+            sim->hosts[first_host + h].capacity_bytes =
+                (uint64_t)(pool->host_dram_gib_per_node * (double)KVT_GIB);
+        for (uint32_t r = 0; r < pool->dp; r++, rank++) {
+            uint32_t node = r * pool->tp / pool->gpus_per_node;
+            kvt_status status = open_rank(sim, rank, pool, &sim->hosts[first_host + node], err);
+            if (status != KVT_OK)
+                return status;
+            if (r == 0 || !pool->lockstep) {
+                sim->groups[group] = (struct group){.first_rank = rank, .pool = p};
+                status = open_timing(sim, &sim->groups[group], err);
+                if (status != KVT_OK)
+                    return status;
+                group++;
+            }
+            sim->groups[group - 1].rank_count++;
+            sim->group_of[rank] = group - 1;
+        }
+        first_host += nodes_of(pool);
+    }
+    return KVT_OK;
+}
+
+static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    struct kvt_router_env env = {.params = scenario->router.params,
+                                 .rank_count = sim->rank_count,
+                                 .run_seed = scenario->seed,
+                                 .host = kvt_host()};
+
+    sim->router = (const struct kvt_router_policy *)(const void *)scenario->router.info;
+    sim->router_state = new_state(sim->router->state_bytes(&env));
+    if (!sim->router_state)
+        return kvt_fail_nomem(err, "the router");
+    return sim->router->init(sim->router_state, &env, err);
+}
+
+static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    const struct kvt_backend_ops *ops;
+    uint32_t inputs[16];
+    size_t input_count = 16;
+    kvt_status status = kvt_backend_find(scenario->backend, &ops, err);
+
+    if (status != KVT_OK)
+        return status;
+    sim->arrival->extent(sim->source, &sim->longest_tokens, &sim->output_cap, inputs,
+                         &input_count);
+    if (sim->longest_tokens > scenario->llm->max_position_tokens)
+        sim->longest_tokens = scenario->llm->max_position_tokens;
+    struct kvt_backend_env env = {
+        .llm = scenario->llm,
+        .replacement = scenario->replacement,
+        .selection = scenario->selection,
+        .hot_tokens = scenario->hot_tokens,
+        .hierarchy = !sim->ranks[0].needs.history_in_hbm,
+        .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
+        .run_seed = scenario->seed,
+        .longest_tokens = sim->longest_tokens,
+        .output_tokens = sim->output_cap,
+        .input_tokens = inputs,
+        .input_count = input_count,
+        .threads = sim->options.threads ? sim->options.threads : 1,
+        .on_prepare = sim->options.on_prepare,
+        .prepare_context = sim->options.prepare_context};
+    return ops->open(&env, &sim->backend, err);
+}
+
+/* When the run ends whatever happens: run.duration_s or the last phase. */
+static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
+{
+    kvt_ns phases_ns = sim->arrival->end_ns(sim->source);
+
+    sim->end_ns = KVT_NS_NEVER;
+    if (sim->scenario->duration_s > 0 &&
+        !kvt_ns_from_seconds(sim->scenario->duration_s, &sim->end_ns))
+        return kvt_fail(err, KVT_ERR_INVALID, "run/duration_s", "too long a run");
+    if (phases_ns != KVT_NS_NEVER && (sim->end_ns == KVT_NS_NEVER || phases_ns < sim->end_ns))
+        sim->end_ns = phases_ns;
+    if (sim->end_ns != KVT_NS_NEVER)
+        return sim_push(sim, sim->end_ns, KVT_PHASE_STOP, EVENT_STOP, 0, 0, err);
+    if (sim->arrival->expected(sim->source) == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "run/duration_s",
+                        "the workload \"%s\" has no end of its own; give workload.requests or "
+                        "run.duration_s",
+                        sim->arrival->info.name);
+    return KVT_OK;
+}
+
+kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim_options *options,
+                       struct kvt_sim **out, struct kvt_error *err)
+{
+    struct kvt_sim *sim = calloc(1, sizeof *sim);
+
+    if (!sim)
+        return kvt_fail_nomem(err, "a run");
+    sim->scenario = scenario;
+    if (options)
+        sim->options = *options;
+    sim->arrival_due_ns = KVT_NS_NEVER;
+    kvt_status status = open_source(sim, err);
+    if (status == KVT_OK)
+        status = make_room(sim, err);
+    if (status == KVT_OK)
+        status = open_pools(sim, err);
+    if (status == KVT_OK)
+        status = open_router(sim, err);
+    if (status == KVT_OK)
+        status = open_backend(sim, err);
+    if (status == KVT_OK)
+        status = schedule_end(sim, err);
+    if (status == KVT_OK)
+        status = sim_books_open(sim, err);
+    if (status == KVT_OK)
+        status = sim_poll_arrivals(sim, err);
+    if (status != KVT_OK) {
+        kvt_sim_free(sim);
+        return status;
+    }
+    *out = sim;
+    return KVT_OK;
+}
+
+void kvt_sim_free(struct kvt_sim *sim)
+{
+    if (!sim)
+        return;
+    for (size_t i = 0; i < sim->record_count; i++) {
+        if (sim->live[i]) {
+            kvt_pages_fini(&sim->live[i]->pages);
+            free(sim->live[i]);
+        }
+    }
+    if (sim->backend)
+        sim->backend->ops->close(sim->backend);
+    for (uint32_t r = 0; sim->ranks && r < sim->rank_count; r++)
+        kvt_rank_fini(&sim->ranks[r]);
+    for (uint32_t g = 0; sim->groups && g < sim->group_count; g++)
+        free(sim->groups[g].timing_state);
+    if (sim->arrival)
+        sim->arrival->close(sim->source);
+    sim_books_close(sim);
+    kvt_eventq_free(sim->events);
+    free(sim->input_state);
+    free(sim->output_state);
+    free(sim->router_state);
+    free(sim->router_ranks);
+    free(sim->prefill.queue);
+    free(sim->records);
+    free(sim->live);
+    free(sim->record_phases);
+    free(sim->ranks);
+    free(sim->groups);
+    free(sim->group_of);
+    free(sim->hosts);
+    free(sim->loads);
+    free(sim->items);
+    free(sim);
+}
+
+/* ---- Advancing it -------------------------------------------------------------- */
+
+/* Requests are under way and only the clock still ticks. */
+static kvt_status diagnose_stall(const struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_rank *worst = &sim->ranks[0];
+
+    for (uint32_t r = 1; r < sim->rank_count; r++) {
+        if (sim->ranks[r].waiting.count > worst->waiting.count)
+            worst = &sim->ranks[r];
+    }
+    return kvt_fail(err, KVT_ERR_STALLED, sim->scenario->name,
+                    "stalled after %.3f s: of %zu requests that arrived %llu wait, %llu are being "
+                    "imported and %llu decode, and nothing will ever free what they need; rank %u "
+                    "has %u waiting with %llu bytes of HBM and %llu bytes of host DRAM free: raise "
+                    "cluster.decode.pools, growth_reserve_gib or host_dram_gib_per_node",
+                    (double)sim->now_ns / (double)KVT_NS_PER_S, sim->record_count,
+                    (unsigned long long)sim->waiting, (unsigned long long)sim->importing,
+                    (unsigned long long)sim->decoding, worst->env.index, worst->waiting.count,
+                    (unsigned long long)kvt_rank_memory_free(&worst->memory, KVT_MEM_INDEX),
+                    (unsigned long long)(worst->env.host->capacity_bytes -
+                                         worst->env.host->used_bytes));
+}
+
+/* With the interval's tick the only event left, either all is done or nothing
+ * can move any more. A stop event does not count as progress. */
+static bool nothing_moves(const struct kvt_sim *sim)
+{
+    size_t clockwork = sim->end_ns == KVT_NS_NEVER ? 0 : 1;
+    return kvt_eventq_length(sim->events) <= clockwork;
+}
+
+static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
+                           struct kvt_error *err)
+{
+    switch ((enum event_kind)event->kind) {
+    case EVENT_STEP_DONE:
+        return sim_on_step_done(sim, event->target, err);
+    case EVENT_IMPORT_DONE:
+        return sim_on_import_done(sim, event->target, event->payload, err);
+    case EVENT_PREFILL_DONE:
+        return sim_on_prefill_done(sim, event->payload, err);
+    case EVENT_ARRIVAL:
+        sim->arrival_due_ns = KVT_NS_NEVER;
+        return sim_poll_arrivals(sim, err);
+    case EVENT_BOUNDARY:
+        return sim_on_boundary(sim, event->target, err);
+    case EVENT_INTERVAL:
+        if (nothing_moves(sim) && sim->in_flight > 0)
+            return diagnose_stall(sim, err);
+        return sim_books_interval(sim, err);
+    case EVENT_STOP:
+        sim->ended = true;
+        return KVT_OK;
+    }
+    return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name, "event of kind %u", event->kind);
+}
+
+kvt_status kvt_sim_step(struct kvt_sim *sim, bool *more, struct kvt_error *err)
+{
+    struct kvt_event event;
+
+    *more = false;
+    if (sim->ended || !kvt_eventq_pop(sim->events, &event))
+        return KVT_OK;
+    sim->now_ns = event.time_ns;
+    sim->event_count++;
+    sim_books_advance(sim);
+    kvt_status status = on_event(sim, &event, err);
+    if (status != KVT_OK)
+        return status;
+    if (sim->source_ended && sim->in_flight == 0)
+        sim->ended = true;
+    *more = !sim->ended;
+    return KVT_OK;
+}
+
+kvt_status kvt_sim_run_until(struct kvt_sim *sim, kvt_ns until_ns, bool *more,
+                             struct kvt_error *err)
+{
+    struct kvt_event next;
+
+    *more = !sim->ended;
+    while (!sim->ended && kvt_eventq_peek(sim->events, &next) && next.time_ns <= until_ns) {
+        kvt_status status = kvt_sim_step(sim, more, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+kvt_ns kvt_sim_now_ns(const struct kvt_sim *sim)
+{
+    return sim->now_ns;
+}
+
+double kvt_sim_progress(const struct kvt_sim *sim)
+{
+    uint64_t expected = sim->arrival->expected(sim->source);
+    double by_time = -1, by_requests = -1;
+
+    if (sim->end_ns != KVT_NS_NEVER)
+        by_time = (double)sim->now_ns / (double)sim->end_ns;
+    if (expected > 0)
+        by_requests = (double)(sim->record_count - sim->in_flight) / (double)expected;
+    return by_time > by_requests ? by_time : by_requests;
+}
+
+uint64_t kvt_sim_decision_hash(const struct kvt_sim *sim)
+{
+    return sim->decisions;
+}
+
+kvt_status kvt_sim_finish(struct kvt_sim *sim, bool interrupted, const struct kvt_run **out,
+                          struct kvt_error *err)
+{
+    kvt_status status = sim_books_finish(sim, interrupted, err);
+
+    if (status == KVT_OK)
+        *out = &sim->run;
+    return status;
+}

@@ -1,0 +1,307 @@
+/* sim_books.c -- what is counted, interval by interval, and the closing of the books. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_private.h"
+
+uint32_t sim_phase_now(const struct kvt_sim *sim)
+{
+    return sim->arrival->phase_at(sim->source, sim->now_ns);
+}
+
+kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+
+    sim->run.first_wave = sim->arrival->first_wave(sim->source);
+    sim->interval_ns = (kvt_ns)llround(scenario->interval_s * (double)KVT_NS_PER_S);
+    sim->warmup_ns = scenario->warmup_rule == KVT_WARMUP_NONE ? 0 : KVT_NS_NEVER;
+    if (scenario->warmup_rule == KVT_WARMUP_SECONDS)
+        sim->warmup_ns = (kvt_ns)llround(scenario->warmup_value * (double)KVT_NS_PER_S);
+    sim->run.phase_count = sim->arrival->phase_count(sim->source);
+    if (sim->run.phase_count > KVT_PHASES_MAX)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "workload/phases",
+                        "%u phases; this version reports on at most %d", sim->run.phase_count,
+                        KVT_PHASES_MAX);
+    sim->run.itl = kvt_histogram_new();
+    if (!sim->run.itl)
+        return kvt_fail_nomem(err, "the histogram of gaps between tokens");
+    for (uint32_t p = 0; p < sim->run.phase_count; p++) {
+        sim->run.phase_itl[p] = kvt_histogram_new();
+        if (!sim->run.phase_itl[p])
+            return kvt_fail_nomem(err, "the histogram of gaps between tokens");
+    }
+    sim->run.post_wave_itl = kvt_histogram_new();
+    if (!sim->run.post_wave_itl)
+        return kvt_fail_nomem(err, "the histogram of gaps between tokens");
+    sim->run.stratum_count = sim->backend->ops->strata(sim->backend, sim->run.strata);
+    sim->next_interval_ns = sim->interval_ns;
+    return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
+}
+
+void sim_books_close(struct kvt_sim *sim)
+{
+    kvt_histogram_free(sim->run.itl);
+    kvt_histogram_free(sim->run.post_wave_itl);
+    for (uint32_t p = 0; p < KVT_PHASES_MAX; p++)
+        kvt_histogram_free(sim->run.phase_itl[p]);
+    free(sim->intervals);
+}
+
+void sim_books_advance(struct kvt_sim *sim)
+{
+    double ns = (double)(sim->now_ns - sim->booked_ns);
+    uint64_t ready_rows = 0, eligible_rows = 0;
+
+    if (ns <= 0)
+        return;
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        ready_rows += sim->ranks[r].ready_rows;
+        eligible_rows += sim->ranks[r].eligible_rows;
+    }
+    sim->tally.running_ns += ns * (double)sim->decoding;
+    sim->tally.waiting_ns += ns * (double)sim->waiting;
+    sim->tally.importing_ns += ns * (double)sim->importing;
+    sim->tally.held_ns += ns * (double)(sim->importing + sim->decoding);
+    sim->tally.ready_rows_ns += ns * (double)ready_rows;
+    sim->tally.eligible_rows_ns += ns * (double)eligible_rows;
+    sim->booked_ns = sim->now_ns;
+    sim->tally.to_ns = sim->now_ns;
+}
+
+static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank)
+{
+    struct kvt_rank_counters *counters = &rank->counters;
+
+    tally->admitted += counters->admitted;
+    tally->input_tokens += counters->admitted_input_tokens;
+    tally->preemptions += counters->preemptions;
+    tally->reprefill_tokens += counters->reprefill_tokens;
+    tally->import_hbm_bytes += counters->import_hbm_bytes;
+    tally->import_host_bytes += counters->import_host_bytes;
+    tally->pages_filled += counters->pages_filled;
+    tally->pages_released += counters->pages_released;
+    tally->fill_bytes += counters->fill_bytes;
+    tally->d2h_bytes += counters->backup_bytes;
+    *counters = (struct kvt_rank_counters){0};
+}
+
+void sim_books_collect(struct kvt_sim *sim)
+{
+    uint64_t hbm_bytes = 0, host_bytes = 0, by_class[KVT_MEM_CLASSES] = {0};
+
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        struct kvt_rank *rank = &sim->ranks[r];
+        uint64_t gpus = sim->scenario->pools[sim->groups[sim->group_of[r]].pool].tp;
+        collect_rank(&sim->tally, rank);
+        hbm_bytes += gpus * kvt_rank_memory_used(&rank->memory);
+        for (int c = 0; c < KVT_MEM_CLASSES; c++)
+            by_class[c] += gpus * rank->memory.used_by_class[c];
+    }
+    for (uint32_t h = 0; h < sim->host_count; h++)
+        host_bytes += sim->hosts[h].used_bytes;
+    if (hbm_bytes > sim->tally.hbm_peak_bytes) {
+        sim->tally.hbm_peak_bytes = hbm_bytes;
+        memcpy(sim->tally.hbm_peak_by_class, by_class, sizeof by_class);
+    }
+    if (host_bytes > sim->tally.host_peak_bytes)
+        sim->tally.host_peak_bytes = host_bytes;
+}
+
+static kvt_status keep_sums(struct kvt_sim *sim, struct kvt_error *err)
+{
+    if (sim->interval_count == sim->interval_capacity) {
+        size_t capacity = sim->interval_capacity ? sim->interval_capacity * 2 : 1024;
+        struct interval_sums *intervals = realloc(sim->intervals, capacity * sizeof *intervals);
+        if (!intervals)
+            return kvt_fail_nomem(err, "the intervals of a run");
+        sim->intervals = intervals;
+        sim->interval_capacity = capacity;
+    }
+    sim->intervals[sim->interval_count++] =
+        (struct interval_sums){.from_ns = sim->tally.from_ns,
+                               .to_ns = sim->tally.to_ns,
+                               .running_ns = sim->tally.running_ns,
+                               .ready_rows_ns = sim->tally.ready_rows_ns,
+                               .eligible_rows_ns = sim->tally.eligible_rows_ns};
+    return KVT_OK;
+}
+
+/* The rule `requests`: the warm-up is over once so many have finished. */
+static void end_warmup_if_due(struct kvt_sim *sim)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    uint64_t done = 0;
+
+    if (scenario->warmup_rule != KVT_WARMUP_REQUESTS || sim->warmup_ns != KVT_NS_NEVER)
+        return;
+    for (size_t i = 0; i < sim->record_count; i++)
+        done += sim->records[i].status == KVT_REQUEST_COMPLETED;
+    if ((double)done >= scenario->warmup_value)
+        sim->warmup_ns = sim->now_ns;
+}
+
+/* An interval belongs to the phase in which it begins. */
+static kvt_status close_interval(struct kvt_sim *sim, struct kvt_error *err)
+{
+    struct kvt_tally *tally = &sim->tally;
+
+    sim_books_collect(sim);
+    if (tally->to_ns > tally->from_ns) {
+        kvt_status status = keep_sums(sim, err);
+        if (status != KVT_OK)
+            return status;
+        if (sim->warmup_ns != KVT_NS_NEVER && tally->from_ns >= sim->warmup_ns) {
+            uint32_t phase = sim->arrival->phase_at(sim->source, tally->from_ns);
+            kvt_tally_merge(&sim->run.total, tally);
+            kvt_tally_merge(&sim->run.phases[phase], tally);
+        }
+        if (tally->output_tokens > sim->max_interval_tokens)
+            sim->max_interval_tokens = tally->output_tokens;
+        if (sim->options.on_interval)
+            sim->options.on_interval(sim->options.interval_context, tally, sim->run.strata,
+                                     sim->run.stratum_count);
+    }
+    end_warmup_if_due(sim);
+    *tally = (struct kvt_tally){.from_ns = sim->now_ns, .to_ns = sim->now_ns};
+    return KVT_OK;
+}
+
+kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err)
+{
+    kvt_status status = close_interval(sim, err);
+
+    if (status != KVT_OK)
+        return status;
+    sim->next_interval_ns += sim->interval_ns;
+    return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
+}
+
+/* Means over the central half of [from, to): intervals count by their overlap. */
+static void central_half(const struct kvt_sim *sim, kvt_ns from_ns, kvt_ns to_ns, double *active,
+                         double *coverage)
+{
+    double low = (double)from_ns + 0.25 * (double)(to_ns - from_ns);
+    double high = (double)from_ns + 0.75 * (double)(to_ns - from_ns);
+    double running = 0, ready = 0, eligible = 0;
+
+    for (size_t i = 0; i < sim->interval_count; i++) {
+        const struct interval_sums *sums = &sim->intervals[i];
+        double begin = fmax(low, (double)sums->from_ns), end = fmin(high, (double)sums->to_ns);
+        if (end <= begin)
+            continue;
+        double share = (end - begin) / (double)(sums->to_ns - sums->from_ns);
+        running += share * sums->running_ns;
+        ready += share * sums->ready_rows_ns;
+        eligible += share * sums->eligible_rows_ns;
+    }
+    *active = high > low ? running / (high - low) : NAN;
+    *coverage = eligible > 0 ? ready / eligible : NAN;
+}
+
+/* Slots for requests of the workload's mean input, over all ranks. */
+static kvt_status count_slots(struct kvt_sim *sim, struct kvt_error *err)
+{
+    uint64_t tokens = 0;
+
+    for (size_t i = 0; i < sim->record_count; i++)
+        tokens += sim->records[i].input_tokens;
+    if (sim->record_count == 0)
+        return KVT_OK;
+    uint32_t input = (uint32_t)llround((double)tokens / (double)sim->record_count);
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        uint64_t slots;
+        kvt_status status =
+            kvt_rank_slots(&sim->ranks[r], input, input + sim->output_cap, &slots, err);
+        if (status != KVT_OK)
+            return status;
+        sim->run.slots += slots;
+    }
+    return KVT_OK;
+}
+
+/* arrived = completed + running + waiting + dropped, and rows are where they were found. */
+static kvt_status check_conservation(const struct kvt_sim *sim, struct kvt_error *err)
+{
+    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+
+    for (size_t i = 0; i < sim->record_count; i++)
+        by_status[sim->records[i].status]++;
+    if (by_status[KVT_REQUEST_IMPORTING] != sim->importing ||
+        by_status[KVT_REQUEST_RUNNING] != sim->decoding ||
+        by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] != sim->waiting ||
+        sim->waiting + sim->importing + sim->decoding != sim->in_flight)
+        return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
+                        "requests were lost: arrived is not completed + running + waiting + "
+                        "dropped");
+    for (uint32_t s = 0; s < sim->run.stratum_count; s++) {
+        if (!kvt_row_counts_conserve(&sim->run.total.rows[s]))
+            return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
+                            "rows were lost: selected is not tail + page + hot + missed");
+    }
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        if (!kvt_rank_is_sane(&sim->ranks[r]))
+            return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
+                            "rank %u: bytes held and bytes used do not agree", r);
+    }
+    return KVT_OK;
+}
+
+/* What requests that have not ended have read so far. */
+static void record_unfinished(struct kvt_sim *sim)
+{
+    for (size_t i = 0; i < sim->record_count; i++) {
+        const struct kvt_live *live = sim->live[i];
+        if (!live)
+            continue;
+        sim->records[i].selected_rows = live->selected_rows;
+        sim->records[i].missed_rows = live->missed_rows;
+    }
+}
+
+static kvt_ns phase_edge(const struct kvt_sim *sim, uint32_t phase, bool end)
+{
+    const struct kvt_tally *tally = &sim->run.phases[phase];
+    return end ? tally->to_ns : tally->from_ns;
+}
+
+kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_error *err)
+{
+    struct kvt_run *run = &sim->run;
+    kvt_status status = close_interval(sim, err);
+
+    if (status == KVT_OK)
+        status = check_conservation(sim, err);
+    if (status == KVT_OK)
+        status = count_slots(sim, err);
+    if (status != KVT_OK)
+        return status;
+    record_unfinished(sim);
+    run->scenario = sim->scenario;
+    run->records = sim->records;
+    run->record_count = sim->record_count;
+    run->record_phases = sim->record_phases;
+    run->closed_loop = sim->arrival->closed_loop;
+    run->end_ns = sim->now_ns;
+    run->warmup_ns = sim->warmup_ns == KVT_NS_NEVER ? sim->now_ns : sim->warmup_ns;
+    central_half(sim, run->warmup_ns, run->end_ns, &run->active_mean, &run->coverage_mean);
+    for (uint32_t p = 0; p < run->phase_count; p++)
+        central_half(sim, phase_edge(sim, p, false), phase_edge(sim, p, true),
+                     &run->phase_active_mean[p], &run->phase_coverage_mean[p]);
+    run->max_interval_tokens = sim->max_interval_tokens;
+    run->max_concurrent_requests = sim->max_in_flight;
+    run->gpus = sim->gpus;
+    run->ranks = sim->rank_count;
+    run->decision_hash = sim->decisions;
+    run->timing_basis = sim->groups[0].timing->basis;
+    run->import_basis = sim->ranks[0].import->basis;
+    run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
+    run->law_description = sim->backend->ops->describe(sim->backend);
+    run->account = sim->arrival->account(sim->source);
+    run->events = sim->event_count;
+    run->tied_events = kvt_eventq_ties(sim->events);
+    run->stopped_early = sim->in_flight > 0 || !sim->source_ended;
+    run->interrupted = interrupted;
+    return KVT_OK;
+}

@@ -1,0 +1,407 @@
+/* sim_flow.c -- what happens to a request outside the decode step:
+ * arrival, routing, prefill, import, first token, end. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/clock.h"
+#include "kvt/hash.h"
+#include "sim_private.h"
+
+enum {
+    DROPS_IN_A_ROW_MAX = 1 << 16
+};
+
+kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase, enum event_kind kind,
+                    uint32_t target, uint64_t payload, struct kvt_error *err)
+{
+    struct kvt_event event = {.time_ns = time_ns,
+                              .phase = (uint16_t)phase,
+                              .kind = (uint16_t)kind,
+                              .target = target,
+                              .payload = payload};
+    return kvt_eventq_push(sim->events, &event, err);
+}
+
+kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err)
+{
+    if (sim->groups[group].stepping || sim->groups[group].boundary_scheduled)
+        return KVT_OK;
+    sim->groups[group].boundary_scheduled = true;
+    return sim_push(sim, sim->now_ns, KVT_PHASE_SCHEDULE, EVENT_BOUNDARY, group, 0, err);
+}
+
+/* ---- Records --------------------------------------------------------------- */
+
+static kvt_status grow_records(struct kvt_sim *sim, struct kvt_error *err)
+{
+    if (sim->record_count < sim->record_capacity)
+        return KVT_OK;
+    size_t capacity = sim->record_capacity ? sim->record_capacity * 2 : 1024;
+    if (capacity > UINT32_MAX)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, sim->scenario->name,
+                        "more than 2^31 requests in one run");
+    struct kvt_request_record *records = realloc(sim->records, capacity * sizeof *records);
+    if (records)
+        sim->records = records;
+    struct kvt_live **live = realloc(sim->live, capacity * sizeof(struct kvt_live *));
+    if (live)
+        sim->live = live;
+    uint16_t *phases = realloc(sim->record_phases, capacity * sizeof *phases);
+    if (phases)
+        sim->record_phases = phases;
+    if (!records || !live || !phases)
+        return kvt_fail_nomem(err, "the records of requests");
+    sim->record_capacity = capacity;
+    return KVT_OK;
+}
+
+/* The class a request names, or one drawn by share from its own stream. */
+static kvt_status class_of(const struct kvt_sim *sim, const struct kvt_request_spec *spec,
+                           uint32_t id, uint16_t *out, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+
+    if (spec->slo_class[0] && scenario->slo_class_count > 0) {
+        for (uint16_t c = 0; c < scenario->slo_class_count; c++) {
+            if (strcmp(scenario->slo_classes[c].name, spec->slo_class) == 0) {
+                *out = c;
+                return KVT_OK;
+            }
+        }
+        char where[64];
+        snprintf(where, sizeof where, "trace line %llu", (unsigned long long)spec->line);
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "slo_class \"%s\" is not among the scenario's slo.classes",
+                        spec->slo_class);
+    }
+    *out = 0;
+    if (scenario->slo_class_count < 2)
+        return KVT_OK;
+    struct kvt_rng rng = kvt_rng_stream(scenario->seed, KVT_RNG_CLASS, id);
+    double draw = kvt_rng_unit(&rng), sum = 0;
+    while (*out + 1u < scenario->slo_class_count) {
+        sum += scenario->slo_classes[*out].share;
+        if (draw < sum)
+            break;
+        (*out)++;
+    }
+    return KVT_OK;
+}
+
+/* ---- Arrival ----------------------------------------------------------------- */
+
+static kvt_status route(struct kvt_sim *sim, struct kvt_request_record *record, uint32_t id,
+                        struct kvt_error *err)
+{
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        const struct kvt_rank *rank = &sim->ranks[r];
+        struct kvt_router_rank *view = &sim->router_ranks[r];
+        view->waiting = rank->waiting.count;
+        view->running = rank->running.count + rank->arrived.count + rank->importing.count;
+        view->free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD);
+        if (rank->needs.optional_pages)
+            view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD];
+        uint64_t slots;
+        kvt_status status = kvt_rank_slots(rank, record->input_tokens,
+                                           record->input_tokens + sim->output_cap, &slots, err);
+        if (status != KVT_OK)
+            return status;
+        view->slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots;
+    }
+    record->rank = sim->router->route(sim->router_state, id, record->input_tokens,
+                                      sim->router_ranks, sim->rank_count);
+    if (record->rank >= sim->rank_count)
+        return kvt_fail(err, KVT_ERR_POLICY, sim->router->info.name,
+                        "it routes request %u to rank %u, and there are %u", id, record->rank,
+                        sim->rank_count);
+    sim->decisions = kvt_chain64(sim->decisions, (uint64_t)id << 32 | record->rank);
+    return KVT_OK;
+}
+
+static kvt_status is_servable(const struct kvt_sim *sim, const struct kvt_live *live, uint32_t rank,
+                              bool *servable, struct kvt_error *err)
+{
+    uint64_t longest = (uint64_t)live->input_tokens + live->output_tokens;
+
+    *servable = false;
+    if (longest > sim->scenario->llm->max_position_tokens)
+        return KVT_OK;
+    return kvt_rank_can_ever_fit(&sim->ranks[rank], live->input_tokens, (uint32_t)longest - 1,
+                                 live->max_tokens, servable, err);
+}
+
+static kvt_ns prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live)
+{
+    const struct kvt_prefill *prefill = &sim->scenario->prefill;
+    double tokens = live->input_tokens;
+    double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
+    return (kvt_ns)ceil(tokens * slow / prefill->tokens_per_s * (double)KVT_NS_PER_S);
+}
+
+static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+{
+    sim->prefill.busy++;
+    sim->records[live->id].status = KVT_REQUEST_PREFILLING;
+    return sim_push(sim, sim->now_ns + prefill_ns(sim, live), KVT_PHASE_COMPLETE,
+                    EVENT_PREFILL_DONE, 0, live->id, err);
+}
+
+static kvt_status queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+{
+    struct prefill *prefill = &sim->prefill;
+
+    if (prefill->busy < sim->scenario->prefill.gpus)
+        return begin_prefill(sim, live, err);
+    if (prefill->count == prefill->capacity) {
+        size_t capacity = prefill->capacity ? prefill->capacity * 2 : 256;
+        struct kvt_live **queue = malloc(capacity * sizeof(struct kvt_live *));
+        if (!queue)
+            return kvt_fail_nomem(err, "the prefill queue");
+        for (size_t i = 0; i < prefill->count; i++)
+            queue[i] = prefill->queue[(prefill->head + i) % prefill->capacity];
+        free(prefill->queue);
+        *prefill = (struct prefill){
+            .busy = prefill->busy, .queue = queue, .count = prefill->count, .capacity = capacity};
+    }
+    prefill->queue[(prefill->head + prefill->count) % prefill->capacity] = live;
+    prefill->count++;
+    return KVT_OK;
+}
+
+/* Into the queue of its rank. */
+static kvt_status hand_to_rank(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+{
+    uint32_t rank = sim->records[live->id].rank;
+    kvt_status status = kvt_rank_enqueue(&sim->ranks[rank], live, err);
+
+    sim->records[live->id].status = KVT_REQUEST_WAITING;
+    return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
+}
+
+kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt_error *err)
+{
+    struct prefill *prefill = &sim->prefill;
+    kvt_status status = hand_to_rank(sim, sim->live[request], err);
+
+    prefill->busy--;
+    if (status != KVT_OK || prefill->count == 0)
+        return status;
+    struct kvt_live *next = prefill->queue[prefill->head];
+    prefill->head = (prefill->head + 1) % prefill->capacity;
+    prefill->count--;
+    return begin_prefill(sim, next, err);
+}
+
+static void drop(struct kvt_sim *sim, uint32_t id)
+{
+    sim->records[id].status = KVT_REQUEST_UNSERVABLE;
+    sim->tally.unservable++;
+    free(sim->live[id]);
+    sim->live[id] = NULL;
+}
+
+static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spec,
+                         struct kvt_error *err)
+{
+    kvt_status status = grow_records(sim, err);
+    if (status != KVT_OK)
+        return status;
+    struct kvt_live *live = calloc(1, sizeof *live);
+    if (!live)
+        return kvt_fail_nomem(err, "a request");
+    uint32_t id = (uint32_t)sim->record_count;
+    struct kvt_request_record *record = &sim->records[id];
+    *record = (struct kvt_request_record){.arrival_ns = sim->now_ns,
+                                          .admitted_ns = KVT_NS_NEVER,
+                                          .first_token_ns = KVT_NS_NEVER,
+                                          .last_token_ns = KVT_NS_NEVER,
+                                          .finished_ns = KVT_NS_NEVER,
+                                          .session = spec->session,
+                                          .line = spec->line,
+                                          .input_tokens = spec->input_tokens,
+                                          .output_tokens = spec->output_tokens,
+                                          .turn = spec->turn,
+                                          .rank = UINT32_MAX};
+    uint32_t cap = spec->output_tokens > sim->output_cap ? spec->output_tokens : sim->output_cap;
+    *live = (struct kvt_live){.id = id,
+                              .input_tokens = spec->input_tokens,
+                              .output_tokens = spec->output_tokens,
+                              .max_tokens = spec->input_tokens + cap,
+                              .arrival_ns = sim->now_ns,
+                              .last_token_ns = KVT_NS_NEVER};
+    sim->live[id] = live;
+    sim->record_phases[id] = (uint16_t)sim_phase_now(sim);
+    sim->record_count++;
+    sim->tally.arrived++;
+    status = class_of(sim, spec, id, &record->slo_class, err);
+    if (status == KVT_OK)
+        status = route(sim, record, id, err);
+    bool servable = false;
+    if (status == KVT_OK)
+        status = is_servable(sim, live, record->rank, &servable, err);
+    if (status != KVT_OK)
+        return status;
+    if (!servable) {
+        drop(sim, id);
+        return KVT_OK;
+    }
+    if (sim->scenario->slo_class_count > 0)
+        live->priority = sim->scenario->slo_classes[record->slo_class].priority;
+    sim->waiting++;
+    sim->in_flight++;
+    if (sim->in_flight > sim->max_in_flight)
+        sim->max_in_flight = sim->in_flight;
+    if (sim->scenario->prefill.mode == KVT_PREFILL_SEPARATE)
+        return queue_prefill(sim, live, err);
+    return hand_to_rank(sim, live, err);
+}
+
+/* A closed loop lets the next one in for each that is dropped, at once and without
+ * end where none can ever fit. */
+static kvt_status check_drops(const struct kvt_sim *sim, uint32_t drops, struct kvt_error *err)
+{
+    if (drops < DROPS_IN_A_ROW_MAX || sim->arrival->expected(sim->source) > 0)
+        return KVT_OK;
+    const struct kvt_request_record *last = &sim->records[sim->record_count - 1];
+    return kvt_fail(err, KVT_ERR_STALLED, sim->scenario->name,
+                    "%u requests in a row could never fit and were dropped after %.3f s, the last "
+                    "of %u input and %u output tokens: shorter workload.lengths or larger "
+                    "cluster.decode.pools are expected",
+                    drops, (double)sim->now_ns / (double)KVT_NS_PER_S, last->input_tokens,
+                    last->output_tokens);
+}
+
+kvt_status sim_poll_arrivals(struct kvt_sim *sim, struct kvt_error *err)
+{
+    uint32_t drops = 0;
+
+    while (!sim->source_ended) {
+        enum kvt_arrival_answer answer;
+        struct kvt_request_spec spec = {0};
+        kvt_ns due_ns = KVT_NS_NEVER;
+        kvt_status status = sim->arrival->poll(sim->source, sim->now_ns, sim->in_flight, &answer,
+                                               &spec, &due_ns, err);
+        if (status != KVT_OK)
+            return status;
+        switch (answer) {
+        case KVT_ARRIVAL_NOW:
+            status = arrive(sim, &spec, err);
+            if (status != KVT_OK)
+                return status;
+            drops = sim->live[sim->record_count - 1] ? 0 : drops + 1;
+            status = check_drops(sim, drops, err);
+            if (status != KVT_OK)
+                return status;
+            break;
+        case KVT_ARRIVAL_LATER:
+            if (sim->arrival_due_ns == due_ns)
+                return KVT_OK;
+            sim->arrival_due_ns = due_ns;
+            return sim_push(sim, due_ns, KVT_PHASE_ARRIVE, EVENT_ARRIVAL, 0, 0, err);
+        case KVT_ARRIVAL_WAIT:
+            return KVT_OK;
+        case KVT_ARRIVAL_END:
+            sim->source_ended = true;
+            break;
+        }
+    }
+    return KVT_OK;
+}
+
+/* ---- Import, first token, end ------------------------------------------------- */
+
+kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err)
+{
+    for (;;) {
+        struct kvt_live *live;
+        kvt_ns duration_ns;
+        kvt_status status = kvt_rank_begin_import(&sim->ranks[rank], &live, &duration_ns, err);
+        if (status != KVT_OK || !live)
+            return status;
+        status = sim_push(sim, sim->now_ns + duration_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
+                          rank, live->id, err);
+        if (status != KVT_OK)
+            return status;
+    }
+}
+
+void sim_deliver(struct kvt_sim *sim, struct kvt_live *live)
+{
+    struct kvt_request_record *record = &sim->records[live->id];
+
+    live->generated_tokens++;
+    record->generated_tokens = live->generated_tokens;
+    sim->tally.output_tokens++;
+    if (live->generated_tokens == 1) {
+        record->first_token_ns = sim->now_ns;
+    } else if (sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
+        uint64_t gap_ns = (uint64_t)(sim->now_ns - live->last_token_ns);
+        kvt_histogram_add(sim->run.itl, gap_ns, 1);
+        kvt_histogram_add(sim->run.phase_itl[sim->record_phases[live->id]], gap_ns, 1);
+        if (live->id >= sim->run.first_wave)
+            kvt_histogram_add(sim->run.post_wave_itl, gap_ns, 1);
+    }
+    live->last_token_ns = record->last_token_ns = sim->now_ns;
+}
+
+kvt_status sim_wake_node(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err)
+{
+    kvt_status status = sim_schedule_boundary(sim, sim->group_of[rank], err);
+
+    for (uint32_t r = 0; r < sim->rank_count && status == KVT_OK; r++) {
+        const struct kvt_rank *other = &sim->ranks[r];
+        if (other->env.host == sim->ranks[rank].env.host &&
+            other->waiting.count + other->running.count > 0)
+            status = sim_schedule_boundary(sim, sim->group_of[r], err);
+    }
+    return status;
+}
+
+kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_request_record *record = &sim->records[live->id];
+    uint32_t rank = record->rank;
+
+    record->finished_ns = sim->now_ns;
+    record->status = KVT_REQUEST_COMPLETED;
+    record->missed_rows = live->missed_rows;
+    record->selected_rows = live->selected_rows;
+    sim->tally.completed++;
+    sim->in_flight--;
+    if (live->has_lane)
+        sim->backend->ops->release(sim->backend, live->id, &sim->decisions);
+    kvt_rank_release(&sim->ranks[rank], live);
+    sim->live[live->id] = NULL;
+    free(live);
+    return sim_wake_node(sim, rank, err);
+}
+
+kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
+                              struct kvt_error *err)
+{
+    struct kvt_live *live = sim->live[request];
+    bool first = live->generated_tokens == 0;
+    bool last = first && live->output_tokens == 1;
+    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], live, !last, err);
+
+    if (status != KVT_OK)
+        return status;
+    sim->importing--;
+    if (first)
+        sim_deliver(sim, live);
+    if (last) {
+        status = sim_complete(sim, live, err);
+        if (status == KVT_OK)
+            status = sim_poll_arrivals(sim, err);
+    } else {
+        sim->decoding++;
+        sim->records[request].status = KVT_REQUEST_RUNNING;
+        status = sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live),
+                                          live->max_tokens, err);
+        live->has_lane = status == KVT_OK;
+    }
+    if (status == KVT_OK)
+        status = sim_begin_imports(sim, rank, err);
+    return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
+}

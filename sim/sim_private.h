@@ -1,0 +1,139 @@
+/* sim_private.h -- the run's own state, shared by sim.c, sim_flow.c, sim_books.c. */
+#ifndef KVT_SIM_PRIVATE_H
+#define KVT_SIM_PRIVATE_H
+
+#include "kvt/backend.h"
+#include "kvt/event.h"
+#include "kvt/rank.h"
+#include "kvt/sim.h"
+#include "kvt/workload.h"
+
+enum event_kind {
+    EVENT_STEP_DONE,    /* target: group */
+    EVENT_IMPORT_DONE,  /* target: rank, payload: request */
+    EVENT_PREFILL_DONE, /* payload: request */
+    EVENT_ARRIVAL,      /* the source said to ask again now */
+    EVENT_BOUNDARY,     /* target: group */
+    EVENT_INTERVAL,
+    EVENT_STOP
+};
+
+/* Ranks that step together: all of a pool in lockstep, or one rank. */
+struct group {
+    uint32_t first_rank, rank_count;
+    uint32_t pool;
+    bool stepping, boundary_scheduled;
+    kvt_ns step_started_ns;
+    kvt_ns parts_ns[KVT_PARTS];
+    const struct kvt_timing_model *timing;
+    void *timing_state;
+};
+
+/* The prefill pool: servers, and a queue before them. */
+struct prefill {
+    uint32_t busy;
+    struct kvt_live **queue; /* ring [capacity] */
+    size_t head, count, capacity;
+};
+
+/* Integrals of one interval, for means over the central half. */
+struct interval_sums {
+    kvt_ns from_ns, to_ns;
+    double running_ns, ready_rows_ns, eligible_rows_ns;
+};
+
+struct kvt_sim {
+    const struct kvt_scenario *scenario;
+    struct kvt_sim_options options;
+    struct kvt_eventq *events;
+    kvt_ns now_ns, end_ns; /* end: KVT_NS_NEVER where it ends with its requests */
+    uint64_t event_count;
+    bool ended;
+
+    /* What arrives. */
+    const struct kvt_arrival *arrival;
+    void *source;
+    void *input_state, *output_state;
+    kvt_ns arrival_due_ns; /* of the ARRIVAL event under way; KVT_NS_NEVER: none */
+    bool source_ended;
+    uint32_t output_cap; /* longest usual output: what a request's hot caches are sized for */
+    uint32_t longest_tokens;
+
+    /* Requests. */
+    struct kvt_request_record *records; /* [record_count] */
+    struct kvt_live **live;             /* [record_count] NULL once ended */
+    uint16_t *record_phases;            /* [record_count] */
+    size_t record_count, record_capacity;
+    uint64_t in_flight, waiting, importing, decoding, max_in_flight;
+
+    /* Who serves them. */
+    uint32_t rank_count, group_count, host_count, gpus;
+    struct kvt_rank *ranks;
+    struct group *groups;
+    uint32_t *group_of; /* [rank_count] */
+    struct kvt_host_pool *hosts;
+    const struct kvt_router_policy *router;
+    void *router_state;
+    struct kvt_router_rank *router_ranks; /* scratch [rank_count] */
+    struct prefill prefill;
+    struct kvt_backend *backend;
+    struct kvt_step_item *items; /* scratch [item_capacity] */
+    uint32_t item_capacity;
+    struct kvt_rank_load *loads; /* scratch [rank_count] */
+
+    /* The books. */
+    uint64_t decisions;
+    kvt_ns booked_ns;       /* integrals are complete up to here */
+    struct kvt_tally tally; /* of the interval under way */
+    struct interval_sums *intervals;
+    size_t interval_count, interval_capacity;
+    kvt_ns interval_ns, next_interval_ns;
+    uint64_t max_interval_tokens;
+    kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
+    struct kvt_run run;
+};
+
+/* ---- sim_flow.c: what happens to requests ---- */
+
+/* Asks the source for every request that arrives now, and when to ask again. */
+KVT_CHECKED kvt_status sim_poll_arrivals(struct kvt_sim *sim, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request,
+                                           struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
+                                          struct kvt_error *err);
+/* The request has delivered its last token; its place is free. */
+KVT_CHECKED kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live,
+                                    struct kvt_error *err);
+/* A rank has given host DRAM back: it and the others of its node that stand still
+ * get a boundary, for what they wait for may fit now. */
+KVT_CHECKED kvt_status sim_wake_node(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
+/* One more token of a request reaches its user now. */
+void sim_deliver(struct kvt_sim *sim, struct kvt_live *live);
+KVT_CHECKED kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group,
+                                             struct kvt_error *err);
+KVT_CHECKED kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase,
+                                enum event_kind kind, uint32_t target, uint64_t payload,
+                                struct kvt_error *err);
+/* Imports whose turn has come. */
+KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
+
+/* ---- sim_step.c: boundaries and decode steps ---- */
+
+KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
+
+/* ---- sim_books.c: what is counted ---- */
+
+KVT_CHECKED kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err);
+void sim_books_close(struct kvt_sim *sim);
+/* Time integrals up to now; before anything changes at this instant. */
+void sim_books_advance(struct kvt_sim *sim);
+/* The counters that ranks have gathered, and the peaks. */
+void sim_books_collect(struct kvt_sim *sim);
+/* Closes the interval under way and opens the next. */
+KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,
+                                        struct kvt_error *err);
+uint32_t sim_phase_now(const struct kvt_sim *sim);
+
+#endif

@@ -1,0 +1,277 @@
+/* sim_step.c -- boundaries and decode steps.
+ *
+ *     boundary: every rank of the group settles its memory and its queue; then, with
+ *               anybody to decode, one step of all its ranks:
+ *                   duration = shared part + slowest rank's part
+ *     step done: every request of the batch commits a row and delivers a token */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_private.h"
+
+/* A request loses its memory: it waits again, from the front of its queue. */
+static void put_aside(void *context, struct kvt_live *live)
+{
+    struct kvt_sim *sim = context;
+    struct kvt_request_record *record = &sim->records[live->id];
+
+    if (live->has_lane)
+        sim->backend->ops->release(sim->backend, live->id, &sim->decisions);
+    live->has_lane = false;
+    sim->decoding--;
+    sim->waiting++;
+    record->status = KVT_REQUEST_WAITING;
+    if (record->preemptions < UINT16_MAX)
+        record->preemptions++;
+}
+
+/* Requests that the boundary has admitted. */
+static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
+{
+    for (uint32_t i = rank->imports_under_way; i < rank->importing.count; i++) {
+        struct kvt_request_record *record = &sim->records[rank->importing.items[i]->id];
+        if (record->status != KVT_REQUEST_WAITING)
+            continue;
+        record->status = KVT_REQUEST_IMPORTING;
+        if (record->admitted_ns == KVT_NS_NEVER)
+            record->admitted_ns = sim->now_ns;
+        sim->waiting--;
+        sim->importing++;
+    }
+}
+
+static kvt_status list_items(struct kvt_sim *sim, const struct kvt_rank *rank, uint32_t *count,
+                             struct kvt_error *err)
+{
+    if (rank->running.count > sim->item_capacity) {
+        uint32_t capacity = 2 * rank->running.count;
+        struct kvt_step_item *items = realloc(sim->items, capacity * sizeof *items);
+        if (!items)
+            return kvt_fail_nomem(err, "a step's batch");
+        sim->items = items;
+        sim->item_capacity = capacity;
+    }
+    *count = 0;
+    for (uint32_t i = 0; i < rank->running.count; i++) {
+        const struct kvt_live *live = rank->running.items[i];
+        if (live->blocked)
+            continue;
+        const struct kvt_pages *pages = &live->pages;
+        sim->items[(*count)++] = (struct kvt_step_item){
+            .request = live->id,
+            .context_tokens = pages->committed_tokens,
+            .step = live->step,
+            .ready_bits = pages->ready_bits,
+            .ready_pages = pages->optional_pages > 0 ? pages->eligible_pages : 0};
+    }
+    return KVT_OK;
+}
+
+/* Resolves every call of a rank's batch; the rows go to the books, what the
+ * timing model needs to sim->loads. */
+static kvt_status step_rank(struct kvt_sim *sim, uint32_t r, kvt_ns *measured_ns,
+                            struct kvt_error *err)
+{
+    struct kvt_rank *rank = &sim->ranks[r];
+    struct kvt_step_outcome outcome = {.decisions = sim->decisions};
+    uint32_t count = 0;
+    kvt_status status = list_items(sim, rank, &count, err);
+
+    if (status == KVT_OK)
+        status = sim->backend->ops->step(sim->backend, sim->items, count, &outcome, err);
+    if (status != KVT_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvt_live *live = sim->live[sim->items[i].request];
+        live->selected_rows += sim->items[i].selected_rows;
+        live->missed_rows += sim->items[i].missed_rows;
+    }
+    sim->decisions = outcome.decisions;
+    for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
+        kvt_row_counts_add(&sim->tally.rows[s], &outcome.rows[s]);
+    sim->tally.h2d_payload_bytes += outcome.payload_bytes;
+    sim->tally.h2d_wire_bytes += outcome.load.wire_bytes;
+    sim->tally.rounds += count;
+    outcome.load.backup_bytes = kvt_link_backlog_bytes(&rank->d2h, sim->now_ns);
+    outcome.load.fill_bytes = kvt_link_backlog_bytes(&rank->h2d, sim->now_ns);
+    sim->loads[r] = outcome.load;
+    if (outcome.measured_ns > *measured_ns)
+        *measured_ns = outcome.measured_ns;
+    return KVT_OK;
+}
+
+/* How long the batch must wait for tail rows to be on host. */
+static kvt_ns backup_stall_ns(const struct kvt_sim *sim, const struct group *group)
+{
+    kvt_ns ready_ns = sim->now_ns;
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        const struct kvt_rank *rank = &sim->ranks[r];
+        for (uint32_t i = 0; i < rank->running.count; i++) {
+            const struct kvt_live *live = rank->running.items[i];
+            if (live->blocked)
+                continue;
+            kvt_ns at =
+                kvt_pages_tail_ready_ns(&live->pages, sim->scenario->queries_max, sim->now_ns);
+            ready_ns = at > ready_ns ? at : ready_ns;
+        }
+    }
+    return ready_ns - sim->now_ns;
+}
+
+static double sum(const double parts[KVT_PARTS])
+{
+    double total = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++)
+        total += parts[p];
+    return total;
+}
+
+/* The step's duration, and its parts: what the ranks share, and the slowest rank. */
+static kvt_ns predict(struct kvt_sim *sim, struct group *group)
+{
+    double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
+    struct kvt_group_load load = {.ranks = group->rank_count};
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        load.queries += sim->loads[r].queries;
+        if (sim->loads[r].queries > load.queries_max)
+            load.queries_max = sim->loads[r].queries;
+    }
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        double parts[KVT_PARTS] = {0};
+        sim->loads[r].group_queries = load.queries;
+        group->timing->rank_step(group->timing_state, &sim->loads[r], parts);
+        double rank_ns = sum(parts);
+        all_ns += rank_ns;
+        if (rank_ns >= slowest_ns) {
+            slowest_ns = rank_ns;
+            memcpy(slowest, parts, sizeof slowest);
+        }
+    }
+    group->timing->group_step(group->timing_state, &load, shared);
+    kvt_ns total = 0;
+    for (int p = 0; p < KVT_PARTS; p++) {
+        group->parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);
+        total += group->parts_ns[p];
+    }
+    double shared_ns = sum(shared);
+    sim->tally.rank_ns += (kvt_ns)llround(group->rank_count * (shared_ns + slowest_ns));
+    sim->tally.barrier_wait_ns += (kvt_ns)llround(group->rank_count * slowest_ns - all_ns);
+    return total > 0 ? total : 1;
+}
+
+static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+{
+    struct group *group = &sim->groups[g];
+    kvt_ns stall_ns = backup_stall_ns(sim, group);
+    kvt_ns measured_ns = KVT_NS_NEVER;
+    uint32_t batch = 0;
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        kvt_status status = step_rank(sim, r, &measured_ns, err);
+        if (status != KVT_OK)
+            return status;
+        batch += sim->loads[r].requests;
+    }
+    kvt_ns step_ns = measured_ns == KVT_NS_NEVER ? predict(sim, group) : measured_ns;
+    sim->tally.decode_steps++;
+    sim->tally.step_ns += step_ns;
+    sim->tally.backup_stall_ns += stall_ns;
+    for (int p = 0; p < KVT_PARTS; p++)
+        sim->tally.parts_ns[p] += group->parts_ns[p];
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
+        sim->ranks[r].last_step_ns = step_ns + stall_ns;
+    group->stepping = true;
+    return sim_push(sim, sim->now_ns + stall_ns + step_ns, KVT_PHASE_COMPLETE, EVENT_STEP_DONE, g,
+                    0, err);
+}
+
+/* Requests stand still, and pages on their way up can be released once they are
+ * there: a boundary then. */
+static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+{
+    const struct group *group = &sim->groups[g];
+    kvt_ns due_ns = KVT_NS_NEVER;
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        const struct kvt_rank *rank = &sim->ranks[r];
+        if (rank->running.count == 0 || rank->fill_count == 0)
+            continue;
+        kvt_ns done_ns = rank->fills[rank->fill_head].done_ns;
+        due_ns = due_ns == KVT_NS_NEVER || done_ns < due_ns ? done_ns : due_ns;
+    }
+    return due_ns == KVT_NS_NEVER
+               ? KVT_OK
+               : sim_push(sim, due_ns, KVT_PHASE_SCHEDULE, EVENT_BOUNDARY, g, 0, err);
+}
+
+kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+{
+    struct group *group = &sim->groups[g];
+    bool decodes = false;
+
+    group->boundary_scheduled = false;
+    if (group->stepping) /* it was to await pages, and a step began before they came */
+        return KVT_OK;
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        struct kvt_rank *rank = &sim->ranks[r];
+        kvt_status status = kvt_rank_boundary(rank, sim->now_ns, put_aside, sim, err);
+        if (status != KVT_OK)
+            return status;
+        note_admissions(sim, rank);
+        status = sim_begin_imports(sim, r, err);
+        if (status == KVT_OK && rank->counters.preemptions > 0)
+            status = sim_wake_node(sim, r, err);
+        if (status != KVT_OK)
+            return status;
+        for (uint32_t i = 0; i < rank->running.count; i++)
+            decodes = decodes || !rank->running.items[i]->blocked;
+    }
+    sim_books_collect(sim);
+    return decodes ? begin_step(sim, g, err) : await_fills(sim, g, err);
+}
+
+/* Every request that took part: commit, deliver, end. */
+static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_error *err)
+{
+    struct kvt_rank *rank = &sim->ranks[r];
+    kvt_ns done_ns = kvt_rank_queue_backup(rank, sim->now_ns, sim->loads[r].requests);
+
+    for (uint32_t i = 0; i < rank->running.count;) {
+        struct kvt_live *live = rank->running.items[i];
+        if (live->blocked) {
+            i++;
+            continue;
+        }
+        kvt_status status = kvt_rank_commit(rank, live, done_ns, err);
+        if (status != KVT_OK)
+            return status;
+        sim_deliver(sim, live);
+        if (live->generated_tokens < live->output_tokens) {
+            i++;
+            continue;
+        }
+        sim->decoding--;
+        status = sim_complete(sim, live, err); /* leaves the batch: the next one moves up */
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+{
+    struct group *group = &sim->groups[g];
+    kvt_status status = KVT_OK;
+
+    group->stepping = false;
+    for (uint32_t r = group->first_rank;
+         r < group->first_rank + group->rank_count && status == KVT_OK; r++)
+        status = end_rank_step(sim, r, err);
+    if (status == KVT_OK)
+        status = sim_poll_arrivals(sim, err);
+    return status == KVT_OK ? sim_schedule_boundary(sim, g, err) : status;
+}

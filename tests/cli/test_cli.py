@@ -1,0 +1,375 @@
+"""The commands as a user meets them: words, exit statuses, files, signals, and the same bytes."""
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import support
+from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
+
+COMMANDS = ("run", "size", "compare", "trace", "list", "check")
+WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
+# Wall-clock figures live in run.log alone.
+SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
+
+
+def bytes_of(folder):
+    return {name: pathlib.Path(folder, name).read_bytes() for name in SAME_BYTES}
+
+
+def metrics_of(folder):
+    return json.loads(pathlib.Path(folder, "result.json").read_text(encoding="utf-8"))["metrics"]
+
+
+# --- Words ------------------------------------------------------------------------------------------
+
+
+def the_bare_program_shows_five_lines_to_run(folder):
+    said = succeeds()
+    assert len(re.findall(r"^  kvtide \w+", said, re.MULTILINE)) == 5, said
+
+
+def help_is_an_answer_for_the_program_and_every_command(folder):
+    assert all(name in succeeds("--help") for name in COMMANDS)
+    for name in COMMANDS:
+        said = succeeds(name, "--help")
+        assert said.startswith("usage: kvtide %s " % name), said
+        assert said == succeeds(name, "-h")
+        assert all(len(line) <= 100 for line in said.splitlines()), said
+
+
+def the_version_names_a_version_and_a_commit(folder):
+    assert re.match(r"kvtide \d+\.\d+\.\d+ \(.+\)\n$", succeeds("--version"))
+
+
+def usage_errors_are_one_sentence_and_status_2(folder):
+    for arguments, word in (
+            (("frobnicate",), "no command frobnicate"),
+            (("sweep",), "sweep"),
+            (("paper", "--help"), "paper"),
+            (("run", "--sed", "seed=1"), "--s"),
+            (("run", "--seeed", "1"), "did you mean --seed"),
+            (("run", "--out"), "--out DIR"),
+            (("run", "--quiet=1"), "takes no value"),
+            (("run", "--seed", "1", "--seed", "2"), "given twice"),
+            (("run", "--threads", "-1"), "--threads"),
+            (("run", "--threads", "0"), "expected 1 to"),
+            (("run", "--threads", "two"), "--threads"),
+            (("run", "--seed", "x", "quickstart"), "seed"),
+            (("run", "--fidelity", "analytic"), "analytic"),
+            (("run", "--backend", "cuda"), "cuda"),
+            (("run", "--plugin", "x.so"), "--plugin"),
+            (("run", "quickstart", "glm-5.3-100k"), "2 arguments"),
+            (("run", "quickstrat"), "there are: "),
+            (("run", "nowhere/at-all.json"), "no such scenario file"),
+            (("run", "--set", "seed"), "PATH=VALUE"),
+            (("run", "--set", "=1"), "PATH"),
+            (("run", "--set", "residency.polcy=lru"), "polcy"),
+            (("size",), "0 arguments"),
+            (("size", "quickstart", "--engine", "trtllm"), "ideal vllm sglang"),
+            (("size", "quickstart", "--tokens", "1,"), "--tokens"),
+            (("compare",), "0 arguments"),
+            (("compare", "quickstart"), "two or more"),
+            (("list", "cheeses"), "there are: models"),
+            (("list", "models", "hardware"), "2 arguments"),
+            (("check",), "no file"),
+            (("check", "--print"), "one"),
+            (("check", "--set", "seed=1", "quickstart"), "--print"),
+            (("check", "--print", "--schema"), "one question"),
+            (("check", "--schema", "quickstart"), "takes no files"),
+            (("check", "nowhere/at-all.json"), "no such file"),
+            (("trace",), "trace"),
+    ):
+        sentence = refuses(2, *arguments)
+        assert word in sentence, "%r was expected in: %s" % (word, sentence)
+
+
+def what_the_machine_lacks_is_status_3(folder):
+    assert "GPU" in refuses(3, "check", "--machine")
+
+
+# --- Lists and checks -----------------------------------------------------------------------------------
+
+
+def every_kind_is_listed_for_people_and_as_json(folder):
+    everything = json.loads(succeeds("list", "--json"))
+    kinds = [name for name in everything if name != "schema"]
+    overview = succeeds("list")
+    for kind in kinds:
+        entries = everything[kind]
+        assert json.loads(succeeds("list", kind, "--json"))[kind] == entries, kind
+        brief, full = succeeds("list", kind), succeeds("list", kind, "-v")
+        assert len(brief) <= len(full), kind
+        for entry in entries:
+            name = entry.get("name", entry.get("path"))
+            assert name in overview and name in brief, name
+            for param in entry.get("params", ()):
+                assert param["name"] in full and set(param) >= {"type", "help"}, param
+        assert all(len(line) <= 80 for line in full.splitlines()), full
+    assert {"models", "hardware", "policies", "laws", "drafters", "scenarios", "metrics"} <= set(kinds)
+
+
+def every_shipped_scenario_and_file_is_sound(folder):
+    names = [entry["name"] for entry in json.loads(succeeds("list", "scenarios", "--json"))["scenarios"]]
+    files = sorted(str(path) for path in TOP.glob("models/*/*.json"))
+    said = succeeds("check", *names, *files, *sorted(map(str, TOP.glob("validation/reference/*.json"))))
+    for name in names:
+        assert "%s: ok (scenario)" % name in said, said
+    for path in files:
+        noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter"}[path.split("/")[-2]]
+        assert "%s: ok (%s)" % (path, noun) in said, said
+
+
+def all_files_are_checked_whatever_is_wrong_with_one(folder):
+    good, bad = tiny(folder), folder / "bad.json"
+    bad.write_text("{", encoding="utf-8")
+    done = kvtide("check", bad, good, folder / "none.json", good)
+    assert done.returncode == 2
+    assert done.stdout == ("%s: ok (scenario)\n" % good) * 2, done.stdout
+    assert len(done.stderr.splitlines()) == 2, done.stderr
+    report = json.loads(kvtide("check", "--json", bad, good).stdout)["files"]
+    assert [entry["ok"] for entry in report] == [False, True] and report[0]["message"], report
+
+
+def the_scenario_in_force_is_printed_with_its_origins(folder):
+    path = tiny(folder)
+    printed = succeeds("check", path, "--print", "--set", "seed=7").splitlines()
+    assert len({line.index(" = ") for line in printed}) == 1, "paths are not aligned"
+    seed = next(line for line in printed if line.startswith("seed "))
+    assert re.search(r"= 7 +# --set$", seed), seed
+    tree = json.loads(succeeds("check", path, "--print", "--json", "--set", "seed=7"))
+    assert tree["scenario"]["seed"] == 7 and tree["origins"]["seed"] == "--set"
+    assert tree["origins"]["run.clock"] == "default"
+    assert len(tree["origins"]) == len(printed)
+
+
+def what_is_printed_in_force_runs_to_the_same_decisions(folder):
+    path, again = tiny(folder), folder / "again.json"
+    in_force = json.loads(succeeds("check", path, "--print", "--json"))["scenario"]
+    again.write_text(json.dumps(in_force), encoding="utf-8")
+    hashes = [json.loads(succeeds("run", p, "--json", "--quiet"))["decision_hash"]
+              for p in (path, again)]
+    assert hashes[0] == hashes[1], hashes
+
+
+def the_schema_is_the_one_in_the_tree(folder):
+    shipped = (TOP / "docs/schema/scenario.schema.json").read_text(encoding="utf-8")
+    assert succeeds("check", "--schema") == shipped
+
+
+# --- Runs ---------------------------------------------------------------------------------------------------
+
+
+def a_run_writes_four_whole_files_and_a_summary_of_80_columns(folder):
+    done = kvtide("run", tiny(folder), "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    assert files_below(folder / "out") == WRITTEN
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout
+    result = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    assert result["schema"] == "kvtide/result/1" and result["ending"] == "complete"
+    requests = result["requests"]
+    assert requests["arrived"] == 12 == (requests["completed"] + requests["running"]
+                                         + requests["waiting"] + sum(requests["dropped"].values()))
+    rows = result["rows_followed"]
+    assert rows["selected"] == rows["tail"] + rows["optional"] + rows["hot"] + rows["missed"]
+    assert len((folder / "out/requests.csv").read_text().splitlines()) == 1 + 12
+
+
+def json_on_stdout_is_the_result(folder):
+    path = tiny(folder)
+    said = succeeds("run", path, "--json", "--out", folder / "out", "--quiet")
+    assert said == (folder / "out/result.json").read_text(encoding="utf-8")
+
+
+def quiet_says_nothing_on_stderr(folder):
+    assert kvtide("run", tiny(folder), "--quiet").stderr == ""
+
+
+def equal_seeds_give_equal_bytes_and_other_seeds_other_figures(folder):
+    path = tiny(folder)
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        succeeds("run", path, "--seed", seed, "--out", folder / name)
+    assert bytes_of(folder / "a") == bytes_of(folder / "b")
+    assert metrics_of(folder / "a") != metrics_of(folder / "c")
+
+
+def threads_do_not_change_a_byte(folder):
+    path = tiny(folder, changes={"selection.tapes": 3})
+    for threads in (1, 2, 5):
+        succeeds("run", path, "--threads", threads, "--out", folder / str(threads))
+    assert bytes_of(folder / "1") == bytes_of(folder / "2") == bytes_of(folder / "5")
+
+
+def neither_locale_nor_folder_changes_a_byte(folder):
+    tiny(folder)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    succeeds("run", "./tiny.json", "--out", "a", cwd=folder)
+    environment = {**os.environ, "LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
+    succeeds("run", "../tiny.json", "--out", "../b", cwd=elsewhere, env=environment)
+    first, second = bytes_of(folder / "a"), bytes_of(folder / "b")
+    assert first["timeline.csv"] == second["timeline.csv"]
+    assert first["requests.csv"] == second["requests.csv"]
+    results = [json.loads(b["result.json"]) for b in (first, second)]
+    for result in results:  # the path as it was given is a part of it
+        del result["inputs"]
+    assert results[0] == results[1]
+
+
+def shipped_names_work_from_any_folder(folder):
+    assert "glm-5.3" in succeeds("size", "glm-5.3-100k", cwd=folder)
+    assert "glm-5.3" in succeeds("list", "models", cwd="/")
+
+
+def a_result_runs_again_to_the_same_figures(folder):
+    succeeds("run", tiny(folder), "--out", folder / "a")
+    succeeds("run", folder / "a/result.json", "--out", folder / "b")
+    assert metrics_of(folder / "a") == metrics_of(folder / "b")
+
+
+def set_is_applied_from_left_to_right_and_options_last(folder):
+    path = tiny(folder)
+    said = succeeds("run", path, "--json", "--quiet", "--set", "seed=2", "--set", "seed=3",
+                    "--seed", "4")
+    assert json.loads(said)["scenario"]["seed"] == 4
+    said = succeeds("run", path, "--json", "--quiet", "--set", "seed=2", "--set", "seed=3")
+    assert json.loads(said)["scenario"]["seed"] == 3
+
+
+# --- Where files cannot be written ------------------------------------------------------------------------------
+
+
+def an_output_that_cannot_be_written_is_said_and_leaves_nothing(folder):
+    path, occupied = tiny(folder), folder / "occupied"
+    occupied.write_text("mine", encoding="utf-8")
+    for out in (occupied, occupied / "below", pathlib.Path("/proc/kvtide"), ""):
+        for arguments in (("run", path), ("compare", path, path)):
+            refuses(2, *arguments, "--out", out, "--quiet")
+    assert occupied.read_text(encoding="utf-8") == "mine"
+    assert files_below(folder) == ["occupied", "tiny.json"]
+
+
+def a_disk_that_fills_up_leaves_no_file(folder):
+    def small_files_only():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+
+    path = tiny(folder)
+    for arguments in (("run", path), ("compare", path, path)):
+        refuses(2, *arguments, "--out", folder / "out", "--quiet", preexec_fn=small_files_only)
+        assert files_below(folder / "out") == [], files_below(folder / "out")
+
+
+def a_closed_pipe_ends_no_run_halfway(folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([KVTIDE, "run", tiny(folder), "--quiet", "--out", folder / "out"],
+                          stdout=writer, stderr=subprocess.PIPE, timeout=support.TIMEOUT_S)
+    os.close(writer)
+    assert done.returncode != 2, done.stderr
+    assert files_below(folder / "out") in ([], WRITTEN), files_below(folder / "out")
+
+
+# --- Signals -----------------------------------------------------------------------------------------------------
+
+
+def started(folder, out):
+    """A run of hours, once it writes."""
+    path = tiny(folder, changes={"workload.requests": 100000000})
+    process = subprocess.Popen([KVTIDE, "run", path, "--quiet", "--out", out],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + support.TIMEOUT_S
+    while not (out.exists() and any(out.iterdir())) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    time.sleep(0.3)
+    return process
+
+
+def a_signal_leaves_whole_files_marked_interrupted(folder):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = folder / number.name
+        process = started(folder, out)
+        process.send_signal(number)
+        said, complained = process.communicate(timeout=support.TIMEOUT_S)
+        assert process.returncode == 1, (process.returncode, complained)
+        assert files_below(out) == WRITTEN, files_below(out)
+        result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+        assert result["ending"] == "interrupted" and result["metrics"]["completed"] > 0
+        arrived = result["requests"]["arrived"]
+        assert len((out / "requests.csv").read_text().splitlines()) == 1 + arrived
+        assert (out / "timeline.csv").read_text().endswith("\n")
+        assert "interrupted" in said, said
+
+
+def a_killed_run_leaves_no_result_and_does_not_disturb_the_next(folder):
+    out = folder / "out"
+    process = started(folder, out)
+    process.kill()
+    process.communicate(timeout=support.TIMEOUT_S)
+    assert not any((out / name).exists() for name in WRITTEN), files_below(out)
+    succeeds("run", tiny(folder), "--out", out)
+    assert all((out / name).exists() for name in WRITTEN)
+
+
+# --- The README ---------------------------------------------------------------------------------------------------
+
+
+def commands_of_the_readme_run(folder):
+    readme = TOP / "README.md"
+    if not readme.exists():
+        raise support.Skip("there is no README.md yet")
+    blocks = re.findall(r"^```sh\n(.*?)^```", readme.read_text(encoding="utf-8"),
+                        re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks if block.startswith("build/kvtide")
+             for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    if not lines:
+        raise support.Skip("README.md has no commands")
+    (folder / "build").mkdir()
+    for name in os.listdir(TOP):
+        if name != "build":
+            (folder / name).symlink_to(TOP / name)
+    (folder / "build/kvtide").symlink_to(pathlib.Path(KVTIDE).resolve())
+    for line in lines:
+        done = subprocess.run(line, shell=True, cwd=folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=support.TIMEOUT_S)
+        assert done.returncode in (0, 1), "%s: status %d\n%s" % (line, done.returncode, done.stdout)
+
+
+CASES = (
+    the_bare_program_shows_five_lines_to_run,
+    help_is_an_answer_for_the_program_and_every_command,
+    the_version_names_a_version_and_a_commit,
+    usage_errors_are_one_sentence_and_status_2,
+    what_the_machine_lacks_is_status_3,
+    every_kind_is_listed_for_people_and_as_json,
+    every_shipped_scenario_and_file_is_sound,
+    all_files_are_checked_whatever_is_wrong_with_one,
+    the_scenario_in_force_is_printed_with_its_origins,
+    what_is_printed_in_force_runs_to_the_same_decisions,
+    the_schema_is_the_one_in_the_tree,
+    a_run_writes_four_whole_files_and_a_summary_of_80_columns,
+    json_on_stdout_is_the_result,
+    quiet_says_nothing_on_stderr,
+    equal_seeds_give_equal_bytes_and_other_seeds_other_figures,
+    threads_do_not_change_a_byte,
+    neither_locale_nor_folder_changes_a_byte,
+    shipped_names_work_from_any_folder,
+    a_result_runs_again_to_the_same_figures,
+    set_is_applied_from_left_to_right_and_options_last,
+    an_output_that_cannot_be_written_is_said_and_leaves_nothing,
+    a_disk_that_fills_up_leaves_no_file,
+    a_closed_pipe_ends_no_run_halfway,
+    a_signal_leaves_whole_files_marked_interrupted,
+    a_killed_run_leaves_no_result_and_does_not_disturb_the_next,
+    commands_of_the_readme_run,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))

@@ -1,0 +1,317 @@
+"""kvtide compare: paired ratios and their intervals, gates, references, and the same bytes."""
+import json
+import math
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import support
+from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
+
+# Student's t, 97.5 %, by degrees of freedom.
+T_975 = {1: 12.706204736432095, 2: 4.302652729911275}
+
+
+def compared(*arguments):
+    return json.loads(succeeds("compare", *arguments, "--json", "--quiet"))
+
+
+def metrics_of_run(path, seed, *sets):
+    return json.loads(succeeds("run", path, "--seed", seed, "--json", "--quiet", *sets))["metrics"]
+
+
+def close(a, b):
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+
+
+# --- Figures ----------------------------------------------------------------------------------------
+
+
+def a_scenario_equals_itself(folder):
+    first, second = compared(tiny(folder), tiny(folder))["variants"]
+    assert first["metrics"] == second["metrics"]
+    assert first["decision_hashes"] == second["decision_hashes"]
+    assert set(second["ratios"].values()) <= {1, None}, second["ratios"]
+
+
+def figures_are_those_of_runs_on_the_same_seeds(folder):
+    path, change = tiny(folder), "residency=hisparse"
+    report = compared(path, path + "," + change, "--seeds", 3, "--set", "seed=11")
+    assert report["seeds"] == [11, 12, 13] and report["ending"] == "complete"
+    first, second = report["variants"]
+    runs = [[metrics_of_run(path, seed) for seed in report["seeds"]],
+            [metrics_of_run(path, seed, "--set", change) for seed in report["seeds"]]]
+    for variant, of_variant in zip(report["variants"], runs):
+        for name, mean in variant["metrics"].items():
+            values = [run[name] for run in of_variant]
+            if None in values:
+                assert mean is None, name
+            else:
+                assert close(mean, statistics.fmean(values)), name
+    for name in ("output_throughput", "mean_tpot_ms", "host_fetch_share"):
+        ratios = [b[name] / a[name] for a, b in zip(*runs)]
+        half = T_975[2] * statistics.stdev(ratios) / math.sqrt(3)
+        mean = statistics.fmean(ratios)
+        assert close(second["ratios"][name], mean), name
+        low, high = second["ratios_ci95"][name]
+        assert close(low, mean - half) and close(high, mean + half), name
+    values = [run["mean_tpot_ms"] for run in runs[0]]
+    half = T_975[2] * statistics.stdev(values) / math.sqrt(3)
+    low, high = first["metrics_ci95"]["mean_tpot_ms"]
+    assert close((high - low) / 2, half)
+
+
+def one_seed_has_no_interval(folder):
+    for variant in compared(tiny(folder), tiny(folder))["variants"]:
+        assert variant["metrics_ci95"] == {} and variant["ratios_ci95"] == {}
+
+
+def what_is_not_defined_is_null(folder):
+    open_loop = {"workload": {"arrival": "open", "rate": 20, "requests": 8,
+                              "lengths": support.TINY["workload"]["lengths"]}}
+    path = tiny(folder, "open.json", open_loop)
+    first, second = compared(path, path)["variants"]
+    assert first["metrics"]["post_wave_mean_ttft_ms"] is None
+    assert second["ratios"]["post_wave_mean_ttft_ms"] is None
+    assert first["metrics"]["preemptions"] == 0 and second["ratios"]["preemptions"] is None
+
+
+def set_comes_before_a_scenarios_own_changes(folder):
+    path = tiny(folder)
+    first, second = compared(path, path + ",residency.hot_tokens=1024", "--set",
+                             "residency.hot_tokens=4096")["variants"]
+    assert first["scenario"]["residency"]["hot_tokens"] == 4096
+    assert second["scenario"]["residency"]["hot_tokens"] == 1024
+    assert second["changes"] == ["residency.hot_tokens=1024"]
+    assert second["name"] == "residency.hot_tokens=1024", second["name"]
+
+
+def commas_within_a_value_do_not_part_changes(folder):
+    path = tiny(folder)
+    change = 'workload.lengths.output={"law":"fixed","tokens":9},seed=1'
+    second = compared(path, path + "," + change)["variants"][1]
+    assert second["changes"] == ['workload.lengths.output={"law":"fixed","tokens":9}', "seed=1"]
+    assert second["scenario"]["workload"]["lengths"]["output"] == {"law": "fixed", "tokens": 9}
+
+
+def a_result_is_a_scenario(folder):
+    path = tiny(folder)
+    succeeds("run", path, "--out", folder / "out", "--quiet")
+    first, second = compared(path, folder / "out/result.json")["variants"]
+    assert first["decision_hashes"] == second["decision_hashes"]
+
+
+def threads_do_not_change_a_byte(folder):
+    path = tiny(folder)
+    texts = []
+    for threads in (1, 2, 7):
+        out = folder / str(threads)
+        succeeds("compare", path, path + ",residency=hisparse", path + ",residency=resident",
+                 "--seeds", 2, "--threads", threads, "--out", out, "--quiet")
+        assert files_below(out) == ["compare.json"]
+        texts.append((out / "compare.json").read_bytes())
+    assert texts[0] == texts[1] == texts[2]
+
+
+def the_table_has_a_row_for_each_and_fits_100_columns(folder):
+    path = tiny(folder)
+    said = succeeds("compare", path, path + ",residency=hisparse", "--seeds", 2, "--quiet")
+    assert "residency=hisparse" in said and "seeds 1 to 2" in said and "+-" in said, said
+    assert all(len(line) <= 100 or line.startswith(path) for line in said.splitlines()), said
+    assert len([line for line in said.splitlines() if "/18" in line]) == 2, said
+
+
+# --- Gates ----------------------------------------------------------------------------------------------
+
+
+def a_gate_fails_when_its_condition_holds(folder):
+    path = tiny(folder)
+    pair = (path, path + ",workload.requests=12")  # equal: every ratio is 1
+    for condition, status in (("output_throughput<0.98", 0), ("output_throughput<1", 0),
+                              ("output_throughput<=1", 1), ("output_throughput>1", 0),
+                              ("output_throughput>=1", 1), ("mean_tpot_ms>0.5", 1),
+                              ("post_wave_p99_ttft_ms<1e-3", 0)):
+        done = kvtide("compare", *pair, "--fail-if", condition, "--quiet")
+        assert done.returncode == status, (condition, done.returncode, done.stderr)
+        named = condition in done.stderr and "workload.requests=12" in done.stderr
+        assert named == (status == 1), done.stderr
+
+
+def every_failed_gate_is_named_and_recorded(folder):
+    path = tiny(folder)
+    done = kvtide("compare", path, path + ",seed=1", path, "--json", "--quiet", "--fail-if",
+                  "slots>=1", "--fail-if", "slots<1", "--fail-if", "completed<=1")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 4, done.stderr
+    verdicts = [(v["condition"], v["ratio"], v["failed"])
+                for v in json.loads(done.stdout)["fail_if"]]
+    assert verdicts == [("slots>=1", 1, True)] * 2 + [("slots<1", 1, False)] * 2 + [
+        ("completed<=1", 1, True)] * 2, verdicts
+
+
+def a_gate_that_cannot_be_judged_fails(folder):
+    path = tiny(folder)
+    done = kvtide("compare", path, path, "--fail-if", "preemptions>1", "--quiet")
+    assert done.returncode == 1 and "no ratio" in done.stderr, done.stderr
+
+
+# --- What is refused ----------------------------------------------------------------------------------------
+
+
+def malformed_questions_are_one_sentence(folder):
+    path = tiny(folder)
+    for arguments, word in (
+            ((path, path, "--fail-if", "output_throughput"), "METRIC<RATIO"),
+            ((path, path, "--fail-if", "<1"), "METRIC<RATIO"),
+            ((path, path, "--fail-if", "output_thruput<1"), "nearest is output_throughput"),
+            ((path, path, "--fail-if", "output_throughput<nan"), "--fail-if"),
+            ((path, path, "--fail-if", "output_throughput<"), "--fail-if"),
+            ((path, path, "--fail-if", "output_throughput<-1"), "--fail-if"),
+            ((path, path, "--seeds", "0"), "1 to 1024"),
+            ((path, path, "--seeds", "1e9"), "1 to 1024"),
+            ((path, path, "--seeds", "2", "--set", "seed=9007199254740991"), "2^53"),
+            ((path, path, "--threads", "0"), "1 to 256"),
+            ((path, path + ",hot"), "PATH=VALUE"),
+            ((path, path + ","), "PATH=VALUE"),
+            ((path, ",seed=1"), "names no scenario"),
+            ((path, path + ",seed=2"), "equal seeds"),
+            ((path, path + ",residency=lru"), "lru"),
+            ((path, path, "--set", "nonsense=1"), "nonsense"),
+            ((path, path, "--reference", folder / "none.json"), "none.json"),
+    ):
+        sentence = refuses(2, "compare", *arguments, "--out", folder / "out")
+        assert word in sentence, "%r was expected in: %s" % (word, sentence)
+        assert files_below(folder) == ["tiny.json"], files_below(folder)
+
+
+# --- References ---------------------------------------------------------------------------------------------------
+
+
+def reference(folder, where, values, name="reference.json", **more):
+    path = folder / name
+    path.write_text(json.dumps({
+        "schema": "kvtide/reference/1", "name": "ours", "source": "a test",
+        "rows": [{"where": where, "values": values}], **more}), encoding="utf-8")
+    return str(path)
+
+
+def a_reference_is_set_beside_the_scenarios_it_speaks_of(folder):
+    path = tiny(folder)
+    tpot = metrics_of_run(path, 1)["mean_tpot_ms"]
+    file = reference(folder, {"residency.policy": "adaptive", "workload.concurrency": 6}, {
+        "mean_tpot_ms": {"value": tpot * 1.02, "class": "predicted", "tolerance_rel": 0.03},
+        "output_throughput": {"value": 1, "class": "calibrated", "tolerance_abs": 0.5},
+        "completed": {"value": 12, "class": "exact"},
+        "active_mean": {"value": 100, "class": "predicted", "tolerance_abs": 3},
+    })
+    pair = (path, path + ",residency=hisparse")
+    values = compared(*pair, "--reference", file)["reference"]["values"]
+    assert [(v["metric"], v["class"], v["within"]) for v in values] == [
+        ("mean_tpot_ms", "predicted", True), ("output_throughput", "calibrated", False),
+        ("completed", "exact", True), ("active_mean", "predicted", False)], values
+    assert {v["variant"] for v in values} == {path}
+    assert close(values[0]["error_relative"], 1 / 1.02 - 1)
+    said = succeeds("compare", *pair, "--reference", file, "--quiet")
+    assert "predicted 1 of 2, exact 1 of 1; calibrated 0 of 1" in said, said
+    assert "residency=hisparse: no row" in said, said
+    predicted, calibrated = said.index("nothing was fitted"), said.index("no evidence")
+    assert predicted < said.index("active_mean") < calibrated < said.index(" output_throughput ")
+
+
+def one_scenario_is_enough_beside_a_reference(folder):
+    file = reference(folder, {}, {"completed": {"value": 12, "class": "exact"}})
+    assert "exact 1 of 1" in succeeds("compare", tiny(folder), "--reference", file, "--quiet")
+
+
+def a_reference_is_read_strictly(folder):
+    path = tiny(folder)
+    good = {"completed": {"value": 12, "class": "exact"}}
+    bad = (
+        ({}, {"completed": {"value": 12}}, "#/rows/0/values/completed/class"),
+        ({}, {"completed": {"value": 12, "class": "measured"}}, "predicted, exact or calibrated"),
+        ({}, {"completed": {"value": 12, "class": "predicted"}}, "tolerance_rel"),
+        ({}, {"completed": {"value": 1, "class": "exact", "tolerance_rel": 1, "tolerance_abs": 1}},
+         "both"),
+        ({}, {"completed": {"value": "12", "class": "exact"}}, "value"),
+        ({}, {"completed": {"value": 12, "class": "exact", "tolerance": 1}}, "tolerance"),
+        ({}, {"completed": 12}, "#/rows/0/values/completed"),
+        ({}, {"complete": {"value": 12, "class": "exact"}}, "nearest is completed"),
+        ({}, {}, "no value"),
+        ({"residency.polcy": "adaptive"}, good, "residency.polcy"),
+        ({"residency.policy": ["adaptive"]}, good, "residency.policy"),
+    )
+    for where, values, word in bad:
+        sentence = refuses(2, "compare", path, path, "--reference",
+                           reference(folder, where, values))
+        assert word in sentence, "%r was expected in: %s" % (word, sentence)
+    for more, word in (({"rows": {}}, "rows"), ({"rows": [1]}, "#/rows/0"),
+                       ({"schema": "kvtide/scenario/1"}, "schema"), ({"colour": 1}, "colour"),
+                       ({"name": 1}, "name")):
+        sentence = refuses(2, "compare", path, path, "--reference",
+                           reference(folder, {}, good, **more))
+        assert word in sentence, "%r was expected in: %s" % (word, sentence)
+
+
+def table_2_speaks_of_the_shipped_scenario(folder):
+    file = TOP / "validation/reference/table2.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    assert len(rows) == 4 and all(len(row["values"]) == 7 for row in rows)
+    for row in rows:
+        sets = []
+        for name in ("residency.policy", "workload.concurrency"):
+            sets += ["--set", "%s=%s" % (name, row["where"][name])]
+        tree = json.loads(succeeds("check", "glm-5.3-100k", "--print", "--json", *sets))["scenario"]
+        for dotted, wanted in row["where"].items():
+            node = tree
+            for part in dotted.split("."):
+                node = node[part]
+            assert node == wanted, (dotted, node, wanted)
+
+
+# --- Signals -----------------------------------------------------------------------------------------------------------
+
+
+def an_interrupted_comparison_keeps_the_seeds_that_all_have_finished(folder):
+    path = tiny(folder, changes={"workload.requests": 400})
+    process = subprocess.Popen(
+        [KVTIDE, "compare", path, path + ",residency=hisparse", "--seeds", "1000", "--quiet",
+         "--out", str(folder / "out")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=support.TIMEOUT_S)
+    assert process.returncode == 1, (process.returncode, complained)
+    if "before every scenario" in complained:
+        raise support.Skip("this machine finishes no run in 3 s")
+    assert "interrupted" in said, said
+    assert files_below(folder / "out") == ["compare.json"]
+    report = json.loads((folder / "out/compare.json").read_text(encoding="utf-8"))
+    assert report["ending"] == "interrupted" and 0 < len(report["seeds"]) < 1000
+    assert all(len(v["decision_hashes"]) == len(report["seeds"]) for v in report["variants"])
+
+
+CASES = (
+    a_scenario_equals_itself,
+    figures_are_those_of_runs_on_the_same_seeds,
+    one_seed_has_no_interval,
+    what_is_not_defined_is_null,
+    set_comes_before_a_scenarios_own_changes,
+    commas_within_a_value_do_not_part_changes,
+    a_result_is_a_scenario,
+    threads_do_not_change_a_byte,
+    the_table_has_a_row_for_each_and_fits_100_columns,
+    a_gate_fails_when_its_condition_holds,
+    every_failed_gate_is_named_and_recorded,
+    a_gate_that_cannot_be_judged_fails,
+    malformed_questions_are_one_sentence,
+    a_reference_is_set_beside_the_scenarios_it_speaks_of,
+    one_scenario_is_enough_beside_a_reference,
+    a_reference_is_read_strictly,
+    table_2_speaks_of_the_shipped_scenario,
+    an_interrupted_comparison_keeps_the_seeds_that_all_have_finished,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))

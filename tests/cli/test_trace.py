@@ -1,0 +1,108 @@
+"""kvtide trace: what it counts, what it converts, and what it refuses without a file left."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+KVTIDE = os.path.abspath(os.environ.get("KVTIDE", TOP / "build/kvtide"))
+SAMPLES = TOP / "tests/unit/data/traces"
+CONVERTED = ("kvtide.csv mooncake.jsonl azure2023.csv azure2024.csv burstgpt3.csv qwen-bailian.jsonl"
+             " client-trace.csv llmservingsim.jsonl vidur.csv splitwise.csv vllm.json apex.jsonl")
+MIXED = "arrival_s,input_tokens,output_tokens,slo_class\n5,40,2,\"a, \"\"b\"\"\"\n3,0,9,\n4.25,10,1,c\n"
+
+REFUSED = (  # arguments; what stderr says
+    (("stats",), "which file?"),
+    (("weigh", "x"), "no action weigh; there are: stats convert"),
+    (("mrc", "x"), "trace mrc: this version of kvtide does not have it yet"),
+    (("stats", "none.csv"), "none.csv"),
+    (("stats", "mixed.csv", "--to", "x.csv"), "--to belongs to trace convert"),
+    (("stats", "mixed.csv", "--window", "7"), "is no window"),
+    (("stats", "mixed.csv", "--window", "7:"), "no row of this trace is used: 3 read"),
+    (("stats", "mixed.csv", "--rate-scale", "0"), "--rate-scale"),
+    (("stats", "mixed.csv", "--format", "mooncake"), "format mooncake is JSON"),
+    (("convert", "mixed.csv"), "--to OUT.csv"),
+    (("convert", "mixed.csv", "mixed.csv", "--to", "x.csv"), "one FILE"),
+    (("convert", "bad.csv", "--to", "x.csv"), "bad.csv:2:2"),
+    (("convert", "mixed.csv", "--to", "none/x.csv"), "none/x.csv"),
+)
+
+
+def trace(folder, *arguments):
+    return subprocess.run((KVTIDE, "trace", *map(str, arguments)), cwd=folder, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def counts_and_lengths(folder):
+    done = trace(folder, "stats", "mixed.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["rows_read"] == 3 and said["used"] == 2 and said["requests"] == 2, said
+    assert said["dropped"] == {"zero_input": 1, "zero_output": 0, "failed": 0,
+                               "outside_window": 0, "idle": 0}, said
+    assert said["rows_read"] == said["used"] + sum(said["dropped"].values())
+    assert (said["rebased_s"], said["span_s"], said["out_of_order_rows"]) == (4.25, 0.75, 1), said
+    assert said["mean_rate_per_s"] == 1 / 0.75, said
+    assert said["input_tokens"]["mean"] == 25 and said["input_tokens"]["max"] == 40, said
+    assert said["longest_context_tokens"] == 42, said
+
+
+def several_files_are_an_array(folder):
+    done = trace(folder, "stats", "mixed.csv", SAMPLES / "mooncake.jsonl", "--json")
+    assert [item["format"] for item in json.loads(done.stdout)] == ["kvtide", "mooncake"]
+
+
+def text_says_the_same(folder):
+    done = trace(folder, "stats", "mixed.csv")
+    assert "3 = 2 used + 1 zero_input" in done.stdout, done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def classes_survive_quoting(folder):
+    done = trace(folder, "convert", "mixed.csv", "--to", "out.csv", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stderr
+    rows = (folder / "out.csv").read_text().splitlines()
+    assert rows[1:] == ["0,10,1,,,,,,c,,", "0.75,40,2,,,,,,\"a, \"\"b\"\"\",,"], rows
+
+
+def converted_files_convert_to_themselves(folder):
+    for name in CONVERTED.split():
+        assert trace(folder, "convert", SAMPLES / name, "--to", "a.csv").returncode == 0, name
+        assert trace(folder, "convert", "a.csv", "--to", "b.csv").returncode == 0, name
+        assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes(), name
+
+
+def malformed_questions_leave_nothing(folder):
+    for arguments, says in REFUSED:
+        before = sorted(folder.iterdir())
+        done = trace(folder, *arguments)
+        assert done.returncode == 2, (arguments, done.returncode)
+        assert says in done.stderr and done.stderr.count("\n") == 1, (arguments, done.stderr)
+        assert done.stdout == "" and sorted(folder.iterdir()) == before, arguments
+
+
+CHECKS = (counts_and_lengths, several_files_are_an_array, text_says_the_same,
+          classes_survive_quoting, converted_files_convert_to_themselves,
+          malformed_questions_leave_nothing)
+
+
+def main():
+    failed = 0
+    for check in CHECKS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "mixed.csv").write_text(MIXED)
+            (folder / "bad.csv").write_text("arrival_s,input_tokens,output_tokens\n1,1.5,2\n")
+            try:
+                check(folder)
+            except AssertionError as fault:
+                print("failed: %s: %s" % (check.__name__, fault))
+                failed += 1
+    print("%d passed, %d failed" % (len(CHECKS) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,411 @@
+/* test_replacement.c -- what every replacement policy holds to, and lru by itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "kvt/policy.h"
+#include "support/plugin_params.h"
+
+enum {
+    SLOTS_MAX = 200,
+    SLOT_WORDS = (SLOTS_MAX + 63) / 64,
+    STATE_BYTES_MAX = 1 << 16,
+    CANARY_BYTES = 64,
+    CANARY = 0xa5,
+    CALLS = 300,
+};
+
+static const uint32_t slot_counts[] = {1, 2, 63, 64, 65, SLOTS_MAX};
+enum {
+    SLOT_COUNTS = sizeof slot_counts / sizeof slot_counts[0]
+};
+
+/* One cache as the resolver keeps it, driven by random calls. */
+struct bench {
+    const struct kvt_replacement_policy *policy;
+    struct kvt_param_value values[SUPPORT_PARAMS_MAX];
+    size_t state_bytes;
+    uint64_t state[(STATE_BYTES_MAX + CANARY_BYTES) / 8];
+    struct kvt_rng rng;
+    uint32_t slot_count, next_row;
+    uint32_t slot_rows[SLOTS_MAX];
+    uint64_t hit_bits[SLOT_WORDS];
+    uint32_t missed[SLOTS_MAX], evicted[SLOTS_MAX];
+    kvt_slot victims[SLOTS_MAX], scratch[SLOTS_MAX];
+    uint32_t want, chosen;
+    struct kvt_replacement_call call;
+};
+
+static bool is_hit(const struct bench *bench, kvt_slot slot)
+{
+    return bench->hit_bits[slot / 64] >> slot % 64 & 1;
+}
+
+static const unsigned char *canary(const struct bench *bench)
+{
+    return (const unsigned char *)bench->state + bench->state_bytes;
+}
+
+static void bench_start(struct bench *bench, const struct kvt_plugin_info *info,
+                        uint32_t slot_count)
+{
+    struct kvt_error err = {0};
+    *bench = (struct bench){.policy = (const struct kvt_replacement_policy *)info,
+                            .slot_count = slot_count,
+                            .rng = kvt_rng_stream(slot_count, KVT_RNG_TEST, 0)};
+    struct kvt_replacement_env env = {
+        .params = support_default_params(info, bench->values),
+        .slot_count = slot_count,
+        .top_k = slot_count,
+        .run_seed = 2385,
+        .host = kvt_host(),
+    };
+
+    memset(bench->slot_rows, 0xff, sizeof bench->slot_rows);
+    bench->state_bytes = bench->policy->state_bytes(&env);
+    ck_assert_uint_le(bench->state_bytes, STATE_BYTES_MAX);
+    memset((unsigned char *)bench->state + bench->state_bytes, CANARY, CANARY_BYTES);
+    kvt_status status = bench->policy->init(bench->state, &env, &err);
+    ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+}
+
+static void bench_nth(struct bench *bench, int index, uint32_t slot_count)
+{
+    size_t count;
+    bench_start(bench, kvt_plugin_list(KVT_PLUGIN_REPLACEMENT, &count)[index], slot_count);
+}
+
+/* Some occupied slots hit, some rows are missed; the policy answers. */
+static void bench_choose(struct bench *bench)
+{
+    uint64_t hit_percent = kvt_rng_below(&bench->rng, 101);
+    uint32_t hits = 0;
+    uint32_t missed_count = (uint32_t)kvt_rng_below(&bench->rng, bench->slot_count + 1);
+
+    memset(bench->hit_bits, 0, sizeof bench->hit_bits);
+    for (kvt_slot slot = 0; slot < bench->slot_count; slot++) {
+        if (bench->slot_rows[slot] == KVT_SLOT_NONE ||
+            kvt_rng_below(&bench->rng, 100) >= hit_percent)
+            continue;
+        bench->hit_bits[slot / 64] |= UINT64_C(1) << slot % 64;
+        hits++;
+    }
+    for (uint32_t i = 0; i < missed_count; i++)
+        bench->missed[i] = bench->next_row++;
+    memset(bench->scratch, (int)kvt_rng_below(&bench->rng, 256), sizeof bench->scratch);
+    memset(bench->victims, 0xff, sizeof bench->victims);
+    bench->call = (struct kvt_replacement_call){.hit_bits = bench->hit_bits,
+                                                .slot_rows = bench->slot_rows,
+                                                .missed_rows = bench->missed,
+                                                .missed_count = missed_count,
+                                                .step = bench->call.step + 1,
+                                                .scratch = bench->scratch};
+    uint32_t free_slots = bench->slot_count - hits;
+    bench->want = missed_count < free_slots ? missed_count : free_slots;
+    bench->chosen = 0;
+    if (bench->want > 0)
+        bench->chosen =
+            bench->policy->choose_victims(bench->state, &bench->call, bench->want, bench->victims);
+}
+
+static void bench_commit(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->chosen; i++) {
+        bench->evicted[i] = bench->slot_rows[bench->victims[i]];
+        bench->slot_rows[bench->victims[i]] = bench->missed[i];
+    }
+    bench->policy->on_resolved(bench->state, &bench->call, bench->victims, bench->evicted,
+                               bench->chosen);
+}
+
+/* Now and then an occupied slot loses its row. */
+static void bench_invalidate(struct bench *bench)
+{
+    kvt_slot slot = (kvt_slot)kvt_rng_below(&bench->rng, bench->slot_count);
+    if (bench->slot_rows[slot] == KVT_SLOT_NONE || kvt_rng_below(&bench->rng, 4) != 0)
+        return;
+    bench->slot_rows[slot] = KVT_SLOT_NONE;
+    bench->policy->on_invalidate(bench->state, slot);
+}
+
+static void bench_play(struct bench *bench)
+{
+    bench_choose(bench);
+    bench_commit(bench);
+    bench_invalidate(bench);
+}
+
+/* The next victim of a copy, so that asking changes nothing. */
+static kvt_slot next_victim(const struct bench *bench)
+{
+    static struct bench copy;
+    kvt_slot victim = KVT_SLOT_NONE;
+
+    copy = *bench;
+    memset(copy.hit_bits, 0, sizeof copy.hit_bits);
+    copy.missed[0] = copy.next_row;
+    copy.call = (struct kvt_replacement_call){.hit_bits = copy.hit_bits,
+                                              .slot_rows = copy.slot_rows,
+                                              .missed_rows = copy.missed,
+                                              .missed_count = 1,
+                                              .step = bench->call.step + 1,
+                                              .scratch = copy.scratch};
+    ck_assert_uint_eq(copy.policy->choose_victims(copy.state, &copy.call, 1, &victim), 1);
+    return victim;
+}
+
+static void expect_equal(const struct bench *a, const struct bench *b)
+{
+    uint32_t ranks_a[SLOTS_MAX], ranks_b[SLOTS_MAX];
+
+    ck_assert_uint_eq(a->chosen, b->chosen);
+    ck_assert_mem_eq(a->victims, b->victims, sizeof a->victims);
+    ck_assert_mem_eq(a->state, b->state, a->state_bytes);
+    a->policy->ranks(a->state, ranks_a);
+    b->policy->ranks(b->state, ranks_b);
+    ck_assert_mem_eq(ranks_a, ranks_b, a->slot_count * sizeof ranks_a[0]);
+}
+
+/* ---- every policy --------------------------------------------------------------------- */
+
+START_TEST(the_table_is_complete)
+{
+    static struct bench bench;
+    bench_nth(&bench, _i, 1);
+    const struct kvt_plugin_info *info = &bench.policy->info;
+    ck_assert_uint_eq(info->abi, KVT_ABI_VERSION);
+    ck_assert_uint_eq(info->struct_bytes, sizeof(struct kvt_replacement_policy));
+    ck_assert_uint_gt(strlen(info->name), 0);
+    ck_assert_uint_gt(strlen(info->summary), 0);
+}
+END_TEST
+
+START_TEST(victims_are_as_many_as_wanted_distinct_and_never_hit)
+{
+    static struct bench bench;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        bench_nth(&bench, _i, slot_counts[n]);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            bool taken[SLOTS_MAX] = {false};
+            bench_choose(&bench);
+            ck_assert_uint_eq(bench.chosen, bench.want);
+            for (uint32_t v = 0; v < bench.chosen; v++) {
+                kvt_slot slot = bench.victims[v];
+                ck_assert_uint_lt(slot, bench.slot_count);
+                ck_assert(!is_hit(&bench, slot));
+                ck_assert(!taken[slot]);
+                taken[slot] = true;
+            }
+            bench_commit(&bench);
+            bench_invalidate(&bench);
+        }
+    }
+}
+END_TEST
+
+START_TEST(empty_slots_go_first_lowest_first)
+{
+    static struct bench bench;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        bench_nth(&bench, _i, slot_counts[n]);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            uint32_t next = 0;
+            bench_choose(&bench);
+            for (kvt_slot slot = 0; slot < bench.slot_count && next < bench.chosen; slot++) {
+                if (bench.slot_rows[slot] == KVT_SLOT_NONE)
+                    ck_assert_uint_eq(bench.victims[next++], slot);
+            }
+            bench_commit(&bench);
+            bench_invalidate(&bench);
+        }
+    }
+}
+END_TEST
+
+START_TEST(the_state_stays_within_its_bytes)
+{
+    static struct bench bench;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        bench_nth(&bench, _i, slot_counts[n]);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            bench_play(&bench);
+            for (size_t byte = 0; byte < CANARY_BYTES; byte++)
+                ck_assert_uint_eq(canary(&bench)[byte], CANARY);
+        }
+    }
+}
+END_TEST
+
+START_TEST(equal_calls_get_equal_answers)
+{
+    static struct bench bench, twin;
+    bench_nth(&bench, _i, SLOTS_MAX);
+    bench_nth(&twin, _i, SLOTS_MAX);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        bench_play(&bench);
+        bench_play(&twin);
+        expect_equal(&bench, &twin);
+    }
+}
+END_TEST
+
+START_TEST(a_copy_of_the_state_is_a_copy_of_the_policy)
+{
+    static struct bench bench, copy, reference;
+    bench_nth(&bench, _i, SLOTS_MAX);
+    bench_nth(&reference, _i, SLOTS_MAX);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        bench_play(&bench);
+        bench_play(&reference);
+    }
+    copy = bench;
+    memset(bench.state, CANARY, bench.state_bytes); /* a pointer into it would now show */
+    for (uint32_t i = 0; i < CALLS; i++) {
+        bench_play(&copy);
+        bench_play(&reference);
+        expect_equal(&copy, &reference);
+    }
+}
+END_TEST
+
+START_TEST(ranks_are_a_permutation_that_begins_with_the_next_victim)
+{
+    static struct bench bench;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        bench_nth(&bench, _i, slot_counts[n]);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            bool taken[SLOTS_MAX] = {false};
+            uint32_t ranks[SLOTS_MAX];
+            bench_play(&bench);
+            bench.policy->ranks(bench.state, ranks);
+            for (kvt_slot slot = 0; slot < bench.slot_count; slot++) {
+                ck_assert_uint_lt(ranks[slot], bench.slot_count);
+                ck_assert(!taken[ranks[slot]]);
+                taken[ranks[slot]] = true;
+            }
+            ck_assert_uint_eq(ranks[next_victim(&bench)], 0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_state_is_sane_at_all_times)
+{
+    static struct bench bench;
+    bench_nth(&bench, _i, SLOTS_MAX);
+    if (bench.policy->is_sane == NULL)
+        return;
+    for (uint32_t i = 0; i < CALLS; i++) {
+        ck_assert(bench.policy->is_sane(bench.state));
+        bench_play(&bench);
+    }
+}
+END_TEST
+
+START_TEST(an_invalidated_slot_is_the_next_victim)
+{
+    static struct bench bench;
+    bench_nth(&bench, _i, SLOTS_MAX);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        bench_choose(&bench);
+        bench_commit(&bench);
+    }
+    for (kvt_slot slot = SLOTS_MAX; slot-- > 0;) {
+        ck_assert_uint_ne(bench.slot_rows[slot], KVT_SLOT_NONE);
+        bench.slot_rows[slot] = KVT_SLOT_NONE;
+        bench.policy->on_invalidate(bench.state, slot);
+        ck_assert_uint_eq(next_victim(&bench), slot);
+    }
+}
+END_TEST
+
+/* ---- lru ------------------------------------------------------------------------------- */
+
+static void bench_lru(struct bench *bench, uint32_t slot_count)
+{
+    const struct kvt_plugin_info *info = NULL;
+    struct kvt_error err = {0};
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "lru", "replacement", &info, &err),
+                     KVT_OK);
+    bench_start(bench, info, slot_count);
+}
+
+START_TEST(lru_notices_an_order_that_is_no_permutation)
+{
+    static struct bench bench;
+    unsigned char *bytes = (unsigned char *)bench.state;
+
+    bench_lru(&bench, SLOTS_MAX);
+    for (size_t at = sizeof(uint32_t); at + sizeof(uint32_t) <= bench.state_bytes;
+         at += sizeof(uint32_t)) {
+        uint32_t word;
+        memcpy(&word, bytes + at, sizeof word);
+        word ^= 0x40000000; /* no count and no slot is that large */
+        memcpy(bytes + at, &word, sizeof word);
+        ck_assert(!bench.policy->is_sane(bench.state));
+        word ^= 0x40000001; /* in range, and another one's */
+        memcpy(bytes + at, &word, sizeof word);
+        ck_assert(at == sizeof(uint32_t) || !bench.policy->is_sane(bench.state));
+        word ^= 1;
+        memcpy(bytes + at, &word, sizeof word);
+        ck_assert(bench.policy->is_sane(bench.state));
+    }
+}
+END_TEST
+
+START_TEST(lru_takes_back_an_invalidated_slot_among_the_empty_ones)
+{
+    static struct bench bench;
+    static const uint32_t expected[] = {3, 0, 1, 4, 2}; /* order 1 2 4, all empty; 0 3 */
+    uint32_t ranks[5];
+
+    bench_lru(&bench, 5); /* slots 0 to 3 filled in turn, 4 empty */
+    for (kvt_slot slot = 0; slot < 4; slot++) {
+        uint32_t none = KVT_SLOT_NONE;
+        bench.call = (struct kvt_replacement_call){
+            .hit_bits = bench.hit_bits, .missed_count = 1, .scratch = bench.scratch};
+        bench.policy->on_resolved(bench.state, &bench.call, &slot, &none, 1);
+    }
+    bench.policy->on_invalidate(bench.state, 2);
+    bench.policy->on_invalidate(bench.state, 1);
+    bench.policy->on_invalidate(bench.state, 2); /* empty already: nothing changes */
+    bench.policy->ranks(bench.state, ranks);
+    ck_assert_mem_eq(ranks, expected, sizeof expected);
+}
+END_TEST
+
+static Suite *replacement_suite(void)
+{
+    Suite *suite = suite_create("replacement");
+    size_t listed;
+    (void)kvt_plugin_list(KVT_PLUGIN_REPLACEMENT, &listed);
+    const int count = (int)listed;
+
+    TCase *every = tcase_create("every_policy");
+    tcase_add_loop_test(every, the_table_is_complete, 0, count);
+    tcase_add_loop_test(every, victims_are_as_many_as_wanted_distinct_and_never_hit, 0, count);
+    tcase_add_loop_test(every, empty_slots_go_first_lowest_first, 0, count);
+    tcase_add_loop_test(every, the_state_stays_within_its_bytes, 0, count);
+    tcase_add_loop_test(every, equal_calls_get_equal_answers, 0, count);
+    tcase_add_loop_test(every, a_copy_of_the_state_is_a_copy_of_the_policy, 0, count);
+    tcase_add_loop_test(every, ranks_are_a_permutation_that_begins_with_the_next_victim, 0, count);
+    tcase_add_loop_test(every, a_state_is_sane_at_all_times, 0, count);
+    tcase_add_loop_test(every, an_invalidated_slot_is_the_next_victim, 0, count);
+    suite_add_tcase(suite, every);
+
+    TCase *lru = tcase_create("lru");
+    tcase_add_test(lru, lru_notices_an_order_that_is_no_permutation);
+    tcase_add_test(lru, lru_takes_back_an_invalidated_slot_among_the_empty_ones);
+    suite_add_tcase(suite, lru);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(replacement_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

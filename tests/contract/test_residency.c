@@ -1,0 +1,361 @@
+/* test_residency.c -- what every residency policy holds to: legal actions, enough released,
+ * the stated order of pages, and a state that is nothing but its bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "kvt/policy.h"
+#include "support/plugin_params.h"
+
+enum {
+    REQUESTS_MAX = 24,
+    PAGES_MAX = 256,
+    WORDS = PAGES_MAX / 64,
+    CAPACITY = REQUESTS_MAX * PAGES_MAX,
+    STATE_BYTES = 8192,
+    CANARY_BYTES = 64,
+    VIEWS = 150
+};
+
+#define PAGE_BYTES UINT64_C(2875392)
+#define NS_PER_STEP INT64_C(30000000)
+
+/* A policy of the table, stood up with its defaults; a canary lies behind its state. */
+struct bench {
+    const struct kvt_residency_policy *policy;
+    struct kvt_param_value values[SUPPORT_PARAMS_MAX];
+    struct kvt_residency_env env;
+    struct kvt_residency_needs needs;
+    size_t state_bytes;
+    uint64_t state[(STATE_BYTES + CANARY_BYTES) / sizeof(uint64_t)];
+};
+
+static void bench_nth(struct bench *bench, int index)
+{
+    size_t count;
+    struct kvt_error err = {0};
+    const struct kvt_plugin_info *info = kvt_plugin_list(KVT_PLUGIN_RESIDENCY, &count)[index];
+
+    *bench = (struct bench){.policy = (const struct kvt_residency_policy *)(const void *)info};
+    bench->env = (struct kvt_residency_env){.params = support_default_params(info, bench->values),
+                                            .page_bytes = PAGE_BYTES,
+                                            .pool_bytes = 5000 * PAGE_BYTES,
+                                            .link_bytes_per_s = 49400000000,
+                                            .run_seed = 2385,
+                                            .host = kvt_host()};
+    bench->state_bytes = bench->policy->state_bytes(&bench->env);
+    ck_assert_uint_le(bench->state_bytes, STATE_BYTES);
+    memset((char *)bench->state + bench->state_bytes, 0xa5, CANARY_BYTES);
+    kvt_status status = bench->policy->init(bench->state, &bench->env, &err);
+    ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+    bench->policy->needs(bench->state, &bench->needs);
+}
+
+static void check_canary(const struct bench *bench)
+{
+    for (size_t i = 0; i < CANARY_BYTES; i++)
+        ck_assert_msg(((const unsigned char *)bench->state)[bench->state_bytes + i] == 0xa5,
+                      "%s writes behind its state", bench->policy->info.name);
+}
+
+/* A view over requests of its own. */
+struct scene {
+    struct kvt_residency_view view;
+    struct kvt_residency_request requests[REQUESTS_MAX];
+    uint64_t resident[REQUESTS_MAX][WORDS], filling[REQUESTS_MAX][WORDS];
+};
+
+static bool is_set(const uint64_t *bits, uint32_t page)
+{
+    return bits[page / 64] >> page % 64 & 1;
+}
+
+static void draw_scene(struct kvt_rng *rng, struct scene *scene)
+{
+    uint32_t count = (uint32_t)kvt_rng_below(rng, REQUESTS_MAX + 1), id = 0;
+    uint32_t density = (uint32_t)kvt_rng_below(rng, 11);
+
+    memset(scene, 0, sizeof *scene);
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvt_residency_request *request = &scene->requests[i];
+        request->id = id += 1 + (uint32_t)kvt_rng_below(rng, 3);
+        request->page_count = 1 + (uint32_t)kvt_rng_below(rng, PAGES_MAX - 1);
+        request->context_tokens = request->page_count * KVT_PAGE_ROWS;
+        request->eligible_pages = request->page_count - (uint32_t)kvt_rng_below(rng, 2);
+        request->resident_bits = scene->resident[i];
+        request->filling_bits = scene->filling[i];
+        for (uint32_t page = 0; page < request->eligible_pages; page++) {
+            if (kvt_rng_below(rng, 10) >= density)
+                continue;
+            scene->resident[i][page / 64] |= UINT64_C(1) << page % 64;
+            if (kvt_rng_below(rng, 8) == 0) {
+                scene->filling[i][page / 64] |= UINT64_C(1) << page % 64;
+                request->filling_pages++;
+            } else {
+                request->optional_pages++;
+            }
+        }
+        scene->view.used_bytes[KVT_MEM_PAYLOAD] +=
+            (request->optional_pages + request->filling_pages) * PAGE_BYTES;
+    }
+    scene->view.now_ns = (kvt_ns)kvt_rng_below(rng, 1000000000);
+    scene->view.last_step_ns = NS_PER_STEP;
+    scene->view.since_boundary_ns = NS_PER_STEP * (1 + (kvt_ns)kvt_rng_below(rng, 50));
+    scene->view.queue_length = kvt_rng_below(rng, 4) ? 0 : (uint32_t)kvt_rng_below(rng, 9);
+    scene->view.free_bytes = kvt_rng_below(rng, 3 * PAGES_MAX) * PAGE_BYTES / 2;
+    scene->view.requests = scene->requests;
+    scene->view.request_count = count;
+}
+
+static uint32_t find(const struct scene *scene, uint32_t id)
+{
+    uint32_t i = 0;
+    while (i < scene->view.request_count && scene->requests[i].id != id)
+        i++;
+    ck_assert_msg(i < scene->view.request_count, "an action on request %u, which is not there", id);
+    return i;
+}
+
+/* Carries the actions out as the host would and ends the test at the first that is not
+ * allowed. Returns the pages released. */
+static uint64_t carry_out(const struct bench *bench, struct scene *scene,
+                          const struct kvt_residency_action *actions, uint32_t count)
+{
+    const char *name = bench->policy->info.name;
+    uint64_t released = 0;
+
+    for (uint32_t a = 0; a < count; a++) {
+        uint32_t i = find(scene, actions[a].request);
+        struct kvt_residency_request *request = &scene->requests[i];
+        ck_assert_uint_gt(actions[a].count, 0);
+        for (uint32_t n = 0; n < actions[a].count; n++) {
+            uint32_t page = actions[a].first + n;
+            uint64_t bit = UINT64_C(1) << page % 64;
+            ck_assert_msg(page < request->eligible_pages, "%s: page %u is not eligible", name, page);
+            if (actions[a].verb == KVT_RESIDENCY_RELEASE) {
+                ck_assert(is_set(scene->resident[i], page) && !is_set(scene->filling[i], page));
+                scene->resident[i][page / 64] &= ~bit;
+                request->optional_pages--;
+                scene->view.free_bytes += PAGE_BYTES;
+                scene->view.used_bytes[KVT_MEM_PAYLOAD] -= PAGE_BYTES;
+                released++;
+            } else {
+                ck_assert_uint_eq(actions[a].verb, KVT_RESIDENCY_REFILL);
+                ck_assert(bench->needs.optional_pages);
+                ck_assert(!is_set(scene->resident[i], page));
+                ck_assert_msg(scene->view.free_bytes >= PAGE_BYTES, "%s: fills what is full", name);
+                scene->resident[i][page / 64] |= bit;
+                scene->filling[i][page / 64] |= bit;
+                request->filling_pages++;
+                scene->view.free_bytes -= PAGE_BYTES;
+                scene->view.used_bytes[KVT_MEM_PAYLOAD] += PAGE_BYTES;
+            }
+        }
+    }
+    return released;
+}
+
+static uint32_t at_boundary(struct bench *bench, const struct scene *scene,
+                            struct kvt_residency_action *actions, uint32_t capacity)
+{
+    if (!bench->policy->boundary)
+        return 0;
+    uint32_t count = bench->policy->boundary(bench->state, &scene->view, actions, capacity);
+    ck_assert_uint_le(count, capacity);
+    check_canary(bench);
+    return count;
+}
+
+static uint32_t under_pressure(struct bench *bench, const struct scene *scene, uint64_t want_bytes,
+                               struct kvt_residency_action *actions, uint32_t capacity)
+{
+    if (!bench->policy->reclaim)
+        return 0;
+    uint32_t count =
+        bench->policy->reclaim(bench->state, &scene->view, want_bytes, actions, capacity);
+    ck_assert_uint_le(count, capacity);
+    check_canary(bench);
+    return count;
+}
+
+static struct kvt_residency_action actions[CAPACITY], other_actions[CAPACITY];
+static struct scene scene;
+
+START_TEST(the_table_is_complete)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    const struct kvt_plugin_info *info = &bench.policy->info;
+    ck_assert_uint_eq(info->abi, KVT_ABI_VERSION);
+    ck_assert_uint_eq(info->struct_bytes, sizeof(struct kvt_residency_policy));
+    ck_assert_uint_gt(strlen(info->name), 0);
+    ck_assert_uint_gt(strlen(info->summary), 0);
+    check_canary(&bench);
+    /* What is all in HBM has nothing to bring up; what may be dropped has a copy. */
+    if (bench.needs.history_in_hbm)
+        ck_assert(!bench.needs.optional_pages);
+    if (bench.needs.optional_pages)
+        ck_assert(bench.needs.host_backing);
+}
+END_TEST
+
+START_TEST(actions_at_a_boundary_are_always_legal)
+{
+    struct bench bench;
+    struct kvt_rng rng = kvt_rng_stream(1, KVT_RNG_TEST, 0);
+    bench_nth(&bench, _i);
+    for (int v = 0; v < VIEWS; v++) {
+        draw_scene(&rng, &scene);
+        uint32_t capacity = v % 3 ? CAPACITY : (uint32_t)kvt_rng_below(&rng, 4);
+        uint32_t count = at_boundary(&bench, &scene, actions, capacity);
+        (void)carry_out(&bench, &scene, actions, count);
+    }
+}
+END_TEST
+
+START_TEST(reclaim_frees_enough_or_everything)
+{
+    struct bench bench;
+    struct kvt_rng rng = kvt_rng_stream(2, KVT_RNG_TEST, 0);
+    bench_nth(&bench, _i);
+    if (!bench.policy->reclaim)
+        ck_assert(!bench.needs.optional_pages);
+    for (int v = 0; v < VIEWS && bench.policy->reclaim; v++) {
+        uint64_t all = 0;
+        draw_scene(&rng, &scene);
+        for (uint32_t i = 0; i < scene.view.request_count; i++)
+            all += scene.requests[i].optional_pages;
+        uint64_t want_bytes = kvt_rng_below(&rng, (all + 3) * PAGE_BYTES);
+        uint32_t count = under_pressure(&bench, &scene, want_bytes, actions, CAPACITY);
+        for (uint32_t a = 0; a < count; a++)
+            ck_assert_uint_eq(actions[a].verb, KVT_RESIDENCY_RELEASE);
+        uint64_t released = carry_out(&bench, &scene, actions, count);
+        ck_assert(released * PAGE_BYTES >= want_bytes || released == all);
+    }
+}
+END_TEST
+
+START_TEST(reclaim_with_room_for_few_actions_gets_there_call_by_call)
+{
+    struct bench bench;
+    struct kvt_rng rng = kvt_rng_stream(3, KVT_RNG_TEST, 0);
+    bench_nth(&bench, _i);
+    for (int v = 0; v < 40 && bench.policy->reclaim; v++) {
+        uint64_t all = 0, released = 0;
+        draw_scene(&rng, &scene);
+        for (uint32_t i = 0; i < scene.view.request_count; i++)
+            all += scene.requests[i].optional_pages;
+        while (released < all) {
+            uint32_t count =
+                under_pressure(&bench, &scene, (all - released) * PAGE_BYTES, actions, 3);
+            ck_assert_uint_gt(count, 0);
+            released += carry_out(&bench, &scene, actions, count);
+        }
+    }
+}
+END_TEST
+
+START_TEST(pages_go_lowest_first_and_come_highest_first)
+{
+    struct bench bench;
+    struct kvt_rng rng = kvt_rng_stream(4, KVT_RNG_TEST, 0);
+    bench_nth(&bench, _i);
+    for (int v = 0; v < VIEWS; v++) {
+        draw_scene(&rng, &scene);
+        const struct scene before = scene;
+        uint32_t count =
+            v % 2 ? at_boundary(&bench, &scene, actions, CAPACITY)
+                  : under_pressure(&bench, &scene, kvt_rng_below(&rng, 400 * PAGE_BYTES), actions,
+                                   CAPACITY);
+        (void)carry_out(&bench, &scene, actions, count);
+        for (uint32_t i = 0; i < scene.view.request_count; i++) {
+            uint32_t eligible = scene.requests[i].eligible_pages;
+            uint32_t highest_released = 0, lowest_kept = eligible;
+            uint32_t lowest_filled = eligible, highest_missing = 0;
+            for (uint32_t page = 0; page < eligible; page++) {
+                bool was = is_set(before.resident[i], page), is = is_set(scene.resident[i], page);
+                bool fills = is_set(before.filling[i], page);
+                if (was && !is)
+                    highest_released = page + 1;
+                if (was && is && !fills && lowest_kept == eligible)
+                    lowest_kept = page;
+                if (!was && is && lowest_filled == eligible)
+                    lowest_filled = page;
+                if (!was && !is)
+                    highest_missing = page + 1;
+            }
+            ck_assert_uint_le(highest_released, lowest_kept);
+            ck_assert(lowest_filled == eligible || highest_missing <= lowest_filled);
+        }
+    }
+}
+END_TEST
+
+START_TEST(equal_calls_have_equal_answers_and_a_copy_is_the_policy)
+{
+    struct bench bench, copy;
+    struct kvt_rng rng = kvt_rng_stream(5, KVT_RNG_TEST, 0);
+    bench_nth(&bench, _i);
+    for (int v = 0; v < VIEWS; v++) {
+        draw_scene(&rng, &scene);
+        uint64_t want_bytes = kvt_rng_below(&rng, 300 * PAGE_BYTES);
+        copy = bench;
+        uint32_t count = v % 2 ? at_boundary(&bench, &scene, actions, CAPACITY)
+                               : under_pressure(&bench, &scene, want_bytes, actions, CAPACITY);
+        uint32_t again = v % 2
+                             ? at_boundary(&copy, &scene, other_actions, CAPACITY)
+                             : under_pressure(&copy, &scene, want_bytes, other_actions, CAPACITY);
+        ck_assert_uint_eq(count, again);
+        for (uint32_t a = 0; a < count; a++) {
+            ck_assert_uint_eq(actions[a].verb, other_actions[a].verb);
+            ck_assert_uint_eq(actions[a].request, other_actions[a].request);
+            ck_assert_uint_eq(actions[a].first, other_actions[a].first);
+            ck_assert_uint_eq(actions[a].count, other_actions[a].count);
+        }
+        ck_assert_mem_eq(bench.state, copy.state, bench.state_bytes + CANARY_BYTES);
+    }
+}
+END_TEST
+
+START_TEST(with_nobody_running_nothing_moves)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    memset(&scene, 0, sizeof scene);
+    scene.view.free_bytes = 1000 * PAGE_BYTES;
+    scene.view.since_boundary_ns = 10 * KVT_NS_PER_S;
+    scene.view.requests = NULL;
+    ck_assert_uint_eq(at_boundary(&bench, &scene, actions, CAPACITY), 0);
+    ck_assert_uint_eq(under_pressure(&bench, &scene, PAGE_BYTES, actions, CAPACITY), 0);
+}
+END_TEST
+
+static Suite *residency_suite(void)
+{
+    Suite *suite = suite_create("residency");
+    size_t listed;
+    (void)kvt_plugin_list(KVT_PLUGIN_RESIDENCY, &listed);
+    const int count = (int)listed;
+
+    TCase *every = tcase_create("every_policy");
+    tcase_set_timeout(every, 30);
+    tcase_add_loop_test(every, the_table_is_complete, 0, count);
+    tcase_add_loop_test(every, actions_at_a_boundary_are_always_legal, 0, count);
+    tcase_add_loop_test(every, reclaim_frees_enough_or_everything, 0, count);
+    tcase_add_loop_test(every, reclaim_with_room_for_few_actions_gets_there_call_by_call, 0, count);
+    tcase_add_loop_test(every, pages_go_lowest_first_and_come_highest_first, 0, count);
+    tcase_add_loop_test(every, equal_calls_have_equal_answers_and_a_copy_is_the_policy, 0, count);
+    tcase_add_loop_test(every, with_nobody_running_nothing_moves, 0, count);
+    suite_add_tcase(suite, every);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(residency_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

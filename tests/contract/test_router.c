@@ -1,0 +1,201 @@
+/* test_router.c -- what every router holds to, and which rank each picks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "kvt/policy.h"
+#include "support/plugin_params.h"
+
+enum {
+    RANKS = 5,
+    STATE_WORDS = 512
+};
+
+/* A router of the table, stood up with its defaults. */
+struct bench {
+    const struct kvt_router_policy *router;
+    struct kvt_param_value values[SUPPORT_PARAMS_MAX];
+    uint64_t state[STATE_WORDS];
+};
+
+static void bench_start(struct bench *bench, const struct kvt_plugin_info *info)
+{
+    struct kvt_error err = {0};
+    *bench = (struct bench){.router = (const struct kvt_router_policy *)info};
+    struct kvt_router_env env = {
+        .params = support_default_params(info, bench->values),
+        .rank_count = RANKS,
+        .run_seed = 2385,
+        .host = kvt_host(),
+    };
+    ck_assert_uint_le(bench->router->state_bytes(&env), sizeof bench->state);
+    kvt_status status = bench->router->init(bench->state, &env, &err);
+    ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+}
+
+static void bench_named(struct bench *bench, const char *name)
+{
+    const struct kvt_plugin_info *info = NULL;
+    struct kvt_error err = {0};
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, name, "router", &info, &err), KVT_OK);
+    bench_start(bench, info);
+}
+
+static void bench_nth(struct bench *bench, int index)
+{
+    size_t count;
+    bench_start(bench, kvt_plugin_list(KVT_PLUGIN_ROUTER, &count)[index]);
+}
+
+static uint32_t route(struct bench *bench, uint32_t request, const struct kvt_router_rank *ranks)
+{
+    return bench->router->route(bench->state, request, 100032, ranks, RANKS);
+}
+
+static void draw_ranks(struct kvt_rng *rng, struct kvt_router_rank ranks[RANKS])
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = (struct kvt_router_rank){.waiting = (uint32_t)kvt_rng_below(rng, 4),
+                                            .running = (uint32_t)kvt_rng_below(rng, 53),
+                                            .slots = 52,
+                                            .free_bytes = kvt_rng_below(rng, KVT_GIB)};
+    }
+}
+
+/* ---- every router ------------------------------------------------------------------ */
+
+START_TEST(the_table_is_complete)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    const struct kvt_plugin_info *info = &bench.router->info;
+    ck_assert_uint_eq(info->abi, KVT_ABI_VERSION);
+    ck_assert_uint_eq(info->struct_bytes, sizeof(struct kvt_router_policy));
+    ck_assert_uint_gt(strlen(info->name), 0);
+    ck_assert_uint_gt(strlen(info->summary), 0);
+}
+END_TEST
+
+START_TEST(a_route_leads_to_a_rank)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    struct kvt_rng rng = kvt_rng_stream(1, KVT_RNG_TEST, 0);
+    for (uint32_t request = 0; request < 10000; request++) {
+        struct kvt_router_rank ranks[RANKS];
+        draw_ranks(&rng, ranks);
+        ck_assert_uint_lt(route(&bench, request, ranks), RANKS);
+    }
+}
+END_TEST
+
+START_TEST(one_rank_takes_everything)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    struct kvt_router_rank alone = {.waiting = 9, .running = 52, .slots = 52};
+    for (uint32_t request = 0; request < 10; request++)
+        ck_assert_uint_eq(
+            bench.router->route(bench.state, request, request < 5 ? 1 : UINT32_MAX, &alone, 1), 0);
+}
+END_TEST
+
+START_TEST(a_copy_of_the_state_is_the_router)
+{
+    struct bench bench, copy;
+    bench_nth(&bench, _i);
+    struct kvt_rng rng = kvt_rng_stream(2, KVT_RNG_TEST, 0);
+    for (uint32_t request = 0; request < 1000; request++) {
+        struct kvt_router_rank ranks[RANKS];
+        draw_ranks(&rng, ranks);
+        copy = bench;
+        ck_assert_uint_eq(route(&bench, request, ranks), route(&copy, request, ranks));
+        ck_assert_mem_eq(bench.state, copy.state, sizeof bench.state);
+    }
+}
+END_TEST
+
+START_TEST(equal_ranks_get_equal_shares)
+{
+    struct bench bench;
+    bench_nth(&bench, _i);
+    struct kvt_router_rank ranks[RANKS] = {0};
+    for (uint32_t request = 0; request < RANKS * 40; request++)
+        ranks[route(&bench, request, ranks)].running++;
+    for (uint32_t i = 0; i < RANKS; i++)
+        ck_assert_uint_eq(ranks[i].running, 40);
+}
+END_TEST
+
+/* ---- each by itself ------------------------------------------------------------------ */
+
+START_TEST(round_robin_takes_ranks_in_turn_whatever_their_load)
+{
+    struct bench bench;
+    bench_named(&bench, "round-robin");
+    struct kvt_rng rng = kvt_rng_stream(3, KVT_RNG_TEST, 0);
+    for (uint32_t request = 0; request < 23; request++) {
+        struct kvt_router_rank ranks[RANKS];
+        draw_ranks(&rng, ranks);
+        ck_assert_uint_eq(route(&bench, 1000 - request, ranks), request % RANKS);
+    }
+}
+END_TEST
+
+START_TEST(each_picks_by_its_own_measure_and_ties_go_to_the_lower_rank)
+{
+    static const struct {
+        uint32_t waiting[RANKS], running[RANKS];
+        uint32_t least_loaded, shortest_queue;
+    } rows[] = {
+        {{0, 0, 0, 0, 0}, {9, 9, 9, 9, 9}, 0, 0},
+        {{0, 0, 0, 0, 0}, {9, 9, 8, 9, 8}, 2, 2},
+        {{3, 0, 0, 1, 0}, {1, 9, 8, 4, 8}, 0, 2},
+        {{2, 4, 1, 3, 1}, {2, 0, 3, 1, 3}, 0, 2}, /* 4 requests each */
+        {{1, 1, 0, 0, 0}, {0, 0, 1, 0, 0}, 3, 3},
+        {{UINT32_MAX, 2, 9, 9, 9}, {UINT32_MAX, UINT32_MAX, 9, 9, 8}, 4, 1},
+    };
+    struct kvt_router_rank ranks[RANKS] = {0};
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i].waiting = rows[_i].waiting[i];
+        ranks[i].running = rows[_i].running[i];
+    }
+    struct bench bench;
+    bench_named(&bench, "least-loaded");
+    ck_assert_uint_eq(route(&bench, 0, ranks), rows[_i].least_loaded);
+    bench_named(&bench, "shortest-queue");
+    ck_assert_uint_eq(route(&bench, 0, ranks), rows[_i].shortest_queue);
+}
+END_TEST
+
+static Suite *router_suite(void)
+{
+    Suite *suite = suite_create("router");
+    size_t listed;
+    (void)kvt_plugin_list(KVT_PLUGIN_ROUTER, &listed);
+    const int count = (int)listed;
+
+    TCase *every = tcase_create("every_router");
+    tcase_add_loop_test(every, the_table_is_complete, 0, count);
+    tcase_add_loop_test(every, a_route_leads_to_a_rank, 0, count);
+    tcase_add_loop_test(every, one_rank_takes_everything, 0, count);
+    tcase_add_loop_test(every, a_copy_of_the_state_is_the_router, 0, count);
+    tcase_add_loop_test(every, equal_ranks_get_equal_shares, 0, count);
+    suite_add_tcase(suite, every);
+
+    TCase *each = tcase_create("each_by_itself");
+    tcase_add_test(each, round_robin_takes_ranks_in_turn_whatever_their_load);
+    tcase_add_loop_test(each, each_picks_by_its_own_measure_and_ties_go_to_the_lower_rank, 0, 6);
+    suite_add_tcase(suite, each);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(router_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

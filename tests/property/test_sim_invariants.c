@@ -1,0 +1,454 @@
+/* test_sim_invariants.c -- what must hold in any run, over small scenarios drawn at random: after
+ * every event, and of the books when they are closed. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "kvt/rng.h"
+#include "sim_private.h"
+#include "support/small_run.h"
+
+enum {
+    CASES = 36,
+    TEXT_BYTES = 4096
+};
+
+/* Six layers in three stores, sixteen rows a query: GLM-5.3 in small. */
+#define MODEL                                                                                      \
+    "{\"base\": \"glm-5.3\", \"layers\": 6, \"top_k\": 16, \"weight_bytes\": 2147483648, "         \
+    "\"dense_weight_bytes\": 1073741824, \"weights_replicated_gib\": 1, "                          \
+    "\"weights_expert_gib\": 1, \"stores\": ["                                                     \
+    "{\"first_layer\": 0, \"layers\": 1, \"compress_ratio\": 1, \"repeat\": 2, "                   \
+    "\"stride_layers\": 1}, {\"first_layer\": 2, \"layers\": 4, \"compress_ratio\": 1, "             \
+    "\"repeat\": 1, \"stride_layers\": 4}]}"
+
+struct text {
+    char bytes[TEXT_BYTES];
+    size_t used;
+};
+
+static void say(struct text *text, const char *fmt, ...) KVT_PRINTF(2, 3);
+static void say(struct text *text, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int written =
+        vsnprintf(text->bytes + text->used, sizeof text->bytes - text->used, fmt, args);
+    va_end(args);
+    ck_assert(written >= 0 && (size_t)written < sizeof text->bytes - text->used);
+    text->used += (size_t)written;
+}
+
+static unsigned below(struct kvt_rng *rng, unsigned bound)
+{
+    return (unsigned)kvt_rng_below(rng, bound);
+}
+
+/* Pools hold a few requests; a request of 300 tokens needs about 0.4 MB under a hierarchy
+ * and 1.1 MB without. */
+static void draw_scenario(struct kvt_rng *rng, struct text *text)
+{
+    static const char *const residencies[] = {"resident", "hisparse", "adaptive", "adaptive"};
+    static const char *const laws[] = {"score", "tape"};
+    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue"};
+    unsigned gpus = 1 + below(rng, 3), output = 1 + below(rng, 120);
+    bool open = below(rng, 3) == 0, sampled = below(rng, 4) == 0;
+    const char *residency = residencies[below(rng, 4)];
+
+    *text = (struct text){0};
+    say(text, "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drawn\", \"seed\": %u, ",
+        below(rng, 1000000));
+    say(text, "\"model\": %s, ", MODEL);
+    say(text,
+        "\"hardware\": {\"base\": \"b300\", \"gpus_per_node\": %u, "
+        "\"link_d2h_bytes_per_s\": %u, \"link_h2d_bytes_per_s\": %u}, ",
+        1 + below(rng, 4), below(rng, 2) ? 2000000 : 50000000, 10000000 + below(rng, 90000000));
+    say(text, "\"cluster\": {\"decode\": {\"gpus\": %u, \"lockstep\": %s, \"pools\": ", gpus,
+        below(rng, 2) ? "true" : "false");
+    if (below(rng, 3) == 0)
+        say(text, "{\"index_gib\": 0.001, \"rows_gib\": %.4f}", 0.001 + 0.0001 * below(rng, 40));
+    else
+        say(text, "{\"unified_gib\": %.4f}", 0.0015 + 0.0001 * below(rng, 40));
+    say(text,
+        ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\"}, ",
+        below(rng, 2) ? "0" : "0.00005", below(rng, 4) ? "1" : "0.004",
+        below(rng, 2) ? "shared" : "per_rank");
+    say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
+        1 + below(rng, 3));
+    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 3)]);
+    say(text, "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u", residency,
+        16 + below(rng, 80));
+    if (strcmp(residency, "adaptive") == 0)
+        say(text, ", \"refill_gb_per_s\": %s", below(rng, 2) ? "0.01" : "100");
+    say(text, "}, \"selection\": {\"law\": \"%s\"}, \"timing\": {\"model\": \"roofline\"}, ",
+        laws[below(rng, 2)]);
+    say(text, "\"workload\": {\"arrival\": \"%s\", %s: %u, \"requests\": %u, ",
+        open ? "open" : "closed", open ? "\"rate\"" : "\"concurrency\"", 1 + below(rng, 24),
+        5 + below(rng, 30));
+    say(text,
+        "\"lengths\": {\"input\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}, ",
+        40 + below(rng, 400));
+    say(text, "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}}}, ",
+        output);
+    say(text, "\"run\": {\"interval_s\": 0.05, \"fidelity\": \"%s\"}}",
+        sampled ? "sampled" : "exact");
+}
+
+/* ---- After every event ------------------------------------------------------------------ */
+
+/* Rows on host by now; the boundary has yet to take note of the newest of them. */
+static uint32_t backed_by(const struct kvt_pages *pages, kvt_ns now_ns)
+{
+    uint32_t backed = pages->backed_tokens;
+    for (uint32_t w = 0; w < pages->pending_count; w++) {
+        const struct kvt_backup *write =
+            &pages->pending[(pages->pending_head + w) % KVT_BACKUPS_MAX];
+        if (write->done_ns <= now_ns)
+            backed = write->tokens;
+    }
+    return backed;
+}
+
+static void check_homes(const struct kvt_live *live, kvt_ns now_ns)
+{
+    const struct kvt_pages *pages = &live->pages;
+    uint32_t tail_end = pages->committed_tokens + 1; /* the coming call's row included */
+    uint32_t left = tail_end > KVT_TAIL_ROWS ? tail_end - KVT_TAIL_ROWS : 0;
+    /* Rows not backed yet live in the tail alone: none of them may have left it. */
+    if (!pages->all_ready)
+        ck_assert_uint_ge(backed_by(pages, now_ns) + 1, left);
+    ck_assert_uint_le(pages->eligible_pages * KVT_PAGE_ROWS, left);
+    ck_assert_uint_le(pages->eligible_pages * KVT_PAGE_ROWS, pages->backed_tokens);
+    ck_assert_uint_eq(pages->committed_tokens, kvt_live_context(live));
+    ck_assert(kvt_pages_is_sane(pages));
+}
+
+static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
+{
+    const struct kvt_rank *rank = &sim->ranks[r];
+    const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running};
+    uint64_t by_class[KVT_MEM_CLASSES] = {0}, pools[2] = {0}, reserve = 0;
+
+    for (size_t l = 0; l < 3; l++) {
+        for (uint32_t i = 0; i < lists[l]->count; i++) {
+            const struct kvt_live *live = lists[l]->items[i];
+            uint64_t optional =
+                (live->pages.optional_pages + live->pages.filling_pages) * rank->page_bytes;
+            if (rank->needs.optional_pages)
+                ck_assert_uint_eq(live->holding.bytes[KVT_MEM_PAYLOAD], optional);
+            for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+                by_class[c] += live->holding.bytes[c] + live->holding.reserve_bytes[c];
+                pools[rank->memory.pool_of[c]] += live->holding.bytes[c];
+                reserve += live->holding.reserve_bytes[c];
+            }
+            host_bytes[rank->memory.host - sim->hosts] +=
+                live->holding.host_bytes * rank->memory.host_copies;
+        }
+    }
+    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+        ck_assert_uint_eq(by_class[c], rank->memory.used_by_class[c]);
+    for (int p = 0; p < 2; p++) {
+        ck_assert_uint_eq(pools[p], rank->memory.pool_used[p]);
+        ck_assert_uint_le(pools[p], rank->memory.pool_bytes[p]);
+    }
+    ck_assert_uint_eq(reserve, rank->memory.reserve_used);
+    ck_assert_uint_le(reserve, rank->memory.reserve_bytes);
+    for (uint32_t i = 0; i < rank->running.count; i++)
+        check_homes(rank->running.items[i], sim->now_ns);
+    ck_assert_uint_le(rank->ready_rows, rank->eligible_rows);
+}
+
+/* While a step is under way, every row that it rewrites must have been backed when it began:
+ * a request's slot of row n is that of row n - 64. */
+static void check_tails(const struct kvt_sim *sim)
+{
+    for (uint32_t g = 0; g < sim->group_count; g++) {
+        const struct group *group = &sim->groups[g];
+        for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+            const struct kvt_rank *rank = &sim->ranks[r];
+            kvt_ns begun_ns = sim->now_ns;
+            for (uint32_t i = 0; i < rank->running.count && group->stepping; i++) {
+                const struct kvt_live *live = rank->running.items[i];
+                if (live->blocked || live->pages.all_ready ||
+                    live->pages.committed_tokens < KVT_TAIL_ROWS)
+                    continue;
+                uint32_t row = live->pages.committed_tokens - KVT_TAIL_ROWS;
+                for (uint32_t w = 0; w < live->pages.pending_count; w++) {
+                    const struct kvt_backup *write =
+                        &live->pages
+                             .pending[(live->pages.pending_head + w) % KVT_BACKUPS_MAX];
+                    /* The step ends no earlier than the write-backs it had to await. */
+                    if (write->tokens <= row + 1)
+                        ck_assert_int_le(write->done_ns, begun_ns + rank->last_step_ns);
+                }
+            }
+        }
+    }
+}
+
+static void check_requests(const struct kvt_sim *sim)
+{
+    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+    for (size_t i = 0; i < sim->record_count; i++) {
+        const struct kvt_request_record *record = &sim->records[i];
+        by_status[record->status]++;
+        ck_assert_uint_le(record->generated_tokens, record->output_tokens);
+        ck_assert_int_le(record->arrival_ns, sim->now_ns);
+        if (record->admitted_ns != KVT_NS_NEVER)
+            ck_assert_int_ge(record->admitted_ns, record->arrival_ns);
+        if (record->first_token_ns != KVT_NS_NEVER)
+            ck_assert_int_ge(record->first_token_ns, record->admitted_ns);
+        if (record->finished_ns != KVT_NS_NEVER) {
+            ck_assert_int_ge(record->finished_ns, record->first_token_ns);
+            ck_assert_uint_eq(record->generated_tokens, record->output_tokens);
+        }
+    }
+    ck_assert_uint_eq(sim->record_count,
+                      by_status[KVT_REQUEST_COMPLETED] + by_status[KVT_REQUEST_RUNNING] +
+                          by_status[KVT_REQUEST_IMPORTING] + by_status[KVT_REQUEST_PREFILLING] +
+                          by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_UNSERVABLE]);
+    ck_assert_uint_eq(sim->waiting,
+                      by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING]);
+    ck_assert_uint_eq(sim->importing, by_status[KVT_REQUEST_IMPORTING]);
+    ck_assert_uint_eq(sim->decoding, by_status[KVT_REQUEST_RUNNING]);
+}
+
+static void check_all(const struct kvt_sim *sim)
+{
+    uint64_t host_bytes[64] = {0};
+    ck_assert_uint_le(sim->host_count, 64);
+    for (uint32_t r = 0; r < sim->rank_count; r++)
+        check_rank(sim, r, host_bytes);
+    for (uint32_t h = 0; h < sim->host_count; h++) {
+        ck_assert_uint_eq(host_bytes[h], sim->hosts[h].used_bytes);
+        ck_assert_uint_le(host_bytes[h], sim->hosts[h].capacity_bytes);
+    }
+    check_tails(sim);
+    check_requests(sim);
+}
+
+/* ---- Of the whole run ---------------------------------------------------------------------- */
+
+struct seen {
+    struct kvt_tally sum;
+};
+
+static void add_interval(void *context, const struct kvt_tally *interval,
+                         const struct kvt_stratum *strata, uint32_t stratum_count)
+{
+    struct seen *seen = context;
+    for (uint32_t s = 0; s < stratum_count; s++) {
+        ck_assert(kvt_row_counts_conserve(&interval->rows[s]));
+        ck_assert_uint_ge(strata[s].stores, strata[s].followed);
+    }
+    kvt_tally_merge(&seen->sum, interval);
+}
+
+/* Number in the system, summed over time, is each request's stay, summed: Little's law of a
+ * run that ends empty, to the rounding of its sums. */
+static void check_little(const struct kvt_run *run)
+{
+    double stay_ns = 0, wait_ns = 0;
+    for (size_t i = 0; i < run->record_count; i++) {
+        const struct kvt_request_record *record = &run->records[i];
+        if (record->status != KVT_REQUEST_COMPLETED)
+            continue;
+        stay_ns += (double)(record->finished_ns - record->arrival_ns);
+        wait_ns += (double)(record->admitted_ns - record->arrival_ns);
+    }
+    const struct kvt_tally *total = &run->total;
+    double in_system = total->waiting_ns + total->importing_ns + total->running_ns;
+    ck_assert_double_eq_tol(in_system, stay_ns, 1e-9 * stay_ns + 1);
+    if (total->preemptions == 0)
+        ck_assert_double_eq_tol(total->waiting_ns, wait_ns, 1e-9 * wait_ns + 1);
+    ck_assert_double_eq_tol(total->held_ns, total->importing_ns + total->running_ns,
+                            1e-9 * stay_ns + 1);
+}
+
+static void check_books(const struct small_run *small, const struct seen *seen)
+{
+    const struct kvt_run *run = small->run;
+    const struct kvt_tally *total = &run->total;
+    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0;
+
+    for (size_t i = 0; i < run->record_count; i++) {
+        const struct kvt_request_record *record = &run->records[i];
+        ck_assert(record->status == KVT_REQUEST_COMPLETED ||
+                  record->status == KVT_REQUEST_UNSERVABLE);
+        tokens += record->generated_tokens;
+        first_tokens += record->first_token_ns != KVT_NS_NEVER;
+        completed += record->status == KVT_REQUEST_COMPLETED;
+        unservable += record->status == KVT_REQUEST_UNSERVABLE;
+    }
+    ck_assert_uint_eq(total->arrived, run->record_count);
+    ck_assert_uint_eq(total->completed, completed);
+    ck_assert_uint_eq(total->unservable, unservable);
+    ck_assert_uint_eq(total->output_tokens, tokens);
+    /* A round delivers one token, and what a round did not deliver an import did. */
+    ck_assert_uint_eq(total->rounds + first_tokens, tokens);
+    ck_assert_uint_eq(kvt_histogram_count(run->itl), tokens - first_tokens);
+    kvt_ns parts_ns = 0;
+    for (int p = 0; p < KVT_PARTS; p++)
+        parts_ns += total->parts_ns[p];
+    ck_assert_int_eq(parts_ns, total->step_ns);
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        ck_assert(kvt_row_counts_conserve(&total->rows[s]));
+        ck_assert_uint_eq(total->rows[s].calls, total->rounds * run->strata[s].followed *
+                                                    run->strata[s].selectors);
+    }
+    ck_assert_mem_eq(&seen->sum.rows, &total->rows, sizeof total->rows);
+    ck_assert_uint_eq(seen->sum.output_tokens, total->output_tokens);
+    check_little(run);
+}
+
+static void run_case(const struct text *text, uint64_t *hash, char **result_text, uint64_t *preempted)
+{
+    struct small_run small;
+    struct seen seen = {0};
+    struct kvt_sim_options options = {.on_interval = add_interval, .interval_context = &seen};
+    bool more = true;
+
+    small_run_open(&small, text->bytes, NULL, &options);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s\n%s", small.err.where, small.err.message,
+                  text->bytes);
+    kvt_ns before_ns = 0;
+    for (uint64_t event = 0; more; event++) {
+        small.status = kvt_sim_step(small.sim, &more, &small.err);
+        ck_assert_msg(small.status == KVT_OK, "%s: %s\n%s", small.err.where, small.err.message,
+                      text->bytes);
+        ck_assert_int_ge(kvt_sim_now_ns(small.sim), before_ns);
+        before_ns = kvt_sim_now_ns(small.sim);
+        check_all(small.sim);
+    }
+    small.status = kvt_sim_finish(small.sim, false, &small.run, &small.err);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s\n%s", small.err.where, small.err.message,
+                  text->bytes);
+    check_books(&small, &seen);
+    *hash = kvt_sim_decision_hash(small.sim);
+    *preempted = small.run->total.preemptions;
+    *result_text = small_run_result_text(&small);
+    small_run_close(&small);
+}
+
+START_TEST(every_invariant_holds_after_every_event)
+{
+    struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
+    struct text text;
+    uint64_t hash, again, preempted;
+    char *result, *result_again;
+
+    draw_scenario(&rng, &text);
+    run_case(&text, &hash, &result, &preempted);
+    if (_i % 4 == 0) {
+        run_case(&text, &again, &result_again, &preempted);
+        ck_assert_uint_eq(hash, again);
+        ck_assert_str_eq(result, result_again);
+        free(result_again);
+    }
+    free(result);
+}
+END_TEST
+
+#define TIGHT                                                                                      \
+    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"tight\", \"seed\": 7, \"model\": " MODEL      \
+    ", \"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 1, "                           \
+    "\"pools\": {\"unified_gib\": 0.00195}, \"growth_reserve_gib\": 0.000005}, "                   \
+    "\"import\": {\"law\": \"rate\", \"rate\": 0.5}}, "                                            \
+    "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 64}, "                              \
+    "\"selection\": {\"law\": \"score\"}, \"timing\": {\"model\": \"roofline\"}, "                 \
+    "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 8, \"requests\": 20, "               \
+    "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 128}, "                             \
+    "\"output\": {\"law\": \"fixed\", \"tokens\": 200}}}, \"run\": {\"interval_s\": 0.05}}"
+
+START_TEST(preemption_ends_with_every_request_completed)
+{
+    struct text text = {0};
+    uint64_t hash, preempted;
+    char *result;
+    say(&text, "%s", TIGHT);
+    run_case(&text, &hash, &result, &preempted);
+    ck_assert_uint_gt(preempted, 0);
+    free(result);
+}
+END_TEST
+
+START_TEST(the_last_admitted_is_put_aside_first)
+{
+    struct small_run small;
+    small_run_whole(&small, TIGHT, NULL);
+    /* Of the first wave, admitted in order: whoever was put aside was admitted no earlier
+     * than anybody who was not. */
+    uint32_t kept = 0;
+    ck_assert_uint_eq(small.run->records[0].preemptions, 0);
+    while (small.run->records[kept].preemptions == 0)
+        kept++;
+    ck_assert_uint_gt(kept, 1);
+    ck_assert_uint_gt(small.run->total.reprefill_tokens, 0);
+    for (uint32_t i = 1; i < small.run->record_count; i++)
+        ck_assert_int_ge(small.run->records[i].first_token_ns,
+                         small.run->records[i - 1].first_token_ns);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(another_seed_is_another_run)
+{
+    static const char *const other[] = {"seed=8", NULL};
+    struct small_run a, b;
+    small_run_whole(&a, TIGHT, NULL);
+    small_run_whole(&b, TIGHT, other);
+    ck_assert_uint_ne(kvt_sim_decision_hash(a.sim), kvt_sim_decision_hash(b.sim));
+    char *text_a = small_run_result_text(&a), *text_b = small_run_result_text(&b);
+    ck_assert_str_ne(text_a, text_b);
+    free(text_a);
+    free(text_b);
+    small_run_close(&a);
+    small_run_close(&b);
+}
+END_TEST
+
+START_TEST(threads_and_looking_on_change_nothing)
+{
+    static const char *const tapes[] = {"selection={\"law\": \"tape\"}", NULL};
+    struct small_run one, four;
+    struct seen seen = {0};
+    struct kvt_sim_options options = {
+        .threads = 4, .on_interval = add_interval, .interval_context = &seen};
+    small_run_whole(&one, TIGHT, tapes);
+    small_run_open(&four, TIGHT, tapes, &options);
+    small_run_finish(&four);
+    char *text_one = small_run_result_text(&one), *text_four = small_run_result_text(&four);
+    ck_assert_str_eq(text_one, text_four);
+    free(text_one);
+    free(text_four);
+    small_run_close(&one);
+    small_run_close(&four);
+}
+END_TEST
+
+static Suite *invariants_suite(void)
+{
+    Suite *suite = suite_create("sim_invariants");
+    TCase *tcase = tcase_create("sim_invariants");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_loop_test(tcase, every_invariant_holds_after_every_event, 0, CASES);
+    tcase_add_test(tcase, preemption_ends_with_every_request_completed);
+    tcase_add_test(tcase, the_last_admitted_is_put_aside_first);
+    tcase_add_test(tcase, another_seed_is_another_run);
+    tcase_add_test(tcase, threads_and_looking_on_change_nothing);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(invariants_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

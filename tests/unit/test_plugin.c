@@ -1,0 +1,177 @@
+/* test_plugin.c -- the registry: every built-in is found by its name and declares itself fully. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/plugin.h"
+
+/* What a scenario may name, in listing order. */
+static const struct {
+    enum kvt_plugin_kind kind;
+    const char *word;
+    const char *names;
+} built_in[] = {
+    {KVT_PLUGIN_RESIDENCY, "residency", "resident hisparse adaptive"},
+    {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
+    {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
+    {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue"},
+    {KVT_PLUGIN_LAW, "law", "tape score"},
+    {KVT_PLUGIN_SPECULATION, "speculation", "none dflash2"},
+    {KVT_PLUGIN_TIMING, "timing", "roofline paper"},
+    {KVT_PLUGIN_IMPORT, "import", "rate paper"},
+    {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open trace"},
+    {KVT_PLUGIN_LENGTH, "length", "fixed lognormal empirical"},
+};
+enum {
+    KINDS = sizeof built_in / sizeof built_in[0]
+};
+
+START_TEST(each_kind_lists_its_built_ins_in_order)
+{
+    char names[256] = "";
+    size_t used = 0;
+    size_t count = 0;
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+
+    ck_assert_int_eq(KINDS, KVT_PLUGIN_KINDS);
+    ck_assert_str_eq(kvt_plugin_kind_name(built_in[_i].kind), built_in[_i].word);
+    for (size_t i = 0; i < count; i++) {
+        int wrote =
+            snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? " " : "", list[i]->name);
+        used += (size_t)wrote;
+        ck_assert_uint_lt(used, sizeof names);
+    }
+    ck_assert_str_eq(names, built_in[_i].names);
+}
+END_TEST
+
+START_TEST(a_plugin_is_found_by_its_name)
+{
+    size_t count = 0;
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct kvt_plugin_info *found = NULL;
+        struct kvt_error err;
+        ck_assert_int_eq(kvt_plugin_find(built_in[_i].kind, list[i]->name, "place", &found, &err),
+                         KVT_OK);
+        ck_assert_ptr_eq(found, list[i]);
+    }
+}
+END_TEST
+
+START_TEST(every_table_says_its_abi_its_size_and_what_it_is)
+{
+    size_t count = 0;
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_uint_eq(list[i]->abi, KVT_ABI_VERSION);
+        ck_assert_uint_ge(list[i]->struct_bytes, sizeof(struct kvt_plugin_info));
+        ck_assert_uint_gt(strlen(list[i]->summary), 0);
+        ck_assert(list[i]->param_count == 0 || list[i]->params != NULL);
+    }
+}
+END_TEST
+
+static bool has_choices(const struct kvt_param_spec *spec)
+{
+    return spec->type == KVT_PARAM_CHOICE || spec->type == KVT_PARAM_RECORDS;
+}
+
+static bool has_bounds(const struct kvt_param_spec *spec)
+{
+    return spec->type != KVT_PARAM_BOOL && spec->type != KVT_PARAM_CHOICE;
+}
+
+START_TEST(every_parameter_has_a_name_of_its_own_bounds_and_help)
+{
+    size_t count = 0;
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < list[i]->param_count; j++) {
+            const struct kvt_param_spec *spec = &list[i]->params[j];
+            ck_assert_uint_gt(strlen(spec->name), 0);
+            ck_assert_uint_eq(strcspn(spec->name, "./ "), strlen(spec->name));
+            ck_assert_uint_gt(strlen(spec->help), 0);
+            ck_assert_int_eq(spec->choices != NULL, has_choices(spec));
+            if (has_bounds(spec))
+                ck_assert(isfinite(spec->minimum) && spec->minimum <= spec->maximum);
+            for (size_t k = 0; k < j; k++)
+                ck_assert_str_ne(spec->name, list[i]->params[k].name);
+        }
+    }
+}
+END_TEST
+
+START_TEST(an_unknown_name_is_answered_with_those_there_are)
+{
+    const struct kvt_plugin_info *found = NULL;
+    struct kvt_error err;
+
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, "cache-aware",
+                                     "my.json#/cluster/router/policy", &found, &err),
+                     KVT_ERR_NOT_FOUND);
+    ck_assert_str_eq(err.where, "my.json#/cluster/router/policy");
+    ck_assert_str_eq(err.message, "\"cache-aware\": no such router policy; there are: "
+                                  "round-robin, least-loaded, shortest-queue");
+    ck_assert_ptr_null(found);
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
+                     KVT_ERR_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(what_is_no_kind_has_no_plugins)
+{
+    const struct kvt_plugin_info *found = NULL;
+    struct kvt_error err;
+    size_t count = 1;
+
+    ck_assert_ptr_null(kvt_plugin_list(KVT_PLUGIN_KINDS, &count));
+    ck_assert_uint_eq(count, 0);
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_KINDS, "lru", "", &found, &err), KVT_ERR_INTERNAL);
+    ck_assert_str_eq(kvt_plugin_kind_name(KVT_PLUGIN_KINDS), "unknown");
+}
+END_TEST
+
+START_TEST(the_host_lends_our_own_streams_and_errors)
+{
+    const struct kvt_host *host = kvt_host();
+    struct kvt_rng lent = host->rng_stream(7, KVT_RNG_POLICY, 3);
+    struct kvt_rng ours = kvt_rng_stream(7, KVT_RNG_POLICY, 3);
+    struct kvt_error err;
+
+    ck_assert_uint_eq(host->abi, KVT_ABI_VERSION);
+    ck_assert_uint_eq(host->struct_bytes, sizeof *host);
+    ck_assert_uint_eq(host->rng_u64(&lent), kvt_rng_u64(&ours));
+    ck_assert_uint_eq(host->rng_below(&lent, 1000), kvt_rng_below(&ours, 1000));
+    ck_assert_double_eq(host->rng_unit(&lent), kvt_rng_unit(&ours));
+    ck_assert_int_eq((host->fail)(&err, KVT_ERR_POLICY, "mine", "%d slots", 3), KVT_ERR_POLICY);
+    ck_assert_str_eq(err.message, "3 slots");
+}
+END_TEST
+
+static Suite *plugin_suite(void)
+{
+    Suite *suite = suite_create("plugin");
+    TCase *tables = tcase_create("tables");
+
+    tcase_add_loop_test(tables, each_kind_lists_its_built_ins_in_order, 0, KINDS);
+    tcase_add_loop_test(tables, a_plugin_is_found_by_its_name, 0, KINDS);
+    tcase_add_loop_test(tables, every_table_says_its_abi_its_size_and_what_it_is, 0, KINDS);
+    tcase_add_loop_test(tables, every_parameter_has_a_name_of_its_own_bounds_and_help, 0, KINDS);
+    tcase_add_test(tables, an_unknown_name_is_answered_with_those_there_are);
+    tcase_add_test(tables, what_is_no_kind_has_no_plugins);
+    tcase_add_test(tables, the_host_lends_our_own_streams_and_errors);
+    suite_add_tcase(suite, tables);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(plugin_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,504 @@
+/* trace.c -- a trace file as a stream of requests in time order.
+ *
+ *     survey:  read every row once, checking it; find the first arrival, whether
+ *              arrivals ever go back, and the account
+ *     gather:  only for an out-of-order file: its used rows, compactly, sorted by
+ *              (arrival, place in the file)
+ *     recount: only for a window, whose rows are not known before the first arrival
+ *     next:    stream the file again, or walk the sorted rows
+ *
+ * So memory does not grow with an ordered file. */
+#include "kvt/workload.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace_file.h"
+
+enum {
+    CLASS_NONE = UINT8_MAX,
+    INPUTS_MAX = 16
+};
+
+/* A request of an out-of-order file. */
+struct entry {
+    int64_t time_ns;
+    uint64_t session, line, ordinal;
+    uint32_t input_tokens, output_tokens, turn;
+    uint8_t slo_class; /* index of trace.classes */
+};
+
+struct kvt_trace {
+    struct kvt_trace_source source;
+    char *path;
+    double rate_scale;
+    int64_t first_ns;       /* of the file: eligible rows, in time */
+    int64_t from_ns, to_ns; /* what of the file's time is used: [from, to) */
+    int64_t origin_ns;      /* becomes time 0 */
+    void *reader;           /* open while streaming; NULL when sorted */
+    struct entry *entries;  /* [entry_count]; NULL: the file is in order */
+    size_t entry_count, entry_capacity, entry_next;
+    char classes[KVT_SLO_CLASSES_MAX][KVT_CLASS_NAME_BYTES];
+    uint8_t class_count;
+    kvt_ns last_arrival_ns; /* of the request last given */
+    struct kvt_trace_account account;
+    bool is_row_outside; /* the row in hand is counted as outside the window so far */
+    int64_t used_first_ns, used_last_ns;
+    uint32_t longest_tokens, longest_output_tokens;
+    uint32_t inputs[INPUTS_MAX]; /* distinct, ascending */
+    size_t input_count;          /* past INPUTS_MAX: too many to list */
+};
+
+const char *kvt_drop_reason_name(enum kvt_drop_reason reason)
+{
+    switch (reason) {
+    case KVT_DROP_ZERO_INPUT:
+        return "zero_input";
+    case KVT_DROP_ZERO_OUTPUT:
+        return "zero_output";
+    case KVT_DROP_FAILED:
+        return "failed";
+    case KVT_DROP_OUTSIDE_WINDOW:
+        return "outside_window";
+    case KVT_DROP_IDLE:
+        return "idle";
+    case KVT_DROP_REASONS:
+        break;
+    }
+    return "unknown";
+}
+
+/* ---- Judging rows ------------------------------------------------------------------ */
+
+/* Whether a row can be used, wherever it lies in time. */
+static bool is_eligible(const struct kvt_trace_row *row, enum kvt_drop_reason *reason)
+{
+    if (row->kind == KVT_TRACE_ROW_IDLE)
+        *reason = KVT_DROP_IDLE;
+    else if (row->kind == KVT_TRACE_ROW_FAILED)
+        *reason = KVT_DROP_FAILED;
+    else if (row->input_tokens == 0)
+        *reason = KVT_DROP_ZERO_INPUT;
+    else if (row->output_tokens == 0)
+        *reason = KVT_DROP_ZERO_OUTPUT;
+    else
+        return true;
+    return false;
+}
+
+static bool is_used(const struct kvt_trace *trace, const struct kvt_trace_row *row,
+                    enum kvt_drop_reason *reason)
+{
+    if (!is_eligible(row, reason))
+        return false;
+    *reason = KVT_DROP_OUTSIDE_WINDOW;
+    return row->time_ns >= trace->from_ns && row->time_ns < trace->to_ns;
+}
+
+static void note_input(struct kvt_trace *trace, uint32_t input_tokens)
+{
+    size_t count = trace->input_count;
+    if (count > INPUTS_MAX)
+        return;
+    size_t at = 0;
+    while (at < count && trace->inputs[at] < input_tokens)
+        at++;
+    if (at < count && trace->inputs[at] == input_tokens)
+        return;
+    trace->input_count++;
+    if (count == INPUTS_MAX)
+        return;
+    memmove(&trace->inputs[at + 1], &trace->inputs[at], (count - at) * sizeof trace->inputs[0]);
+    trace->inputs[at] = input_tokens;
+}
+
+static void note_used(struct kvt_trace *trace, const struct kvt_trace_row *row)
+{
+    struct kvt_trace_account *account = &trace->account;
+    if (account->requests == 0 || row->time_ns < trace->used_first_ns)
+        trace->used_first_ns = row->time_ns;
+    if (account->requests == 0 || row->time_ns > trace->used_last_ns)
+        trace->used_last_ns = row->time_ns;
+    account->requests++;
+    uint32_t context_tokens = row->input_tokens + row->output_tokens;
+    if (context_tokens > trace->longest_tokens)
+        trace->longest_tokens = context_tokens;
+    if (row->output_tokens > trace->longest_output_tokens)
+        trace->longest_output_tokens = row->output_tokens;
+    note_input(trace, row->input_tokens);
+}
+
+/* Counts one row, or one more request of a row that stands for many: such a row
+ * is used as soon as one of its requests is. Returns whether the request is. */
+static bool count_row(struct kvt_trace *trace, const struct kvt_trace_row *row)
+{
+    struct kvt_trace_account *account = &trace->account;
+    enum kvt_drop_reason reason = KVT_DROP_REASONS;
+    bool used = is_used(trace, row, &reason);
+    if (row->kind != KVT_TRACE_ROW_MORE) {
+        account->rows_read++;
+        account->orphan_turns += row->is_orphan;
+        trace->is_row_outside = !used;
+        if (used)
+            account->used++;
+        else
+            account->dropped[reason]++;
+    } else if (used && trace->is_row_outside) {
+        trace->is_row_outside = false;
+        account->dropped[KVT_DROP_OUTSIDE_WINDOW]--;
+        account->used++;
+    }
+    if (used)
+        note_used(trace, row);
+    return used;
+}
+
+/* Names of classes are few: they are kept once, by number. */
+static kvt_status class_of(struct kvt_trace *trace, const struct kvt_trace_row *row, uint8_t *out,
+                           struct kvt_error *err)
+{
+    *out = CLASS_NONE;
+    if (row->slo_class[0] == '\0')
+        return KVT_OK;
+    for (*out = 0; *out < trace->class_count; (*out)++) {
+        if (strcmp(trace->classes[*out], row->slo_class) == 0)
+            return KVT_OK;
+    }
+    if (trace->class_count == KVT_SLO_CLASSES_MAX) {
+        char where[256];
+        (void)snprintf(where, sizeof where, "%s:%" PRIu64, trace->path, row->line);
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "\"%s\" is one SLO class more than the %d that are taken", row->slo_class,
+                        KVT_SLO_CLASSES_MAX);
+    }
+    memcpy(trace->classes[trace->class_count], row->slo_class, sizeof row->slo_class);
+    trace->class_count++;
+    return KVT_OK;
+}
+
+/* ---- Passes over the file ------------------------------------------------------------ */
+
+typedef kvt_status (*row_visitor)(struct kvt_trace *trace, const struct kvt_trace_row *row,
+                                  struct kvt_error *err);
+
+static kvt_status visit_rows(struct kvt_trace *trace, row_visitor visit, struct kvt_error *err)
+{
+    const struct kvt_trace_reader *methods = trace->source.format->reader;
+    void *reader = NULL;
+    kvt_status status = methods->open(&trace->source, &reader, err);
+    while (status == KVT_OK) {
+        struct kvt_trace_row row;
+        bool more = false;
+        status = methods->next(reader, &row, &more, err);
+        if (status != KVT_OK || !more)
+            break;
+        status = visit(trace, &row, err);
+    }
+    methods->close(reader);
+    return status;
+}
+
+/* The latest arrival so far stands in used_last_ns: before windows are known,
+ * every eligible row is used. */
+static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
+                             struct kvt_error *err)
+{
+    uint8_t unused = 0;
+    kvt_status status = class_of(trace, row, &unused, err);
+    if (status != KVT_OK)
+        return status;
+    bool is_first = trace->account.requests == 0;
+    int64_t latest_ns = trace->used_last_ns;
+    if (count_row(trace, row) && !is_first && row->time_ns < latest_ns)
+        trace->account.out_of_order_rows++;
+    return KVT_OK;
+}
+
+static kvt_status recount_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
+                              struct kvt_error *err)
+{
+    (void)err;
+    (void)count_row(trace, row);
+    return KVT_OK;
+}
+
+static kvt_status gather_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
+                             struct kvt_error *err)
+{
+    enum kvt_drop_reason reason = KVT_DROP_REASONS;
+    if (!is_used(trace, row, &reason))
+        return KVT_OK;
+    if (trace->entry_count == trace->entry_capacity)
+        return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
+    struct entry *entry = &trace->entries[trace->entry_count];
+    *entry = (struct entry){
+        .time_ns = row->time_ns,
+        .session = row->session,
+        .line = row->line,
+        .ordinal = trace->entry_count,
+        .input_tokens = row->input_tokens,
+        .output_tokens = row->output_tokens,
+        .turn = row->turn,
+    };
+    trace->entry_count++;
+    return class_of(trace, row, &entry->slo_class, err);
+}
+
+static int by_time_then_place(const void *a, const void *b)
+{
+    const struct entry *first = a;
+    const struct entry *second = b;
+    if (first->time_ns != second->time_ns)
+        return first->time_ns < second->time_ns ? -1 : 1;
+    return (first->ordinal > second->ordinal) - (first->ordinal < second->ordinal);
+}
+
+static kvt_status gather(struct kvt_trace *trace, struct kvt_error *err)
+{
+    if (trace->account.requests > SIZE_MAX / sizeof *trace->entries)
+        return kvt_fail_nomem(err, "an out-of-order trace");
+    trace->entry_capacity = (size_t)trace->account.requests;
+    trace->entries = malloc(trace->entry_capacity * sizeof *trace->entries);
+    if (trace->entries == NULL)
+        return kvt_fail_nomem(err, "an out-of-order trace");
+    kvt_status status = visit_rows(trace, gather_row, err);
+    if (status == KVT_OK)
+        qsort(trace->entries, trace->entry_count, sizeof *trace->entries, by_time_then_place);
+    return status;
+}
+
+/* ---- Opening --------------------------------------------------------------------------- */
+
+/* ": 12 rows read, 9 failed, 3 outside_window". */
+static kvt_status fail_nothing_used(const struct kvt_trace *trace, struct kvt_error *err)
+{
+    const struct kvt_trace_account *account = &trace->account;
+    if (account->rows_read == 0)
+        return kvt_fail(err, KVT_ERR_PARSE, trace->path, "the file has no rows (format %s)",
+                        trace->source.format->name);
+    char reasons[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < KVT_DROP_REASONS; i++) {
+        if (account->dropped[i] == 0)
+            continue;
+        int wrote = snprintf(reasons + used, sizeof reasons - used, ", %" PRIu64 " %s",
+                             account->dropped[i], kvt_drop_reason_name((enum kvt_drop_reason)i));
+        used += (size_t)wrote;
+    }
+    return kvt_fail(err, KVT_ERR_INVALID, trace->path,
+                    "no row of this trace is used: %" PRIu64 " read%s", account->rows_read,
+                    reasons);
+}
+
+static int64_t after(int64_t start_ns, double seconds)
+{
+    double offset_ns = seconds * 1e9;
+    return offset_ns >= (double)(INT64_MAX / 2) ? INT64_MAX
+                                                : start_ns + (int64_t)llround(offset_ns);
+}
+
+static bool has_window(const struct kvt_trace_options *options)
+{
+    return options->window_from_s > 0 || options->window_to_s > 0;
+}
+
+static void start_account(struct kvt_trace *trace)
+{
+    uint64_t out_of_order_rows = trace->account.out_of_order_rows;
+    trace->account = (struct kvt_trace_account){.format = trace->source.format->name,
+                                                .out_of_order_rows = out_of_order_rows};
+    trace->longest_tokens = 0;
+    trace->longest_output_tokens = 0;
+    trace->input_count = 0;
+}
+
+/* Everything that can be wrong with the file is found here. */
+static kvt_status survey(struct kvt_trace *trace, const struct kvt_trace_options *options,
+                         struct kvt_error *err)
+{
+    trace->from_ns = INT64_MIN;
+    trace->to_ns = INT64_MAX;
+    start_account(trace);
+    kvt_status status = visit_rows(trace, survey_row, err);
+    if (status == KVT_OK && trace->account.used == 0)
+        status = fail_nothing_used(trace, err);
+    if (status != KVT_OK)
+        return status;
+
+    trace->first_ns = trace->used_first_ns;
+    trace->origin_ns = trace->first_ns;
+    if (has_window(options)) {
+        trace->from_ns = after(trace->first_ns, options->window_from_s);
+        trace->to_ns =
+            options->window_to_s > 0 ? after(trace->first_ns, options->window_to_s) : INT64_MAX;
+        trace->origin_ns = trace->from_ns;
+        start_account(trace);
+        status = visit_rows(trace, recount_row, err);
+        if (status == KVT_OK && trace->account.used == 0)
+            status = fail_nothing_used(trace, err);
+    }
+    trace->account.rebased_s = (double)trace->first_ns / 1e9;
+    trace->account.span_s =
+        (double)(trace->used_last_ns - trace->used_first_ns) / 1e9 / trace->rate_scale;
+    if (status == KVT_OK &&
+        (double)(trace->used_last_ns - trace->origin_ns) / trace->rate_scale >= 0x1p62)
+        return kvt_fail(err, KVT_ERR_INVALID, trace->path,
+                        "at rate_scale %g the last request comes after more than 146 years",
+                        trace->rate_scale);
+    return status;
+}
+
+static kvt_status check_options(const struct kvt_trace_options *options, struct kvt_error *err)
+{
+    if (options->path == NULL || options->path[0] == '\0')
+        return kvt_fail(err, KVT_ERR_INVALID, "trace", "a trace needs the path of its file");
+    if (!(options->rate_scale >= 1e-6 && options->rate_scale <= 1e6))
+        return kvt_fail(err, KVT_ERR_INVALID, options->path,
+                        "rate_scale %g is not from 1e-6 to 1e6", options->rate_scale);
+    bool is_window = options->window_from_s >= 0 && options->window_to_s >= 0 &&
+                     options->window_from_s < 1e10 && options->window_to_s < 1e10 &&
+                     (options->window_to_s == 0 || options->window_to_s > options->window_from_s);
+    if (!is_window)
+        return kvt_fail(err, KVT_ERR_INVALID, options->path,
+                        "the window %g:%g does not end after it begins, in seconds from 0",
+                        options->window_from_s, options->window_to_s);
+    return KVT_OK;
+}
+
+static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_options *options,
+                          struct kvt_error *err)
+{
+    size_t path_bytes = strlen(options->path) + 1;
+    trace->path = malloc(path_bytes);
+    if (trace->path == NULL)
+        return kvt_fail_nomem(err, "a trace's path");
+    memcpy(trace->path, options->path, path_bytes);
+    const char *format = options->format != NULL ? options->format : "auto";
+    kvt_status status = kvt_trace_detect(trace->path, format, &trace->source, err);
+    if (status != KVT_OK)
+        return status;
+    trace->source.run_seed = options->run_seed;
+    trace->rate_scale = options->rate_scale;
+    status = survey(trace, options, err);
+    if (status != KVT_OK)
+        return status;
+    if (trace->account.out_of_order_rows > 0)
+        return gather(trace, err);
+    return trace->source.format->reader->open(&trace->source, &trace->reader, err);
+}
+
+kvt_status kvt_trace_open(const struct kvt_trace_options *options, struct kvt_trace **out,
+                          struct kvt_error *err)
+{
+    kvt_status status = check_options(options, err);
+    if (status != KVT_OK)
+        return status;
+    struct kvt_trace *trace = calloc(1, sizeof *trace);
+    if (trace == NULL)
+        return kvt_fail_nomem(err, "a trace");
+    status = prepare(trace, options, err);
+    if (status != KVT_OK) {
+        kvt_trace_close(trace);
+        return status;
+    }
+    *out = trace;
+    return KVT_OK;
+}
+
+void kvt_trace_close(struct kvt_trace *trace)
+{
+    if (trace == NULL)
+        return;
+    if (trace->reader != NULL)
+        trace->source.format->reader->close(trace->reader);
+    free(trace->entries);
+    free(trace->path);
+    free(trace);
+}
+
+/* ---- Giving requests ---------------------------------------------------------------------- */
+
+/* Division keeps the order, so that arrivals never go back. */
+static kvt_ns arrival_of(const struct kvt_trace *trace, int64_t time_ns)
+{
+    int64_t offset_ns = time_ns - trace->origin_ns;
+    if (trace->rate_scale == 1.0)
+        return offset_ns;
+    return (kvt_ns)llround((double)offset_ns / trace->rate_scale);
+}
+
+static void give_entry(struct kvt_trace *trace, struct kvt_request_spec *spec)
+{
+    const struct entry *entry = &trace->entries[trace->entry_next];
+    trace->entry_next++;
+    *spec = (struct kvt_request_spec){
+        .arrival_ns = arrival_of(trace, entry->time_ns),
+        .input_tokens = entry->input_tokens,
+        .output_tokens = entry->output_tokens,
+        .session = entry->session,
+        .turn = entry->turn,
+        .line = entry->line,
+    };
+    if (entry->slo_class != CLASS_NONE)
+        memcpy(spec->slo_class, trace->classes[entry->slo_class], sizeof spec->slo_class);
+}
+
+static kvt_status give_row(struct kvt_trace *trace, struct kvt_request_spec *spec, bool *more,
+                           struct kvt_error *err)
+{
+    struct kvt_trace_row row;
+    enum kvt_drop_reason reason = KVT_DROP_REASONS;
+    do {
+        kvt_status status = trace->source.format->reader->next(trace->reader, &row, more, err);
+        if (status != KVT_OK || !*more)
+            return status;
+    } while (!is_used(trace, &row, &reason));
+    *spec = (struct kvt_request_spec){
+        .arrival_ns = arrival_of(trace, row.time_ns),
+        .input_tokens = row.input_tokens,
+        .output_tokens = row.output_tokens,
+        .session = row.session,
+        .turn = row.turn,
+        .line = row.line,
+    };
+    memcpy(spec->slo_class, row.slo_class, sizeof spec->slo_class);
+    if (spec->arrival_ns < trace->last_arrival_ns)
+        return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
+    return KVT_OK;
+}
+
+kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec, bool *more,
+                          struct kvt_error *err)
+{
+    if (trace->entries != NULL) {
+        *more = trace->entry_next < trace->entry_count;
+        if (*more)
+            give_entry(trace, spec);
+        return KVT_OK;
+    }
+    kvt_status status = give_row(trace, spec, more, err);
+    if (status == KVT_OK && *more)
+        trace->last_arrival_ns = spec->arrival_ns;
+    return status;
+}
+
+const struct kvt_trace_account *kvt_trace_account_of(const struct kvt_trace *trace)
+{
+    return &trace->account;
+}
+
+void kvt_trace_extent(const struct kvt_trace *trace, uint32_t *longest_tokens,
+                      uint32_t *output_tokens, uint32_t *inputs, size_t *input_count)
+{
+    *longest_tokens = trace->longest_tokens;
+    *output_tokens = trace->longest_output_tokens;
+    size_t capacity = *input_count;
+    *input_count = 0;
+    if (trace->input_count > INPUTS_MAX || trace->input_count > capacity)
+        return;
+    memcpy(inputs, trace->inputs, trace->input_count * sizeof inputs[0]);
+    *input_count = trace->input_count;
+}

@@ -1,0 +1,170 @@
+/* trace_file.h -- what the readers of trace files share: rows, columns, formats. */
+#ifndef KVT_TRACE_FILE_H
+#define KVT_TRACE_FILE_H
+
+#include "kvt/json.h"
+#include "kvt/workload.h"
+
+/* Input and output are each below it, so that their sum fits 32 bits. */
+#define KVT_TRACE_TOKENS_MAX ((uint64_t)INT32_MAX)
+
+/* A time whose name gives no unit: the format says which. */
+#define KVT_TRACE_UNIT_OF_FORMAT 0
+
+enum kvt_trace_row_kind {
+    KVT_TRACE_ROW_REQUEST = 0,
+    KVT_TRACE_ROW_FAILED, /* the file says that this call failed */
+    KVT_TRACE_ROW_IDLE,   /* a window of rates in which nothing arrives; has no time */
+    KVT_TRACE_ROW_MORE    /* one more request of the row before it */
+};
+
+/* One row as the file has it: nothing dropped, rebased or scaled yet. */
+struct kvt_trace_row {
+    enum kvt_trace_row_kind kind;
+    int64_t time_ns; /* on the file's own clock, not negative */
+    uint32_t input_tokens, output_tokens;
+    uint64_t session; /* UINT64_MAX: none */
+    uint32_t turn;
+    bool is_orphan; /* names a parent that is not above it */
+    char slo_class[KVT_CLASS_NAME_BYTES];
+    uint64_t line;
+};
+
+/* ---- Columns and values (columns.c) ------------------------------------------ */
+
+enum kvt_trace_field {
+    KVT_TRACE_ARRIVAL = 0,
+    KVT_TRACE_INPUT,
+    KVT_TRACE_OUTPUT,
+    KVT_TRACE_REQUIRED_FIELDS, /* the ones above */
+    KVT_TRACE_SESSION = KVT_TRACE_REQUIRED_FIELDS,
+    KVT_TRACE_TURN,
+    KVT_TRACE_SLO_CLASS,
+    KVT_TRACE_PREFIX_TOKENS, /* checked */
+    KVT_TRACE_THINK_S,       /* checked */
+    KVT_TRACE_HASH_IDS,
+    KVT_TRACE_CHAT_ID,
+    KVT_TRACE_PARENT_CHAT_ID,
+    KVT_TRACE_FIELDS,
+    KVT_TRACE_OTHER = KVT_TRACE_FIELDS /* a name that means nothing here */
+};
+
+struct kvt_trace_column {
+    enum kvt_trace_field field;
+    int64_t unit_ns; /* of an arrival */
+};
+
+/* A name as it is compared: lower case, blanks as underscores. False when it is
+ * longer than any name that means something. */
+bool kvt_trace_spell(const char *name, char out[64]);
+struct kvt_trace_column kvt_trace_column_of(const char *name);
+/* "arrival time", "input length", ... */
+const char *kvt_trace_field_name(enum kvt_trace_field field);
+/* The names that a field goes by, separated by ", ". */
+void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes);
+/* Appends a name to a list for a message; "..." stands for those that find no room. */
+void kvt_trace_list(char *list, size_t list_bytes, const char *name);
+
+/* Where a value stands. Put into words only when there is something to say. */
+struct kvt_trace_place {
+    const char *path;
+    uint64_t line;
+    size_t column;    /* 1-based field of a CSV row; 0: of a JSON object */
+    const char *name; /* of the column or member */
+};
+void kvt_trace_where(const struct kvt_trace_place *place, char out[256]);
+
+/* A cell of CSV or a member of JSON: text, or number when text is NULL. */
+struct kvt_trace_value {
+    const char *text;
+    double number;
+};
+/* Refuses null, true, false, arrays and objects. */
+KVT_CHECKED kvt_status kvt_trace_value_of_json(const cJSON *item,
+                                               const struct kvt_trace_place *place,
+                                               struct kvt_trace_value *out, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_trace_count(const struct kvt_trace_value *value,
+                                       const struct kvt_trace_place *place, uint64_t maximum,
+                                       uint64_t *out, struct kvt_error *err);
+/* unit_ns 0: seconds, or the text of a date. */
+KVT_CHECKED kvt_status kvt_trace_time(const struct kvt_trace_value *value,
+                                      const struct kvt_trace_place *place, int64_t unit_ns,
+                                      int64_t *out_ns, struct kvt_error *err);
+/* Checks a value and puts it where its column belongs in *row. */
+KVT_CHECKED kvt_status kvt_trace_put(struct kvt_trace_column column,
+                                     const struct kvt_trace_value *value,
+                                     const struct kvt_trace_place *place, struct kvt_trace_row *row,
+                                     struct kvt_error *err);
+/* A row without its optional fields. */
+struct kvt_trace_row kvt_trace_row_at(uint64_t line);
+
+/* "2023-11-16 18:17:03.9799600", "2024-05-10T00:00:00+02:00": ns since 1970, UTC
+ * where no zone is given. False when the text is no such date (date.c). */
+bool kvt_trace_date_ns(const char *text, int64_t *out_ns);
+
+/* ---- What JSON formats carry beside (blocks.c, chains.c) --------------------- */
+
+/* Holds hash_ids against the length they should cover. */
+KVT_CHECKED kvt_status kvt_trace_check_blocks(const cJSON *hash_ids, uint32_t input_tokens,
+                                              uint32_t block_tokens,
+                                              const struct kvt_trace_place *place,
+                                              struct kvt_error *err);
+
+/* Which conversation a chat belongs to, by following parents. */
+struct kvt_trace_chains;
+struct kvt_trace_chains *kvt_trace_chains_new(void); /* NULL when memory is short */
+void kvt_trace_chains_free(struct kvt_trace_chains *chains);
+/* Sets the row's session and turn. parent_id -1 begins a conversation. */
+KVT_CHECKED kvt_status kvt_trace_chains_add(struct kvt_trace_chains *chains, uint64_t chat_id,
+                                            int64_t parent_id, const struct kvt_trace_place *place,
+                                            struct kvt_trace_row *row, struct kvt_error *err);
+
+/* ---- Formats (formats.c) and their readers ----------------------------------- */
+
+enum kvt_trace_shape {
+    KVT_TRACE_CSV = 0,  /* a header, then rows */
+    KVT_TRACE_CSV_BARE, /* rows of numbers at once */
+    KVT_TRACE_JSON_LINES,
+    KVT_TRACE_JSON_ARRAYS /* objects with one array a field: JSON Lines or one document */
+};
+
+struct kvt_trace_format;
+
+struct kvt_trace_source {
+    const char *path; /* borrowed while the reader is open */
+    const struct kvt_trace_format *format;
+    bool is_document; /* one JSON value over many lines */
+    uint64_t run_seed;
+};
+
+struct kvt_trace_reader {
+    kvt_status (*open)(const struct kvt_trace_source *source, void **out, struct kvt_error *err);
+    /* *more is false at the end. */
+    kvt_status (*next)(void *reader, struct kvt_trace_row *row, bool *more, struct kvt_error *err);
+    void (*close)(void *reader); /* takes NULL */
+};
+extern const struct kvt_trace_reader kvt_trace_csv_reader;
+extern const struct kvt_trace_reader kvt_trace_jsonl_reader;
+extern const struct kvt_trace_reader kvt_trace_bench_reader;
+extern const struct kvt_trace_reader kvt_trace_servegen_reader;
+
+enum {
+    KVT_TRACE_SIGNATURE_MAX = 4
+};
+
+struct kvt_trace_format {
+    const char *name;
+    enum kvt_trace_shape shape;
+    /* Names that are all there in a file of this format, as kvt_trace_spell() spells them. None:
+     * recognised by its required fields, or (CSV_BARE) by its shape. */
+    const char *signature[KVT_TRACE_SIGNATURE_MAX];
+    int64_t unit_ns;       /* of times whose names give none; 0: seconds or dates */
+    uint32_t block_tokens; /* a hash id stands for so many; 0: not checked */
+    const struct kvt_trace_reader *reader;
+};
+
+/* wanted: "auto" or a name. */
+KVT_CHECKED kvt_status kvt_trace_detect(const char *path, const char *wanted,
+                                        struct kvt_trace_source *out, struct kvt_error *err);
+
+#endif
