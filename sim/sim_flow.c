@@ -398,7 +398,8 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
         sim->decoding++;
         sim->records[request].status = KVT_REQUEST_RUNNING;
         status = sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live),
-                                          live->max_tokens, err);
+                                           live->max_tokens,
+                                           live->input_tokens + live->output_tokens, err);
         live->has_lane = status == KVT_OK;
     }
     if (status == KVT_OK)

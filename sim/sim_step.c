@@ -129,6 +129,18 @@ static double sum(const double parts[KVT_PARTS])
     return total;
 }
 
+static bool in_range(const struct kvt_sim *sim, const struct group *group)
+{
+    if (!group->timing->in_range)
+        return true;
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        if (sim->loads[r].requests > 0 &&
+            !group->timing->in_range(group->timing_state, &sim->loads[r]))
+            return false;
+    }
+    return true;
+}
+
 /* The step's duration, and its parts: what the ranks share, and the slowest rank. */
 static kvt_ns predict(struct kvt_sim *sim, struct group *group)
 {
@@ -152,6 +164,7 @@ static kvt_ns predict(struct kvt_sim *sim, struct group *group)
         }
     }
     group->timing->group_step(group->timing_state, &load, shared);
+    sim->tally.extrapolated_steps += !in_range(sim, group);
     kvt_ns total = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
         group->parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);

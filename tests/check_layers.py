@@ -28,7 +28,7 @@ HEADERS = {
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",
-    "report": "report size",
+    "report": "report size compare",
     "sim": "sim",
 }
 LAYER_OF_HEADER = {"kvt/%s.h" % noun: layer for layer, nouns in HEADERS.items()

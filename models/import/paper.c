@@ -19,15 +19,15 @@ enum {
 
 static const struct kvt_param_spec import_paper_params[PARAM_COUNT] = {
     [PARAM_HISPARSE_MEAN_S] = {.name = "hisparse_mean_s",
-                               .help = "Mean import time of a request under hisparse; fitted to "
-                                       "TTFT in Table 2, C128 and C256 HiSparse.",
+                               .help = "Mean import time of a request under hisparse.",
+                               .calibrated_to = "TTFT in Table 2, C128 and C256 HiSparse",
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 3600,
                                .default_number = 2.25},
     [PARAM_ADAPTIVE_MEAN_S] = {.name = "adaptive_mean_s",
-                               .help = "The same under adaptive; fitted to TTFT in Table 2, C128 "
-                                       "and C256 Adaptive HiSparse.",
+                               .help = "The same under adaptive.",
+                               .calibrated_to = "TTFT in Table 2, C128 and C256 Adaptive HiSparse",
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 3600,

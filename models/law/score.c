@@ -92,6 +92,7 @@ const struct kvt_law kvt_law_score = {
              .summary = "the reference: top-k of scores that drift, computed row by row",
              .params = score_params,
              .param_count = SCORE_PARAM_COUNT},
+    .basis = KVT_BASIS_FITTED,
     .prepare = score_prepare,
     .free = score_free,
     .describe = score_describe,

@@ -20,7 +20,10 @@
 
 /* Tokens recorded beyond the phases, unless asked for otherwise. */
 enum {
-    AUTO_STEPS_MAX = 2048
+    AUTO_AHEAD_STEPS = 2048,
+    AUTO_OTHER_STEPS = 512,
+    AUTO_AHEAD_TAPES = 8,
+    AUTO_OTHER_TAPES = 2,
 };
 
 static const char where[] = "law \"tape\"";
@@ -36,17 +39,19 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
     SCORE_PARAMS,
     {.name = "tapes",
      .type = KVT_PARAM_COUNT,
-     .minimum = 1,
+     .minimum = 0,
      .maximum = 1024,
-     .default_number = 8,
-     .help = "Independent tapes for each length."},
+     .default_number = 0,
+     .help = "Independent tapes for each length; 0 is 8 for lengths that all requests share, 2 for "
+             "others."},
     {.name = "steps",
      .type = KVT_PARAM_COUNT,
      .minimum = 0,
      .maximum = 65536,
      .default_number = 0,
      .help =
-         "Tokens a stream reads before its tape turns; 0 is the longest output, at most 2,048."},
+         "Tokens a stream reads before its tape turns; 0 is the longest output, at most 2,048 for "
+         "lengths that all requests share, 512 for others."},
     {.name = "memory_mib",
      .type = KVT_PARAM_COUNT,
      .minimum = 1,
@@ -59,7 +64,6 @@ struct tape_law {
     struct rack *rack;
     uint64_t run_seed;
     uint32_t top_k;
-    uint32_t tape_count;
 };
 
 /* A stream refers to its tape by numbers, so that its bytes can be copied. */
@@ -85,23 +89,26 @@ static void tape_free(void *data)
     free(law);
 }
 
-static uint32_t steps_of(const struct kvt_law_env *env)
+static uint32_t steps_of(const struct kvt_law_env *env, uint32_t automatic_max)
 {
     uint32_t asked = (uint32_t)env->params.values[PARAM_STEPS].number;
     if (asked > 0)
         return asked;
     uint32_t output = at_least_one(env->output_tokens);
-    return output < AUTO_STEPS_MAX ? output : AUTO_STEPS_MAX;
+    return output < automatic_max ? output : automatic_max;
 }
 
 static kvt_status tape_prepare(const struct kvt_law_env *env, void **out, struct kvt_error *err)
 {
     assert(env->params.count == PARAM_COUNT);
+    uint32_t tapes = (uint32_t)env->params.values[PARAM_TAPES].number;
     struct rack_plan plan = {
         .run_seed = env->run_seed,
         .top_k = env->top_k,
-        .tape_count = (uint32_t)env->params.values[PARAM_TAPES].number,
-        .steps = steps_of(env),
+        .ahead_tapes = tapes > 0 ? tapes : AUTO_AHEAD_TAPES,
+        .other_tapes = tapes > 0 ? tapes : AUTO_OTHER_TAPES,
+        .ahead_steps = steps_of(env, AUTO_AHEAD_STEPS),
+        .other_steps = steps_of(env, AUTO_OTHER_STEPS),
         .memory_bytes = (uint64_t)env->params.values[PARAM_MEMORY].number << 20,
     };
     kvt_status status = score_shape_init(&plan.shape, &env->params, where, err);
@@ -114,7 +121,6 @@ static kvt_status tape_prepare(const struct kvt_law_env *env, void **out, struct
         return kvt_fail_nomem(err, "the law of selections");
     law->run_seed = env->run_seed;
     law->top_k = env->top_k;
-    law->tape_count = plan.tape_count;
     status = rack_new(&plan, env, &law->rack, err);
     if (status != KVT_OK) {
         tape_free(law);
@@ -149,7 +155,7 @@ static kvt_status attach(struct tape_law *law, struct tape_stream *stream,
     const struct rack_bucket *bucket = rack_bucket(law->rack, stream->bucket);
 
     struct kvt_rng rng = score_stream_rng(law->run_seed, env);
-    stream->tape = (uint32_t)kvt_rng_below(&rng, law->tape_count);
+    stream->tape = (uint32_t)kvt_rng_below(&rng, bucket->tape_count);
     uint32_t phase = (uint32_t)kvt_rng_below(&rng, bucket->phase_count);
     uint32_t shift_pages = (uint32_t)kvt_rng_below(&rng, at_least_one(rows / KVT_PAGE_ROWS));
 
@@ -207,6 +213,7 @@ const struct kvt_law kvt_law_tape = {
              .summary = "scores recorded once and replayed: the cost of a selection, not of a scan",
              .params = tape_params,
              .param_count = PARAM_COUNT},
+    .basis = KVT_BASIS_FITTED,
     .prepare = tape_prepare,
     .free = tape_free,
     .describe = tape_describe,

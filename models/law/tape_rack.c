@@ -80,7 +80,7 @@ static struct reel *make_reel(const struct rack_plan *plan, struct rack_bucket *
     struct kvt_rng rng = kvt_rng_stream(plan->run_seed, KVT_RNG_SELECTION, entity);
     bucket->reels[tape] = reel_new(kvt_rng_u64(&rng), bucket->length_rows - bucket->phase_count,
                                    bucket->tokens_per_row, plan->top_k,
-                                   bucket->phase_count * bucket->tokens_per_row + plan->steps);
+                                   bucket->phase_count * bucket->tokens_per_row + bucket->steps);
     return bucket->reels[tape];
 }
 
@@ -96,7 +96,8 @@ static uint32_t bucket_of(const struct rack *rack, uint32_t length, uint32_t tok
 }
 
 static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens_per_row,
-                             uint32_t *out, struct kvt_error *err)
+                             uint32_t tape_count, uint32_t steps, uint32_t *out,
+                             struct kvt_error *err)
 {
     if (rack->bucket_count == rack->bucket_capacity)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
@@ -104,18 +105,20 @@ static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens
                         "expected",
                         rack->bucket_count, length);
     uint32_t phases = phase_count(length, rack->plan.top_k);
-    uint64_t step_count = (uint64_t)phases * tokens_per_row + rack->plan.steps;
+    uint64_t step_count = (uint64_t)phases * tokens_per_row + steps;
     if (step_count > SCORE_ROWS_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "rows of %u tokens make a tape of %llu steps; at most %u are expected",
                         tokens_per_row, (unsigned long long)step_count, SCORE_ROWS_MAX);
     struct rack_bucket *bucket =
-        calloc(1, sizeof *bucket + rack->plan.tape_count * sizeof(struct reel *));
+        calloc(1, sizeof *bucket + tape_count * sizeof(struct reel *));
     if (bucket == NULL)
         return kvt_fail_nomem(err, "the tapes of a length");
     bucket->length_rows = length;
     bucket->tokens_per_row = tokens_per_row;
     bucket->phase_count = phases;
+    bucket->tape_count = tape_count;
+    bucket->steps = steps;
     rack->buckets[rack->bucket_count] = bucket;
     *out = (uint32_t)rack->bucket_count++;
     return KVT_OK;
@@ -132,7 +135,8 @@ kvt_status rack_find(struct rack *rack, uint32_t rows, uint32_t tokens_per_row, 
     *out = bucket_of(rack, length, tokens_per_row);
     if (*out != UINT32_MAX)
         return KVT_OK;
-    return add_bucket(rack, length, tokens_per_row, out, err);
+    return add_bucket(rack, length, tokens_per_row, rack->plan.other_tapes,
+                      rack->plan.other_steps, out, err);
 }
 
 static kvt_status check_memory(const struct rack *rack, uint64_t needed_bytes,
@@ -243,11 +247,12 @@ static kvt_status make_prepared(struct rack *rack, uint32_t length, uint32_t tok
                                 struct work *work, struct kvt_error *err)
 {
     uint32_t number = 0;
-    kvt_status status = add_bucket(rack, length, tokens_per_row, &number, err);
+    kvt_status status = add_bucket(rack, length, tokens_per_row, rack->plan.ahead_tapes,
+                                   rack->plan.ahead_steps, &number, err);
     if (status != KVT_OK)
         return status;
     struct rack_bucket *bucket = rack->buckets[number];
-    for (uint32_t t = 0; t < rack->plan.tape_count && status == KVT_OK; t++) {
+    for (uint32_t t = 0; t < bucket->tape_count && status == KVT_OK; t++) {
         struct reel *reel = make_reel(&rack->plan, bucket, t);
         if (reel == NULL)
             return kvt_fail_nomem(err, "a tape of selections");
@@ -285,7 +290,7 @@ static kvt_status record_prepared(struct rack *rack, const struct kvt_law_env *e
     if (env->context_count == 0)
         return KVT_OK;
     struct work work = {.plan = &rack->plan, .gauss = rack->gauss, .env = env};
-    work.reels = calloc(env->context_count * rack->plan.tape_count, sizeof(struct reel *));
+    work.reels = calloc(env->context_count * rack->plan.ahead_tapes, sizeof(struct reel *));
     if (work.reels == NULL)
         return kvt_fail_nomem(err, "the list of tapes to record");
     kvt_status status = make_all_prepared(rack, &work, err);
@@ -328,7 +333,7 @@ void rack_free(struct rack *rack)
     if (rack == NULL)
         return;
     for (size_t b = 0; b < rack->bucket_count; b++) {
-        for (uint32_t t = 0; t < rack->plan.tape_count; t++)
+        for (uint32_t t = 0; t < rack->buckets[b]->tape_count; t++)
             reel_free(rack->buckets[b]->reels[t]);
         free(rack->buckets[b]);
     }
@@ -354,20 +359,23 @@ const struct rack_bucket *rack_bucket(const struct rack *rack, uint32_t bucket)
 
 void rack_describe(const struct rack *rack, char *out, size_t bytes)
 {
-    uint32_t shortest = UINT32_MAX, longest = 0;
+    uint32_t shortest = UINT32_MAX, longest = 0, tapes = 0, steps = 0;
     for (size_t b = 0; b < rack->bucket_count; b++) {
         uint32_t rows = rack->buckets[b]->length_rows;
         shortest = rows < shortest ? rows : shortest;
         longest = rows > longest ? rows : longest;
+        steps = rack->buckets[b]->steps > steps ? rack->buckets[b]->steps : steps;
+        for (uint32_t t = 0; t < rack->buckets[b]->tape_count; t++)
+            tapes += rack->buckets[b]->reels[t] != NULL;
     }
     unsigned long long mib = (rack->used_bytes + MIB - 1) / MIB;
-    if (rack->bucket_count == 0)
-        (void)snprintf(out, bytes, "%u tapes a length, none needed yet", rack->plan.tape_count);
+    if (tapes == 0)
+        (void)snprintf(out, bytes, "no tape was needed");
     else if (shortest == longest)
-        (void)snprintf(out, bytes, "%u tapes of %u tokens at %u rows, %llu MiB",
-                       rack->plan.tape_count, rack->plan.steps, longest, mib);
+        (void)snprintf(out, bytes, "%u tapes of %u tokens at %u rows, %llu MiB", tapes,
+                       steps, longest, mib);
     else
-        (void)snprintf(
-            out, bytes, "%u tapes of %u tokens at each of %zu lengths (%u to %u rows), %llu MiB",
-            rack->plan.tape_count, rack->plan.steps, rack->bucket_count, shortest, longest, mib);
+        (void)snprintf(out, bytes,
+                       "%u tapes of up to %u tokens at %zu lengths (%u to %u rows), %llu MiB",
+                       tapes, steps, rack->bucket_count, shortest, longest, mib);
 }

@@ -75,6 +75,11 @@ static void lru_on_resolved(void *state, const struct kvt_replacement_call *call
     const size_t slot_count = lru->slot_count;
     size_t hit_count = 0, at = 0;
 
+    /* Empty slots stand first and never hit: those that stay only move up. */
+    if (fill_count < lru->empty_count) {
+        memmove(order, order + fill_count, (lru->empty_count - fill_count) * sizeof *order);
+        at = lru->empty_count;
+    }
     for (; at - hit_count < fill_count; at++) {
         hits[hit_count] = order[at];
         hit_count += is_hit(hit_bits, order[at]);

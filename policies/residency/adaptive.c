@@ -34,7 +34,7 @@ static const struct kvt_param_spec adaptive_params[] = {
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 1000,
-                               .default_number = 0.9,
+                               .default_number = 0.6,
                                .calibrated_to = "host share of the paper's load step, Fig 6"},
 };
 

@@ -87,18 +87,12 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
     uint32_t lengths[LENGTHS_MAX], tokens_per_row[LENGTHS_MAX];
     size_t length_count = 0;
 
-    /* The lengths that selections start from, in rows of each kind of store, ascending. */
+    /* The lengths that selections start from, in rows of each kind of store. */
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         uint32_t ratio = sim->strata.strata[s].compress_ratio;
         for (size_t i = 0; i < env->input_count && length_count < LENGTHS_MAX; i++) {
-            uint32_t rows = (env->input_tokens[i] + 1) / ratio;
-            size_t at = length_count++;
-            for (; at > 0 && lengths[at - 1] > rows; at--) {
-                lengths[at] = lengths[at - 1];
-                tokens_per_row[at] = tokens_per_row[at - 1];
-            }
-            lengths[at] = rows;
-            tokens_per_row[at] = ratio;
+            lengths[length_count] = (env->input_tokens[i] + 1) / ratio;
+            tokens_per_row[length_count++] = ratio;
         }
     }
     struct kvt_law_env law_env = {.params = env->selection.params,
@@ -212,7 +206,7 @@ static kvt_status make_room_for_lane(struct backend_sim *sim, uint32_t request,
 }
 
 static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_t selector,
-                              uint32_t context_tokens, uint32_t max_tokens, void **out,
+                              uint32_t context_tokens, uint32_t last_tokens, void **out,
                               struct kvt_error *err)
 {
     const struct kvt_llm *llm = sim->env.llm;
@@ -220,7 +214,7 @@ static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_
     struct kvt_law_stream_env env = {.request = request,
                                      .selector = selector,
                                      .context_rows = kvt_store_rows(store, context_tokens + 1),
-                                     .rows_max = kvt_store_rows(store, max_tokens + 1),
+                                     .rows_max = kvt_store_rows(store, last_tokens),
                                      .tokens_per_row = store->compress_ratio};
     size_t bytes = sim->law->stream_bytes(sim->law_data, &env);
     void *stream = calloc(1, bytes ? bytes : 1);
@@ -246,7 +240,8 @@ static kvt_status open_cache(struct backend_sim *sim, uint32_t request, uint32_t
 }
 
 static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t request,
-                            uint32_t context_tokens, uint32_t max_tokens, struct kvt_error *err)
+                            uint32_t context_tokens, uint32_t max_tokens, uint32_t last_tokens,
+                            struct kvt_error *err)
 {
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t stores[KVT_STORES_MAX];
@@ -270,7 +265,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
         status = open_cache(sim, request, stores[i], max_tokens, &followed->cache, err);
         for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
             if (llm->selectors[s].store == stores[i])
-                status = open_stream(sim, request, s, context_tokens, max_tokens,
+                status = open_stream(sim, request, s, context_tokens, last_tokens,
                                      &lane->streams[streams++], err);
         }
     }
@@ -278,7 +273,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
 }
 
 static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
-                            uint32_t max_tokens, struct kvt_error *err)
+                            uint32_t max_tokens, uint32_t last_tokens, struct kvt_error *err)
 {
     struct backend_sim *sim = self(backend);
 
@@ -290,7 +285,7 @@ static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint3
     struct lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
-    status = open_lane(sim, lane, request, context_tokens, max_tokens, err);
+    status = open_lane(sim, lane, request, context_tokens, max_tokens, last_tokens, err);
     if (status != KVT_OK) {
         lane_free(lane);
         return status;

@@ -140,7 +140,7 @@ static kvt_status find_kind(const char *path, const char *schema, const struct f
 
 /* ---- Telling them apart ---------------------------------------------------------------- */
 
-/* Is the first line an object by itself, with more lines behind it? */
+/* Is the first line an object by itself, of no schema of ours, with more lines behind it? */
 static bool is_json_lines(const char *text, const char *path)
 {
     cJSON *tree = NULL;
@@ -148,9 +148,10 @@ static bool is_json_lines(const char *text, const char *path)
 
     if (text[line] == '\0' || text[line + 1 + strspn(text + line + 1, " \t\r\n")] == '\0')
         return false;
-    bool is_object = kvt_json_parse(text, line, path, 1, &tree, NULL) == KVT_OK;
+    bool is_row = kvt_json_parse(text, line, path, 1, &tree, NULL) == KVT_OK &&
+                  kvt_json_find(tree, "schema") == NULL;
     cJSON_Delete(tree);
-    return is_object;
+    return is_row;
 }
 
 /* The file as one JSON object that names its schema; *out stays NULL where it may be a

@@ -151,7 +151,7 @@ static int print_scenario(const struct question *question)
                                                  .sets = question->sets.items,
                                                  .set_count = question->sets.count,
                                                  .for_size = true};
-    struct kvt_scenario scenario;
+    struct kvt_scenario scenario = {0};
     struct kvt_error err;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     kvt_status status = arena != NULL ? kvt_scenario_load(question->files.items[0], &options, arena,

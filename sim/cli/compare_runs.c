@@ -198,6 +198,8 @@ static void run_all(struct pool *pool)
 
     if (wanted > pool->job_count)
         wanted = (unsigned)pool->job_count;
+    if (wanted == 0)
+        return;
     pool->threads_per_job = pool->plan->threads / wanted;
     pool->running_threads = wanted;
     while (started < wanted && pthread_create(&threads[started], NULL, work, pool) == 0)

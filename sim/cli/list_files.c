@@ -25,6 +25,7 @@ static void names_free(struct names *names)
     for (size_t i = 0; i < names->count; i++)
         free(names->items[i]);
     free(names->items);
+    *names = (struct names){0};
 }
 
 static int compare_names(const void *a, const void *b)
@@ -223,9 +224,10 @@ static kvt_status add_scenario(cJSON *array, const char *name, struct kvt_error 
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(), .for_size = true};
     struct kvt_scenario scenario;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    kvt_status status = arena != NULL ? kvt_scenario_load(name, &options, arena, &scenario, err)
-                                      : kvt_fail_nomem(err, "a scenario");
 
+    if (arena == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = kvt_scenario_load(name, &options, arena, &scenario, err);
     if (status == KVT_OK && !describe_scenario(array, name, &scenario))
         status = kvt_fail_nomem(err, "the list of scenarios");
     kvt_arena_free(arena);

@@ -13,6 +13,7 @@ struct kvt_hot_cache {
     size_t block_bytes; /* of all this */
     uint32_t slot_count;
     uint32_t occupied_slots;
+    uint32_t used_slots;  /* slots from here on have never held a row */
     uint32_t slot_rows[]; /* [slot_count] KVT_SLOT_NONE: empty */
 };
 

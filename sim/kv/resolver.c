@@ -275,8 +275,9 @@ static void look_up(const struct kvt_resolver *resolver, const struct kvt_hot_ca
     uint64_t *restrict hit_bits = resolver->hit_bits;
     const uint32_t rows_max = resolver->rows_max;
 
-    for (uint32_t first = 0; first < cache->slot_count; first += 64) {
-        uint32_t left = cache->slot_count - first;
+    memset(hit_bits, 0, ((size_t)cache->slot_count + 63) / 64 * sizeof *hit_bits);
+    for (uint32_t first = 0; first < cache->used_slots; first += 64) {
+        uint32_t left = cache->used_slots - first;
         uint32_t width = left < 64 ? left : 64;
         uint64_t hits = 0;
 
@@ -402,6 +403,7 @@ static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_ca
         resolver->evicted[i] = cache->slot_rows[slot];
         cache->slot_rows[slot] = view->missed_rows[i];
         cache->occupied_slots += resolver->evicted[i] == KVT_SLOT_NONE;
+        cache->used_slots = slot < cache->used_slots ? cache->used_slots : slot + 1;
     }
     policy->on_resolved(cache->state, view, resolver->victims, resolver->evicted, want);
     return KVT_OK;

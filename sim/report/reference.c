@@ -207,10 +207,12 @@ kvt_status kvt_reference_from_json(const cJSON *tree, const char *path, struct k
     struct reader reader = {.arena = arena};
     struct kvt_reference *reference =
         kvt_arena_alloc(arena, sizeof *reference, _Alignof(struct kvt_reference));
-    kvt_status status = reference != NULL ? KVT_OK : kvt_fail_nomem(err, "a reference");
+    kvt_status status = KVT_OK;
 
+    if (reference == NULL)
+        return kvt_fail_nomem(err, "a reference");
     snprintf(where, sizeof where, "%.255s#", path);
-    if (status == KVT_OK && !cJSON_IsObject(tree))
+    if (!cJSON_IsObject(tree))
         status = kvt_fail(err, KVT_ERR_INVALID, where, "this is not a reference, an object");
     if (status == KVT_OK)
         status = kvt_json_get_text(tree, where, "schema", true, &schema, err);

@@ -9,7 +9,9 @@
 #include "kvt/report.h"
 #include "metrics_table.h"
 
-enum { COLUMNS = 80 };
+enum {
+    COLUMNS = 80
+};
 
 static double metric(const cJSON *result, const char *name)
 {
@@ -93,8 +95,8 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
     for (size_t i = 0; i < run->record_count; i++)
         by_status[run->records[i].status]++;
     put_line(stream,
-             "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64 " + waiting %" PRIu64
-             " + dropped %" PRIu64 " (unservable)",
+             "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64
+             " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
              run->record_count, by_status[KVT_REQUEST_COMPLETED], by_status[KVT_REQUEST_RUNNING],
              by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] +
                  by_status[KVT_REQUEST_IMPORTING],
@@ -104,8 +106,8 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
 static void put_latency(FILE *stream, const cJSON *result, const char *label, const char *key,
                         double scale)
 {
-    static const char *const columns[] = {"mean", "p50", "p90", "p99", "post_wave_mean",
-                                          "post_wave_p99"};
+    static const char *const columns[] = {"mean",           "p50",          "p90", "p99",
+                                          "post_wave_mean", "post_wave_p99"};
 
     fprintf(stream, "%-10s", label);
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
@@ -123,7 +125,8 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_line(stream, "output     %s tokens/s, %s per GPU, over %s s; %s requests/s",
              figure(metric(result, "output_throughput"), a),
              figure(metric(result, "output_throughput_per_gpu"), b),
-             figure(metric(result, "duration"), c), figure(metric(result, "request_throughput"), d));
+             figure(metric(result, "duration"), c),
+             figure(metric(result, "request_throughput"), d));
     fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p99",
             "post-wave", "its p99");
     put_latency(stream, result, "TTFT s", "ttft", 1e-3);
@@ -149,8 +152,7 @@ static void put_rows(FILE *stream, const struct kvt_run *run)
     put_line(stream,
              "distinct   %" PRIu64 " = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
              " + filled %" PRIu64 " + staged %" PRIu64,
-             sum.union_rows, sum.union_tail, sum.union_page, sum.union_hot, sum.filled,
-             sum.staged);
+             sum.union_rows, sum.union_tail, sum.union_page, sum.union_hot, sum.filled, sum.staged);
 }
 
 static void put_memory(FILE *stream, const struct kvt_run *run)
@@ -179,14 +181,14 @@ static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *res
 
     if (run->phase_count < 2)
         return;
-    fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "phase", "from s", "to s",
-            "tok/s/GPU", "active", "coverage", "host %");
+    fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "phase", "from s", "to s", "tok/s/GPU",
+            "active", "coverage", "host %");
     cJSON_ArrayForEach(phase, kvt_json_find(result, "phases"))
     {
-        char text[5][16];
-        fprintf(stream, "%-10.0f %10.0f %10s %10s %10s %10s %10s\n",
+        char text[6][16];
+        fprintf(stream, "%-10.0f %10s %10s %10s %10s %10s %10s\n",
                 kvt_json_find(phase, "phase")->valuedouble,
-                kvt_json_find(phase, "from_s")->valuedouble,
+                figure(kvt_json_find(phase, "from_s")->valuedouble, text[5]),
                 figure(kvt_json_find(phase, "to_s")->valuedouble, text[0]),
                 figure(metric(phase, "output_throughput_per_gpu"), text[1]),
                 figure(metric(phase, "active_mean"), text[2]),
@@ -222,8 +224,9 @@ static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *resu
     for (int p = 0; p < KVT_PARTS; p++) {
         double share = part_share(run, (enum kvt_step_part)p);
         if (share > 0.0005)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", used ? " + " : "",
-                                     kvt_step_part_name((enum kvt_step_part)p), share * tpot);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", used ? " + " : "",
+                                 kvt_step_part_name((enum kvt_step_part)p), share * tpot);
     }
     double stall_share = share_of_steps(run, run->total.backup_stall_ns);
     if (stall_share > 0.0005)
@@ -273,30 +276,68 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
              100 * gpu_gain, run->slots / run->ranks);
 }
 
-static void put_basis(FILE *stream, const struct kvt_run *run, const cJSON *result)
+static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    char text[300] = "";
-    size_t used = 0;
-    const cJSON *item;
-
     put_line(stream, "basis      rows %s; step times %s; imports %s; selections: %s",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
              kvt_basis_name(run->import_basis), run->law_description);
-    cJSON_ArrayForEach(item, kvt_json_find(result, "calibrated"))
-    {
-        int written = snprintf(text + used, sizeof text - used, "%s%.*s", used ? ", " : "",
-                               (int)strcspn(item->valuestring, "("), item->valuestring);
-        if (written < 0 || (size_t)written >= sizeof text - used)
-            break;
-        used += (size_t)written - 1; /* the blank before the bracket */
-        text[used] = '\0';
+}
+
+/* ---- What was fitted, scaled, cut short ------------------------------------------ */
+
+/* "residency.refill_gb_per_s 0.6", or "timing paper (6 constants)": appended to text. */
+static void append_calibrated(char *text, size_t bytes, const char *object,
+                              const struct kvt_choice *choice)
+{
+    size_t used = strlen(text), fitted = 0, last = 0;
+    char number[32];
+
+    for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
+        if (choice->info->params[i].calibrated_to) {
+            fitted++;
+            last = i;
+        }
     }
-    if (used > 0)
-        put_line(stream, "calibrated %s", text);
+    if (fitted == 0)
+        return;
+    const char *separator = used > 0 ? ", " : "";
+    if (fitted == 1) {
+        kvt_json_print_number(choice->params.values[last].number, number);
+        snprintf(text + used, bytes - used, "%s%s.%s %s", separator, object,
+                 choice->info->params[last].name, number);
+    } else {
+        snprintf(text + used, bytes - used, "%s%s %s (%zu constants)", separator, object,
+                 choice->info->name, fitted);
+    }
+}
+
+static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    char calibrated[400] = "";
+    const cJSON *item;
+
+    append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
+    append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
+    append_calibrated(calibrated, sizeof calibrated, "timing", &scenario->timing);
+    append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
+    if (calibrated[0])
+        put_line(stream, "calibrated %s", calibrated);
     cJSON_ArrayForEach(item, kvt_json_find(result, "scaled"))
     {
         put_line(stream, "scaled     %s", item->valuestring);
     }
+    if (run->total.extrapolated_steps > 0)
+        put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
+                 100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
+                 scenario->timing.info->name);
+    if (run->warmup_ns > 0)
+        put_line(stream, "warm-up    the first %.3f s are cut (run.warmup)",
+                 (double)run->warmup_ns * 1e-9);
+    if (run->interrupted)
+        put_line(stream, "ending     interrupted: the figures cover what was simulated");
+    put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
+             kvt_basis_name(run->timing_basis));
 }
 
 void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -307,15 +348,9 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
-    if (run->warmup_ns > 0)
-        put_line(stream, "warm-up    the first %.3f s are cut (run.warmup)",
-                 (double)run->warmup_ns * 1e-9);
-    if (run->interrupted)
-        put_line(stream, "ending     interrupted: the figures cover what was simulated");
-    put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
-             kvt_basis_name(run->timing_basis));
+    put_caveats(stream, run, result);
     put_parts(stream, run, result);
     put_limit(stream, run, result);
     put_change(stream, run, result);
-    put_basis(stream, run, result);
+    put_basis(stream, run);
 }

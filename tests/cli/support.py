@@ -53,7 +53,7 @@ def changed(tree, changes):
         if value is None:
             del node[last]
         else:
-            node[last] = value
+            node[last] = copy.deepcopy(value)
     return tree
 
 

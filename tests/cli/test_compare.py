@@ -189,8 +189,8 @@ def malformed_questions_are_one_sentence(folder):
 # --- References ---------------------------------------------------------------------------------------------------
 
 
-def reference(folder, where, values, name="reference.json", **more):
-    path = folder / name
+def reference(folder, where, values, **more):
+    path = folder / "reference.json"
     path.write_text(json.dumps({
         "schema": "kvtide/reference/1", "name": "ours", "source": "a test",
         "rows": [{"where": where, "values": values}], **more}), encoding="utf-8")

@@ -132,7 +132,8 @@ static uint64_t carry_out(const struct bench *bench, struct scene *scene,
         for (uint32_t n = 0; n < actions[a].count; n++) {
             uint32_t page = actions[a].first + n;
             uint64_t bit = UINT64_C(1) << page % 64;
-            ck_assert_msg(page < request->eligible_pages, "%s: page %u is not eligible", name, page);
+            ck_assert_msg(page < request->eligible_pages, "%s: page %u is not eligible", name,
+                          page);
             if (actions[a].verb == KVT_RESIDENCY_RELEASE) {
                 ck_assert(is_set(scene->resident[i], page) && !is_set(scene->filling[i], page));
                 scene->resident[i][page / 64] &= ~bit;
@@ -264,10 +265,10 @@ START_TEST(pages_go_lowest_first_and_come_highest_first)
     for (int v = 0; v < VIEWS; v++) {
         draw_scene(&rng, &scene);
         const struct scene before = scene;
-        uint32_t count =
-            v % 2 ? at_boundary(&bench, &scene, actions, CAPACITY)
-                  : under_pressure(&bench, &scene, kvt_rng_below(&rng, 400 * PAGE_BYTES), actions,
-                                   CAPACITY);
+        uint32_t count = v % 2
+                             ? at_boundary(&bench, &scene, actions, CAPACITY)
+                             : under_pressure(&bench, &scene, kvt_rng_below(&rng, 400 * PAGE_BYTES),
+                                              actions, CAPACITY);
         (void)carry_out(&bench, &scene, actions, count);
         for (uint32_t i = 0; i < scene.view.request_count; i++) {
             uint32_t eligible = scene.requests[i].eligible_pages;
@@ -303,9 +304,8 @@ START_TEST(equal_calls_have_equal_answers_and_a_copy_is_the_policy)
         copy = bench;
         uint32_t count = v % 2 ? at_boundary(&bench, &scene, actions, CAPACITY)
                                : under_pressure(&bench, &scene, want_bytes, actions, CAPACITY);
-        uint32_t again = v % 2
-                             ? at_boundary(&copy, &scene, other_actions, CAPACITY)
-                             : under_pressure(&copy, &scene, want_bytes, other_actions, CAPACITY);
+        uint32_t again = v % 2 ? at_boundary(&copy, &scene, other_actions, CAPACITY)
+                               : under_pressure(&copy, &scene, want_bytes, other_actions, CAPACITY);
         ck_assert_uint_eq(count, again);
         for (uint32_t a = 0; a < count; a++) {
             ck_assert_uint_eq(actions[a].verb, other_actions[a].verb);

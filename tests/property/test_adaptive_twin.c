@@ -11,11 +11,21 @@
 #include "kvt/policy.h"
 #include "support/plugin_params.h"
 
-enum { REQUESTS_MAX = 12, PAGES_MAX = 128, WORDS = 2, VIEWS = 2500, CAPACITY = 4096 };
+enum {
+    REQUESTS_MAX = 12,
+    PAGES_MAX = 128,
+    WORDS = 2,
+    VIEWS = 2500,
+    CAPACITY = 4096
+};
 
 #define PAGE_BYTES UINT64_C(1000)
 
-enum place { HOST = 0, UP, READY };
+enum place {
+    HOST = 0,
+    UP,
+    READY
+};
 struct naive {
     uint32_t request_count;
     uint32_t eligible[REQUESTS_MAX];
@@ -183,8 +193,8 @@ START_TEST(releases_are_those_of_the_rule_one_page_at_a_time)
         for (uint32_t r = 0; r < naive.request_count; r++)
             all += pages_in(&naive, r, READY);
         uint64_t want_bytes = kvt_rng_below(&rng, (all + 2) * PAGE_BYTES);
-        uint32_t count = bench.policy->reclaim(bench.state, &bench.view, want_bytes, bench.actions,
-                                               CAPACITY);
+        uint32_t count =
+            bench.policy->reclaim(bench.state, &bench.view, want_bytes, bench.actions, CAPACITY);
         carry_out(&bench, count, &acted);
         for (uint64_t freed = 0; freed < want_bytes && release_one(&naive); freed += PAGE_BYTES) {
         }
@@ -271,11 +281,9 @@ START_TEST(nothing_comes_in_while_others_wait_for_room)
     bench.view.free_bytes = 80 * PAGE_BYTES;
     bench.view.since_boundary_ns = KVT_NS_PER_S;
     bench.view.queue_length = 1;
-    ck_assert_uint_eq(
-        bench.policy->boundary(bench.state, &bench.view, bench.actions, CAPACITY), 0);
+    ck_assert_uint_eq(bench.policy->boundary(bench.state, &bench.view, bench.actions, CAPACITY), 0);
     bench.view.queue_length = 0;
-    ck_assert_uint_gt(
-        bench.policy->boundary(bench.state, &bench.view, bench.actions, CAPACITY), 0);
+    ck_assert_uint_gt(bench.policy->boundary(bench.state, &bench.view, bench.actions, CAPACITY), 0);
 }
 END_TEST
 

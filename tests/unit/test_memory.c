@@ -9,7 +9,12 @@
 
 #define NONE UINT64_MAX
 
-enum { INDEX_POOL = 1000, ROWS_POOL = 5000, RESERVE = 300, HOST = 9000 };
+enum {
+    INDEX_POOL = 1000,
+    ROWS_POOL = 5000,
+    RESERVE = 300,
+    HOST = 9000
+};
 
 struct bench {
     struct kvt_host_pool host;
@@ -55,9 +60,8 @@ START_TEST(a_take_is_all_or_nothing)
     ck_assert(!take(&bench, KVT_MEM_HOT, 1, HOST + 1, false));
     ck_assert_mem_eq(&bench, &before, sizeof bench);
 
-    const uint64_t just_fits[KVT_MEM_CLASSES] = {[KVT_MEM_INDEX] = INDEX_POOL,
-                                                 [KVT_MEM_HOT] = 2500,
-                                                 [KVT_MEM_TAIL] = 2500};
+    const uint64_t just_fits[KVT_MEM_CLASSES] = {
+        [KVT_MEM_INDEX] = INDEX_POOL, [KVT_MEM_HOT] = 2500, [KVT_MEM_TAIL] = 2500};
     ck_assert(kvt_rank_memory_take(&bench.memory, &bench.holding, just_fits, HOST, false));
     ck_assert_uint_eq(kvt_rank_memory_used(&bench.memory), INDEX_POOL + ROWS_POOL);
     ck_assert_uint_eq(bench.host.used_bytes, HOST);
@@ -171,7 +175,10 @@ END_TEST
 /* Accounts as a clerk would keep them: one line for each byte range taken. */
 START_TEST(accounts_agree_with_a_clerks_over_random_days)
 {
-    enum { HOLDERS = 6, DAYS = 4000 };
+    enum {
+        HOLDERS = 6,
+        DAYS = 4000
+    };
     struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
     struct bench bench;
     bench_start(&bench, _i % 2 ? ROWS_POOL : 0, 1 + (uint32_t)_i % 3);
@@ -205,8 +212,7 @@ START_TEST(accounts_agree_with_a_clerks_over_random_days)
         bool host_fits = (host + more_host) * bench.memory.host_copies <= HOST;
         bool fits = host_fits && used[0] + by_pool[0] <= pools[0] &&
                     used[1] + by_pool[1] <= (pools[1] ? pools[1] : 0);
-        uint64_t short_bytes =
-            kvt_rank_memory_shortfall(&bench.memory, bytes, more_host, growth);
+        uint64_t short_bytes = kvt_rank_memory_shortfall(&bench.memory, bytes, more_host, growth);
         ck_assert_uint_eq(short_bytes == 0, fits);
         ck_assert_uint_eq(kvt_rank_memory_take(&bench.memory, holding, bytes, more_host, growth),
                           fits);

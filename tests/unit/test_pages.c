@@ -8,7 +8,12 @@
 #include "kvt/pages.h"
 #include "kvt/rng.h"
 
-enum { T = KVT_TAIL_ROWS, PAGE = KVT_PAGE_ROWS, CONTEXT = 1000, LONGEST = 3000 };
+enum {
+    T = KVT_TAIL_ROWS,
+    PAGE = KVT_PAGE_ROWS,
+    CONTEXT = 1000,
+    LONGEST = 3000
+};
 
 static void start(struct kvt_pages *pages, uint32_t context, bool all_ready)
 {
@@ -43,7 +48,8 @@ END_TEST
 
 START_TEST(a_page_is_eligible_when_its_last_row_has_left_the_tail)
 {
-    /* The call's tail covers [n + K - 64, n + K): page p is out of it from n + K = 64 (p + 2) on. */
+    /* The call's tail covers [n + K - 64, n + K): page p is out of it from n + K = 64 (p + 2) on.
+     */
     const struct {
         uint32_t context, queries, eligible;
     } cases[] = {{63, 1, 0},  {64, 1, 0},  {126, 1, 0}, {127, 1, 1}, {128, 1, 1},
@@ -179,7 +185,11 @@ END_TEST
 
 /* ---- The twin ----------------------------------------------------------------------- */
 
-enum { HOST, UP, READY };
+enum {
+    HOST,
+    UP,
+    READY
+};
 struct twin {
     uint32_t committed;
     kvt_ns backed_at_ns[LONGEST + 64]; /* of each row */
@@ -215,9 +225,8 @@ static uint32_t check_against(const struct kvt_pages *pages, const struct twin *
         eligible++;
     ck_assert_uint_eq(pages->eligible_pages, eligible);
     for (uint32_t page = 0; page < eligible; page++) {
-        static const enum kvt_page_state states[] = {[HOST] = KVT_PAGE_HOST_ONLY,
-                                                     [UP] = KVT_PAGE_FILLING,
-                                                     [READY] = KVT_PAGE_OPTIONAL};
+        static const enum kvt_page_state states[] = {
+            [HOST] = KVT_PAGE_HOST_ONLY, [UP] = KVT_PAGE_FILLING, [READY] = KVT_PAGE_OPTIONAL};
         ck_assert_int_eq(kvt_pages_state(pages, page, queries), states[twin->place[page]]);
         ready += twin->place[page] == READY;
         up += twin->place[page] == UP;

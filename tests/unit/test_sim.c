@@ -169,9 +169,9 @@ START_TEST(a_request_that_fits_and_could_never_finish_is_unservable)
     /* 100 tokens are admitted; with 1,000 more index rows grow past what is left. */
     static const char *const sets[] = {"cluster.decode.pools.unified_gib=0.051",
                                        "workload.lengths.output.tokens=1000", NULL};
-    static const char *const with_reserve[] = {
-        "cluster.decode.pools.unified_gib=0.051", "workload.lengths.output.tokens=1000",
-        "cluster.decode.growth_reserve_gib=0.003", NULL};
+    static const char *const with_reserve[] = {"cluster.decode.pools.unified_gib=0.051",
+                                               "workload.lengths.output.tokens=1000",
+                                               "cluster.decode.growth_reserve_gib=0.003", NULL};
     struct small_run small;
     small_run_whole(&small, HAND, sets);
     ck_assert_uint_eq(small.run->records[0].status, KVT_REQUEST_UNSERVABLE);
@@ -207,10 +207,10 @@ START_TEST(a_workload_without_an_end_is_refused)
 END_TEST
 
 /* Two ranks of one node, whose host DRAM holds one and a half requests. */
-static const char *const two_ranks[] = {"cluster.decode.gpus=2",
-                                        "cluster.decode.host_dram_gib_per_node=0.0066",
-                                        "workload.concurrency=2", "workload.requests=6",
-                                        "cluster.decode.ep=2", NULL};
+static const char *const two_ranks[] = {
+    "cluster.decode.gpus=2",  "cluster.decode.host_dram_gib_per_node=0.0066",
+    "workload.concurrency=2", "workload.requests=6",
+    "cluster.decode.ep=2",    NULL};
 
 START_TEST(a_rank_that_waits_for_its_nodes_dram_goes_on_when_another_gives_it_back)
 {
@@ -278,7 +278,8 @@ START_TEST(a_run_that_is_stopped_says_what_its_requests_have_read)
     ck_assert_int_eq(small.run->end_ns, 50000000);
     ck_assert_uint_eq(record->status, KVT_REQUEST_RUNNING);
     ck_assert_uint_eq(record->generated_tokens, 3);
-    ck_assert_uint_eq(record->selected_rows, 21 * (101 + 102 + 103)); /* the third step is under way */
+    ck_assert_uint_eq(record->selected_rows,
+                      21 * (101 + 102 + 103)); /* the third step is under way */
     ck_assert_uint_eq(record->missed_rows, 21 * (37 + 1 + 1));
     small_run_close(&small);
 }

@@ -8,7 +8,9 @@
 #include "backend/strata.h"
 #include "support/shipped.h"
 
-enum { REQUESTS = 20000 };
+enum {
+    REQUESTS = 20000
+};
 
 static struct kvt_arena *arena;
 

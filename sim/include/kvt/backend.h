@@ -64,9 +64,10 @@ struct kvt_backend_ops {
     /* One line: what stands behind the selections. Borrowed until the next call. */
     const char *(*describe)(struct kvt_backend *backend);
 
-    /* The request decodes from here on; its hot caches start empty. */
+    /* The request decodes from here on; its hot caches start empty. They are sized for
+     * max_tokens; selections will be asked for up to last_tokens, which no policy may know. */
     kvt_status (*admit)(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
-                        uint32_t max_tokens, struct kvt_error *err);
+                        uint32_t max_tokens, uint32_t last_tokens, struct kvt_error *err);
     /* *decisions is chained with the state hash of each of its hot caches. */
     void (*release)(struct kvt_backend *backend, uint32_t request, uint64_t *decisions);
 

@@ -12,7 +12,7 @@ struct kvt_law_env {
     uint32_t top_k;
     uint32_t stream_count;        /* selectors of the model: independent streams of a request */
     const uint32_t *context_rows; /* [context_count] lengths that many requests start with (fixed
-                                   * laws), ascending; may be empty */
+                                   * laws); may be empty */
     const uint32_t *context_tokens_per_row; /* [context_count] of the same lengths, as in
                                              * kvt_law_stream_env; NULL: 1 for all */
     size_t context_count;

@@ -75,6 +75,10 @@ struct kvt_timing_model {
      * queries does not step, and a rank without requests only waits: both add nothing. */
     void (*group_step)(const void *state, const struct kvt_group_load *load, double parts[KVT_PARTS]);
     void (*rank_step)(const void *state, const struct kvt_rank_load *load, double parts[KVT_PARTS]);
+
+    /* Whether a rank's load lies where the model was fitted or measured; steps outside are
+     * flagged and counted. Optional: everything is in range. */
+    bool (*in_range)(const void *state, const struct kvt_rank_load *load);
 };
 
 /* How long one request's history takes to come in, once its turn has come. */

@@ -1,0 +1,298 @@
+"""Every key takes effect or is refused: what `kvtide list keys` documents, changed one by one.
+
+A key has its row in TABLE: what must hold for it to matter (changes to a small scenario), and its
+other value. Two runs that differ in nothing else must differ in metrics, timeline or decisions. A
+key without a row fails, so that a new one comes with its proof.
+"""
+import json
+import sys
+
+import support
+from support import changed, kvtide, succeeds
+
+# Crowded: requests queue, hot caches are small, optional pages come and go, steps wait for rows.
+CROWDED = {
+    "cluster.decode.pools": {"unified_gib": 0.012},
+    "workload.concurrency": 14, "workload.requests": 28,
+    "residency.hot_tokens": 1024,
+}
+HISPARSE = {**CROWDED, "residency": {"policy": "hisparse", "hot_tokens": 1024}}
+LOGNORMAL = {"law": "lognormal", "mean_tokens": 40, "cv": 0.3}
+PAPER = {
+    "model": "glm-5.3",
+    "cluster.decode": {"gpus": 4, "dp": 4, "ep": 4, "lockstep": True,
+                       "pools": {"unified_gib": 0.6}, "growth_reserve_gib": 0.1},
+    "residency.hot_tokens": 4096,
+    "cluster.import": {"law": "paper"},
+    "timing": {"model": "paper"},
+    "workload.lengths.input": {"law": "fixed", "tokens": 6000},
+}
+PAPER_HISPARSE = {**PAPER, "residency": {"policy": "hisparse", "hot_tokens": 4096}}
+# Outputs that outlast a tape.
+LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
+# Stores of several layers, whose copies can follow one another.
+FOLLOWERS = {**PAPER_HISPARSE, "cluster.import": {"law": "rate"}, "timing": {"model": "roofline"}}
+SCORE = {"selection": {"law": "score"}, "workload.requests": 4, "workload.concurrency": 4}
+SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
+OPEN = {"workload": {"arrival": "open", "rate": 50, "requests": 12,
+                     "lengths": support.TINY["workload"]["lengths"]}}
+PHASES = {"workload": {"arrival": "phases", "phases": [{"concurrency": 2, "seconds": 0.3},
+                                                       {"concurrency": 6, "seconds": 0.3}],
+                       "lengths": support.TINY["workload"]["lengths"]}}
+TRACE = {"workload": {"arrival": "trace", "path": "./trace.csv"}}
+SLO = {"slo": {"classes": [
+    {"name": "a", "share": 0.5, "ttft_ms": 0.5, "tpot_ms": 5, "e2el_ms": 200},
+    {"name": "b", "share": 0.5, "ttft_ms": 50, "tpot_ms": 50, "e2el_ms": 20000}]}}
+# The link, not the host's address translation, is what a fetch waits for.
+WIDE = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 1e6}
+NARROW_DRAM = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 2}
+# What a step computes takes longer than what it reads.
+SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
+TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
+DERIVED = {"cluster.decode.pools": "derived"}
+
+REFUSED = object()  # the value is answered with status 2, or 3 where memory_mib is too small
+NAMED = object()    # shows in the report and nowhere else
+
+
+def roofline(key, value, base=None):
+    return ("timing(roofline)." + key, (base or HISPARSE, {"timing." + key: value}))
+
+
+def tape(key, value, base=None):
+    return ("selection(tape)." + key, (base or HISPARSE, {"selection." + key: value}))
+
+
+def score(key, value):
+    return ("selection(score)." + key, (SCORE, {"selection." + key: value}))
+
+
+def slo(key, value):
+    """The same member of both classes."""
+    classes = [dict(entry, **{key: value}) for entry in SLO["slo"]["classes"]]
+    return ("slo.classes[]." + key, (SLO, {"slo.classes": classes}))
+
+
+# key: (what must hold, the key's other value, and what is to be seen unless it is the figures)
+TABLE = {
+    "schema": ({}, {"schema": "kvtide/scenario/2"}, REFUSED),
+    "name": ({}, {"name": "another"}, NAMED),
+    "extends": ({"workload.concurrency": None}, {"extends": "./base.json"}),
+    "seed": ({}, {"seed": 2}),
+    "model": ({}, {"model": {"base": "deepseek-v4.1-flash", "top_k": 256}}),
+    "hardware": ({}, {"hardware": "gb300"}),
+    "cluster.decode.hardware": ({}, {"cluster.decode.hardware": "gb300"}),
+    "cluster.decode.gpus": ({"cluster.decode.dp": "auto"}, {"cluster.decode.gpus": 4}),
+    "cluster.decode.tp": ({"cluster.decode.dp": "auto"}, {"cluster.decode.tp": 2}),
+    "cluster.decode.dp": ({"cluster.decode.gpus": "auto"}, {"cluster.decode.dp": 4}),
+    "cluster.decode.ep": ({"hardware": "mi300x", "cluster.decode.gpus": 4, "cluster.decode.dp": 4,
+                           "cluster.decode.ep": 4}, {"cluster.decode.ep": 2}),
+    "cluster.decode.lockstep": ({"workload.concurrency": 5}, {"cluster.decode.lockstep": False}),
+    "cluster.decode.pools": (CROWDED, DERIVED),
+    "cluster.decode.pools.unified_gib": (CROWDED, {"cluster.decode.pools.unified_gib": 0.02}),
+    "cluster.decode.pools.index_gib": (
+        {**CROWDED, "cluster.decode.pools": {"index_gib": 0.005, "rows_gib": 0.01}},
+        {"cluster.decode.pools.index_gib": 0.002}),
+    "cluster.decode.pools.rows_gib": (
+        {**CROWDED, "cluster.decode.pools": {"index_gib": 0.005, "rows_gib": 0.01}},
+        {"cluster.decode.pools.rows_gib": 0.02}),
+    "cluster.decode.speculation_workspace_gib": (
+        {}, {"cluster.decode.speculation_workspace_gib": 1}, NAMED),
+    "cluster.decode.growth_reserve_gib": (
+        {**CROWDED, "cluster.decode.growth_reserve_gib": 0},
+        {"cluster.decode.growth_reserve_gib": 0.01}),
+    "cluster.decode.host_dram_gib_per_node": (
+        CROWDED, {"cluster.decode.host_dram_gib_per_node": 0.02}),
+    "cluster.decode.host_pool": ({**TWO_WAY, **CROWDED}, {"cluster.decode.host_pool": "per_rank"}),
+    "cluster.decode.gpus_per_node": (
+        {**CROWDED, "cluster.decode.host_dram_gib_per_node": 0.02},
+        {"cluster.decode.gpus_per_node": 1}),
+    "cluster.decode.dram_gb_per_s_per_node": (
+        HISPARSE, {"cluster.decode.dram_gb_per_s_per_node": 2}),
+    "cluster.prefill.mode": ({}, SEPARATE),
+    "cluster.prefill.gpus": (SEPARATE, {"cluster.prefill.gpus": 3}),
+    "cluster.prefill.tokens_per_s": (SEPARATE, {"cluster.prefill.tokens_per_s": 90000}),
+    "cluster.prefill.context_half_tokens": (SEPARATE, {"cluster.prefill.context_half_tokens": 5000}),
+    "cluster.import.law": (PAPER, {"cluster.import": {"law": "rate"}}),
+    "cluster.import(rate).rate": ({}, {"cluster.import.rate": 2.385}),
+    "cluster.import(rate).staging": (HISPARSE, {"cluster.import.staging": 0.001}),
+    "cluster.import(rate).queue": (HISPARSE, {"cluster.import.queue": 4}),
+    "cluster.import(paper).hisparse_mean_s": (PAPER_HISPARSE, {"cluster.import.hisparse_mean_s": 1}),
+    "cluster.import(paper).adaptive_mean_s": (PAPER, {"cluster.import.adaptive_mean_s": 1}),
+    "cluster.router.policy": ({"workload.concurrency": 5}, {"cluster.router.policy": "round-robin"}),
+    "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
+    "residency.policy": ({}, {"residency": {"policy": "hisparse"}}),
+    "residency(adaptive).optional_capacity_fraction": (
+        CROWDED, {"residency.optional_capacity_fraction": 0.385}),
+    "residency(adaptive).refill_gb_per_s": (CROWDED, {"residency.refill_gb_per_s": 0.02}),
+    "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
+    "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
+    "speculation.method": ({}, {"speculation": {"method": "dflash2"}}, REFUSED),
+    "speculation(dflash2).drafter": (
+        {}, {"speculation": {"method": "dflash2", "drafter": "glm-5.3-mtp"}}, REFUSED),
+    "speculation(dflash2).block": ({}, {"speculation": {"method": "dflash2", "block": 4}}, REFUSED),
+    "selection.law": ({}, {"selection": {"law": "score"}}),
+    "selection(tape).memory_mib": (
+        {"workload.lengths.input.tokens": 100000, "selection.tapes": 2}, {"selection.memory_mib": 1},
+        REFUSED),
+    "timing.model": (PAPER, {"timing": {"model": "roofline"}}),
+    "timing(paper).shared_ms": (PAPER, {"timing.shared_ms": 9.5}),
+    "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),
+    "timing(paper).hisparse_request_ms": (PAPER_HISPARSE, {"timing.hisparse_request_ms": 0.5}),
+    "timing(paper).adaptive_request_ms": (PAPER, {"timing.adaptive_request_ms": 0.5}),
+    "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
+    "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
+    "workload.arrival": (
+        {}, {"workload": {"arrival": "open", "rate": 50, "requests": 12,
+                          "lengths": support.TINY["workload"]["lengths"]}}),
+    "workload(closed).concurrency": ({}, {"workload.concurrency": 4}),
+    "workload(closed).requests": ({}, {"workload.requests": 9}),
+    "workload(phases).phases": (PHASES, {"workload.phases": [{"concurrency": 6, "seconds": 0.6}]}),
+    "workload(open).rate": (OPEN, {"workload.rate": 25}),
+    "workload(open).burstiness": (OPEN, {"workload.burstiness": 0.25}),
+    "workload(open).requests": (OPEN, {"workload.requests": 9}),
+    "workload(trace).path": (TRACE, {"workload.path": "./other.csv"}),
+    "workload(trace).format": (TRACE, {"workload.format": "mooncake"}, REFUSED),
+    "workload(trace).rate_scale": (TRACE, {"workload.rate_scale": 2.385}),
+    "workload(trace).window": (TRACE, {"workload.window": "0.05:0.2"}),
+    "workload.lengths.input.law": ({}, {"workload.lengths.input": LOGNORMAL}),
+    "workload.lengths.input(fixed).tokens": ({}, {"workload.lengths.input.tokens": 5000}),
+    "workload.lengths.input(lognormal).mean_tokens": (
+        {"workload.lengths.input": {**LOGNORMAL, "mean_tokens": 3000}},
+        {"workload.lengths.input.mean_tokens": 2500}),
+    "workload.lengths.input(lognormal).cv": (
+        {"workload.lengths.input": {**LOGNORMAL, "mean_tokens": 3000}},
+        {"workload.lengths.input.cv": 0.1}),
+    "workload.lengths.input(empirical).path": (
+        {"workload.lengths.input": {"law": "empirical", "path": "./lengths.csv"}},
+        {"workload.lengths.input.path": "./longer.csv"}),
+    "workload.lengths.output.law": ({}, {"workload.lengths.output": {"law": "fixed", "tokens": 40}}),
+    "workload.lengths.output(fixed).tokens": (
+        {"workload.lengths.output": {"law": "fixed", "tokens": 40}},
+        {"workload.lengths.output.tokens": 50}),
+    "workload.lengths.output(lognormal).mean_tokens": (
+        {}, {"workload.lengths.output.mean_tokens": 50}),
+    "workload.lengths.output(lognormal).cv": ({}, {"workload.lengths.output.cv": 0.1}),
+    "workload.lengths.output(empirical).path": (
+        {"workload.lengths.output": {"law": "empirical", "path": "./short.csv"}},
+        {"workload.lengths.output.path": "./lengths.csv"}),
+    "slo.classes": ({}, SLO),
+    "slo.classes[].name": (SLO, {"slo.classes": [dict(entry, name=entry["name"] * 2)
+                                                 for entry in SLO["slo"]["classes"]]}, NAMED),
+    "slo.classes[].share": (SLO, {"slo.classes": [dict(SLO["slo"]["classes"][0], share=0.9),
+                                                  dict(SLO["slo"]["classes"][1], share=0.1)]}),
+    "run.duration_s": ({}, {"run.duration_s": 0.2}),
+    "run.warmup.rule": ({}, {"run.warmup": {"rule": "requests", "value": 3}}),
+    "run.warmup.value": ({"run.warmup": {"rule": "requests", "value": 3}}, {"run.warmup.value": 5}),
+    "run.interval_s": ({}, {"run.interval_s": 0.05}),
+    "run.fidelity": (HISPARSE, {"run.fidelity": "exact"}),
+    "run.sample_stores": (HISPARSE, {"run.sample_stores": 2}),
+    "run.clock": ({}, {"run.clock": "measured"}, REFUSED),
+    "backend": ({}, {"backend": "cuda"}, REFUSED),
+    **dict([
+        tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
+        tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
+        score("f0", 0.2), score("f1", 0.1), score("f2", 0.1), score("tau1_tokens", 20),
+        score("tau2_tokens", 3),
+        roofline("host_us_per_step", 300), roofline("sampling_us_per_step", 200),
+        roofline("layer_overhead_us", 20), roofline("collective_us", 20),
+        roofline("topk_launch_us", 20), roofline("topk_passes", 3),
+        roofline("resolve_launch_us", 10), roofline("resolve_ns_per_row", 2),
+        roofline("attention_launch_us", 30), roofline("hbm_efficiency", 0.5),
+        roofline("flops_efficiency", 0.01), roofline("attention_efficiency", 0.1),
+        roofline("link_efficiency", 0.1, WIDE), roofline("duplex_efficiency", 0.1, WIDE),
+        roofline("dram_efficiency", 0.1, NARROW_DRAM),
+        roofline("interconnect_efficiency", 0.1), roofline("dense_math", "bf16", SLOW_MATH),
+        roofline("attention_math", "fp8"), roofline("fetch_order", "leader_first", FOLLOWERS),
+        slo("priority", 1), slo("ttft_ms", 0.9), slo("tpot_ms", 5.1), slo("e2el_ms", 170),
+        slo("attain", 0.5),
+    ]),
+}
+
+FILES = {
+    "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
+        "%g,%d,30\n" % (0.02 * i, 3000 + 100 * i) for i in range(12)),
+    "other.csv": "arrival_s,input_tokens,output_tokens\n0,4000,30\n0.1,4000,20\n",
+    "lengths.csv": "2000\n2500\n3000\n",
+    "longer.csv": "4000\n4100\n4200\n",
+    "short.csv": "20\n30\n",
+    "base.json": json.dumps({"schema": "kvtide/scenario/1", "workload": {
+        "arrival": "closed", "concurrency": 3}}),
+}
+
+
+def documented():
+    return json.loads(succeeds("list", "keys", "--json"))["keys"]
+
+
+def figures(folder, base, change):
+    """(status, what can be seen of a run, the scenario in force)."""
+    path = folder / "scenario.json"
+    path.write_text(json.dumps(changed(changed(support.TINY, base), change)), encoding="utf-8")
+    done = kvtide("run", path, "--json", "--quiet", "--out", "out", cwd=folder)
+    if done.returncode != 0:
+        return done.returncode, done.stderr, None
+    result = json.loads(done.stdout)
+    timeline = (folder / "out/timeline.csv").read_text(encoding="utf-8")
+    return 0, (result["metrics"], timeline, result["decision_hash"]), result["scenario"]
+
+
+def fault_of(folder, base, change, wanted):
+    """None, or what is wrong."""
+    if wanted is REFUSED:
+        status, said, _ = figures(folder, base, change)
+        return None if status in (2, 3) else "status %d: %s" % (status, said)
+    before, after = figures(folder, base, {}), figures(folder, base, change)
+    for status, said, _ in (before, after):
+        if status != 0:
+            return "status %d: %s" % (status, said)
+    if wanted is NAMED:
+        return "the report does not show it" if before[2] == after[2] else None
+    return "nothing changes" if before[1] == after[1] else None
+
+
+def every_key_takes_effect_or_is_refused(folder):
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    faults = []
+    for key in documented():
+        if key["path"] not in TABLE:
+            continue
+        base, change, *wanted = TABLE[key["path"]]
+        fault = fault_of(folder, base, change, wanted[0] if wanted else None)
+        if fault:
+            faults.append("%s: %s" % (key["path"], fault.strip()))
+    assert not faults, "\n  " + "\n  ".join(faults)
+
+
+def refused_keys_and_choices_are_refused(folder):
+    for key in documented():
+        for changes in filter(None, (
+                {key["path"]: []} if "refused" in key else None,
+                {key["path"]: key["refused_choice"].split(":")[0]} if "refused_choice" in key
+                else None)):
+            status, said, _ = figures(folder, {}, changes)
+            assert status == 2 and "#/" + key["path"].replace(".", "/") in said, (key, said)
+
+
+def every_documented_key_is_proved(folder):
+    """By a row of its own, by its members', or as refused."""
+    keys = documented()
+    paths = [key["path"] for key in keys]
+    unproved = [key["path"] for key in keys
+                if key["path"] not in TABLE and "refused" not in key
+                and not any(path.startswith((key["path"] + ".", key["path"] + "("))
+                            for path in paths if path in TABLE)]
+    assert not unproved, "no row in TABLE: " + ", ".join(unproved)
+    strangers = sorted(set(TABLE) - set(paths))
+    assert not strangers, "not documented: " + ", ".join(strangers)
+
+
+CASES = (
+    every_documented_key_is_proved,
+    refused_keys_and_choices_are_refused,
+    every_key_takes_effect_or_is_refused,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))

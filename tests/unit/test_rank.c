@@ -1,0 +1,561 @@
+/* test_rank.c -- one rank without a run around it: who is admitted, who grows out of what, who is
+ * put aside, when pages count, and what a policy may not do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "kvt/rank.h"
+#include "support/plugin_params.h"
+#include "support/shipped.h"
+
+enum {
+    LIVES = 16,
+    INPUT = 1000,
+    OUTPUT = 200,
+    LONGEST = INPUT + OUTPUT,
+    /* GLM-5.3: index rows of a token, payload rows of a token, by hand. */
+    INDEX_TOKEN = 21 * 132,
+    PAYLOAD_TOKEN = 78 * 576,
+    PAGE_BYTES = 64 * PAYLOAD_TOKEN
+};
+
+/* Of hot slots for the longest context and a tail, beside the index rows. */
+#define FIXED_BYTES ((uint64_t)(LONGEST + 64) * PAYLOAD_TOKEN)
+
+struct bench {
+    struct kvt_arena *arena;
+    struct kvt_host_pool host;
+    struct kvt_param_value values[3][SUPPORT_PARAMS_MAX];
+    struct kvt_rank_env env;
+    struct kvt_rank rank;
+    uint64_t decisions;
+    struct kvt_live lives[LIVES];
+    uint32_t live_count;
+    uint32_t put_aside[LIVES], put_aside_count;
+};
+
+static struct bench bench;
+
+static struct kvt_choice choice_of(enum kvt_plugin_kind kind, const char *name,
+                                   struct kvt_param_value *values)
+{
+    struct kvt_choice choice = {0};
+    struct kvt_error err = {0};
+    ck_assert_int_eq(kvt_plugin_find(kind, name, "test", &choice.info, &err), KVT_OK);
+    choice.params = support_default_params(choice.info, values);
+    return choice;
+}
+
+/* A rank whose pool holds `requests` of INPUT tokens to the byte, and pool_bytes more. */
+static void start(const char *residency, uint32_t requests, uint64_t more_bytes,
+                  uint64_t reserve_bytes)
+{
+    bool resident = strcmp(residency, "resident") == 0;
+    uint64_t each =
+        (uint64_t)INPUT * INDEX_TOKEN + (resident ? (uint64_t)INPUT * PAYLOAD_TOKEN : FIXED_BYTES);
+    struct kvt_error err = {0};
+
+    memset(&bench, 0, sizeof bench);
+    bench.arena = kvt_arena_new(1 << 16);
+    bench.host.capacity_bytes = UINT64_C(1) << 40;
+    bench.env = (struct kvt_rank_env){
+        .llm = shipped_llm(bench.arena, "glm-5.3"),
+        .hardware = shipped_hardware(bench.arena, "b300"),
+        .hot_tokens = LONGEST,
+        .queries_max = 1,
+        .index_pool_bytes = requests * each + more_bytes,
+        .growth_reserve_bytes = reserve_bytes,
+        .host = &bench.host,
+        .host_copies = 1,
+        .residency = choice_of(KVT_PLUGIN_RESIDENCY, residency, bench.values[0]),
+        .scheduling = choice_of(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[1]),
+        .import = choice_of(KVT_PLUGIN_IMPORT, "rate", bench.values[2]),
+        .run_seed = 1};
+    kvt_status status = kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err);
+    ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+}
+
+/* The same with a policy of the test's own. */
+static void restart(const struct kvt_plugin_info *residency,
+                    const struct kvt_plugin_info *scheduling)
+{
+    struct kvt_error err = {0};
+    kvt_rank_fini(&bench.rank);
+    if (residency)
+        bench.env.residency = (struct kvt_choice){.info = residency};
+    if (scheduling)
+        bench.env.scheduling = (struct kvt_choice){.info = scheduling};
+    ck_assert_int_eq(kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err), KVT_OK);
+}
+
+static void stop(void)
+{
+    for (uint32_t i = 0; i < bench.live_count; i++)
+        kvt_pages_fini(&bench.lives[i].pages);
+    kvt_rank_fini(&bench.rank);
+    kvt_arena_free(bench.arena);
+}
+
+static struct kvt_live *enqueue(void)
+{
+    struct kvt_error err = {0};
+    struct kvt_live *live = &bench.lives[bench.live_count];
+    *live = (struct kvt_live){.id = bench.live_count++,
+                              .input_tokens = INPUT,
+                              .output_tokens = OUTPUT,
+                              .max_tokens = LONGEST};
+    ck_assert_int_eq(kvt_rank_enqueue(&bench.rank, live, &err), KVT_OK);
+    return live;
+}
+
+static void note_put_aside(void *context, struct kvt_live *live)
+{
+    (void)context;
+    bench.put_aside[bench.put_aside_count++] = live->id;
+}
+
+static kvt_status try_boundary(kvt_ns now_ns, struct kvt_error *err)
+{
+    bench.put_aside_count = 0;
+    return kvt_rank_boundary(&bench.rank, now_ns, note_put_aside, NULL, err);
+}
+
+static void boundary(kvt_ns now_ns)
+{
+    struct kvt_error err = {0};
+    kvt_status status = try_boundary(now_ns, &err);
+    ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+    ck_assert(kvt_rank_is_sane(&bench.rank));
+}
+
+/* All imports that are admitted, one after the other, each with its first token. */
+static void import_all(void)
+{
+    struct kvt_error err = {0};
+    for (;;) {
+        struct kvt_live *live;
+        kvt_ns duration_ns;
+        ck_assert_int_eq(kvt_rank_begin_import(&bench.rank, &live, &duration_ns, &err), KVT_OK);
+        if (!live)
+            return;
+        if (live->generated_tokens == 0)
+            live->generated_tokens = 1;
+        ck_assert_int_eq(kvt_rank_end_import(&bench.rank, live, true, &err), KVT_OK);
+    }
+}
+
+static void step(kvt_ns now_ns)
+{
+    struct kvt_error err = {0};
+    for (uint32_t i = 0; i < bench.rank.running.count; i++) {
+        struct kvt_live *live = bench.rank.running.items[i];
+        if (live->blocked)
+            continue;
+        ck_assert_int_eq(kvt_rank_commit(&bench.rank, live, now_ns, &err), KVT_OK);
+        live->generated_tokens++;
+    }
+}
+
+START_TEST(slots_are_the_pool_over_what_a_request_must_hold)
+{
+    /* DESIGN: slots = floor(pool / required at input length). */
+    static const char *const policies[] = {"resident", "hisparse", "adaptive"};
+    struct kvt_error err = {0};
+    uint64_t slots;
+    start(policies[_i], 5, 0, 1 << 20);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 5);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT + 1, LONGEST + 1, &slots, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 4);
+    ck_assert_uint_eq(bench.rank.page_bytes, PAGE_BYTES);
+    stop();
+}
+END_TEST
+
+START_TEST(two_pools_give_the_slots_of_the_tighter)
+{
+    struct kvt_error err = {0};
+    uint64_t slots;
+    start("hisparse", 5, 0, 0);
+    bench.env.index_pool_bytes = 3 * (uint64_t)INPUT * INDEX_TOKEN;
+    bench.env.rows_pool_bytes = 7 * FIXED_BYTES;
+    restart(NULL, NULL);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 3);
+    stop();
+}
+END_TEST
+
+START_TEST(what_can_be_admitted_and_can_never_grow_never_fits)
+{
+    struct kvt_error err = {0};
+    bool fits;
+    start("hisparse", 1, 50 * INDEX_TOKEN, 100 * INDEX_TOKEN);
+    /* Growth is taken whole from one place: the reserve of 100 rows, or the pool's 50. */
+    ck_assert_int_eq(kvt_rank_can_ever_fit(&bench.rank, INPUT, INPUT + 100, LONGEST, &fits, &err),
+                     KVT_OK);
+    ck_assert(fits);
+    ck_assert_int_eq(kvt_rank_can_ever_fit(&bench.rank, INPUT, INPUT + 199, LONGEST, &fits, &err),
+                     KVT_OK);
+    ck_assert(!fits);
+    ck_assert_int_eq(
+        kvt_rank_can_ever_fit(&bench.rank, INPUT + 51, INPUT + 51, LONGEST, &fits, &err), KVT_OK);
+    ck_assert(!fits);
+    bench.host.capacity_bytes = (uint64_t)INPUT * PAYLOAD_TOKEN;
+    ck_assert_int_eq(kvt_rank_can_ever_fit(&bench.rank, INPUT, INPUT + 1, LONGEST, &fits, &err),
+                     KVT_OK);
+    ck_assert(!fits);
+    ck_assert_uint_eq(bench.host.used_bytes, 0);
+    stop();
+}
+END_TEST
+
+START_TEST(requests_are_admitted_and_imported_first_come_first_served)
+{
+    struct kvt_error err = {0};
+    start("hisparse", 2, 0, 1 << 20);
+    for (int i = 0; i < 3; i++)
+        (void)enqueue();
+    boundary(0);
+    ck_assert_uint_eq(bench.rank.importing.count, 2);
+    ck_assert_uint_eq(bench.rank.waiting.count, 1);
+    ck_assert_uint_eq(bench.rank.counters.admitted, 2);
+    ck_assert_uint_eq(bench.rank.counters.admitted_input_tokens, 2 * INPUT);
+
+    struct kvt_live *first, *second;
+    kvt_ns duration_ns;
+    ck_assert_int_eq(kvt_rank_begin_import(&bench.rank, &first, &duration_ns, &err), KVT_OK);
+    ck_assert_uint_eq(first->id, 0);
+    ck_assert_int_gt(duration_ns, 0);
+    /* One server: the next one's turn has not come. */
+    ck_assert_int_eq(kvt_rank_begin_import(&bench.rank, &second, &duration_ns, &err), KVT_OK);
+    ck_assert_ptr_null(second);
+    ck_assert_int_eq(kvt_rank_end_import(&bench.rank, &bench.lives[1], true, &err),
+                     KVT_ERR_INTERNAL);
+    first->generated_tokens = 1;
+    ck_assert_int_eq(kvt_rank_end_import(&bench.rank, first, true, &err), KVT_OK);
+    ck_assert_uint_eq(bench.rank.running.count, 0); /* it joins at the next boundary */
+    boundary(1);
+    ck_assert_uint_eq(bench.rank.running.count, 1);
+    ck_assert_ptr_eq(bench.rank.running.items[0], first);
+    ck_assert_uint_eq(bench.rank.counters.import_hbm_bytes, (uint64_t)INPUT * INDEX_TOKEN);
+    ck_assert_uint_eq(bench.rank.counters.import_host_bytes, (uint64_t)INPUT * PAYLOAD_TOKEN);
+    stop();
+}
+END_TEST
+
+START_TEST(growth_comes_out_of_the_reserve_then_the_pool_then_others)
+{
+    start("hisparse", 2, 2 * INDEX_TOKEN, 2 * INDEX_TOKEN);
+    (void)enqueue();
+    (void)enqueue();
+    boundary(0);
+    import_all();
+    boundary(1); /* one row each */
+    ck_assert_uint_eq(bench.rank.memory.reserve_used, 2 * INDEX_TOKEN);
+    ck_assert_uint_eq(kvt_rank_memory_free(&bench.rank.memory, KVT_MEM_INDEX), 2 * INDEX_TOKEN);
+    step(2);
+    boundary(2);
+    ck_assert_uint_eq(kvt_rank_memory_free(&bench.rank.memory, KVT_MEM_INDEX), 0);
+    ck_assert_uint_eq(bench.put_aside_count, 0);
+    step(3);
+    boundary(3);
+    /* The last admitted loses its memory, and nobody comes in until somebody has finished. */
+    ck_assert_uint_eq(bench.put_aside_count, 1);
+    ck_assert_uint_eq(bench.put_aside[0], 1);
+    ck_assert_uint_eq(bench.rank.counters.preemptions, 1);
+    ck_assert_uint_eq(bench.rank.running.count, 1);
+    ck_assert_uint_eq(bench.rank.waiting.count, 1);
+    ck_assert(bench.rank.admission_held);
+    for (kvt_ns now_ns = 4; now_ns < 20; now_ns++) {
+        step(now_ns);
+        boundary(now_ns);
+        ck_assert_uint_eq(bench.rank.waiting.count, 1);
+    }
+    kvt_rank_release(&bench.rank, &bench.lives[0]);
+    boundary(20);
+    ck_assert_uint_eq(bench.rank.waiting.count, 0);
+    /* It comes in with what it had: the prompt and two rows of answers. */
+    ck_assert_uint_eq(bench.lives[1].pages.committed_tokens, INPUT + 2);
+    ck_assert_uint_eq(bench.rank.counters.reprefill_tokens, INPUT + 2);
+    ck_assert_uint_eq(bench.rank.counters.admitted, 2);
+    stop();
+}
+END_TEST
+
+START_TEST(whoever_is_put_aside_waits_before_those_who_never_ran)
+{
+    start("hisparse", 3, 2 * INDEX_TOKEN, 0);
+    for (int i = 0; i < 5; i++)
+        (void)enqueue();
+    boundary(0);
+    import_all();
+    boundary(1); /* three rows are wanted and two are there */
+    ck_assert_uint_eq(bench.put_aside_count, 1);
+    ck_assert_uint_eq(bench.put_aside[0], 2);
+    ck_assert_uint_eq(bench.rank.running.count, 2);
+    ck_assert_uint_eq(bench.rank.waiting.count, 3);
+    ck_assert_uint_eq(bench.rank.waiting.items[0]->id, 2);
+    ck_assert_uint_eq(bench.rank.waiting.items[1]->id, 3);
+    ck_assert_uint_eq(bench.rank.waiting.items[2]->id, 4);
+    stop();
+}
+END_TEST
+
+START_TEST(the_only_request_waits_for_imports_to_free_what_it_needs)
+{
+    start("hisparse", 2, 0, 0);
+    (void)enqueue();
+    boundary(0);
+    import_all();
+    (void)enqueue();
+    boundary(1); /* takes its row of the second place, so that nobody else fits */
+    ck_assert_uint_eq(bench.rank.running.count, 1);
+    ck_assert(!bench.lives[0].blocked);
+    ck_assert_uint_eq(bench.rank.importing.count, 0);
+    stop();
+
+    start("hisparse", 2, 0, 0);
+    (void)enqueue();
+    (void)enqueue();
+    boundary(0);
+    struct kvt_error err = {0};
+    struct kvt_live *live;
+    kvt_ns duration_ns;
+    ck_assert_int_eq(kvt_rank_begin_import(&bench.rank, &live, &duration_ns, &err), KVT_OK);
+    live->generated_tokens = 1;
+    ck_assert_int_eq(kvt_rank_end_import(&bench.rank, live, true, &err), KVT_OK);
+    boundary(1);
+    ck_assert(bench.lives[0].blocked);
+    import_all();
+    boundary(2); /* the other one runs too, and goes */
+    ck_assert_uint_eq(bench.put_aside_count, 1);
+    ck_assert_uint_eq(bench.put_aside[0], 1);
+    ck_assert(!bench.lives[0].blocked);
+    stop();
+}
+END_TEST
+
+/* Puts the request aside that has run longest: a policy that takes from the front. */
+static uint32_t preempt_first(void *state, const struct kvt_scheduling_request *running,
+                              uint32_t count)
+{
+    (void)state;
+    (void)running;
+    return count > 1 ? 0 : count;
+}
+
+START_TEST(everybody_grows_whoever_is_put_aside)
+{
+    struct kvt_scheduling_policy from_the_front;
+    start("hisparse", 4, 2 * INDEX_TOKEN, 0);
+    from_the_front = *(const struct kvt_scheduling_policy *)(const void *)bench.env.scheduling.info;
+    from_the_front.preempt = preempt_first;
+    restart(NULL, &from_the_front.info);
+    for (int i = 0; i < 4; i++)
+        (void)enqueue();
+    boundary(0);
+    import_all();
+    boundary(1);
+    ck_assert_uint_eq(bench.put_aside_count, 1);
+    ck_assert_uint_eq(bench.put_aside[0], 0);
+    ck_assert_uint_eq(bench.rank.running.count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct kvt_live *live = bench.rank.running.items[i];
+        ck_assert_uint_eq(live->holding.bytes[KVT_MEM_INDEX], (uint64_t)(INPUT + 1) * INDEX_TOKEN);
+    }
+    stop();
+}
+END_TEST
+
+/* Runs one adaptive request until pages are under way; the time of its boundary. */
+static void start_filling(uint64_t spare_pages)
+{
+    start("adaptive", 2, spare_pages * PAGE_BYTES, 1 << 20);
+    bench.values[0][1].number = 1000; /* refill_gb_per_s */
+    restart(NULL, NULL);
+    (void)enqueue();
+    boundary(0);
+    import_all();
+    boundary(KVT_NS_PER_S);
+}
+
+START_TEST(pages_count_when_they_leave_and_are_ready_at_a_boundary_behind_their_transfer)
+{
+    start_filling(4);
+    struct kvt_live *live = &bench.lives[0];
+    /* 1,000 rows: 14 pages are out of the tail; there is room for 4 and a second request. */
+    ck_assert_uint_eq(live->pages.eligible_pages, 14);
+    ck_assert_uint_eq(live->pages.filling_pages, 14);
+    ck_assert_uint_eq(live->pages.optional_pages, 0);
+    ck_assert_uint_eq(live->holding.bytes[KVT_MEM_PAYLOAD], 14 * (uint64_t)PAGE_BYTES);
+    ck_assert_uint_eq(bench.rank.counters.fill_bytes, 14 * (uint64_t)PAGE_BYTES);
+    kvt_ns done_ns = bench.rank.h2d.free_ns;
+    ck_assert_int_eq(done_ns, KVT_NS_PER_S + INT64_C(814889)); /* 40,255,488 B at 49.4 GB/s, up */
+    boundary(done_ns - 1);
+    ck_assert_uint_eq(live->pages.optional_pages, 0);
+    boundary(done_ns);
+    ck_assert_uint_eq(live->pages.optional_pages, 14);
+    ck_assert_uint_eq(bench.rank.counters.pages_filled, 14);
+    ck_assert_uint_eq(bench.rank.ready_rows, 14 * 64);
+    ck_assert_uint_eq(bench.rank.eligible_rows, 14 * 64);
+    stop();
+}
+END_TEST
+
+START_TEST(optional_pages_give_way_to_a_request_and_to_growth)
+{
+    start_filling(4);
+    boundary(2 * KVT_NS_PER_S);
+    (void)enqueue();
+    boundary(3 * KVT_NS_PER_S);
+    /* Released to the page: the second one fits, the lowest pages have gone. */
+    ck_assert_uint_eq(bench.rank.importing.count, 1);
+    struct kvt_live *live = &bench.lives[0];
+    uint64_t kept = live->pages.optional_pages;
+    ck_assert_uint_eq(kept, 4);
+    ck_assert_uint_eq(bench.rank.counters.pages_released, 10);
+    ck_assert_uint_eq(live->pages.ready_bits[0], UINT64_C(0xf) << 10);
+    ck_assert_uint_eq(bench.rank.counters.preemptions, 0);
+    stop();
+}
+END_TEST
+
+START_TEST(pages_on_their_way_to_a_request_that_has_gone_are_nobodys)
+{
+    start_filling(4);
+    kvt_rank_release(&bench.rank, &bench.lives[0]);
+    ck_assert_uint_eq(kvt_rank_memory_used(&bench.rank.memory), 0);
+    ck_assert_uint_eq(bench.host.used_bytes, 0);
+    boundary(10 * KVT_NS_PER_S);
+    ck_assert_uint_eq(bench.rank.fill_count, 0);
+    ck_assert_uint_eq(bench.rank.counters.pages_filled, 0);
+    stop();
+}
+END_TEST
+
+START_TEST(a_link_carries_one_transfer_after_the_other)
+{
+    struct kvt_link link = {.bytes_per_s = 1000000000};
+    ck_assert_int_eq(kvt_link_send(&link, 100, 50), 150);
+    ck_assert_int_eq(kvt_link_send(&link, 120, 10), 160);
+    ck_assert_uint_eq(kvt_link_backlog_bytes(&link, 130), 30);
+    ck_assert_uint_eq(kvt_link_backlog_bytes(&link, 160), 0);
+    ck_assert_uint_eq(kvt_link_backlog_bytes(&link, 1000), 0);
+    ck_assert_int_eq(kvt_link_send(&link, 1000, 1), 1001);
+    link.bytes_per_s = 3; /* rounds up */
+    ck_assert_int_eq(kvt_link_send(&link, 2000, 1), 2000 + 333333334);
+}
+END_TEST
+
+/* ---- Policies that break their contract ------------------------------------------------ */
+
+static struct kvt_residency_action next_action;
+
+static uint32_t act_once(void *state, const struct kvt_residency_view *view,
+                         struct kvt_residency_action *actions, uint32_t capacity)
+{
+    (void)state;
+    if (view->request_count == 0 || capacity == 0)
+        return 0;
+    actions[0] = next_action;
+    return 1;
+}
+
+static uint32_t reclaim_once(void *state, const struct kvt_residency_view *view,
+                             uint64_t want_bytes, struct kvt_residency_action *actions,
+                             uint32_t capacity)
+{
+    (void)want_bytes;
+    return act_once(state, view, actions, capacity);
+}
+
+START_TEST(a_policy_that_does_what_it_may_not_is_named)
+{
+    static const struct {
+        struct kvt_residency_action action;
+        kvt_status status;
+        const char *words;
+    } cases[] = {
+        {{KVT_RESIDENCY_RELEASE, 0, 0, 1}, KVT_ERR_POLICY, "not all of them are optional"},
+        {{KVT_RESIDENCY_RELEASE, 0, 0, 0}, KVT_ERR_POLICY, "not all of them are optional"},
+        {{KVT_RESIDENCY_RELEASE, 9, 0, 1}, KVT_ERR_POLICY, "request 9, which is not running"},
+        {{KVT_RESIDENCY_REFILL, 0, 14, 1}, KVT_ERR_POLICY, "not all of them are backed"},
+        {{KVT_RESIDENCY_REFILL, 0, 0, UINT32_MAX}, KVT_ERR_POLICY, "not all of them are backed"},
+        {{KVT_RESIDENCY_REFILL, 0, 0, 3}, KVT_ERR_POLICY, "has not that much free"},
+        {{KVT_RESIDENCY_DEMOTE, 0, 0, 0}, KVT_ERR_UNSUPPORTED, "release and refill"},
+    };
+    struct kvt_residency_policy rogue;
+    struct kvt_error err = {0};
+    start("adaptive", 1, 2 * PAGE_BYTES + 10 * INDEX_TOKEN, 0);
+    rogue = *(const struct kvt_residency_policy *)(const void *)bench.env.residency.info;
+    rogue.info.name = "rogue";
+    rogue.info.params = NULL;
+    rogue.info.param_count = 0;
+    rogue.boundary = act_once;
+    next_action = cases[_i].action;
+    bench.env.residency.info = &rogue.info;
+    kvt_rank_fini(&bench.rank);
+    ck_assert_int_eq(kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err), KVT_OK);
+    (void)enqueue();
+    boundary(0);
+    import_all();
+    ck_assert_int_eq(try_boundary(1, &err), cases[_i].status);
+    ck_assert_str_eq(err.where, "rogue");
+    ck_assert_msg(strstr(err.message, cases[_i].words) != NULL, "%s", err.message);
+    ck_assert(kvt_rank_is_sane(&bench.rank));
+    stop();
+}
+END_TEST
+
+START_TEST(a_policy_that_refills_under_pressure_is_named)
+{
+    struct kvt_residency_policy rogue;
+    struct kvt_error err = {0};
+    start_filling(0);
+    rogue = *(const struct kvt_residency_policy *)(const void *)bench.env.residency.info;
+    rogue.info.name = "rogue";
+    rogue.reclaim = reclaim_once;
+    bench.rank.residency = &rogue;
+    next_action = (struct kvt_residency_action){KVT_RESIDENCY_REFILL, 0, 0, 1};
+    boundary(2 * KVT_NS_PER_S);
+    (void)enqueue();
+    ck_assert_int_eq(try_boundary(3 * KVT_NS_PER_S, &err), KVT_ERR_POLICY);
+    ck_assert_str_eq(err.where, "rogue");
+    ck_assert_ptr_nonnull(strstr(err.message, "other than a release"));
+    stop();
+}
+END_TEST
+
+static Suite *rank_suite(void)
+{
+    Suite *suite = suite_create("rank");
+    TCase *tcase = tcase_create("rank");
+    tcase_add_loop_test(tcase, slots_are_the_pool_over_what_a_request_must_hold, 0, 3);
+    tcase_add_test(tcase, two_pools_give_the_slots_of_the_tighter);
+    tcase_add_test(tcase, what_can_be_admitted_and_can_never_grow_never_fits);
+    tcase_add_test(tcase, requests_are_admitted_and_imported_first_come_first_served);
+    tcase_add_test(tcase, growth_comes_out_of_the_reserve_then_the_pool_then_others);
+    tcase_add_test(tcase, whoever_is_put_aside_waits_before_those_who_never_ran);
+    tcase_add_test(tcase, the_only_request_waits_for_imports_to_free_what_it_needs);
+    tcase_add_test(tcase, everybody_grows_whoever_is_put_aside);
+    tcase_add_test(tcase,
+                   pages_count_when_they_leave_and_are_ready_at_a_boundary_behind_their_transfer);
+    tcase_add_test(tcase, optional_pages_give_way_to_a_request_and_to_growth);
+    tcase_add_test(tcase, pages_on_their_way_to_a_request_that_has_gone_are_nobodys);
+    tcase_add_test(tcase, a_link_carries_one_transfer_after_the_other);
+    tcase_add_loop_test(tcase, a_policy_that_does_what_it_may_not_is_named, 0, 7);
+    tcase_add_test(tcase, a_policy_that_refills_under_pressure_is_named);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(rank_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
