@@ -1,10 +1,13 @@
-/* First come, first served.
+/* First come, first served, by urgency.
  *
- *     next:    the head of the queue; what does not fit yet blocks those behind it
- *     preempt: the request admitted last, unless it runs alone
+ *     next:    of the most urgent class that waits, the first in the queue; what does
+ *              not fit yet blocks those behind it
+ *     preempt: of the least urgent class that runs, the request admitted last, unless
+ *              it runs alone
  *
- * No request is overtaken, and the ones that have held their memory longest
- * keep it, so the run always advances: vLLM's default order. */
+ * Within a class no request is overtaken, and the ones that have held their memory
+ * longest keep it, so the run always advances: vLLM's default order, and with classes
+ * its priority order. */
 #include "kvt/policy.h"
 
 static size_t fcfs_state_bytes(const struct kvt_scheduling_env *env)
@@ -24,26 +27,37 @@ static kvt_status fcfs_init(void *state, const struct kvt_scheduling_env *env,
 
 static uint32_t fcfs_next(void *state, const struct kvt_scheduling_request *waiting, uint32_t count)
 {
+    uint32_t next = 0;
+
     (void)state;
-    (void)waiting;
-    (void)count;
-    return 0; /* which is `count`, none, when nobody waits */
+    for (uint32_t i = 1; i < count; i++) {
+        if (waiting[i].priority < waiting[next].priority)
+            next = i;
+    }
+    return next; /* which is `count`, none, when nobody waits */
 }
 
 /* Putting the only request aside would free memory for itself alone. */
 static uint32_t fcfs_preempt(void *state, const struct kvt_scheduling_request *running,
                              uint32_t count)
 {
+    uint32_t victim = 0;
+
     (void)state;
-    (void)running;
-    return count > 1 ? count - 1 : count;
+    if (count < 2)
+        return count;
+    for (uint32_t i = 1; i < count; i++) {
+        if (running[i].priority >= running[victim].priority)
+            victim = i;
+    }
+    return victim;
 }
 
 const struct kvt_scheduling_policy kvt_scheduling_fcfs = {
     .info = {.abi = KVT_ABI_VERSION,
              .struct_bytes = sizeof kvt_scheduling_fcfs,
              .name = "fcfs",
-             .summary = "first come, first served; the last admitted is put aside first"},
+             .summary = "first come, first served within a class, the most urgent class first"},
     .state_bytes = fcfs_state_bytes,
     .init = fcfs_init,
     .next = fcfs_next,

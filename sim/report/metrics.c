@@ -26,7 +26,11 @@ const struct kvt_metric_doc *kvt_metric_docs(size_t *count)
 
 /* ---- Latencies: exact values of requests, or the ITL histogram ---------------- */
 
-enum latency { TTFT, TPOT, E2EL };
+enum latency {
+    TTFT,
+    TPOT,
+    E2EL
+};
 
 /* One request's latency in ms, or NaN where it has none. A request still decoding
  * when the run was stopped counts in TPOT with what it has delivered. */
@@ -120,35 +124,71 @@ static bool latencies(const struct kvt_run *run, int phase, struct metric_values
 
 /* ---- Service levels -------------------------------------------------------------- */
 
-static double overrun_ms(double ms, double bound_ms)
+static bool within(double ms, double bound_ms)
 {
-    return bound_ms > 0 && !isnan(ms) && ms > bound_ms ? ms - bound_ms : 0;
+    return bound_ms <= 0 || isnan(ms) || ms <= bound_ms;
 }
 
-static void service_levels(const struct kvt_run *run, int phase, double duration_s,
+static bool meets_bounds(const struct kvt_request_record *record,
+                         const struct kvt_slo_class *bounds)
+{
+    return within(latency_ms(record, TTFT), bounds->ttft_ms) &&
+           within(latency_ms(record, TPOT), bounds->tpot_ms) &&
+           within(latency_ms(record, E2EL), bounds->e2el_ms);
+}
+
+/* What became of a class's requests that finished in one interval. */
+struct attainment {
+    uint32_t finished, met;
+};
+
+/* Seconds in which some class met its bounds less often than it must, told by the
+ * requests that finished in each interval. */
+static double violated_s(const struct kvt_scenario *scenario, const struct attainment *attained,
+                         size_t interval_count)
+{
+    size_t violated = 0;
+
+    for (size_t i = 0; i < interval_count; i++) {
+        bool fell_short = false;
+        for (uint32_t c = 0; c < scenario->slo_class_count; c++) {
+            const struct attainment *of = &attained[i * scenario->slo_class_count + c];
+            fell_short |= (double)of->met < scenario->slo_classes[c].attain * (double)of->finished;
+        }
+        violated += fell_short;
+    }
+    return (double)violated * scenario->interval_s;
+}
+
+static bool service_levels(const struct kvt_run *run, int phase, double duration_s,
                            struct metric_values *out)
 {
     const struct kvt_scenario *scenario = run->scenario;
-    double met = 0, overrun = 0;
+    double interval_ns = scenario->interval_s * (double)KVT_NS_PER_S, met = 0;
+    size_t interval_count = (size_t)((double)run->end_ns / interval_ns) + 1;
 
     out->request_goodput = out->slo_violation_s = NAN;
     if (scenario->slo_class_count == 0)
-        return;
+        return true;
+    struct attainment *attained =
+        calloc(interval_count * scenario->slo_class_count, sizeof *attained);
+    if (!attained)
+        return false;
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
-        if (!counts(run, i, phase))
+        if (!counts(run, i, phase) || record->status != KVT_REQUEST_COMPLETED)
             continue;
-        const struct kvt_slo_class *bounds = &scenario->slo_classes[record->slo_class];
-        double over = overrun_ms(latency_ms(record, TTFT), bounds->ttft_ms) +
-                      overrun_ms(latency_ms(record, E2EL), bounds->e2el_ms);
-        double tpot_over = overrun_ms(latency_ms(record, TPOT), bounds->tpot_ms);
-        if (tpot_over > 0)
-            over += tpot_over * (record->generated_tokens - 1);
-        overrun += over * 1e-3;
-        met += record->status == KVT_REQUEST_COMPLETED && over == 0;
+        size_t interval = (size_t)((double)record->finished_ns / interval_ns);
+        struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
+        bool ok = meets_bounds(record, &scenario->slo_classes[record->slo_class]);
+        of->finished++;
+        of->met += ok;
+        met += ok;
     }
     out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
-    out->slo_violation_s = overrun;
+    out->slo_violation_s = violated_s(scenario, attained, interval_count);
+    free(attained);
+    return true;
 }
 
 /* ---- Rows and the rest ------------------------------------------------------------- */
@@ -225,9 +265,8 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     throughput(run, tally, phase, out);
     steps_and_bytes(tally, out);
     rows(run, tally, out);
-    service_levels(run, phase, out->duration, out);
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;
-    return latencies(run, phase, out);
+    return service_levels(run, phase, out->duration, out) && latencies(run, phase, out);
 }

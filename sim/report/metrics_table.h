@@ -62,7 +62,8 @@
     X(unservable, "1", COUNTED, "Requests that could never fit")                                   \
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
     X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption")            \
-    X(slo_violation_s, "s", QUEUE, "Time by which requests overran their bounds, summed")
+    X(slo_violation_s, "s", QUEUE,                                                                 \
+      "Time in which fewer of a class's finished requests met its bounds than `attain` asks")
 
 /* One double a metric; NaN: not defined for this run. */
 struct metric_values {

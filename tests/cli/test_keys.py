@@ -204,7 +204,10 @@ TABLE = {
         roofline("dram_efficiency", 0.1, NARROW_DRAM),
         roofline("interconnect_efficiency", 0.1), roofline("dense_math", "bf16", SLOW_MATH),
         roofline("attention_math", "fp8"), roofline("fetch_order", "leader_first", FOLLOWERS),
-        slo("priority", 1), slo("ttft_ms", 0.9), slo("tpot_ms", 5.1), slo("e2el_ms", 170),
+        ("slo.classes[].priority",
+         ({**CROWDED, **SLO},
+          {"slo.classes": [dict(SLO["slo"]["classes"][0], priority=7), SLO["slo"]["classes"][1]]})),
+        slo("ttft_ms", 0.9), slo("tpot_ms", 5.1), slo("e2el_ms", 170),
         slo("attain", 0.5),
     ]),
 }

@@ -129,7 +129,7 @@ END_TEST
 
 /* ---- fcfs ----------------------------------------------------------------------------- */
 
-START_TEST(fcfs_admits_the_head_and_puts_the_last_aside)
+START_TEST(fcfs_admits_the_head_and_puts_the_last_aside_within_a_class)
 {
     struct bench bench;
     bench_fcfs(&bench);
@@ -137,9 +137,27 @@ START_TEST(fcfs_admits_the_head_and_puts_the_last_aside)
     for (uint32_t count = 2; count <= REQUESTS_MAX; count++) {
         struct kvt_scheduling_request requests[REQUESTS_MAX];
         draw_requests(&rng, requests, count);
+        for (uint32_t i = 0; i < count; i++)
+            requests[i].priority = 4;
         ck_assert_uint_eq(bench.policy->next(bench.state, requests, count), 0);
         ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, count), count - 1);
     }
+}
+END_TEST
+
+START_TEST(fcfs_lets_the_urgent_go_first_and_puts_them_aside_last)
+{
+    struct bench bench;
+    bench_fcfs(&bench);
+    struct kvt_scheduling_request requests[5] = {
+        {.id = 0, .priority = 2}, {.id = 1, .priority = 1}, {.id = 2, .priority = 3},
+        {.id = 3, .priority = 1}, {.id = 4, .priority = 3},
+    };
+    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 5), 1);
+    ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, 5), 4);
+    requests[4].priority = 0;
+    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 5), 4);
+    ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, 5), 2);
 }
 END_TEST
 
@@ -159,7 +177,8 @@ static Suite *scheduling_suite(void)
     suite_add_tcase(suite, every);
 
     TCase *fcfs = tcase_create("fcfs");
-    tcase_add_test(fcfs, fcfs_admits_the_head_and_puts_the_last_aside);
+    tcase_add_test(fcfs, fcfs_admits_the_head_and_puts_the_last_aside_within_a_class);
+    tcase_add_test(fcfs, fcfs_lets_the_urgent_go_first_and_puts_them_aside_last);
     suite_add_tcase(suite, fcfs);
     return suite;
 }
