@@ -314,9 +314,10 @@ static kvt_status grow_all(struct kvt_rank *rank, kvt_ns now_ns,
     for (uint32_t i = 0; i < rank->running.count && status == KVT_OK;) {
         struct kvt_live *live = rank->running.items[i];
         status = grow(rank, live, now_ns, put_aside, context, err);
-        /* Victims behind it, or itself, may have left the list. */
+        /* Victims on either side, or itself, may have left the list. Those that have
+         * grown want nothing more, so that beginning again is harmless. */
         uint32_t at = live_list_find(&rank->running, live);
-        i = at < rank->running.count ? at + 1 : i;
+        i = at < rank->running.count ? at + 1 : 0;
     }
     return status;
 }

@@ -8,14 +8,15 @@
 #include "kvt/rng.h"
 
 /* Everything of a tally that is a sum, as words and as reals. */
+/* clang-format off */
 #define SUMS(X)                                                                                    \
-    X(arrived)                                                                                     \
-    X(admitted) X(completed) X(unservable) X(preemptions) X(output_tokens) X(input_tokens)         \
-        X(reprefill_tokens) X(decode_steps) X(rounds) X(extrapolated_steps) X(step_ns) X(rank_ns)  \
-            X(barrier_wait_ns) X(backup_stall_ns) X(h2d_payload_bytes) X(h2d_wire_bytes)           \
-                X(fill_bytes) X(import_hbm_bytes) X(import_host_bytes) X(d2h_bytes)                \
-                    X(pages_filled) X(pages_released) X(running_ns) X(waiting_ns) X(importing_ns)  \
-                        X(held_ns) X(ready_rows_ns) X(eligible_rows_ns)
+    X(arrived) X(admitted) X(completed) X(unservable) X(preemptions) X(output_tokens)              \
+    X(input_tokens) X(reprefill_tokens) X(decode_steps) X(rounds) X(extrapolated_steps)            \
+    X(step_ns) X(rank_ns) X(barrier_wait_ns) X(backup_stall_ns) X(h2d_payload_bytes)               \
+    X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes) X(import_host_bytes) X(d2h_bytes)          \
+    X(pages_filled) X(pages_released) X(running_ns) X(waiting_ns) X(importing_ns) X(held_ns)       \
+    X(ready_rows_ns) X(eligible_rows_ns)
+/* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the two arrays this is all of it, so that
  * a member added later and forgotten here does not compile. */
