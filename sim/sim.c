@@ -76,17 +76,17 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->hosts = calloc(sim->host_count, sizeof *sim->hosts);
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
-    sim->router_ranks = calloc(sim->rank_count, sizeof *sim->router_ranks);
+    sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
+    sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
     if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
-        !sim->router_ranks || !sim->events)
+        !sim->router_views || !sim->router_choices || !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }
 
-static kvt_status open_rank(struct kvt_sim *sim, uint32_t index,
-                            const struct kvt_decode_pool *pool, struct kvt_host_pool *host,
-                            struct kvt_error *err)
+static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kvt_decode_pool *pool,
+                            struct kvt_host_pool *host, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
     struct kvt_rank_env env = {.index = index,
@@ -187,8 +187,7 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
 
     if (status != KVT_OK)
         return status;
-    sim->arrival->extent(sim->source, &sim->longest_tokens, &sim->output_cap, inputs,
-                         &input_count);
+    sim->arrival->extent(sim->source, &sim->longest_tokens, &sim->output_cap, inputs, &input_count);
     if (sim->longest_tokens > scenario->llm->max_position_tokens)
         sim->longest_tokens = scenario->llm->max_position_tokens;
     struct kvt_backend_env env = {
@@ -287,7 +286,8 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->input_state);
     free(sim->output_state);
     free(sim->router_state);
-    free(sim->router_ranks);
+    free(sim->router_views);
+    free(sim->router_choices);
     free(sim->prefill.queue);
     free(sim->records);
     free(sim->live);
@@ -312,17 +312,17 @@ static kvt_status diagnose_stall(const struct kvt_sim *sim, struct kvt_error *er
         if (sim->ranks[r].waiting.count > worst->waiting.count)
             worst = &sim->ranks[r];
     }
-    return kvt_fail(err, KVT_ERR_STALLED, sim->scenario->name,
-                    "stalled after %.3f s: of %zu requests that arrived %llu wait, %llu are being "
-                    "imported and %llu decode, and nothing will ever free what they need; rank %u "
-                    "has %u waiting with %llu bytes of HBM and %llu bytes of host DRAM free: raise "
-                    "cluster.decode.pools, growth_reserve_gib or host_dram_gib_per_node",
-                    (double)sim->now_ns / (double)KVT_NS_PER_S, sim->record_count,
-                    (unsigned long long)sim->waiting, (unsigned long long)sim->importing,
-                    (unsigned long long)sim->decoding, worst->env.index, worst->waiting.count,
-                    (unsigned long long)kvt_rank_memory_free(&worst->memory, KVT_MEM_INDEX),
-                    (unsigned long long)(worst->env.host->capacity_bytes -
-                                         worst->env.host->used_bytes));
+    return kvt_fail(
+        err, KVT_ERR_STALLED, sim->scenario->name,
+        "stalled after %.3f s: of %zu requests that arrived %llu wait, %llu are being "
+        "imported and %llu decode, and nothing will ever free what they need; rank %u "
+        "has %u waiting with %llu bytes of HBM and %llu bytes of host DRAM free: raise "
+        "cluster.decode.pools, growth_reserve_gib or host_dram_gib_per_node",
+        (double)sim->now_ns / (double)KVT_NS_PER_S, sim->record_count,
+        (unsigned long long)sim->waiting, (unsigned long long)sim->importing,
+        (unsigned long long)sim->decoding, worst->env.index, worst->waiting.count,
+        (unsigned long long)kvt_rank_memory_free(&worst->memory, KVT_MEM_INDEX),
+        (unsigned long long)(worst->env.host->capacity_bytes - worst->env.host->used_bytes));
 }
 
 /* With the interval's tick the only event left, either all is done or nothing
@@ -352,6 +352,8 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
         if (nothing_moves(sim) && sim->in_flight > 0)
             return diagnose_stall(sim, err);
         return sim_books_interval(sim, err);
+    case EVENT_WARMUP:
+        return sim_books_cut(sim, err);
     case EVENT_STOP:
         sim->ended = true;
         return KVT_OK;

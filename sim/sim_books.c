@@ -37,6 +37,12 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
         return kvt_fail_nomem(err, "the histogram of gaps between tokens");
     sim->run.stratum_count = sim->backend->ops->strata(sim->backend, sim->run.strata);
     sim->next_interval_ns = sim->interval_ns;
+    if (sim->warmup_ns > 0) {
+        kvt_status status =
+            sim_push(sim, sim->warmup_ns, KVT_PHASE_OBSERVE, EVENT_WARMUP, 0, 0, err);
+        if (status != KVT_OK)
+            return status;
+    }
     return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
 }
 
@@ -70,20 +76,23 @@ void sim_books_advance(struct kvt_sim *sim)
     sim->tally.to_ns = sim->now_ns;
 }
 
-static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank)
+/* Bytes of HBM and of its link are per GPU of the rank; bytes of host DRAM are per
+ * copy that the node keeps. */
+static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank, uint64_t gpus)
 {
+    uint64_t copies = rank->memory.host_copies;
     struct kvt_rank_counters *counters = &rank->counters;
 
     tally->admitted += counters->admitted;
     tally->input_tokens += counters->admitted_input_tokens;
     tally->preemptions += counters->preemptions;
     tally->reprefill_tokens += counters->reprefill_tokens;
-    tally->import_hbm_bytes += counters->import_hbm_bytes;
-    tally->import_host_bytes += counters->import_host_bytes;
+    tally->import_hbm_bytes += gpus * counters->import_hbm_bytes;
+    tally->import_host_bytes += copies * counters->import_host_bytes;
     tally->pages_filled += counters->pages_filled;
     tally->pages_released += counters->pages_released;
-    tally->fill_bytes += counters->fill_bytes;
-    tally->d2h_bytes += counters->backup_bytes;
+    tally->fill_bytes += gpus * counters->fill_bytes;
+    tally->d2h_bytes += copies * counters->backup_bytes;
     *counters = (struct kvt_rank_counters){0};
 }
 
@@ -93,8 +102,8 @@ void sim_books_collect(struct kvt_sim *sim)
 
     for (uint32_t r = 0; r < sim->rank_count; r++) {
         struct kvt_rank *rank = &sim->ranks[r];
-        uint64_t gpus = sim->scenario->pools[sim->groups[sim->group_of[r]].pool].tp;
-        collect_rank(&sim->tally, rank);
+        uint64_t gpus = sim_gpus_of(sim, r);
+        collect_rank(&sim->tally, rank, gpus);
         hbm_bytes += gpus * kvt_rank_memory_used(&rank->memory);
         for (int c = 0; c < KVT_MEM_CLASSES; c++)
             by_class[c] += gpus * rank->memory.used_by_class[c];
@@ -132,13 +141,9 @@ static kvt_status keep_sums(struct kvt_sim *sim, struct kvt_error *err)
 static void end_warmup_if_due(struct kvt_sim *sim)
 {
     const struct kvt_scenario *scenario = sim->scenario;
-    uint64_t done = 0;
 
-    if (scenario->warmup_rule != KVT_WARMUP_REQUESTS || sim->warmup_ns != KVT_NS_NEVER)
-        return;
-    for (size_t i = 0; i < sim->record_count; i++)
-        done += sim->records[i].status == KVT_REQUEST_COMPLETED;
-    if ((double)done >= scenario->warmup_value)
+    if (scenario->warmup_rule == KVT_WARMUP_REQUESTS && sim->warmup_ns == KVT_NS_NEVER &&
+        (double)sim->completed >= scenario->warmup_value)
         sim->warmup_ns = sim->now_ns;
 }
 
@@ -176,6 +181,11 @@ kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err)
         return status;
     sim->next_interval_ns += sim->interval_ns;
     return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
+}
+
+kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err)
+{
+    return close_interval(sim, err);
 }
 
 /* Means over the central half of [from, to): intervals count by their overlap. */

@@ -31,6 +31,11 @@ kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group, struct kvt
     return sim_push(sim, sim->now_ns, KVT_PHASE_SCHEDULE, EVENT_BOUNDARY, group, 0, err);
 }
 
+uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank)
+{
+    return sim->scenario->pools[sim->groups[sim->group_of[rank]].pool].tp;
+}
+
 /* ---- Records --------------------------------------------------------------- */
 
 static kvt_status grow_records(struct kvt_sim *sim, struct kvt_error *err)
@@ -91,44 +96,67 @@ static kvt_status class_of(const struct kvt_sim *sim, const struct kvt_request_s
 
 /* ---- Arrival ----------------------------------------------------------------- */
 
-static kvt_status route(struct kvt_sim *sim, struct kvt_request_record *record, uint32_t id,
-                        struct kvt_error *err)
+/* What the router may know of a rank. */
+static kvt_status view_rank(const struct kvt_sim *sim, const struct kvt_rank *rank,
+                            const struct kvt_live *live, struct kvt_router_rank *view,
+                            struct kvt_error *err)
 {
-    for (uint32_t r = 0; r < sim->rank_count; r++) {
-        const struct kvt_rank *rank = &sim->ranks[r];
-        struct kvt_router_rank *view = &sim->router_ranks[r];
-        view->waiting = rank->waiting.count;
-        view->running = rank->running.count + rank->arrived.count + rank->importing.count;
-        view->free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD);
-        if (rank->needs.optional_pages)
-            view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD];
-        uint64_t slots;
-        kvt_status status = kvt_rank_slots(rank, record->input_tokens,
-                                           record->input_tokens + sim->output_cap, &slots, err);
-        if (status != KVT_OK)
-            return status;
-        view->slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots;
-    }
-    record->rank = sim->router->route(sim->router_state, id, record->input_tokens,
-                                      sim->router_ranks, sim->rank_count);
-    if (record->rank >= sim->rank_count)
-        return kvt_fail(err, KVT_ERR_POLICY, sim->router->info.name,
-                        "it routes request %u to rank %u, and there are %u", id, record->rank,
-                        sim->rank_count);
-    sim->decisions = kvt_chain64(sim->decisions, (uint64_t)id << 32 | record->rank);
-    return KVT_OK;
+    uint64_t slots;
+    kvt_status status =
+        kvt_rank_slots(rank, live->input_tokens, live->input_tokens + sim->output_cap, &slots, err);
+
+    *view = (struct kvt_router_rank){
+        .waiting = rank->waiting.count,
+        .running = rank->running.count + rank->arrived.count + rank->importing.count,
+        .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
+        .free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD)};
+    if (rank->needs.optional_pages)
+        view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD];
+    return status;
 }
 
-static kvt_status is_servable(const struct kvt_sim *sim, const struct kvt_live *live, uint32_t rank,
-                              bool *servable, struct kvt_error *err)
+/* The ranks on which the request could run to its end, were they empty; the router
+ * chooses among these. None: it is unservable. */
+static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live, uint32_t *count,
+                               struct kvt_error *err)
 {
     uint64_t longest = (uint64_t)live->input_tokens + live->output_tokens;
 
-    *servable = false;
+    *count = 0;
     if (longest > sim->scenario->llm->max_position_tokens)
         return KVT_OK;
-    return kvt_rank_can_ever_fit(&sim->ranks[rank], live->input_tokens, (uint32_t)longest - 1,
-                                 live->max_tokens, servable, err);
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        bool fits = false;
+        kvt_status status =
+            kvt_rank_can_ever_fit(&sim->ranks[r], live->input_tokens, (uint32_t)longest - 1,
+                                  live->max_tokens, &fits, err);
+        if (status == KVT_OK && fits) {
+            sim->router_choices[*count] = r;
+            status = view_rank(sim, &sim->ranks[r], live, &sim->router_views[(*count)++], err);
+        }
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+/* record->rank stays UINT32_MAX where no rank can serve the request. */
+static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
+                        struct kvt_request_record *record, struct kvt_error *err)
+{
+    uint32_t count = 0;
+    kvt_status status = list_choices(sim, live, &count, err);
+
+    if (status != KVT_OK || count == 0)
+        return status;
+    uint32_t choice = sim->router->route(sim->router_state, live->id, live->input_tokens,
+                                         sim->router_views, count);
+    if (choice >= count)
+        return kvt_fail(err, KVT_ERR_POLICY, sim->router->info.name,
+                        "it routes request %u to choice %u of %u", live->id, choice, count);
+    record->rank = sim->router_choices[choice];
+    sim->decisions = kvt_chain64(sim->decisions, (uint64_t)live->id << 32 | record->rank);
+    return KVT_OK;
 }
 
 static kvt_ns prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live)
@@ -236,13 +264,10 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     sim->tally.arrived++;
     status = class_of(sim, spec, id, &record->slo_class, err);
     if (status == KVT_OK)
-        status = route(sim, record, id, err);
-    bool servable = false;
-    if (status == KVT_OK)
-        status = is_servable(sim, live, record->rank, &servable, err);
+        status = route(sim, live, record, err);
     if (status != KVT_OK)
         return status;
-    if (!servable) {
+    if (record->rank == UINT32_MAX) {
         drop(sim, id);
         return KVT_OK;
     }
@@ -368,6 +393,7 @@ kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_e
     record->missed_rows = live->missed_rows;
     record->selected_rows = live->selected_rows;
     sim->tally.completed++;
+    sim->completed++;
     sim->in_flight--;
     if (live->has_lane)
         sim->backend->ops->release(sim->backend, live->id, &sim->decisions);
@@ -398,8 +424,8 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
         sim->decoding++;
         sim->records[request].status = KVT_REQUEST_RUNNING;
         status = sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live),
-                                           live->max_tokens,
-                                           live->input_tokens + live->output_tokens, err);
+                                          live->max_tokens,
+                                          live->input_tokens + live->output_tokens, err);
         live->has_lane = status == KVT_OK;
     }
     if (status == KVT_OK)

@@ -15,6 +15,7 @@ enum event_kind {
     EVENT_ARRIVAL,      /* the source said to ask again now */
     EVENT_BOUNDARY,     /* target: group */
     EVENT_INTERVAL,
+    EVENT_WARMUP, /* ends now: what is counted begins */
     EVENT_STOP
 };
 
@@ -64,7 +65,7 @@ struct kvt_sim {
     struct kvt_live **live;             /* [record_count] NULL once ended */
     uint16_t *record_phases;            /* [record_count] */
     size_t record_count, record_capacity;
-    uint64_t in_flight, waiting, importing, decoding, max_in_flight;
+    uint64_t in_flight, waiting, importing, decoding, completed, max_in_flight;
 
     /* Who serves them. */
     uint32_t rank_count, group_count, host_count, gpus;
@@ -74,7 +75,8 @@ struct kvt_sim {
     struct kvt_host_pool *hosts;
     const struct kvt_router_policy *router;
     void *router_state;
-    struct kvt_router_rank *router_ranks; /* scratch [rank_count] */
+    struct kvt_router_rank *router_views; /* scratch [rank_count] */
+    uint32_t *router_choices;             /* scratch [rank_count] */
     struct prefill prefill;
     struct kvt_backend *backend;
     struct kvt_step_item *items; /* scratch [item_capacity] */
@@ -114,6 +116,8 @@ KVT_CHECKED kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group
 KVT_CHECKED kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase,
                                 enum event_kind kind, uint32_t target, uint64_t payload,
                                 struct kvt_error *err);
+/* GPUs of a rank: its tensor-parallel peers. */
+uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank);
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 
@@ -132,6 +136,8 @@ void sim_books_advance(struct kvt_sim *sim);
 void sim_books_collect(struct kvt_sim *sim);
 /* Closes the interval under way and opens the next. */
 KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
+/* Closes the interval under way, short as it is: the warm-up ends inside it. */
+KVT_CHECKED kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,
                                         struct kvt_error *err);
 uint32_t sim_phase_now(const struct kvt_sim *sim);

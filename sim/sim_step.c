@@ -90,11 +90,16 @@ static kvt_status step_rank(struct kvt_sim *sim, uint32_t r, kvt_ns *measured_ns
     sim->decisions = outcome.decisions;
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
         kvt_row_counts_add(&sim->tally.rows[s], &outcome.rows[s]);
-    sim->tally.h2d_payload_bytes += outcome.payload_bytes;
-    sim->tally.h2d_wire_bytes += outcome.load.wire_bytes;
+    /* Each tensor-parallel GPU of the rank fetches every miss. */
+    uint32_t gpus = sim_gpus_of(sim, r);
+    sim->tally.h2d_payload_bytes += gpus * outcome.payload_bytes;
+    sim->tally.h2d_wire_bytes += gpus * outcome.load.wire_bytes;
     sim->tally.rounds += count;
     outcome.load.backup_bytes = kvt_link_backlog_bytes(&rank->d2h, sim->now_ns);
     outcome.load.fill_bytes = kvt_link_backlog_bytes(&rank->h2d, sim->now_ns);
+    /* What imports bring in while the step runs, were it as long as the last one. */
+    outcome.load.import_bytes =
+        (uint64_t)((double)rank->import_bytes_per_s * (double)rank->last_step_ns * 1e-9);
     sim->loads[r] = outcome.load;
     if (outcome.measured_ns > *measured_ns)
         *measured_ns = outcome.measured_ns;

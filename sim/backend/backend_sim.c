@@ -229,13 +229,14 @@ static kvt_status open_cache(struct backend_sim *sim, uint32_t request, uint32_t
                              uint32_t max_tokens, struct kvt_hot_cache **out, struct kvt_error *err)
 {
     const struct kvt_llm *llm = sim->env.llm;
-    struct kvt_replacement_env env = {
-        .params = sim->env.replacement.params,
-        .slot_count = kvt_hot_slots(llm, &llm->stores[store], sim->env.hot_tokens, max_tokens),
-        .top_k = llm->top_k,
-        .entity = (uint64_t)request * KVT_STORES_MAX + store,
-        .run_seed = sim->env.run_seed,
-        .host = kvt_host()};
+    uint32_t slots = kvt_hot_slots(llm, &llm->stores[store], sim->env.hot_tokens, max_tokens);
+    struct kvt_replacement_env env = {.params = sim->env.replacement.params,
+                                      .slot_count =
+                                          slots > 0 ? slots : 1, /* a store may have no row yet */
+                                      .top_k = llm->top_k,
+                                      .entity = (uint64_t)request * KVT_STORES_MAX + store,
+                                      .run_seed = sim->env.run_seed,
+                                      .host = kvt_host()};
     return kvt_hot_cache_new(sim->replacement, &env, out, err);
 }
 

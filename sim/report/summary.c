@@ -245,7 +245,7 @@ static void put_limit(FILE *stream, const struct kvt_run *run, const cJSON *resu
 
     if (run->record_count == 0)
         why = "nothing arrived";
-    else if (waiting >= 1)
+    else if (waiting >= 1 || run->total.preemptions > 0)
         why = "HBM: requests wait for room";
     else if (importing > 0.05 * (active + importing))
         why = "import: requests that fit wait for their history";

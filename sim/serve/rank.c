@@ -176,6 +176,11 @@ kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
         bytes.hbm_by_class[KVT_MEM_INDEX] + bytes.hbm_by_class[KVT_MEM_PAYLOAD];
     *duration_ns =
         rank->import->duration_ns(rank->import_state, next->id, bytes.host_bytes, hbm_bytes);
+    next->import_bytes_per_s =
+        *duration_ns > 0
+            ? (uint64_t)((double)hbm_bytes / (double)*duration_ns * (double)KVT_NS_PER_S)
+            : 0;
+    rank->import_bytes_per_s += next->import_bytes_per_s;
     rank->counters.import_hbm_bytes += hbm_bytes;
     rank->counters.import_host_bytes += bytes.host_bytes;
     rank->imports_under_way++;
@@ -193,6 +198,7 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, boo
                         live->id);
     live_list_remove_at(&rank->importing, at);
     rank->imports_under_way--;
+    rank->import_bytes_per_s -= live->import_bytes_per_s;
     return joins ? live_list_insert(&rank->arrived, rank->arrived.count, live, err) : KVT_OK;
 }
 

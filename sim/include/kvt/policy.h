@@ -202,6 +202,7 @@ struct kvt_scheduling_policy {
 
 /* ---- Router: which rank an arriving request goes to ------------------------ */
 
+/* A rank on which the request could run to its end. */
 struct kvt_router_rank {
     uint32_t waiting, running;  /* requests; running includes those being imported */
     uint32_t slots;             /* requests of the scenario's input length that fit */
@@ -219,6 +220,7 @@ struct kvt_router_policy {
     struct kvt_plugin_info info;
     size_t (*state_bytes)(const struct kvt_router_env *env);
     kvt_status (*init)(void *state, const struct kvt_router_env *env, struct kvt_error *err);
+    /* The index in ranks[rank_count] of the one to take it; rank_count is at least 1. */
     uint32_t (*route)(void *state, uint32_t request, uint32_t input_tokens,
                       const struct kvt_router_rank *ranks, uint32_t rank_count);
 };

@@ -28,6 +28,7 @@ struct kvt_live {
     kvt_ns last_token_ns;
     uint64_t step; /* decode steps taken */
     uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
+    uint64_t import_bytes_per_s; /* into HBM, while it is being imported */
     bool has_lane; /* known to the backend */
     bool blocked;  /* sits this step out for want of memory */
     struct kvt_holding holding;
@@ -95,6 +96,7 @@ struct kvt_rank {
     struct kvt_live_list waiting;   /* put aside ones first, then by arrival */
     struct kvt_live_list importing; /* admitted, first come first served */
     uint32_t imports_under_way;     /* the first so many of importing */
+    uint64_t import_bytes_per_s;    /* of those, into each GPU's HBM */
     struct kvt_live_list arrived;   /* imported, joining the batch at the next boundary */
     struct kvt_live_list running;   /* in order of admission */
     struct kvt_link h2d, d2h;
