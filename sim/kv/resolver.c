@@ -1,11 +1,11 @@
 /* resolver.c -- one call: which selected rows are in HBM, which are fetched, and where to.
  *
- *     mark     each row of the union: resident (tail, ready page) or to be
- *              looked up
+ *     gather   the union: what is resident (tail, ready page) is counted, the
+ *              rest is listed in the union's order and marked
  *     look up  walk the slots; where a slot's row is marked, the slot hits and
  *              the mark goes
- *     miss     walk the selections again, query by query; a mark that is still
- *              there is a miss, is listed, and goes
+ *     miss     walk the list; a mark that is still there is a miss, is listed,
+ *              and goes
  *     replace  victims from the policy, checked; rows into slots; the policy
  *              learns of it; misses left over are staged
  *
@@ -34,7 +34,9 @@ struct kvt_resolver {
                            * at rows_max always */
     uint64_t *hit_bits;   /* [(slots_max + 63) / 64] */
     uint64_t *taken_bits; /* [(slots_max + 63) / 64] hits and victims so far */
-    uint32_t *missed;     /* [union_max + 1] the last is written, never read */
+    uint32_t *lookups;    /* [union_max + 1] rows to look up, in the union's order; the last
+                           * is written, never read */
+    uint32_t *missed;     /* [union_max + 1] likewise */
     kvt_slot *victims;    /* [slots_max] */
     uint32_t *evicted;    /* [slots_max] */
     kvt_slot *scratch;    /* [slots_max] lent to policies; ranks for the state hash */
@@ -59,13 +61,14 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     resolver->marks = array_new(arena, (uint64_t)resolver->rows_max + 1, sizeof(uint8_t));
     resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
     resolver->taken_bits = array_new(arena, slot_words, sizeof(uint64_t));
+    resolver->lookups = array_new(arena, (uint64_t)resolver->union_max + 1, sizeof(uint32_t));
     resolver->missed = array_new(arena, (uint64_t)resolver->union_max + 1, sizeof(uint32_t));
     resolver->victims = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
     resolver->evicted = array_new(arena, resolver->slots_max, sizeof(uint32_t));
     resolver->scratch = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
     return resolver->marks != NULL && resolver->hit_bits != NULL && resolver->taken_bits != NULL &&
-           resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
-           resolver->scratch != NULL;
+           resolver->lookups != NULL && resolver->missed != NULL && resolver->victims != NULL &&
+           resolver->evicted != NULL && resolver->scratch != NULL;
 }
 
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
@@ -101,12 +104,20 @@ void kvt_resolver_free(struct kvt_resolver *resolver)
 
 static const char call_place[] = "resolve call";
 
+/* In blocks of a fixed length, which the compiler turns into vector compares. */
 static bool is_ascending(const uint32_t *rows, uint32_t count)
 {
-    bool ascending = true;
-    for (uint32_t i = 1; i < count; i++)
-        ascending &= rows[i - 1] < rows[i];
-    return ascending;
+    enum {
+        BLOCK = 16
+    };
+    uint32_t descents = 0, i = 1;
+    for (; i + BLOCK <= count; i += BLOCK) {
+        for (uint32_t j = i; j < i + BLOCK; j++)
+            descents |= rows[j - 1] >= rows[j];
+    }
+    for (; i < count; i++)
+        descents |= rows[i - 1] >= rows[i];
+    return descents == 0;
 }
 
 /* Marks are set by row: a row past the end would be marked past the end. */
@@ -159,7 +170,7 @@ static kvt_status check_call(const struct kvt_resolver *resolver, const struct k
     return KVT_OK;
 }
 
-/* ---- Mark ------------------------------------------------------------------- */
+/* ---- Gather ----------------------------------------------------------------- */
 
 /* Index of the first row at or past limit; rows ascend. */
 static uint32_t lower_bound(const uint32_t *rows, uint32_t count, uint64_t limit)
@@ -195,71 +206,95 @@ static struct runs runs_of(const struct kvt_resolve_call *call, uint32_t query)
     };
 }
 
-/* Marks rows[begin .. end); returns how many had no mark before. */
-static uint32_t mark(uint8_t *restrict marks, const uint32_t *restrict rows, uint32_t begin,
-                     uint32_t end, enum mark as)
-{
-    uint32_t new_rows = 0;
-    for (uint32_t i = begin; i < end; i++) {
-        new_rows += marks[rows[i]] == UNSELECTED;
-        marks[rows[i]] = (uint8_t)as;
-    }
-    return new_rows;
-}
-
-/* The same for rows whose page has to be asked about; returns how many rows
- * were new and are to be looked up. */
-static uint32_t mark_paged(uint8_t *restrict marks, const struct kvt_resolve_call *call,
-                           const uint32_t *restrict rows, uint32_t end,
-                           struct kvt_resolve_result *result)
+/* Appends to lookups those of rows[0 .. count) whose page is not ready; returns how
+ * many. Every row is written, one to look up moves the end: no branch to mispredict. */
+static uint32_t list_unready(const struct kvt_resolve_call *call, const uint32_t *restrict rows,
+                             uint32_t count, uint32_t *restrict lookups)
 {
     const uint64_t *ready_bits = call->ready_bits;
     uint32_t page_shift = (uint32_t)__builtin_ctz(call->rows_per_page);
-    uint32_t new_rows = 0, page_rows = 0, page_selected = 0;
+    uint32_t listed = 0;
 
-    for (uint32_t i = 0; i < end; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t page = rows[i] >> page_shift;
-        uint32_t is_ready = ready_bits[page / 64] >> page % 64 & 1;
-        uint32_t is_new = marks[rows[i]] == UNSELECTED;
-
-        marks[rows[i]] = is_ready ? RESIDENT : LOOKED_UP;
-        new_rows += is_new;
-        page_rows += is_new & is_ready;
-        page_selected += is_ready;
+        lookups[listed] = rows[i];
+        listed += (uint32_t)(~(ready_bits[page / 64] >> page % 64) & 1);
     }
-    result->page_rows += page_rows;
-    result->page_selected += page_selected;
-    return new_rows - page_rows;
+    return listed;
 }
 
-/* Marks the union and counts what is resident; returns the rows to look up. */
-static uint32_t mark_union(uint8_t *marks, const struct kvt_resolve_call *call,
+/* One query: the selection is the union, and only rows to look up need a mark. */
+static uint32_t gather_one(const struct kvt_resolver *resolver, const struct kvt_resolve_call *call,
                            struct kvt_resolve_result *result)
 {
-    uint32_t lookup_rows = 0;
+    const uint32_t *rows = call->selections[0];
+    uint8_t *restrict marks = resolver->marks;
+    uint32_t *restrict lookups = resolver->lookups;
+    struct runs runs = runs_of(call, 0);
+    uint32_t listed = list_unready(call, rows, runs.paged_end, lookups);
+    uint32_t unpaged = runs.history_end - runs.paged_end;
+
+    result->page_rows = result->page_selected = runs.paged_end - listed;
+    result->tail_rows = result->tail_selected = runs.count - runs.history_end;
+    result->union_rows = result->selected = runs.count;
+    memcpy(lookups + listed, rows + runs.paged_end, unpaged * sizeof *rows);
+    listed += unpaged;
+    for (uint32_t i = 0; i < listed; i++)
+        marks[lookups[i]] = LOOKED_UP;
+    return listed;
+}
+
+/* Marks one row of several queries' union; returns whether it is new to it. */
+static uint32_t mark_new(uint8_t *marks, uint32_t row, enum mark as)
+{
+    uint32_t is_new = marks[row] == UNSELECTED;
+    marks[row] = (uint8_t)as;
+    return is_new;
+}
+
+static bool is_ready(const struct kvt_resolve_call *call, uint32_t row)
+{
+    uint32_t page = row / call->rows_per_page;
+    return call->ready_bits[page / 64] >> page % 64 & 1;
+}
+
+/* Several queries: a row counts once however many select it, so that every row of
+ * the union has its mark until all of them have been seen. Lists at most union_max
+ * rows; a longer union is for the caller to refuse. */
+static uint32_t gather_many(const struct kvt_resolver *resolver,
+                            const struct kvt_resolve_call *call, struct kvt_resolve_result *result)
+{
+    uint8_t *marks = resolver->marks;
+    uint32_t listed = 0;
 
     for (uint32_t query = 0; query < call->query_count; query++) {
         const uint32_t *rows = call->selections[query];
         struct runs runs = runs_of(call, query);
 
-        lookup_rows += mark_paged(marks, call, rows, runs.paged_end, result);
-        lookup_rows += mark(marks, rows, runs.paged_end, runs.history_end, LOOKED_UP);
-        result->tail_rows += mark(marks, rows, runs.history_end, runs.count, RESIDENT);
+        for (uint32_t i = 0; i < runs.history_end; i++) {
+            bool resident = i < runs.paged_end && is_ready(call, rows[i]);
+            uint32_t is_new = mark_new(marks, rows[i], resident ? RESIDENT : LOOKED_UP);
+            result->page_rows += is_new && resident;
+            result->page_selected += resident;
+            resolver->lookups[listed < resolver->union_max ? listed : resolver->union_max] =
+                rows[i];
+            listed += is_new && !resident;
+        }
+        for (uint32_t i = runs.history_end; i < runs.count; i++)
+            result->tail_rows += mark_new(marks, rows[i], RESIDENT);
         result->tail_selected += runs.count - runs.history_end;
         result->selected += runs.count;
     }
-    result->union_rows = lookup_rows + result->page_rows + result->tail_rows;
-    return lookup_rows;
+    result->union_rows = listed + result->page_rows + result->tail_rows;
+    return listed;
 }
 
-/* Keeps, of the marks of selected rows from first_row on, only those equal to kept. */
-static void unmark(uint8_t *restrict marks, const struct kvt_resolve_call *call, uint32_t first_row,
-                   enum mark kept)
+/* Keeps, of the marks of all selected rows, only those equal to kept. */
+static void unmark(uint8_t *restrict marks, const struct kvt_resolve_call *call, enum mark kept)
 {
     for (uint32_t query = 0; query < call->query_count; query++) {
         const uint32_t *restrict rows = call->selections[query];
-        uint32_t count = call->selection_counts[query];
-        for (uint32_t i = lower_bound(rows, count, first_row); i < count; i++)
+        for (uint32_t i = 0; i < call->selection_counts[query]; i++)
             marks[rows[i]] &= (uint8_t)kept;
     }
 }
@@ -303,23 +338,18 @@ static uint32_t count_marked(const uint8_t *marks, const struct kvt_resolve_call
     return marked;
 }
 
-/* Lists the rows still marked in the union's order and takes their marks.
- * Every row is written, a miss moves the end: no branch to mispredict. */
-static uint32_t list_missed(const struct kvt_resolver *resolver,
-                            const struct kvt_resolve_call *call)
+/* Lists the lookups that still have their mark, in order, and takes it. */
+static uint32_t list_missed(const struct kvt_resolver *resolver, uint32_t lookup_rows)
 {
     uint8_t *restrict marks = resolver->marks;
+    const uint32_t *restrict lookups = resolver->lookups;
     uint32_t *restrict missed = resolver->missed;
     uint32_t missed_rows = 0;
 
-    for (uint32_t query = 0; query < call->query_count; query++) {
-        const uint32_t *restrict rows = call->selections[query];
-        uint32_t history_end = runs_of(call, query).history_end;
-        for (uint32_t i = 0; i < history_end; i++) {
-            missed[missed_rows] = rows[i];
-            missed_rows += marks[rows[i]];
-            marks[rows[i]] = UNSELECTED;
-        }
+    for (uint32_t i = 0; i < lookup_rows; i++) {
+        missed[missed_rows] = lookups[i];
+        missed_rows += marks[lookups[i]];
+        marks[lookups[i]] = UNSELECTED;
     }
     return missed_rows;
 }
@@ -418,7 +448,7 @@ static kvt_status look_up_and_replace(const struct kvt_resolver *resolver,
     look_up(resolver, cache);
     if (call->query_count > 1)
         result->missed_selected = count_marked(resolver->marks, call);
-    uint32_t missed_rows = list_missed(resolver, call);
+    uint32_t missed_rows = list_missed(resolver, lookup_rows);
     if (call->query_count == 1)
         result->missed_selected = missed_rows;
     result->hot_rows = lookup_rows - missed_rows;
@@ -439,6 +469,14 @@ static kvt_status look_up_and_replace(const struct kvt_resolver *resolver,
     return replace(resolver, cache, &view, result->filled_rows, err);
 }
 
+static kvt_status union_too_long(const struct kvt_resolver *resolver, uint32_t rows,
+                                 struct kvt_error *err)
+{
+    return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                    "its union has %u rows; this resolver takes at most %u", rows,
+                    resolver->union_max);
+}
+
 kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
                        const struct kvt_resolve_call *call, struct kvt_resolve_result *result,
                        struct kvt_error *err)
@@ -449,14 +487,17 @@ kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cach
     kvt_status status = check_call(resolver, cache, call, err);
     if (status != KVT_OK)
         return status;
-    uint32_t lookup_rows = mark_union(resolver->marks, call, &found);
-    unmark(resolver->marks, call, found.page_rows > 0 ? 0 : call->tail_first_row, LOOKED_UP);
+    bool alone = call->query_count == 1;
+    if (alone && call->selection_counts[0] > resolver->union_max)
+        return union_too_long(resolver, call->selection_counts[0], err);
+    uint32_t lookup_rows =
+        alone ? gather_one(resolver, call, &found) : gather_many(resolver, call, &found);
     if (found.union_rows > resolver->union_max) {
-        unmark(resolver->marks, call, 0, UNSELECTED);
-        return kvt_fail(err, KVT_ERR_INVALID, call_place,
-                        "its union has %u rows; this resolver takes at most %u", found.union_rows,
-                        resolver->union_max);
+        unmark(resolver->marks, call, UNSELECTED);
+        return union_too_long(resolver, found.union_rows, err);
     }
+    if (!alone)
+        unmark(resolver->marks, call, LOOKED_UP);
     found.skipped = lookup_rows == 0;
     if (!found.skipped)
         status = look_up_and_replace(resolver, cache, call, lookup_rows, &found, err);
