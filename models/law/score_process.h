@@ -16,7 +16,8 @@ enum {
 };
 
 /* Set A of three that fit as well. */
-#define SCORE_FITTED_TO "miss shares .32, .14, .04 at B/k 1, 2, 8 (the paper's Table 3 and load step)"
+#define SCORE_FITTED_TO                                                                            \
+    "miss shares .32, .14, .04 at B/k 1, 2, 8 (the paper's Table 3 and load step)"
 
 /* clang-format off */
 #define SCORE_PARAMS                                                                               \

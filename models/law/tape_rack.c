@@ -110,8 +110,7 @@ static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "rows of %u tokens make a tape of %llu steps; at most %u are expected",
                         tokens_per_row, (unsigned long long)step_count, SCORE_ROWS_MAX);
-    struct rack_bucket *bucket =
-        calloc(1, sizeof *bucket + tape_count * sizeof(struct reel *));
+    struct rack_bucket *bucket = calloc(1, sizeof *bucket + tape_count * sizeof(struct reel *));
     if (bucket == NULL)
         return kvt_fail_nomem(err, "the tapes of a length");
     bucket->length_rows = length;
@@ -135,8 +134,8 @@ kvt_status rack_find(struct rack *rack, uint32_t rows, uint32_t tokens_per_row, 
     *out = bucket_of(rack, length, tokens_per_row);
     if (*out != UINT32_MAX)
         return KVT_OK;
-    return add_bucket(rack, length, tokens_per_row, rack->plan.other_tapes,
-                      rack->plan.other_steps, out, err);
+    return add_bucket(rack, length, tokens_per_row, rack->plan.other_tapes, rack->plan.other_steps,
+                      out, err);
 }
 
 static kvt_status check_memory(const struct rack *rack, uint64_t needed_bytes,
@@ -372,8 +371,8 @@ void rack_describe(const struct rack *rack, char *out, size_t bytes)
     if (tapes == 0)
         (void)snprintf(out, bytes, "no tape was needed");
     else if (shortest == longest)
-        (void)snprintf(out, bytes, "%u tapes of %u tokens at %u rows, %llu MiB", tapes,
-                       steps, longest, mib);
+        (void)snprintf(out, bytes, "%u tapes of %u tokens at %u rows, %llu MiB", tapes, steps,
+                       longest, mib);
     else
         (void)snprintf(out, bytes,
                        "%u tapes of up to %u tokens at %zu lengths (%u to %u rows), %llu MiB",

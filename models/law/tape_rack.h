@@ -11,9 +11,9 @@ struct rack_plan {
     struct score_shape shape;
     uint64_t run_seed;
     uint32_t top_k;
-    uint32_t ahead_tapes;  /* of each length that is prepared for */
-    uint32_t other_tapes;  /* of each length that turns up beside them */
-    uint32_t ahead_steps;  /* that a stream reads before its tape turns, by the same two kinds */
+    uint32_t ahead_tapes; /* of each length that is prepared for */
+    uint32_t other_tapes; /* of each length that turns up beside them */
+    uint32_t ahead_steps; /* that a stream reads before its tape turns, by the same two kinds */
     uint32_t other_steps;
     uint64_t memory_bytes; /* that all tapes may take */
 };
@@ -25,7 +25,7 @@ struct rack_bucket {
     uint32_t phase_count; /* rows by which streams may begin apart; tapes begin with
                            * length_rows - phase_count */
     uint32_t tape_count;
-    uint32_t steps; /* recorded behind the last phase */
+    uint32_t steps;       /* recorded behind the last phase */
     struct reel *reels[]; /* [tape_count], NULL until needed */
 };
 

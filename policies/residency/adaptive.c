@@ -19,7 +19,10 @@
  * selected rows from host without optional history, 1.4 % with it). */
 #include "kvt/policy.h"
 
-enum { PARAM_CAPACITY_FRACTION, PARAM_REFILL_GB_PER_S };
+enum {
+    PARAM_CAPACITY_FRACTION,
+    PARAM_REFILL_GB_PER_S
+};
 
 static const struct kvt_param_spec adaptive_params[] = {
     [PARAM_CAPACITY_FRACTION] = {.name = "optional_capacity_fraction",
@@ -153,8 +156,7 @@ static uint32_t release(const struct kvt_residency_request *request, uint32_t wa
     for (uint32_t page = 0; page < request->eligible_pages && want > 0; page++) {
         if (!is_optional(request, page))
             continue;
-        if (written > 0 &&
-            actions[written - 1].first + actions[written - 1].count == page) {
+        if (written > 0 && actions[written - 1].first + actions[written - 1].count == page) {
             actions[written - 1].count++;
         } else {
             if (written == capacity)

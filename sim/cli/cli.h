@@ -7,7 +7,12 @@
 #include "kvt/scenario.h"
 
 /* 0 done, 1 the answer is no, 2 a malformed question, 3 the machine can't. */
-enum cli_exit { CLI_DONE = 0, CLI_NO = 1, CLI_MALFORMED = 2, CLI_CANNOT = 3 };
+enum cli_exit {
+    CLI_DONE = 0,
+    CLI_NO = 1,
+    CLI_MALFORMED = 2,
+    CLI_CANNOT = 3
+};
 
 enum cli_option_kind {
     CLI_FLAG,  /* bool *            --json */

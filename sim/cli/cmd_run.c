@@ -37,8 +37,7 @@ static void write_interval(void *context, const struct kvt_tally *interval,
                            const struct kvt_stratum *strata, uint32_t stratum_count)
 {
     struct outputs *outputs = context;
-    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, strata,
-                            stratum_count);
+    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, strata, stratum_count);
 }
 
 static kvt_status begin_outputs(struct outputs *outputs, struct kvt_error *err)
@@ -166,8 +165,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
 }
 
 /* --seed, --backend and --fidelity are --set by another name, and come last. */
-static bool gather_sets(const struct run_options *options, char texts[3][128],
-                        const char **sets, size_t *count)
+static bool gather_sets(const struct run_options *options, char texts[3][128], const char **sets,
+                        size_t *count)
 {
     const char *const names[] = {"seed", "backend", "run.fidelity"};
     const char *const values[] = {options->seed, options->backend, options->fidelity};
@@ -244,8 +243,8 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
                                       (unsigned long long)options.threads);
         } else {
             cli_catch_signals();
-            exit_code = run_command(&options,
-                                    positional.count ? positional.items[0] : "quickstart");
+            exit_code =
+                run_command(&options, positional.count ? positional.items[0] : "quickstart");
         }
     }
     cli_parsed_free(table, option_count, &positional);

@@ -19,7 +19,9 @@ static const struct cli_command commands[] = {
     {"check", "FILE.. | SCENARIO --print [options]",
      "Checks input files; prints the scenario in force.", kvt_cmd_check},
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
+enum {
+    COMMANDS = sizeof commands / sizeof commands[0]
+};
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
@@ -27,13 +29,14 @@ static const char *const later[] = {"sweep", "plan", "explain", "validate", "cal
 
 static void print_examples(void)
 {
-    puts("kvtide: where the KV cache of long-context LLM serving should live\n\n"
-         "  kvtide run quickstart                        simulate 60 s of GLM-5.3 at 100K context\n"
-         "  kvtide size glm-5.3-100k                     what fits, and what limits it\n"
-         "  kvtide compare glm-5.3-100k,residency=hisparse glm-5.3-100k   two policies, one seed\n"
-         "  kvtide trace stats FILE                      what a request trace holds\n"
-         "  kvtide list policies -v                      what can be chosen, with its parameters\n\n"
-         "kvtide COMMAND --help says more; kvtide --help lists the commands.");
+    puts(
+        "kvtide: where the KV cache of long-context LLM serving should live\n\n"
+        "  kvtide run quickstart                        simulate 60 s of GLM-5.3 at 100K context\n"
+        "  kvtide size glm-5.3-100k                     what fits, and what limits it\n"
+        "  kvtide compare glm-5.3-100k,residency=hisparse glm-5.3-100k   two policies, one seed\n"
+        "  kvtide trace stats FILE                      what a request trace holds\n"
+        "  kvtide list policies -v                      what can be chosen, with its parameters\n\n"
+        "kvtide COMMAND --help says more; kvtide --help lists the commands.");
 }
 
 static void print_commands(void)

@@ -64,15 +64,15 @@ const char *cli_data_dir(void)
 void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, bool quiet)
 {
     *start = kvt_wall_now();
-    *progress = (struct cli_progress){.quiet = quiet,
-                                      .terminal = isatty(STDERR_FILENO) != 0,
-                                      .start = start,
-                                      .last_s = 0};
+    *progress = (struct cli_progress){
+        .quiet = quiet, .terminal = isatty(STDERR_FILENO) != 0, .start = start, .last_s = 0};
 }
 
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what)
 {
-    enum { WIDTH = 28 };
+    enum {
+        WIDTH = 28
+    };
     double seconds = kvt_wall_seconds_since(*progress->start);
 
     if (progress->quiet || seconds - progress->last_s < (progress->terminal ? 0.2 : 10.0))

@@ -17,8 +17,7 @@
     X(p99_##key##_ms, "ms", QUEUE, "99th percentile of the " what)                                 \
     X(post_wave_mean_##key##_ms, "ms", QUEUE, "Mean without the first C submitted: " what)         \
     X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
-    X(post_wave_p99_##key##_ms, "ms", QUEUE,                                                       \
-      "99th percentile without the first C submitted: " what)
+    X(post_wave_p99_##key##_ms, "ms", QUEUE, "99th percentile without the first C submitted: " what)
 
 #define KVT_METRICS(X)                                                                             \
     X(duration, "s", QUEUE, "First submission to the end of the run, after the warm-up")           \
@@ -76,7 +75,12 @@ struct kvt_run;
 /* phase: index, or -1 for the whole run. False when memory is short. */
 _Bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out);
 
-enum metric_rests_on { COUNTED, ROWS, TIME, QUEUE };
+enum metric_rests_on {
+    COUNTED,
+    ROWS,
+    TIME,
+    QUEUE
+};
 struct metric_row {
     const char *name, *unit, *help;
     enum metric_rests_on rests_on;

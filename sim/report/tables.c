@@ -34,8 +34,8 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
                 kvt_request_status_name((enum kvt_request_status)record->status));
         if (run->scenario->slo_class_count > 0)
             fputs(run->scenario->slo_classes[record->slo_class].name, stream);
-        fprintf(stream, ",%u,%" PRIu64 ",%" PRIu64 ",", record->preemptions,
-                record->selected_rows, record->missed_rows);
+        fprintf(stream, ",%u,%" PRIu64 ",%" PRIu64 ",", record->preemptions, record->selected_rows,
+                record->missed_rows);
         if (record->session != UINT64_MAX)
             fprintf(stream, "%" PRIu64, record->session);
         fprintf(stream, ",%u,", record->turn);

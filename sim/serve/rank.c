@@ -10,8 +10,8 @@
 
 const char *kvt_request_status_name(enum kvt_request_status status)
 {
-    static const char *const names[KVT_REQUEST_STATUSES] = {
-        "waiting", "prefilling", "importing", "running", "completed", "unservable"};
+    static const char *const names[KVT_REQUEST_STATUSES] = {"waiting", "prefilling", "importing",
+                                                            "running", "completed",  "unservable"};
     return status < KVT_REQUEST_STATUSES ? names[status] : "unknown";
 }
 
@@ -55,8 +55,8 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     return status;
 }
 
-kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env,
-                         uint64_t *decisions, struct kvt_error *err)
+kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, uint64_t *decisions,
+                         struct kvt_error *err)
 {
     double row_bytes = kvt_llm_payload_bytes_per_token(env->llm);
 
@@ -122,8 +122,8 @@ kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tok
     struct kvt_host_pool host = {.capacity_bytes = rank->env.host->capacity_bytes};
     struct kvt_rank_memory memory = rank->memory;
     struct kvt_holding holding = {0};
-    kvt_rank_memory_init(&memory, memory.pool_bytes[0], memory.pool_bytes[1],
-                         memory.reserve_bytes, &host, memory.host_copies);
+    kvt_rank_memory_init(&memory, memory.pool_bytes[0], memory.pool_bytes[1], memory.reserve_bytes,
+                         &host, memory.host_copies);
     *fits = kvt_rank_memory_take(&memory, &holding, first.hbm_by_class, first.host_bytes, false);
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         last.hbm_by_class[c] -= first.hbm_by_class[c];
@@ -157,8 +157,8 @@ kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct
     return live_list_insert(&rank->waiting, rank->waiting.count, live, err);
 }
 
-kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
-                                 kvt_ns *duration_ns, struct kvt_error *err)
+kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live, kvt_ns *duration_ns,
+                                 struct kvt_error *err)
 {
     *live = NULL;
     if (rank->imports_under_way == rank->importing.count ||
@@ -172,8 +172,7 @@ kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
         return status;
     /* What comes in: index rows, and history to where this policy keeps it. Hot
      * caches, tail and staging start empty. */
-    uint64_t hbm_bytes =
-        bytes.hbm_by_class[KVT_MEM_INDEX] + bytes.hbm_by_class[KVT_MEM_PAYLOAD];
+    uint64_t hbm_bytes = bytes.hbm_by_class[KVT_MEM_INDEX] + bytes.hbm_by_class[KVT_MEM_PAYLOAD];
     *duration_ns =
         rank->import->duration_ns(rank->import_state, next->id, bytes.host_bytes, hbm_bytes);
     next->import_bytes_per_s =

@@ -2,6 +2,8 @@
 #ifndef KVT_RANK_PRIVATE_H
 #define KVT_RANK_PRIVATE_H
 
-enum { RANK_ACTIONS = 4096 }; /* that a residency policy can give at once */
+enum {
+    RANK_ACTIONS = 4096
+}; /* that a residency policy can give at once */
 
 #endif

@@ -43,7 +43,7 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
     for (int p = 0; p < KVT_PARTS; p++)
         tally.parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
-        uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)];
+        uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)] = {0};
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
             words[w] = 1 + kvt_rng_below(rng, 1000);
         memcpy(&tally.rows[s], words, sizeof words);
@@ -134,7 +134,7 @@ START_TEST(each_count_of_rows_is_held_to_a_conservation_line)
     kvt_row_counts_add(&sum, &good);
     ck_assert(kvt_row_counts_conserve(&sum));
     ck_assert(kvt_row_counts_conserve(&(struct kvt_row_counts){0}));
-    uint64_t words[13];
+    uint64_t words[13] = {0};
     for (int w = 2; w < 13; w++) { /* all but the two counts of calls */
         struct kvt_row_counts bad;
         memcpy(words, &good, sizeof words);

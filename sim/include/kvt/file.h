@@ -20,8 +20,9 @@ struct kvt_outfile;
 KVT_CHECKED kvt_status kvt_outfile_open(const char *path, struct kvt_outfile **out,
                                         struct kvt_error *err);
 FILE *kvt_outfile_stream(struct kvt_outfile *file); /* borrowed; never NULL */
-KVT_CHECKED kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err); /* frees */
-void kvt_outfile_discard(struct kvt_outfile *file); /* frees; takes NULL */
+KVT_CHECKED kvt_status kvt_outfile_commit(struct kvt_outfile *file,
+                                          struct kvt_error *err); /* frees */
+void kvt_outfile_discard(struct kvt_outfile *file);               /* frees; takes NULL */
 
 /* mkdir -p; an existing folder is fine. */
 KVT_CHECKED kvt_status kvt_mkdirs(const char *path, struct kvt_error *err);

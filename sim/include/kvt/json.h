@@ -44,8 +44,7 @@ KVT_CHECKED kvt_status kvt_json_get_bool(const cJSON *object, const char *where,
                                          bool required, bool *out, struct kvt_error *err);
 /* *out is the member, which must be an object (or array); NULL when absent. */
 KVT_CHECKED kvt_status kvt_json_get_object(const cJSON *object, const char *where, const char *key,
-                                           bool required, const cJSON **out,
-                                           struct kvt_error *err);
+                                           bool required, const cJSON **out, struct kvt_error *err);
 KVT_CHECKED kvt_status kvt_json_get_array(const cJSON *object, const char *where, const char *key,
                                           bool required, const cJSON **out, struct kvt_error *err);
 

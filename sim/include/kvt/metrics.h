@@ -16,7 +16,8 @@ void kvt_histogram_add(struct kvt_histogram *histogram, uint64_t value, uint64_t
 void kvt_histogram_merge(struct kvt_histogram *into, const struct kvt_histogram *from);
 uint64_t kvt_histogram_count(const struct kvt_histogram *histogram);
 double kvt_histogram_mean(const struct kvt_histogram *histogram); /* exact: from the sum */
-double kvt_histogram_std(const struct kvt_histogram *histogram);  /* population; from bucket middles */
+double
+kvt_histogram_std(const struct kvt_histogram *histogram); /* population; from bucket middles */
 /* Linear between order statistics as numpy's default; values are bucket
  * middles. NaN when empty. fraction in [0, 1]. */
 double kvt_histogram_quantile(const struct kvt_histogram *histogram, double fraction);

@@ -18,7 +18,7 @@ enum kvt_basis {
     KVT_BASIS_PROFILE,
     KVT_BASIS_EXTRAPOLATED,
     KVT_BASIS_DATASHEET,
-    KVT_BASIS_FITTED,  /* fitted to the paper */
+    KVT_BASIS_FITTED, /* fitted to the paper */
     KVT_BASIS_ASSUMED
 };
 const char *kvt_basis_name(enum kvt_basis basis); /* "exact", "measured", "fitted-to-paper", ... */
@@ -46,9 +46,9 @@ struct kvt_param_spec {
     const char *help; /* one sentence */
     enum kvt_param_type type;
     double minimum, maximum;
-    double default_number;    /* COUNT, REAL, BOOL */
-    const char *default_text; /* CHOICE and TEXT by name; LIST as JSON, "[1, 2]" */
-    const char *choices;      /* "a|b|c" for CHOICE, member names for RECORDS, else NULL */
+    double default_number;     /* COUNT, REAL, BOOL */
+    const char *default_text;  /* CHOICE and TEXT by name; LIST as JSON, "[1, 2]" */
+    const char *choices;       /* "a|b|c" for CHOICE, member names for RECORDS, else NULL */
     const char *calibrated_to; /* what the default was fitted to; NULL: nothing. Reports say so */
 };
 
@@ -66,10 +66,10 @@ struct kvt_params {
 };
 
 struct kvt_plugin_info {
-    uint32_t abi;          /* KVT_ABI_VERSION */
-    uint32_t struct_bytes; /* sizeof the table this info begins */
-    const char *name;      /* as written in a scenario: "lru" */
-    const char *summary;   /* one line for `kvtide list` */
+    uint32_t abi;                        /* KVT_ABI_VERSION */
+    uint32_t struct_bytes;               /* sizeof the table this info begins */
+    const char *name;                    /* as written in a scenario: "lru" */
+    const char *summary;                 /* one line for `kvtide list` */
     const struct kvt_param_spec *params; /* [param_count] */
     size_t param_count;
 };
@@ -79,12 +79,12 @@ enum kvt_plugin_kind {
     KVT_PLUGIN_REPLACEMENT,
     KVT_PLUGIN_SCHEDULING,
     KVT_PLUGIN_ROUTER,
-    KVT_PLUGIN_LAW,         /* which rows the indexer selects */
+    KVT_PLUGIN_LAW, /* which rows the indexer selects */
     KVT_PLUGIN_SPECULATION,
     KVT_PLUGIN_TIMING,
-    KVT_PLUGIN_IMPORT,      /* how long a history takes to come in */
-    KVT_PLUGIN_ARRIVAL,     /* when requests come */
-    KVT_PLUGIN_LENGTH,      /* how long they are */
+    KVT_PLUGIN_IMPORT,  /* how long a history takes to come in */
+    KVT_PLUGIN_ARRIVAL, /* when requests come */
+    KVT_PLUGIN_LENGTH,  /* how long they are */
     KVT_PLUGIN_KINDS
 };
 

@@ -16,9 +16,9 @@ KVT_BEGIN_DECLS
 
 struct kvt_replacement_env {
     struct kvt_params params;
-    uint32_t slot_count;  /* slots of this hot cache */
-    uint32_t top_k;       /* rows a query selects */
-    uint64_t entity;      /* of (request, store), for random streams */
+    uint32_t slot_count; /* slots of this hot cache */
+    uint32_t top_k;      /* rows a query selects */
+    uint64_t entity;     /* of (request, store), for random streams */
     uint64_t run_seed;
     const struct kvt_host *host;
 };
@@ -26,14 +26,14 @@ struct kvt_replacement_env {
 /* One call, as a replacement policy sees it. Bit s of hit_bits is slot s: it
  * holds a row that some query of this call reads. */
 struct kvt_replacement_call {
-    const uint64_t *hit_bits;      /* [(slot_count + 63) / 64] */
-    const uint32_t *slot_rows;     /* [slot_count] row now held; KVT_SLOT_NONE when empty */
-    const uint32_t *missed_rows;   /* [missed_count] in the order they are fetched */
+    const uint64_t *hit_bits;    /* [(slot_count + 63) / 64] */
+    const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_SLOT_NONE when empty */
+    const uint32_t *missed_rows; /* [missed_count] in the order they are fetched */
     uint32_t missed_count;
-    uint64_t step;                 /* decode step of the request, 0-based */
-    const uint32_t *next_use;      /* optional [slot_count], only for clairvoyant policies */
-    kvt_slot *scratch;             /* [slot_count] the policy's own until it returns; one scratch
-                                    * serves all caches, so nothing in it lasts */
+    uint64_t step;            /* decode step of the request, 0-based */
+    const uint32_t *next_use; /* optional [slot_count], only for clairvoyant policies */
+    kvt_slot *scratch;        /* [slot_count] the policy's own until it returns; one scratch
+                               * serves all caches, so nothing in it lasts */
 };
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
@@ -56,8 +56,8 @@ struct kvt_replacement_policy {
      * what it held before (KVT_SLOT_NONE when it was empty). fills are the
      * victims just chosen, in their order. Called with fill_count 0 when every
      * looked-up row hit; not called when nothing was looked up. */
-    void (*on_resolved)(void *state, const struct kvt_replacement_call *call,
-                        const kvt_slot *fills, const uint32_t *evicted_rows, uint32_t fill_count);
+    void (*on_resolved)(void *state, const struct kvt_replacement_call *call, const kvt_slot *fills,
+                        const uint32_t *evicted_rows, uint32_t fill_count);
 
     /* The row in this slot was moved away: the slot is empty. No call is open. */
     void (*on_invalidate)(void *state, kvt_slot slot);
@@ -102,19 +102,20 @@ struct kvt_residency_env {
 /* One running request of the rank, as it stands at the step boundary. */
 struct kvt_residency_request {
     uint32_t id;
-    uint32_t context_tokens;   /* committed rows */
+    uint32_t context_tokens; /* committed rows */
     uint32_t generated_tokens;
-    uint32_t page_count;       /* pages that exist, the newest may be partly filled */
-    uint32_t eligible_pages;   /* backed and wholly outside the tail: pages [0, eligible) */
-    uint32_t optional_pages;   /* of those, ready in HBM */
-    uint32_t filling_pages;    /* on their way: bytes counted, not readable yet */
-    uint64_t missed_rows;      /* so far */
+    uint32_t page_count;     /* pages that exist, the newest may be partly filled */
+    uint32_t eligible_pages; /* backed and wholly outside the tail: pages [0, eligible) */
+    uint32_t optional_pages; /* of those, ready in HBM */
+    uint32_t filling_pages;  /* on their way: bytes counted, not readable yet */
+    uint64_t missed_rows;    /* so far */
     uint64_t selected_rows;
     const uint64_t *resident_bits; /* [(page_count + 63) / 64] optional or filling */
     const uint64_t *filling_bits;  /* [(page_count + 63) / 64] */
     const uint16_t *page_hits;     /* optional [page_count] selections a page, decayed by half every
                                     * 64 steps; NULL unless wants_page_hits */
-    const float *page_scores;      /* optional [page_count] indexer scores; NULL unless wants_page_scores */
+    const float
+        *page_scores; /* optional [page_count] indexer scores; NULL unless wants_page_scores */
     uint32_t future_output_tokens; /* 0 unless clairvoyant */
 };
 
@@ -204,9 +205,9 @@ struct kvt_scheduling_policy {
 
 /* A rank on which the request could run to its end. */
 struct kvt_router_rank {
-    uint32_t waiting, running;  /* requests; running includes those being imported */
-    uint32_t slots;             /* requests of the scenario's input length that fit */
-    uint64_t free_bytes;        /* optional pages counted as free */
+    uint32_t waiting, running; /* requests; running includes those being imported */
+    uint32_t slots;            /* requests of the scenario's input length that fit */
+    uint64_t free_bytes;       /* optional pages counted as free */
 };
 
 struct kvt_router_env {

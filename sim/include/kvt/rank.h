@@ -26,11 +26,11 @@ struct kvt_live {
     uint32_t priority;
     kvt_ns arrival_ns;
     kvt_ns last_token_ns;
-    uint64_t step; /* decode steps taken */
+    uint64_t step;                       /* decode steps taken */
     uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
-    uint64_t import_bytes_per_s; /* into HBM, while it is being imported */
-    bool has_lane; /* known to the backend */
-    bool blocked;  /* sits this step out for want of memory */
+    uint64_t import_bytes_per_s;         /* into HBM, while it is being imported */
+    bool has_lane;                       /* known to the backend */
+    bool blocked;                        /* sits this step out for want of memory */
     struct kvt_holding holding;
     struct kvt_pages pages;
 };
@@ -64,7 +64,7 @@ struct kvt_rank_env {
     uint64_t hot_tokens;
     uint32_t queries_max;
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
-    struct kvt_host_pool *host; /* borrowed */
+    struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     struct kvt_choice residency, scheduling, import;
     uint64_t run_seed;
@@ -77,7 +77,7 @@ struct kvt_rank_counters {
     uint64_t pages_filled, pages_released, fill_bytes, backup_bytes;
 };
 
-struct kvt_fill { /* optional pages on their way up */
+struct kvt_fill {          /* optional pages on their way up */
     struct kvt_live *live; /* NULL: it has lost its memory meanwhile */
     uint32_t first, count;
     kvt_ns done_ns;
@@ -110,7 +110,7 @@ struct kvt_rank {
     struct kvt_scheduling_request *candidates; /* scratch [candidate_capacity] */
     uint32_t candidate_capacity;
     struct kvt_rank_counters counters;
-    uint64_t *decisions; /* borrowed: the run's chain */
+    uint64_t *decisions;                /* borrowed: the run's chain */
     uint64_t ready_rows, eligible_rows; /* of the running batch at the last boundary */
 };
 
@@ -147,8 +147,8 @@ KVT_CHECKED kvt_status kvt_rank_boundary(struct kvt_rank *rank, kvt_ns now_ns,
 KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
                                              kvt_ns *duration_ns, struct kvt_error *err);
 /* It has come in; it joins the batch at the next boundary unless it is at its end. */
-KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live,
-                                           bool joins, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
+                                           struct kvt_error *err);
 
 /* After a step: the request's row is committed and its write-back queued. */
 KVT_CHECKED kvt_status kvt_rank_commit(struct kvt_rank *rank, struct kvt_live *live, kvt_ns done_ns,

@@ -13,7 +13,9 @@
 
 KVT_BEGIN_DECLS
 
-enum { KVT_PHASES_MAX = 256 };
+enum {
+    KVT_PHASES_MAX = 256
+};
 
 /* Sums over a stretch of the run: an interval, a phase, all of it. Merging two
  * neighbours gives the tally of both. */
@@ -27,8 +29,8 @@ struct kvt_tally {
     uint64_t decode_steps;     /* of groups of ranks */
     uint64_t rounds;           /* request x step */
     uint64_t extrapolated_steps;
-    kvt_ns step_ns;            /* sum of step durations over groups */
-    kvt_ns parts_ns[KVT_PARTS]; /* of the group's slowest rank: they sum to step_ns */
+    kvt_ns step_ns;                  /* sum of step durations over groups */
+    kvt_ns parts_ns[KVT_PARTS];      /* of the group's slowest rank: they sum to step_ns */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
     double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
@@ -37,9 +39,9 @@ struct kvt_tally {
     /* Time integrals, in unit x ns. */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
     double ready_rows_ns, eligible_rows_ns;               /* coverage = ratio */
-    uint64_t hbm_peak_bytes; /* over all GPUs, every class */
-    uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
-    uint64_t host_peak_bytes;                    /* over all nodes */
+    uint64_t hbm_peak_bytes;                              /* over all GPUs, every class */
+    uint64_t hbm_peak_by_class[KVT_MEM_CLASSES];          /* at that peak */
+    uint64_t host_peak_bytes;                             /* over all nodes */
 };
 /* `from` begins where `into` ends (or into is empty: from_ns == to_ns). */
 void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from);
@@ -51,8 +53,8 @@ struct kvt_run {
     size_t record_count;
     uint64_t first_wave; /* the first so many are left out of post-wave metrics; 0: open loop */
     bool closed_loop;
-    kvt_ns end_ns;         /* of the run */
-    kvt_ns warmup_ns;      /* requests that arrived before it, and its intervals, are cut */
+    kvt_ns end_ns;          /* of the run */
+    kvt_ns warmup_ns;       /* requests that arrived before it, and its intervals, are cut */
     struct kvt_tally total; /* without the warm-up */
     uint32_t phase_count;
     struct kvt_tally phases[KVT_PHASES_MAX];
@@ -63,11 +65,12 @@ struct kvt_run {
     uint32_t stratum_count;
     struct kvt_stratum strata[KVT_STRATA_MAX];
     double active_mean, coverage_mean; /* over the central half of the run; NaN: nothing to cover */
-    double phase_active_mean[KVT_PHASES_MAX], phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
-                                                                                     * central half */
-    uint64_t max_interval_tokens; /* delivered in the best interval */
+    double phase_active_mean[KVT_PHASES_MAX],
+        phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
+                                              * central half */
+    uint64_t max_interval_tokens;            /* delivered in the best interval */
     uint64_t max_concurrent_requests;
-    uint64_t slots;        /* requests of the workload's usual input that fit, all ranks */
+    uint64_t slots; /* requests of the workload's usual input that fit, all ranks */
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;

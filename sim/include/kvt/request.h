@@ -12,7 +12,7 @@ enum kvt_request_status {
     KVT_REQUEST_IMPORTING,   /* admitted: its memory is held, its history is coming in */
     KVT_REQUEST_RUNNING,     /* in the running batch */
     KVT_REQUEST_COMPLETED,
-    KVT_REQUEST_UNSERVABLE,  /* could never fit: dropped on arrival */
+    KVT_REQUEST_UNSERVABLE, /* could never fit: dropped on arrival */
     KVT_REQUEST_STATUSES
 };
 const char *kvt_request_status_name(enum kvt_request_status status); /* "waiting", ... */

@@ -37,13 +37,13 @@ KVT_CHECKED kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, u
 void kvt_resolver_free(struct kvt_resolver *resolver);
 
 struct kvt_resolve_call {
-    uint64_t step;             /* of the request */
-    uint32_t visible_rows;     /* rows that exist, uncommitted ones included */
-    uint32_t tail_first_row;   /* this row and all after it are in the tail */
-    uint32_t rows_per_page;    /* KVT_PAGE_ROWS / compress ratio: a power of two, 1 to 64 */
-    const uint64_t *ready_bits; /* page p is in HBM and readable; NULL: none is */
-    uint32_t ready_pages;      /* bits valid in ready_bits; later pages are not ready */
-    uint32_t query_count;      /* K */
+    uint64_t step;                     /* of the request */
+    uint32_t visible_rows;             /* rows that exist, uncommitted ones included */
+    uint32_t tail_first_row;           /* this row and all after it are in the tail */
+    uint32_t rows_per_page;            /* KVT_PAGE_ROWS / compress ratio: a power of two, 1 to 64 */
+    const uint64_t *ready_bits;        /* page p is in HBM and readable; NULL: none is */
+    uint32_t ready_pages;              /* bits valid in ready_bits; later pages are not ready */
+    uint32_t query_count;              /* K */
     const uint32_t *const *selections; /* [query_count] each ascending, distinct, < visible_rows */
     const uint32_t *selection_counts;  /* [query_count] */
 };
@@ -55,10 +55,10 @@ struct kvt_resolve_call {
 struct kvt_resolve_result {
     uint32_t union_rows, tail_rows, page_rows, hot_rows, filled_rows, staged_rows;
     uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
-    const uint32_t *missed;   /* [filled_rows + staged_rows] rows in miss order */
-    const kvt_slot *fills;    /* [filled_rows] slot that missed[i] took */
-    const uint32_t *evicted;  /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
-    bool skipped;             /* step 2 returned: everything was resident */
+    const uint32_t *missed;  /* [filled_rows + staged_rows] rows in miss order */
+    const kvt_slot *fills;   /* [filled_rows] slot that missed[i] took */
+    const uint32_t *evicted; /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
+    bool skipped;            /* step 2 returned: everything was resident */
 };
 
 /* Resolves one call. KVT_ERR_INVALID for a malformed call, with no effect.

@@ -6,7 +6,9 @@
 
 KVT_BEGIN_DECLS
 
-enum { KVT_STRATA_MAX = 8 };
+enum {
+    KVT_STRATA_MAX = 8
+};
 
 /* Rows of the calls that were followed exactly. Two conservation lines:
  *   selected = tail + page + hot + missed              (selections, with multiplicity)

@@ -17,19 +17,21 @@ KVT_BEGIN_DECLS
 
 struct cJSON;
 
-enum { KVT_POOLS_MAX = 16 };
+enum {
+    KVT_POOLS_MAX = 16
+};
 
 struct kvt_decode_pool {
     const struct kvt_hardware *hardware;
     uint32_t gpus, tp, dp, ep; /* gpus = tp x dp */
     bool lockstep;
-    bool pools_given;          /* false: derived from HBM - weights - workspace */
+    bool pools_given; /* false: derived from HBM - weights - workspace */
     bool pools_unified;
     double unified_gib, index_gib, rows_gib; /* per GPU, as given */
     double speculation_workspace_gib;
     double growth_reserve_gib; /* per GPU, beside the pools */
     double host_dram_gib_per_node;
-    bool host_pool_per_rank;   /* a copy per tensor-parallel rank instead of a shared one */
+    bool host_pool_per_rank; /* a copy per tensor-parallel rank instead of a shared one */
     uint32_t gpus_per_node;
     uint64_t dram_bytes_per_s_per_node;
     /* Resolved at load: bytes per GPU that KV may take, by pool, without the share of speculation
@@ -40,12 +42,15 @@ struct kvt_decode_pool {
     bool weights_fit;
 };
 
-enum kvt_prefill_mode { KVT_PREFILL_NONE = 0, KVT_PREFILL_SEPARATE };
+enum kvt_prefill_mode {
+    KVT_PREFILL_NONE = 0,
+    KVT_PREFILL_SEPARATE
+};
 struct kvt_prefill {
     enum kvt_prefill_mode mode;
-    uint32_t gpus;                /* servers of the pool */
-    double tokens_per_s;          /* of one server, at no context */
-    double context_half_tokens;   /* context at which the rate has halved; 0: never */
+    uint32_t gpus;              /* servers of the pool */
+    double tokens_per_s;        /* of one server, at no context */
+    double context_half_tokens; /* context at which the rate has halved; 0: never */
 };
 
 struct kvt_slo_class {
@@ -53,11 +58,18 @@ struct kvt_slo_class {
     double share; /* of generated requests; shares sum to 1 */
     uint32_t priority;
     double ttft_ms, tpot_ms, e2el_ms; /* 0: no bound */
-    double attain; /* share of requests that must meet them */
+    double attain;                    /* share of requests that must meet them */
 };
 
-enum kvt_warmup_rule { KVT_WARMUP_NONE = 0, KVT_WARMUP_SECONDS, KVT_WARMUP_REQUESTS };
-enum kvt_fidelity { KVT_FIDELITY_EXACT = 0, KVT_FIDELITY_SAMPLED };
+enum kvt_warmup_rule {
+    KVT_WARMUP_NONE = 0,
+    KVT_WARMUP_SECONDS,
+    KVT_WARMUP_REQUESTS
+};
+enum kvt_fidelity {
+    KVT_FIDELITY_EXACT = 0,
+    KVT_FIDELITY_SAMPLED
+};
 
 struct kvt_scenario {
     const char *name;
@@ -78,16 +90,17 @@ struct kvt_scenario {
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
     double duration_s;                 /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;
-    double warmup_value;               /* seconds or requests */
+    double warmup_value; /* seconds or requests */
     double interval_s;
     enum kvt_fidelity fidelity;
-    uint32_t sample_stores;            /* stores followed exactly per request when sampled */
-    const char *backend;               /* "sim" */
+    uint32_t sample_stores; /* stores followed exactly per request when sampled */
+    const char *backend;    /* "sim" */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;
-    const struct cJSON *origins;       /* flat object: dotted path -> origin, in tree order */
-    const struct cJSON *inputs;        /* flat object: path of every file read -> 16 hex digits of its hash */
+    const struct cJSON *origins; /* flat object: dotted path -> origin, in tree order */
+    const struct cJSON
+        *inputs; /* flat object: path of every file read -> 16 hex digits of its hash */
 };
 
 /* Where shipped models, hardware and scenarios lie: share folder holding
@@ -96,8 +109,8 @@ struct kvt_scenario_options {
     const char *data_dir;
     const char *const *sets; /* [set_count] "PATH=VALUE", left to right */
     size_t set_count;
-    bool for_size;           /* accept what can be sized though not run (speculation; weights that
-                              * do not fit: weights_fit is then false and the pools are 0) */
+    bool for_size; /* accept what can be sized though not run (speculation; weights that
+                    * do not fit: weights_fit is then false and the pools are 0) */
 };
 
 /* source: a path (it has a '/' or ends in ".json"), or a shipped name, or a
@@ -117,13 +130,13 @@ KVT_CHECKED kvt_status kvt_scenario_parse(const char *text, size_t text_bytes, c
 
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {
-    const char *path;    /* "cluster.decode.gpus"; plug-in parameters as "residency(adaptive).name",
-                          * members of a list's elements as "slo.classes[].name" */
-    const char *type;    /* "count", "real", "text", "choice", "bool", "list", "object" */
-    const char *range;   /* "1 to 4096", "a | b", or "" */
-    const char *dflt;    /* default as JSON, or "" */
+    const char *path;  /* "cluster.decode.gpus"; plug-in parameters as "residency(adaptive).name",
+                        * members of a list's elements as "slo.classes[].name" */
+    const char *type;  /* "count", "real", "text", "choice", "bool", "list", "object" */
+    const char *range; /* "1 to 4096", "a | b", or "" */
+    const char *dflt;  /* default as JSON, or "" */
     const char *help;
-    const char *refused; /* NULL, or why this version refuses it */
+    const char *refused;        /* NULL, or why this version refuses it */
     const char *refused_choice; /* NULL, or one choice that this version refuses, and why:
                                  * "cuda: this version has no CUDA backend" */
 };

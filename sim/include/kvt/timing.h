@@ -11,41 +11,41 @@ KVT_BEGIN_DECLS
 /* What one rank does in one step. Counts of rows are over all its requests and
  * stores, scaled where the run is sampled. */
 struct kvt_rank_load {
-    uint32_t requests;         /* decoding this step */
-    uint32_t queries;          /* token positions verified: requests * K */
-    uint64_t context_rows;     /* committed tokens, summed over the requests */
-    double selected_rows;      /* with multiplicity, over selectors */
+    uint32_t requests;          /* decoding this step */
+    uint32_t queries;           /* token positions verified: requests * K */
+    uint64_t context_rows;      /* committed tokens, summed over the requests */
+    double selected_rows;       /* with multiplicity, over selectors */
     double attended_layer_rows; /* selected rows x layers of their store */
-    double looked_up_rows;     /* rows that were neither in tail nor page */
-    double missed_rows;        /* rows that cross the link, over stores */
-    double missed_layer_rows;  /* missed rows x layers of their store */
-    double leader_layer_rows;  /* of those, rows of a store's first layer */
-    double wire_bytes;         /* missed rows as they cross the link, by the model's row format */
-    double granules;           /* distinct 64-KiB granules of host memory behind the misses */
+    double looked_up_rows;      /* rows that were neither in tail nor page */
+    double missed_rows;         /* rows that cross the link, over stores */
+    double missed_layer_rows;   /* missed rows x layers of their store */
+    double leader_layer_rows;   /* of those, rows of a store's first layer */
+    double wire_bytes;          /* missed rows as they cross the link, by the model's row format */
+    double granules;            /* distinct 64-KiB granules of host memory behind the misses */
     double calls_with_misses;
-    uint64_t backup_bytes;     /* device to host, queued by the step before */
-    uint64_t import_bytes;     /* host or network to device while the step runs */
-    uint64_t fill_bytes;       /* optional pages coming in while the step runs */
-    uint32_t group_queries;    /* over all ranks in lockstep with this one; 0: it steps alone */
+    uint64_t backup_bytes;  /* device to host, queued by the step before */
+    uint64_t import_bytes;  /* host or network to device while the step runs */
+    uint64_t fill_bytes;    /* optional pages coming in while the step runs */
+    uint32_t group_queries; /* over all ranks in lockstep with this one; 0: it steps alone */
 };
 
 /* What ranks in lockstep share: one mixture-of-experts exchange. */
 struct kvt_group_load {
-    uint32_t queries;       /* over all ranks of the group */
+    uint32_t queries; /* over all ranks of the group */
     uint32_t ranks;
-    uint32_t queries_max;   /* of the busiest rank */
+    uint32_t queries_max; /* of the busiest rank */
 };
 
 /* Families of a step's time, ns; the exposed part of each. */
 enum kvt_step_part {
-    KVT_PART_HOST = 0,  /* host scheduling */
-    KVT_PART_DENSE,     /* projections, experts, collectives */
-    KVT_PART_INDEX,     /* index scan and top-k */
-    KVT_PART_RESOLVE,   /* resolver without misses */
-    KVT_PART_FETCH,     /* missing rows over the link */
-    KVT_PART_ATTEND,    /* sparse attention */
-    KVT_PART_DRAFT,     /* drafting and sampling */
-    KVT_PART_OTHER,     /* terms a calibration does not tell apart */
+    KVT_PART_HOST = 0, /* host scheduling */
+    KVT_PART_DENSE,    /* projections, experts, collectives */
+    KVT_PART_INDEX,    /* index scan and top-k */
+    KVT_PART_RESOLVE,  /* resolver without misses */
+    KVT_PART_FETCH,    /* missing rows over the link */
+    KVT_PART_ATTEND,   /* sparse attention */
+    KVT_PART_DRAFT,    /* drafting and sampling */
+    KVT_PART_OTHER,    /* terms a calibration does not tell apart */
     KVT_PARTS
 };
 const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
@@ -73,7 +73,8 @@ struct kvt_timing_model {
 
     /* step = group part + the slowest rank's part. Each adds its ns to parts[]. A group without
      * queries does not step, and a rank without requests only waits: both add nothing. */
-    void (*group_step)(const void *state, const struct kvt_group_load *load, double parts[KVT_PARTS]);
+    void (*group_step)(const void *state, const struct kvt_group_load *load,
+                       double parts[KVT_PARTS]);
     void (*rank_step)(const void *state, const struct kvt_rank_load *load, double parts[KVT_PARTS]);
 
     /* Whether a rank's load lies where the model was fitted or measured; steps outside are

@@ -6,17 +6,20 @@
 
 KVT_BEGIN_DECLS
 
-enum { KVT_SLO_CLASSES_MAX = 16, KVT_CLASS_NAME_BYTES = 32 };
+enum {
+    KVT_SLO_CLASSES_MAX = 16,
+    KVT_CLASS_NAME_BYTES = 32
+};
 
 /* One request as the workload gives it. */
 struct kvt_request_spec {
     kvt_ns arrival_ns;
     uint32_t input_tokens;
     uint32_t output_tokens;
-    uint64_t session;        /* conversation it belongs to; UINT64_MAX: none */
-    uint32_t turn;           /* 0-based within the conversation */
+    uint64_t session;                     /* conversation it belongs to; UINT64_MAX: none */
+    uint32_t turn;                        /* 0-based within the conversation */
     char slo_class[KVT_CLASS_NAME_BYTES]; /* empty: drawn from the classes' shares */
-    uint64_t line;           /* of the trace file; 0 when generated */
+    uint64_t line;                        /* of the trace file; 0 when generated */
 };
 
 /* Rows of a trace file: rows_read = used + sum of dropped. */
@@ -88,8 +91,8 @@ enum kvt_arrival_answer {
 
 struct kvt_arrival {
     struct kvt_plugin_info info;
-    bool uses_lengths;   /* takes workload.lengths; otherwise those keys are refused */
-    bool closed_loop;    /* the "first C submitted" exist: post-wave metrics apply */
+    bool uses_lengths; /* takes workload.lengths; otherwise those keys are refused */
+    bool closed_loop;  /* the "first C submitted" exist: post-wave metrics apply */
 
     /* Reads and checks everything that can be wrong before the first event
      * (a trace is scanned once, and streamed again during the run). */
@@ -122,12 +125,12 @@ struct kvt_arrival {
 
 struct kvt_trace_options {
     const char *path;
-    const char *format;      /* "auto" or a name from kvt_trace_formats() */
-    double rate_scale;       /* 2: twice as fast */
+    const char *format; /* "auto" or a name from kvt_trace_formats() */
+    double rate_scale;  /* 2: twice as fast */
     /* Of the file's own time, counted from its first arrival: [from, to), from becomes time 0.
      * to 0: no end. */
     double window_from_s, window_to_s;
-    uint64_t run_seed;       /* for formats that give rates (servegen) */
+    uint64_t run_seed; /* for formats that give rates (servegen) */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
