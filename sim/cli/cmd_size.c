@@ -75,11 +75,6 @@ static double gib(uint64_t bytes)
     return (double)bytes / (double)KVT_GIB;
 }
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (double)(1 << 20);
-}
-
 static void print_pool(const struct kvt_scenario *scenario, const struct kvt_decode_pool *pool)
 {
     const struct kvt_hardware *hardware = pool->hardware;
@@ -106,21 +101,20 @@ static void print_pool(const struct kvt_scenario *scenario, const struct kvt_dec
 
 static void print_required(const struct kvt_size *sizes, size_t count)
 {
-    puts("\nRequired in HBM by one request, MiB; the same in host DRAM; outside the sum");
-    printf("%9s %9s = %7s %6s %5s %5s %7s %7s %9s\n", "tokens", "HBM", "index", "hot", "tail",
-           "ring", "staging", "payload", "host");
+    puts(
+        "\nGiB that one request must hold in HBM, and in host DRAM; tables and window apart");
+    printf("%9s %7s = %6s %6s %6s %6s %7s %7s %7s %6s %6s\n", "tokens", "HBM", "index", "hot",
+           "tail", "ring", "staging", "payload", "host", "tables", "window");
     for (size_t i = 0; i < count; i++) {
         const struct kvt_session_bytes *bytes = &sizes[i].scenario.session;
         const uint64_t *by_class = bytes->hbm_by_class;
 
-        printf("%9llu %9.1f = %7.1f %6.1f %5.1f %5.1f %7.1f %7.1f %9.1f\n",
-               (unsigned long long)sizes[i].tokens, mib(bytes->hbm_bytes),
-               mib(by_class[KVT_MEM_INDEX]), mib(by_class[KVT_MEM_HOT]),
-               mib(by_class[KVT_MEM_TAIL]), mib(by_class[KVT_MEM_RING]),
-               mib(by_class[KVT_MEM_STAGING]), mib(by_class[KVT_MEM_PAYLOAD]),
-               mib(bytes->host_bytes));
-        printf("%9s tables %.1f, windows %.1f\n", "", mib(bytes->metadata_bytes),
-               mib(bytes->window_bytes));
+        printf("%9llu %7.3f = %6.3f %6.3f %6.3f %6.3f %7.3f %7.3f %7.3f %6.3f %6.3f\n",
+               (unsigned long long)sizes[i].tokens, gib(bytes->hbm_bytes),
+               gib(by_class[KVT_MEM_INDEX]), gib(by_class[KVT_MEM_HOT]),
+               gib(by_class[KVT_MEM_TAIL]), gib(by_class[KVT_MEM_RING]),
+               gib(by_class[KVT_MEM_STAGING]), gib(by_class[KVT_MEM_PAYLOAD]),
+               gib(bytes->host_bytes), gib(bytes->metadata_bytes), gib(bytes->window_bytes));
     }
 }
 
