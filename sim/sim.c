@@ -41,9 +41,14 @@ static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
     struct kvt_arrival_env env = {.params = scenario->arrival.params,
                                   .max_position_tokens = longest,
                                   .run_seed = scenario->seed,
-                                  .host = kvt_host()};
+                                  .host = kvt_host(),
+                                  .slo_class_count = scenario->slo_class_count};
+    const char *slo_classes[KVT_SLO_CLASSES_MAX];
     kvt_status status;
 
+    for (uint32_t c = 0; c < scenario->slo_class_count; c++)
+        slo_classes[c] = scenario->slo_classes[c].name;
+    env.slo_classes = slo_classes;
     sim->arrival = (const struct kvt_arrival *)(const void *)scenario->arrival.info;
     status = open_lengths(&scenario->input_length, longest, &env.input, &sim->input_state, err);
     if (status == KVT_OK)
@@ -353,7 +358,8 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
             return diagnose_stall(sim, err);
         return sim_books_interval(sim, err);
     case EVENT_WARMUP:
-        return sim_books_cut(sim, err);
+        sim_books_cut(sim);
+        return KVT_OK;
     case EVENT_STOP:
         sim->ended = true;
         return KVT_OK;

@@ -5,6 +5,10 @@
 
 #include "sim_private.h"
 
+enum {
+    INTERVALS_MAX = 10000000 /* lines of a timeline */
+};
+
 uint32_t sim_phase_now(const struct kvt_sim *sim)
 {
     return sim->arrival->phase_at(sim->source, sim->now_ns);
@@ -14,8 +18,13 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
 
-    sim->run.first_wave = sim->arrival->first_wave(sim->source);
     sim->interval_ns = (kvt_ns)llround(scenario->interval_s * (double)KVT_NS_PER_S);
+    if (sim->end_ns != KVT_NS_NEVER && sim->end_ns / sim->interval_ns > INTERVALS_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, "run/interval_s",
+                        "%g s are more than %d intervals in a run of %g s; a longer interval is "
+                        "expected",
+                        scenario->interval_s, INTERVALS_MAX, (double)sim->end_ns / 1e9);
+    sim->run.first_wave = sim->arrival->first_wave(sim->source);
     sim->warmup_ns = scenario->warmup_rule == KVT_WARMUP_NONE ? 0 : KVT_NS_NEVER;
     if (scenario->warmup_rule == KVT_WARMUP_SECONDS)
         sim->warmup_ns = (kvt_ns)llround(scenario->warmup_value * (double)KVT_NS_PER_S);
@@ -24,6 +33,9 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "workload/phases",
                         "%u phases; this version reports on at most %d", sim->run.phase_count,
                         KVT_PHASES_MAX);
+    kvt_status opened = sim_course_open(&sim->course, err);
+    if (opened != KVT_OK)
+        return opened;
     sim->run.itl = kvt_histogram_new();
     if (!sim->run.itl)
         return kvt_fail_nomem(err, "the histogram of gaps between tokens");
@@ -52,7 +64,19 @@ void sim_books_close(struct kvt_sim *sim)
     kvt_histogram_free(sim->run.post_wave_itl);
     for (uint32_t p = 0; p < KVT_PHASES_MAX; p++)
         kvt_histogram_free(sim->run.phase_itl[p]);
-    free(sim->intervals);
+    sim_course_close(&sim->course);
+}
+
+/* Requests that wait on ranks whose node had no DRAM for them at the last boundary. */
+static uint64_t waiting_for_host(const struct kvt_sim *sim)
+{
+    uint64_t waiting = 0;
+
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        if (sim->ranks[r].host_short)
+            waiting += sim->ranks[r].waiting.count;
+    }
+    return waiting;
 }
 
 void sim_books_advance(struct kvt_sim *sim)
@@ -67,11 +91,19 @@ void sim_books_advance(struct kvt_sim *sim)
         eligible_rows += sim->ranks[r].eligible_rows;
     }
     sim->tally.running_ns += ns * (double)sim->decoding;
-    sim->tally.waiting_ns += ns * (double)sim->waiting;
+    sim->tally.waiting_ns += ns * (double)(sim->waiting - sim->prefilling);
+    sim->tally.prefilling_ns += ns * (double)sim->prefilling;
+    sim->tally.host_short_ns += ns * (double)waiting_for_host(sim);
     sim->tally.importing_ns += ns * (double)sim->importing;
     sim->tally.held_ns += ns * (double)(sim->importing + sim->decoding);
-    sim->tally.ready_rows_ns += ns * (double)ready_rows;
-    sim->tally.eligible_rows_ns += ns * (double)eligible_rows;
+    double covered = eligible_rows > 0 ? 1 : 0;
+    double coverage = eligible_rows > 0 ? (double)ready_rows / (double)eligible_rows : 0;
+    sim->tally.coverage_ns += ns * coverage;
+    sim->tally.covered_ns += ns * covered;
+    const double values[COURSE_QUANTITIES] = {[COURSE_RUNNING] = (double)sim->decoding,
+                                              [COURSE_COVERAGE] = coverage,
+                                              [COURSE_COVERED] = covered};
+    sim_course_add(&sim->course, sim->booked_ns, sim->now_ns, values);
     sim->booked_ns = sim->now_ns;
     sim->tally.to_ns = sim->now_ns;
 }
@@ -118,25 +150,6 @@ void sim_books_collect(struct kvt_sim *sim)
         sim->tally.host_peak_bytes = host_bytes;
 }
 
-static kvt_status keep_sums(struct kvt_sim *sim, struct kvt_error *err)
-{
-    if (sim->interval_count == sim->interval_capacity) {
-        size_t capacity = sim->interval_capacity ? sim->interval_capacity * 2 : 1024;
-        struct interval_sums *intervals = realloc(sim->intervals, capacity * sizeof *intervals);
-        if (!intervals)
-            return kvt_fail_nomem(err, "the intervals of a run");
-        sim->intervals = intervals;
-        sim->interval_capacity = capacity;
-    }
-    sim->intervals[sim->interval_count++] =
-        (struct interval_sums){.from_ns = sim->tally.from_ns,
-                               .to_ns = sim->tally.to_ns,
-                               .running_ns = sim->tally.running_ns,
-                               .ready_rows_ns = sim->tally.ready_rows_ns,
-                               .eligible_rows_ns = sim->tally.eligible_rows_ns};
-    return KVT_OK;
-}
-
 /* The rule `requests`: the warm-up is over once so many have finished. */
 static void end_warmup_if_due(struct kvt_sim *sim)
 {
@@ -148,69 +161,57 @@ static void end_warmup_if_due(struct kvt_sim *sim)
 }
 
 /* An interval belongs to the phase in which it begins. */
-static kvt_status close_interval(struct kvt_sim *sim, struct kvt_error *err)
+void sim_books_cut(struct kvt_sim *sim)
 {
     struct kvt_tally *tally = &sim->tally;
 
     sim_books_collect(sim);
     if (tally->to_ns > tally->from_ns) {
-        kvt_status status = keep_sums(sim, err);
-        if (status != KVT_OK)
-            return status;
         if (sim->warmup_ns != KVT_NS_NEVER && tally->from_ns >= sim->warmup_ns) {
             uint32_t phase = sim->arrival->phase_at(sim->source, tally->from_ns);
             kvt_tally_merge(&sim->run.total, tally);
             kvt_tally_merge(&sim->run.phases[phase], tally);
+            if (tally->output_tokens > sim->max_interval_tokens)
+                sim->max_interval_tokens = tally->output_tokens;
         }
-        if (tally->output_tokens > sim->max_interval_tokens)
-            sim->max_interval_tokens = tally->output_tokens;
         if (sim->options.on_interval)
             sim->options.on_interval(sim->options.interval_context, tally, sim->run.strata,
                                      sim->run.stratum_count);
     }
     end_warmup_if_due(sim);
     *tally = (struct kvt_tally){.from_ns = sim->now_ns, .to_ns = sim->now_ns};
-    return KVT_OK;
 }
 
 kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err)
 {
-    kvt_status status = close_interval(sim, err);
+    struct kvt_event next;
 
-    if (status != KVT_OK)
-        return status;
+    sim_books_cut(sim);
     sim->next_interval_ns += sim->interval_ns;
+    /* Nobody is served and nothing happens until then: one long interval, not many empty ones. */
+    if (sim->in_flight == 0 && kvt_eventq_peek(sim->events, &next) &&
+        next.time_ns > sim->next_interval_ns)
+        sim->next_interval_ns = next.time_ns / sim->interval_ns * sim->interval_ns;
     return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
 }
 
-kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err)
-{
-    return close_interval(sim, err);
-}
-
-/* Means over the central half of [from, to): intervals count by their overlap. */
+/* Time means over the central half of [from, to). */
 static void central_half(const struct kvt_sim *sim, kvt_ns from_ns, kvt_ns to_ns, double *active,
                          double *coverage)
 {
     double low = (double)from_ns + 0.25 * (double)(to_ns - from_ns);
     double high = (double)from_ns + 0.75 * (double)(to_ns - from_ns);
-    double running = 0, ready = 0, eligible = 0;
+    double integrals[COURSE_QUANTITIES];
 
-    for (size_t i = 0; i < sim->interval_count; i++) {
-        const struct interval_sums *sums = &sim->intervals[i];
-        double begin = fmax(low, (double)sums->from_ns), end = fmin(high, (double)sums->to_ns);
-        if (end <= begin)
-            continue;
-        double share = (end - begin) / (double)(sums->to_ns - sums->from_ns);
-        running += share * sums->running_ns;
-        ready += share * sums->ready_rows_ns;
-        eligible += share * sums->eligible_rows_ns;
-    }
-    *active = high > low ? running / (high - low) : NAN;
-    *coverage = eligible > 0 ? ready / eligible : NAN;
+    sim_course_integrate(&sim->course, low, high, integrals);
+    *active = high > low ? integrals[COURSE_RUNNING] / (high - low) : NAN;
+    *coverage = integrals[COURSE_COVERED] > 0
+                    ? integrals[COURSE_COVERAGE] / integrals[COURSE_COVERED]
+                    : NAN;
 }
 
-/* Slots for requests of the workload's mean input, over all ranks. */
+/* Slots for requests of the workload's mean input: what fits the pools of each rank,
+ * and at most what fits the DRAM of its node. */
 static kvt_status count_slots(struct kvt_sim *sim, struct kvt_error *err)
 {
     uint64_t tokens = 0;
@@ -220,13 +221,19 @@ static kvt_status count_slots(struct kvt_sim *sim, struct kvt_error *err)
     if (sim->record_count == 0)
         return KVT_OK;
     uint32_t input = (uint32_t)llround((double)tokens / (double)sim->record_count);
-    for (uint32_t r = 0; r < sim->rank_count; r++) {
-        uint64_t slots;
-        kvt_status status =
-            kvt_rank_slots(&sim->ranks[r], input, input + sim->output_cap, &slots, err);
-        if (status != KVT_OK)
-            return status;
-        sim->run.slots += slots;
+    for (uint32_t h = 0; h < sim->host_count; h++) {
+        uint64_t by_pools = 0, by_host = 0;
+        for (uint32_t r = 0; r < sim->rank_count; r++) {
+            uint64_t slots;
+            if (sim->ranks[r].env.host != &sim->hosts[h])
+                continue;
+            kvt_status status = kvt_rank_slots(&sim->ranks[r], input, input + sim->output_cap,
+                                               &slots, &by_host, err);
+            if (status != KVT_OK)
+                return status;
+            by_pools += slots;
+        }
+        sim->run.slots += by_pools < by_host ? by_pools : by_host;
     }
     return KVT_OK;
 }
@@ -279,10 +286,8 @@ static kvt_ns phase_edge(const struct kvt_sim *sim, uint32_t phase, bool end)
 kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_error *err)
 {
     struct kvt_run *run = &sim->run;
-    kvt_status status = close_interval(sim, err);
-
-    if (status == KVT_OK)
-        status = check_conservation(sim, err);
+    sim_books_cut(sim);
+    kvt_status status = check_conservation(sim, err);
     if (status == KVT_OK)
         status = count_slots(sim, err);
     if (status != KVT_OK)
@@ -306,6 +311,7 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     run->decision_hash = sim->decisions;
     run->timing_basis = sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
+    run->needs = sim->ranks[0].needs;
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
     run->law_description = sim->backend->ops->describe(sim->backend);
     run->account = sim->arrival->account(sim->source);

@@ -102,8 +102,8 @@ static kvt_status view_rank(const struct kvt_sim *sim, const struct kvt_rank *ra
                             struct kvt_error *err)
 {
     uint64_t slots;
-    kvt_status status =
-        kvt_rank_slots(rank, live->input_tokens, live->input_tokens + sim->output_cap, &slots, err);
+    kvt_status status = kvt_rank_slots(rank, live->input_tokens,
+                                       live->input_tokens + sim->output_cap, &slots, NULL, err);
 
     *view = (struct kvt_router_rank){
         .waiting = rank->waiting.count,
@@ -179,6 +179,7 @@ static kvt_status queue_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
 {
     struct prefill *prefill = &sim->prefill;
 
+    sim->prefilling++;
     if (prefill->busy < sim->scenario->prefill.gpus)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
@@ -213,6 +214,7 @@ kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt
     kvt_status status = hand_to_rank(sim, sim->live[request], err);
 
     prefill->busy--;
+    sim->prefilling--;
     if (status != KVT_OK || prefill->count == 0)
         return status;
     struct kvt_live *next = prefill->queue[prefill->head];

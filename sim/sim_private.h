@@ -7,6 +7,7 @@
 #include "kvt/rank.h"
 #include "kvt/sim.h"
 #include "kvt/workload.h"
+#include "sim_course.h"
 
 enum event_kind {
     EVENT_STEP_DONE,    /* target: group */
@@ -37,12 +38,6 @@ struct prefill {
     size_t head, count, capacity;
 };
 
-/* Integrals of one interval, for means over the central half. */
-struct interval_sums {
-    kvt_ns from_ns, to_ns;
-    double running_ns, ready_rows_ns, eligible_rows_ns;
-};
-
 struct kvt_sim {
     const struct kvt_scenario *scenario;
     struct kvt_sim_options options;
@@ -65,7 +60,8 @@ struct kvt_sim {
     struct kvt_live **live;             /* [record_count] NULL once ended */
     uint16_t *record_phases;            /* [record_count] */
     size_t record_count, record_capacity;
-    uint64_t in_flight, waiting, importing, decoding, completed, max_in_flight;
+    uint64_t in_flight, importing, decoding, completed, max_in_flight;
+    uint64_t waiting, prefilling; /* prefilling ones wait too */
 
     /* Who serves them. */
     uint32_t rank_count, group_count, host_count, gpus;
@@ -85,10 +81,9 @@ struct kvt_sim {
 
     /* The books. */
     uint64_t decisions;
-    kvt_ns booked_ns;       /* integrals are complete up to here */
-    struct kvt_tally tally; /* of the interval under way */
-    struct interval_sums *intervals;
-    size_t interval_count, interval_capacity;
+    kvt_ns booked_ns;         /* integrals are complete up to here */
+    struct kvt_tally tally;   /* of the interval under way */
+    struct sim_course course; /* for means over the central half */
     kvt_ns interval_ns, next_interval_ns;
     uint64_t max_interval_tokens;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
@@ -134,10 +129,10 @@ void sim_books_close(struct kvt_sim *sim);
 void sim_books_advance(struct kvt_sim *sim);
 /* The counters that ranks have gathered, and the peaks. */
 void sim_books_collect(struct kvt_sim *sim);
-/* Closes the interval under way and opens the next. */
+/* Closes the interval under way, short as it may be, and opens the next. */
+void sim_books_cut(struct kvt_sim *sim);
+/* The same at its regular end, with the next one's scheduled. */
 KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
-/* Closes the interval under way, short as it is: the warm-up ends inside it. */
-KVT_CHECKED kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,
                                         struct kvt_error *err);
 uint32_t sim_phase_now(const struct kvt_sim *sim);

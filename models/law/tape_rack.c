@@ -185,14 +185,17 @@ struct work {
     atomic_size_t next_reel;
     atomic_ullong steps_done;
     atomic_bool has_failed;
+    atomic_bool is_stopped; /* whoever hears of the progress has had enough */
 };
 
-static void report_progress(const struct work *work)
+/* False when the recording is to stop. */
+static bool report_progress(const struct work *work)
 {
-    if (work->env->progress != NULL)
-        work->env->progress(work->env->progress_context,
-                            (double)atomic_load(&work->steps_done) / (double)work->step_count,
-                            "recording selections");
+    if (work->env->progress == NULL)
+        return true;
+    return work->env->progress(work->env->progress_context,
+                               (double)atomic_load(&work->steps_done) / (double)work->step_count,
+                               "recording selections");
 }
 
 /* Records tapes until there are none left. Only the thread that called
@@ -205,6 +208,8 @@ static void record_tapes(struct work *work, bool reports)
             return;
         struct reel *reel = work->reels[i];
         while (reel->recorded < reel->step_count) {
+            if (atomic_load(&work->is_stopped))
+                return;
             uint32_t before = reel->recorded;
             uint32_t until = reel->step_count - before < PORTION_STEPS ? reel->step_count
                                                                        : before + PORTION_STEPS;
@@ -213,8 +218,8 @@ static void record_tapes(struct work *work, bool reports)
                 return;
             }
             atomic_fetch_add(&work->steps_done, reel->recorded - before);
-            if (reports)
-                report_progress(work);
+            if (reports && !report_progress(work))
+                atomic_store(&work->is_stopped, true);
         }
     }
 }
@@ -297,6 +302,9 @@ static kvt_status record_prepared(struct rack *rack, const struct kvt_law_env *e
         record_all(&work, env->threads);
         if (atomic_load(&work.has_failed))
             status = kvt_fail_nomem(err, "the tapes of selections");
+        else if (atomic_load(&work.is_stopped))
+            status = kvt_fail(err, KVT_ERR_INTERRUPTED, "",
+                              "interrupted while selections were recorded");
     }
     free(work.reels);
     return status;

@@ -8,6 +8,7 @@
  * each request and scales what the timing model sees by stores / followed. */
 #include "backend_sim.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,10 +197,10 @@ static kvt_status make_room_for_lane(struct backend_sim *sim, uint32_t request,
     size_t capacity = sim->lane_capacity ? sim->lane_capacity : 256;
     while (capacity <= request)
         capacity *= 2;
-    struct lane **lanes = realloc(sim->lanes, capacity * sizeof *lanes);
+    struct lane **lanes = realloc(sim->lanes, capacity * sizeof(struct lane *));
     if (!lanes)
         return kvt_fail_nomem(err, "the table of decoding requests");
-    memset(lanes + sim->lane_capacity, 0, (capacity - sim->lane_capacity) * sizeof *lanes);
+    memset(lanes + sim->lane_capacity, 0, (capacity - sim->lane_capacity) * sizeof(struct lane *));
     sim->lanes = lanes;
     sim->lane_capacity = capacity;
     return KVT_OK;
@@ -253,6 +254,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
 
     for (uint32_t i = 0; i < count; i++)
         streams += sim->strata.selectors_of[stores[i]];
+    assert(count > 0 && streams > 0); /* every store has a selector */
     lane->followed = calloc(count, sizeof *lane->followed);
     lane->streams = calloc(streams, sizeof *lane->streams);
     if (!lane->followed || !lane->streams)

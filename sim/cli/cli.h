@@ -18,6 +18,8 @@ enum cli_option_kind {
     CLI_FLAG,  /* bool *            --json */
     CLI_TEXT,  /* const char **     --out DIR; at most once */
     CLI_TEXTS, /* struct cli_texts *, --set A --set B */
+    CLI_PAIRS, /* struct cli_texts *, --goodput ttft:2000 tpot:50: also the words after the
+                * first that have a ':' */
     CLI_COUNT  /* uint64_t *        --threads 4 */
 };
 
@@ -63,7 +65,12 @@ int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
 /* The share folder: $KVT_DATA, or beside the executable, or as installed. */
 const char *cli_data_dir(void);
 
-/* Set by SIGINT and SIGTERM once cli_catch_signals() was called. */
+/* goodput.c: bounds as vLLM spells them, "ttft:2000" and the like, each word one or several with
+ * commas between, as the setting "slo.classes=[...]" of one class. Lives in the arena. */
+KVT_CHECKED kvt_status cli_goodput_set(const struct cli_texts *words, struct kvt_arena *arena,
+                                       const char **set, struct kvt_error *err);
+
+/* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 

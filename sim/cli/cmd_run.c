@@ -10,7 +10,7 @@
 #include "kvt/sim.h"
 
 struct run_options {
-    struct cli_texts sets, plugins;
+    struct cli_texts sets, plugins, goodput;
     const char *seed, *backend, *fidelity, *out;
     uint64_t threads;
     bool quiet, json;
@@ -85,9 +85,10 @@ static kvt_status write_outputs(struct outputs *outputs, const struct kvt_run *r
     return status;
 }
 
-static void show_prepare(void *context, double fraction, const char *what)
+static bool show_prepare(void *context, double fraction, const char *what)
 {
     cli_progress_show(context, fraction, what);
+    return !cli_interrupted();
 }
 
 /* Advances the run until it ends, showing progress; false in *more when it has. */
@@ -114,9 +115,19 @@ static kvt_status advance(struct kvt_sim *sim, struct cli_progress *progress, bo
     return KVT_OK;
 }
 
+/* A run that ended of itself and served nobody is no answer. */
+static bool nothing_completed(const struct kvt_run *run)
+{
+    for (size_t i = 0; i < run->record_count; i++) {
+        if (run->records[i].status == KVT_REQUEST_COMPLETED)
+            return false;
+    }
+    return !run->stopped_early;
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct outputs *outputs,
-                               bool *interrupted, struct kvt_error *err)
+                               bool *answer_is_no, struct kvt_error *err)
 {
     struct kvt_wall start;
     struct cli_progress progress;
@@ -124,6 +135,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
     char *text = NULL;
+    bool interrupted = false;
 
     cli_progress_begin(&progress, &start, options->quiet);
     struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
@@ -135,10 +147,10 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     if (status == KVT_OK)
         status = begin_outputs(outputs, err);
     if (status == KVT_OK)
-        status = advance(sim, &progress, interrupted, err);
+        status = advance(sim, &progress, &interrupted, err);
     cli_progress_end(&progress);
     if (status == KVT_OK)
-        status = kvt_sim_finish(sim, *interrupted, &run, err);
+        status = kvt_sim_finish(sim, interrupted, &run, err);
     if (status == KVT_OK)
         status = kvt_report_result(run, &result, err);
     if (status == KVT_OK && !(text = kvt_json_print(result)))
@@ -156,6 +168,12 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         if (outputs->dir)
             fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,run.log}\n",
                     outputs->dir);
+    }
+    *answer_is_no = interrupted;
+    if (status == KVT_OK && nothing_completed(run)) {
+        fprintf(stderr, "kvtide: %s: of %zu requests not one was completed: none can ever fit\n",
+                scenario->name, run->record_count);
+        *answer_is_no = true;
     }
     kvt_outfile_discard(outputs->timeline);
     free(text);
@@ -184,15 +202,33 @@ static bool gather_sets(const struct run_options *options, char texts[3][128], c
     return true;
 }
 
+/* --goodput is --set slo.classes by another name, for a scenario without classes: it is loaded
+ * again with one. */
+static kvt_status add_goodput(const struct cli_texts *words, const char *source,
+                              struct kvt_scenario_options *options, const char **sets,
+                              struct kvt_arena *arena, struct kvt_scenario *scenario,
+                              struct kvt_error *err)
+{
+    if (scenario->slo_class_count > 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "run --goodput",
+                        "%s has slo.classes of its own; change their bounds with --set",
+                        scenario->name);
+    kvt_status status = cli_goodput_set(words, arena, &sets[options->set_count], err);
+    if (status != KVT_OK)
+        return status;
+    options->set_count++;
+    return kvt_scenario_load(source, options, arena, scenario, err);
+}
+
 static int run_command(const struct run_options *options, const char *source)
 {
     struct kvt_error err;
     struct kvt_scenario scenario;
     struct outputs outputs = {.dir = options->out};
-    bool interrupted = false;
+    bool answer_is_no = false;
     char texts[3][128];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    const char **sets = malloc((options->sets.count + 3) * sizeof *sets);
+    const char **sets = malloc((options->sets.count + 4) * sizeof *sets);
     struct kvt_scenario_options scenario_options = {.data_dir = cli_data_dir(), .sets = sets};
     kvt_status status = KVT_OK;
 
@@ -202,13 +238,16 @@ static int run_command(const struct run_options *options, const char *source)
         status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
     if (status == KVT_OK)
         status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
+    if (status == KVT_OK && options->goodput.count > 0)
+        status =
+            add_goodput(&options->goodput, source, &scenario_options, sets, arena, &scenario, &err);
     if (status == KVT_OK)
-        status = run_scenario(&scenario, options, &outputs, &interrupted, &err);
+        status = run_scenario(&scenario, options, &outputs, &answer_is_no, &err);
     kvt_arena_free(arena);
     free(sets);
     if (status != KVT_OK)
         return cli_fail(&err);
-    return interrupted ? CLI_NO : CLI_DONE;
+    return answer_is_no ? CLI_NO : CLI_DONE;
 }
 
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
@@ -223,6 +262,8 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--backend", "sim", "what executes the steps", CLI_TEXT, &options.backend},
         {"--fidelity", "exact|sampled", "every call, or some stores of each request", CLI_TEXT,
          &options.fidelity},
+        {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",
+         CLI_PAIRS, &options.goodput},
         {"--threads", "N", "threads to prepare selections with (2); never changes a result",
          CLI_COUNT, &options.threads},
         {"--plugin", "FILE.so", "policies as shared objects (a later version)", CLI_TEXTS,

@@ -95,21 +95,24 @@ static void print_pool(const struct kvt_scenario *scenario, const struct kvt_dec
                scenario->drafter->weight_bytes / (double)KVT_GIB, scenario->drafter->name,
                pool->speculation_workspace_gib);
     }
-    printf("  KV pool          %9.1f   (%s)\n", gib(pool->index_pool_bytes + pool->rows_pool_bytes),
-           pool->pools_given ? "as the scenario says" : "derived");
+    if (pool->weights_fit)
+        printf("  KV pool          %9.1f   (%s)\n",
+               gib(pool->index_pool_bytes + pool->rows_pool_bytes),
+               pool->pools_given ? "as the scenario says" : "derived");
+    else
+        puts("  KV pool               none");
 }
 
 static void print_required(const struct kvt_size *sizes, size_t count)
 {
-    puts(
-        "\nGiB that one request must hold in HBM, and in host DRAM; tables and window apart");
-    printf("%9s %7s = %6s %6s %6s %6s %7s %7s %7s %6s %6s\n", "tokens", "HBM", "index", "hot",
+    puts("\nGiB that one request must hold in HBM, and in host DRAM; tables and window apart");
+    printf("%8s %6s = %6s %5s %5s %5s %7s %7s %7s %6s %6s\n", "tokens", "HBM", "index", "hot",
            "tail", "ring", "staging", "payload", "host", "tables", "window");
     for (size_t i = 0; i < count; i++) {
         const struct kvt_session_bytes *bytes = &sizes[i].scenario.session;
         const uint64_t *by_class = bytes->hbm_by_class;
 
-        printf("%9llu %7.3f = %6.3f %6.3f %6.3f %6.3f %7.3f %7.3f %7.3f %6.3f %6.3f\n",
+        printf("%8llu %6.3f = %6.3f %5.3f %5.3f %5.3f %7.3f %7.3f %7.3f %6.3f %6.3f\n",
                (unsigned long long)sizes[i].tokens, gib(bytes->hbm_bytes),
                gib(by_class[KVT_MEM_INDEX]), gib(by_class[KVT_MEM_HOT]),
                gib(by_class[KVT_MEM_TAIL]), gib(by_class[KVT_MEM_RING]),
@@ -122,14 +125,14 @@ static void print_fit(const struct kvt_scenario *scenario, const struct kvt_size
                       size_t count)
 {
     puts("\nRequests that run at once; beside them, all history in HBM (no hierarchy)");
-    printf("%9s %4s %7s %7s  %-10s %13s | %7s %7s\n", "tokens", "pool", "per GPU", "in all",
+    printf("%8s %4s %7s %7s  %-10s %13s | %7s %7s\n", "tokens", "pool", "per GPU", "in all",
            "limited by", "host GiB/node", "per GPU", "in all");
     for (size_t i = 0; i < count; i++) {
         for (uint32_t p = 0; p < scenario->pool_count; p++) {
             const struct kvt_size_pool *pool = &sizes[i].scenario.pools[p];
             const struct kvt_size_pool *resident = &sizes[i].resident.pools[p];
 
-            printf("%9llu %4u %7llu %7llu  %-10s %13.1f | %7llu %7llu\n",
+            printf("%8llu %4u %7llu %7llu  %-10s %13.1f | %7llu %7llu\n",
                    (unsigned long long)sizes[i].tokens, p,
                    (unsigned long long)pool->running_per_gpu, (unsigned long long)pool->running,
                    kvt_size_limit_name(pool->limited_by), gib(pool->host_bytes_at_limit),
@@ -142,10 +145,11 @@ static void print_fit(const struct kvt_scenario *scenario, const struct kvt_size
 static void print_for_people(const struct kvt_scenario *scenario, enum kvt_engine engine,
                              const struct kvt_size *sizes, size_t count)
 {
-    printf("%s: %s, residency %s, %llu hot tokens, %u quer%s a round, laid out as %s\n",
-           scenario->name, scenario->llm->name, scenario->residency.info->name,
-           (unsigned long long)scenario->hot_tokens, scenario->queries_max,
-           scenario->queries_max == 1 ? "y" : "ies", kvt_engine_name(engine));
+    printf("%s: %s\n", scenario->name, scenario->llm->name);
+    printf("residency %s, %llu hot tokens, %u quer%s a round, laid out as %s\n",
+           scenario->residency.info->name, (unsigned long long)scenario->hot_tokens,
+           scenario->queries_max, scenario->queries_max == 1 ? "y" : "ies",
+           kvt_engine_name(engine));
     for (uint32_t i = 0; i < scenario->pool_count; i++) {
         print_pool(scenario, &scenario->pools[i]);
     }

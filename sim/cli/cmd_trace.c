@@ -16,6 +16,10 @@
     "arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens,think_s,"     \
     "slo_class,tenant,task\n"
 
+enum {
+    UNUSED_BYTES = 256
+};
+
 /* What the command was asked. */
 struct question {
     const char *format, *window, *rate_scale, *to;
@@ -31,6 +35,7 @@ struct stats {
     struct kvt_summary input, output;
     double input_max, output_max;
     uint32_t longest_tokens;
+    char unused[UNUSED_BYTES]; /* as in the account, whose own goes with the trace; "": nothing */
 };
 
 /* Actions of the design that this version does not have. */
@@ -65,6 +70,10 @@ static void summarise(struct kvt_trace *trace, const char *path, double *inputs,
     *out = (struct stats){.path = path, .account = *kvt_trace_account_of(trace)};
     out->mean_rate_per_s =
         out->account.span_s > 0 ? (double)(count - 1) / out->account.span_s : (double)NAN;
+    (void)snprintf(out->unused, sizeof out->unused, "%s",
+                   out->account.unused != NULL ? out->account.unused : "");
+    out->account.unused = NULL;
+    out->account.unconverted = NULL;
     kvt_summary_of(inputs, count, &out->input);
     kvt_summary_of(outputs, count, &out->output);
     out->input_max = inputs[count - 1];
@@ -115,6 +124,26 @@ static void print_lengths(const char *name, const struct kvt_summary *summary, d
            summary->mean, summary->p50, summary->p90, summary->p99, maximum);
 }
 
+/* Names, as many to a line as 80 columns hold. */
+static void print_unused(const char *names)
+{
+    static const char margin[] = "                  ";
+    size_t column = 0;
+    while (*names != '\0') {
+        size_t length = strcspn(names, " ");
+        if (column == 0)
+            column = (size_t)printf("  not used here   ");
+        else if (column + length + 1 > 80)
+            column = (size_t)printf("\n%s", margin) - 1;
+        else
+            column += (size_t)printf(" ");
+        column += (size_t)printf("%.*s", (int)length, names);
+        names += length + strspn(names + length, " ");
+    }
+    if (column > 0)
+        (void)putchar('\n');
+}
+
 static void print_stats(const struct stats *stats)
 {
     const struct kvt_trace_account *account = &stats->account;
@@ -135,6 +164,7 @@ static void print_stats(const struct stats *stats)
     if (account->orphan_turns > 0)
         printf("  orphan turns    %" PRIu64 ", whose parent is not above them\n",
                account->orphan_turns);
+    print_unused(stats->unused);
     print_lengths("input", &stats->input, stats->input_max);
     print_lengths("output", &stats->output, stats->output_max);
     printf("  longest context %" PRIu32 " tokens\n", stats->longest_tokens);
@@ -168,6 +198,22 @@ static bool add_dropped(cJSON *object, const struct kvt_trace_account *account)
     return is_whole;
 }
 
+/* "a, b" as a list of names. */
+static bool add_unused(cJSON *object, const char *names)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "unused");
+    bool is_whole = list != NULL;
+    while (is_whole && *names != '\0') {
+        char name[UNUSED_BYTES];
+        size_t length = strcspn(names, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, names);
+        cJSON *item = cJSON_CreateString(name);
+        is_whole = item != NULL && cJSON_AddItemToArray(list, item);
+        names += length + strspn(names + length, ", ");
+    }
+    return is_whole;
+}
+
 static cJSON *tree_of(const struct stats *stats)
 {
     const struct kvt_trace_account *account = &stats->account;
@@ -184,7 +230,8 @@ static cJSON *tree_of(const struct stats *stats)
                     add_number(tree, "mean_rate_per_s", stats->mean_rate_per_s) &&
                     add_lengths(tree, "input_tokens", &stats->input, stats->input_max) &&
                     add_lengths(tree, "output_tokens", &stats->output, stats->output_max) &&
-                    add_number(tree, "longest_context_tokens", stats->longest_tokens);
+                    add_number(tree, "longest_context_tokens", stats->longest_tokens) &&
+                    add_unused(tree, stats->unused);
     if (!is_whole) {
         cJSON_Delete(tree);
         return NULL;
@@ -317,6 +364,8 @@ static kvt_status run_convert(const struct question *question, const char *path,
         (void)fprintf(
             stderr, "%s: %" PRIu64 " requests from %" PRIu64 " of %" PRIu64 " rows (%s)\n",
             question->to, account->requests, account->used, account->rows_read, account->format);
+        if (account->unconverted != NULL)
+            (void)fprintf(stderr, "%s: not carried over: %s\n", question->to, account->unconverted);
     }
     kvt_trace_close(trace);
     return status;

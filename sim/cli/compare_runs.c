@@ -55,11 +55,12 @@ static void note_progress(const struct job *job, double fraction)
 }
 
 /* Preparing counts as half of a job. */
-static void on_prepare(void *context, double fraction, const char *what)
+static bool on_prepare(void *context, double fraction, const char *what)
 {
     (void)what;
     if (fraction >= 0 && fraction <= 1)
         note_progress(context, 0.5 * fraction);
+    return !cli_interrupted();
 }
 
 /* ---- One job ------------------------------------------------------------------------- */

@@ -228,6 +228,17 @@ static bool speaks_of(const struct kvt_reference *reference, const struct kvt_va
     return false;
 }
 
+static bool has_class(const struct kvt_reference *reference, enum kvt_reference_class class_of)
+{
+    for (size_t r = 0; r < reference->row_count; r++) {
+        for (size_t i = 0; i < reference->rows[r].value_count; i++) {
+            if (reference->rows[r].values[i].class_of == class_of)
+                return true;
+        }
+    }
+    return false;
+}
+
 static kvt_status print_reference(const struct kvt_comparison *comparison,
                                   const struct kvt_reference *reference, struct kvt_error *err)
 {
@@ -247,6 +258,8 @@ static kvt_status print_reference(const struct kvt_comparison *comparison,
     printf("  %-26s %10s %10s %8s %9s  %s\n", "metric", "ours", "reference", "error %", "tolerance",
            "within");
     for (int c = 0; c < KVT_REFERENCE_CLASSES; c++) {
+        if (!has_class(reference, (enum kvt_reference_class)c))
+            continue;
         puts(class_heads[c]);
         for (size_t v = 0; v < comparison->variant_count; v++) {
             kvt_status status =

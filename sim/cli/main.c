@@ -47,9 +47,21 @@ static void print_commands(void)
     puts("\nExit status: 0 done, 1 the answer is no, 2 malformed question, 3 the machine can't.");
 }
 
-int main(int argc, char **argv)
+/* What a command printed must have arrived: a full disk or a closed stream behind
+ * stdout is no success. */
+static int close_stdout(int exit_code)
 {
-    gsl_set_error_handler_off();
+    bool failed = ferror(stdout) != 0;
+
+    if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
+        fputs("kvtide: standard output: not everything could be written\n", stderr);
+        return CLI_CANNOT;
+    }
+    return exit_code;
+}
+
+static int run_command(int argc, char **argv)
+{
     if (argc < 2) {
         print_examples();
         return CLI_DONE;
@@ -71,4 +83,10 @@ int main(int argc, char **argv)
             return cli_malformed("%s: this version of kvtide does not have it yet", argv[1]);
     }
     return cli_malformed("no command %s; kvtide --help lists them", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    gsl_set_error_handler_off();
+    return close_stdout(run_command(argc, argv));
 }

@@ -109,6 +109,7 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         *(const char **)option->target = value;
         return true;
     case CLI_TEXTS:
+    case CLI_PAIRS:
         if (append(option->target, value, argc))
             return true;
         *exit_code = CLI_CANNOT;
@@ -121,6 +122,11 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         return false;
     }
     return false;
+}
+
+static bool is_pair(const char *arg)
+{
+    return arg[0] != '-' && strchr(arg, ':') != NULL;
 }
 
 static const struct cli_option *find(const struct cli_option *options, size_t option_count,
@@ -184,6 +190,10 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
         }
         if (!store(command, option, value, argc, exit_code))
             return false;
+        while (option->kind == CLI_PAIRS && i + 1 < argc && is_pair(argv[i + 1])) {
+            if (!store(command, option, argv[++i], argc, exit_code))
+                return false;
+        }
     }
     if (positional->count < min_positional || positional->count > max_positional) {
         cli_malformed("%s: %zu arguments given; usage: kvtide %s %s", command->name,
@@ -197,7 +207,7 @@ void cli_parsed_free(const struct cli_option *options, size_t option_count,
                      struct cli_texts *positional)
 {
     for (size_t i = 0; i < option_count; i++) {
-        if (options[i].kind == CLI_TEXTS) {
+        if (options[i].kind == CLI_TEXTS || options[i].kind == CLI_PAIRS) {
             struct cli_texts *texts = options[i].target;
             free(texts->items);
             *texts = (struct cli_texts){0};

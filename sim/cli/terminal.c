@@ -23,6 +23,10 @@ void cli_catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    /* A file past the size limit is a failed write, reported as such. */
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 bool cli_interrupted(void)
@@ -61,11 +65,18 @@ const char *cli_data_dir(void)
     return kvt_installed_data_dir();
 }
 
+/* One that can go back to the start of its line. */
+static bool is_terminal(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
 void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, bool quiet)
 {
     *start = kvt_wall_now();
     *progress = (struct cli_progress){
-        .quiet = quiet, .terminal = isatty(STDERR_FILENO) != 0, .start = start, .last_s = 0};
+        .quiet = quiet, .terminal = is_terminal(), .start = start, .last_s = 0};
 }
 
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what)
@@ -92,10 +103,10 @@ void cli_progress_show(struct cli_progress *progress, double fraction, const cha
     memset(bar + full, '.', (size_t)(WIDTH - full));
     bar[WIDTH] = '\0';
     if (known)
-        fprintf(stderr, "\r%-18.18s [%s] %3.0f %%  ETA %.0f s   ", what, bar, 100 * fraction,
+        fprintf(stderr, "\r%-20.20s [%s] %3.0f %%  ETA %.0f s   ", what, bar, 100 * fraction,
                 seconds / fraction - seconds);
     else
-        fprintf(stderr, "\r%-18.18s [%s] %.0f s   ", what, bar, seconds);
+        fprintf(stderr, "\r%-20.20s [%s] %.0f s   ", what, bar, seconds);
     progress->shown = true;
 }
 

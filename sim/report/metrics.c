@@ -40,16 +40,16 @@ static double latency_ms(const struct kvt_request_record *record, enum latency l
         return NAN;
     switch (latency) {
     case TTFT:
-        return (double)(record->first_token_ns - record->arrival_ns) * 1e-6;
+        return (double)(record->first_token_ns - record->arrival_ns) / 1e6;
     case TPOT:
         if (record->generated_tokens < 2)
             return NAN;
-        return (double)(record->last_token_ns - record->first_token_ns) * 1e-6 /
+        return (double)(record->last_token_ns - record->first_token_ns) / 1e6 /
                (record->generated_tokens - 1);
     case E2EL:
         if (record->finished_ns == KVT_NS_NEVER)
             return NAN;
-        return (double)(record->finished_ns - record->arrival_ns) * 1e-6;
+        return (double)(record->finished_ns - record->arrival_ns) / 1e6;
     }
     return NAN;
 }
@@ -75,13 +75,13 @@ static void summarise(const struct kvt_run *run, int phase, enum latency latency
 
 static void summarise_itl(const struct kvt_histogram *itl, struct kvt_summary *out)
 {
-    *out = (struct kvt_summary){.mean = kvt_histogram_mean(itl) * 1e-6,
-                                .std = kvt_histogram_std(itl) * 1e-6,
-                                .median = kvt_histogram_quantile(itl, .5) * 1e-6,
-                                .p50 = kvt_histogram_quantile(itl, .5) * 1e-6,
-                                .p90 = kvt_histogram_quantile(itl, .9) * 1e-6,
-                                .p95 = kvt_histogram_quantile(itl, .95) * 1e-6,
-                                .p99 = kvt_histogram_quantile(itl, .99) * 1e-6};
+    *out = (struct kvt_summary){.mean = kvt_histogram_mean(itl) / 1e6,
+                                .std = kvt_histogram_std(itl) / 1e6,
+                                .median = kvt_histogram_quantile(itl, .5) / 1e6,
+                                .p50 = kvt_histogram_quantile(itl, .5) / 1e6,
+                                .p90 = kvt_histogram_quantile(itl, .9) / 1e6,
+                                .p95 = kvt_histogram_quantile(itl, .95) / 1e6,
+                                .p99 = kvt_histogram_quantile(itl, .99) / 1e6};
 }
 
 #define STORE_LATENCY(out, key, all, post)                                                         \
@@ -143,21 +143,24 @@ struct attainment {
 };
 
 /* Seconds in which some class met its bounds less often than it must, told by the
- * requests that finished in each interval. */
-static double violated_s(const struct kvt_scenario *scenario, const struct attainment *attained,
+ * requests that finished in each interval; the last may be short. */
+static double violated_s(const struct kvt_run *run, const struct attainment *attained,
                          size_t interval_count)
 {
-    size_t violated = 0;
+    const struct kvt_scenario *scenario = run->scenario;
+    double violated = 0;
 
     for (size_t i = 0; i < interval_count; i++) {
+        double from_s = (double)i * scenario->interval_s;
         bool fell_short = false;
         for (uint32_t c = 0; c < scenario->slo_class_count; c++) {
             const struct attainment *of = &attained[i * scenario->slo_class_count + c];
             fell_short |= (double)of->met < scenario->slo_classes[c].attain * (double)of->finished;
         }
-        violated += fell_short;
+        if (fell_short)
+            violated += fmin(scenario->interval_s, (double)run->end_ns * 1e-9 - from_s);
     }
-    return (double)violated * scenario->interval_s;
+    return violated;
 }
 
 static bool service_levels(const struct kvt_run *run, int phase, double duration_s,
@@ -186,7 +189,7 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
         met += ok;
     }
     out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
-    out->slo_violation_s = violated_s(scenario, attained, interval_count);
+    out->slo_violation_s = violated_s(run, attained, interval_count);
     free(attained);
     return true;
 }
@@ -221,7 +224,7 @@ static void rows(const struct kvt_run *run, const struct kvt_tally *tally,
 static void throughput(const struct kvt_run *run, const struct kvt_tally *tally, int phase,
                        struct metric_values *out)
 {
-    double seconds = (double)(tally->to_ns - tally->from_ns) * 1e-9;
+    double seconds = (double)(tally->to_ns - tally->from_ns) / 1e9;
     double tokens = (double)tally->output_tokens;
 
     out->duration = seconds;

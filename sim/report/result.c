@@ -69,17 +69,24 @@ static enum kvt_basis worse(enum kvt_basis a, enum kvt_basis b)
     return a > b ? a : b;
 }
 
+/* Which rows are where follows from the law; with optional pages, also from when they
+ * come and go. Without a hierarchy no selection matters. */
 static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
 {
+    enum kvt_basis law = run->needs.history_in_hbm ? KVT_BASIS_EXACT : run->law_basis;
+    enum kvt_basis steps =
+        run->total.extrapolated_steps > 0 ? KVT_BASIS_EXTRAPOLATED : run->timing_basis;
+    enum kvt_basis times = worse(law, worse(steps, run->timing_basis));
+
     switch (rests_on) {
     case COUNTED:
         return KVT_BASIS_EXACT;
     case ROWS:
-        return run->law_basis;
+        return run->needs.optional_pages ? worse(times, run->import_basis) : law;
     case TIME:
-        return worse(run->law_basis, run->timing_basis);
+        return times;
     case QUEUE:
-        return worse(worse(run->law_basis, run->timing_basis), run->import_basis);
+        return worse(times, run->import_basis);
     }
     return KVT_BASIS_ASSUMED;
 }
@@ -163,10 +170,11 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
         char text[160];
         if (stratum->followed == stratum->stores)
             continue;
-        snprintf(text, sizeof text,
-                 "rows: %u of %u stores of ratio %u followed per request, counts scaled by %g",
-                 stratum->followed, stratum->stores, stratum->compress_ratio,
-                 (double)stratum->stores / stratum->followed);
+        snprintf(
+            text, sizeof text,
+            "rows: %u of %u stores (compress ratio %u) followed per request, counts scaled by %g",
+            stratum->followed, stratum->stores, stratum->compress_ratio,
+            (double)stratum->stores / stratum->followed);
         ok = cJSON_AddItemToArray(scaled, cJSON_CreateString(text));
     }
     return ok;
@@ -235,9 +243,9 @@ static bool add_step_parts(cJSON *object, const struct kvt_run *run)
 
     for (int p = 0; p < KVT_PARTS && ok; p++)
         ok = add_number(parts, kvt_step_part_name((enum kvt_step_part)p),
-                        run->total.decode_steps > 0 ? (double)run->total.parts_ns[p] * 1e-6 /
-                                                          (double)run->total.decode_steps
-                                                    : NAN);
+                        run->total.decode_steps > 0
+                            ? (double)run->total.parts_ns[p] / 1e6 / (double)run->total.decode_steps
+                            : NAN);
     return ok;
 }
 

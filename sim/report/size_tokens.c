@@ -34,7 +34,10 @@ static kvt_status start_length(const struct kvt_scenario *scenario, const struct
     return KVT_OK;
 }
 
-static uint64_t context_of(const struct kvt_arrival *arrival, const void *source)
+/* The longest input, where inputs are few; else the longest context that can arrive and
+ * that the model takes. */
+static uint64_t context_of(const struct kvt_arrival *arrival, const void *source,
+                           uint32_t max_position_tokens)
 {
     uint32_t inputs[INPUTS_MAX];
     size_t input_count = INPUTS_MAX;
@@ -46,7 +49,9 @@ static uint64_t context_of(const struct kvt_arrival *arrival, const void *source
     for (size_t i = 0; i < input_count; i++) {
         longest_input = inputs[i] > longest_input ? inputs[i] : longest_input;
     }
-    return input_count > 0 ? longest_input : longest_tokens;
+    if (input_count > 0)
+        return longest_input;
+    return longest_tokens < max_position_tokens ? longest_tokens : max_position_tokens;
 }
 
 kvt_status kvt_size_own_tokens(const struct kvt_scenario *scenario, uint64_t *tokens,
@@ -74,7 +79,7 @@ kvt_status kvt_size_own_tokens(const struct kvt_scenario *scenario, uint64_t *to
         status = arrival->open(&env, &source, err);
     }
     if (status == KVT_OK) {
-        *tokens = context_of(arrival, source);
+        *tokens = context_of(arrival, source, scenario->llm->max_position_tokens);
         arrival->close(source);
     }
     free(output_state);

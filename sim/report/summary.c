@@ -65,10 +65,14 @@ static void put_line(FILE *stream, const char *fmt, ...)
 static void put_head(FILE *stream, const struct kvt_run *run)
 {
     const struct kvt_scenario *scenario = run->scenario;
-    const struct kvt_decode_pool *pool = &scenario->pools[0];
+    char gpus[160] = "";
+    size_t used = 0;
 
-    put_line(stream, "%s: %s on %u x %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
-             scenario->llm->name, run->gpus, pool->hardware->name, scenario->residency.info->name,
+    for (uint32_t p = 0; p < scenario->pool_count && used < sizeof gpus; p++)
+        used += (size_t)snprintf(gpus + used, sizeof gpus - used, "%s%u x %s", p ? " + " : "",
+                                 scenario->pools[p].gpus, scenario->pools[p].hardware->name);
+    put_line(stream, "%s: %s on %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
+             scenario->llm->name, gpus, scenario->residency.info->name,
              scenario->arrival.info->name,
              scenario->fidelity == KVT_FIDELITY_SAMPLED ? "sampled" : "exact",
              scenario->timing.info->name, scenario->seed);
@@ -91,6 +95,9 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
                                      account->dropped[r]);
         put_line(stream, "trace      %s: rows read %" PRIu64 " = used %" PRIu64 "%s",
                  account->format, account->rows_read, account->used, dropped);
+        if (account->unused)
+            put_line(stream, "unused     of the trace, this version reads and does not use: %s",
+                     account->unused);
     }
     for (size_t i = 0; i < run->record_count; i++)
         by_status[run->records[i].status]++;
@@ -133,10 +140,17 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_latency(stream, result, "TPOT ms", "tpot", 1);
     put_latency(stream, result, "ITL ms", "itl", 1);
     put_latency(stream, result, "E2E s", "e2el", 1e-3);
-    put_line(stream, "active     %s of %" PRIu64 " slots; coverage %s; host fetch share %s %%",
+    put_line(stream,
+             "active     %s of %" PRIu64
+             " slots, coverage %s (over the central half); host fetch share %s %%",
              figure(metric(result, "active_mean"), a), run->slots,
              figure(metric(result, "coverage_mean"), b),
              figure(100 * metric(result, "host_fetch_share"), c));
+    if (run->scenario->slo_class_count > 0)
+        put_line(stream,
+                 "service    %s requests/s met all their bounds; some class fell short in %s s",
+                 figure(metric(result, "request_goodput"), a),
+                 figure(metric(result, "slo_violation_s"), b));
 }
 
 static void put_rows(FILE *stream, const struct kvt_run *run)
@@ -167,8 +181,8 @@ static void put_memory(FILE *stream, const struct kvt_run *run)
                                      used ? ", " : "", kvt_mem_class_name((enum kvt_mem_class)c),
                                      (double)run->total.hbm_peak_by_class[c] / gib);
     }
-    put_line(stream, "memory     HBM peak %.2f GiB (%s); host peak %.2f GiB",
-             (double)run->total.hbm_peak_bytes / gib, classes,
+    put_line(stream, "memory     HBM peak %.2f GiB over %u GPUs (%s); host peak %.2f GiB",
+             (double)run->total.hbm_peak_bytes / gib, run->gpus, classes,
              (double)run->total.host_peak_bytes / gib);
     if (run->total.preemptions > 0 || run->total.backup_stall_ns > 0)
         put_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
@@ -218,7 +232,7 @@ static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *resu
     double tpot = metric(result, "mean_tpot_ms");
 
     if (!isfinite(tpot)) {
-        put_line(stream, "TPOT       no request has delivered a second token");
+        put_line(stream, "TPOT       no request that counts has delivered a second token");
         return;
     }
     for (int p = 0; p < KVT_PARTS; p++) {
@@ -235,26 +249,41 @@ static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *resu
     put_line(stream, "TPOT       %s ms = %s", figure(tpot, number), text);
 }
 
-static void put_limit(FILE *stream, const struct kvt_run *run, const cJSON *result)
+/* What keeps more requests from decoding at once. */
+static const char *limit_of(const struct kvt_run *run, double waiting, double prefilling,
+                            double importing, double active)
 {
-    double active = metric(result, "active_mean");
-    double ns = (double)(run->total.to_ns - run->total.from_ns);
-    double waiting = ns > 0 ? run->total.waiting_ns / ns : 0;
-    double importing = ns > 0 ? run->total.importing_ns / ns : 0;
-    const char *why;
+    const struct kvt_tally *total = &run->total;
 
     if (run->record_count == 0)
-        why = "nothing arrived";
-    else if (waiting >= 1 || run->total.preemptions > 0)
-        why = "HBM: requests wait for room";
-    else if (importing > 0.05 * (active + importing))
-        why = "import: requests that fit wait for their history";
-    else
-        why = "the load: every request that arrives is served at once";
+        return "nothing arrived";
+    if (total->completed == 0 && total->unservable == run->record_count)
+        return "memory: not one request can ever fit";
+    if (waiting >= 1 || total->preemptions > 0)
+        return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"
+                                                              : "HBM: requests wait for room";
+    if (prefilling > importing && prefilling > 0.05 * (active + prefilling))
+        return "prefill: requests wait for it or are in it";
+    if (importing >= 0.5 && importing > 0.05 * (active + importing))
+        return "import: requests that fit wait for their history";
+    return "the load: every request that arrives is served at once";
+}
+
+static void put_limit(FILE *stream, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+    double ns = total->to_ns > total->from_ns ? (double)(total->to_ns - total->from_ns) : 1;
+    double waiting = total->waiting_ns / ns, prefilling = total->prefilling_ns / ns;
+    double importing = total->importing_ns / ns, active = total->running_ns / ns;
+    char prefill[48] = "";
+
+    if (prefilling > 0)
+        snprintf(prefill, sizeof prefill, "%.1f in or before prefill, ", prefilling);
     put_line(stream,
-             "limit      %s (on average %.1f decode, %.1f are imported, %.1f wait; %" PRIu64
+             "limit      %s (on average %.1f decode, %s%.1f are imported, %.1f wait; %" PRIu64
              " slots)",
-             why, ns > 0 ? run->total.running_ns / ns : 0.0, importing, waiting, run->slots);
+             limit_of(run, waiting, prefilling, importing, active), active, prefill, importing,
+             waiting, run->slots);
 }
 
 /* First order: a tenth more link shortens the fetch part by 1 - 1/1.1; one more
@@ -331,8 +360,11 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
                  scenario->timing.info->name);
-    if (run->warmup_ns > 0)
-        put_line(stream, "warm-up    the first %.3f s are cut (run.warmup)",
+    if (run->warmup_ns >= run->end_ns && run->end_ns > 0)
+        put_line(stream, "warm-up    the rule run.warmup cut the whole run: nothing is left");
+    else if (run->warmup_ns > 0)
+        put_line(stream,
+                 "warm-up    the first %.3f s are cut (run.warmup), but not from the line requests",
                  (double)run->warmup_ns * 1e-9);
     if (run->interrupted)
         put_line(stream, "ending     interrupted: the figures cover what was simulated");
@@ -350,7 +382,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_memory(stream, run);
     put_caveats(stream, run, result);
     put_parts(stream, run, result);
-    put_limit(stream, run, result);
+    put_limit(stream, run);
     put_change(stream, run, result);
     put_basis(stream, run);
 }

@@ -98,7 +98,7 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
     put(stream, ratio(interval->importing_ns, ns), ',');
     put(stream, ratio(interval->held_ns, ns), ',');
     put(stream, ratio(missed, selected), ',');
-    put(stream, ratio(interval->ready_rows_ns, interval->eligible_rows_ns), ',');
+    put(stream, ratio(interval->coverage_ns, interval->covered_ns), ',');
     put(stream, (double)followed.selected, ',');
     put(stream, (double)followed.tail, ',');
     put(stream, (double)followed.page, ',');

@@ -40,12 +40,14 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->d2h_bytes += from->d2h_bytes;
     into->pages_filled += from->pages_filled;
     into->pages_released += from->pages_released;
+    into->prefilling_ns += from->prefilling_ns;
+    into->host_short_ns += from->host_short_ns;
     into->running_ns += from->running_ns;
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;
     into->held_ns += from->held_ns;
-    into->ready_rows_ns += from->ready_rows_ns;
-    into->eligible_rows_ns += from->eligible_rows_ns;
+    into->coverage_ns += from->coverage_ns;
+    into->covered_ns += from->covered_ns;
     if (from->hbm_peak_bytes > into->hbm_peak_bytes) {
         into->hbm_peak_bytes = from->hbm_peak_bytes;
         memcpy(into->hbm_peak_by_class, from->hbm_peak_by_class, sizeof into->hbm_peak_by_class);

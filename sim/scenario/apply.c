@@ -38,7 +38,27 @@ static kvt_status apply_leaf(struct kvt_load *load, const struct kvt_key *key, c
 
 /* ---- Objects ------------------------------------------------------------------------- */
 
-/* A switch that changes takes its dependents with it and brings its own. */
+static kvt_status check_when(const struct kvt_key *member, const cJSON *object,
+                             const struct kvt_at *at, struct kvt_error *err)
+{
+    if (member->when_key == NULL)
+        return KVT_OK;
+    const cJSON *chosen = kvt_tree_find(object, member->when_key);
+    if (chosen != NULL && kvt_choice_index(member->when, chosen->valuestring) >= 0)
+        return KVT_OK;
+    char place[KVT_PLACE_BYTES];
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
+                    "%s has no effect while %s is \"%s\"", member->name, member->when_key,
+                    chosen != NULL ? chosen->valuestring : "");
+}
+
+static bool is_set(const struct kvt_layer *layer)
+{
+    return layer->kind == KVT_LAYER_SET;
+}
+
+/* A switch that changes takes its dependents with it and brings its own. A dependent that the same
+ * command line gave is not taken: it would go without a word. */
 static kvt_status apply_switch(struct kvt_load *load, const struct kvt_key *key,
                                const struct kvt_key *member, cJSON *object, const struct kvt_at *at,
                                const cJSON *given, struct kvt_error *err)
@@ -53,26 +73,19 @@ static kvt_status apply_switch(struct kvt_load *load, const struct kvt_key *key,
         const struct kvt_key *dependent = &key->members[i];
         if (dependent->when_key == NULL || strcmp(dependent->when_key, member->name) != 0)
             continue;
+        const cJSON *taken = kvt_tree_find(object, dependent->name);
+        if (taken != NULL && is_set(kvt_tree_layer(taken)) && is_set(at->layer)) {
+            const struct kvt_at dependent_at = kvt_at_member(at->up, dependent->name);
+            status = check_when(dependent, object, &dependent_at, err);
+            if (status != KVT_OK)
+                return status;
+        }
         kvt_tree_remove(object, dependent->name);
         status = kvt_default_member(load, dependent, object, err);
         if (status != KVT_OK)
             return status;
     }
     return KVT_OK;
-}
-
-static kvt_status check_when(const struct kvt_key *member, const cJSON *object,
-                             const struct kvt_at *at, struct kvt_error *err)
-{
-    if (member->when_key == NULL)
-        return KVT_OK;
-    const cJSON *chosen = kvt_tree_find(object, member->when_key);
-    if (chosen != NULL && kvt_choice_index(member->when, chosen->valuestring) >= 0)
-        return KVT_OK;
-    char place[KVT_PLACE_BYTES];
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
-                    "%s has no effect while %s is \"%s\"", member->name, member->when_key,
-                    chosen != NULL ? chosen->valuestring : "");
 }
 
 /* Alternatives: the one that is given now replaces the other. */

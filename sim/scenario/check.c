@@ -348,6 +348,10 @@ kvt_status kvt_unknown_key(const struct kvt_key *key, const struct kvt_plugin_in
                         nearest.name, nearest.all);
     }
     if (find_elsewhere(kvt_keys_root(), "", at->name, elsewhere, sizeof elsewhere)) {
+        if (strcmp(elsewhere, at->name) == 0)
+            return kvt_fail(err, KVT_ERR_INVALID, place,
+                            "unknown key \"%.60s\" here; it stands at the top of a scenario",
+                            at->name);
         return kvt_fail(err, KVT_ERR_INVALID, place, "unknown key \"%.60s\" here; it is %s",
                         at->name, elsewhere);
     }

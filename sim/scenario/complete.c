@@ -6,8 +6,8 @@
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
 
-static kvt_status complete_object(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
-                                  struct kvt_error *err);
+static kvt_status complete_object(const struct kvt_load *load, const struct kvt_key *key,
+                                  const struct kvt_at *at, cJSON *object, struct kvt_error *err);
 
 static kvt_status refuse_missing(const struct kvt_at *at, const char *help, struct kvt_error *err)
 {
@@ -42,23 +42,52 @@ static bool is_needed(const struct kvt_key *member, const cJSON *object)
     return kvt_choice_index(member->when, chosen->valuestring) >= 0;
 }
 
-static kvt_status complete_elements(const struct kvt_key *key, const struct kvt_at *at,
-                                    const cJSON *list, struct kvt_error *err)
+/* Has the member no effect, for what is said elsewhere in the tree? */
+static bool is_idle(const struct kvt_load *load, const struct kvt_key *member)
+{
+    if (member->idle_path == NULL)
+        return false;
+    return strcmp(kvt_tree_at(load->tree, member->idle_path)->valuestring, member->idle_text) == 0;
+}
+
+/* What has no effect is not in force: a default goes, a word of the user's is refused. Sizing
+ * keeps it, as it keeps all that is sized and not run. */
+static kvt_status drop_idle(const struct kvt_load *load, const struct kvt_key *member,
+                            const struct kvt_at *at, cJSON *object, const cJSON *node,
+                            struct kvt_error *err)
+{
+    const struct kvt_layer *layer = kvt_tree_layer(node);
+    if (layer->kind == KVT_LAYER_DEFAULT) {
+        kvt_tree_remove(object, member->name);
+        return KVT_OK;
+    }
+    if (load->options->for_size)
+        return KVT_OK;
+    char place[KVT_PLACE_BYTES];
+    const struct kvt_at given_at = {.up = at->up, .name = at->name, .layer = layer};
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(&given_at, place),
+                    "%s has no effect while %s is \"%s\"", member->name, member->idle_path,
+                    member->idle_text);
+}
+
+static kvt_status complete_elements(const struct kvt_load *load, const struct kvt_key *key,
+                                    const struct kvt_at *at, const cJSON *list,
+                                    struct kvt_error *err)
 {
     unsigned index = 0;
     for (cJSON *item = list->child; item != NULL; item = item->next) {
         char name[16];
         (void)snprintf(name, sizeof name, "%u", index++);
         const struct kvt_at element_at = kvt_at_member(at, name);
-        kvt_status status = complete_object(key, &element_at, item, err);
+        kvt_status status = complete_object(load, key, &element_at, item, err);
         if (status != KVT_OK)
             return status;
     }
     return KVT_OK;
 }
 
-static kvt_status complete_object(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
-                                  struct kvt_error *err)
+static kvt_status complete_object(const struct kvt_load *load, const struct kvt_key *key,
+                                  const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
     if (key->type == KVT_KEY_PLUGIN)
@@ -72,14 +101,18 @@ static kvt_status complete_object(const struct kvt_key *key, const struct kvt_at
                 status = refuse_missing(&member_at, member->help, err);
             continue;
         }
+        if (is_idle(load, member)) {
+            status = drop_idle(load, member, &member_at, object, node, err);
+            continue;
+        }
         kvt_tree_move_last(object, node);
         if (member->type != KVT_KEY_OBJECT && member->type != KVT_KEY_PLUGIN &&
             member->type != KVT_KEY_LIST)
             continue;
         if (cJSON_IsObject(node))
-            status = complete_object(member, &member_at, node, err);
+            status = complete_object(load, member, &member_at, node, err);
         else if (cJSON_IsArray(node))
-            status = complete_elements(member, &member_at, node, err);
+            status = complete_elements(load, member, &member_at, node, err);
     }
     return status;
 }
@@ -109,7 +142,7 @@ kvt_status kvt_tree_complete(struct kvt_load *load, struct kvt_error *err)
 {
     const struct kvt_at at = {.name = "", .layer = load->main};
     kvt_status status = derive_name(load, err);
-    return status == KVT_OK ? complete_object(kvt_keys_root(), &at, load->tree, err) : status;
+    return status == KVT_OK ? complete_object(load, kvt_keys_root(), &at, load->tree, err) : status;
 }
 
 /* NOLINTEND(misc-no-recursion) */

@@ -80,7 +80,9 @@ static const struct kvt_key decode_keys[] = {
      .type = KVT_KEY_REAL,
      .minimum = 0,
      .maximum = GIB_MAX,
-     .dflt = "0"},
+     .dflt = "0.5",
+     .idle_path = "speculation.method",
+     .idle_text = "none"},
     {.name = "growth_reserve_gib",
      .help = "Kept beside the pools for requests that grow, GiB per GPU.",
      .type = KVT_KEY_REAL,
@@ -116,6 +118,12 @@ static const struct kvt_key decode_keys[] = {
 };
 
 static const struct kvt_key prefill_keys[] = {
+    {.name = "hardware",
+     .help = "GPU of the prefill pool.",
+     .type = KVT_KEY_FILE,
+     .folder = "models/hardware",
+     .noun = "hardware",
+     .refused = "prefill is timed by tokens_per_s in this version; a GPU to time it by " LATER},
     {.name = "mode",
      .help = "Where prompts are computed; none: histories exist and are imported.",
      .type = KVT_KEY_CHOICE,

@@ -175,7 +175,8 @@ static kvt_status bind_pool(struct kvt_load *load, struct kvt_scenario *out, con
     if (status != KVT_OK)
         return status;
     pool.lockstep = cJSON_IsTrue(kvt_tree_find(object, "lockstep"));
-    pool.speculation_workspace_gib = kvt_real_at(object, "speculation_workspace_gib");
+    if (kvt_tree_find(object, "speculation_workspace_gib") != NULL) /* only while speculating */
+        pool.speculation_workspace_gib = kvt_real_at(object, "speculation_workspace_gib");
     pool.growth_reserve_gib = kvt_real_at(object, "growth_reserve_gib");
     pool.host_dram_gib_per_node =
         kvt_real_or(object, "host_dram_gib_per_node", pool.hardware->host_dram_gib);

@@ -51,12 +51,12 @@ static void put_pointer_part(struct writer *writer, const char *name)
     }
 }
 
-static void put_path(struct writer *writer, const struct kvt_at *at)
+static void put_path(struct writer *writer, const struct kvt_at *at, bool is_dotted)
 {
     if (at->up == NULL)
         return;
-    put_path(writer, at->up);
-    if (at->layer->kind != KVT_LAYER_SET) {
+    put_path(writer, at->up, is_dotted);
+    if (!is_dotted) {
         put_pointer_part(writer, at->name);
         return;
     }
@@ -76,7 +76,7 @@ const char *kvt_at_place(const struct kvt_at *at, char out[KVT_PLACE_BYTES])
         put(&writer, '#');
         put_text(&writer, at->layer->pointer);
     }
-    put_path(&writer, at);
+    put_path(&writer, at, at->layer->kind == KVT_LAYER_SET);
     out[writer.used] = '\0';
     return out;
 }

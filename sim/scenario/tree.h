@@ -36,8 +36,8 @@ static inline struct kvt_at kvt_at_member(const struct kvt_at *up, const char *n
     return (struct kvt_at){.up = up, .name = name, .layer = up->layer};
 }
 
-/* "FILE#/cluster/decode/gpus" or "--set cluster.decode.gpus", into out, which is
- * returned. */
+/* "FILE#/cluster/decode/gpus" or "--set cluster.decode.gpus", by the layer of `at` itself; into
+ * out, which is returned. */
 const char *kvt_at_place(const struct kvt_at *at, char out[KVT_PLACE_BYTES]);
 
 /* Nodes of a type of cJSON's, without name, neighbours or children; NULL when memory is short. The

@@ -67,11 +67,12 @@ static kvt_status make_view(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_res
     uint32_t count = rank->running.count;
 
     if (count > rank->view_capacity) {
-        struct kvt_residency_request *views = realloc(rank->views, 2 * count * sizeof *views);
+        size_t capacity = 2 * (size_t)count;
+        struct kvt_residency_request *views = realloc(rank->views, capacity * sizeof *views);
         if (!views)
             return kvt_fail_nomem(err, "a rank's view for its residency policy");
         rank->views = views;
-        rank->view_capacity = 2 * count;
+        rank->view_capacity = (uint32_t)capacity;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct kvt_live *live = rank->running.items[i];
@@ -273,6 +274,18 @@ static kvt_status put_one_aside(struct kvt_rank *rank,
     return live_list_insert(&rank->waiting, 0, live, err);
 }
 
+/* Whether pages on their way up, which can be released once they have landed, would make
+ * the room: then it is worth a step's wait, and nobody loses his place to them. */
+static bool filling_would_do(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                             uint64_t host_bytes)
+{
+    uint64_t filling_bytes = 0;
+
+    for (uint32_t i = 0; i < rank->running.count; i++)
+        filling_bytes += rank->running.items[i]->pages.filling_pages * rank->page_bytes;
+    return kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, true) <= filling_bytes;
+}
+
 static kvt_status grow(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
                        void (*put_aside)(void *context, struct kvt_live *live), void *context,
                        struct kvt_error *err)
@@ -290,6 +303,10 @@ static kvt_status grow(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_
         if (fits) {
             if (!kvt_rank_memory_take(&rank->memory, &live->holding, missing, host_bytes, true))
                 return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
+            return KVT_OK;
+        }
+        if (filling_would_do(rank, missing, host_bytes)) {
+            live->blocked = true;
             return KVT_OK;
         }
         struct kvt_live *victim;
@@ -372,8 +389,12 @@ static kvt_status admit_all(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_err
         status = missing_bytes(rank, live, kvt_live_context(live), bytes, &host_bytes, err);
         if (status == KVT_OK)
             status = reclaim(rank, now_ns, bytes, host_bytes, false, &fits, err);
-        if (status != KVT_OK || !fits)
+        if (status != KVT_OK)
             return status;
+        rank->host_short = host_bytes * rank->memory.host_copies >
+                           rank->memory.host->capacity_bytes - rank->memory.host->used_bytes;
+        if (!fits)
+            return KVT_OK;
         status = admit(rank, at, bytes, host_bytes, err);
         if (status != KVT_OK)
             return status;

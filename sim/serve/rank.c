@@ -134,7 +134,7 @@ kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tok
 }
 
 kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, uint32_t max_tokens,
-                          uint64_t *out, struct kvt_error *err)
+                          uint64_t *by_pools, uint64_t *by_host, struct kvt_error *err)
 {
     struct kvt_session_bytes required;
     kvt_status status = kvt_rank_required(rank, input_tokens, max_tokens, &required, err);
@@ -144,11 +144,15 @@ kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, ui
     uint64_t by_pool[2] = {0, 0};
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         by_pool[rank->memory.pool_of[c]] += required.hbm_by_class[c];
-    *out = UINT64_MAX;
+    *by_pools = UINT64_MAX;
     for (int p = 0; p < 2; p++) {
         uint64_t fit = by_pool[p] ? rank->memory.pool_bytes[p] / by_pool[p] : UINT64_MAX;
-        *out = fit < *out ? fit : *out;
+        *by_pools = fit < *by_pools ? fit : *by_pools;
     }
+    if (by_host)
+        *by_host = required.host_bytes ? rank->env.host->capacity_bytes / rank->memory.host_copies /
+                                             required.host_bytes
+                                       : UINT64_MAX;
     return KVT_OK;
 }
 

@@ -299,6 +299,17 @@ def a_line_without_end_is_refused(folder):
     assert not (folder / "out").exists()
 
 
+def a_class_of_a_trace_that_is_not_the_scenario_s_is_found_before_the_run(folder):
+    rows = "arrival_s,input_tokens,output_tokens,slo_class\n0,4096,8,chat\n900,4096,8,slow\n"
+    (folder / "classes.csv").write_text(rows, encoding="utf-8")
+    path = tiny(folder, "classed.json", {
+        "workload": {"arrival": "trace", "path": "./classes.csv"},
+        "slo": {"classes": [{"name": "chat", "share": 1}]}})
+    sentence = refuses(2, "run", path, "--out", folder / "out", "--quiet", cwd=folder)
+    assert "classes.csv:3:4: slo_class \"slow\"" in sentence and "chat" in sentence, sentence
+    assert files_below(folder) == ["classed.json", "classes.csv"], files_below(folder)
+
+
 def traces_that_only_look_bad_are_read_and_counted(folder):
     (folder / "odd.csv").write_bytes(
         b"\xef\xbb\xbf" + HEAD.replace(b"\n", b"\r\n") +
@@ -322,6 +333,7 @@ CASES = (
     bad_results_are_refused,
     bad_traces_are_refused_with_their_line,
     a_line_without_end_is_refused,
+    a_class_of_a_trace_that_is_not_the_scenario_s_is_found_before_the_run,
     traces_that_only_look_bad_are_read_and_counted,
 )
 

@@ -64,6 +64,15 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--fidelity", "analytic"), "analytic"),
             (("run", "--backend", "cuda"), "cuda"),
             (("run", "--plugin", "x.so"), "--plugin"),
+            (("run", "--goodput"), "--goodput ttft:MS"),
+            (("run", "--goodput", "ttft=2000"), '"ttft=2000" is no bound'),
+            (("run", "--goodput", "ttft:2000", "tpto:50"), '"tpto:50" is no bound'),
+            (("run", "--goodput", "ttft:2000,"), '"" is no bound'),
+            (("run", "--goodput", "ttft:soon"), "ttft:soon"),
+            (("run", "--goodput", "ttft:0"), "ttft:0"),
+            (("run", "--goodput", "ttft:1", "--goodput", "ttft:2"), "ttft is given twice"),
+            (("run", "--goodput", "ttft:1", "--set", 'slo.classes=[{"name": "a", "share": 1}]'),
+             "slo.classes of its own"),
             (("run", "quickstart", "glm-5.3-100k"), "2 arguments"),
             (("run", "quickstrat"), "there are: "),
             (("run", "nowhere/at-all.json"), "no such scenario file"),
@@ -241,6 +250,31 @@ def set_is_applied_from_left_to_right_and_options_last(folder):
     assert json.loads(said)["scenario"]["seed"] == 3
 
 
+def goodput_is_one_class_of_all_requests_in_whatever_spelling(folder):
+    path = tiny(folder)
+    wanted = [{"name": "all", "share": 1, "priority": 0, "ttft_ms": 2000, "tpot_ms": 5.5,
+               "e2el_ms": 200, "attain": 0.99}]
+    for arguments in (("--goodput", "ttft:2000", "tpot:5.5", "e2el:200", "--quiet", path),
+                      ("--goodput=ttft:2000", "tpot:5.5,e2el:200", path, "--quiet"),
+                      (path, "--goodput", "e2el:200", "--goodput", "tpot:5.5,ttft:2000", "--quiet")):
+        result = json.loads(succeeds("run", "--json", *arguments))
+        assert result["scenario"]["slo"]["classes"] == wanted, arguments
+        assert result["metrics"]["request_goodput"] is not None
+    only = json.loads(succeeds("run", "--json", "--quiet", path, "--goodput", "ttft:2000"))
+    assert only["scenario"]["slo"]["classes"][0]["e2el_ms"] == 0
+
+
+def sizes_are_told_in_80_columns_also_where_weights_do_not_fit(folder):
+    names = [entry["name"] for entry in json.loads(succeeds("list", "scenarios", "--json"))["scenarios"]]
+    for arguments in (*((name,) for name in names), ("vllm-calculator", "--set", "speculation=dflash2"),
+                      ("glm-5.3-100k", "--tokens", "1000,1000000")):
+        said = succeeds("size", *arguments)
+        assert all(len(line) <= 80 for line in said.splitlines()), said
+    done = kvtide("size", "glm-5.3-100k", "--set", "hardware=h100")
+    assert done.returncode == 1 and all(len(line) <= 80 for line in done.stdout.splitlines()), done
+    assert re.search(r"^  KV pool +none$", done.stdout, re.MULTILINE), done.stdout
+
+
 # --- Where files cannot be written ------------------------------------------------------------------------------
 
 
@@ -305,6 +339,23 @@ def a_signal_leaves_whole_files_marked_interrupted(folder):
         assert len((out / "requests.csv").read_text().splitlines()) == 1 + arrived
         assert (out / "timeline.csv").read_text().endswith("\n")
         assert "interrupted" in said, said
+
+
+def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
+    path = tiny(folder, changes={"workload.lengths.input.tokens": 900000, "selection.tapes": 64,
+                                 "selection.steps": 65536, "selection.memory_mib": 65536,
+                                 "workload.lengths.output": {"law": "fixed", "tokens": 60000},
+                                 "cluster.decode.pools": "derived"})
+    for command in (("run", path), ("compare", path, path)):
+        process = subprocess.Popen([KVTIDE, *command, "--quiet", "--out", folder / "out"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGINT)
+        said, complained = process.communicate(timeout=support.TIMEOUT_S)
+        assert process.returncode == 1 and said == "", (process.returncode, said)
+        assert "interrupted" in complained and len(complained.splitlines()) == 1, complained
+        assert not (folder / "out").exists() or files_below(folder / "out") == []
 
 
 def a_killed_run_leaves_no_result_and_does_not_disturb_the_next(folder):
@@ -372,10 +423,13 @@ CASES = (
     shipped_names_work_from_any_folder,
     a_result_runs_again_to_the_same_figures,
     set_is_applied_from_left_to_right_and_options_last,
+    goodput_is_one_class_of_all_requests_in_whatever_spelling,
+    sizes_are_told_in_80_columns_also_where_weights_do_not_fit,
     an_output_that_cannot_be_written_is_said_and_leaves_nothing,
     a_disk_that_fills_up_leaves_no_file,
     a_closed_pipe_ends_no_run_halfway,
     a_signal_leaves_whole_files_marked_interrupted,
+    a_signal_while_selections_are_recorded_ends_the_run_soon,
     a_killed_run_leaves_no_result_and_does_not_disturb_the_next,
     commands_of_the_readme_run,
 )

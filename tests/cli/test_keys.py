@@ -97,7 +97,7 @@ TABLE = {
         {**CROWDED, "cluster.decode.pools": {"index_gib": 0.005, "rows_gib": 0.01}},
         {"cluster.decode.pools.rows_gib": 0.02}),
     "cluster.decode.speculation_workspace_gib": (
-        {}, {"cluster.decode.speculation_workspace_gib": 1}, NAMED),
+        {}, {"cluster.decode.speculation_workspace_gib": 1}, REFUSED),
     "cluster.decode.growth_reserve_gib": (
         {**CROWDED, "cluster.decode.growth_reserve_gib": 0},
         {"cluster.decode.growth_reserve_gib": 0.01}),

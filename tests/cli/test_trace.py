@@ -67,6 +67,21 @@ def classes_survive_quoting(folder):
     assert rows[1:] == ["0,10,1,,,,,,c,,", "0.75,40,2,,,,,,\"a, \"\"b\"\"\",,"], rows
 
 
+def what_is_not_simulated_or_carried_over_is_said(folder):
+    sample = SAMPLES / "kvtide.csv"
+    lost = ["prefix_group", "prefix_tokens", "think_s", "tenant", "task"]
+    assert json.loads(trace(folder, "stats", sample, "--json").stdout)["unused"] == [
+        "session_id", "turn", *lost]
+    said = trace(folder, "stats", sample).stdout
+    assert "  not used here   session_id, turn, " in said, said
+    assert max(len(line) for line in said.splitlines()[1:]) <= 80, said
+    done = trace(folder, "convert", sample, "--to", "a.csv")
+    assert "a.csv: not carried over: %s\n" % ", ".join(lost) in done.stderr, done.stderr
+    done = trace(folder, "convert", "a.csv", "--to", "b.csv")
+    assert "not carried over" not in done.stderr, done.stderr
+    assert json.loads(trace(folder, "stats", "mixed.csv", "--json").stdout)["unused"] == []
+
+
 def converted_files_convert_to_themselves(folder):
     for name in CONVERTED.split():
         assert trace(folder, "convert", SAMPLES / name, "--to", "a.csv").returncode == 0, name
@@ -84,8 +99,8 @@ def malformed_questions_leave_nothing(folder):
 
 
 CHECKS = (counts_and_lengths, several_files_are_an_array, text_says_the_same,
-          classes_survive_quoting, converted_files_convert_to_themselves,
-          malformed_questions_leave_nothing)
+          classes_survive_quoting, what_is_not_simulated_or_carried_over_is_said,
+          converted_files_convert_to_themselves, malformed_questions_leave_nothing)
 
 
 def main():

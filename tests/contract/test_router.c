@@ -169,6 +169,36 @@ START_TEST(each_picks_by_its_own_measure_and_ties_go_to_the_lower_rank)
 }
 END_TEST
 
+START_TEST(least_loaded_gives_ranks_of_different_sizes_their_shares)
+{
+    struct kvt_router_rank ranks[RANKS] = {
+        {.slots = 10}, {.slots = 40}, {.slots = 20}, {.slots = 0}, {.slots = 30}};
+    static const uint32_t shares[RANKS] = {10, 40, 20, 1, 30};
+    struct bench bench;
+    bench_named(&bench, "least-loaded");
+    for (uint32_t request = 0; request < 3 * 101; request++)
+        ranks[route(&bench, request, ranks)].running++;
+    for (uint32_t i = 0; i < RANKS; i++)
+        ck_assert_uint_eq(ranks[i].running, 3 * shares[i]);
+}
+END_TEST
+
+START_TEST(least_loaded_compares_without_rounding)
+{
+    /* (n - 1) / (m - 1) < n / m by one part in 2^64: equal as doubles. */
+    struct kvt_router_rank ranks[RANKS] = {
+        {.running = UINT32_MAX - 1, .slots = UINT32_MAX},
+        {.running = UINT32_MAX - 2, .slots = UINT32_MAX - 1},
+        {.running = UINT32_MAX - 1, .slots = UINT32_MAX},
+        {.running = 1, .slots = 1},
+        {.running = UINT32_MAX, .slots = UINT32_MAX},
+    };
+    struct bench bench;
+    bench_named(&bench, "least-loaded");
+    ck_assert_uint_eq(route(&bench, 0, ranks), 1);
+}
+END_TEST
+
 static Suite *router_suite(void)
 {
     Suite *suite = suite_create("router");
@@ -187,6 +217,8 @@ static Suite *router_suite(void)
     TCase *each = tcase_create("each_by_itself");
     tcase_add_test(each, round_robin_takes_ranks_in_turn_whatever_their_load);
     tcase_add_loop_test(each, each_picks_by_its_own_measure_and_ties_go_to_the_lower_rank, 0, 6);
+    tcase_add_test(each, least_loaded_gives_ranks_of_different_sizes_their_shares);
+    tcase_add_test(each, least_loaded_compares_without_rounding);
     suite_add_tcase(suite, each);
     return suite;
 }

@@ -7,7 +7,7 @@
 #include "kvt/file.h"
 #include "support/support.h"
 
-#define TEXT(literal) literal, sizeof literal - 1
+#define TEXT(literal) (literal), sizeof(literal) - 1
 
 static struct support_folder folder;
 static char path[SUPPORT_PATH_BYTES];

@@ -14,7 +14,7 @@
 #include "kvt/file.h"
 #include "support/support.h"
 
-#define TEXT(literal) literal, sizeof literal - 1
+#define TEXT(literal) (literal), sizeof(literal) - 1
 
 enum {
     LINE_BYTES_MAX = 64 << 20

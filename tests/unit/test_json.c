@@ -11,7 +11,7 @@
 #include "kvt/rng.h"
 #include "support/support.h"
 
-#define TEXT(literal) literal, sizeof literal - 1
+#define TEXT(literal) (literal), sizeof(literal) - 1
 
 /* A bad text, and where and why it is refused. */
 struct refusal {
@@ -496,7 +496,7 @@ START_TEST(every_double_reads_back_as_itself)
         char text[32];
         kvt_json_print_number(value, text);
         double back = strtod(text, NULL);
-        if (memcmp(&back, &value, sizeof value) != 0)
+        if (back != value || signbit(back) != signbit(value))
             ck_abort_msg("%a became %a", value, back);
     }
 }

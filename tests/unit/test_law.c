@@ -817,13 +817,45 @@ START_TEST(tapes_that_pass_the_memory_limit_are_refused)
 }
 END_TEST
 
-static void count_progress(void *context, double done_fraction, const char *what)
+static bool count_progress(void *context, double done_fraction, const char *what)
 {
     double *last = context;
     ck_assert(done_fraction >= *last && done_fraction <= 1);
     ck_assert_ptr_nonnull(what);
     *last = done_fraction;
+    return true;
 }
+
+static bool stop_at_once(void *context, double done_fraction, const char *what)
+{
+    int *calls = context;
+    (void)done_fraction;
+    (void)what;
+    ++*calls;
+    return false;
+}
+
+START_TEST(recording_stops_when_its_listener_says_so)
+{
+    static const uint32_t contexts[] = {3000, 4000, 5000};
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct setting setting;
+        setting_init(&setting, &kvt_law_tape, 64);
+        int calls = 0;
+        setting.env.progress = stop_at_once;
+        setting.env.progress_context = &calls;
+        setting.env.context_rows = contexts;
+        setting.env.context_count = 3;
+        setting.env.threads = threads;
+        void *data = NULL;
+        struct kvt_error err;
+        ck_assert_int_eq(kvt_law_tape.prepare(&setting.env, &data, &err), KVT_ERR_INTERRUPTED);
+        ck_assert_str_eq(err.message, "interrupted while selections were recorded");
+        ck_assert_ptr_null(data);
+        ck_assert_int_eq(calls, 1);
+    }
+}
+END_TEST
 
 START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
 {
@@ -895,6 +927,7 @@ int main(void)
     tcase_add_test(tape, a_tape_of_absurdly_large_rows_is_refused);
     tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
     tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);
+    tcase_add_test(tape, recording_stops_when_its_listener_says_so);
     suite_add_tcase(suite, tape);
 
     SRunner *runner = srunner_create(suite);

@@ -104,16 +104,55 @@ START_TEST(every_parameter_has_a_name_of_its_own_bounds_and_help)
 }
 END_TEST
 
+/* Of the design, by kind. */
+static const struct {
+    enum kvt_plugin_kind kind;
+    const char *names;
+} later[] = {
+    {KVT_PLUGIN_RESIDENCY, "vllm-hybrid sglang-demote prefix-offload"},
+    {KVT_PLUGIN_REPLACEMENT,
+     "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
+    {KVT_PLUGIN_ROUTER, "cache-aware"},
+    {KVT_PLUGIN_LAW, "recorded indexer"},
+    {KVT_PLUGIN_SPECULATION, "dspark mtp eagle eagle-tree medusa self-sparse"},
+    {KVT_PLUGIN_TIMING, "profile"},
+};
+enum {
+    LATER_KINDS = sizeof later / sizeof later[0]
+};
+
+START_TEST(a_name_of_a_later_version_is_answered_as_such)
+{
+    const char *at = later[_i].names;
+    while (*at != '\0') {
+        const struct kvt_plugin_info *found = NULL;
+        struct kvt_error err;
+        char name[32];
+        char words[96];
+        int length = (int)strcspn(at, " ");
+        (void)snprintf(name, sizeof name, "%.*s", length, at);
+        (void)snprintf(words, sizeof words,
+                       "\"%s\": belongs to a later version; there are: ", name);
+        ck_assert_int_eq(kvt_plugin_find(later[_i].kind, name, "place", &found, &err),
+                         KVT_ERR_UNSUPPORTED);
+        ck_assert_str_eq(err.where, "place");
+        ck_assert_mem_eq(err.message, words, strlen(words));
+        ck_assert_ptr_null(found);
+        at += length + (at[length] == ' ' ? 1 : 0);
+    }
+}
+END_TEST
+
 START_TEST(an_unknown_name_is_answered_with_those_there_are)
 {
     const struct kvt_plugin_info *found = NULL;
     struct kvt_error err;
 
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, "cache-aware",
-                                     "my.json#/cluster/router/policy", &found, &err),
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, "sticky", "my.json#/cluster/router/policy",
+                                     &found, &err),
                      KVT_ERR_NOT_FOUND);
     ck_assert_str_eq(err.where, "my.json#/cluster/router/policy");
-    ck_assert_str_eq(err.message, "\"cache-aware\": no such router policy; there are: "
+    ck_assert_str_eq(err.message, "\"sticky\": no such router policy; there are: "
                                   "round-robin, least-loaded, shortest-queue");
     ck_assert_ptr_null(found);
     ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
@@ -160,6 +199,7 @@ static Suite *plugin_suite(void)
     tcase_add_loop_test(tables, a_plugin_is_found_by_its_name, 0, KINDS);
     tcase_add_loop_test(tables, every_table_says_its_abi_its_size_and_what_it_is, 0, KINDS);
     tcase_add_loop_test(tables, every_parameter_has_a_name_of_its_own_bounds_and_help, 0, KINDS);
+    tcase_add_loop_test(tables, a_name_of_a_later_version_is_answered_as_such, 0, LATER_KINDS);
     tcase_add_test(tables, an_unknown_name_is_answered_with_those_there_are);
     tcase_add_test(tables, what_is_no_kind_has_no_plugins);
     tcase_add_test(tables, the_host_lends_our_own_streams_and_errors);

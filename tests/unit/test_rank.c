@@ -164,9 +164,10 @@ START_TEST(slots_are_the_pool_over_what_a_request_must_hold)
     struct kvt_error err = {0};
     uint64_t slots;
     start(policies[_i], 5, 0, 1 << 20);
-    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &err), KVT_OK);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, NULL, &err), KVT_OK);
     ck_assert_uint_eq(slots, 5);
-    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT + 1, LONGEST + 1, &slots, &err), KVT_OK);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT + 1, LONGEST + 1, &slots, NULL, &err),
+                     KVT_OK);
     ck_assert_uint_eq(slots, 4);
     ck_assert_uint_eq(bench.rank.page_bytes, PAGE_BYTES);
     stop();
@@ -181,7 +182,7 @@ START_TEST(two_pools_give_the_slots_of_the_tighter)
     bench.env.index_pool_bytes = 3 * (uint64_t)INPUT * INDEX_TOKEN;
     bench.env.rows_pool_bytes = 7 * FIXED_BYTES;
     restart(NULL, NULL);
-    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &err), KVT_OK);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, NULL, &err), KVT_OK);
     ck_assert_uint_eq(slots, 3);
     stop();
 }
@@ -528,12 +529,57 @@ START_TEST(a_policy_that_refills_under_pressure_is_named)
 }
 END_TEST
 
+START_TEST(the_nodes_dram_gives_slots_too)
+{
+    struct kvt_error err = {0};
+    uint64_t slots, by_host;
+    start("hisparse", 5, 0, 0);
+    bench.host.capacity_bytes = 7 * (uint64_t)INPUT * PAYLOAD_TOKEN + 6;
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &by_host, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 5);
+    ck_assert_uint_eq(by_host, 7);
+    bench.env.host_copies = 2;
+    restart(NULL, NULL);
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, &by_host, &err), KVT_OK);
+    ck_assert_uint_eq(by_host, 3);
+    stop();
+}
+END_TEST
+
+/* Two requests, and room for a row each and two pages of history. The pages are on
+ * their way up when the next row is asked for: it waits for them to land, goes on by
+ * releasing one, and nobody loses his place. */
+START_TEST(nobody_is_put_aside_for_pages_on_their_way_up)
+{
+    start("adaptive", 2, 2 * INDEX_TOKEN + 2 * (uint64_t)PAGE_BYTES + 100, 0);
+    (void)enqueue();
+    (void)enqueue();
+    boundary(0);
+    import_all();
+    boundary(KVT_NS_PER_S);
+    ck_assert_uint_eq(bench.rank.counters.pages_filled, 0);
+    ck_assert_uint_eq(bench.rank.fill_count, 2);
+    step(KVT_NS_PER_S);
+    boundary(KVT_NS_PER_S + 1);
+    ck_assert_uint_eq(bench.put_aside_count, 0);
+    ck_assert(bench.rank.running.items[0]->blocked);
+    boundary(2 * KVT_NS_PER_S);
+    ck_assert_uint_eq(bench.put_aside_count, 0);
+    ck_assert_uint_eq(bench.rank.running.count, 2);
+    ck_assert(!bench.rank.running.items[0]->blocked && !bench.rank.running.items[1]->blocked);
+    ck_assert_uint_ge(bench.rank.counters.pages_released, 1);
+    stop();
+}
+END_TEST
+
 static Suite *rank_suite(void)
 {
     Suite *suite = suite_create("rank");
     TCase *tcase = tcase_create("rank");
     tcase_add_loop_test(tcase, slots_are_the_pool_over_what_a_request_must_hold, 0, 3);
     tcase_add_test(tcase, two_pools_give_the_slots_of_the_tighter);
+    tcase_add_test(tcase, the_nodes_dram_gives_slots_too);
+    tcase_add_test(tcase, nobody_is_put_aside_for_pages_on_their_way_up);
     tcase_add_test(tcase, what_can_be_admitted_and_can_never_grow_never_fits);
     tcase_add_test(tcase, requests_are_admitted_and_imported_first_come_first_served);
     tcase_add_test(tcase, growth_comes_out_of_the_reserve_then_the_pool_then_others);

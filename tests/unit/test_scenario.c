@@ -68,6 +68,15 @@ static struct loaded load(const char *source, const char *const sets[SETS_MAX])
     return loaded;
 }
 
+static struct loaded load_for_size(const char *source, const char *const sets[SETS_MAX])
+{
+    struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
+    const struct kvt_scenario_options options = options_of(sets, true);
+    loaded.status =
+        kvt_scenario_load(source, &options, loaded.arena, &loaded.scenario, &loaded.err);
+    return loaded;
+}
+
 static struct loaded parse(const char *text, const char *set, bool for_size)
 {
     struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
@@ -468,14 +477,45 @@ END_TEST
 START_TEST(a_switch_takes_its_dependents_with_it)
 {
     const char *const sets[SETS_MAX] = {
-        "run.sample_stores=5", "run.fidelity=exact",
-        "cluster.prefill={\"tokens_per_s\": 5000, \"mode\": \"separate\"}"};
+        "run.fidelity=exact", "cluster.prefill={\"tokens_per_s\": 5000, \"mode\": \"separate\"}"};
     struct loaded loaded = load("glm-5.3-100k", sets);
     check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "run.sample_stores"));
     ck_assert_int_eq(loaded.scenario.prefill.mode, KVT_PREFILL_SEPARATE);
     ck_assert_uint_eq(loaded.scenario.prefill.gpus, 1);
     ck_assert_double_eq(loaded.scenario.prefill.tokens_per_s, 5000);
+    kvt_arena_free(loaded.arena);
+}
+END_TEST
+
+START_TEST(a_switch_does_not_take_what_the_same_command_line_gave)
+{
+    const char *const sets[SETS_MAX] = {"run.sample_stores=5", "run.fidelity=exact"};
+    struct loaded loaded = load("glm-5.3-100k", sets);
+    ck_assert_int_eq(loaded.status, KVT_ERR_INVALID);
+    ck_assert_str_eq(loaded.err.where, "--set run.sample_stores");
+    ck_assert_str_eq(loaded.err.message, "sample_stores has no effect while fidelity is \"exact\"");
+    kvt_arena_free(loaded.arena);
+}
+END_TEST
+
+START_TEST(the_workspace_of_speculation_comes_and_goes_with_it)
+{
+    const char *const sets[SETS_MAX] = {"speculation=dflash2"};
+    const char *const given[SETS_MAX] = {"cluster.decode.speculation_workspace_gib=2"};
+    struct loaded loaded = load("glm-5.3-100k", NULL);
+    check_ok(&loaded);
+    ck_assert_ptr_null(at(&loaded, "cluster.decode.speculation_workspace_gib"));
+    kvt_arena_free(loaded.arena);
+
+    loaded = load_for_size("glm-5.3-100k", sets);
+    check_ok(&loaded);
+    ck_assert_double_eq(loaded.scenario.pools[0].speculation_workspace_gib, 0.5);
+    ck_assert_str_eq(origin(&loaded, "cluster.decode.speculation_workspace_gib"), "default");
+    kvt_arena_free(loaded.arena);
+
+    loaded = load_for_size("glm-5.3-100k", given);
+    check_ok(&loaded);
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -815,7 +855,7 @@ START_TEST(every_default_of_the_table_is_accepted_by_its_own_key)
             strncmp(docs[i].path, "cluster.prefill.", 16) == 0)
             continue;
         (void)snprintf(set, sizeof set, "%s=%s", docs[i].path, docs[i].dflt);
-        struct loaded loaded = parse_over("", set, false);
+        struct loaded loaded = parse_over("", set, strstr(set, ".speculation_") != NULL);
         /* What else is said there may not go with it; the key itself takes it. */
         char where[256];
         (void)snprintf(where, sizeof where, "--set %s", docs[i].path);
@@ -866,6 +906,8 @@ static Suite *scenario_suite(void)
     tcase_add_test(layers, records_are_bound_row_by_row);
     tcase_add_test(layers, lengths_go_with_an_arrival_that_brings_its_own_and_come_back);
     tcase_add_test(layers, a_switch_takes_its_dependents_with_it);
+    tcase_add_test(layers, a_switch_does_not_take_what_the_same_command_line_gave);
+    tcase_add_test(layers, the_workspace_of_speculation_comes_and_goes_with_it);
     tcase_add_test(layers, paths_are_relative_to_the_file_that_gives_them);
     tcase_add_test(layers, a_drafter_is_named_or_a_path_beside_its_file);
     tcase_add_test(layers, decode_may_be_a_list_whose_elements_set_reaches);

@@ -15,20 +15,20 @@
     X(step_ns) X(rank_ns) X(barrier_wait_ns) X(backup_stall_ns) X(h2d_payload_bytes)               \
     X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes) X(import_host_bytes) X(d2h_bytes)          \
     X(pages_filled) X(pages_released) X(running_ns) X(waiting_ns) X(importing_ns) X(held_ns)       \
-    X(ready_rows_ns) X(eligible_rows_ns)
+    X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the two arrays this is all of it, so that
  * a member added later and forgotten here does not compile. */
-enum {
-    SUM_BYTES =
-#define BYTES(member) +8
-        SUMS(BYTES)
-#undef BYTES
+struct sums {
+#define MEMBER(member) uint64_t member;
+    SUMS(MEMBER)
+#undef MEMBER
 };
-_Static_assert(sizeof(struct kvt_tally) ==
-                   SUM_BYTES + 2 * sizeof(kvt_ns) + KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
-                       KVT_PARTS * sizeof(kvt_ns) + (2 + KVT_MEM_CLASSES) * sizeof(uint64_t),
+_Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
+                                               KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
+                                               KVT_PARTS * sizeof(kvt_ns) +
+                                               (2 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
 static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)

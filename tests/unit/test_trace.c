@@ -470,6 +470,70 @@ START_TEST(a_window_starts_time_anew_and_a_scale_divides_it)
 }
 END_TEST
 
+/* What a text's account says is not simulated, and what convert would lose of it. */
+static void check_unused(const char *text, const char *unused, const char *unconverted)
+{
+    support_write(path, text, strlen(text));
+    const struct kvt_trace_options options = options_of(path);
+    struct kvt_trace *trace = opened(&options);
+    const struct kvt_trace_account *account = kvt_trace_account_of(trace);
+    ck_assert_pstr_eq(account->unused, unused);
+    ck_assert_pstr_eq(account->unconverted, unconverted);
+    kvt_trace_close(trace);
+}
+
+START_TEST(what_a_file_says_beside_times_and_lengths_is_named)
+{
+    check_unused(HEADER "0,1,1\n", NULL, NULL);
+    check_unused("arrival_s,input_tokens,output_tokens,think_s,tenant,task,color\n0,1,1,,,,red\n",
+                 NULL, NULL);
+    check_unused("arrival_s,input_tokens,output_tokens,Think_s,Tenant,task,slo_class\n"
+                 "0,1,1,,acme,,a\n1,0,1,2.5,,,\n",
+                 "think_s, tenant", "think_s, tenant");
+    check_unused("arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens\n"
+                 "0,1,1,7,0,docs,1\n",
+                 "session_id, turn, prefix_group, prefix_tokens", "prefix_group, prefix_tokens");
+    check_unused("{\"timestamp\": 0, \"input_length\": 513, \"output_length\": 1, "
+                 "\"hash_ids\": [1, 2], \"tenant\": null}\n",
+                 "hash_ids", "hash_ids");
+    check_unused("{\"chat_id\": 3, \"parent_chat_id\": -1, \"timestamp\": 0, "
+                 "\"input_length\": 1, \"output_length\": 1}\n",
+                 "chat_id, parent_chat_id", NULL);
+    check_unused("arrival_s,input_tokens,output_tokens,chat_id\n0,1,1,7\n", "chat_id", "chat_id");
+    check_unused("{\"arrival_time_ns\": 0, \"input_toks\": 1, \"output_toks\": 1, "
+                 "\"sub_requests\": [{\"input_toks\": 1}]}\n",
+                 "sub_requests", "sub_requests");
+}
+END_TEST
+
+START_TEST(a_class_that_nobody_declared_is_found_before_the_run)
+{
+    static const char *const classes[] = {"chat", "batch"};
+    static const char csv[] = "slo_class,arrival_s,input_tokens,output_tokens\n"
+                              "chat,0,1,1\n,1,1,1\nnone,2,0,1\nbatch,3,1,1\nBatch,4,1,1\n";
+    static const char json[] = "{\"arrival_s\": 0, \"input_tokens\": 1, \"output_tokens\": 1, "
+                               "\"slo_class\": \"slow\"}\n";
+    struct kvt_trace_options options = options_of(path);
+    support_write(path, csv, strlen(csv));
+    kvt_trace_close(opened(&options)); /* not checked */
+
+    options.slo_classes = classes;
+    options.slo_class_count = 2;
+    ck_assert_str_eq(
+        refusal_with(&options),
+        "KVT_ERR_INVALID t:6:1: slo_class \"Batch\" is not among the scenario's slo.classes; "
+        "there are: chat, batch");
+    options.window_to_s = 4; /* a request that is not used may name any */
+    kvt_trace_close(opened(&options));
+    options.window_to_s = 5;
+    ck_assert_ptr_nonnull(strstr(refusal_with(&options), "t:6:1: slo_class \"Batch\""));
+
+    options.window_to_s = 0;
+    support_write(path, json, strlen(json));
+    ck_assert_ptr_nonnull(strstr(refusal_with(&options), "t:1#/slo_class: slo_class \"slow\""));
+}
+END_TEST
+
 START_TEST(the_extent_is_that_of_the_requests_used)
 {
     support_write(path, BYTES(HEADER "1,70,1\n2,30,9\n3,70,5\n9,500,500\n"));
@@ -749,6 +813,8 @@ static Suite *trace_suite(void)
     tcase_add_test(rules, zero_lengths_are_dropped_and_counted_by_reason);
     tcase_add_test(rules, rows_out_of_order_are_sorted_stably_and_counted);
     tcase_add_test(rules, a_window_starts_time_anew_and_a_scale_divides_it);
+    tcase_add_test(rules, what_a_file_says_beside_times_and_lengths_is_named);
+    tcase_add_test(rules, a_class_that_nobody_declared_is_found_before_the_run);
     tcase_add_test(rules, the_extent_is_that_of_the_requests_used);
     tcase_add_loop_test(rules, what_is_malformed_is_refused_with_its_place, 0,
                         (int)(sizeof refused / sizeof refused[0]));

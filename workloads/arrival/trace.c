@@ -35,6 +35,8 @@ static kvt_status replay_open(const struct kvt_arrival_env *env, void **out, str
         .format = values[PARAM_FORMAT].text,
         .rate_scale = values[PARAM_RATE_SCALE].number,
         .run_seed = env->run_seed,
+        .slo_classes = env->slo_classes,
+        .slo_class_count = env->slo_class_count,
     };
     kvt_status status = kvt_trace_parse_window(values[PARAM_WINDOW].text, "window",
                                                &options.window_from_s, &options.window_to_s, err);

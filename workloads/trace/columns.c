@@ -57,6 +57,10 @@ static const struct alias {
     {"hash_ids", {KVT_TRACE_HASH_IDS, 0}},
     {"chat_id", {KVT_TRACE_CHAT_ID, 0}},
     {"parent_chat_id", {KVT_TRACE_PARENT_CHAT_ID, 0}},
+    {"prefix_group", {KVT_TRACE_PREFIX_GROUP, 0}},
+    {"tenant", {KVT_TRACE_TENANT, 0}},
+    {"task", {KVT_TRACE_TASK, 0}},
+    {"sub_requests", {KVT_TRACE_SUB_REQUESTS, 0}},
 };
 enum {
     ALIAS_COUNT = sizeof aliases / sizeof aliases[0]
@@ -74,6 +78,10 @@ static const char *const field_names[KVT_TRACE_FIELDS] = {
     [KVT_TRACE_HASH_IDS] = "list of block hashes",
     [KVT_TRACE_CHAT_ID] = "chat",
     [KVT_TRACE_PARENT_CHAT_ID] = "parent chat",
+    [KVT_TRACE_PREFIX_GROUP] = "prefix group",
+    [KVT_TRACE_TENANT] = "tenant",
+    [KVT_TRACE_TASK] = "task",
+    [KVT_TRACE_SUB_REQUESTS] = "list of later turns",
 };
 
 static char spelled_letter(char c)
@@ -134,6 +142,40 @@ void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes
     for (size_t i = 0; i < ALIAS_COUNT; i++) {
         if (aliases[i].column.field == field)
             kvt_trace_list(list, list_bytes, aliases[i].name);
+    }
+}
+
+void kvt_trace_name_unused(uint32_t fields, bool follows_chats, char *unused, char *unconverted,
+                           size_t list_bytes)
+{
+    static const struct {
+        const char *name;
+        enum kvt_trace_field field;
+    } names[] = {
+        {"session_id", KVT_TRACE_SESSION},
+        {"turn", KVT_TRACE_TURN},
+        {"chat_id", KVT_TRACE_CHAT_ID},
+        {"parent_chat_id", KVT_TRACE_PARENT_CHAT_ID},
+        {"sub_requests", KVT_TRACE_SUB_REQUESTS},
+        {"hash_ids", KVT_TRACE_HASH_IDS},
+        {"prefix_group", KVT_TRACE_PREFIX_GROUP},
+        {"prefix_tokens", KVT_TRACE_PREFIX_TOKENS},
+        {"think_s", KVT_TRACE_THINK_S},
+        {"tenant", KVT_TRACE_TENANT},
+        {"task", KVT_TRACE_TASK},
+    };
+    unused[0] = '\0';
+    unconverted[0] = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        enum kvt_trace_field field = names[i].field;
+        if ((fields >> field & 1) == 0)
+            continue;
+        kvt_trace_list(unused, list_bytes, names[i].name);
+        bool is_chat = field == KVT_TRACE_CHAT_ID || field == KVT_TRACE_PARENT_CHAT_ID;
+        bool is_converted =
+            field == KVT_TRACE_SESSION || field == KVT_TRACE_TURN || (is_chat && follows_chats);
+        if (!is_converted)
+            kvt_trace_list(unconverted, list_bytes, names[i].name);
     }
 }
 
@@ -280,6 +322,7 @@ static kvt_status put_class(const struct kvt_trace_value *value,
                         length, KVT_CLASS_NAME_BYTES - 1);
     }
     memcpy(row->slo_class, value->text, length + 1);
+    row->slo_class_column = place->column;
     return KVT_OK;
 }
 

@@ -189,6 +189,7 @@ static kvt_status csv_next(void *state, struct kvt_trace_row *row, bool *more,
                 return fail_empty(reader, i, err);
             continue;
         }
+        row->fields |= UINT32_C(1) << reader->columns[i].field;
         const struct kvt_trace_value value = {.text = fields[i]};
         const struct kvt_trace_place place = place_in(reader, i);
         status = kvt_trace_put(reader->columns[i], &value, &place, row, err);

@@ -89,6 +89,7 @@ static kvt_status put_members(const struct jsonl_reader *reader, const cJSON *ob
         if (cJSON_IsNull(item) && column.field >= KVT_TRACE_REQUIRED_FIELDS)
             continue;
         members->by_field[column.field] = item;
+        row->fields |= UINT32_C(1) << column.field;
         if (column.field >= KVT_TRACE_HASH_IDS)
             continue;
         if (column.field == KVT_TRACE_ARRIVAL && column.unit_ns == KVT_TRACE_UNIT_OF_FORMAT)

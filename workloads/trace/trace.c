@@ -20,7 +20,8 @@
 
 enum {
     CLASS_NONE = UINT8_MAX,
-    INPUTS_MAX = 16
+    INPUTS_MAX = 16,
+    NAMES_BYTES = 192
 };
 
 /* A request of an out-of-order file. */
@@ -35,16 +36,21 @@ struct kvt_trace {
     struct kvt_trace_source source;
     char *path;
     double rate_scale;
-    int64_t first_ns;       /* of the file: eligible rows, in time */
-    int64_t from_ns, to_ns; /* what of the file's time is used: [from, to) */
-    int64_t origin_ns;      /* becomes time 0 */
-    void *reader;           /* open while streaming; NULL when sorted */
-    struct entry *entries;  /* [entry_count]; NULL: the file is in order */
+    int64_t first_ns;                 /* of the file: eligible rows, in time */
+    int64_t from_ns, to_ns;           /* what of the file's time is used: [from, to) */
+    int64_t origin_ns;                /* becomes time 0 */
+    const char *const *known_classes; /* [known_class_count] for rows to name; gone once open */
+    size_t known_class_count;
+    bool is_window_known;  /* counted rows are those that are used */
+    void *reader;          /* open while streaming; NULL when sorted */
+    struct entry *entries; /* [entry_count]; NULL: the file is in order */
     size_t entry_count, entry_capacity, entry_next;
     char classes[KVT_SLO_CLASSES_MAX][KVT_CLASS_NAME_BYTES];
     uint8_t class_count;
     kvt_ns last_arrival_ns; /* of the request last given */
     struct kvt_trace_account account;
+    uint32_t fields; /* that any row has something in: bit f is kvt_trace_field f */
+    char unused[NAMES_BYTES], unconverted[NAMES_BYTES]; /* for the account */
     bool is_row_outside; /* the row in hand is counted as outside the window so far */
     int64_t used_first_ns, used_last_ns;
     uint32_t longest_tokens, longest_output_tokens;
@@ -179,6 +185,29 @@ static kvt_status class_of(struct kvt_trace *trace, const struct kvt_trace_row *
     return KVT_OK;
 }
 
+/* The run must not be the first to find a class that nobody has declared. */
+static kvt_status check_class(const struct kvt_trace *trace, const struct kvt_trace_row *row,
+                              struct kvt_error *err)
+{
+    if (row->slo_class[0] == '\0' || trace->known_class_count == 0)
+        return KVT_OK;
+    char known[256] = "";
+    for (size_t i = 0; i < trace->known_class_count; i++) {
+        if (strcmp(trace->known_classes[i], row->slo_class) == 0)
+            return KVT_OK;
+        kvt_trace_list(known, sizeof known, trace->known_classes[i]);
+    }
+    char where[256];
+    const struct kvt_trace_place place = {.path = trace->path,
+                                          .line = row->line,
+                                          .column = row->slo_class_column,
+                                          .name = "slo_class"};
+    kvt_trace_where(&place, where);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "slo_class \"%s\" is not among the scenario's slo.classes; there are: %s",
+                    row->slo_class, known);
+}
+
 /* ---- Passes over the file ------------------------------------------------------------ */
 
 typedef kvt_status (*row_visitor)(struct kvt_trace *trace, const struct kvt_trace_row *row,
@@ -212,17 +241,18 @@ static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row
         return status;
     bool is_first = trace->account.requests == 0;
     int64_t latest_ns = trace->used_last_ns;
-    if (count_row(trace, row) && !is_first && row->time_ns < latest_ns)
+    trace->fields |= row->fields;
+    if (!count_row(trace, row))
+        return KVT_OK;
+    if (!is_first && row->time_ns < latest_ns)
         trace->account.out_of_order_rows++;
-    return KVT_OK;
+    return trace->is_window_known ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status recount_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                               struct kvt_error *err)
 {
-    (void)err;
-    (void)count_row(trace, row);
-    return KVT_OK;
+    return count_row(trace, row) ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status gather_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
@@ -315,12 +345,21 @@ static void start_account(struct kvt_trace *trace)
     trace->input_count = 0;
 }
 
+static void account_for_fields(struct kvt_trace *trace)
+{
+    kvt_trace_name_unused(trace->fields, trace->source.format->shape == KVT_TRACE_JSON_LINES,
+                          trace->unused, trace->unconverted, NAMES_BYTES);
+    trace->account.unused = trace->unused[0] != '\0' ? trace->unused : NULL;
+    trace->account.unconverted = trace->unconverted[0] != '\0' ? trace->unconverted : NULL;
+}
+
 /* Everything that can be wrong with the file is found here. */
 static kvt_status survey(struct kvt_trace *trace, const struct kvt_trace_options *options,
                          struct kvt_error *err)
 {
     trace->from_ns = INT64_MIN;
     trace->to_ns = INT64_MAX;
+    trace->is_window_known = !has_window(options);
     start_account(trace);
     kvt_status status = visit_rows(trace, survey_row, err);
     if (status == KVT_OK && trace->account.used == 0)
@@ -340,6 +379,7 @@ static kvt_status survey(struct kvt_trace *trace, const struct kvt_trace_options
         if (status == KVT_OK && trace->account.used == 0)
             status = fail_nothing_used(trace, err);
     }
+    account_for_fields(trace);
     trace->account.rebased_s = (double)trace->first_ns / 1e9;
     trace->account.span_s =
         (double)(trace->used_last_ns - trace->used_first_ns) / 1e9 / trace->rate_scale;
@@ -382,7 +422,11 @@ static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_option
         return status;
     trace->source.run_seed = options->run_seed;
     trace->rate_scale = options->rate_scale;
+    trace->known_classes = options->slo_classes;
+    trace->known_class_count = options->slo_class_count;
     status = survey(trace, options, err);
+    trace->known_classes = NULL;
+    trace->known_class_count = 0;
     if (status != KVT_OK)
         return status;
     if (trace->account.out_of_order_rows > 0)

@@ -27,6 +27,8 @@ struct kvt_trace_row {
     uint32_t turn;
     bool is_orphan; /* names a parent that is not above it */
     char slo_class[KVT_CLASS_NAME_BYTES];
+    size_t slo_class_column; /* 1-based field of a CSV row; 0: a member of a JSON object */
+    uint32_t fields;         /* bit f: it has something in kvt_trace_field f */
     uint64_t line;
 };
 
@@ -42,9 +44,13 @@ enum kvt_trace_field {
     KVT_TRACE_SLO_CLASS,
     KVT_TRACE_PREFIX_TOKENS, /* checked */
     KVT_TRACE_THINK_S,       /* checked */
-    KVT_TRACE_HASH_IDS,
+    KVT_TRACE_HASH_IDS, /* from here on: of any shape, looked at by their formats or not at all */
     KVT_TRACE_CHAT_ID,
     KVT_TRACE_PARENT_CHAT_ID,
+    KVT_TRACE_PREFIX_GROUP,
+    KVT_TRACE_TENANT,
+    KVT_TRACE_TASK,
+    KVT_TRACE_SUB_REQUESTS,
     KVT_TRACE_FIELDS,
     KVT_TRACE_OTHER = KVT_TRACE_FIELDS /* a name that means nothing here */
 };
@@ -62,6 +68,10 @@ struct kvt_trace_column kvt_trace_column_of(const char *name);
 const char *kvt_trace_field_name(enum kvt_trace_field field);
 /* The names that a field goes by, separated by ", ". */
 void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes);
+/* What of these fields (bits) is not simulated, and what of that convert cannot write: names into
+ * lists of list_bytes. Chats that are followed become conversations. */
+void kvt_trace_name_unused(uint32_t fields, bool follows_chats, char *unused, char *unconverted,
+                           size_t list_bytes);
 /* Appends a name to a list for a message; "..." stands for those that find no room. */
 void kvt_trace_list(char *list, size_t list_bytes, const char *name);
 

@@ -27,7 +27,8 @@ struct kvt_backend_env {
     const uint32_t *input_tokens; /* [input_count] the distinct inputs, where they are few */
     size_t input_count;
     unsigned threads;
-    void (*on_prepare)(void *context, double done_fraction, const char *what);
+    /* As kvt_law_env.progress. */
+    bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
 };
 

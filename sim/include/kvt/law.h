@@ -19,7 +19,9 @@ struct kvt_law_env {
     uint32_t output_tokens; /* a typical longest output, for how much to prepare */
     uint64_t run_seed;
     unsigned threads; /* at most so many to prepare with; never changes a result */
-    void (*progress)(void *context, double done_fraction, const char *what); /* optional */
+    /* Called now and then by the thread that called prepare(); false ends it with
+     * KVT_ERR_INTERRUPTED. Optional. */
+    bool (*progress)(void *context, double done_fraction, const char *what);
     void *progress_context;
     const struct kvt_host *host;
 };

@@ -16,9 +16,9 @@ enum kvt_basis {
     KVT_BASIS_EXACT = 0, /* counted by the simulator, no timing in it */
     KVT_BASIS_MEASURED,
     KVT_BASIS_PROFILE,
-    KVT_BASIS_EXTRAPOLATED,
     KVT_BASIS_DATASHEET,
-    KVT_BASIS_FITTED, /* fitted to the paper */
+    KVT_BASIS_FITTED,       /* fitted to the paper */
+    KVT_BASIS_EXTRAPOLATED, /* outside the range of what was measured or fitted */
     KVT_BASIS_ASSUMED
 };
 const char *kvt_basis_name(enum kvt_basis basis); /* "exact", "measured", "fitted-to-paper", ... */

@@ -103,6 +103,7 @@ struct kvt_rank {
     struct kvt_fill *fills; /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
+    bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */
     uint32_t view_capacity;
@@ -127,9 +128,11 @@ KVT_CHECKED kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t t
 KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
                                              uint32_t last_tokens, uint32_t max_tokens, bool *fits,
                                              struct kvt_error *err);
-/* floor(pool / required): how many such requests the rank holds at once. */
+/* floor(pool / required): how many such requests the rank's pools hold at once, and how
+ * many its node's DRAM does (by_host may be NULL). */
 KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens,
-                                      uint32_t max_tokens, uint64_t *out, struct kvt_error *err);
+                                      uint32_t max_tokens, uint64_t *by_pools, uint64_t *by_host,
+                                      struct kvt_error *err);
 
 KVT_CHECKED kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live,
                                         struct kvt_error *err);

@@ -37,11 +37,13 @@ struct kvt_tally {
     uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
     uint64_t pages_filled, pages_released;
     /* Time integrals, in unit x ns. */
+    double prefilling_ns; /* in the prefill pool or before it */
+    double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
-    double ready_rows_ns, eligible_rows_ns;               /* coverage = ratio */
-    uint64_t hbm_peak_bytes;                              /* over all GPUs, every class */
-    uint64_t hbm_peak_by_class[KVT_MEM_CLASSES];          /* at that peak */
-    uint64_t host_peak_bytes;                             /* over all nodes */
+    double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */
+    uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
+    uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
+    uint64_t host_peak_bytes;                    /* over all nodes */
 };
 /* `from` begins where `into` ends (or into is empty: from_ns == to_ns). */
 void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from);
@@ -74,6 +76,7 @@ struct kvt_run {
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;
+    struct kvt_residency_needs needs; /* of the policy in force */
     const char *law_description;
     const struct kvt_trace_account *account; /* NULL: no file was read */
     uint64_t events, tied_events;

@@ -15,8 +15,9 @@ struct kvt_sim_options {
     void (*on_interval)(void *context, const struct kvt_tally *interval,
                         const struct kvt_stratum *strata, uint32_t stratum_count);
     void *interval_context;
-    /* Called now and then while the run is prepared. Optional. */
-    void (*on_prepare)(void *context, double done_fraction, const char *what);
+    /* Called now and then while the run is prepared; false ends kvt_sim_new() with
+     * KVT_ERR_INTERRUPTED. Optional. */
+    bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
 };
 

@@ -42,6 +42,10 @@ struct kvt_trace_account {
     const char *format;         /* as detected or given */
     uint64_t requests;          /* that will come: used, unless a row stands for many (servegen) */
     uint64_t orphan_turns;      /* rows whose parent is not above them, taken as first turns */
+    /* "hash_ids, think_s": what the file says beside times and lengths and this version does not
+     * simulate; NULL: nothing. Of these, what kvtide's own format cannot take over. Both borrowed
+     * from the trace. */
+    const char *unused, *unconverted;
 };
 
 /* ---- Lengths: tables `fixed`, `lognormal`, `empirical` --------------------- */
@@ -79,6 +83,9 @@ struct kvt_arrival_env {
     uint32_t max_position_tokens;
     uint64_t run_seed;
     const struct kvt_host *host;
+    /* [slo_class_count] names that requests may give; 0: not checked. Borrowed by open(). */
+    const char *const *slo_classes;
+    size_t slo_class_count;
 };
 
 /* What the source did when asked for the next request. */
@@ -131,6 +138,9 @@ struct kvt_trace_options {
      * to 0: no end. */
     double window_from_s, window_to_s;
     uint64_t run_seed; /* for formats that give rates (servegen) */
+    /* [slo_class_count] classes that a used request may name; 0: not checked. */
+    const char *const *slo_classes;
+    size_t slo_class_count;
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
