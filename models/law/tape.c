@@ -1,7 +1,7 @@
 /* tape.c -- the default law: the score process recorded once and replayed.
  *
  *     a tape of length L begins with L - P rows and gains rows as a stream does;
- *                          P = min(L/16, 1,024, L - k), at least 1
+ *                          P = min(L/16, 1,024 or 256, L - k), at least 1
  *     a stream, when more than k of its n rows are first visible, draws
  *         a tape of its length, a phase p in [0, P), a shift of whole pages,
  *     and from then on reads the tape, from the step where L - P + p rows are

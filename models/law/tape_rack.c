@@ -15,7 +15,8 @@
 #include "kvt/hash.h"
 
 enum {
-    PHASE_ROWS_MAX = 1024,
+    AHEAD_PHASES_MAX = 1024,              /* of lengths that are prepared for */
+    OTHER_PHASES_MAX = 256,               /* of lengths that turn up */
     PHASE_SHARE = 16,                     /* 1/16 of the length, where that is less */
     BUCKETS_BEYOND = 1024,                /* lengths that may turn up beside the prepared ones */
     PORTION_STEPS = 4 * REEL_BLOCK_STEPS, /* recorded between two looks at the progress */
@@ -58,11 +59,11 @@ static uint32_t grid_length(uint32_t top_k, uint32_t rows)
     return (uint32_t)best;
 }
 
-static uint32_t phase_count(uint32_t length_rows, uint32_t top_k)
+static uint32_t phase_count(uint32_t length_rows, uint32_t top_k, uint32_t phases_max)
 {
     uint32_t count = length_rows / PHASE_SHARE;
-    if (count > PHASE_ROWS_MAX)
-        count = PHASE_ROWS_MAX;
+    if (count > phases_max)
+        count = phases_max;
     if (count > length_rows - top_k)
         count = length_rows - top_k;
     return count > 0 ? count : 1;
@@ -96,15 +97,18 @@ static uint32_t bucket_of(const struct rack *rack, uint32_t length, uint32_t tok
 }
 
 static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens_per_row,
-                             uint32_t tape_count, uint32_t steps, uint32_t *out,
-                             struct kvt_error *err)
+                             bool ahead, uint32_t *out, struct kvt_error *err)
 {
+    const struct rack_plan *plan = &rack->plan;
+    uint32_t tape_count = ahead ? plan->ahead_tapes : plan->other_tapes;
+    uint32_t steps = ahead ? plan->ahead_steps : plan->other_steps;
+    uint32_t phases = phase_count(length, plan->top_k, ahead ? AHEAD_PHASES_MAX : OTHER_PHASES_MAX);
+
     if (rack->bucket_count == rack->bucket_capacity)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "tapes for %zu lengths exist, and %u rows ask for another; no more are "
                         "expected",
                         rack->bucket_count, length);
-    uint32_t phases = phase_count(length, rack->plan.top_k);
     uint64_t step_count = (uint64_t)phases * tokens_per_row + steps;
     if (step_count > SCORE_ROWS_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, where,
@@ -134,8 +138,7 @@ kvt_status rack_find(struct rack *rack, uint32_t rows, uint32_t tokens_per_row, 
     *out = bucket_of(rack, length, tokens_per_row);
     if (*out != UINT32_MAX)
         return KVT_OK;
-    return add_bucket(rack, length, tokens_per_row, rack->plan.other_tapes, rack->plan.other_steps,
-                      out, err);
+    return add_bucket(rack, length, tokens_per_row, false, out, err);
 }
 
 static kvt_status check_memory(const struct rack *rack, uint64_t needed_bytes,
@@ -251,8 +254,7 @@ static kvt_status make_prepared(struct rack *rack, uint32_t length, uint32_t tok
                                 struct work *work, struct kvt_error *err)
 {
     uint32_t number = 0;
-    kvt_status status = add_bucket(rack, length, tokens_per_row, rack->plan.ahead_tapes,
-                                   rack->plan.ahead_steps, &number, err);
+    kvt_status status = add_bucket(rack, length, tokens_per_row, true, &number, err);
     if (status != KVT_OK)
         return status;
     struct rack_bucket *bucket = rack->buckets[number];

@@ -45,7 +45,8 @@ struct kvt_resolver {
 /* ---- Memory ---------------------------------------------------------------- */
 
 enum {
-    CACHE_LINE_BYTES = 64
+    CACHE_LINE_BYTES = 64,
+    RESOLVER_ROWS_MAX = INT32_MAX /* is_ascending() compares by the sign of a difference */
 };
 
 static void *array_new(struct kvt_arena *arena, uint64_t count, size_t size_bytes)
@@ -74,11 +75,11 @@ static bool fill_arrays(struct kvt_resolver *resolver)
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
                             struct kvt_resolver **out, struct kvt_error *err)
 {
-    if (rows_max == 0 || rows_max == UINT32_MAX || slots_max == 0 || union_max == 0)
+    if (rows_max == 0 || rows_max > RESOLVER_ROWS_MAX || slots_max == 0 || union_max == 0)
         return kvt_fail(err, KVT_ERR_INVALID, "resolver",
                         "cannot be made for %u rows, %u slots and unions of %u rows; rows are 1 to "
                         "%u, the others at least 1",
-                        rows_max, slots_max, union_max, UINT32_MAX - 1);
+                        rows_max, slots_max, union_max, RESOLVER_ROWS_MAX);
     struct kvt_arena *arena = kvt_arena_new(0);
     if (arena == NULL)
         return kvt_fail_nomem(err, "a resolver");
@@ -104,20 +105,27 @@ void kvt_resolver_free(struct kvt_resolver *resolver)
 
 static const char call_place[] = "resolve call";
 
-/* In blocks of a fixed length, which the compiler turns into vector compares. */
+/* Below 2^31 a row is less than the next where their difference has its top bit set:
+ * so the check is a subtraction and an AND, in blocks of a fixed length, which the
+ * compiler turns into vector code. */
 static bool is_ascending(const uint32_t *rows, uint32_t count)
 {
     enum {
-        BLOCK = 16
+        BLOCK = 32
     };
-    uint32_t descents = 0, i = 1;
+    uint32_t all_less = UINT32_MAX, any = rows[0], i = 1;
     for (; i + BLOCK <= count; i += BLOCK) {
-        for (uint32_t j = i; j < i + BLOCK; j++)
-            descents |= rows[j - 1] >= rows[j];
+        const uint32_t *block = rows + i;
+        for (int j = 0; j < BLOCK; j++) {
+            all_less &= block[j - 1] - block[j];
+            any |= block[j];
+        }
     }
-    for (; i < count; i++)
-        descents |= rows[i - 1] >= rows[i];
-    return descents == 0;
+    for (; i < count; i++) {
+        all_less &= rows[i - 1] - rows[i];
+        any |= rows[i];
+    }
+    return (all_less & ~any) >> 31;
 }
 
 /* Marks are set by row: a row past the end would be marked past the end. */
