@@ -68,13 +68,14 @@ static uint32_t longest_rows(const struct kvt_backend_env *env)
     return rows;
 }
 
+/* Of the largest cache that any request can be given. */
 static uint32_t most_slots(const struct kvt_backend_env *env)
 {
     uint32_t slots = 1;
 
     for (uint32_t s = 0; s < env->llm->store_count; s++) {
-        uint32_t store_slots =
-            kvt_hot_slots(env->llm, &env->llm->stores[s], env->hot_tokens, env->longest_tokens);
+        uint32_t store_slots = kvt_hot_slots(env->llm, &env->llm->stores[s], env->hot_tokens,
+                                             env->llm->max_position_tokens);
         slots = store_slots > slots ? store_slots : slots;
     }
     return slots;

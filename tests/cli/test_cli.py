@@ -402,7 +402,17 @@ def commands_of_the_readme_run(folder):
         assert done.returncode in (0, 1), "%s: status %d\n%s" % (line, done.returncode, done.stdout)
 
 
+def a_long_prompt_and_a_long_answer_need_not_meet_in_one_request(folder):
+    """Hot caches are sized for a request's prompt and the workload's longest answer."""
+    (folder / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,900,3\n0,3,900\n",
+                                  encoding="utf-8")
+    path = support.tiny(folder, changes={"workload": {"arrival": "trace", "path": "./t.csv"}})
+    result = json.loads(succeeds("run", path, "--json", "--quiet"))
+    assert result["requests"]["completed"] == 2, result["requests"]
+
+
 CASES = (
+    a_long_prompt_and_a_long_answer_need_not_meet_in_one_request,
     the_bare_program_shows_five_lines_to_run,
     help_is_an_answer_for_the_program_and_every_command,
     the_version_names_a_version_and_a_commit,
