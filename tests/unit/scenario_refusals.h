@@ -1,8 +1,8 @@
-/* scenario_refusals.h -- what test_scenario.c gives, where it is refused, and in which words. */
+/* scenario_refusals.h -- what is refused of a scenario, where, and in which words. */
 #ifndef KVT_TESTS_SCENARIO_REFUSALS_H
 #define KVT_TESTS_SCENARIO_REFUSALS_H
 
-#define SCHEMA "\"schema\": \"kvtide/scenario/1\""
+#include "support/loaded.h"
 
 struct refusal {
     const char *given; /* members of a file, or PATH=VALUE */
@@ -185,19 +185,19 @@ static const struct refusal whole_files[] = {
     {"{\"schema\": \"kvtide/result/1\"}", "t.json#/schema", "is not \"kvtide/scenario/1\""},
     {"{\"schema\": \"kvtide/result/1\", \"scenario\": {}}", "t.json#/scenario",
      "there is no \"schema\""},
-    {"{" SCHEMA "}", "t.json#/seed", "seed is missing"},
-    {"{" SCHEMA ", \"seed\": 1}", "t.json#/model", "model is missing"},
-    {"{" SCHEMA ", \"seed\": 1, \"model\": \"glm-5.3\"}", "t.json#/hardware",
+    {"{" LOADED_SCHEMA "}", "t.json#/seed", "seed is missing"},
+    {"{" LOADED_SCHEMA ", \"seed\": 1}", "t.json#/model", "model is missing"},
+    {"{" LOADED_SCHEMA ", \"seed\": 1, \"model\": \"glm-5.3\"}", "t.json#/hardware",
      "hardware is missing"},
-    {"{" SCHEMA ", \"seed\": 1, \"model\": {\"top_k\": 3}}", "t.json#/model",
+    {"{" LOADED_SCHEMA ", \"seed\": 1, \"model\": {\"top_k\": 3}}", "t.json#/model",
      "changes without a \"base\""},
-    {"{" SCHEMA ", \"seed\": 1, \"seed\": 2}", "t.json:1:44", "seed"},
-    {"{" SCHEMA ", \"extends\": \"nowhere\"}", "t.json#/extends",
+    {"{" LOADED_SCHEMA ", \"seed\": 1, \"seed\": 2}", "t.json:1:44", "seed"},
+    {"{" LOADED_SCHEMA ", \"extends\": \"nowhere\"}", "t.json#/extends",
      "no such scenario; there are: deepseek-v4.1-flash-500k"},
-    {"{" SCHEMA ", \"extends\": \"a/b\"}", "t.json#/extends", "no such scenario file"},
-    {"{" SCHEMA ", \"extends\": [\"quickstart\", 3]}", "t.json#/extends/1",
+    {"{" LOADED_SCHEMA ", \"extends\": \"a/b\"}", "t.json#/extends", "no such scenario file"},
+    {"{" LOADED_SCHEMA ", \"extends\": [\"quickstart\", 3]}", "t.json#/extends/1",
      "3 is not the name of a scenario"},
-    {"{" SCHEMA ", \"extends\": \"\"}", "t.json#/extends", "is not the name of a scenario"},
+    {"{" LOADED_SCHEMA ", \"extends\": \"\"}", "t.json#/extends", "is not the name of a scenario"},
 };
 
 #endif

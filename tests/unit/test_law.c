@@ -1,4 +1,4 @@
-/* test_law.c -- both laws against their contract, score against a naive twin, tape edge by edge. */
+/* test_law.c -- both laws against their contract, and score against a naive twin. */
 #include <check.h>
 #include <gsl/gsl_cdf.h>
 #include <math.h>
@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "../../models/law/score_process.h"
-#include "../../models/law/tape_reel.h"
 #include "kvt/hash.h"
 #include "kvt/law.h"
-#include "support/plugin_params.h"
+#include "support/law_setting.h"
 #include "support/support.h"
 
 extern const struct kvt_law kvt_law_score;
@@ -19,95 +18,6 @@ static const struct kvt_law *const laws[] = {&kvt_law_score, &kvt_law_tape};
 enum {
     LAWS = sizeof laws / sizeof laws[0]
 };
-
-/* ---- What the tests share -------------------------------------------------------- */
-
-/* A law's environment with its default parameters, to be changed before prepare(). */
-struct setting {
-    struct kvt_law_env env;
-    struct kvt_param_value values[SUPPORT_PARAMS_MAX];
-};
-
-static void setting_init(struct setting *setting, const struct kvt_law *law, uint32_t top_k)
-{
-    memset(setting, 0, sizeof *setting);
-    setting->env.params = support_default_params(&law->info, setting->values);
-    setting->env.top_k = top_k;
-    setting->env.stream_count = 3;
-    setting->env.output_tokens = 100;
-    setting->env.run_seed = 2385;
-    setting->env.threads = 1;
-}
-
-/* Sets a parameter where the law has it. */
-static void setting_set(struct setting *setting, const struct kvt_law *law, const char *name,
-                        double number)
-{
-    for (size_t i = 0; i < law->info.param_count; i++) {
-        if (strcmp(law->info.params[i].name, name) == 0)
-            setting->values[i].number = number;
-    }
-}
-
-static void *prepared(const struct kvt_law *law, const struct setting *setting)
-{
-    void *data = NULL;
-    struct kvt_error err;
-    ck_assert_msg(law->prepare(&setting->env, &data, &err) == KVT_OK, "%s", err.message);
-    ck_assert_ptr_nonnull(data);
-    return data;
-}
-
-static void *stream_new(const struct kvt_law *law, void *data, const struct kvt_law_stream_env *env)
-{
-    void *stream = calloc(1, law->stream_bytes(data, env));
-    ck_assert_ptr_nonnull(stream);
-    struct kvt_error err;
-    ck_assert_msg(law->stream_init(data, stream, env, &err) == KVT_OK, "%s", err.message);
-    return stream;
-}
-
-static struct kvt_law_stream_env stream_env(uint32_t request, uint32_t selector,
-                                            uint32_t context_rows, uint32_t rows_max)
-{
-    return (struct kvt_law_stream_env){.request = request,
-                                       .selector = selector,
-                                       .context_rows = context_rows,
-                                       .rows_max = rows_max,
-                                       .tokens_per_row = 1};
-}
-
-/* A chain over all that the stream selects from now on: `from` to `to` visible rows. */
-static uint64_t selections_hash(const struct kvt_law *law, const void *data, void *stream,
-                                uint32_t from, uint32_t to)
-{
-    static uint32_t rows[4096];
-    uint64_t chain = 0;
-    for (uint32_t visible = from; visible <= to; visible++) {
-        uint32_t count = law->select(data, stream, visible, rows);
-        for (uint32_t i = 0; i < count; i++)
-            chain = kvt_chain64(chain, rows[i]);
-    }
-    return chain;
-}
-
-static uint64_t whole_hash(const struct kvt_law *law, void *data,
-                           const struct kvt_law_stream_env *env)
-{
-    void *stream = stream_new(law, data, env);
-    uint64_t hash = selections_hash(law, data, stream, env->context_rows, env->rows_max);
-    free(stream);
-    return hash;
-}
-
-static bool contains(const uint32_t *rows, uint32_t count, uint32_t row)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (rows[i] == row)
-            return true;
-    }
-    return false;
-}
 
 static bool is_ascending_below(const uint32_t *rows, uint32_t count, uint32_t bound)
 {
@@ -134,16 +44,16 @@ START_TEST(a_selection_is_ascending_distinct_visible_and_complete)
 {
     const struct kvt_law *law = laws[(size_t)_i % LAWS];
     size_t h = (size_t)_i / LAWS;
-    struct setting setting;
-    setting_init(&setting, law, histories[h].top_k);
-    setting_set(&setting, law, "steps", histories[h].steps);
-    setting_set(&setting, law, "tapes", 3);
-    void *data = prepared(law, &setting);
+    struct law_setting setting;
+    law_setting_init(&setting, law, histories[h].top_k);
+    law_setting_set(&setting, law, "steps", histories[h].steps);
+    law_setting_set(&setting, law, "tapes", 3);
+    void *data = law_prepared(law, &setting);
     for (uint32_t request = 0; request < 6; request++) {
         struct kvt_law_stream_env env =
-            stream_env(request, request % 3, histories[h].context_rows, histories[h].rows_max);
+            law_stream_env(request, request % 3, histories[h].context_rows, histories[h].rows_max);
         env.tokens_per_row = histories[h].tokens_per_row;
-        void *stream = stream_new(law, data, &env);
+        void *stream = law_stream_new(law, data, &env);
         bool is_untouched = true; /* past the selection */
         /* The first row's tokens may have begun before the first call. */
         uint32_t call = request % env.tokens_per_row;
@@ -167,19 +77,19 @@ END_TEST
 START_TEST(equal_seeds_select_equally_and_everything_else_differs)
 {
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    void *data = prepared(law, &setting);
-    void *again = prepared(law, &setting);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    void *data = law_prepared(law, &setting);
+    void *again = law_prepared(law, &setting);
     setting.env.run_seed++;
-    void *other = prepared(law, &setting);
+    void *other = law_prepared(law, &setting);
     uint64_t hashes[4][3];
     for (uint32_t request = 0; request < 4; request++) {
         for (uint32_t selector = 0; selector < 3; selector++) {
-            struct kvt_law_stream_env env = stream_env(request, selector, 700, 760);
-            hashes[request][selector] = whole_hash(law, data, &env);
-            ck_assert_uint_eq(whole_hash(law, again, &env), hashes[request][selector]);
-            ck_assert_uint_ne(whole_hash(law, other, &env), hashes[request][selector]);
+            struct kvt_law_stream_env env = law_stream_env(request, selector, 700, 760);
+            hashes[request][selector] = law_whole_hash(law, data, &env);
+            ck_assert_uint_eq(law_whole_hash(law, again, &env), hashes[request][selector]);
+            ck_assert_uint_ne(law_whole_hash(law, other, &env), hashes[request][selector]);
         }
     }
     const uint64_t *flat = &hashes[0][0];
@@ -196,20 +106,20 @@ END_TEST
 START_TEST(a_copied_stream_goes_on_as_the_original)
 {
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    void *data = prepared(law, &setting);
-    struct kvt_law_stream_env env = stream_env(3, 1, 500, 600);
-    void *stream = stream_new(law, data, &env);
-    (void)selections_hash(law, data, stream, 500, 540);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    void *data = law_prepared(law, &setting);
+    struct kvt_law_stream_env env = law_stream_env(3, 1, 500, 600);
+    void *stream = law_stream_new(law, data, &env);
+    (void)law_selections_hash(law, data, stream, 500, 540);
     size_t bytes = law->stream_bytes(data, &env);
     void *copy = malloc(bytes);
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, stream, bytes);
-    uint64_t expected = selections_hash(law, data, stream, 541, 600);
+    uint64_t expected = law_selections_hash(law, data, stream, 541, 600);
     memset(stream, 0xa5, bytes);
     free(stream);
-    ck_assert_uint_eq(selections_hash(law, data, copy, 541, 600), expected);
+    ck_assert_uint_eq(law_selections_hash(law, data, copy, 541, 600), expected);
     free(copy);
     law->free(data);
 }
@@ -221,20 +131,20 @@ START_TEST(a_stream_does_not_notice_the_others)
     enum {
         STREAMS = 8
     };
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    setting_set(&setting, law, "tapes", 2);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    law_setting_set(&setting, law, "tapes", 2);
     uint64_t alone[STREAMS];
     for (uint32_t s = 0; s < STREAMS; s++) {
-        void *data = prepared(law, &setting);
-        struct kvt_law_stream_env env = stream_env(s, 0, 900 + s % 3, 1000 + 20 * s);
-        alone[s] = whole_hash(law, data, &env);
+        void *data = law_prepared(law, &setting);
+        struct kvt_law_stream_env env = law_stream_env(s, 0, 900 + s % 3, 1000 + 20 * s);
+        alone[s] = law_whole_hash(law, data, &env);
         law->free(data);
     }
-    void *data = prepared(law, &setting);
+    void *data = law_prepared(law, &setting);
     for (uint32_t s = STREAMS; s-- > 0;) {
-        struct kvt_law_stream_env env = stream_env(s, 0, 900 + s % 3, 1000 + 20 * s);
-        ck_assert_uint_eq(whole_hash(law, data, &env), alone[s]);
+        struct kvt_law_stream_env env = law_stream_env(s, 0, 900 + s % 3, 1000 + 20 * s);
+        ck_assert_uint_eq(law_whole_hash(law, data, &env), alone[s]);
     }
     law->free(data);
 }
@@ -248,17 +158,17 @@ START_TEST(threads_and_preparing_change_no_selection)
     static const uint32_t tokens_per_row[] = {1, 1, 1, 2};
     uint64_t expected = 0;
     for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
-        struct setting setting;
-        setting_init(&setting, law, 32);
+        struct law_setting setting;
+        law_setting_init(&setting, law, 32);
         setting.env.threads = threads[t];
         setting.env.context_rows = contexts;
         setting.env.context_tokens_per_row = tokens_per_row;
         setting.env.context_count = 4;
-        void *data = prepared(law, &setting);
+        void *data = law_prepared(law, &setting);
         uint64_t chain = 0;
         for (uint32_t request = 0; request < 12; request++) {
-            struct kvt_law_stream_env env = stream_env(request, 0, 700, 790);
-            chain = kvt_chain64(chain, whole_hash(law, data, &env));
+            struct kvt_law_stream_env env = law_stream_env(request, 0, 700, 790);
+            chain = kvt_chain64(chain, law_whole_hash(law, data, &env));
         }
         if (t == 0)
             expected = chain;
@@ -275,40 +185,28 @@ START_TEST(selections_are_the_same_on_every_machine)
     static const uint64_t expected[LAWS] = {UINT64_C(151241865967745284),
                                             UINT64_C(17420858551460557062)};
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 64);
-    void *data = prepared(law, &setting);
-    struct kvt_law_stream_env env = stream_env(5, 2, 3000, 3100);
-    ck_assert_uint_eq(whole_hash(law, data, &env), expected[_i]);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 64);
+    void *data = law_prepared(law, &setting);
+    struct kvt_law_stream_env env = law_stream_env(5, 2, 3000, 3100);
+    ck_assert_uint_eq(law_whole_hash(law, data, &env), expected[_i]);
     law->free(data);
 }
 END_TEST
 
-static void check_refused(const struct kvt_law *law, const struct setting *setting,
-                          kvt_status status, const char *part)
-{
-    void *data = NULL;
-    struct kvt_error err = {.status = KVT_OK};
-    ck_assert_int_eq(law->prepare(&setting->env, &data, &err), status);
-    ck_assert_ptr_null(data);
-    ck_assert_int_eq(err.status, status);
-    ck_assert_msg(strstr(err.message, part) != NULL, "%s", err.message);
-    ck_assert_ptr_nonnull(strstr(err.where, law->info.name));
-}
-
 START_TEST(what_no_law_can_do_is_refused)
 {
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    setting_set(&setting, law, "f0", 0.7);
-    check_refused(law, &setting, KVT_ERR_INVALID, "come to 1.178; at most 1");
-    setting_init(&setting, law, 0);
-    check_refused(law, &setting, KVT_ERR_INVALID, "selects 0 rows");
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    law_setting_set(&setting, law, "f0", 0.7);
+    law_check_refused(law, &setting, KVT_ERR_INVALID, "come to 1.178; at most 1");
+    law_setting_init(&setting, law, 0);
+    law_check_refused(law, &setting, KVT_ERR_INVALID, "selects 0 rows");
 
-    setting_init(&setting, law, 32);
-    void *data = prepared(law, &setting);
-    struct kvt_law_stream_env env = stream_env(0, 0, 100, 99);
+    law_setting_init(&setting, law, 32);
+    void *data = law_prepared(law, &setting);
+    struct kvt_law_stream_env env = law_stream_env(0, 0, 100, 99);
     struct kvt_error err;
     unsigned char stream[256];
     ck_assert_int_eq(law->stream_init(data, stream, &env, &err), KVT_ERR_INVALID);
@@ -324,53 +222,53 @@ END_TEST
 START_TEST(shares_that_make_up_everything_leave_no_white_noise)
 {
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    setting_set(&setting, law, "f0", 1);
-    setting_set(&setting, law, "f1", 0);
-    setting_set(&setting, law, "f2", 0);
-    void *data = prepared(law, &setting);
-    struct kvt_law_stream_env env = stream_env(0, 0, 500, 540);
-    void *stream = stream_new(law, data, &env);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    law_setting_set(&setting, law, "f0", 1);
+    law_setting_set(&setting, law, "f1", 0);
+    law_setting_set(&setting, law, "f2", 0);
+    void *data = law_prepared(law, &setting);
+    struct kvt_law_stream_env env = law_stream_env(0, 0, 500, 540);
+    void *stream = law_stream_new(law, data, &env);
     uint32_t first[32], rows[32], newcomers = 0;
     (void)law->select(data, stream, 500, first);
     for (uint32_t visible = 501; visible <= 540; visible++) {
         (void)law->select(data, stream, visible, rows);
         /* Nothing drifts: only rows born since may displace others. */
         for (uint32_t i = 0; i < 32; i++)
-            newcomers += rows[i] < 500 && !contains(first, 32, rows[i]);
+            newcomers += rows[i] < 500 && !law_rows_contain(first, 32, rows[i]);
     }
     ck_assert_uint_eq(newcomers, 0);
     free(stream);
     law->free(data);
 
-    setting_set(&setting, law, "f0", .7);
-    setting_set(&setting, law, "f1", .1);
-    setting_set(&setting, law, "f2", .2);
-    law->free(prepared(law, &setting));
+    law_setting_set(&setting, law, "f0", .7);
+    law_setting_set(&setting, law, "f1", .1);
+    law_setting_set(&setting, law, "f2", .2);
+    law->free(law_prepared(law, &setting));
 }
 END_TEST
 
 START_TEST(every_parameter_changes_what_is_selected)
 {
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 32);
-    struct kvt_law_stream_env env = stream_env(0, 0, 1500, 1700);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 32);
+    struct kvt_law_stream_env env = law_stream_env(0, 0, 1500, 1700);
     uint64_t hashes[32];
     ck_assert_uint_lt(law->info.param_count, 32);
     for (size_t p = 0; p <= law->info.param_count; p++) {
-        setting_init(&setting, law, 32);
+        law_setting_init(&setting, law, 32);
         setting.env.output_tokens = 100;
         if (p < law->info.param_count)
             support_change_param(&law->info.params[p], &setting.values[p]);
         /* A limit changes nothing until it is met. */
         bool is_limit =
             p < law->info.param_count && strcmp(law->info.params[p].name, "memory_mib") == 0;
-        void *data = prepared(law, &setting);
+        void *data = law_prepared(law, &setting);
         uint64_t chain = 0;
         for (env.request = 0; env.request < 16; env.request++)
-            chain = kvt_chain64(chain, whole_hash(law, data, &env));
+            chain = kvt_chain64(chain, law_whole_hash(law, data, &env));
         law->free(data);
         hashes[p] = is_limit ? (uint64_t)p : chain;
     }
@@ -385,9 +283,9 @@ START_TEST(failed_allocations_fail_cleanly)
     if (!support_can_fail_allocations())
         return;
     const struct kvt_law *law = laws[_i];
-    struct setting setting;
-    setting_init(&setting, law, 8);
-    setting_set(&setting, law, "tapes", 2);
+    struct law_setting setting;
+    law_setting_init(&setting, law, 8);
+    law_setting_set(&setting, law, "tapes", 2);
     static const uint32_t contexts[] = {100};
     setting.env.context_rows = contexts;
     setting.env.context_count = 1;
@@ -404,10 +302,10 @@ START_TEST(failed_allocations_fail_cleanly)
     }
     ck_assert_uint_ge(failures, 3);
 
-    void *data = prepared(law, &setting);
-    struct kvt_law_stream_env env = stream_env(1, 0, 400, 520);
-    void *expected_data = prepared(law, &setting);
-    uint64_t expected = whole_hash(law, expected_data, &env);
+    void *data = law_prepared(law, &setting);
+    struct kvt_law_stream_env env = law_stream_env(1, 0, 400, 520);
+    void *expected_data = law_prepared(law, &setting);
+    uint64_t expected = law_whole_hash(law, expected_data, &env);
     law->free(expected_data);
     void *stream = calloc(1, law->stream_bytes(data, &env));
     ck_assert_ptr_nonnull(stream);
@@ -419,7 +317,7 @@ START_TEST(failed_allocations_fail_cleanly)
         if (!has_failed)
             break;
     }
-    ck_assert_uint_eq(selections_hash(law, data, stream, 400, 520), expected);
+    ck_assert_uint_eq(law_selections_hash(law, data, stream, 400, 520), expected);
     free(stream);
     law->free(data);
 }
@@ -512,11 +410,11 @@ START_TEST(score_selects_what_its_definition_says)
         CONTEXT = 300,
         ROWS_MAX = 340
     };
-    struct setting setting;
-    setting_init(&setting, &kvt_law_score, TOP_K);
-    void *data = prepared(&kvt_law_score, &setting);
-    struct kvt_law_stream_env env = stream_env(11, 2, CONTEXT, ROWS_MAX);
-    void *stream = stream_new(&kvt_law_score, data, &env);
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_score, TOP_K);
+    void *data = law_prepared(&kvt_law_score, &setting);
+    struct kvt_law_stream_env env = law_stream_env(11, 2, CONTEXT, ROWS_MAX);
+    void *stream = law_stream_new(&kvt_law_score, data, &env);
 
     static struct twin twin;
     struct kvt_rng rng =
@@ -598,296 +496,6 @@ START_TEST(top_k_is_exact_when_its_candidates_overflow)
 }
 END_TEST
 
-/* ---- tape -------------------------------------------------------------------------- */
-
-START_TEST(a_reel_reads_back_what_the_process_selected)
-{
-    /* Two rows in 300,000: gaps of more than 16 bits are the rule. */
-    static const uint32_t lengths[][2] = {{300000, 2}, {2000, 150}, {70000, 1}, {90, 90}};
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, 1);
-    struct score_shape shape;
-    ck_assert_int_eq(score_shape_init(&shape, &setting.env.params, "test", NULL), KVT_OK);
-    float *gauss = score_gauss_new();
-    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
-        uint32_t first_rows = lengths[l][0], top_k = lengths[l][1];
-        struct reel *reel = reel_new(77, first_rows, 1, top_k, 30);
-        struct score_stream *score = malloc(score_stream_bytes(first_rows + 63, top_k));
-        ck_assert(reel != NULL && score != NULL);
-        ck_assert_int_eq(reel_record(reel, &shape, gauss, 1, NULL), KVT_OK);
-        ck_assert_uint_eq(reel->recorded, 64);
-        ck_assert_ptr_null(reel->recorder);
-        score_stream_init(score, gauss, 77, first_rows + 63, top_k);
-        struct reel_map map = {.old_rows = first_rows, .stream_rows = first_rows};
-        for (uint32_t step = 0; step < 64; step++) {
-            uint32_t expected[150], rows[150];
-            (void)score_stream_select(score, &shape, gauss, first_rows + step, expected);
-            reel_read(reel, step, &map, rows);
-            ck_assert_mem_eq(rows, expected, top_k * sizeof *rows);
-        }
-        free(score);
-        reel_free(reel);
-    }
-    free(gauss);
-}
-END_TEST
-
-static int compare_rows(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Every shift of every partition of old rows, against the definition: old rows
- * turn within the whole pages, the last partial page stays, born rows follow. */
-START_TEST(a_turned_history_is_read_in_order_at_every_edge)
-{
-    static const uint32_t stream_lengths[] = {40, 63, 64, 65, 127, 128, 129, 200, 256, 300};
-    enum {
-        TOP_K = 30,
-        STEPS = 64
-    };
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, TOP_K);
-    struct score_shape shape;
-    ck_assert_int_eq(score_shape_init(&shape, &setting.env.params, "test", NULL), KVT_OK);
-    float *gauss = score_gauss_new();
-    for (size_t l = 0; l < sizeof stream_lengths / sizeof stream_lengths[0]; l++) {
-        uint32_t stream_rows = stream_lengths[l], whole = stream_rows / 64 * 64;
-        for (uint32_t old_rows = TOP_K + 5; old_rows <= stream_rows; old_rows += 7) {
-            struct reel *reel = reel_new(l, old_rows, 1, TOP_K, STEPS);
-            ck_assert_int_eq(reel_record(reel, &shape, gauss, STEPS, NULL), KVT_OK);
-            struct reel_map plain = {.old_rows = old_rows, .stream_rows = old_rows};
-            struct reel_map map = {.old_rows = old_rows, .stream_rows = stream_rows};
-            for (; map.shift_rows == 0 || map.shift_rows < whole; map.shift_rows += 64) {
-                for (uint32_t step = 0; step < STEPS; step += 21) {
-                    uint32_t expected[TOP_K], rows[TOP_K];
-                    reel_read(reel, step, &plain, expected);
-                    for (uint32_t i = 0; i < TOP_K; i++) {
-                        if (expected[i] >= old_rows)
-                            expected[i] = expected[i] - old_rows + stream_rows;
-                        else if (expected[i] < whole)
-                            expected[i] = (expected[i] + map.shift_rows) % whole;
-                    }
-                    qsort(expected, TOP_K, sizeof *expected, compare_rows);
-                    reel_read(reel, step, &map, rows);
-                    ck_assert_mem_eq(rows, expected, sizeof rows);
-                }
-            }
-            reel_free(reel);
-        }
-    }
-    free(gauss);
-}
-END_TEST
-
-/* Two streams on one tape: one lag of time and one turn by pages take the
- * first's old rows to the second's. Finds them by search. */
-enum {
-    PAIR_K = 50,
-    PAIR_CONTEXT = 2000,
-    PAIR_STEPS = 400
-};
-
-static bool are_turned(const uint32_t *a, const uint32_t *b, uint32_t turn)
-{
-    uint32_t whole = PAIR_CONTEXT / 64 * 64, old = 0, common = 0;
-    for (uint32_t i = 0; i < PAIR_K; i++) {
-        old += a[i] < whole;
-        common += a[i] < whole && contains(b, PAIR_K, (a[i] + turn) % whole);
-    }
-    /* Rows born between the two phases are old to one stream only. */
-    return common * 5 > old * 4;
-}
-
-static bool find_lag(uint32_t (*a)[PAIR_K], uint32_t (*b)[PAIR_K], int *lag_found)
-{
-    for (int lag = -130; lag <= 130; lag++) {
-        for (uint32_t turn = 0; turn < PAIR_CONTEXT / 64 * 64; turn += 64) {
-            bool agrees = true;
-            for (int step = 135; step < 260 && agrees; step += 15)
-                agrees = are_turned(a[step + lag], b[step], turn);
-            if (agrees) {
-                *lag_found = lag;
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-START_TEST(streams_on_one_tape_differ_by_a_lag_and_a_turn)
-{
-    enum {
-        STREAMS = 5
-    };
-    static uint32_t rows[STREAMS][PAIR_STEPS][PAIR_K];
-    static const uint32_t contexts[] = {PAIR_CONTEXT};
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, PAIR_K);
-    setting_set(&setting, &kvt_law_tape, "tapes", 1);
-    setting.env.output_tokens = PAIR_STEPS;
-    setting.env.context_rows = contexts;
-    setting.env.context_count = 1;
-    void *data = prepared(&kvt_law_tape, &setting);
-    int lags_apart = 0;
-    for (uint32_t s = 0; s < STREAMS; s++) {
-        struct kvt_law_stream_env env =
-            stream_env(s, 0, PAIR_CONTEXT, PAIR_CONTEXT + PAIR_STEPS - 1);
-        void *stream = stream_new(&kvt_law_tape, data, &env);
-        for (uint32_t step = 0; step < PAIR_STEPS; step++)
-            (void)kvt_law_tape.select(data, stream, PAIR_CONTEXT + step, rows[s][step]);
-        free(stream);
-        int lag;
-        ck_assert_msg(find_lag(rows[0], rows[s], &lag), "stream %u is on no tape of the first", s);
-        ck_assert(s > 0 || lag == 0);
-        lags_apart += lag != 0;
-    }
-    ck_assert_int_ge(lags_apart, STREAMS - 2);
-    kvt_law_tape.free(data);
-}
-END_TEST
-
-START_TEST(a_tape_turns_at_its_end_and_at_its_beginning)
-{
-    /* A length of k + 1 has one phase, so that every stream begins at step 0;
-     * 100 tokens and a phase are 101 steps, in blocks 128. */
-    enum {
-        TOP_K = 70,
-        LAST = 127,
-        READS = 600
-    };
-    static uint32_t rows[READS][TOP_K];
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, TOP_K);
-    void *data = prepared(&kvt_law_tape, &setting);
-    struct kvt_law_stream_env env = stream_env(0, 0, TOP_K + 1, TOP_K + READS);
-    void *stream = stream_new(&kvt_law_tape, data, &env);
-    for (uint32_t read = 0; read < READS; read++)
-        (void)kvt_law_tape.select(data, stream, TOP_K + 1 + read, rows[read]);
-    for (uint32_t read = 0; read < READS; read++) {
-        uint32_t place = read % (2 * LAST);
-        uint32_t step = place <= LAST ? place : 2 * LAST - place;
-        ck_assert_mem_eq(rows[read], rows[step], sizeof rows[read]);
-    }
-    for (uint32_t step = 1; step <= LAST; step++)
-        ck_assert(memcmp(rows[step], rows[step - 1], sizeof rows[step]) != 0);
-    free(stream);
-    kvt_law_tape.free(data);
-}
-END_TEST
-
-START_TEST(a_tape_of_absurdly_large_rows_is_refused)
-{
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, 64);
-    void *data = prepared(&kvt_law_tape, &setting);
-    struct kvt_law_stream_env env = stream_env(0, 0, 5000, 5001);
-    env.tokens_per_row = UINT32_MAX;
-    unsigned char stream[256];
-    struct kvt_error err;
-    ck_assert_int_eq(kvt_law_tape.stream_init(data, stream, &env, &err), KVT_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(err.message, "rows of 4294967295 tokens"));
-    kvt_law_tape.free(data);
-}
-END_TEST
-
-START_TEST(tapes_that_pass_the_memory_limit_are_refused)
-{
-    static const uint32_t contexts[] = {3000};
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, 64);
-    setting_set(&setting, &kvt_law_tape, "memory_mib", 1);
-    setting_set(&setting, &kvt_law_tape, "steps", 2000);
-    setting.env.context_rows = contexts;
-    setting.env.context_count = 1;
-    check_refused(&kvt_law_tape, &setting, KVT_ERR_NOMEM, "memory_mib allows 1");
-
-    setting.env.context_count = 0;
-    void *data = prepared(&kvt_law_tape, &setting);
-    struct kvt_law_stream_env small = stream_env(0, 0, 500, 550);
-    uint64_t expected = whole_hash(&kvt_law_tape, data, &small);
-    struct kvt_law_stream_env large = stream_env(0, 0, 200000, 200010);
-    unsigned char stream[256];
-    struct kvt_error err;
-    ck_assert_uint_le(kvt_law_tape.stream_bytes(data, &large), sizeof stream);
-    ck_assert_int_eq(kvt_law_tape.stream_init(data, stream, &large, &err), KVT_ERR_NOMEM);
-    ck_assert_uint_eq(whole_hash(&kvt_law_tape, data, &small), expected);
-    kvt_law_tape.free(data);
-}
-END_TEST
-
-static bool count_progress(void *context, double done_fraction, const char *what)
-{
-    double *last = context;
-    ck_assert(done_fraction >= *last && done_fraction <= 1);
-    ck_assert_ptr_nonnull(what);
-    *last = done_fraction;
-    return true;
-}
-
-static bool stop_at_once(void *context, double done_fraction, const char *what)
-{
-    int *calls = context;
-    (void)done_fraction;
-    (void)what;
-    ++*calls;
-    return false;
-}
-
-START_TEST(recording_stops_when_its_listener_says_so)
-{
-    static const uint32_t contexts[] = {3000, 4000, 5000};
-    for (unsigned threads = 1; threads <= 3; threads++) {
-        struct setting setting;
-        setting_init(&setting, &kvt_law_tape, 64);
-        int calls = 0;
-        setting.env.progress = stop_at_once;
-        setting.env.progress_context = &calls;
-        setting.env.context_rows = contexts;
-        setting.env.context_count = 3;
-        setting.env.threads = threads;
-        void *data = NULL;
-        struct kvt_error err;
-        ck_assert_int_eq(kvt_law_tape.prepare(&setting.env, &data, &err), KVT_ERR_INTERRUPTED);
-        ck_assert_str_eq(err.message, "interrupted while selections were recorded");
-        ck_assert_ptr_null(data);
-        ck_assert_int_eq(calls, 1);
-    }
-}
-END_TEST
-
-START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
-{
-    static const uint32_t contexts[] = {3000};
-    struct setting setting;
-    setting_init(&setting, &kvt_law_tape, 64);
-    double last = 0;
-    setting.env.progress = count_progress;
-    setting.env.progress_context = &last;
-    setting.env.context_rows = contexts;
-    setting.env.context_count = 1;
-    void *data = prepared(&kvt_law_tape, &setting);
-    ck_assert_double_eq(last, 1);
-    char text[200];
-    kvt_law_tape.describe(data, text, sizeof text);
-    ck_assert_str_eq(text, "8 tapes of 100 tokens at 3000 rows, 1 MiB");
-    struct kvt_law_stream_env env = stream_env(0, 0, 1000, 1010);
-    (void)whole_hash(&kvt_law_tape, data, &env);
-    kvt_law_tape.describe(data, text, sizeof text);
-    ck_assert_str_eq(text, "9 tapes of up to 100 tokens at 2 lengths (953 to 3000 rows), 1 MiB");
-    kvt_law_tape.describe(data, text, 8);
-    ck_assert_str_eq(text, "9 tapes");
-    kvt_law_tape.free(data);
-
-    setting_init(&setting, &kvt_law_score, 64);
-    data = prepared(&kvt_law_score, &setting);
-    kvt_law_score.describe(data, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "top 64"));
-    kvt_law_score.free(data);
-}
-END_TEST
-
 static TCase *contract_cases(void)
 {
     TCase *contract = tcase_create("contract");
@@ -917,18 +525,6 @@ int main(void)
     tcase_add_test(score, top_k_is_exact_whatever_the_ties_and_the_guess);
     tcase_add_test(score, top_k_is_exact_when_its_candidates_overflow);
     suite_add_tcase(suite, score);
-
-    TCase *tape = tcase_create("tape");
-    tcase_set_timeout(tape, 60);
-    tcase_add_test(tape, a_reel_reads_back_what_the_process_selected);
-    tcase_add_test(tape, a_turned_history_is_read_in_order_at_every_edge);
-    tcase_add_test(tape, streams_on_one_tape_differ_by_a_lag_and_a_turn);
-    tcase_add_test(tape, a_tape_turns_at_its_end_and_at_its_beginning);
-    tcase_add_test(tape, a_tape_of_absurdly_large_rows_is_refused);
-    tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
-    tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);
-    tcase_add_test(tape, recording_stops_when_its_listener_says_so);
-    suite_add_tcase(suite, tape);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,115 +1,14 @@
-/* test_scenario.c -- layers, defaults, origins and refusals of scenarios. */
+/* test_scenario.c -- layers, defaults and origins of scenarios, and what is derived. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kvt/json.h"
 #include "kvt/scenario.h"
-#include "scenario_refusals.h"
+#include "support/loaded.h"
 #include "support/support.h"
-
-enum {
-    ARENA_BYTES = 1 << 16,
-    TEXT_BYTES = 4096,
-    SETS_MAX = 4
-};
-
-/* A data folder that looks like an installed one, and holds the files of a test. */
-static struct support_folder folder;
-
-static void link_data(const char *name, const char *target)
-{
-    char path[SUPPORT_PATH_BYTES];
-    char here[SUPPORT_PATH_BYTES];
-    char absolute[2 * SUPPORT_PATH_BYTES];
-    ck_assert_ptr_nonnull(getcwd(here, sizeof here));
-    (void)snprintf(absolute, sizeof absolute, "%s/%s", target[0] != '/' ? here : "", target);
-    ck_assert_int_eq(symlink(absolute, support_path(&folder, name, path)), 0);
-}
-
-static void make_data(void)
-{
-    support_folder_make(&folder);
-    link_data("models", KVT_TEST_ROOT "/models");
-    link_data("scenarios", KVT_TEST_ROOT "/workloads/scenarios");
-}
-
-static void remove_data(void)
-{
-    support_folder_remove(&folder);
-}
-
-/* One load: what was asked, what came back. */
-struct loaded {
-    struct kvt_arena *arena;
-    struct kvt_scenario scenario;
-    struct kvt_error err;
-    kvt_status status;
-};
-
-static struct kvt_scenario_options options_of(const char *const sets[SETS_MAX], bool for_size)
-{
-    struct kvt_scenario_options options = {
-        .data_dir = folder.path, .sets = sets, .for_size = for_size};
-    while (sets != NULL && options.set_count < SETS_MAX && sets[options.set_count] != NULL)
-        options.set_count++;
-    return options;
-}
-
-static struct loaded load(const char *source, const char *const sets[SETS_MAX])
-{
-    struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
-    const struct kvt_scenario_options options = options_of(sets, false);
-    loaded.status =
-        kvt_scenario_load(source, &options, loaded.arena, &loaded.scenario, &loaded.err);
-    return loaded;
-}
-
-static struct loaded load_for_size(const char *source, const char *const sets[SETS_MAX])
-{
-    struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
-    const struct kvt_scenario_options options = options_of(sets, true);
-    loaded.status =
-        kvt_scenario_load(source, &options, loaded.arena, &loaded.scenario, &loaded.err);
-    return loaded;
-}
-
-static struct loaded parse(const char *text, const char *set, bool for_size)
-{
-    struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
-    const char *const sets[SETS_MAX] = {set};
-    const struct kvt_scenario_options options = options_of(sets, for_size);
-    loaded.status = kvt_scenario_parse(text, strlen(text), "t.json", &options, loaded.arena,
-                                       &loaded.scenario, &loaded.err);
-    return loaded;
-}
-
-/* The shipped glm-5.3-100k with these members over it. */
-static struct loaded parse_over(const char *members, const char *set, bool for_size)
-{
-    char text[TEXT_BYTES];
-    (void)snprintf(text, sizeof text,
-                   "{\"schema\": \"kvtide/scenario/1\", \"extends\": \"glm-5.3-100k\"%s%s}",
-                   members[0] != '\0' ? ", " : "", members);
-    return parse(text, set, for_size);
-}
-
-static void check_ok(const struct loaded *loaded)
-{
-    ck_assert_msg(loaded->status == KVT_OK, "%s: %s", loaded->err.where, loaded->err.message);
-}
-
-static void check_refused(const struct loaded *loaded, kvt_status status, const char *where,
-                          const char *words)
-{
-    ck_assert_str_eq(kvt_status_name(loaded->status), kvt_status_name(status));
-    ck_assert_str_eq(loaded->err.where, where);
-    ck_assert_msg(strstr(loaded->err.message, words) != NULL, "\"%s\" does not say \"%s\"",
-                  loaded->err.message, words);
-}
 
 /* Member at a path of names, by a walk of our own. */
 static const cJSON *at(const struct loaded *loaded, const char *dotted)
@@ -151,7 +50,7 @@ static const char *origin(const struct loaded *loaded, const char *dotted)
 static const char *write_file(const char *name, const char *text)
 {
     static char path[SUPPORT_PATH_BYTES];
-    support_write(support_path(&folder, name, path), text, strlen(text));
+    support_write(support_path(loaded_folder(), name, path), text, strlen(text));
     return path;
 }
 
@@ -167,8 +66,8 @@ enum {
 
 START_TEST(a_shipped_scenario_loads_under_its_own_name)
 {
-    struct loaded loaded = load(shipped[_i], NULL);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from(shipped[_i], NULL);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(loaded.scenario.name, shipped[_i]);
     ck_assert_str_eq(loaded.scenario.path, shipped[_i]);
     kvt_arena_free(loaded.arena);
@@ -177,11 +76,11 @@ END_TEST
 
 START_TEST(the_tree_in_force_loads_back_to_an_equal_tree)
 {
-    struct loaded first = load(shipped[_i], NULL);
-    check_ok(&first);
+    struct loaded first = loaded_from(shipped[_i], NULL);
+    loaded_check_ok(&first);
     char *text = kvt_json_print(first.scenario.tree);
-    struct loaded second = parse(text, NULL, false);
-    check_ok(&second);
+    struct loaded second = loaded_text(text, NULL, false);
+    loaded_check_ok(&second);
     char *again = kvt_json_print(second.scenario.tree);
 
     ck_assert_str_eq(again, text);
@@ -197,9 +96,9 @@ END_TEST
 
 START_TEST(the_quickstart_is_what_the_design_says)
 {
-    struct loaded loaded = load("quickstart", NULL);
+    struct loaded loaded = loaded_from("quickstart", NULL);
     const struct kvt_scenario *s = &loaded.scenario;
-    check_ok(&loaded);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(s->llm->name, "glm-5.3");
     ck_assert_str_eq(s->residency.info->name, "adaptive");
     ck_assert_str_eq(s->arrival.info->name, "closed");
@@ -227,8 +126,8 @@ static const char smallest[] = "{\"schema\": \"kvtide/scenario/1\", \"seed\": 7,
 
 START_TEST(every_default_is_written_out_with_its_origin)
 {
-    struct loaded loaded = parse(smallest, NULL, false);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_text(smallest, NULL, false);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(text_of(&loaded, "residency.policy"), "adaptive");
     ck_assert_str_eq(text_of(&loaded, "residency.hot_tokens"), "auto");
     ck_assert_str_eq(text_of(&loaded, "cluster.decode.dp"), "auto");
@@ -247,10 +146,10 @@ END_TEST
 
 START_TEST(the_last_layer_that_speaks_is_the_origin)
 {
-    const char *const sets[SETS_MAX] = {"run.interval_s=2", "run.interval_s=3",
-                                        "cluster.router=round-robin"};
-    struct loaded loaded = load("quickstart", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"run.interval_s=2", "run.interval_s=3",
+                                               "cluster.router=round-robin"};
+    struct loaded loaded = loaded_from("quickstart", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(loaded.scenario.interval_s, 3);
     ck_assert_str_eq(origin(&loaded, "run.interval_s"), "--set");
     ck_assert_str_eq(origin(&loaded, "cluster.router.policy"), "--set");
@@ -262,10 +161,11 @@ END_TEST
 
 START_TEST(values_of_set_are_json_or_text)
 {
-    const char *const sets[SETS_MAX] = {"cluster.decode.lockstep=false", "name=2k run",
-                                        "run={\"duration_s\": 5}", "residency.hot_tokens=\"2k\""};
-    struct loaded loaded = load("quickstart", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"cluster.decode.lockstep=false", "name=2k run",
+                                               "run={\"duration_s\": 5}",
+                                               "residency.hot_tokens=\"2k\""};
+    struct loaded loaded = loaded_from("quickstart", sets);
+    loaded_check_ok(&loaded);
     ck_assert(!loaded.scenario.pools[0].lockstep);
     ck_assert_str_eq(loaded.scenario.name, "2k run");
     ck_assert_double_eq(loaded.scenario.duration_s, 5);
@@ -276,8 +176,8 @@ END_TEST
 
 START_TEST(every_file_that_was_read_is_an_input_with_its_hash)
 {
-    struct loaded loaded = load("quickstart", NULL);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from("quickstart", NULL);
+    loaded_check_ok(&loaded);
     const char *const names[] = {"scenarios/quickstart.json", "scenarios/glm-5.3-100k.json",
                                  "models/llm/glm-5.3.json", "models/hardware/b300.json"};
     ck_assert_int_eq(cJSON_GetArraySize(loaded.scenario.inputs), 4);
@@ -297,8 +197,8 @@ START_TEST(a_trace_is_an_input_that_changes_with_its_bytes)
         char set[SUPPORT_PATH_BYTES + 32];
         const char *path = write_file("trace.csv", i == 0 ? "arrival_s\n1\n" : "arrival_s\n2\n");
         (void)snprintf(set, sizeof set, "workload.trace.path=%s", path);
-        struct loaded loaded = parse(smallest, set, false);
-        check_ok(&loaded);
+        struct loaded loaded = loaded_text(smallest, set, false);
+        loaded_check_ok(&loaded);
         (void)snprintf(hashes[i], sizeof hashes[i], "%s",
                        kvt_json_find(loaded.scenario.inputs, path)->valuestring);
         kvt_arena_free(loaded.arena);
@@ -311,15 +211,18 @@ END_TEST
 
 START_TEST(objects_merge_lists_replace_and_later_files_win)
 {
-    (void)write_file("a.json", "{" SCHEMA ", \"extends\": \"glm-5.3-100k\", \"name\": \"mother\", "
-                               "\"run\": {\"duration_s\": 10}, \"slo\": {\"classes\": [{\"name\": "
-                               "\"x\", \"share\": 0.25}, {\"name\": \"y\", \"share\": 0.75}]}}");
-    (void)write_file("b.json", "{" SCHEMA ", \"run\": {\"duration_s\": 20, \"interval_s\": 4}}");
-    const char *path = write_file("c.json", "{" SCHEMA ", \"extends\": [\"a.json\", \"b.json\"], "
-                                            "\"slo\": {\"classes\": [{\"name\": \"z\", "
-                                            "\"share\": 1}]}}");
-    struct loaded loaded = load(path, NULL);
-    check_ok(&loaded);
+    (void)write_file("a.json",
+                     "{" LOADED_SCHEMA ", \"extends\": \"glm-5.3-100k\", \"name\": \"mother\", "
+                     "\"run\": {\"duration_s\": 10}, \"slo\": {\"classes\": [{\"name\": "
+                     "\"x\", \"share\": 0.25}, {\"name\": \"y\", \"share\": 0.75}]}}");
+    (void)write_file("b.json",
+                     "{" LOADED_SCHEMA ", \"run\": {\"duration_s\": 20, \"interval_s\": 4}}");
+    const char *path =
+        write_file("c.json", "{" LOADED_SCHEMA ", \"extends\": [\"a.json\", \"b.json\"], "
+                             "\"slo\": {\"classes\": [{\"name\": \"z\", "
+                             "\"share\": 1}]}}");
+    struct loaded loaded = loaded_from(path, NULL);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(loaded.scenario.duration_s, 20);
     ck_assert_double_eq(loaded.scenario.interval_s, 4);
     ck_assert_uint_eq(loaded.scenario.slo_class_count, 1);
@@ -335,15 +238,16 @@ START_TEST(a_circle_of_extends_is_refused_with_its_chain)
 {
     char words[4 * SUPPORT_PATH_BYTES];
     char where[SUPPORT_PATH_BYTES + 16];
-    (void)write_file("ring2.json", "{" SCHEMA ", \"extends\": [\"ring1.json\"]}");
-    const char *path = write_file("ring1.json", "{" SCHEMA ", \"extends\": \"./ring2.json\"}");
-    struct loaded loaded = load(path, NULL);
+    (void)write_file("ring2.json", "{" LOADED_SCHEMA ", \"extends\": [\"ring1.json\"]}");
+    const char *path =
+        write_file("ring1.json", "{" LOADED_SCHEMA ", \"extends\": \"./ring2.json\"}");
+    struct loaded loaded = loaded_from(path, NULL);
     (void)snprintf(words, sizeof words,
                    "extends goes round in a circle: %s/ring1.json -> "
                    "%s/./ring2.json -> %s/./ring1.json",
-                   folder.path, folder.path, folder.path);
-    (void)snprintf(where, sizeof where, "%s/./ring2.json#/extends/0", folder.path);
-    check_refused(&loaded, KVT_ERR_INVALID, where, words);
+                   loaded_folder()->path, loaded_folder()->path, loaded_folder()->path);
+    (void)snprintf(where, sizeof where, "%s/./ring2.json#/extends/0", loaded_folder()->path);
+    loaded_check_refused(&loaded, KVT_ERR_INVALID, where, words);
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -354,24 +258,25 @@ START_TEST(extends_goes_sixteen_files_deep_and_no_deeper)
         char name[32];
         char text[128];
         (void)snprintf(name, sizeof name, "deep%d.json", i);
-        (void)snprintf(text, sizeof text, "{" SCHEMA ", \"extends\": \"deep%d.json\"}", i + 1);
+        (void)snprintf(text, sizeof text, "{" LOADED_SCHEMA ", \"extends\": \"deep%d.json\"}",
+                       i + 1);
         (void)write_file(name, text);
     }
     char where[SUPPORT_PATH_BYTES + 32];
     char path[SUPPORT_PATH_BYTES];
-    struct loaded loaded = load(support_path(&folder, "deep0.json", path), NULL);
-    (void)snprintf(where, sizeof where, "%s/deep15.json#/extends", folder.path);
-    check_refused(&loaded, KVT_ERR_INVALID, where, "more than 16 files deep");
+    struct loaded loaded = loaded_from(support_path(loaded_folder(), "deep0.json", path), NULL);
+    (void)snprintf(where, sizeof where, "%s/deep15.json#/extends", loaded_folder()->path);
+    loaded_check_refused(&loaded, KVT_ERR_INVALID, where, "more than 16 files deep");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
 
 START_TEST(changing_a_policy_resets_its_parameters_and_keeps_the_rest)
 {
-    const char *const sets[SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
-                                        "residency.policy=hisparse", "residency=adaptive"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
+                                               "residency.policy=hisparse", "residency=adaptive"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(number(&loaded, "residency.optional_capacity_fraction"), 1);
     ck_assert_double_eq(number(&loaded, "residency.hot_tokens"), 4096);
     ck_assert_str_eq(origin(&loaded, "residency.optional_capacity_fraction"), "default");
@@ -381,10 +286,10 @@ END_TEST
 
 START_TEST(naming_the_policy_in_force_resets_nothing)
 {
-    const char *const sets[SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
-                                        "residency.policy=adaptive"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
+                                               "residency.policy=adaptive"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(number(&loaded, "residency.optional_capacity_fraction"), 0.5);
     kvt_arena_free(loaded.arena);
 }
@@ -392,11 +297,11 @@ END_TEST
 
 START_TEST(the_newcomers_parameters_apply_whatever_the_order_in_the_file)
 {
-    const char *const sets[SETS_MAX] = {
+    const char *const sets[LOADED_SETS_MAX] = {
         "residency=hisparse", "residency={\"optional_capacity_fraction\": 0.25, \"policy\": "
                               "\"adaptive\"}"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(number(&loaded, "residency.optional_capacity_fraction"), 0.25);
     kvt_arena_free(loaded.arena);
 }
@@ -422,10 +327,10 @@ static const struct {
 
 START_TEST(two_spellings_mean_one_thing)
 {
-    struct loaded one = parse_over(spellings[_i].one, NULL, false);
-    struct loaded other = parse_over(spellings[_i].other, NULL, false);
-    check_ok(&one);
-    check_ok(&other);
+    struct loaded one = loaded_over(spellings[_i].one, NULL, false);
+    struct loaded other = loaded_over(spellings[_i].other, NULL, false);
+    loaded_check_ok(&one);
+    loaded_check_ok(&other);
     ck_assert_str_eq(one.scenario.arrival.info->name, other.scenario.arrival.info->name);
     ck_assert_double_eq(one.scenario.arrival.params.values[0].number,
                         other.scenario.arrival.params.values[0].number);
@@ -443,9 +348,9 @@ END_TEST
 
 START_TEST(records_are_bound_row_by_row)
 {
-    struct loaded loaded = load("load-step", NULL);
+    struct loaded loaded = loaded_from("load-step", NULL);
     const double expected[] = {16, 300, 256, 300, 16, 300};
-    check_ok(&loaded);
+    loaded_check_ok(&loaded);
     const struct kvt_param_value *phases = &loaded.scenario.arrival.params.values[0];
     ck_assert_uint_eq(phases->list_length, 6);
     for (size_t i = 0; i < 6; i++)
@@ -458,16 +363,16 @@ START_TEST(lengths_go_with_an_arrival_that_brings_its_own_and_come_back)
 {
     char set[SUPPORT_PATH_BYTES + 32];
     (void)snprintf(set, sizeof set, "workload.trace.path=%s", write_file("t.csv", "arrival_s\n"));
-    const char *const sets[SETS_MAX] = {set};
-    const char *const back[SETS_MAX] = {set, "workload.arrival=closed"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {set};
+    const char *const back[LOADED_SETS_MAX] = {set, "workload.arrival=closed"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "workload.lengths"));
     ck_assert_ptr_null(loaded.scenario.input_length.info);
     kvt_arena_free(loaded.arena);
 
-    loaded = load("glm-5.3-100k", back);
-    check_ok(&loaded);
+    loaded = loaded_from("glm-5.3-100k", back);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(loaded.scenario.input_length.info->name, "fixed");
     ck_assert_str_eq(origin(&loaded, "workload.lengths.input.tokens"), "default");
     kvt_arena_free(loaded.arena);
@@ -476,10 +381,10 @@ END_TEST
 
 START_TEST(a_switch_takes_its_dependents_with_it)
 {
-    const char *const sets[SETS_MAX] = {
+    const char *const sets[LOADED_SETS_MAX] = {
         "run.fidelity=exact", "cluster.prefill={\"tokens_per_s\": 5000, \"mode\": \"separate\"}"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "run.sample_stores"));
     ck_assert_int_eq(loaded.scenario.prefill.mode, KVT_PREFILL_SEPARATE);
     ck_assert_uint_eq(loaded.scenario.prefill.gpus, 1);
@@ -490,8 +395,8 @@ END_TEST
 
 START_TEST(a_switch_does_not_take_what_the_same_command_line_gave)
 {
-    const char *const sets[SETS_MAX] = {"run.sample_stores=5", "run.fidelity=exact"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
+    const char *const sets[LOADED_SETS_MAX] = {"run.sample_stores=5", "run.fidelity=exact"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
     ck_assert_int_eq(loaded.status, KVT_ERR_INVALID);
     ck_assert_str_eq(loaded.err.where, "--set run.sample_stores");
     ck_assert_str_eq(loaded.err.message, "sample_stores has no effect while fidelity is \"exact\"");
@@ -501,21 +406,21 @@ END_TEST
 
 START_TEST(the_workspace_of_speculation_comes_and_goes_with_it)
 {
-    const char *const sets[SETS_MAX] = {"speculation=dflash2"};
-    const char *const given[SETS_MAX] = {"cluster.decode.speculation_workspace_gib=2"};
-    struct loaded loaded = load("glm-5.3-100k", NULL);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"speculation=dflash2"};
+    const char *const given[LOADED_SETS_MAX] = {"cluster.decode.speculation_workspace_gib=2"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", NULL);
+    loaded_check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "cluster.decode.speculation_workspace_gib"));
     kvt_arena_free(loaded.arena);
 
-    loaded = load_for_size("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    loaded = loaded_for_size("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq(loaded.scenario.pools[0].speculation_workspace_gib, 0.5);
     ck_assert_str_eq(origin(&loaded, "cluster.decode.speculation_workspace_gib"), "default");
     kvt_arena_free(loaded.arena);
 
-    loaded = load_for_size("glm-5.3-100k", given);
-    check_ok(&loaded);
+    loaded = loaded_for_size("glm-5.3-100k", given);
+    loaded_check_ok(&loaded);
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -525,13 +430,14 @@ START_TEST(paths_are_relative_to_the_file_that_gives_them)
     char expected[SUPPORT_PATH_BYTES];
     (void)write_file("rel.csv", "arrival_s\n");
     const char *path =
-        write_file("rel.json", "{" SCHEMA ", \"extends\": \"glm-5.3-100k\", \"model\": "
+        write_file("rel.json", "{" LOADED_SCHEMA ", \"extends\": \"glm-5.3-100k\", \"model\": "
                                "\"models/llm/glm-5.json\", \"workload\": {\"trace\": {\"path\": "
                                "\"rel.csv\"}}}");
-    struct loaded loaded = load(path, NULL);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from(path, NULL);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(loaded.scenario.llm->name, "glm-5");
-    ck_assert_str_eq(text_of(&loaded, "workload.path"), support_path(&folder, "rel.csv", expected));
+    ck_assert_str_eq(text_of(&loaded, "workload.path"),
+                     support_path(loaded_folder(), "rel.csv", expected));
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -540,44 +446,47 @@ START_TEST(a_drafter_is_named_or_a_path_beside_its_file)
 {
     char expected[SUPPORT_PATH_BYTES];
     const char *path = write_file(
-        "draft.json", "{" SCHEMA ", \"extends\": \"glm-5.3-100k\", \"speculation\": {\"method\": "
-                      "\"dflash2\", \"drafter\": \"models/drafters/glm-5.3-dflash2.json\"}}");
-    struct loaded loaded = {.arena = kvt_arena_new(ARENA_BYTES)};
-    const struct kvt_scenario_options options = options_of(NULL, true);
+        "draft.json",
+        "{" LOADED_SCHEMA ", \"extends\": \"glm-5.3-100k\", \"speculation\": {\"method\": "
+        "\"dflash2\", \"drafter\": \"models/drafters/glm-5.3-dflash2.json\"}}");
+    struct loaded loaded = {.arena = kvt_arena_new(LOADED_ARENA_BYTES)};
+    const struct kvt_scenario_options options = loaded_options(NULL, true);
     loaded.status = kvt_scenario_load(path, &options, loaded.arena, &loaded.scenario, &loaded.err);
-    check_ok(&loaded);
+    loaded_check_ok(&loaded);
     ck_assert_str_eq(loaded.scenario.drafter->name, "glm-5.3-dflash2");
-    ck_assert_str_eq(text_of(&loaded, "speculation.drafter"),
-                     support_path(&folder, "models/drafters/glm-5.3-dflash2.json", expected));
+    ck_assert_str_eq(
+        text_of(&loaded, "speculation.drafter"),
+        support_path(loaded_folder(), "models/drafters/glm-5.3-dflash2.json", expected));
     kvt_arena_free(loaded.arena);
 }
 END_TEST
 
 START_TEST(a_result_stands_for_the_scenario_it_ran)
 {
-    char text[TEXT_BYTES * 2];
-    struct loaded first = load("load-step", NULL);
-    check_ok(&first);
+    char text[LOADED_TEXT_BYTES * 2];
+    struct loaded first = loaded_from("load-step", NULL);
+    loaded_check_ok(&first);
     char *tree = kvt_json_print(first.scenario.tree);
     (void)snprintf(text, sizeof text,
                    "{\"schema\": \"kvtide/result/1\", \"metrics\": {}, \"scenario\": %s}", tree);
-    struct loaded second = parse(text, NULL, false);
-    check_ok(&second);
+    struct loaded second = loaded_text(text, NULL, false);
+    loaded_check_ok(&second);
     char *again = kvt_json_print(second.scenario.tree);
     ck_assert_str_eq(again, tree);
     kvt_arena_free(second.arena);
 
-    second = parse(text, "cluster.decode.ep=3", false);
+    second = loaded_text(text, "cluster.decode.ep=3", false);
     ck_assert_str_eq(second.err.where, "--set cluster.decode.ep");
     kvt_arena_free(second.arena);
-    second = parse(text, "cluster.decode.gpus=8", false);
-    check_refused(&second, KVT_ERR_INVALID, "--set cluster.decode.gpus", "8 GPUs are not tp 1");
+    second = loaded_text(text, "cluster.decode.gpus=8", false);
+    loaded_check_refused(&second, KVT_ERR_INVALID, "--set cluster.decode.gpus",
+                         "8 GPUs are not tp 1");
     kvt_arena_free(second.arena);
-    second = parse(text, "cluster.decode.pools=derived", false);
-    check_ok(&second);
+    second = loaded_text(text, "cluster.decode.pools=derived", false);
+    loaded_check_ok(&second);
     kvt_arena_free(second.arena);
-    second = parse(text, "hardware=h100", false);
-    check_refused(&second, KVT_ERR_INVALID, "t.json#/scenario/cluster/decode", "do not fit");
+    second = loaded_text(text, "hardware=h100", false);
+    loaded_check_refused(&second, KVT_ERR_INVALID, "t.json#/scenario/cluster/decode", "do not fit");
     kvt_arena_free(second.arena);
     free(again);
     free(tree);
@@ -587,12 +496,12 @@ END_TEST
 
 START_TEST(decode_may_be_a_list_whose_elements_set_reaches)
 {
-    const char *const sets[SETS_MAX] = {
+    const char *const sets[LOADED_SETS_MAX] = {
         "cluster.decode=[{\"gpus\": 4, \"ep\": 4}, {\"gpus\": 8, \"tp\": 8, \"ep\": 8, "
         "\"hardware\": \"h200\"}]",
         "cluster.decode.1.tp=2"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_uint_eq(loaded.scenario.pool_count, 2);
     ck_assert_str_eq(loaded.scenario.pools[0].hardware->name, "b300");
     ck_assert_str_eq(loaded.scenario.pools[1].hardware->name, "h200");
@@ -614,16 +523,16 @@ START_TEST(hot_tokens_is_a_number_a_multiple_of_top_k_or_auto)
                  {"residency.hot_tokens=2k", 4096},
                  {"residency.hot_tokens=auto", 4096}};
     for (size_t i = 0; i < 4; i++) {
-        const char *const sets[SETS_MAX] = {forms[i].set};
-        struct loaded loaded = load("glm-5.3-100k", sets);
-        check_ok(&loaded);
+        const char *const sets[LOADED_SETS_MAX] = {forms[i].set};
+        struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+        loaded_check_ok(&loaded);
         ck_assert_uint_eq(loaded.scenario.hot_tokens, forms[i].tokens);
         kvt_arena_free(loaded.arena);
     }
     /* 512 rows at ratio 2, and one query more than the widest round. */
-    const char *const sets[SETS_MAX] = {"residency.hot_tokens=auto"};
-    struct loaded loaded = load("deepseek-v4.1-flash-500k", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"residency.hot_tokens=auto"};
+    struct loaded loaded = loaded_from("deepseek-v4.1-flash-500k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_uint_eq(loaded.scenario.hot_tokens, 2048);
     kvt_arena_free(loaded.arena);
 }
@@ -631,8 +540,8 @@ END_TEST
 
 START_TEST(the_derived_pool_is_what_the_published_calculator_says)
 {
-    struct loaded loaded = load("vllm-calculator", NULL);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_from("vllm-calculator", NULL);
+    loaded_check_ok(&loaded);
     const struct kvt_decode_pool *pool = &loaded.scenario.pools[0];
     /* 141e9 / 2^30 * .92 - (19.556 + 684.167) / 8 - 15, of which it prints 17.8. */
     double weights_gib = (19.556 + 684.167) / 8;
@@ -648,10 +557,11 @@ END_TEST
 
 START_TEST(experts_are_sharded_over_the_pool_only_where_ep_is_on)
 {
-    const char *const sets[SETS_MAX] = {"cluster.decode.ep=1", "cluster.decode.tp=4",
-                                        "cluster.decode.dp=1", "cluster.decode.pools=derived"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_ok(&loaded);
+    const char *const sets[LOADED_SETS_MAX] = {"cluster.decode.ep=1", "cluster.decode.tp=4",
+                                               "cluster.decode.dp=1",
+                                               "cluster.decode.pools=derived"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_ok(&loaded);
     ck_assert_double_eq_tol(loaded.scenario.pools[0].weights_gib_per_gpu, (19.556 + 684.167) / 4,
                             1e-9);
     kvt_arena_free(loaded.arena);
@@ -660,20 +570,21 @@ END_TEST
 
 START_TEST(weights_that_do_not_fit_are_refused_with_the_figures)
 {
-    const char *const sets[SETS_MAX] = {"hardware=h100"};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    check_refused(&loaded, KVT_ERR_INVALID, "scenarios/glm-5.3-100k.json#/cluster/decode",
-                  "the weights of glm-5.3 do not fit: h100 has 74.5 GiB of HBM of which 68.5 GiB "
-                  "may be used, the weights take 190.6 GiB of each of 4 GPUs and the workspace "
-                  "15.0 GiB; 137.1 GiB are missing");
+    const char *const sets[LOADED_SETS_MAX] = {"hardware=h100"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_refused(
+        &loaded, KVT_ERR_INVALID, "scenarios/glm-5.3-100k.json#/cluster/decode",
+        "the weights of glm-5.3 do not fit: h100 has 74.5 GiB of HBM of which 68.5 GiB "
+        "may be used, the weights take 190.6 GiB of each of 4 GPUs and the workspace "
+        "15.0 GiB; 137.1 GiB are missing");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
 
 START_TEST(sizing_is_told_when_the_weights_do_not_fit)
 {
-    struct loaded loaded = parse_over("\"hardware\": \"h100\"", NULL, true);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_over("\"hardware\": \"h100\"", NULL, true);
+    loaded_check_ok(&loaded);
     ck_assert(!loaded.scenario.pools[0].weights_fit);
     ck_assert_uint_eq(loaded.scenario.pools[0].index_pool_bytes, 0);
     kvt_arena_free(loaded.arena);
@@ -682,8 +593,8 @@ END_TEST
 
 START_TEST(speculation_is_sized_with_its_drafter_taken_from_the_pool)
 {
-    struct loaded loaded = parse_over("\"speculation\": \"dflash2\"", NULL, true);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_over("\"speculation\": \"dflash2\"", NULL, true);
+    loaded_check_ok(&loaded);
     ck_assert_uint_eq(loaded.scenario.queries_max, 8);
     ck_assert_str_eq(loaded.scenario.drafter->name, "glm-5.3-dflash2");
     double left =
@@ -693,19 +604,19 @@ START_TEST(speculation_is_sized_with_its_drafter_taken_from_the_pool)
     ck_assert_double_eq(floor(left / (double)KVT_GIB / 0.4924), 35);
     kvt_arena_free(loaded.arena);
 
-    loaded = parse_over("\"speculation\": \"dflash2\"", NULL, false);
-    check_refused(&loaded, KVT_ERR_UNSUPPORTED, "t.json#/speculation/method",
-                  "speculation is sized here but not run yet");
+    loaded = loaded_over("\"speculation\": \"dflash2\"", NULL, false);
+    loaded_check_refused(&loaded, KVT_ERR_UNSUPPORTED, "t.json#/speculation/method",
+                         "speculation is sized here but not run yet");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
 
 START_TEST(split_pools_stay_apart)
 {
-    struct loaded loaded =
-        parse_over("\"cluster\": {\"decode\": {\"pools\": {\"index_gib\": 8, \"rows_gib\": 12.5}}}",
-                   NULL, false);
-    check_ok(&loaded);
+    struct loaded loaded = loaded_over(
+        "\"cluster\": {\"decode\": {\"pools\": {\"index_gib\": 8, \"rows_gib\": 12.5}}}", NULL,
+        false);
+    loaded_check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "cluster.decode.pools.unified_gib"));
     ck_assert_uint_eq(loaded.scenario.pools[0].index_pool_bytes, UINT64_C(8) * KVT_GIB);
     ck_assert_uint_eq(loaded.scenario.pools[0].rows_pool_bytes, UINT64_C(25) * KVT_GIB / 2);
@@ -713,162 +624,7 @@ START_TEST(split_pools_stay_apart)
 }
 END_TEST
 
-/* ---- Refusals ----------------------------------------------------------------------------- */
-
-START_TEST(a_bad_value_in_a_file_is_refused_where_it_stands)
-{
-    struct loaded loaded = parse_over(in_files[_i].given, NULL, false);
-    ck_assert_msg(loaded.status != KVT_OK, "accepted: %s", in_files[_i].given);
-    check_refused(&loaded, loaded.status, in_files[_i].where, in_files[_i].words);
-    kvt_arena_free(loaded.arena);
-}
-END_TEST
-
-START_TEST(a_bad_setting_is_refused_by_its_path)
-{
-    const char *const sets[SETS_MAX] = {in_sets[_i].given};
-    struct loaded loaded = load("glm-5.3-100k", sets);
-    ck_assert_msg(loaded.status != KVT_OK, "accepted: %s", in_sets[_i].given);
-    ck_assert_msg(strncmp(loaded.err.where, in_sets[_i].where, strlen(in_sets[_i].where)) == 0,
-                  "\"%s\" is not at \"%s\"", loaded.err.where, in_sets[_i].where);
-    ck_assert_msg(strstr(loaded.err.message, in_sets[_i].words) != NULL,
-                  "\"%s\" does not say \"%s\"", loaded.err.message, in_sets[_i].words);
-    kvt_arena_free(loaded.arena);
-}
-END_TEST
-
-START_TEST(a_file_that_is_no_scenario_is_refused)
-{
-    struct loaded loaded = parse(whole_files[_i].given, NULL, false);
-    ck_assert_msg(loaded.status != KVT_OK, "accepted: %s", whole_files[_i].given);
-    check_refused(&loaded, loaded.status, whole_files[_i].where, whole_files[_i].words);
-    kvt_arena_free(loaded.arena);
-}
-END_TEST
-
-START_TEST(a_source_that_is_not_there_is_answered_with_what_is)
-{
-    struct loaded loaded = load("quickstrat", NULL);
-    check_refused(&loaded, KVT_ERR_NOT_FOUND, "quickstrat",
-                  "no such scenario; there are: deepseek-v4.1-flash-500k, glm-5.3-100k");
-    kvt_arena_free(loaded.arena);
-
-    loaded = load("./quickstart", NULL);
-    check_refused(&loaded, KVT_ERR_NOT_FOUND, "./quickstart", "no such scenario file");
-    kvt_arena_free(loaded.arena);
-}
-END_TEST
-
-START_TEST(a_scenario_is_whole_or_refused_when_memory_runs_out)
-{
-    bool was_refused = true;
-    for (uint64_t nth = 0; was_refused; nth += 1 + nth / 6) {
-        struct kvt_arena *arena = kvt_arena_new(ARENA_BYTES);
-        const char *const sets[SETS_MAX] = {"residency.hot_tokens=2k"};
-        const struct kvt_scenario_options options = options_of(sets, false);
-        struct kvt_scenario scenario;
-        struct kvt_error err;
-        support_fail_allocation(nth);
-        kvt_status status = kvt_scenario_load("load-step", &options, arena, &scenario, &err);
-        was_refused = support_allocation_failed();
-        if (was_refused)
-            ck_assert_str_eq(kvt_status_name(status), "KVT_ERR_NOMEM");
-        else
-            ck_assert_int_eq(status, KVT_OK);
-        kvt_arena_free(arena);
-    }
-}
-END_TEST
-
-/* ---- The table of keys ------------------------------------------------------------------------
- */
-
-START_TEST(the_schema_in_docs_is_the_one_of_the_table)
-{
-    char *schema = kvt_scenario_schema();
-    char *file = support_read(KVT_TEST_ROOT "/docs/schema/scenario.schema.json", NULL);
-    ck_assert_ptr_nonnull(schema);
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(strlen(file), strlen(schema) + 1);
-    ck_assert_int_eq(strncmp(file, schema, strlen(schema)), 0);
-    free(file);
-    free(schema);
-}
-END_TEST
-
-START_TEST(the_guide_has_a_row_for_every_key)
-{
-    struct kvt_arena *arena = kvt_arena_new(ARENA_BYTES);
-    const struct kvt_key_doc *docs = NULL;
-    size_t count = 0;
-    struct kvt_error err;
-    char *guide = support_read(KVT_TEST_ROOT "/docs/scenario.md", NULL);
-    ck_assert_ptr_nonnull(guide);
-    ck_assert_int_eq(kvt_scenario_keys(arena, &docs, &count, &err), KVT_OK);
-    for (size_t i = 0; i < count; i++) {
-        char row[512];
-        if (strchr(docs[i].path, '(') != NULL)
-            continue; /* of a plug-in: `kvtide list -v` */
-        (void)snprintf(row, sizeof row, "| `%s` | %s |", docs[i].path, docs[i].type);
-        ck_assert_msg(strstr(guide, row) != NULL, "docs/scenario.md lacks: %s", row);
-    }
-    free(guide);
-    kvt_arena_free(arena);
-}
-END_TEST
-
-START_TEST(the_table_and_its_schema_are_whole_or_refused_when_memory_runs_out)
-{
-    bool was_refused = true;
-    for (uint64_t nth = 0; was_refused; nth++) {
-        struct kvt_arena *arena = kvt_arena_new(1);
-        const struct kvt_key_doc *docs = NULL;
-        size_t count = 0;
-        struct kvt_error err;
-        support_fail_allocation(nth);
-        kvt_status status = kvt_scenario_keys(arena, &docs, &count, &err);
-        was_refused = support_allocation_failed();
-        ck_assert_int_eq(status, was_refused ? KVT_ERR_NOMEM : KVT_OK);
-        kvt_arena_free(arena);
-    }
-    was_refused = true;
-    for (uint64_t nth = 0; was_refused; nth++) {
-        support_fail_allocation(nth);
-        char *schema = kvt_scenario_schema();
-        was_refused = support_allocation_failed();
-        ck_assert_int_eq(schema == NULL, was_refused);
-        free(schema);
-    }
-}
-END_TEST
-
-START_TEST(every_default_of_the_table_is_accepted_by_its_own_key)
-{
-    struct kvt_arena *arena = kvt_arena_new(ARENA_BYTES);
-    const struct kvt_key_doc *docs = NULL;
-    size_t count = 0;
-    struct kvt_error err;
-    ck_assert_int_eq(kvt_scenario_keys(arena, &docs, &count, &err), KVT_OK);
-    for (size_t i = 0; i < count; i++) {
-        char set[256];
-        if (docs[i].dflt[0] == '\0' || strpbrk(docs[i].path, "([") != NULL ||
-            strncmp(docs[i].path, "cluster.prefill.", 16) == 0)
-            continue;
-        (void)snprintf(set, sizeof set, "%s=%s", docs[i].path, docs[i].dflt);
-        struct loaded loaded = parse_over("", set, strstr(set, ".speculation_") != NULL);
-        /* What else is said there may not go with it; the key itself takes it. */
-        char where[256];
-        (void)snprintf(where, sizeof where, "--set %s", docs[i].path);
-        if (loaded.status != KVT_OK)
-            ck_assert_msg(strcmp(loaded.err.where, where) != 0, "%s: %s", set, loaded.err.message);
-        kvt_arena_free(loaded.arena);
-    }
-    kvt_arena_free(arena);
-}
-END_TEST
-
-/* ------------------------------------------------------------------------------------------------
- */
+/* ---- Suite -------------------------------------------------------------------------------- */
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof(table)[0]))
 
@@ -878,12 +634,10 @@ static Suite *scenario_suite(void)
     TCase *loading = tcase_create("loading");
     TCase *layers = tcase_create("layers");
     TCase *derived = tcase_create("derived");
-    TCase *refusals = tcase_create("refusals");
-    TCase *table = tcase_create("table");
-    TCase *const cases[] = {loading, layers, derived, refusals, table};
+    TCase *const cases[] = {loading, layers, derived};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tcase_add_checked_fixture(cases[i], make_data, remove_data);
+        tcase_add_checked_fixture(cases[i], loaded_folder_make, loaded_folder_remove);
         suite_add_tcase(suite, cases[i]);
     }
     tcase_add_loop_test(loading, a_shipped_scenario_loads_under_its_own_name, 0, SHIPPED);
@@ -919,18 +673,6 @@ static Suite *scenario_suite(void)
     tcase_add_test(derived, sizing_is_told_when_the_weights_do_not_fit);
     tcase_add_test(derived, speculation_is_sized_with_its_drafter_taken_from_the_pool);
     tcase_add_test(derived, split_pools_stay_apart);
-
-    tcase_add_loop_test(refusals, a_bad_value_in_a_file_is_refused_where_it_stands, 0,
-                        COUNT(in_files));
-    tcase_add_loop_test(refusals, a_bad_setting_is_refused_by_its_path, 0, COUNT(in_sets));
-    tcase_add_loop_test(refusals, a_file_that_is_no_scenario_is_refused, 0, COUNT(whole_files));
-    tcase_add_test(refusals, a_source_that_is_not_there_is_answered_with_what_is);
-    tcase_add_test(refusals, a_scenario_is_whole_or_refused_when_memory_runs_out);
-
-    tcase_add_test(table, the_schema_in_docs_is_the_one_of_the_table);
-    tcase_add_test(table, the_guide_has_a_row_for_every_key);
-    tcase_add_test(table, the_table_and_its_schema_are_whole_or_refused_when_memory_runs_out);
-    tcase_add_test(table, every_default_of_the_table_is_accepted_by_its_own_key);
     return suite;
 }
 
