@@ -186,8 +186,8 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_backend_ops *ops;
-    uint32_t inputs[16];
-    size_t input_count = 16;
+    uint32_t inputs[KVT_INPUTS_MAX];
+    size_t input_count = KVT_INPUTS_MAX;
     kvt_status status = kvt_backend_find(scenario->backend, &ops, err);
 
     if (status != KVT_OK)

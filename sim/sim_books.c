@@ -14,6 +14,43 @@ uint32_t sim_phase_now(const struct kvt_sim *sim)
     return sim->arrival->phase_at(sim->source, sim->now_ns);
 }
 
+/* The first moment after now, up to limit_ns, at which another phase is on; limit_ns
+ * when there is none. */
+static kvt_ns phase_edge_before(const struct kvt_sim *sim, kvt_ns limit_ns)
+{
+    uint32_t phase = sim_phase_now(sim);
+    kvt_ns low = sim->now_ns, high = limit_ns;
+
+    if (sim->arrival->phase_at(sim->source, limit_ns) == phase)
+        return limit_ns;
+    while (high - low > 1) {
+        kvt_ns middle = low + (high - low) / 2;
+        if (sim->arrival->phase_at(sim->source, middle) == phase)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+/* Intervals end at multiples of run.interval_s, and where a phase does. */
+static kvt_status schedule_interval(struct kvt_sim *sim, struct kvt_error *err)
+{
+    kvt_ns end_ns = (sim->now_ns / sim->interval_ns + 1) * sim->interval_ns;
+    struct kvt_event next;
+
+    if (++sim->interval_count > INTERVALS_MAX)
+        return kvt_fail(
+            err, KVT_ERR_INVALID, "run/interval_s",
+            "%g s are more than %d intervals in this run; a longer interval is expected",
+            sim->scenario->interval_s, INTERVALS_MAX);
+    /* Nobody is served and nothing happens until then: one long interval, not many empty ones. */
+    if (sim->in_flight == 0 && kvt_eventq_peek(sim->events, &next) && next.time_ns > end_ns)
+        end_ns = next.time_ns / sim->interval_ns * sim->interval_ns;
+    return sim_push(sim, phase_edge_before(sim, end_ns), KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0,
+                    err);
+}
+
 kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
@@ -48,14 +85,13 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
     if (!sim->run.post_wave_itl)
         return kvt_fail_nomem(err, "the histogram of gaps between tokens");
     sim->run.stratum_count = sim->backend->ops->strata(sim->backend, sim->run.strata);
-    sim->next_interval_ns = sim->interval_ns;
     if (sim->warmup_ns > 0) {
         kvt_status status =
             sim_push(sim, sim->warmup_ns, KVT_PHASE_OBSERVE, EVENT_WARMUP, 0, 0, err);
         if (status != KVT_OK)
             return status;
     }
-    return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
+    return schedule_interval(sim, err);
 }
 
 void sim_books_close(struct kvt_sim *sim)
@@ -160,7 +196,16 @@ static void end_warmup_if_due(struct kvt_sim *sim)
         sim->warmup_ns = sim->now_ns;
 }
 
-/* An interval belongs to the phase in which it begins. */
+/* The best rate of any interval but the shortest scraps. */
+static void note_best_interval(struct kvt_sim *sim)
+{
+    kvt_ns ns = sim->tally.to_ns - sim->tally.from_ns;
+    double rate = (double)sim->tally.output_tokens / ((double)ns / 1e9);
+
+    if (2 * ns >= sim->interval_ns && rate > sim->run.max_output_tokens_per_s)
+        sim->run.max_output_tokens_per_s = rate;
+}
+
 void sim_books_cut(struct kvt_sim *sim)
 {
     struct kvt_tally *tally = &sim->tally;
@@ -171,8 +216,7 @@ void sim_books_cut(struct kvt_sim *sim)
             uint32_t phase = sim->arrival->phase_at(sim->source, tally->from_ns);
             kvt_tally_merge(&sim->run.total, tally);
             kvt_tally_merge(&sim->run.phases[phase], tally);
-            if (tally->output_tokens > sim->max_interval_tokens)
-                sim->max_interval_tokens = tally->output_tokens;
+            note_best_interval(sim);
         }
         if (sim->options.on_interval)
             sim->options.on_interval(sim->options.interval_context, tally, sim->run.strata,
@@ -184,15 +228,8 @@ void sim_books_cut(struct kvt_sim *sim)
 
 kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err)
 {
-    struct kvt_event next;
-
     sim_books_cut(sim);
-    sim->next_interval_ns += sim->interval_ns;
-    /* Nobody is served and nothing happens until then: one long interval, not many empty ones. */
-    if (sim->in_flight == 0 && kvt_eventq_peek(sim->events, &next) &&
-        next.time_ns > sim->next_interval_ns)
-        sim->next_interval_ns = next.time_ns / sim->interval_ns * sim->interval_ns;
-    return sim_push(sim, sim->next_interval_ns, KVT_PHASE_OBSERVE, EVENT_INTERVAL, 0, 0, err);
+    return schedule_interval(sim, err);
 }
 
 /* Time means over the central half of [from, to). */
@@ -214,21 +251,25 @@ static void central_half(const struct kvt_sim *sim, kvt_ns from_ns, kvt_ns to_ns
  * and at most what fits the DRAM of its node. */
 static kvt_status count_slots(struct kvt_sim *sim, struct kvt_error *err)
 {
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, requests = 0;
 
-    for (size_t i = 0; i < sim->record_count; i++)
-        tokens += sim->records[i].input_tokens;
-    if (sim->record_count == 0)
+    for (size_t i = 0; i < sim->record_count; i++) {
+        bool served = sim->records[i].status != KVT_REQUEST_UNSERVABLE;
+        tokens += served ? sim->records[i].input_tokens : 0;
+        requests += served;
+    }
+    if (requests == 0)
         return KVT_OK;
-    uint32_t input = (uint32_t)llround((double)tokens / (double)sim->record_count);
+    uint32_t input = (uint32_t)llround((double)tokens / (double)requests);
+    uint32_t longest = sim_longest_context(sim, input, 0);
     for (uint32_t h = 0; h < sim->host_count; h++) {
         uint64_t by_pools = 0, by_host = 0;
         for (uint32_t r = 0; r < sim->rank_count; r++) {
             uint64_t slots;
             if (sim->ranks[r].env.host != &sim->hosts[h])
                 continue;
-            kvt_status status = kvt_rank_slots(&sim->ranks[r], input, input + sim->output_cap,
-                                               &slots, &by_host, err);
+            kvt_status status =
+                kvt_rank_slots(&sim->ranks[r], input, longest, &slots, &by_host, err);
             if (status != KVT_OK)
                 return status;
             by_pools += slots;
@@ -304,8 +345,6 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     for (uint32_t p = 0; p < run->phase_count; p++)
         central_half(sim, phase_edge(sim, p, false), phase_edge(sim, p, true),
                      &run->phase_active_mean[p], &run->phase_coverage_mean[p]);
-    run->max_interval_tokens = sim->max_interval_tokens;
-    run->max_concurrent_requests = sim->max_in_flight;
     run->gpus = sim->gpus;
     run->ranks = sim->rank_count;
     run->decision_hash = sim->decisions;

@@ -23,6 +23,11 @@ kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase, e
     return kvt_eventq_push(sim->events, &event, err);
 }
 
+kvt_ns sim_after(const struct kvt_sim *sim, kvt_ns duration_ns)
+{
+    return duration_ns < INT64_MAX - sim->now_ns ? sim->now_ns + duration_ns : INT64_MAX;
+}
+
 kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err)
 {
     if (sim->groups[group].stepping || sim->groups[group].boundary_scheduled)
@@ -96,14 +101,22 @@ static kvt_status class_of(const struct kvt_sim *sim, const struct kvt_request_s
 
 /* ---- Arrival ----------------------------------------------------------------- */
 
+uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
+                             uint32_t output_tokens)
+{
+    uint64_t longest = (uint64_t)input_tokens +
+                       (output_tokens > sim->output_cap ? output_tokens : sim->output_cap);
+    uint32_t limit = sim->scenario->llm->max_position_tokens;
+    return longest < limit ? (uint32_t)longest : limit;
+}
+
 /* What the router may know of a rank. */
-static kvt_status view_rank(const struct kvt_sim *sim, const struct kvt_rank *rank,
-                            const struct kvt_live *live, struct kvt_router_rank *view,
-                            struct kvt_error *err)
+static kvt_status view_rank(const struct kvt_rank *rank, const struct kvt_live *live,
+                            struct kvt_router_rank *view, struct kvt_error *err)
 {
     uint64_t slots;
-    kvt_status status = kvt_rank_slots(rank, live->input_tokens,
-                                       live->input_tokens + sim->output_cap, &slots, NULL, err);
+    kvt_status status =
+        kvt_rank_slots(rank, live->input_tokens, live->max_tokens, &slots, NULL, err);
 
     *view = (struct kvt_router_rank){
         .waiting = rank->waiting.count,
@@ -132,7 +145,7 @@ static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
                                   live->max_tokens, &fits, err);
         if (status == KVT_OK && fits) {
             sim->router_choices[*count] = r;
-            status = view_rank(sim, &sim->ranks[r], live, &sim->router_views[(*count)++], err);
+            status = view_rank(&sim->ranks[r], live, &sim->router_views[(*count)++], err);
         }
         if (status != KVT_OK)
             return status;
@@ -159,20 +172,32 @@ static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
     return KVT_OK;
 }
 
-static kvt_ns prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live)
+static kvt_status prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live, kvt_ns *out,
+                             struct kvt_error *err)
 {
     const struct kvt_prefill *prefill = &sim->scenario->prefill;
     double tokens = live->input_tokens;
     double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
-    return (kvt_ns)ceil(tokens * slow / prefill->tokens_per_s * (double)KVT_NS_PER_S);
+    double seconds = tokens * slow / prefill->tokens_per_s;
+
+    if (kvt_ns_from_seconds(seconds, out))
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, "cluster/prefill",
+                    "prefill of %u tokens takes %g s, which is past the end of time",
+                    live->input_tokens, seconds);
 }
 
 static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
 {
+    kvt_ns duration_ns;
+    kvt_status status = prefill_ns(sim, live, &duration_ns, err);
+
+    if (status != KVT_OK)
+        return status;
     sim->prefill.busy++;
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
-    return sim_push(sim, sim->now_ns + prefill_ns(sim, live), KVT_PHASE_COMPLETE,
-                    EVENT_PREFILL_DONE, 0, live->id, err);
+    return sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_PREFILL_DONE, 0,
+                    live->id, err);
 }
 
 static kvt_status queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
@@ -253,11 +278,11 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                                           .output_tokens = spec->output_tokens,
                                           .turn = spec->turn,
                                           .rank = UINT32_MAX};
-    uint32_t cap = spec->output_tokens > sim->output_cap ? spec->output_tokens : sim->output_cap;
     *live = (struct kvt_live){.id = id,
                               .input_tokens = spec->input_tokens,
                               .output_tokens = spec->output_tokens,
-                              .max_tokens = spec->input_tokens + cap,
+                              .max_tokens =
+                                  sim_longest_context(sim, spec->input_tokens, spec->output_tokens),
                               .arrival_ns = sim->now_ns,
                               .last_token_ns = KVT_NS_NEVER};
     sim->live[id] = live;
@@ -277,8 +302,8 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
         live->priority = sim->scenario->slo_classes[record->slo_class].priority;
     sim->waiting++;
     sim->in_flight++;
-    if (sim->in_flight > sim->max_in_flight)
-        sim->max_in_flight = sim->in_flight;
+    if (sim->in_flight > sim->run.max_concurrent_requests)
+        sim->run.max_concurrent_requests = sim->in_flight;
     if (sim->scenario->prefill.mode == KVT_PREFILL_SEPARATE)
         return queue_prefill(sim, live, err);
     return hand_to_rank(sim, live, err);
@@ -346,7 +371,7 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
         kvt_status status = kvt_rank_begin_import(&sim->ranks[rank], &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
-        status = sim_push(sim, sim->now_ns + duration_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
+        status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
                           rank, live->id, err);
         if (status != KVT_OK)
             return status;

@@ -1,4 +1,4 @@
-/* sim_private.h -- the run's own state, shared by sim.c, sim_flow.c, sim_books.c. */
+/* sim_private.h -- the run's own state, shared by the sim_*.c files. */
 #ifndef KVT_SIM_PRIVATE_H
 #define KVT_SIM_PRIVATE_H
 
@@ -25,7 +25,7 @@ struct group {
     uint32_t first_rank, rank_count;
     uint32_t pool;
     bool stepping, boundary_scheduled;
-    kvt_ns step_started_ns;
+    kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     kvt_ns parts_ns[KVT_PARTS];
     const struct kvt_timing_model *timing;
     void *timing_state;
@@ -60,7 +60,7 @@ struct kvt_sim {
     struct kvt_live **live;             /* [record_count] NULL once ended */
     uint16_t *record_phases;            /* [record_count] */
     size_t record_count, record_capacity;
-    uint64_t in_flight, importing, decoding, completed, max_in_flight;
+    uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */
 
     /* Who serves them. */
@@ -84,8 +84,8 @@ struct kvt_sim {
     kvt_ns booked_ns;         /* integrals are complete up to here */
     struct kvt_tally tally;   /* of the interval under way */
     struct sim_course course; /* for means over the central half */
-    kvt_ns interval_ns, next_interval_ns;
-    uint64_t max_interval_tokens;
+    kvt_ns interval_ns;
+    uint64_t interval_count;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
     struct kvt_run run;
 };
@@ -111,6 +111,12 @@ KVT_CHECKED kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group
 KVT_CHECKED kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase,
                                 enum event_kind kind, uint32_t target, uint64_t payload,
                                 struct kvt_error *err);
+/* The context that a request may grow to, as far as anybody may know beforehand: its
+ * prompt and the workload's longest answer, within what the model takes. */
+uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
+                             uint32_t output_tokens);
+/* now + duration, or the end of time. */
+kvt_ns sim_after(const struct kvt_sim *sim, kvt_ns duration_ns);
 /* GPUs of a rank: its tensor-parallel peers. */
 uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank);
 /* Imports whose turn has come. */

@@ -203,7 +203,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
     group->stepping = true;
-    return sim_push(sim, sim->now_ns + stall_ns + step_ns, KVT_PHASE_COMPLETE, EVENT_STEP_DONE, g,
+    return sim_push(sim, sim_after(sim, stall_ns + step_ns), KVT_PHASE_COMPLETE, EVENT_STEP_DONE, g,
                     0, err);
 }
 
@@ -211,7 +211,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
  * there: a boundary then. */
 static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
-    const struct group *group = &sim->groups[g];
+    struct group *group = &sim->groups[g];
     kvt_ns due_ns = KVT_NS_NEVER;
 
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
@@ -221,9 +221,10 @@ static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error 
         kvt_ns done_ns = rank->fills[rank->fill_head].done_ns;
         due_ns = due_ns == KVT_NS_NEVER || done_ns < due_ns ? done_ns : due_ns;
     }
-    return due_ns == KVT_NS_NEVER
-               ? KVT_OK
-               : sim_push(sim, due_ns, KVT_PHASE_SCHEDULE, EVENT_BOUNDARY, g, 0, err);
+    if (due_ns == KVT_NS_NEVER || due_ns == group->fill_boundary_ns)
+        return KVT_OK;
+    group->fill_boundary_ns = due_ns;
+    return sim_push(sim, due_ns, KVT_PHASE_SCHEDULE, EVENT_BOUNDARY, g, 0, err);
 }
 
 kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
@@ -264,7 +265,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
             i++;
             continue;
         }
-        kvt_status status = kvt_rank_commit(rank, live, done_ns, err);
+        kvt_status status = kvt_live_commit(live, done_ns, err);
         if (status != KVT_OK)
             return status;
         sim_deliver(sim, live);

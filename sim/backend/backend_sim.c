@@ -17,11 +17,12 @@
 #include "kvt/hash.h"
 #include "kvt/layout.h"
 #include "kvt/resolver.h"
+#include "kvt/workload.h"
 #include "strata.h"
 
 enum {
     GRANULE_BYTES = 65536,
-    LENGTHS_MAX = 64
+    LENGTHS_MAX = KVT_INPUTS_MAX * KVT_STRATA_MAX /* of all kinds of stores */
 };
 
 /* One store that a request follows. */
@@ -92,7 +93,7 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
     /* The lengths that selections start from, in rows of each kind of store. */
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         uint32_t ratio = sim->strata.strata[s].compress_ratio;
-        for (size_t i = 0; i < env->input_count && length_count < LENGTHS_MAX; i++) {
+        for (size_t i = 0; i < env->input_count && i < KVT_INPUTS_MAX; i++) {
             lengths[length_count] = (env->input_tokens[i] + 1) / ratio;
             tokens_per_row[length_count++] = ratio;
         }

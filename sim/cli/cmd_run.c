@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "kvt/file.h"
@@ -19,6 +20,7 @@ struct run_options {
 /* What a run writes as it goes and when it ends. */
 struct outputs {
     const char *dir; /* NULL: nothing is written */
+    bool made_dir;   /* it was not there before */
     struct kvt_outfile *timeline;
 };
 
@@ -46,12 +48,22 @@ static kvt_status begin_outputs(struct outputs *outputs, struct kvt_error *err)
 
     if (!outputs->dir)
         return KVT_OK;
+    outputs->made_dir = access(outputs->dir, F_OK) != 0;
     status = kvt_mkdirs(outputs->dir, err);
     if (status == KVT_OK)
         status = open_out(outputs, "timeline.csv", &outputs->timeline, err);
     if (status == KVT_OK)
         kvt_report_timeline_header(kvt_outfile_stream(outputs->timeline));
     return status;
+}
+
+/* Files of an earlier run that are about to be replaced are no part of its result. */
+static void remove_old_result(const struct outputs *outputs)
+{
+    char path[4096];
+
+    if (snprintf(path, sizeof path, "%s/result.json", outputs->dir) < (int)sizeof path)
+        (void)remove(path);
 }
 
 /* Written whole, the result last: with result.json there, all of it is. */
@@ -73,6 +85,7 @@ static kvt_status write_outputs(struct outputs *outputs, const struct kvt_run *r
         fprintf(kvt_outfile_stream(log), "wall_s %.3f\nsimulated_s %.3f\nevents %llu\n", wall_s,
                 (double)run->end_ns * 1e-9, (unsigned long long)run->events);
         fputs(result_text, kvt_outfile_stream(result));
+        remove_old_result(outputs);
         struct kvt_outfile **files[] = {&outputs->timeline, &requests, &log, &result};
         for (size_t i = 0; i < sizeof files / sizeof files[0] && status == KVT_OK; i++) {
             status = kvt_outfile_commit(*files[i], err);
@@ -143,9 +156,9 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                           .interval_context = outputs,
                                           .on_prepare = show_prepare,
                                           .prepare_context = &progress};
-    kvt_status status = kvt_sim_new(scenario, &sim_options, &sim, err);
+    kvt_status status = begin_outputs(outputs, err);
     if (status == KVT_OK)
-        status = begin_outputs(outputs, err);
+        status = kvt_sim_new(scenario, &sim_options, &sim, err);
     if (status == KVT_OK)
         status = advance(sim, &progress, &interrupted, err);
     cli_progress_end(&progress);
@@ -176,6 +189,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         *answer_is_no = true;
     }
     kvt_outfile_discard(outputs->timeline);
+    if (status != KVT_OK && outputs->made_dir)
+        (void)rmdir(outputs->dir);
     free(text);
     cJSON_Delete(result);
     kvt_sim_free(sim);

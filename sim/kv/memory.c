@@ -49,20 +49,15 @@ static struct split split_of(const struct kvt_rank_memory *memory,
     uint64_t reserve_free = growth ? memory->reserve_bytes - memory->reserve_used : 0;
 
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
-        /* A class is taken whole from one place, so that an account can be given
-         * back class by class. */
-        if (bytes[c] <= reserve_free) {
-            split.from_reserve[c] = bytes[c];
-            reserve_free -= bytes[c];
-        } else {
-            split.from_pool[c] = bytes[c];
-            split.pool_sum[memory->pool_of[c]] += bytes[c];
-        }
+        split.from_reserve[c] = bytes[c] < reserve_free ? bytes[c] : reserve_free;
+        split.from_pool[c] = bytes[c] - split.from_reserve[c];
+        reserve_free -= split.from_reserve[c];
+        split.pool_sum[memory->pool_of[c]] += split.from_pool[c];
     }
     return split;
 }
 
-static bool host_is_short(const struct kvt_rank_memory *memory, uint64_t host_bytes)
+bool kvt_rank_memory_host_is_short(const struct kvt_rank_memory *memory, uint64_t host_bytes)
 {
     uint64_t free_bytes = memory->host->capacity_bytes - memory->host->used_bytes;
     return host_bytes > free_bytes / memory->host_copies;
@@ -77,7 +72,7 @@ bool kvt_rank_memory_take(struct kvt_rank_memory *memory, struct kvt_holding *ho
         if (split.pool_sum[p] > memory->pool_bytes[p] - memory->pool_used[p])
             return false;
     }
-    if (host_is_short(memory, host_bytes))
+    if (kvt_rank_memory_host_is_short(memory, host_bytes))
         return false;
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
         holding->bytes[c] += split.from_pool[c];
@@ -100,7 +95,7 @@ uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
     uint8_t optional_pool = memory->pool_of[KVT_MEM_PAYLOAD];
     uint64_t shortfall = 0;
 
-    if (host_is_short(memory, host_bytes))
+    if (kvt_rank_memory_host_is_short(memory, host_bytes))
         return UINT64_MAX;
     for (uint8_t p = 0; p < 2; p++) {
         uint64_t free_bytes = memory->pool_bytes[p] - memory->pool_used[p];

@@ -179,7 +179,8 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
         return false;
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
-        if (!counts(run, i, phase) || record->status != KVT_REQUEST_COMPLETED)
+        if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < run->warmup_ns ||
+            (phase >= 0 && run->record_phases[i] != phase))
             continue;
         size_t interval = (size_t)((double)record->finished_ns / interval_ns);
         struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
@@ -236,8 +237,7 @@ static void throughput(const struct kvt_run *run, const struct kvt_tally *tally,
     out->output_throughput = ratio(tokens, seconds);
     out->output_throughput_per_gpu = ratio(tokens, seconds * run->gpus);
     out->total_token_throughput = ratio(tokens + out->total_input_tokens, seconds);
-    out->max_output_tokens_per_s =
-        phase < 0 ? (double)run->max_interval_tokens / run->scenario->interval_s : NAN;
+    out->max_output_tokens_per_s = phase < 0 ? run->max_output_tokens_per_s : NAN;
     out->max_concurrent_requests = phase < 0 ? (double)run->max_concurrent_requests : NAN;
 }
 

@@ -45,8 +45,8 @@
     X(tokens_per_round, "tokens", COUNTED, "Tokens delivered per request and decode step")         \
     X(fetched_rows_per_round, "rows", ROWS,                                                        \
       "Distinct rows that crossed the link per request and step, over its stores")                 \
-    X(h2d_payload_bytes, "bytes", ROWS, "Missed rows, as they are stored")                         \
-    X(h2d_wire_bytes, "bytes", ROWS, "Missed rows, as they cross the link")                        \
+    X(h2d_payload_bytes, "bytes", QUEUE, "Missed rows, as they are stored")                        \
+    X(h2d_wire_bytes, "bytes", QUEUE, "Missed rows, as they cross the link")                       \
     X(d2h_bytes, "bytes", QUEUE, "Rows written back to host")                                      \
     X(fill_bytes, "bytes", QUEUE, "Optional pages brought up from host")                           \
     X(import_bytes, "bytes", QUEUE, "History and index rows that came in")                         \

@@ -3,10 +3,6 @@
 
 #include <stdlib.h>
 
-enum {
-    INPUTS_MAX = 16
-};
-
 /* A length law's state: *out is the caller's to free(). */
 static kvt_status start_length(const struct kvt_scenario *scenario, const struct kvt_choice *choice,
                                struct kvt_lengths *lengths, void **out, struct kvt_error *err)
@@ -39,8 +35,8 @@ static kvt_status start_length(const struct kvt_scenario *scenario, const struct
 static uint64_t context_of(const struct kvt_arrival *arrival, const void *source,
                            uint32_t max_position_tokens)
 {
-    uint32_t inputs[INPUTS_MAX];
-    size_t input_count = INPUTS_MAX;
+    uint32_t inputs[KVT_INPUTS_MAX];
+    size_t input_count = KVT_INPUTS_MAX;
     uint32_t longest_tokens = 0;
     uint32_t output_tokens = 0;
     uint32_t longest_input = 0;

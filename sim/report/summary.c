@@ -249,6 +249,15 @@ static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *resu
     put_line(stream, "TPOT       %s ms = %s", figure(tpot, number), text);
 }
 
+static bool all_unservable(const struct kvt_run *run)
+{
+    size_t i = 0;
+
+    while (i < run->record_count && run->records[i].status == KVT_REQUEST_UNSERVABLE)
+        i++;
+    return i == run->record_count;
+}
+
 /* What keeps more requests from decoding at once. */
 static const char *limit_of(const struct kvt_run *run, double waiting, double prefilling,
                             double importing, double active)
@@ -257,7 +266,7 @@ static const char *limit_of(const struct kvt_run *run, double waiting, double pr
 
     if (run->record_count == 0)
         return "nothing arrived";
-    if (total->completed == 0 && total->unservable == run->record_count)
+    if (all_unservable(run))
         return "memory: not one request can ever fit";
     if (waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"
@@ -287,7 +296,7 @@ static void put_limit(FILE *stream, const struct kvt_run *run)
 }
 
 /* First order: a tenth more link shortens the fetch part by 1 - 1/1.1; one more
- * GPU takes 1/(G+1) of every rank's own part and adds its slots. */
+ * rank takes 1/(G+1) of every rank's own part and adds its slots. */
 static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     double tpot = metric(result, "mean_tpot_ms");

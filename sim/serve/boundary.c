@@ -351,7 +351,9 @@ static kvt_status admit(struct kvt_rank *rank, uint32_t at, const uint64_t bytes
         status = kvt_pages_init(&live->pages, context, last, rank->needs.history_in_hbm, err);
     if (status != KVT_OK)
         return status;
-    if (!kvt_rank_memory_take(&rank->memory, &live->holding, bytes, host_bytes, false))
+    /* What it has grown by comes out of the reserve again. */
+    bool grown = live->generated_tokens > 0;
+    if (!kvt_rank_memory_take(&rank->memory, &live->holding, bytes, host_bytes, grown))
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
     live_list_remove_at(&rank->waiting, at);
     decide(rank, DECIDE_ADMIT, live->id, rank->env.index, context);
@@ -368,6 +370,7 @@ static kvt_status admit_all(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_err
 {
     kvt_status status = KVT_OK;
 
+    rank->host_short = false;
     while (rank->waiting.count > 0 && !rank->admission_held) {
         status = list_candidates(rank, &rank->waiting, err);
         if (status != KVT_OK)
@@ -388,11 +391,11 @@ static kvt_status admit_all(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_err
         bool fits = false;
         status = missing_bytes(rank, live, kvt_live_context(live), bytes, &host_bytes, err);
         if (status == KVT_OK)
-            status = reclaim(rank, now_ns, bytes, host_bytes, false, &fits, err);
+            status =
+                reclaim(rank, now_ns, bytes, host_bytes, live->generated_tokens > 0, &fits, err);
         if (status != KVT_OK)
             return status;
-        rank->host_short = host_bytes * rank->memory.host_copies >
-                           rank->memory.host->capacity_bytes - rank->memory.host->used_bytes;
+        rank->host_short = kvt_rank_memory_host_is_short(&rank->memory, host_bytes);
         if (!fits)
             return KVT_OK;
         status = admit(rank, at, bytes, host_bytes, err);

@@ -6,7 +6,9 @@ kvt_ns kvt_link_send(struct kvt_link *link, kvt_ns now_ns, uint64_t bytes)
 {
     if (link->free_ns < now_ns)
         link->free_ns = now_ns;
-    link->free_ns += kvt_ns_for_bytes(bytes, link->bytes_per_s);
+    kvt_ns duration_ns = kvt_ns_for_bytes(bytes, link->bytes_per_s);
+    link->free_ns =
+        duration_ns < INT64_MAX - link->free_ns ? link->free_ns + duration_ns : INT64_MAX;
     return link->free_ns;
 }
 

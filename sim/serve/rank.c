@@ -118,7 +118,9 @@ kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tok
         status = kvt_rank_required(rank, last_tokens, max_tokens, &last, err);
     if (status != KVT_OK)
         return status;
-    /* An empty copy of the rank tells: first what is admitted, then its growth. */
+    /* An empty copy of the rank tells: first what is admitted, then its growth, in one
+     * piece. With two pools growth row by row may share the reserve otherwise, so that a
+     * request near the limit can turn out to fit for less long than this says. */
     struct kvt_host_pool host = {.capacity_bytes = rank->env.host->capacity_bytes};
     struct kvt_rank_memory memory = rank->memory;
     struct kvt_holding holding = {0};
@@ -214,10 +216,8 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requ
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
 
-kvt_status kvt_rank_commit(struct kvt_rank *rank, struct kvt_live *live, kvt_ns done_ns,
-                           struct kvt_error *err)
+kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
 {
-    (void)rank;
     live->step++;
     return kvt_pages_commit(&live->pages, 1, done_ns, err);
 }

@@ -152,7 +152,7 @@ static void step(kvt_ns now_ns)
         struct kvt_live *live = bench.rank.running.items[i];
         if (live->blocked)
             continue;
-        ck_assert_int_eq(kvt_rank_commit(&bench.rank, live, now_ns, &err), KVT_OK);
+        ck_assert_int_eq(kvt_live_commit(live, now_ns, &err), KVT_OK);
         live->generated_tokens++;
     }
 }

@@ -46,6 +46,9 @@ uint64_t kvt_rank_memory_used(const struct kvt_rank_memory *memory);
 bool kvt_rank_memory_take(struct kvt_rank_memory *memory, struct kvt_holding *holding,
                           const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes, bool growth);
 
+/* Whether the node has no DRAM for host_bytes in as many copies as it keeps. */
+bool kvt_rank_memory_host_is_short(const struct kvt_rank_memory *memory, uint64_t host_bytes);
+
 /* How many bytes of optional pages (class PAYLOAD) would have to go for
  * kvt_rank_memory_take() to succeed; UINT64_MAX when no release can help. */
 uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
@@ -57,7 +60,7 @@ void kvt_rank_memory_give(struct kvt_rank_memory *memory, struct kvt_holding *ho
                           enum kvt_mem_class mem_class, uint64_t bytes);
 void kvt_rank_memory_give_all(struct kvt_rank_memory *memory, struct kvt_holding *holding);
 
-/* Sums add up and nothing is past its pool. For tests and debug builds. */
+/* Sums add up and nothing is past its pool. Checked at the end of every run, and by tests. */
 bool kvt_rank_memory_is_sane(const struct kvt_rank_memory *memory);
 
 KVT_END_DECLS

@@ -81,7 +81,7 @@ void kvt_pages_release(struct kvt_pages *pages, uint32_t first, uint32_t count);
 enum kvt_page_state kvt_pages_state(const struct kvt_pages *pages, uint32_t page, uint32_t queries);
 
 /* Counts agree with bits, bits lie inside eligible pages, nothing is both ready
- * and filling. For tests and debug builds. */
+ * and filling. Checked at the end of every run, and by tests. */
 bool kvt_pages_is_sane(const struct kvt_pages *pages);
 
 KVT_END_DECLS

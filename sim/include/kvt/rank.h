@@ -153,8 +153,9 @@ KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_l
 KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
                                            struct kvt_error *err);
 
-/* After a step: the request's row is committed and its write-back queued. */
-KVT_CHECKED kvt_status kvt_rank_commit(struct kvt_rank *rank, struct kvt_live *live, kvt_ns done_ns,
+/* After a step: the request's row is committed; its write-back, which
+ * kvt_rank_queue_backup() has queued, ends at done_ns. */
+KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
                                        struct kvt_error *err);
 /* When all write-backs of a step of `requests` rows will be done. */
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requests);
@@ -162,7 +163,7 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requ
 /* Gives back everything a request holds and takes it off the running batch. */
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
 
-/* Bytes, pages and counts agree. For tests and debug builds. */
+/* Bytes, pages and counts agree. Checked at the end of every run, and by tests. */
 bool kvt_rank_is_sane(const struct kvt_rank *rank);
 
 KVT_END_DECLS

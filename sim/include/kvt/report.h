@@ -70,7 +70,7 @@ struct kvt_run {
     double phase_active_mean[KVT_PHASES_MAX],
         phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
                                               * central half */
-    uint64_t max_interval_tokens;            /* delivered in the best interval */
+    double max_output_tokens_per_s;          /* of the best interval */
     uint64_t max_concurrent_requests;
     uint64_t slots; /* requests of the workload's usual input that fit, all ranks */
     uint32_t gpus, ranks;

@@ -8,7 +8,8 @@ KVT_BEGIN_DECLS
 
 enum {
     KVT_SLO_CLASSES_MAX = 16,
-    KVT_CLASS_NAME_BYTES = 32
+    KVT_CLASS_NAME_BYTES = 32,
+    KVT_INPUTS_MAX = 16 /* distinct input lengths that count as few */
 };
 
 /* One request as the workload gives it. */
