@@ -411,7 +411,17 @@ def a_long_prompt_and_a_long_answer_need_not_meet_in_one_request(folder):
     assert result["requests"]["completed"] == 2, result["requests"]
 
 
+def the_readme_s_quickstart_is_what_is_printed(_):
+    """A hundred thousand tokens a request: in an instrumented build this alone takes minutes."""
+    if "release" not in os.path.realpath(support.KVTIDE):
+        raise support.Skip("only in a release build")
+    readme = (support.TOP / "README.md").read_text(encoding="utf-8")
+    printed = succeeds("run", "--quiet")
+    assert "```\n" + printed + "```\n" in readme, "README.md shows another quickstart:\n" + printed
+
+
 CASES = (
+    the_readme_s_quickstart_is_what_is_printed,
     a_long_prompt_and_a_long_answer_need_not_meet_in_one_request,
     the_bare_program_shows_five_lines_to_run,
     help_is_an_answer_for_the_program_and_every_command,
