@@ -131,11 +131,7 @@ static kvt_status advance(struct kvt_sim *sim, struct cli_progress *progress, bo
 /* A run that ended of itself and served nobody is no answer. */
 static bool nothing_completed(const struct kvt_run *run)
 {
-    for (size_t i = 0; i < run->record_count; i++) {
-        if (run->records[i].status == KVT_REQUEST_COMPLETED)
-            return false;
-    }
-    return !run->stopped_early;
+    return !run->stopped_early && kvt_run_count_requests(run).completed == 0;
 }
 
 static kvt_status run_scenario(const struct kvt_scenario *scenario,

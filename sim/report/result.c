@@ -126,20 +126,14 @@ static bool add_rows(cJSON *object, const struct kvt_run *run)
 
 static bool add_requests(cJSON *object, const struct kvt_run *run)
 {
-    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+    struct kvt_request_counts counts = kvt_run_count_requests(run);
     cJSON *requests = add_object(object, "requests");
-
-    for (size_t i = 0; i < run->record_count; i++)
-        by_status[run->records[i].status]++;
-    bool ok =
-        requests && add_number(requests, "arrived", (double)run->record_count) &&
-        add_number(requests, "completed", (double)by_status[KVT_REQUEST_COMPLETED]) &&
-        add_number(requests, "running", (double)by_status[KVT_REQUEST_RUNNING]) &&
-        add_number(requests, "waiting",
-                   (double)(by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] +
-                            by_status[KVT_REQUEST_IMPORTING]));
+    bool ok = requests && add_number(requests, "arrived", (double)run->record_count) &&
+              add_number(requests, "completed", (double)counts.completed) &&
+              add_number(requests, "running", (double)counts.running) &&
+              add_number(requests, "waiting", (double)counts.waiting);
     cJSON *dropped = ok ? add_object(requests, "dropped") : NULL;
-    return dropped && add_number(dropped, "unservable", (double)by_status[KVT_REQUEST_UNSERVABLE]);
+    return dropped && add_number(dropped, "unservable", (double)counts.unservable);
 }
 
 static bool add_trace(cJSON *object, const struct kvt_trace_account *account)

@@ -83,7 +83,7 @@ static void put_head(FILE *stream, const struct kvt_run *run)
 
 static void put_requests(FILE *stream, const struct kvt_run *run)
 {
-    uint64_t by_status[KVT_REQUEST_STATUSES] = {0};
+    struct kvt_request_counts counts = kvt_run_count_requests(run);
     const struct kvt_trace_account *account = run->account;
 
     if (account) {
@@ -99,15 +99,11 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
             put_line(stream, "unused     of the trace, this version reads and does not use: %s",
                      account->unused);
     }
-    for (size_t i = 0; i < run->record_count; i++)
-        by_status[run->records[i].status]++;
     put_line(stream,
              "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64
              " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
-             run->record_count, by_status[KVT_REQUEST_COMPLETED], by_status[KVT_REQUEST_RUNNING],
-             by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] +
-                 by_status[KVT_REQUEST_IMPORTING],
-             by_status[KVT_REQUEST_UNSERVABLE]);
+             run->record_count, counts.completed, counts.running, counts.waiting,
+             counts.unservable);
 }
 
 static void put_latency(FILE *stream, const cJSON *result, const char *label, const char *key,
@@ -249,15 +245,6 @@ static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *resu
     put_line(stream, "TPOT       %s ms = %s", figure(tpot, number), text);
 }
 
-static bool all_unservable(const struct kvt_run *run)
-{
-    size_t i = 0;
-
-    while (i < run->record_count && run->records[i].status == KVT_REQUEST_UNSERVABLE)
-        i++;
-    return i == run->record_count;
-}
-
 /* What keeps more requests from decoding at once. */
 static const char *limit_of(const struct kvt_run *run, double waiting, double prefilling,
                             double importing, double active)
@@ -266,7 +253,7 @@ static const char *limit_of(const struct kvt_run *run, double waiting, double pr
 
     if (run->record_count == 0)
         return "nothing arrived";
-    if (all_unservable(run))
+    if (kvt_run_count_requests(run).unservable == run->record_count)
         return "memory: not one request can ever fit";
     if (waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"

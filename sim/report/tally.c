@@ -54,3 +54,25 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     }
     into->host_peak_bytes = larger(into->host_peak_bytes, from->host_peak_bytes);
 }
+
+struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run)
+{
+    struct kvt_request_counts counts = {0};
+
+    for (size_t i = 0; i < run->record_count; i++) {
+        switch ((enum kvt_request_status)run->records[i].status) {
+        case KVT_REQUEST_COMPLETED:
+            counts.completed++;
+            break;
+        case KVT_REQUEST_RUNNING:
+            counts.running++;
+            break;
+        case KVT_REQUEST_UNSERVABLE:
+            counts.unservable++;
+            break;
+        default:
+            counts.waiting++;
+        }
+    }
+    return counts;
+}

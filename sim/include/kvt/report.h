@@ -84,6 +84,13 @@ struct kvt_run {
     bool interrupted;
 };
 
+/* Where a run's requests stand at its end: arrived is their sum. */
+struct kvt_request_counts {
+    uint64_t completed, running, unservable;
+    uint64_t waiting; /* also in prefill or import */
+};
+struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run);
+
 struct cJSON;
 
 /* One metric, for `kvtide list metrics`. */
