@@ -11,11 +11,6 @@
 
 /* ---- Making a run ------------------------------------------------------------ */
 
-static void *new_state(size_t bytes)
-{
-    return calloc(1, bytes ? bytes : 1);
-}
-
 static kvt_status open_lengths(const struct kvt_choice *choice, uint32_t longest,
                                struct kvt_lengths *lengths, void **state, struct kvt_error *err)
 {
@@ -27,7 +22,7 @@ static kvt_status open_lengths(const struct kvt_choice *choice, uint32_t longest
 
     if (!law)
         return KVT_OK;
-    *state = new_state(law->state_bytes(&env));
+    *state = kvt_plugin_state_new(law->state_bytes(&env));
     if (!*state)
         return kvt_fail_nomem(err, "the lengths of requests");
     *lengths = (struct kvt_lengths){law, *state};
@@ -131,7 +126,7 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
         .host = kvt_host()};
 
     group->timing = (const struct kvt_timing_model *)(const void *)scenario->timing.info;
-    group->timing_state = new_state(group->timing->state_bytes(&env));
+    group->timing_state = kvt_plugin_state_new(group->timing->state_bytes(&env));
     if (!group->timing_state)
         return kvt_fail_nomem(err, "a timing model");
     return group->timing->init(group->timing_state, &env, err);
@@ -176,7 +171,7 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
                                  .host = kvt_host()};
 
     sim->router = (const struct kvt_router_policy *)(const void *)scenario->router.info;
-    sim->router_state = new_state(sim->router->state_bytes(&env));
+    sim->router_state = kvt_plugin_state_new(sim->router->state_bytes(&env));
     if (!sim->router_state)
         return kvt_fail_nomem(err, "the router");
     return sim->router->init(sim->router_state, &env, err);
@@ -186,15 +181,15 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_backend_ops *ops;
-    uint32_t inputs[KVT_INPUTS_MAX];
+    uint32_t inputs[KVT_INPUTS_MAX], longest_tokens;
     size_t input_count = KVT_INPUTS_MAX;
     kvt_status status = kvt_backend_find(scenario->backend, &ops, err);
 
     if (status != KVT_OK)
         return status;
-    sim->arrival->extent(sim->source, &sim->longest_tokens, &sim->output_cap, inputs, &input_count);
-    if (sim->longest_tokens > scenario->llm->max_position_tokens)
-        sim->longest_tokens = scenario->llm->max_position_tokens;
+    sim->arrival->extent(sim->source, &longest_tokens, &sim->output_cap, inputs, &input_count);
+    if (longest_tokens > scenario->llm->max_position_tokens)
+        longest_tokens = scenario->llm->max_position_tokens;
     struct kvt_backend_env env = {
         .llm = scenario->llm,
         .replacement = scenario->replacement,
@@ -203,7 +198,7 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
         .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
         .run_seed = scenario->seed,
-        .longest_tokens = sim->longest_tokens,
+        .longest_tokens = longest_tokens,
         .output_tokens = sim->output_cap,
         .input_tokens = inputs,
         .input_count = input_count,
@@ -296,7 +291,6 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->prefill.queue);
     free(sim->records);
     free(sim->live);
-    free(sim->record_phases);
     free(sim->ranks);
     free(sim->groups);
     free(sim->group_of);

@@ -33,6 +33,13 @@ static kvt_ns phase_edge_before(const struct kvt_sim *sim, kvt_ns limit_ns)
     return high;
 }
 
+static kvt_status fail_too_many_intervals(const struct kvt_sim *sim, struct kvt_error *err)
+{
+    return kvt_fail(err, KVT_ERR_INVALID, "run/interval_s",
+                    "%g s make more than %d intervals of this run; a longer interval is expected",
+                    sim->scenario->interval_s, INTERVALS_MAX);
+}
+
 /* Intervals end at multiples of run.interval_s, and where a phase does. */
 static kvt_status schedule_interval(struct kvt_sim *sim, struct kvt_error *err)
 {
@@ -40,10 +47,7 @@ static kvt_status schedule_interval(struct kvt_sim *sim, struct kvt_error *err)
     struct kvt_event next;
 
     if (++sim->interval_count > INTERVALS_MAX)
-        return kvt_fail(
-            err, KVT_ERR_INVALID, "run/interval_s",
-            "%g s are more than %d intervals in this run; a longer interval is expected",
-            sim->scenario->interval_s, INTERVALS_MAX);
+        return fail_too_many_intervals(sim, err);
     /* Nobody is served and nothing happens until then: one long interval, not many empty ones. */
     if (sim->in_flight == 0 && kvt_eventq_peek(sim->events, &next) && next.time_ns > end_ns)
         end_ns = next.time_ns / sim->interval_ns * sim->interval_ns;
@@ -57,10 +61,7 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
 
     sim->interval_ns = (kvt_ns)llround(scenario->interval_s * (double)KVT_NS_PER_S);
     if (sim->end_ns != KVT_NS_NEVER && sim->end_ns / sim->interval_ns > INTERVALS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, "run/interval_s",
-                        "%g s are more than %d intervals in a run of %g s; a longer interval is "
-                        "expected",
-                        scenario->interval_s, INTERVALS_MAX, (double)sim->end_ns / 1e9);
+        return fail_too_many_intervals(sim, err);
     sim->run.first_wave = sim->arrival->first_wave(sim->source);
     sim->warmup_ns = scenario->warmup_rule == KVT_WARMUP_NONE ? 0 : KVT_NS_NEVER;
     if (scenario->warmup_rule == KVT_WARMUP_SECONDS)
@@ -337,7 +338,6 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     run->scenario = sim->scenario;
     run->records = sim->records;
     run->record_count = sim->record_count;
-    run->record_phases = sim->record_phases;
     run->closed_loop = sim->arrival->closed_loop;
     run->end_ns = sim->now_ns;
     run->warmup_ns = sim->warmup_ns == KVT_NS_NEVER ? sim->now_ns : sim->warmup_ns;

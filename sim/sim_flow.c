@@ -57,10 +57,7 @@ static kvt_status grow_records(struct kvt_sim *sim, struct kvt_error *err)
     struct kvt_live **live = realloc(sim->live, capacity * sizeof(struct kvt_live *));
     if (live)
         sim->live = live;
-    uint16_t *phases = realloc(sim->record_phases, capacity * sizeof *phases);
-    if (phases)
-        sim->record_phases = phases;
-    if (!records || !live || !phases)
+    if (!records || !live)
         return kvt_fail_nomem(err, "the records of requests");
     sim->record_capacity = capacity;
     return KVT_OK;
@@ -277,16 +274,15 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                                           .input_tokens = spec->input_tokens,
                                           .output_tokens = spec->output_tokens,
                                           .turn = spec->turn,
+                                          .phase = (uint16_t)sim_phase_now(sim),
                                           .rank = UINT32_MAX};
     *live = (struct kvt_live){.id = id,
                               .input_tokens = spec->input_tokens,
                               .output_tokens = spec->output_tokens,
                               .max_tokens =
                                   sim_longest_context(sim, spec->input_tokens, spec->output_tokens),
-                              .arrival_ns = sim->now_ns,
-                              .last_token_ns = KVT_NS_NEVER};
+                              .arrival_ns = sim->now_ns};
     sim->live[id] = live;
-    sim->record_phases[id] = (uint16_t)sim_phase_now(sim);
     sim->record_count++;
     sim->tally.arrived++;
     status = class_of(sim, spec, id, &record->slo_class, err);
@@ -388,13 +384,13 @@ void sim_deliver(struct kvt_sim *sim, struct kvt_live *live)
     if (live->generated_tokens == 1) {
         record->first_token_ns = sim->now_ns;
     } else if (sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
-        uint64_t gap_ns = (uint64_t)(sim->now_ns - live->last_token_ns);
+        uint64_t gap_ns = (uint64_t)(sim->now_ns - record->last_token_ns);
         kvt_histogram_add(sim->run.itl, gap_ns, 1);
-        kvt_histogram_add(sim->run.phase_itl[sim->record_phases[live->id]], gap_ns, 1);
+        kvt_histogram_add(sim->run.phase_itl[record->phase], gap_ns, 1);
         if (live->id >= sim->run.first_wave)
             kvt_histogram_add(sim->run.post_wave_itl, gap_ns, 1);
     }
-    live->last_token_ns = record->last_token_ns = sim->now_ns;
+    record->last_token_ns = sim->now_ns;
 }
 
 kvt_status sim_wake_node(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err)

@@ -26,7 +26,6 @@ struct group {
     uint32_t pool;
     bool stepping, boundary_scheduled;
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
-    kvt_ns parts_ns[KVT_PARTS];
     const struct kvt_timing_model *timing;
     void *timing_state;
 };
@@ -53,12 +52,10 @@ struct kvt_sim {
     kvt_ns arrival_due_ns; /* of the ARRIVAL event under way; KVT_NS_NEVER: none */
     bool source_ended;
     uint32_t output_cap; /* longest usual output: what a request's hot caches are sized for */
-    uint32_t longest_tokens;
 
     /* Requests. */
     struct kvt_request_record *records; /* [record_count] */
     struct kvt_live **live;             /* [record_count] NULL once ended */
-    uint16_t *record_phases;            /* [record_count] */
     size_t record_count, record_capacity;
     uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */

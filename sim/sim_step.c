@@ -147,7 +147,7 @@ static bool in_range(const struct kvt_sim *sim, const struct group *group)
 }
 
 /* The step's duration, and its parts: what the ranks share, and the slowest rank. */
-static kvt_ns predict(struct kvt_sim *sim, struct group *group)
+static kvt_ns predict(struct kvt_sim *sim, const struct group *group, kvt_ns parts_ns[KVT_PARTS])
 {
     double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
     struct kvt_group_load load = {.ranks = group->rank_count};
@@ -172,8 +172,8 @@ static kvt_ns predict(struct kvt_sim *sim, struct group *group)
     sim->tally.extrapolated_steps += !in_range(sim, group);
     kvt_ns total = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
-        group->parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);
-        total += group->parts_ns[p];
+        parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);
+        total += parts_ns[p];
     }
     double shared_ns = sum(shared);
     sim->tally.rank_ns += (kvt_ns)llround(group->rank_count * (shared_ns + slowest_ns));
@@ -185,7 +185,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
 {
     struct group *group = &sim->groups[g];
     kvt_ns stall_ns = backup_stall_ns(sim, group);
-    kvt_ns measured_ns = KVT_NS_NEVER;
+    kvt_ns measured_ns = KVT_NS_NEVER, parts_ns[KVT_PARTS] = {0};
     uint32_t batch = 0;
 
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
@@ -194,12 +194,12 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
             return status;
         batch += sim->loads[r].requests;
     }
-    kvt_ns step_ns = measured_ns == KVT_NS_NEVER ? predict(sim, group) : measured_ns;
+    kvt_ns step_ns = measured_ns == KVT_NS_NEVER ? predict(sim, group, parts_ns) : measured_ns;
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
     for (int p = 0; p < KVT_PARTS; p++)
-        sim->tally.parts_ns[p] += group->parts_ns[p];
+        sim->tally.parts_ns[p] += parts_ns[p];
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
     group->stepping = true;

@@ -335,7 +335,7 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     const struct kvt_stratum *stratum = &sim->strata.strata[s];
     const struct kvt_llm *llm = sim->env.llm;
     bool all = stratum->followed == stratum->stores;
-    double scale = all ? 1 : (double)stratum->stores / stratum->followed;
+    double scale = kvt_stratum_scale(stratum);
     double store_layers =
         all ? llm->stores[store].layers : (double)stratum->layers / stratum->stores;
     double fetched = result->filled_rows + result->staged_rows;

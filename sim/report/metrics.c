@@ -57,7 +57,7 @@ static double latency_ms(const struct kvt_request_record *record, enum latency l
 static bool counts(const struct kvt_run *run, size_t i, int phase)
 {
     return run->records[i].arrival_ns >= run->warmup_ns &&
-           (phase < 0 || run->record_phases[i] == phase);
+           (phase < 0 || run->records[i].phase == phase);
 }
 
 static void summarise(const struct kvt_run *run, int phase, enum latency latency, size_t from,
@@ -180,7 +180,7 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
         if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < run->warmup_ns ||
-            (phase >= 0 && run->record_phases[i] != phase))
+            (phase >= 0 && run->records[i].phase != phase))
             continue;
         size_t interval = (size_t)((double)record->finished_ns / interval_ns);
         struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
@@ -197,11 +197,6 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
 
 /* ---- Rows and the rest ------------------------------------------------------------- */
 
-static double ratio(double a, double b)
-{
-    return b > 0 ? a / b : NAN;
-}
-
 static void rows(const struct kvt_run *run, const struct kvt_tally *tally,
                  struct metric_values *out)
 {
@@ -209,15 +204,15 @@ static void rows(const struct kvt_run *run, const struct kvt_tally *tally,
 
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         const struct kvt_row_counts *counts_of = &tally->rows[s];
-        double scale = (double)run->strata[s].stores / run->strata[s].followed;
+        double scale = kvt_stratum_scale(&run->strata[s]);
         selected += scale * (double)counts_of->selected;
         missed += scale * (double)counts_of->missed;
         hot += scale * (double)counts_of->hot;
         fetched += scale * (double)(counts_of->filled + counts_of->staged);
     }
-    out->host_fetch_share = ratio(missed, selected);
-    out->hot_miss_ratio = ratio(missed, hot + missed);
-    out->fetched_rows_per_round = ratio(fetched, (double)tally->rounds);
+    out->host_fetch_share = metric_ratio(missed, selected);
+    out->hot_miss_ratio = metric_ratio(missed, hot + missed);
+    out->fetched_rows_per_round = metric_ratio(fetched, (double)tally->rounds);
     out->h2d_payload_bytes = round(tally->h2d_payload_bytes);
     out->h2d_wire_bytes = round(tally->h2d_wire_bytes);
 }
@@ -233,10 +228,10 @@ static void throughput(const struct kvt_run *run, const struct kvt_tally *tally,
     out->failed = out->unservable = (double)tally->unservable;
     out->total_input_tokens = (double)tally->input_tokens;
     out->total_output_tokens = tokens;
-    out->request_throughput = ratio(out->completed, seconds);
-    out->output_throughput = ratio(tokens, seconds);
-    out->output_throughput_per_gpu = ratio(tokens, seconds * run->gpus);
-    out->total_token_throughput = ratio(tokens + out->total_input_tokens, seconds);
+    out->request_throughput = metric_ratio(out->completed, seconds);
+    out->output_throughput = metric_ratio(tokens, seconds);
+    out->output_throughput_per_gpu = metric_ratio(tokens, seconds * run->gpus);
+    out->total_token_throughput = metric_ratio(tokens + out->total_input_tokens, seconds);
     out->max_output_tokens_per_s = phase < 0 ? run->max_output_tokens_per_s : NAN;
     out->max_concurrent_requests = phase < 0 ? (double)run->max_concurrent_requests : NAN;
 }
@@ -247,10 +242,10 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
 
     out->tokens_per_round = rounds > 0 ? 1 : NAN; /* one query a round, one token delivered */
     out->decode_steps = steps;
-    out->mean_step_ms = ratio((double)tally->step_ns * 1e-6, steps);
-    out->barrier_wait_share = ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
+    out->mean_step_ms = metric_ratio((double)tally->step_ns * 1e-6, steps);
+    out->barrier_wait_share = metric_ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
     out->backup_stall_ns = (double)tally->backup_stall_ns;
-    out->extrapolated_step_share = ratio((double)tally->extrapolated_steps, steps);
+    out->extrapolated_step_share = metric_ratio((double)tally->extrapolated_steps, steps);
     out->preemptions = (double)tally->preemptions;
     out->prefix_hit_tokens = 0;
     out->reprefill_tokens = (double)tally->reprefill_tokens;

@@ -7,6 +7,8 @@
 #ifndef KVT_METRICS_TABLE_H
 #define KVT_METRICS_TABLE_H
 
+#include <math.h>
+
 #define KVT_METRICS_OF_REQUESTS(X, key, what)                                                      \
     X(mean_##key##_ms, "ms", QUEUE, "Mean " what)                                                  \
     X(median_##key##_ms, "ms", QUEUE, "Median " what)                                              \
@@ -70,6 +72,12 @@ struct metric_values {
     KVT_METRICS(KVT_FIELD)
 #undef KVT_FIELD
 };
+
+/* NaN where the divisor is not above 0: such a metric is not defined. */
+static inline double metric_ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
 
 struct kvt_run;
 /* phase: index, or -1 for the whole run. False when memory is short. */

@@ -168,7 +168,7 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
             text, sizeof text,
             "rows: %u of %u stores (compress ratio %u) followed per request, counts scaled by %g",
             stratum->followed, stratum->stores, stratum->compress_ratio,
-            (double)stratum->stores / stratum->followed);
+            kvt_stratum_scale(stratum));
         ok = cJSON_AddItemToArray(scaled, cJSON_CreateString(text));
     }
     return ok;

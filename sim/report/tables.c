@@ -4,6 +4,7 @@
 
 #include "kvt/json.h"
 #include "kvt/report.h"
+#include "metrics_table.h"
 
 static void put_ns(FILE *stream, kvt_ns ns)
 {
@@ -68,11 +69,6 @@ static void put(FILE *stream, double value, char separator)
     fputc(separator, stream);
 }
 
-static double ratio(double a, double b)
-{
-    return b > 0 ? a / b : NAN;
-}
-
 void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
                              const struct kvt_stratum *strata, uint32_t stratum_count)
 {
@@ -81,7 +77,7 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
     struct kvt_row_counts followed = {0};
 
     for (uint32_t s = 0; s < stratum_count; s++) {
-        double scale = (double)strata[s].stores / strata[s].followed;
+        double scale = kvt_stratum_scale(&strata[s]);
         selected += scale * (double)interval->rows[s].selected;
         missed += scale * (double)interval->rows[s].missed;
         kvt_row_counts_add(&followed, &interval->rows[s]);
@@ -93,12 +89,12 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
     put(stream, (double)interval->completed, ',');
     put(stream, (double)interval->preemptions, ',');
     put(stream, (double)interval->output_tokens, ',');
-    put(stream, ratio(interval->running_ns, ns), ',');
-    put(stream, ratio(interval->waiting_ns, ns), ',');
-    put(stream, ratio(interval->importing_ns, ns), ',');
-    put(stream, ratio(interval->held_ns, ns), ',');
-    put(stream, ratio(missed, selected), ',');
-    put(stream, ratio(interval->coverage_ns, interval->covered_ns), ',');
+    put(stream, metric_ratio(interval->running_ns, ns), ',');
+    put(stream, metric_ratio(interval->waiting_ns, ns), ',');
+    put(stream, metric_ratio(interval->importing_ns, ns), ',');
+    put(stream, metric_ratio(interval->held_ns, ns), ',');
+    put(stream, metric_ratio(missed, selected), ',');
+    put(stream, metric_ratio(interval->coverage_ns, interval->covered_ns), ',');
     put(stream, (double)followed.selected, ',');
     put(stream, (double)followed.tail, ',');
     put(stream, (double)followed.page, ',');
@@ -111,8 +107,9 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
     put(stream, (double)interval->pages_filled, ',');
     put(stream, (double)interval->pages_released, ',');
     put(stream, (double)interval->decode_steps, ',');
-    put(stream, ratio((double)interval->step_ns * 1e-6, (double)interval->decode_steps), ',');
-    put(stream, ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns), ',');
+    put(stream, metric_ratio((double)interval->step_ns * 1e-6, (double)interval->decode_steps),
+        ',');
+    put(stream, metric_ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns), ',');
     put(stream, (double)interval->hbm_peak_bytes, ',');
     put(stream, (double)interval->host_peak_bytes, '\n');
 }

@@ -2,6 +2,7 @@
 #include "kvt/plugin.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind)
@@ -130,4 +131,9 @@ static const struct kvt_host host = {
 const struct kvt_host *kvt_host(void)
 {
     return &host;
+}
+
+void *kvt_plugin_state_new(size_t bytes)
+{
+    return calloc(1, bytes ? bytes : 1);
 }

@@ -15,11 +15,6 @@ const char *kvt_request_status_name(enum kvt_request_status status)
     return status < KVT_REQUEST_STATUSES ? names[status] : "unknown";
 }
 
-static void *new_state(size_t bytes)
-{
-    return calloc(1, bytes ? bytes : 1);
-}
-
 static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
 {
     const struct kvt_rank_env *env = &rank->env;
@@ -40,9 +35,9 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
                                         .host = kvt_host()};
     kvt_status status;
 
-    rank->residency_state = new_state(rank->residency->state_bytes(&residency_env));
-    rank->scheduling_state = new_state(rank->scheduling->state_bytes(&scheduling_env));
-    rank->import_state = new_state(rank->import->state_bytes(&import_env));
+    rank->residency_state = kvt_plugin_state_new(rank->residency->state_bytes(&residency_env));
+    rank->scheduling_state = kvt_plugin_state_new(rank->scheduling->state_bytes(&scheduling_env));
+    rank->import_state = kvt_plugin_state_new(rank->import->state_bytes(&import_env));
     if (!rank->residency_state || !rank->scheduling_state || !rank->import_state)
         return kvt_fail_nomem(err, "a rank's policies");
     status = rank->residency->init(rank->residency_state, &residency_env, err);

@@ -35,7 +35,6 @@ enum {
 static struct small_run small;
 static struct kvt_run run; /* a copy with records of our own */
 static struct kvt_request_record records[RECORDS];
-static const uint16_t phases[RECORDS];
 
 static struct kvt_request_record record_of(kvt_ns arrival_ms, kvt_ns first_ms, kvt_ns last_ms,
                                            uint32_t tokens, enum kvt_request_status status)
@@ -67,7 +66,6 @@ static void start(void)
     records[5] = record_of(450, -1, -1, 0, KVT_REQUEST_UNSERVABLE);
     run.records = records;
     run.record_count = RECORDS;
-    run.record_phases = phases;
 }
 
 static void end(void)

@@ -125,6 +125,10 @@ struct kvt_host {
 };
 const struct kvt_host *kvt_host(void);
 
+/* Zeroed memory for a plug-in's state, also where it has none; NULL when memory is
+ * short. free() it. */
+KVT_CHECKED void *kvt_plugin_state_new(size_t bytes);
+
 /* A plug-in by name, with checked parameters. */
 struct kvt_choice {
     const struct kvt_plugin_info *info;

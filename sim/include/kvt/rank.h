@@ -25,7 +25,6 @@ struct kvt_live {
     uint32_t generated_tokens; /* delivered so far; 0 before the first */
     uint32_t priority;
     kvt_ns arrival_ns;
-    kvt_ns last_token_ns;
     uint64_t step;                       /* decode steps taken */
     uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
     uint64_t import_bytes_per_s;         /* into HBM, while it is being imported */

@@ -60,8 +60,7 @@ struct kvt_run {
     struct kvt_tally total; /* without the warm-up */
     uint32_t phase_count;
     struct kvt_tally phases[KVT_PHASES_MAX];
-    const uint16_t *record_phases; /* [record_count] phase in which each arrived */
-    struct kvt_histogram *itl;     /* ns between deliveries; whole run after warm-up */
+    struct kvt_histogram *itl; /* ns between deliveries; whole run after warm-up */
     struct kvt_histogram *phase_itl[KVT_PHASES_MAX];
     struct kvt_histogram *post_wave_itl;
     uint32_t stratum_count;

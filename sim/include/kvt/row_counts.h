@@ -30,5 +30,11 @@ struct kvt_stratum {
     uint32_t compress_ratio;
 };
 
+/* What a count of followed rows stands for: stores / followed; 1 in an exact run. */
+static inline double kvt_stratum_scale(const struct kvt_stratum *stratum)
+{
+    return (double)stratum->stores / stratum->followed;
+}
+
 KVT_END_DECLS
 #endif
