@@ -10,7 +10,9 @@
 #include "kvt/law.h"
 #include "kvt/llm.h"
 #include "kvt/policy.h"
+#include "kvt/resolver.h"
 #include "kvt/row_counts.h"
+#include "kvt/speculation.h"
 #include "kvt/timing.h"
 
 KVT_BEGIN_DECLS
@@ -19,6 +21,9 @@ struct kvt_backend_env {
     const struct kvt_llm *llm;
     struct kvt_choice replacement, selection;
     uint64_t hot_tokens;
+    struct kvt_speculation_shape speculation;
+    bool resolve_each_query; /* K calls of one query instead of one call of K */
+    enum kvt_promotion promotion;
     bool hierarchy;         /* false: everything resident, no hot caches, no selections needed */
     uint32_t sample_stores; /* followed exactly per request and stratum; 0: all */
     uint64_t run_seed;
@@ -26,6 +31,7 @@ struct kvt_backend_env {
     uint32_t output_tokens;       /* longest usual output */
     const uint32_t *input_tokens; /* [input_count] the distinct inputs, where they are few */
     size_t input_count;
+    const char *cache_dir; /* as kvt_law_env.cache_dir */
     unsigned threads;
     /* As kvt_law_env.progress. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
@@ -34,9 +40,10 @@ struct kvt_backend_env {
 
 /* One request's part of a step. */
 struct kvt_step_item {
-    uint32_t request;                    /* id given to admit() */
-    uint32_t context_tokens;             /* committed rows; this step's query is the next */
-    uint64_t step;                       /* of the request, 0-based */
+    uint32_t request;        /* id given to admit() */
+    uint32_t context_tokens; /* committed rows; the round's anchor is the next */
+    uint64_t step;           /* rounds of the request before this one */
+    const struct kvt_round *round;
     const uint64_t *ready_bits;          /* page p of its history is in HBM and readable */
     uint32_t ready_pages;                /* bits that are valid */
     uint64_t selected_rows, missed_rows; /* out: of the followed calls */
@@ -72,7 +79,7 @@ struct kvt_backend_ops {
     /* *decisions is chained with the state hash of each of its hot caches. */
     void (*release)(struct kvt_backend *backend, uint32_t request, uint64_t *decisions);
 
-    /* One step of one rank: every item decodes one token. */
+    /* One step of one rank: a round of every item. */
     kvt_status (*step)(struct kvt_backend *backend, struct kvt_step_item *items,
                        uint32_t item_count, struct kvt_step_outcome *outcome,
                        struct kvt_error *err);

@@ -3,14 +3,40 @@
 #define KVT_LAW_H
 
 #include "kvt/plugin.h"
+#include "kvt/row_set.h"
 
 KVT_BEGIN_DECLS
+
+/* One query of a round, a token position whose selection is asked for. A round begins
+ * with the token behind the last committed one, at depth 0. Path 0 is the tokens that
+ * will be committed; any other path is a draft that will be rejected: from depth `fork`
+ * on it goes its own way from where path 0 was, with chances of its own that no later
+ * round sees again. */
+struct kvt_law_query {
+    uint32_t depth;
+    uint32_t path; /* 0: committed; 1 to side_paths: rejected */
+    uint32_t fork; /* of a rejected path: 1 to its depth; 0 on path 0 */
+};
+
+/* What a stream is asked for at once, and moved on by. */
+struct kvt_law_round {
+    const struct kvt_law_query *queries; /* [query_count] along each path with rising depth */
+    uint32_t query_count;
+    uint32_t committed_tokens;    /* the stream moves on by so many; at least 1, and path 0 is
+                                   * asked for at depths below it only */
+    const uint32_t *visible_rows; /* [deepest query + 1] rows that the query at each depth sees;
+                                   * never falling, from round to round too */
+};
 
 /* What a law may know before the run. Borrowed; valid for the law's life. */
 struct kvt_law_env {
     struct kvt_params params;
     uint32_t top_k;
-    uint32_t stream_count;        /* selectors of the model: independent streams of a request */
+    uint32_t stream_count;        /* selectors of the model: streams of a request */
+    const uint32_t *stream_store; /* [stream_count] the store that each reads; NULL: one each.
+                                   * Stores are numbered by layer: neighbours are alike */
+    uint32_t side_paths;          /* that a round may have; 0: none is ever rejected */
+    uint32_t side_tokens;         /* queries of the longest rejected path */
     const uint32_t *context_rows; /* [context_count] lengths that many requests start with (fixed
                                    * laws); may be empty */
     const uint32_t *context_tokens_per_row; /* [context_count] of the same lengths, as in
@@ -18,7 +44,9 @@ struct kvt_law_env {
     size_t context_count;
     uint32_t output_tokens; /* a typical longest output, for how much to prepare */
     uint64_t run_seed;
-    unsigned threads; /* at most so many to prepare with; never changes a result */
+    const char *cache_dir; /* folder where prepared things may be kept from run to run, made when
+                            * needed; NULL: none. Never changes a result */
+    unsigned threads;      /* at most so many to prepare with; never changes a result */
     /* Called now and then by the thread that called prepare(); false ends it with
      * KVT_ERR_INTERRUPTED. Optional. */
     bool (*progress)(void *context, double done_fraction, const char *what);
@@ -55,10 +83,11 @@ struct kvt_law {
     kvt_status (*stream_init)(void *law, void *stream, const struct kvt_law_stream_env *env,
                               struct kvt_error *err);
 
-    /* The selection of the next committed token: min(top_k, visible_rows)
-     * distinct rows below visible_rows, ascending. visible_rows grows by one
-     * every tokens_per_row calls. Writes rows[top_k], returns how many. */
-    uint32_t (*select)(const void *law, void *stream, uint32_t visible_rows, uint32_t *rows);
+    /* The selections of a round: query q's into sets[q], min(top_k, visible_rows of its depth)
+     * rows below that. Writes all of each set's kvt_row_words(visible_rows of the deepest
+     * query) words. sets NULL: nobody looks, and the stream only moves on. */
+    void (*select)(const void *law, void *stream, const struct kvt_law_round *round,
+                   uint64_t *const *sets);
 };
 
 KVT_END_DECLS

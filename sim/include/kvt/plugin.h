@@ -30,8 +30,10 @@ enum kvt_param_type {
     KVT_PARAM_CHOICE, /* one of choices; number is its index, text its name */
     KVT_PARAM_TEXT,   /* free text; minimum and maximum bound its length. Named "path" or
                        * "..._path" it is a file: taken relative to the file that gives it,
-                       * and hashed into the result's inputs; named "drafter" it is a shipped
-                       * drafter or such a path */
+                       * and hashed into the result's inputs; named "drafter", "acceptance" or
+                       * "costs" it is what is shipped under that name in models/drafters,
+                       * models/acceptance or models/costs, or such a path, and "none" where the
+                       * table says that it may be: the plug-in sees the path. */
     KVT_PARAM_LIST,   /* numbers, each in [minimum, maximum] */
     KVT_PARAM_RECORDS /* objects whose members, all required, are the numbers named in choices
                        * ("concurrency|seconds"); list holds them row by row */
@@ -86,12 +88,6 @@ enum kvt_plugin_kind {
     KVT_PLUGIN_ARRIVAL, /* when requests come */
     KVT_PLUGIN_LENGTH,  /* how long they are */
     KVT_PLUGIN_KINDS
-};
-
-/* A method of speculative decoding, as far as memory is sized by it: a name and
- * its parameters. */
-struct kvt_speculation_method {
-    struct kvt_plugin_info info;
 };
 
 /* The lists of policies/, models/ and workloads/ (their table.c): those of one

@@ -7,13 +7,15 @@
  *      the hot cache is neither read nor aged
  *   3  the others are looked up: hits; misses in U order
  *   4  the replacement policy picks victims among slots no query reads
- *   5  misses beyond the free slots are staged, in miss order
+ *   5  misses beyond the free slots are staged, in miss order; what is promoted from
+ *      staging takes the place of rows that the call has read, once it has
  *   6  each distinct missing row crosses the link once */
 #ifndef KVT_RESOLVER_H
 #define KVT_RESOLVER_H
 
 #include "kvt/arena.h"
 #include "kvt/policy.h"
+#include "kvt/row_set.h"
 
 KVT_BEGIN_DECLS
 
@@ -36,16 +38,25 @@ KVT_CHECKED kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, u
                                         struct kvt_resolver **out, struct kvt_error *err);
 void kvt_resolver_free(struct kvt_resolver *resolver);
 
+/* Which staged rows stay in the hot cache after the call. A promoted row is copied over
+ * a row that the call has read: within HBM, once every query has been answered. It takes
+ * that row's slot and its place in the order. */
+enum kvt_promotion {
+    KVT_PROMOTE_NONE = 0,
+    /* Rows that more queries select: staged rows by falling count (equal: in miss order) against
+     * the slots by rising count (equal: by slot), in pairs, as long as the staged row's is
+     * higher. Slots that this call filled take part. */
+    KVT_PROMOTE_BY_COUNT
+};
+
 struct kvt_resolve_call {
-    uint64_t step;                     /* of the request */
-    uint32_t visible_rows;             /* rows that exist, uncommitted ones included */
-    uint32_t tail_first_row;           /* this row and all after it are in the tail */
-    uint32_t rows_per_page;            /* KVT_PAGE_ROWS / compress ratio: a power of two, 1 to 64 */
-    const uint64_t *ready_bits;        /* page p is in HBM and readable; NULL: none is */
-    uint32_t ready_pages;              /* bits valid in ready_bits; later pages are not ready */
-    uint32_t query_count;              /* K */
-    const uint32_t *const *selections; /* [query_count] each ascending, distinct, < visible_rows */
-    const uint32_t *selection_counts;  /* [query_count] */
+    uint64_t step;             /* of the request */
+    uint32_t visible_rows;     /* rows that exist, uncommitted ones included */
+    uint32_t tail_first_row;   /* this row and all after it are in the tail */
+    const uint64_t *page_rows; /* set: rows of pages that are in HBM and readable; NULL: none */
+    uint32_t query_count;      /* K */
+    const uint64_t *const *selections; /* [query_count] sets of rows below visible_rows */
+    enum kvt_promotion promotion;
 };
 
 /* Distinct rows: union = tail + page + hot + filled + staged. Selections with
@@ -55,10 +66,13 @@ struct kvt_resolve_call {
 struct kvt_resolve_result {
     uint32_t union_rows, tail_rows, page_rows, hot_rows, filled_rows, staged_rows;
     uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
-    const uint32_t *missed;  /* [filled_rows + staged_rows] rows in miss order */
-    const kvt_slot *fills;   /* [filled_rows] slot that missed[i] took */
-    const uint32_t *evicted; /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
-    bool skipped;            /* step 2 returned: everything was resident */
+    const uint32_t *missed;         /* [filled_rows + staged_rows] rows in miss order */
+    const kvt_slot *fills;          /* [filled_rows] slot that missed[i] took */
+    const uint32_t *evicted;        /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
+    uint32_t promoted_rows;         /* of those staged */
+    const uint32_t *promoted;       /* [promoted_rows] in the order of the pairs */
+    const kvt_slot *promoted_slots; /* [promoted_rows] that they took */
+    bool skipped;                   /* step 2 returned: everything was resident */
 };
 
 /* Resolves one call. KVT_ERR_INVALID for a malformed call, with no effect.

@@ -12,7 +12,10 @@ KVT_BEGIN_DECLS
  * stores, scaled where the run is sampled. */
 struct kvt_rank_load {
     uint32_t requests;          /* decoding this step */
-    uint32_t queries;           /* token positions verified: requests * K */
+    uint32_t queries;           /* token positions verified, the sum of each request's K */
+    uint32_t draft_tokens;      /* made for this step's rounds; 0: nothing was drafted */
+    uint32_t calls;             /* resolves, over requests and selectors; more than one a query set
+                                 * where queries are resolved one by one */
     uint64_t context_rows;      /* committed tokens, summed over the requests */
     double selected_rows;       /* with multiplicity, over selectors */
     double attended_layer_rows; /* selected rows x layers of their store */
@@ -33,7 +36,9 @@ struct kvt_rank_load {
 struct kvt_group_load {
     uint32_t queries; /* over all ranks of the group */
     uint32_t ranks;
-    uint32_t queries_max; /* of the busiest rank */
+    uint32_t queries_max;  /* of the busiest rank */
+    uint32_t requests;     /* over all ranks */
+    uint32_t draft_tokens; /* over all ranks */
 };
 
 /* Families of a step's time, ns; the exposed part of each. */
@@ -54,8 +59,11 @@ struct kvt_timing_env {
     struct kvt_params params;
     const struct kvt_llm *llm;
     const struct kvt_hardware *hardware;
-    const char *residency; /* name of the policy in force */
-    uint32_t tp, dp, ep;   /* of the pool; ranks in lockstep = dp when lockstep */
+    const char *residency;             /* name of the policy in force */
+    const char *speculation;           /* of the method; "none" */
+    const struct kvt_drafter *drafter; /* NULL: none */
+    uint32_t queries_max;              /* K of the widest round */
+    uint32_t tp, dp, ep;               /* of the pool; ranks in lockstep = dp when lockstep */
     uint32_t gpus_per_node;
     uint32_t ranks_per_link_node; /* GPUs of a node that gather at once */
     uint64_t dram_bytes_per_s;    /* of one node; 0: never the limit */

@@ -1,0 +1,47 @@
+/* row_set.c -- a set of a store's rows, one bit each. */
+#include "kvt/row_set.h"
+
+#include <string.h>
+
+uint32_t kvt_row_set_count(const uint64_t *set, size_t words)
+{
+    uint32_t count = 0;
+
+    for (size_t w = 0; w < words; w++)
+        count += (uint32_t)__builtin_popcountll(set[w]);
+    return count;
+}
+
+void kvt_row_set_add(uint64_t *set, const uint32_t *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        set[rows[i] / 64] |= UINT64_C(1) << rows[i] % 64;
+}
+
+uint32_t kvt_row_set_list(const uint64_t *set, size_t words, uint32_t *rows)
+{
+    uint32_t count = 0;
+
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t left = set[w]; left != 0; left &= left - 1)
+            rows[count++] = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left);
+    }
+    return count;
+}
+
+void kvt_row_set_of_pages(const uint64_t *pages, uint32_t page_count, uint32_t rows_per_page,
+                          uint64_t *rows, size_t words)
+{
+    uint32_t pages_per_word = 64 / rows_per_page;
+    uint64_t page_rows = rows_per_page == 64 ? UINT64_MAX : (UINT64_C(1) << rows_per_page) - 1;
+
+    for (size_t w = 0; w < words; w++) {
+        uint64_t word = 0;
+        for (uint32_t i = 0; i < pages_per_word; i++) {
+            uint64_t page = w * pages_per_word + i;
+            if (page < page_count && (pages[page / 64] >> page % 64 & 1) != 0)
+                word |= page_rows << i * rows_per_page % 64;
+        }
+        rows[w] = word;
+    }
+}

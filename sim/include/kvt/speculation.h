@@ -1,0 +1,90 @@
+/* kvt/speculation.h -- how drafts are made, how many are verified, and what is accepted.
+ *
+ * A round of a request verifies K queries in one pass: the anchor, which is the newest
+ * token, and K - 1 drafts. It commits the anchor and the accepted drafts, delivers as
+ * many tokens (the last is the target's own, whose row the next round writes), and
+ * drops the rest. */
+#ifndef KVT_SPECULATION_H
+#define KVT_SPECULATION_H
+
+#include "kvt/law.h"
+#include "kvt/llm.h"
+#include "kvt/plugin.h"
+
+KVT_BEGIN_DECLS
+
+enum {
+    KVT_QUERIES_MAX = KVT_TAIL_ROWS / 2 /* K of any round: the tail holds two rounds */
+};
+
+/* One round of one request, with how it will end: acceptance is drawn when the round is
+ * planned, and nobody but the law and the books may look at it. */
+struct kvt_round {
+    uint32_t draft_tokens;                         /* made for it, verified or not */
+    uint32_t query_count;                          /* K, at least 1 */
+    uint32_t committed_tokens;                     /* the anchor and what is accepted, at least 1 */
+    struct kvt_law_query queries[KVT_QUERIES_MAX]; /* [query_count] the anchor first */
+};
+
+/* What a method needs beside the model, and what may be asked of it. */
+struct kvt_speculation_shape {
+    uint32_t queries_max; /* K of its widest round; 1: it does not speculate */
+    uint32_t side_paths;  /* rejected paths that one round can have */
+    uint32_t side_tokens; /* queries of the longest */
+};
+
+struct kvt_speculation_env {
+    struct kvt_params params;
+    const struct kvt_llm *llm;
+    const struct kvt_drafter *drafter; /* NULL: none */
+    const char *const *tasks;          /* [task_count] names that requests carry; at least one, the
+                                        * first is what a request without a task has */
+    uint32_t task_count;
+    uint64_t run_seed;
+    const struct kvt_host *host;
+};
+
+/* A request that decodes in the coming step. */
+struct kvt_speculation_request {
+    void *state; /* request_bytes() of it */
+    uint32_t id;
+    uint32_t context_tokens; /* committed */
+    uint32_t generated_tokens;
+    uint32_t queries_max; /* this round's K at most: what the model's longest context leaves */
+};
+
+/* All requests of the ranks that step together. */
+struct kvt_speculation_view {
+    const struct kvt_speculation_request *requests; /* [request_count] */
+    uint32_t request_count;
+    /* What a step of so many requests and queries in all would take, as the run's timing model
+     * has it, with rows missed as in the last step; for methods without costs of their own. */
+    double (*step_ns)(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries);
+    void *step_context;
+};
+
+struct kvt_speculation_method {
+    struct kvt_plugin_info info;
+    enum kvt_basis basis; /* of what is accepted */
+
+    /* Reads and checks what its parameters name. *out is freed by free(). */
+    kvt_status (*prepare)(const struct kvt_speculation_env *env, void **out, struct kvt_error *err);
+    void (*free)(void *method); /* takes NULL */
+    void (*shape)(const void *method, struct kvt_speculation_shape *shape);
+
+    /* Host-owned state of one request, zeroed before init. */
+    size_t (*request_bytes)(const void *method);
+    void (*request_init)(const void *method, void *state, uint32_t request, uint32_t task);
+
+    /* rounds[i] of requests[i]. What is drawn depends on the request and how many rounds it has
+     * had, never on the others or on their order. */
+    void (*plan)(const void *method, const struct kvt_speculation_view *view,
+                 struct kvt_round *rounds);
+};
+
+/* A round of one path: `query_count` queries of which the first `committed_tokens` will be
+ * committed. */
+void kvt_round_chain(struct kvt_round *round, uint32_t query_count, uint32_t committed_tokens);
+
+KVT_END_DECLS
+#endif
