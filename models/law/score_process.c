@@ -13,6 +13,7 @@
 #include "score_process.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,6 @@
 enum {
     BLOCK_ROWS = SCORE_BLOCK_ROWS,
     GROUP_STORES = 4, /* neighbours that draw from one key */
-    RUN_ROWS_MIN = 8, /* rows of the smallest page that the kernels know */
     RECENCY_HALF_LIFE_TOKENS = 1024
 };
 
@@ -92,8 +92,7 @@ struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, 
 
 struct parts {
     float *fixed, *slow, *fast; /* [padded rows] */
-    float *candidate_scores;    /* [score_candidate_count()] */
-    uint32_t *candidate_rows;
+    uint32_t *rows, *images;    /* [score_candidate_count()] of the candidates */
 };
 
 static size_t padded_rows(const struct score_extent *extent)
@@ -104,14 +103,13 @@ static size_t padded_rows(const struct score_extent *extent)
 static struct parts parts_of(struct score_stream *stream)
 {
     size_t rows = padded_rows(&stream->extent);
-    float *candidates = stream->values + 3 * rows;
+    uint32_t *candidates = (uint32_t *)(void *)(stream->values + 3 * rows);
     return (struct parts){
         .fixed = stream->values,
         .slow = stream->values + rows,
         .fast = stream->values + 2 * rows,
-        .candidate_scores = candidates,
-        .candidate_rows =
-            (uint32_t *)(void *)(candidates + score_candidate_count(stream->extent.top_k)),
+        .rows = candidates,
+        .images = candidates + score_candidate_count(stream->extent.top_k),
     };
 }
 
@@ -122,8 +120,8 @@ static size_t lasting_bytes(const struct score_extent *extent)
 
 size_t score_stream_bytes(const struct score_extent *extent)
 {
-    size_t bytes = lasting_bytes(extent) +
-                   score_candidate_count(extent->top_k) * (sizeof(float) + sizeof(uint32_t));
+    size_t bytes =
+        lasting_bytes(extent) + 2 * score_candidate_count(extent->top_k) * sizeof(uint32_t);
     return (bytes + 7) / 8 * 8;
 }
 
@@ -131,7 +129,7 @@ size_t score_stream_bytes(const struct score_extent *extent)
 static uint32_t rows_per_page(const struct score_extent *extent)
 {
     uint32_t rows = KVT_PAGE_ROWS;
-    while (rows > RUN_ROWS_MIN && (uint64_t)rows * extent->tokens_per_row > KVT_PAGE_ROWS)
+    while (rows > SCORE_RUN_ROWS && (uint64_t)rows * extent->tokens_per_row > KVT_PAGE_ROWS)
         rows /= 2;
     return rows;
 }
@@ -188,10 +186,8 @@ static const float half_pair_deviation = 26754.962577F; /* sqrt((2^32 - 1) / 6) 
 
 static struct score_draws draws_of(uint64_t key, float weight, const struct score_drift *drift)
 {
-    uint64_t first = key, second = kvt_chain64(key, LINK_WORD);
     return (struct score_draws){
-        .key = {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)second,
-                (uint32_t)(second >> 32)},
+        .key = {(uint32_t)key, (uint32_t)(key >> 32), (uint32_t)kvt_chain64(key, LINK_WORD)},
         .slow_unit = weight * drift->slow_kick / byte_pair_deviation,
         .fast_unit = weight * drift->fast_kick / byte_pair_deviation,
         .white_unit = weight * drift->white_weight / half_pair_deviation,
@@ -209,25 +205,25 @@ static void step_of(const struct score_stream *stream, const struct score_shape 
         .recency = shape->recency,
         .age_unit = (float)stream->extent.tokens_per_row / (float)RECENCY_HALF_LIFE_TOKENS,
         .newest_row = visible_rows - 1,
-        .sink_rows = shape->sink_rows,
     };
     for (size_t s = 0; s < SCORE_SOURCES; s++) {
         uint64_t key = kvt_chain64(stream->kin.keys[s], stream->token);
         float row_weight = weights[s] * shape->row_weight;
         float page_weight = weights[s] * shape->page_weight;
         if (row_weight > 0)
-            step->rows[step->row_draws++] = draws_of(key, row_weight, drift);
+            step->rows[step->row_sources++] = draws_of(key, row_weight, drift);
         if (page_weight > 0)
-            step->pages[step->page_draws++] =
+            step->pages[step->page_sources++] =
                 draws_of(kvt_chain64(key, LINK_PAGES), page_weight, drift);
     }
 }
 
-/* Scores all visible rows and keeps those that may be among the best. Rows of the last block
- * that are not visible yet drift unseen, which changes nothing about the law they appear
- * with. */
+/* Scores all visible rows and keeps those that may be among the best; candidates NULL: only
+ * moves on. Rows of the last block that are not visible yet drift unseen, which changes
+ * nothing about the law they appear with. */
 static void score_rows(const struct score_step *step, const struct parts *parts,
-                       uint32_t visible_rows, struct score_candidates *candidates)
+                       uint32_t visible_rows, uint32_t sink_rows,
+                       struct score_candidates *candidates)
 {
     const struct score_kernel *kernel = score_kernel_best();
     float score[BLOCK_ROWS];
@@ -239,11 +235,13 @@ static void score_rows(const struct score_step *step, const struct parts *parts,
         kernel->advance(step, &block, score);
         if (candidates == NULL)
             continue;
-        for (uint32_t i = row; i < step->sink_rows && i < row + BLOCK_ROWS; i++)
+        for (uint32_t i = row; i < sink_rows && i < row + BLOCK_ROWS; i++)
             score[i - row] = INFINITY;
-        uint32_t seen = visible_rows - row < BLOCK_ROWS ? visible_rows - row : BLOCK_ROWS;
-        score_candidates_make_room(candidates);
-        kernel->collect(score, row, seen, candidates);
+        for (uint32_t i = visible_rows; i < row + BLOCK_ROWS; i++)
+            score[i - row] = -INFINITY;
+        uint64_t reached[BLOCK_ROWS / 64];
+        kernel->mark(score, candidates->least, reached);
+        score_candidates_add(candidates, score, row, reached);
     }
 }
 
@@ -272,19 +270,19 @@ void score_stream_select(struct score_stream *stream, const struct score_shape *
     step_of(stream, shape, visible_rows, &step);
     struct parts parts = parts_of(stream);
     if (set == NULL) {
-        score_rows(&step, &parts, visible_rows, NULL);
+        score_rows(&step, &parts, visible_rows, 0, NULL);
         return;
     }
-    struct score_candidates candidates = {.scores = parts.candidate_scores,
-                                          .rows = parts.candidate_rows,
+    struct score_candidates candidates = {.rows = parts.rows,
+                                          .images = parts.images,
                                           .top_k = stream->extent.top_k,
                                           .least = stream->guess};
-    score_rows(&step, &parts, visible_rows, &candidates);
+    score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
     if (candidates.count < candidates.top_k) {
-        step.is_settled = 1;
+        step.is_settled = true;
         candidates.count = 0;
-        candidates.least = -INFINITY;
-        score_rows(&step, &parts, visible_rows, &candidates);
+        candidates.least = -FLT_MAX;
+        score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
     }
     memset(set, 0, kvt_row_words(visible_rows) * sizeof *set);
     stream->guess = score_candidates_select(&candidates, set) - margin;

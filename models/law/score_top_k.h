@@ -10,13 +10,13 @@ enum {
     SCORE_BLOCK_ROWS = 256
 };
 
-/* Rows that may be among the best, ascending. [score_candidate_count()] each. */
+/* Rows that may be among the best, ascending. */
 struct score_candidates {
-    float *scores;
-    uint32_t *rows;
+    uint32_t *rows;   /* [score_candidate_count()] */
+    uint32_t *images; /* [score_candidate_count()] integers in the order of the scores */
     uint32_t count;
     uint32_t top_k;
-    float least; /* rows that score less are passed over */
+    float least; /* rows that score less need not be added */
 };
 
 static inline size_t score_candidate_count(uint32_t top_k)
@@ -24,12 +24,14 @@ static inline size_t score_candidate_count(uint32_t top_k)
     return 2 * (size_t)top_k + 4 * SCORE_BLOCK_ROWS;
 }
 
-/* Makes room for another block, by keeping the top_k best so far and passing over from now
- * on what is worse. */
-void score_candidates_make_room(struct score_candidates *candidates);
+/* Adds the rows of one block whose bits are set in reached[SCORE_BLOCK_ROWS / 64]. Where they
+ * may not fit, keeps the top_k best so far first, and raises `least` to the worst of them.
+ * No score is NaN. */
+void score_candidates_add(struct score_candidates *candidates, const float *scores,
+                          uint32_t first_row, const uint64_t *reached);
 
-/* Writes the top_k best (of equal scores the lower row) into a set whose words are zero,
- * and returns the worst of their scores. There are at least top_k; no score is NaN. */
-float score_candidates_select(struct score_candidates *candidates, uint64_t *set);
+/* Adds the top_k best (of equal scores the lower row) to a set, and returns the worst of their
+ * scores. There are at least top_k. */
+float score_candidates_select(const struct score_candidates *candidates, uint64_t *set);
 
 #endif
