@@ -94,25 +94,23 @@ struct kicks {
     float slow[ROWS], fast[ROWS], white[ROWS];
 };
 
-INLINE void add_rows(const struct score_draws *source, uint32_t first_row,
+/* The first source finds nothing to add to; is_first is known where this is expanded. */
+INLINE void add_rows(const struct score_draws *source, bool is_first, uint32_t first_row,
                      struct kicks *restrict kicks)
 {
     const struct score_draws draws = *source;
     for (uint32_t i = 0; i < ROWS; i++) {
         struct kick kick = kick_of(&draws, first_row + i);
-        kicks->slow[i] += kick.slow;
-        kicks->fast[i] += kick.fast;
-        kicks->white[i] += kick.white;
+        kicks->slow[i] = (is_first ? 0.0F : kicks->slow[i]) + kick.slow;
+        kicks->fast[i] = (is_first ? 0.0F : kicks->fast[i]) + kick.fast;
+        kicks->white[i] = (is_first ? 0.0F : kicks->white[i]) + kick.white;
     }
 }
 
-INLINE void add_to_run(const struct kick *kick, uint32_t first, struct kicks *restrict kicks)
+INLINE void add_to_run(float *restrict run, float value)
 {
-    for (uint32_t i = first; i < first + RUN_ROWS; i++) {
-        kicks->slow[i] += kick->slow;
-        kicks->fast[i] += kick->fast;
-        kicks->white[i] += kick->white;
-    }
+    for (uint32_t i = 0; i < RUN_ROWS; i++)
+        run[i] += value;
 }
 
 INLINE void add_pages(const struct score_step *step, uint32_t first_row,
@@ -127,8 +125,11 @@ INLINE void add_pages(const struct score_step *step, uint32_t first_row,
             sum.fast += kick.fast;
             sum.white += kick.white;
         }
-        for (uint32_t run = first; run < first + step->rows_per_page; run += RUN_ROWS)
-            add_to_run(&sum, run, kicks);
+        for (uint32_t run = first; run < first + step->rows_per_page; run += RUN_ROWS) {
+            add_to_run(kicks->slow + run, sum.slow);
+            add_to_run(kicks->fast + run, sum.fast);
+            add_to_run(kicks->white + run, sum.white);
+        }
     }
 }
 
@@ -139,7 +140,8 @@ INLINE void add_recency(const struct score_step *step, uint32_t first_row,
     const float recency = step->recency, age_unit = step->age_unit;
     const int32_t newest = (int32_t)step->newest_row - (int32_t)first_row;
     for (int32_t i = 0; i < ROWS; i++) {
-        int32_t age = newest > i ? newest - i : 0;
+        int32_t age = newest - i;
+        age &= ~(age >> 31); /* 0 of rows to come */
         kicks->white[i] += recency / (1.0F + age_unit * (float)age);
     }
 }
@@ -171,9 +173,10 @@ INLINE void advance(const struct score_step *step, const struct score_block *blo
         advance_plain(step, block->first_row, block->fixed, block->slow, block->fast, score);
         return;
     }
-    struct kicks kicks = {.slow = {0.0F}};
-    for (uint32_t s = 0; s < step->row_sources; s++)
-        add_rows(&step->rows[s], block->first_row, &kicks);
+    struct kicks kicks;
+    add_rows(&step->rows[0], true, block->first_row, &kicks);
+    for (uint32_t s = 1; s < step->row_sources; s++)
+        add_rows(&step->rows[s], false, block->first_row, &kicks);
     if (step->page_sources > 0)
         add_pages(step, block->first_row, &kicks);
     if (step->recency > 0)
