@@ -2,17 +2,18 @@
  *
  *     for each source of chances
  *         a, b = two words of 32 bits that depend on (source, token, row)
- *         slow  += unit ((a & 255) + (a >> 8 & 255) - 255)
- *         fast  += unit ((a >> 16 & 255) + (a >> 24) - 255)
- *         white += unit ((b & 65535) + (b >> 16) - 65535)
+ *         slow  += u ((a & 255) + (a >> 8 & 255) - 255)
+ *         fast  += bent((a >> 16 & 255) + (a >> 24) - 255)
+ *         white += bent((b & 65535) + (b >> 16) - 65535)
  *     the same for each page, added to its rows
  *     x = slow_keep x + slow;  y = fast_keep y + fast
  *     score = static_weight a + slow_weight x + fast_weight y + white
  *
  * The words are a 32-bit hash of the row's number in the manner of C. Wellons's
  * "lowbias32" (github.com/skeeto/hash-prospector), with a key added before it and
- * another, for each word its own, in its middle. A draw is a sum of two uniform ones:
- * x and y add up many and are as good as normal, and white is one part of four.
+ * another, for each word its own, in its middle. A draw is the sum of two uniform ones,
+ * d, bent to d (u + v d^2), which has the variance and the fourth moment of a normal one;
+ * slow ones, which x adds up by the dozen, are left straight.
  *
  * Sums and products are IEEE single precision in one stated order (the build never
  * contracts them), so that any register width gives the same bits. */
@@ -52,6 +53,11 @@ struct kick {
     float slow, fast, white;
 };
 
+INLINE float bent(float draw, float unit, float bend)
+{
+    return draw * (unit + bend * (draw * draw));
+}
+
 INLINE struct kick kick_of(const struct score_draws *draws, uint32_t number)
 {
     struct words w = words_of(draws, number);
@@ -59,8 +65,8 @@ INLINE struct kick kick_of(const struct score_draws *draws, uint32_t number)
     int32_t fast = (int32_t)((w.a >> 16 & 0xff) + (w.a >> 24)) - 0xff;
     int32_t white = (int32_t)((w.b & 0xffff) + (w.b >> 16)) - 0xffff;
     return (struct kick){.slow = draws->slow_unit * (float)slow,
-                         .fast = draws->fast_unit * (float)fast,
-                         .white = draws->white_unit * (float)white};
+                         .fast = bent((float)fast, draws->fast_unit, draws->fast_bend),
+                         .white = bent((float)white, draws->white_unit, draws->white_bend)};
 }
 
 /* ---- One block ----------------------------------------------------------------------- */
