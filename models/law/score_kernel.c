@@ -37,9 +37,10 @@ struct words {
     uint32_t a, b;
 };
 
-INLINE struct words words_of(const struct score_draws *draws, uint32_t number)
+/* place is a row's or page's number times GOLDEN. */
+INLINE struct words words_of(const struct score_draws *draws, uint32_t place)
 {
-    uint32_t x = number * GOLDEN + draws->key[0];
+    uint32_t x = place + draws->key[0];
     x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
     uint32_t a = x + draws->key[1];
     uint32_t b = x + draws->key[2];
@@ -58,9 +59,9 @@ INLINE float bent(float draw, float unit, float bend)
     return draw * (unit + bend * (draw * draw));
 }
 
-INLINE struct kick kick_of(const struct score_draws *draws, uint32_t number)
+INLINE struct kick kick_of(const struct score_draws *draws, uint32_t place)
 {
-    struct words w = words_of(draws, number);
+    struct words w = words_of(draws, place);
     int32_t slow = (int32_t)((w.a & 0xff) + (w.a >> 8 & 0xff)) - 0xff;
     int32_t fast = (int32_t)((w.a >> 16 & 0xff) + (w.a >> 24)) - 0xff;
     int32_t white = (int32_t)((w.b & 0xffff) + (w.b >> 16)) - 0xffff;
@@ -86,8 +87,9 @@ INLINE void advance_plain(const struct score_step *step, uint32_t first_row,
 {
     const struct score_drift drift = step->drift;
     const struct score_draws draws = step->rows[0];
-    for (uint32_t i = 0; i < ROWS; i++) {
-        struct kick kick = kick_of(&draws, first_row + i);
+    uint32_t place = first_row * GOLDEN;
+    for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
+        struct kick kick = kick_of(&draws, place);
         float x = drift.slow_keep * slow[i] + kick.slow;
         float y = drift.fast_keep * fast[i] + kick.fast;
         slow[i] = x;
@@ -105,8 +107,9 @@ INLINE void add_rows(const struct score_draws *source, bool is_first, uint32_t f
                      struct kicks *restrict kicks)
 {
     const struct score_draws draws = *source;
-    for (uint32_t i = 0; i < ROWS; i++) {
-        struct kick kick = kick_of(&draws, first_row + i);
+    uint32_t place = first_row * GOLDEN;
+    for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
+        struct kick kick = kick_of(&draws, place);
         kicks->slow[i] = (is_first ? 0.0F : kicks->slow[i]) + kick.slow;
         kicks->fast[i] = (is_first ? 0.0F : kicks->fast[i]) + kick.fast;
         kicks->white[i] = (is_first ? 0.0F : kicks->white[i]) + kick.white;
@@ -126,7 +129,7 @@ INLINE void add_pages(const struct score_step *step, uint32_t first_row,
         uint32_t page = (first_row + first) / step->rows_per_page;
         struct kick sum = {.slow = 0.0F};
         for (uint32_t s = 0; s < step->page_sources; s++) {
-            struct kick kick = kick_of(&step->pages[s], page);
+            struct kick kick = kick_of(&step->pages[s], page * GOLDEN);
             sum.slow += kick.slow;
             sum.fast += kick.fast;
             sum.white += kick.white;
