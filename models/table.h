@@ -3,6 +3,7 @@
 #define KVT_MODELS_TABLE_H
 
 #include "kvt/law.h"
+#include "kvt/speculation.h"
 #include "kvt/timing.h"
 
 extern const struct kvt_law kvt_law_tape;
