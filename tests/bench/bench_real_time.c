@@ -40,10 +40,10 @@ static double selected_rows(const struct kvt_run *run)
 
 static void measure(const struct bench_case *bench)
 {
-    const char *sets[SETS_MAX] = {"speculation.method=dflash2", "cluster.import.law=rate",
-                                  "cluster.import.gb_per_s=100000", bench->fidelity,
-                                  "workload.requests=128",
-                                  "workload.lengths.output.mean_tokens=100000"};
+    const char *sets[SETS_MAX] = {
+        "speculation.method=dflash2",     "cluster.import.law=rate",
+        "cluster.import.gb_per_s=100000", bench->fidelity,
+        "workload.requests=128",          "workload.lengths.output.mean_tokens=100000"};
     struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 6};
     struct kvt_sim_options sim_options = {.threads = bench->threads};
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
@@ -53,7 +53,9 @@ static void measure(const struct bench_case *bench)
     struct kvt_error err;
     bool more = true;
 
-    must_be_ok(kvt_scenario_load("glm-5.3-100k", &options, arena, &scenario, &err), &err);
+    must_be_ok(kvt_scenario_load("workloads/scenarios/glm-5.3-100k.json", &options, arena,
+                                 &scenario, &err),
+               &err);
     scenario.warmup_rule = KVT_WARMUP_SECONDS;
     scenario.warmup_value = WARM_S;
     must_be_ok(kvt_sim_new(&scenario, &sim_options, &sim, &err), &err);
