@@ -22,7 +22,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 
 # The lowest layer that may know a public header. The contracts that plug-ins fill sit in core.
 HEADERS = {
-    "base": "base error arena rng clock hash json file version",
+    "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law timing llm hardware workload row_counts row_set "
             "speculation",
     "kv": "layout resolver memory pages",
