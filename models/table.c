@@ -14,6 +14,7 @@ static const struct kvt_plugin_info *const speculation[] = {
 static const struct kvt_plugin_info *const timing[] = {
     &kvt_timing_roofline.info,
     &kvt_timing_paper.info,
+    &kvt_timing_cost_table.info,
 };
 
 static const struct kvt_plugin_info *const import[] = {
