@@ -5,6 +5,7 @@
  * parameters come from. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kvt/law.h"
 #include "score_process.h"
@@ -79,10 +80,26 @@ static kvt_status score_init(void *data, void *stream, const struct kvt_law_stre
     return KVT_OK;
 }
 
-static uint32_t score_select(const void *data, void *stream, uint32_t visible_rows, uint32_t *rows)
+static void score_select(const void *data, void *stream, const struct kvt_law_round *round,
+                         uint64_t *const *sets)
 {
     const struct score_law *law = data;
-    return score_stream_select(stream, &law->shape, law->gauss, visible_rows, rows);
+    uint32_t deepest = 0;
+    for (uint32_t q = 0; q < round->query_count; q++)
+        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
+    size_t words = kvt_row_words(round->visible_rows[deepest]);
+    uint32_t *rows = malloc(law->top_k * sizeof *rows);
+    for (uint32_t t = 0; t < round->committed_tokens; t++) {
+        uint32_t n = score_stream_select(stream, &law->shape, law->gauss, round->visible_rows[t < deepest ? t : deepest], rows);
+        for (uint32_t q = 0; sets && q < round->query_count; q++) {
+            uint32_t d = round->queries[q].depth;
+            if (d == t || (t + 1 == round->committed_tokens && d > t)) {
+                memset(sets[q], 0, words * 8);
+                kvt_row_set_add(sets[q], rows, n);
+            }
+        }
+    }
+    free(rows);
 }
 
 const struct kvt_law kvt_law_score = {

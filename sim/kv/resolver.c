@@ -19,7 +19,16 @@
 
 #include "hot_cache.h"
 #include "kvt/hash.h"
+#include <stdlib.h>
 
+struct old_call {
+    uint64_t step;
+    uint32_t visible_rows, tail_first_row;
+    const uint64_t *page_rows;
+    uint32_t query_count;
+    const uint32_t *const *selections;
+    const uint32_t *selection_counts;
+};
 /* What a call knows of a row. */
 enum mark {
     UNSELECTED = 0,
@@ -129,7 +138,7 @@ static bool is_ascending(const uint32_t *rows, uint32_t count)
 }
 
 /* Marks are set by row: a row past the end would be marked past the end. */
-static kvt_status check_selection(const struct kvt_resolve_call *call, uint32_t query,
+static kvt_status check_selection(const struct old_call *call, uint32_t query,
                                   struct kvt_error *err)
 {
     const uint32_t *rows = call->selections[query];
@@ -148,7 +157,7 @@ static kvt_status check_selection(const struct kvt_resolve_call *call, uint32_t 
 }
 
 static kvt_status check_call(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache,
-                             const struct kvt_resolve_call *call, struct kvt_error *err)
+                             const struct old_call *call, struct kvt_error *err)
 {
     uint64_t selected = 0;
 
@@ -162,10 +171,6 @@ static kvt_status check_call(const struct kvt_resolver *resolver, const struct k
                         call->visible_rows, resolver->rows_max);
     if (call->query_count == 0)
         return kvt_fail(err, KVT_ERR_INVALID, call_place, "there is no query; K is at least 1");
-    if (call->rows_per_page == 0 || KVT_PAGE_ROWS % call->rows_per_page != 0)
-        return kvt_fail(err, KVT_ERR_INVALID, call_place,
-                        "%u rows a page do not divide %d; a power of two from 1 to %d does",
-                        call->rows_per_page, KVT_PAGE_ROWS, KVT_PAGE_ROWS);
     for (uint32_t query = 0; query < call->query_count; query++) {
         kvt_status status = check_selection(call, query, err);
         if (status != KVT_OK)
@@ -199,12 +204,11 @@ struct runs {
     uint32_t paged_end, history_end, count;
 };
 
-static struct runs runs_of(const struct kvt_resolve_call *call, uint32_t query)
+static struct runs runs_of(const struct old_call *call, uint32_t query)
 {
     const uint32_t *rows = call->selections[query];
     uint32_t count = call->selection_counts[query];
-    uint64_t paged_rows =
-        call->ready_bits == NULL ? 0 : (uint64_t)call->ready_pages * call->rows_per_page;
+    uint64_t paged_rows = call->page_rows == NULL ? 0 : call->visible_rows;
     uint32_t history_end = lower_bound(rows, count, call->tail_first_row);
 
     return (struct runs){
@@ -216,15 +220,14 @@ static struct runs runs_of(const struct kvt_resolve_call *call, uint32_t query)
 
 /* Appends to lookups those of rows[0 .. count) whose page is not ready; returns how
  * many. Every row is written, one to look up moves the end: no branch to mispredict. */
-static uint32_t list_unready(const struct kvt_resolve_call *call, const uint32_t *restrict rows,
+static uint32_t list_unready(const struct old_call *call, const uint32_t *restrict rows,
                              uint32_t count, uint32_t *restrict lookups)
 {
-    const uint64_t *ready_bits = call->ready_bits;
-    uint32_t page_shift = (uint32_t)__builtin_ctz(call->rows_per_page);
+    const uint64_t *ready_bits = call->page_rows;
     uint32_t listed = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t page = rows[i] >> page_shift;
+        uint32_t page = rows[i];
         lookups[listed] = rows[i];
         listed += (uint32_t)(~(ready_bits[page / 64] >> page % 64) & 1);
     }
@@ -232,7 +235,7 @@ static uint32_t list_unready(const struct kvt_resolve_call *call, const uint32_t
 }
 
 /* One query: the selection is the union, and only rows to look up need a mark. */
-static uint32_t gather_one(const struct kvt_resolver *resolver, const struct kvt_resolve_call *call,
+static uint32_t gather_one(const struct kvt_resolver *resolver, const struct old_call *call,
                            struct kvt_resolve_result *result)
 {
     const uint32_t *rows = call->selections[0];
@@ -260,17 +263,16 @@ static uint32_t mark_new(uint8_t *marks, uint32_t row, enum mark as)
     return is_new;
 }
 
-static bool is_ready(const struct kvt_resolve_call *call, uint32_t row)
+static bool is_ready(const struct old_call *call, uint32_t row)
 {
-    uint32_t page = row / call->rows_per_page;
-    return call->ready_bits[page / 64] >> page % 64 & 1;
+    return kvt_row_is_in(call->page_rows, row);
 }
 
 /* Several queries: a row counts once however many select it, so that every row of
  * the union has its mark until all of them have been seen. Lists at most union_max
  * rows; a longer union is for the caller to refuse. */
-static uint32_t gather_many(const struct kvt_resolver *resolver,
-                            const struct kvt_resolve_call *call, struct kvt_resolve_result *result)
+static uint32_t gather_many(const struct kvt_resolver *resolver, const struct old_call *call,
+                            struct kvt_resolve_result *result)
 {
     uint8_t *marks = resolver->marks;
     uint32_t listed = 0;
@@ -298,7 +300,7 @@ static uint32_t gather_many(const struct kvt_resolver *resolver,
 }
 
 /* Keeps, of the marks of all selected rows, only those equal to kept. */
-static void unmark(uint8_t *restrict marks, const struct kvt_resolve_call *call, enum mark kept)
+static void unmark(uint8_t *restrict marks, const struct old_call *call, enum mark kept)
 {
     for (uint32_t query = 0; query < call->query_count; query++) {
         const uint32_t *restrict rows = call->selections[query];
@@ -334,7 +336,7 @@ static void look_up(const struct kvt_resolver *resolver, const struct kvt_hot_ca
 }
 
 /* How many selections, with multiplicity, have a mark left. */
-static uint32_t count_marked(const uint8_t *marks, const struct kvt_resolve_call *call)
+static uint32_t count_marked(const uint8_t *marks, const struct old_call *call)
 {
     uint32_t marked = 0;
     for (uint32_t query = 0; query < call->query_count; query++) {
@@ -449,9 +451,9 @@ static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_ca
 
 /* Steps 3 to 5 of the call, for lookup_rows marked rows. */
 static kvt_status look_up_and_replace(const struct kvt_resolver *resolver,
-                                      struct kvt_hot_cache *cache,
-                                      const struct kvt_resolve_call *call, uint32_t lookup_rows,
-                                      struct kvt_resolve_result *result, struct kvt_error *err)
+                                      struct kvt_hot_cache *cache, const struct old_call *call,
+                                      uint32_t lookup_rows, struct kvt_resolve_result *result,
+                                      struct kvt_error *err)
 {
     look_up(resolver, cache);
     if (call->query_count > 1)
@@ -485,9 +487,9 @@ static kvt_status union_too_long(const struct kvt_resolver *resolver, uint32_t r
                     resolver->union_max);
 }
 
-kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
-                       const struct kvt_resolve_call *call, struct kvt_resolve_result *result,
-                       struct kvt_error *err)
+static kvt_status old_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                              const struct old_call *call, struct kvt_resolve_result *result,
+                              struct kvt_error *err)
 {
     struct kvt_resolve_result found = {
         .missed = resolver->missed, .fills = resolver->victims, .evicted = resolver->evicted};
@@ -511,6 +513,27 @@ kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cach
         status = look_up_and_replace(resolver, cache, call, lookup_rows, &found, err);
     if (status == KVT_OK)
         *result = found;
+    return status;
+}
+
+kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                       const struct kvt_resolve_call *call, struct kvt_resolve_result *result,
+                       struct kvt_error *err)
+{
+    uint32_t *lists[64];
+    uint32_t counts[64];
+    size_t words = kvt_row_words(call->visible_rows);
+    for (uint32_t q = 0; q < call->query_count; q++) {
+        counts[q] = kvt_row_set_count(call->selections[q], words);
+        lists[q] = malloc(4 * (counts[q] + 1));
+        kvt_row_set_list(call->selections[q], words, lists[q]);
+    }
+    struct old_call old = {call->step,      call->visible_rows, call->tail_first_row,
+                           call->page_rows, call->query_count,  (const uint32_t *const *)lists,
+                           counts};
+    kvt_status status = old_resolve(resolver, cache, &old, result, err);
+    for (uint32_t q = 0; q < call->query_count; q++)
+        free(lists[q]);
     return status;
 }
 

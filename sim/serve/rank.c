@@ -202,11 +202,11 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, boo
     return joins ? live_list_insert(&rank->arrived, rank->arrived.count, live, err) : KVT_OK;
 }
 
-kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requests)
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)
 {
     if (!rank->needs.host_backing)
         return now_ns;
-    uint64_t bytes = requests * rank->row_bytes_per_token;
+    uint64_t bytes = tokens * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
@@ -214,7 +214,7 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requ
 kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
 {
     live->step++;
-    return kvt_pages_commit(&live->pages, 1, done_ns, err);
+    return kvt_pages_commit(&live->pages, live->round_tokens, done_ns, err);
 }
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
