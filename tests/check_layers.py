@@ -24,7 +24,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law timing llm hardware workload row_counts row_set "
-            "speculation",
+            "speculation costs",
     "kv": "layout resolver memory pages",
     "serve": "rank request",
     "backend": "backend",

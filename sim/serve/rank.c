@@ -31,6 +31,7 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     struct kvt_import_env import_env = {.params = env->import.params,
                                         .hardware = env->hardware,
                                         .residency = env->residency.info->name,
+                                        .speculation = env->speculation,
                                         .run_seed = env->run_seed,
                                         .host = kvt_host()};
     kvt_status status;

@@ -68,6 +68,7 @@ struct kvt_rank_env {
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     struct kvt_choice residency, scheduling, import;
+    const char *speculation; /* name of the method */
     uint64_t run_seed;
 };
 
