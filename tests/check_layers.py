@@ -23,7 +23,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 # The lowest layer that may know a public header. The contracts that plug-ins fill sit in core.
 HEADERS = {
     "base": "base error arena rng clock hash json file version",
-    "core": "event metrics plugin policy law timing llm hardware workload row_counts row_set "
+    "core": "event metrics plugin policy law kvsel timing llm hardware workload row_counts row_set "
             "speculation",
     "kv": "layout resolver memory pages",
     "serve": "rank request",

@@ -178,9 +178,8 @@ kvt_status kvsel_check_shape(const struct kvt_kvsel_shape *shape, const char *wh
                              struct kvt_error *err)
 {
     if (shape->top_k < 1 || shape->top_k > KVT_KVSEL_ROWS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "selections of %u rows; 1 to %u are expected", shape->top_k,
-                        KVT_KVSEL_ROWS_MAX);
+        return kvt_fail(err, KVT_ERR_INVALID, where, "selections of %u rows; 1 to %u are expected",
+                        shape->top_k, KVT_KVSEL_ROWS_MAX);
     if (shape->first_rows < 1 || shape->first_rows > KVT_KVSEL_ROWS_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "a stream that begins with %u rows; 1 to %u are expected",

@@ -20,9 +20,9 @@ enum {
     KVSEL_GAP_MAX = 255,
 };
 
-#define KVSEL_MAGIC       "\x89KVSEL\r\n" /* what text mode or seven bits would spoil */
+#define KVSEL_MAGIC "\x89KVSEL\r\n"            /* what text mode or seven bits would spoil */
 #define KVSEL_BLOCK_MAGIC UINT32_C(0x4b4c424b) /* "KBLK" */
-#define KVSEL_END_MAGIC   UINT32_C(0x444e454b) /* "KEND" */
+#define KVSEL_END_MAGIC UINT32_C(0x444e454b)   /* "KEND" */
 
 /* Offsets in a block's header. */
 enum {
@@ -33,6 +33,20 @@ enum {
     BLOCK_SEGMENTS_AT = 16,
     BLOCK_BYTES_AT = 20, /* of the payload */
     BLOCK_CHECKSUM_AT = 24,
+};
+
+/* Offsets in a file's header, and in its end, whose checksum lies where a block's does. */
+enum {
+    HEADER_VERSION_AT = 8,
+    HEADER_TOP_K_AT = 12,
+    HEADER_SIDE_PATHS_AT = 16,
+    HEADER_SIDE_TOKENS_AT = 20,
+    HEADER_REQUESTS_AT = 24,
+    HEADER_SELECTORS_AT = 28,
+    HEADER_SEGMENT_ROWS_AT = 32,
+    HEADER_KEY_AT = 40,
+    HEADER_CHECKSUM_AT = 56,
+    END_BLOCKS_AT = 8,
 };
 
 /* Little-endian whatever the machine; compilers make each one move on x86. */
@@ -107,6 +121,12 @@ bool kvsel_list_is_sound(const struct kvsel_list *list, uint32_t rows);
 
 /* Over a block's header and payload. */
 uint64_t kvsel_block_checksum(const unsigned char *block);
+
+/* Over a file's header and its streams' entries. */
+uint64_t kvsel_header_checksum(const unsigned char *header, uint32_t stream_count);
+
+/* Over the end, behind the checksums of all blocks. */
+uint64_t kvsel_end_checksum(uint64_t chain, const unsigned char *end);
 
 /* A shape that streams can have; `where` is the place. */
 KVT_CHECKED kvt_status kvsel_check_shape(const struct kvt_kvsel_shape *shape, const char *where,

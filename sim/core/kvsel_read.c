@@ -40,27 +40,34 @@ static void pieces_of(const struct kvt_kvsel_map *map, struct piece pieces[PIECE
     pieces[3] = (struct piece){old, UINT64_MAX, born};
 }
 
-/* Adds `count` bits of `from`, from a bit on, to `to` at another. Nothing is written behind
- * the last of them that is set. */
+/* Adds up to 64 bits of one word of `from` to `to`. Nothing is written behind the last of them
+ * that is set. */
+static void add_word(uint64_t *to, uint64_t to_bit, const uint64_t *from, uint64_t from_bit,
+                     uint64_t count)
+{
+    uint64_t bits = from[from_bit / 64] >> from_bit % 64;
+    if (count < 64)
+        bits &= (UINT64_C(1) << count) - 1;
+    if (bits == 0)
+        return;
+    to[to_bit / 64] |= bits << to_bit % 64;
+    uint64_t over = to_bit % 64 > 0 ? bits >> (64 - to_bit % 64) : 0;
+    if (over != 0)
+        to[to_bit / 64 + 1] |= over;
+}
+
+/* Adds `count` bits of `from`, from a bit on, to `to` at another. */
 static void add_bits(uint64_t *to, uint64_t to_bit, const uint64_t *from, uint64_t from_bit,
                      uint64_t count)
 {
-    if (to_bit % 64 == 0 && from_bit % 64 == 0) {
-        memcpy(to + to_bit / 64, from + from_bit / 64, count / 64 * sizeof *to);
-        to_bit += count / 64 * 64;
-        from_bit += count / 64 * 64;
-        count %= 64;
-    }
+    bool is_aligned = to_bit % 64 == from_bit % 64;
     while (count > 0) {
         uint64_t here = 64 - from_bit % 64 < count ? 64 - from_bit % 64 : count;
-        uint64_t bits = from[from_bit / 64] >> from_bit % 64;
-        if (here < 64)
-            bits &= (UINT64_C(1) << here) - 1;
-        if (bits != 0) {
-            to[to_bit / 64] |= bits << to_bit % 64;
-            uint64_t over = to_bit % 64 > 0 ? bits >> (64 - to_bit % 64) : 0;
-            if (over != 0)
-                to[to_bit / 64 + 1] |= over;
+        if (is_aligned && here == 64) {
+            here = count / 64 * 64;
+            memcpy(to + to_bit / 64, from + from_bit / 64, here / 64 * sizeof *to);
+        } else {
+            add_word(to, to_bit, from, from_bit, here);
         }
         to_bit += here;
         from_bit += here;
@@ -85,8 +92,8 @@ static void emit(const uint64_t *scratch, uint64_t first, uint64_t rows,
 struct scratch {
     const struct kvt_kvsel_stream *stream;
     uint32_t segment;
-    size_t words;  /* of the segment that hold anything */
-    uint64_t token; /* whose own selection is there; UINT64_MAX: none */
+    size_t words;       /* of the segment that hold anything */
+    uint64_t token;     /* whose own selection is there; UINT64_MAX: none */
     uint32_t side_path; /* 0: no branch is there; else of `token` */
     uint32_t side_token;
     uint64_t own[KVSEL_SEGMENT_WORDS];
@@ -149,8 +156,8 @@ void kvt_kvsel_read(const struct kvt_kvsel_stream *stream, const struct kvt_kvse
     uint64_t rows = 0; /* that any of the places can have */
     for (size_t i = 0; i < place_count; i++) {
         uint64_t after = places[i].side_path == 0 ? 0 : 1 + (uint64_t)places[i].side_token;
-        uint64_t visible = stream->shape.first_rows +
-                           (places[i].token + after) / stream->shape.tokens_per_row;
+        uint64_t visible =
+            stream->shape.first_rows + (places[i].token + after) / stream->shape.tokens_per_row;
         rows = visible > rows ? visible : rows;
         memset(sets[i], 0, words * sizeof *sets[i]);
     }

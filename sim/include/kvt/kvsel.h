@@ -16,7 +16,7 @@ enum {
 };
 
 /* Largest history of a stream, and most streams of a file. */
-#define KVT_KVSEL_ROWS_MAX    (UINT32_C(1) << 30)
+#define KVT_KVSEL_ROWS_MAX (UINT32_C(1) << 30)
 #define KVT_KVSEL_STREAMS_MAX (UINT32_C(1) << 20)
 
 /* What the selections of a stream have in common. */
@@ -163,7 +163,7 @@ struct kvt_kvsel_stats {
     uint64_t tokens;   /* of all streams */
     uint64_t selected; /* rows of their own selections */
     uint32_t rows_min, rows_max;
-    uint64_t sampled_tokens; /* behind the means of lag 1 */
+    uint64_t sampled_tokens;         /* behind the means of lag 1 */
     double overlap[KVT_KVSEL_LAGS];  /* rows shared with the selection kvt_kvsel_lags[i] tokens
                                       * before, over k */
     double unions[KVT_KVSEL_UNIONS]; /* distinct rows of i + 1 consecutive selections, over k */

@@ -1,10 +1,8 @@
-/* kvsel_file.c -- files of recorded selections, written block by block and read whole.
+/* kvsel_parse.c -- a file of recorded selections, read whole and checked.
  *
- *     header, 64 bytes · one entry a stream, 8 bytes · blocks · end, 32 bytes
- *
- * A block's checksum is over its own bytes, that of the end over all of theirs: a file that
- * was cut, even between two blocks, is told from a whole one. What a reader is to follow is
- * checked once here, so that kvt_kvsel_read() need not look. */
+ * What a reader is to follow is checked once, here, so that kvt_kvsel_read() need not look:
+ * checksums, that blocks follow each other, that offsets ascend within their block, and that
+ * no list toggles a row that its query cannot see. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +11,6 @@
 #include "kvt/file.h"
 #include "kvt/hash.h"
 
-/* Offsets in a file's header. */
-enum {
-    VERSION_AT = 8,
-    TOP_K_AT = 12,
-    SIDE_PATHS_AT = 16,
-    SIDE_TOKENS_AT = 20,
-    REQUESTS_AT = 24,
-    SELECTORS_AT = 28,
-    SEGMENT_ROWS_AT = 32,
-    KEY_AT = 40,
-    HEADER_CHECKSUM_AT = 56,
-};
-
-/* Offsets in the end, whose checksum lies where a block's does. */
-enum {
-    END_BLOCKS_AT = 8,
-};
-
 /* Larger files are not read into memory. */
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
@@ -38,139 +18,6 @@ bool kvt_kvsel_is_magic(const void *bytes, size_t byte_count)
 {
     return byte_count >= 8 && memcmp(bytes, KVSEL_MAGIC, 8) == 0;
 }
-
-static uint64_t header_checksum(const unsigned char *header, uint32_t stream_count)
-{
-    uint64_t chain = kvt_hash_bytes(0, header, HEADER_CHECKSUM_AT);
-    return kvt_hash_bytes(chain, header + KVSEL_HEADER_BYTES,
-                          (size_t)stream_count * KVSEL_STREAM_BYTES);
-}
-
-/* ---- Writing ----------------------------------------------------------------------- */
-
-struct kvt_kvsel_writer {
-    struct kvt_outfile *file;
-    char *path;
-    uint64_t chain, block_count;
-    uint32_t stream_count;
-    uint32_t next_token[]; /* [stream_count] */
-};
-
-static kvt_status check_counts(const struct kvt_kvsel_header *header, const char *where,
-                               struct kvt_error *err)
-{
-    uint64_t streams = (uint64_t)header->request_count * header->selector_count;
-    if (streams < 1 || streams > KVT_KVSEL_STREAMS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "%u requests of %u selectors; 1 to %u streams are expected",
-                        header->request_count, header->selector_count, KVT_KVSEL_STREAMS_MAX);
-    return KVT_OK;
-}
-
-static kvt_status write_header(struct kvt_kvsel_writer *writer,
-                               const struct kvt_kvsel_header *header,
-                               const struct kvt_kvsel_shape *shapes, struct kvt_error *err)
-{
-    size_t bytes = KVSEL_HEADER_BYTES + (size_t)writer->stream_count * KVSEL_STREAM_BYTES;
-    unsigned char *out = calloc(1, bytes);
-    if (out == NULL)
-        return kvt_fail_nomem(err, "the header of a file of selections");
-    memcpy(out, KVSEL_MAGIC, 8);
-    kvsel_put_u32(out + VERSION_AT, KVSEL_VERSION);
-    kvsel_put_u32(out + TOP_K_AT, header->top_k);
-    kvsel_put_u32(out + SIDE_PATHS_AT, header->side_paths);
-    kvsel_put_u32(out + SIDE_TOKENS_AT, header->side_tokens);
-    kvsel_put_u32(out + REQUESTS_AT, header->request_count);
-    kvsel_put_u32(out + SELECTORS_AT, header->selector_count);
-    kvsel_put_u32(out + SEGMENT_ROWS_AT, KVSEL_SEGMENT_ROWS);
-    kvsel_put_u64(out + KEY_AT, header->key);
-    for (uint32_t s = 0; s < writer->stream_count; s++) {
-        unsigned char *entry = out + KVSEL_HEADER_BYTES + (size_t)s * KVSEL_STREAM_BYTES;
-        kvsel_put_u32(entry, shapes[s].first_rows);
-        kvsel_put_u32(entry + 4, shapes[s].tokens_per_row);
-    }
-    kvsel_put_u64(out + HEADER_CHECKSUM_AT, header_checksum(out, writer->stream_count));
-    /* A short write is kept by the stream and reported by the commit. */
-    (void)fwrite(out, 1, bytes, kvt_outfile_stream(writer->file));
-    free(out);
-    return KVT_OK;
-}
-
-kvt_status kvt_kvsel_create(const char *path, const struct kvt_kvsel_header *header,
-                            const struct kvt_kvsel_shape *shapes, struct kvt_kvsel_writer **out,
-                            struct kvt_error *err)
-{
-    kvt_status status = check_counts(header, path, err);
-    if (status != KVT_OK)
-        return status;
-    uint32_t stream_count = header->request_count * header->selector_count;
-    for (uint32_t s = 0; s < stream_count; s++) {
-        assert(shapes[s].top_k == header->top_k && shapes[s].side_paths == header->side_paths &&
-               shapes[s].side_tokens == header->side_tokens);
-        status = kvsel_check_shape(&shapes[s], path, err);
-        if (status != KVT_OK)
-            return status;
-    }
-    struct kvt_kvsel_writer *writer =
-        calloc(1, sizeof *writer + stream_count * sizeof writer->next_token[0]);
-    if (writer == NULL)
-        return kvt_fail_nomem(err, path);
-    writer->stream_count = stream_count;
-    status = kvt_outfile_open(path, &writer->file, err);
-    if (status == KVT_OK)
-        status = write_header(writer, header, shapes, err);
-    if (status != KVT_OK) {
-        kvt_kvsel_discard(writer);
-        return status;
-    }
-    *out = writer;
-    return KVT_OK;
-}
-
-kvt_status kvt_kvsel_put(struct kvt_kvsel_writer *writer, const unsigned char *block,
-                         struct kvt_error *err)
-{
-    uint32_t stream = kvsel_u32(block + BLOCK_STREAM_AT);
-    uint32_t first_token = kvsel_u32(block + BLOCK_FIRST_TOKEN_AT);
-    if (stream >= writer->stream_count || writer->next_token[stream] != first_token ||
-        first_token % KVT_KVSEL_BLOCK_TOKENS != 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "selections",
-                        "a block of stream %u from token %u on does not follow what was written",
-                        stream, first_token);
-    writer->next_token[stream] = first_token + kvsel_u32(block + BLOCK_TOKENS_AT);
-    writer->chain = kvt_chain64(writer->chain, kvsel_u64(block + BLOCK_CHECKSUM_AT));
-    writer->block_count++;
-    (void)fwrite(block, 1, kvt_kvsel_block_bytes(block), kvt_outfile_stream(writer->file));
-    return KVT_OK;
-}
-
-/* The checksum of the end: of its own first bytes, behind those of all blocks. */
-static uint64_t end_checksum(uint64_t chain, const unsigned char *end)
-{
-    return kvt_hash_bytes(chain, end, BLOCK_CHECKSUM_AT);
-}
-
-kvt_status kvt_kvsel_commit(struct kvt_kvsel_writer *writer, struct kvt_error *err)
-{
-    unsigned char end[KVSEL_BLOCK_HEADER_BYTES] = {0};
-    kvsel_put_u32(end + BLOCK_MAGIC_AT, KVSEL_END_MAGIC);
-    kvsel_put_u64(end + END_BLOCKS_AT, writer->block_count);
-    kvsel_put_u64(end + BLOCK_CHECKSUM_AT, end_checksum(writer->chain, end));
-    (void)fwrite(end, 1, sizeof end, kvt_outfile_stream(writer->file));
-    kvt_status status = kvt_outfile_commit(writer->file, err);
-    free(writer);
-    return status;
-}
-
-void kvt_kvsel_discard(struct kvt_kvsel_writer *writer)
-{
-    if (writer == NULL)
-        return;
-    kvt_outfile_discard(writer->file);
-    free(writer);
-}
-
-/* ---- Reading ----------------------------------------------------------------------- */
 
 struct kvt_kvsel {
     struct kvt_kvsel_header header;
@@ -186,7 +33,7 @@ struct parser {
     size_t byte_count, at;
     const char *where;
     bool counts;
-    uint64_t *scratch; /* [KVSEL_SEGMENT_WORDS], two of them, where rows are counted */
+    uint64_t *scratch;    /* [KVSEL_SEGMENT_WORDS], two of them, where rows are counted */
     uint32_t *next_token; /* [stream_count] */
     uint64_t chain;
     size_t block_count;
@@ -207,17 +54,17 @@ static kvt_status parse_header(struct parser *parser, struct kvt_kvsel_header *h
         return REFUSE(parser, "byte 0: this is no file of selections (.kvsel)");
     if (parser->byte_count < KVSEL_HEADER_BYTES)
         return refuse_cut(parser);
-    uint32_t version = kvsel_u32(bytes + VERSION_AT);
+    uint32_t version = kvsel_u32(bytes + HEADER_VERSION_AT);
     if (version != KVSEL_VERSION)
         return REFUSE(parser, "byte 8: version %u; this program reads version %d", version,
                       KVSEL_VERSION);
     *header = (struct kvt_kvsel_header){
-        .top_k = kvsel_u32(bytes + TOP_K_AT),
-        .side_paths = kvsel_u32(bytes + SIDE_PATHS_AT),
-        .side_tokens = kvsel_u32(bytes + SIDE_TOKENS_AT),
-        .request_count = kvsel_u32(bytes + REQUESTS_AT),
-        .selector_count = kvsel_u32(bytes + SELECTORS_AT),
-        .key = kvsel_u64(bytes + KEY_AT),
+        .top_k = kvsel_u32(bytes + HEADER_TOP_K_AT),
+        .side_paths = kvsel_u32(bytes + HEADER_SIDE_PATHS_AT),
+        .side_tokens = kvsel_u32(bytes + HEADER_SIDE_TOKENS_AT),
+        .request_count = kvsel_u32(bytes + HEADER_REQUESTS_AT),
+        .selector_count = kvsel_u32(bytes + HEADER_SELECTORS_AT),
+        .key = kvsel_u64(bytes + HEADER_KEY_AT),
     };
     uint64_t streams = (uint64_t)header->request_count * header->selector_count;
     if (streams < 1 || streams > KVT_KVSEL_STREAMS_MAX)
@@ -225,12 +72,12 @@ static kvt_status parse_header(struct parser *parser, struct kvt_kvsel_header *h
                       header->request_count, header->selector_count, KVT_KVSEL_STREAMS_MAX);
     if (parser->byte_count - KVSEL_HEADER_BYTES < streams * KVSEL_STREAM_BYTES)
         return refuse_cut(parser);
-    if (kvsel_u64(bytes + HEADER_CHECKSUM_AT) != header_checksum(bytes, (uint32_t)streams))
+    if (kvsel_u64(bytes + HEADER_CHECKSUM_AT) != kvsel_header_checksum(bytes, (uint32_t)streams))
         return REFUSE(parser, "byte 56: the header's checksum is not that of its bytes; it was "
                               "damaged");
-    if (kvsel_u32(bytes + SEGMENT_ROWS_AT) != KVSEL_SEGMENT_ROWS)
+    if (kvsel_u32(bytes + HEADER_SEGMENT_ROWS_AT) != KVSEL_SEGMENT_ROWS)
         return REFUSE(parser, "byte 32: segments of %u rows; %d are expected",
-                      kvsel_u32(bytes + SEGMENT_ROWS_AT), KVSEL_SEGMENT_ROWS);
+                      kvsel_u32(bytes + HEADER_SEGMENT_ROWS_AT), KVSEL_SEGMENT_ROWS);
     parser->at = KVSEL_HEADER_BYTES;
     return KVT_OK;
 }
@@ -293,8 +140,8 @@ static bool are_lists_sound(const unsigned char *block, const struct kvt_kvsel_s
             uint64_t first = (uint64_t)segment * KVSEL_SEGMENT_ROWS;
             uint64_t here = rows > first ? rows - first : 0;
             struct kvsel_list found = kvsel_list_at(block, list, segment);
-            if (!kvsel_list_is_sound(
-                    &found, here < KVSEL_SEGMENT_ROWS ? (uint32_t)here : KVSEL_SEGMENT_ROWS))
+            if (!kvsel_list_is_sound(&found, here < KVSEL_SEGMENT_ROWS ? (uint32_t)here
+                                                                       : KVSEL_SEGMENT_ROWS))
                 return false;
         }
     }
@@ -350,8 +197,9 @@ static kvt_status parse_block(struct parser *parser, struct kvt_kvsel *file)
     if (kvt_kvsel_block_bytes(block) > parser->byte_count - parser->at)
         return refuse_cut(parser);
     if (kvsel_u64(block + BLOCK_CHECKSUM_AT) != kvsel_block_checksum(block))
-        return REFUSE(parser, "byte %zu: the block's checksum is not that of its bytes; it was "
-                              "damaged",
+        return REFUSE(parser,
+                      "byte %zu: the block's checksum is not that of its bytes; it was "
+                      "damaged",
                       parser->at);
     if (stream >= file->stream_count || tokens < 1 || tokens > KVT_KVSEL_BLOCK_TOKENS ||
         first_token != parser->next_token[stream] || first_token % KVT_KVSEL_BLOCK_TOKENS != 0 ||
@@ -396,11 +244,12 @@ static kvt_status parse_blocks(struct parser *parser, struct kvt_kvsel *file)
     }
     const unsigned char *end = parser->bytes + parser->at;
     if (kvsel_u64(end + END_BLOCKS_AT) != parser->block_count ||
-        kvsel_u64(end + BLOCK_CHECKSUM_AT) != end_checksum(parser->chain, end))
+        kvsel_u64(end + BLOCK_CHECKSUM_AT) != kvsel_end_checksum(parser->chain, end))
         return REFUSE(parser, "byte %zu: the end does not belong to the %zu blocks before it",
                       parser->at, parser->block_count);
     if (parser->at + KVSEL_BLOCK_HEADER_BYTES != parser->byte_count)
-        return REFUSE(parser, "byte %zu: bytes follow the end", parser->at + KVSEL_BLOCK_HEADER_BYTES);
+        return REFUSE(parser, "byte %zu: bytes follow the end",
+                      parser->at + KVSEL_BLOCK_HEADER_BYTES);
     return KVT_OK;
 }
 
@@ -436,8 +285,7 @@ kvt_status kvt_kvsel_parse(unsigned char *bytes, size_t byte_count, const char *
     if (status != KVT_OK)
         return status;
     uint32_t stream_count = header.request_count * header.selector_count;
-    struct kvt_kvsel *file =
-        calloc(1, sizeof *file + stream_count * sizeof file->streams[0]);
+    struct kvt_kvsel *file = calloc(1, sizeof *file + stream_count * sizeof file->streams[0]);
     parser.next_token = calloc(stream_count, sizeof *parser.next_token);
     parser.scratch = counts ? malloc(2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
     if (file == NULL || parser.next_token == NULL || (counts && parser.scratch == NULL)) {
