@@ -2,17 +2,18 @@
  *
  *     for each source of chances
  *         a, b = two words of 32 bits that depend on (source, token, row)
- *         slow  += unit ((a & 255) + (a >> 8 & 255) - 255)
- *         fast  += unit ((a >> 16 & 255) + (a >> 24) - 255)
- *         white += unit ((b & 65535) + (b >> 16) - 65535)
+ *         slow  += u ((a & 255) + (a >> 8 & 255) - 255)
+ *         fast  += bent((a >> 16 & 255) + (a >> 24) - 255)
+ *         white += bent((b & 65535) + (b >> 16) - 65535)
  *     the same for each page, added to its rows
  *     x = slow_keep x + slow;  y = fast_keep y + fast
  *     score = static_weight a + slow_weight x + fast_weight y + white
  *
  * The words are a 32-bit hash of the row's number in the manner of C. Wellons's
  * "lowbias32" (github.com/skeeto/hash-prospector), with a key added before it and
- * another, for each word its own, in its middle. A draw is a sum of two uniform ones:
- * x and y add up many and are as good as normal, and white is one part of four.
+ * another, for each word its own, in its middle. A draw is the sum of two uniform ones,
+ * d, bent to d (u + v d^2), which has the variance and the fourth moment of a normal one;
+ * slow ones, which x adds up by the dozen, are left straight.
  *
  * Sums and products are IEEE single precision in one stated order (the build never
  * contracts them), so that any register width gives the same bits. */
@@ -36,9 +37,10 @@ struct words {
     uint32_t a, b;
 };
 
-INLINE struct words words_of(const struct score_draws *draws, uint32_t number)
+/* place is a row's or page's number times GOLDEN. */
+INLINE struct words words_of(const struct score_draws *draws, uint32_t place)
 {
-    uint32_t x = number * GOLDEN + draws->key[0];
+    uint32_t x = place + draws->key[0];
     x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
     uint32_t a = x + draws->key[1];
     uint32_t b = x + draws->key[2];
@@ -52,15 +54,20 @@ struct kick {
     float slow, fast, white;
 };
 
-INLINE struct kick kick_of(const struct score_draws *draws, uint32_t number)
+INLINE float bent(float draw, float unit, float bend)
 {
-    struct words w = words_of(draws, number);
+    return draw * (unit + bend * (draw * draw));
+}
+
+INLINE struct kick kick_of(const struct score_draws *draws, uint32_t place)
+{
+    struct words w = words_of(draws, place);
     int32_t slow = (int32_t)((w.a & 0xff) + (w.a >> 8 & 0xff)) - 0xff;
     int32_t fast = (int32_t)((w.a >> 16 & 0xff) + (w.a >> 24)) - 0xff;
     int32_t white = (int32_t)((w.b & 0xffff) + (w.b >> 16)) - 0xffff;
     return (struct kick){.slow = draws->slow_unit * (float)slow,
-                         .fast = draws->fast_unit * (float)fast,
-                         .white = draws->white_unit * (float)white};
+                         .fast = bent((float)fast, draws->fast_unit, draws->fast_bend),
+                         .white = bent((float)white, draws->white_unit, draws->white_bend)};
 }
 
 /* ---- One block ----------------------------------------------------------------------- */
@@ -80,8 +87,9 @@ INLINE void advance_plain(const struct score_step *step, uint32_t first_row,
 {
     const struct score_drift drift = step->drift;
     const struct score_draws draws = step->rows[0];
-    for (uint32_t i = 0; i < ROWS; i++) {
-        struct kick kick = kick_of(&draws, first_row + i);
+    uint32_t place = first_row * GOLDEN;
+    for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
+        struct kick kick = kick_of(&draws, place);
         float x = drift.slow_keep * slow[i] + kick.slow;
         float y = drift.fast_keep * fast[i] + kick.fast;
         slow[i] = x;
@@ -94,25 +102,24 @@ struct kicks {
     float slow[ROWS], fast[ROWS], white[ROWS];
 };
 
-INLINE void add_rows(const struct score_draws *source, uint32_t first_row,
+/* The first source finds nothing to add to; is_first is known where this is expanded. */
+INLINE void add_rows(const struct score_draws *source, bool is_first, uint32_t first_row,
                      struct kicks *restrict kicks)
 {
     const struct score_draws draws = *source;
-    for (uint32_t i = 0; i < ROWS; i++) {
-        struct kick kick = kick_of(&draws, first_row + i);
-        kicks->slow[i] += kick.slow;
-        kicks->fast[i] += kick.fast;
-        kicks->white[i] += kick.white;
+    uint32_t place = first_row * GOLDEN;
+    for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
+        struct kick kick = kick_of(&draws, place);
+        kicks->slow[i] = (is_first ? 0.0F : kicks->slow[i]) + kick.slow;
+        kicks->fast[i] = (is_first ? 0.0F : kicks->fast[i]) + kick.fast;
+        kicks->white[i] = (is_first ? 0.0F : kicks->white[i]) + kick.white;
     }
 }
 
-INLINE void add_to_run(const struct kick *kick, uint32_t first, struct kicks *restrict kicks)
+INLINE void add_to_run(float *restrict run, float value)
 {
-    for (uint32_t i = first; i < first + RUN_ROWS; i++) {
-        kicks->slow[i] += kick->slow;
-        kicks->fast[i] += kick->fast;
-        kicks->white[i] += kick->white;
-    }
+    for (uint32_t i = 0; i < RUN_ROWS; i++)
+        run[i] += value;
 }
 
 INLINE void add_pages(const struct score_step *step, uint32_t first_row,
@@ -122,13 +129,16 @@ INLINE void add_pages(const struct score_step *step, uint32_t first_row,
         uint32_t page = (first_row + first) / step->rows_per_page;
         struct kick sum = {.slow = 0.0F};
         for (uint32_t s = 0; s < step->page_sources; s++) {
-            struct kick kick = kick_of(&step->pages[s], page);
+            struct kick kick = kick_of(&step->pages[s], page * GOLDEN);
             sum.slow += kick.slow;
             sum.fast += kick.fast;
             sum.white += kick.white;
         }
-        for (uint32_t run = first; run < first + step->rows_per_page; run += RUN_ROWS)
-            add_to_run(&sum, run, kicks);
+        for (uint32_t run = first; run < first + step->rows_per_page; run += RUN_ROWS) {
+            add_to_run(kicks->slow + run, sum.slow);
+            add_to_run(kicks->fast + run, sum.fast);
+            add_to_run(kicks->white + run, sum.white);
+        }
     }
 }
 
@@ -139,7 +149,8 @@ INLINE void add_recency(const struct score_step *step, uint32_t first_row,
     const float recency = step->recency, age_unit = step->age_unit;
     const int32_t newest = (int32_t)step->newest_row - (int32_t)first_row;
     for (int32_t i = 0; i < ROWS; i++) {
-        int32_t age = newest > i ? newest - i : 0;
+        int32_t age = newest - i;
+        age &= ~(age >> 31); /* 0 of rows to come */
         kicks->white[i] += recency / (1.0F + age_unit * (float)age);
     }
 }
@@ -171,9 +182,10 @@ INLINE void advance(const struct score_step *step, const struct score_block *blo
         advance_plain(step, block->first_row, block->fixed, block->slow, block->fast, score);
         return;
     }
-    struct kicks kicks = {.slow = {0.0F}};
-    for (uint32_t s = 0; s < step->row_sources; s++)
-        add_rows(&step->rows[s], block->first_row, &kicks);
+    struct kicks kicks;
+    add_rows(&step->rows[0], true, block->first_row, &kicks);
+    for (uint32_t s = 1; s < step->row_sources; s++)
+        add_rows(&step->rows[s], false, block->first_row, &kicks);
     if (step->page_sources > 0)
         add_pages(step, block->first_row, &kicks);
     if (step->recency > 0)

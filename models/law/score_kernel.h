@@ -8,7 +8,8 @@
 /* Draws of one token from one source, for rows or for pages. */
 struct score_draws {
     uint32_t key[3];
-    float slow_unit, fast_unit, white_unit; /* what a draw of 1 adds to x, y and the score */
+    float slow_unit, fast_unit, white_unit; /* what a draw of 1 adds to x, y and the score, */
+    float fast_bend, white_bend;            /* and with its cube */
 };
 
 enum {

@@ -180,17 +180,23 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
 
 /* ---- One token -------------------------------------------------------------------------- */
 
-/* Sums of two uniform draws, of bytes and of 16 bits, have these deviations. */
-static const float byte_pair_deviation = 104.511562F;   /* sqrt((2^16 - 1) / 6) */
-static const float half_pair_deviation = 26754.962577F; /* sqrt((2^32 - 1) / 6) */
+/* The sum of two uniform draws of N values has the variance (N^2 - 1) / 6. Over its deviation,
+ * straight d + bend d^3 has unit variance and the fourth moment 3. */
+static const float byte_pair_deviation = 104.510765F;
+static const float half_pair_deviation = 26754.96F;
+static const float pair_straight = 0.84328668F, pair_bend = 0.063645294F;
 
 static struct score_draws draws_of(uint64_t key, float weight, const struct score_drift *drift)
 {
+    float fast = weight * drift->fast_kick / byte_pair_deviation;
+    float white = weight * drift->white_weight / half_pair_deviation;
     return (struct score_draws){
         .key = {(uint32_t)key, (uint32_t)(key >> 32), (uint32_t)kvt_chain64(key, LINK_WORD)},
         .slow_unit = weight * drift->slow_kick / byte_pair_deviation,
-        .fast_unit = weight * drift->fast_kick / byte_pair_deviation,
-        .white_unit = weight * drift->white_weight / half_pair_deviation,
+        .fast_unit = fast * pair_straight,
+        .fast_bend = fast * pair_bend / (byte_pair_deviation * byte_pair_deviation),
+        .white_unit = white * pair_straight,
+        .white_bend = white * pair_bend / (half_pair_deviation * half_pair_deviation),
     };
 }
 

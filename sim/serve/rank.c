@@ -31,6 +31,7 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     struct kvt_import_env import_env = {.params = env->import.params,
                                         .hardware = env->hardware,
                                         .residency = env->residency.info->name,
+                                        .speculation = env->speculation,
                                         .run_seed = env->run_seed,
                                         .host = kvt_host()};
     kvt_status status;
@@ -202,11 +203,11 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, boo
     return joins ? live_list_insert(&rank->arrived, rank->arrived.count, live, err) : KVT_OK;
 }
 
-kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requests)
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)
 {
     if (!rank->needs.host_backing)
         return now_ns;
-    uint64_t bytes = requests * rank->row_bytes_per_token;
+    uint64_t bytes = tokens * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
@@ -214,7 +215,7 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requ
 kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
 {
     live->step++;
-    return kvt_pages_commit(&live->pages, 1, done_ns, err);
+    return kvt_pages_commit(&live->pages, live->round_tokens, done_ns, err);
 }
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)

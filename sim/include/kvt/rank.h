@@ -29,6 +29,8 @@ struct kvt_live {
     uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
     uint64_t import_bytes_per_s;         /* into HBM, while it is being imported */
     bool has_lane;                       /* known to the backend */
+    void *drafting;                      /* the speculation method's state of it; its owner's */
+    uint32_t round_tokens;               /* that the step under way commits; 0: it sits out */
     bool blocked;                        /* sits this step out for want of memory */
     struct kvt_holding holding;
     struct kvt_pages pages;
@@ -66,6 +68,7 @@ struct kvt_rank_env {
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     struct kvt_choice residency, scheduling, import;
+    const char *speculation; /* name of the method */
     uint64_t run_seed;
 };
 
@@ -152,12 +155,12 @@ KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_l
 KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
                                            struct kvt_error *err);
 
-/* After a step: the request's row is committed; its write-back, which
+/* After a step: the round's tokens are committed; their write-back, which
  * kvt_rank_queue_backup() has queued, ends at done_ns. */
 KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
                                        struct kvt_error *err);
-/* When all write-backs of a step of `requests` rows will be done. */
-kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint32_t requests);
+/* When the write-backs of a step that commits so many tokens will be done. */
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens);
 
 /* Gives back everything a request holds and takes it off the running batch. */
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
