@@ -59,6 +59,8 @@ uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
  * everything. */
 void kvt_rank_memory_give(struct kvt_rank_memory *memory, struct kvt_holding *holding,
                           enum kvt_mem_class mem_class, uint64_t bytes);
+void kvt_rank_memory_give_host(struct kvt_rank_memory *memory, struct kvt_holding *holding,
+                               uint64_t host_bytes);
 void kvt_rank_memory_give_all(struct kvt_rank_memory *memory, struct kvt_holding *holding);
 
 /* Sums add up and nothing is past its pool. Checked at the end of every run, and by tests. */

@@ -109,6 +109,10 @@ void kvt_pages_leave(struct kvt_pages *pages, uint32_t keep);
 /* Rows up to here must be on host before the coming call. Not whole, pages have left. */
 uint32_t kvt_pages_must_be_backed(const struct kvt_pages *pages);
 
+/* Pages in HBM, kept or of a whole request, that only want for their write-back to be
+ * reclaimable. */
+uint32_t kvt_pages_await_backup(const struct kvt_pages *pages);
+
 /* A whole request is given a hot cache and a tail: clean pages become optional, the others
  * outside the tail are kept. */
 void kvt_pages_part(struct kvt_pages *pages);

@@ -30,7 +30,7 @@ struct kvt_live {
     uint64_t import_bytes_per_s;         /* into HBM, while it is being imported */
     bool has_lane;                       /* known to the backend */
     bool blocked;                        /* sits this step out for want of memory */
-    uint64_t hot_tokens;      /* of its hot cache, as admitted or resized; 0: it is whole */
+    uint32_t hot_tokens;      /* of its hot cache, as admitted or resized; 0: it is whole */
     uint64_t hot_cost_bytes;  /* of the largest, with tail and staging */
     uint32_t next_hot_tokens; /* of the one that a resize gives it; 0: none is due */
     uint32_t next_first;      /* its optional pages from here on go as that comes */
@@ -112,6 +112,7 @@ struct kvt_rank {
     struct kvt_rank_env env;
     struct kvt_rank_memory memory;
     struct kvt_residency_needs needs;
+    uint32_t hot_tokens;          /* of the largest hot cache; 0: nobody is given one */
     uint64_t page_bytes;          /* of one page of history over all payload layers */
     uint64_t row_bytes_per_token; /* payload over all layers, rounded up */
     const struct kvt_residency_policy *residency;
@@ -149,7 +150,7 @@ void kvt_rank_fini(struct kvt_rank *rank);
 /* What a request must hold with `tokens` rows and a hot cache of hot_tokens, 0: none; and what
  * of it is on host. */
 KVT_CHECKED kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens,
-                                         uint32_t max_tokens, uint64_t hot_tokens,
+                                         uint32_t max_tokens, uint32_t hot_tokens,
                                          struct kvt_session_bytes *out, struct kvt_error *err);
 /* Whether a request could ever run to its last token on this rank, were it empty. */
 KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
