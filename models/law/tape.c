@@ -15,6 +15,7 @@
  * tests/property/test_law_locality.c. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tape_rack.h"
 
@@ -191,19 +192,35 @@ static uint32_t step_of(const struct tape_stream *stream, uint32_t step_count)
     return (uint32_t)(place <= last ? place : 2 * last - place);
 }
 
-static uint32_t tape_select(const void *data, void *state, uint32_t visible_rows, uint32_t *rows)
+static void tape_select(const void *data, void *state, const struct kvt_law_round *round,
+                        uint64_t *const *sets)
 {
     const struct tape_law *law = data;
-    if (visible_rows <= law->top_k) {
-        for (uint32_t i = 0; i < visible_rows; i++)
-            rows[i] = i;
-        return visible_rows;
-    }
     struct tape_stream *stream = state;
-    const struct reel *reel = rack_bucket(law->rack, stream->bucket)->reels[stream->tape];
-    reel_read(reel, step_of(stream, reel->step_count), &stream->map, rows);
-    stream->reads++;
-    return law->top_k;
+    uint32_t deepest = 0;
+    for (uint32_t q = 0; q < round->query_count; q++)
+        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
+    size_t words = kvt_row_words(round->visible_rows[deepest]);
+    uint32_t *rows = malloc(law->top_k * sizeof *rows);
+    uint64_t reads = stream->reads;
+    bool all = false;
+    for (uint32_t q = 0; sets && q < round->query_count; q++) {
+        uint32_t d = round->queries[q].depth;
+        memset(sets[q], 0, words * 8);
+        uint32_t n = law->top_k;
+        if (round->visible_rows[d] <= law->top_k) {
+            n = round->visible_rows[d];
+            for (uint32_t i = 0; i < n; i++) rows[i] = i;
+            all = true;
+        } else {
+            const struct reel *reel = rack_bucket(law->rack, stream->bucket)->reels[stream->tape];
+            stream->reads = reads + d;
+            reel_read(reel, step_of(stream, reel->step_count), &stream->map, rows);
+        }
+        kvt_row_set_add(sets[q], rows, n);
+    }
+    stream->reads = all ? reads : reads + round->committed_tokens;
+    free(rows);
 }
 
 const struct kvt_law kvt_law_tape = {

@@ -32,6 +32,7 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     struct kvt_import_env import_env = {.params = env->import.params,
                                         .hardware = env->hardware,
                                         .residency = env->residency.info->name,
+                                        .speculation = env->speculation,
                                         .run_seed = env->run_seed,
                                         .host = kvt_host()};
     kvt_status status;
@@ -200,20 +201,19 @@ kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct
     return live_list_insert(&rank->waiting, rank->waiting.count, live, err);
 }
 
-kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t rows)
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)
 {
-    if (!rank->needs.host_backing || rank->needs.deferred_backup || rows == 0)
+    if (!rank->needs.host_backing || rank->needs.deferred_backup || tokens == 0)
         return now_ns;
-    uint64_t bytes = rows * rank->row_bytes_per_token;
+    uint64_t bytes = tokens * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
 
-kvt_status kvt_live_commit(struct kvt_live *live, uint32_t tokens, kvt_ns done_ns,
-                           struct kvt_error *err)
+kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
 {
     live->step++;
-    return kvt_pages_commit(&live->pages, tokens, done_ns, err);
+    return kvt_pages_commit(&live->pages, live->round_tokens, done_ns, err);
 }
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)

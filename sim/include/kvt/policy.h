@@ -8,6 +8,7 @@
 #ifndef KVT_POLICY_H
 #define KVT_POLICY_H
 
+#include "kvt/cpu.h"
 #include "kvt/plugin.h"
 
 KVT_BEGIN_DECLS
@@ -27,13 +28,14 @@ struct kvt_replacement_env {
  * holds a row that some query of this call reads. */
 struct kvt_replacement_call {
     const uint64_t *hit_bits;    /* [(slot_count + 63) / 64] */
-    const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_SLOT_NONE when empty */
+    const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_ROW_NONE when empty */
     const uint32_t *missed_rows; /* [missed_count] in the order they are fetched */
     uint32_t missed_count;
     uint64_t step;            /* decode step of the request, 0-based */
     const uint32_t *next_use; /* optional [slot_count], only for clairvoyant policies */
     kvt_slot *scratch;        /* [slot_count] the policy's own until it returns; one scratch
                                * serves all caches, so nothing in it lasts */
+    enum kvt_cpu cpu;         /* instructions that the policy's loops may use */
 };
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
@@ -53,7 +55,7 @@ struct kvt_replacement_policy {
                                kvt_slot *victims);
 
     /* fills[i] now holds missed_rows[i], for i < fill_count; evicted_rows[i] is
-     * what it held before (KVT_SLOT_NONE when it was empty). fills are the
+     * what it held before (KVT_ROW_NONE when it was empty). fills are the
      * victims just chosen, in their order. Called with fill_count 0 when every
      * looked-up row hit; not called when nothing was looked up. */
     void (*on_resolved)(void *state, const struct kvt_replacement_call *call, const kvt_slot *fills,

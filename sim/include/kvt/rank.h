@@ -29,6 +29,8 @@ struct kvt_live {
     uint64_t selected_rows, missed_rows; /* of its followed calls, so far */
     uint64_t import_bytes_per_s;         /* into HBM, while it is being imported */
     bool has_lane;                       /* known to the backend */
+    void *drafting;                      /* the speculation method's state of it; its owner's */
+    uint32_t round_tokens;               /* that the step under way commits; 0: it sits out */
     bool blocked;                        /* sits this step out for want of memory */
     uint32_t hot_tokens;      /* of its hot cache, as admitted or resized; 0: it is whole */
     uint64_t hot_cost_bytes;  /* of the largest, with tail and staging */
@@ -72,6 +74,7 @@ struct kvt_rank_env {
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     struct kvt_choice residency, scheduling, import;
+    const char *speculation; /* name of the method */
     uint64_t run_seed;
 };
 
@@ -186,13 +189,13 @@ KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, kvt_ns now_n
 KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
                                            struct kvt_error *err);
 
-/* After a round: its `tokens` rows are committed; where they are written at once, their
+/* After a step: the round's tokens are committed; where they are written at once, their
  * write-back, which kvt_rank_queue_backup() has queued, ends at done_ns. */
-KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, uint32_t tokens, kvt_ns done_ns,
+KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
                                        struct kvt_error *err);
-/* When all write-backs of a step that commits `rows` rows will be done; now_ns where none are
- * written now. */
-kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t rows);
+/* When the write-backs of a step that commits so many tokens will be done; now_ns where rows are
+ * not written at once. */
+kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens);
 
 /* Gives back everything a request holds and takes it off the running batch. */
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
