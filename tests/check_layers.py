@@ -25,7 +25,7 @@ HEADERS = {
     "base": "base error arena rng clock hash json file version",
     "core": "event metrics plugin policy law timing llm hardware workload row_counts row_set "
             "speculation",
-    "kv": "layout resolver memory pages",
+    "kv": "layout resolver memory pages prefix",
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",
