@@ -21,8 +21,9 @@ struct kvt_request_spec {
     uint32_t turn;          /* 0-based within the conversation */
     uint32_t prefix_tokens; /* the prompt's first so many are its group's */
     uint64_t prefix_group;  /* requests that begin alike; 0 without prefix_tokens */
-    bool follows;           /* it comes think_ns after the turn before it has ended, and never */
-    kvt_ns think_ns;        /* ... before arrival_ns */
+    bool follows; /* not before think_ns after the last of its session given so far has ended,
+                   * whatever arrival_ns says; the source that gives it sees to that */
+    kvt_ns think_ns;
     char slo_class[KVT_CLASS_NAME_BYTES]; /* empty: drawn from the classes' shares */
     uint64_t line;                        /* of the trace file; 0 when generated */
     /* [page_key_count] What its history consists of, page by page of KVT_PAGE_ROWS tokens: a key
@@ -174,8 +175,9 @@ struct kvt_trace;
 KVT_CHECKED kvt_status kvt_trace_open(const struct kvt_trace_options *options,
                                       struct kvt_trace **out, struct kvt_error *err);
 void kvt_trace_close(struct kvt_trace *trace);
-/* *more is false at the end. Arrivals never go back, but for requests that follow another:
- * those of a file with one row a conversation come at once behind its first turn. */
+/* *more is false at the end. Arrivals never go back. Requests that follow another stand at the
+ * time that the file gives, which is the first turn's where there is one row a conversation: the
+ * caller holds them back. */
 KVT_CHECKED kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec,
                                       bool *more, struct kvt_error *err);
 const struct kvt_trace_account *kvt_trace_account_of(const struct kvt_trace *trace);
