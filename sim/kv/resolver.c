@@ -27,12 +27,12 @@ struct kvt_resolver {
     uint64_t *looked_up;    /* set */
     size_t looked_up_words; /* those of looked_up from here on are zero */
     struct misses misses;
-    uint64_t *hit_bits;   /* [(slots_max + 63) / 64] */
-    uint64_t *taken_bits; /* [(slots_max + 63) / 64] hits and victims so far */
-    uint32_t *missed;     /* [union_max] */
-    kvt_slot *victims;    /* [slots_max] */
-    uint32_t *evicted;    /* [slots_max] */
-    kvt_slot *scratch;    /* [slots_max] lent to policies; ranks for the state hash */
+    uint64_t *hit_bits; /* [(slots_max + 63) / 64] */
+    uint8_t *taken;     /* [slots_max rounded up to 64, and 64 more] */
+    uint32_t *missed;   /* [union_max] */
+    kvt_slot *victims;  /* [slots_max] */
+    uint32_t *evicted;  /* [slots_max] */
+    kvt_slot *scratch;  /* [slots_max] lent to policies; ranks for the state hash */
     struct promotion promotion;
 };
 
@@ -63,7 +63,7 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     resolver->misses.words = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint64_t));
     resolver->misses.at = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint32_t));
     resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
-    resolver->taken_bits = array_new(arena, slot_words, sizeof(uint64_t));
+    resolver->taken = array_new(arena, (slot_words + 1) * 64, sizeof(uint8_t));
     resolver->missed =
         array_new(arena, (uint64_t)resolver->union_max + MISS_SLACK, sizeof(uint32_t));
     resolver->victims = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
@@ -74,11 +74,10 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     promotion->rows = array_new(arena, resolver->union_max, sizeof(uint32_t));
     promotion->slots = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
     return resolver->looked_up != NULL && resolver->misses.words != NULL &&
-           resolver->misses.at != NULL && resolver->hit_bits != NULL &&
-           resolver->taken_bits != NULL && resolver->missed != NULL && resolver->victims != NULL &&
-           resolver->evicted != NULL && resolver->scratch != NULL &&
-           promotion->staged_lacks != NULL && promotion->slot_counts != NULL &&
-           promotion->rows != NULL && promotion->slots != NULL;
+           resolver->misses.at != NULL && resolver->hit_bits != NULL && resolver->taken != NULL &&
+           resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
+           resolver->scratch != NULL && promotion->staged_lacks != NULL &&
+           promotion->slot_counts != NULL && promotion->rows != NULL && promotion->slots != NULL;
 }
 
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
@@ -262,7 +261,7 @@ static kvt_status broken(const struct kvt_hot_cache *cache, struct kvt_error *er
                     "choose_victims returned slot %u, %s; contract: %s", slot, found, contract);
 }
 
-/* Which of the victims is out of range, read, or there twice. */
+/* The first of the victims that is out of range, read, or there twice: there is one. */
 static kvt_status name_victim(const struct kvt_resolver *resolver,
                               const struct kvt_hot_cache *cache, uint32_t count,
                               struct kvt_error *err)
@@ -281,31 +280,8 @@ static kvt_status name_victim(const struct kvt_resolver *resolver,
                               "no slot is a victim twice in one call");
         }
     }
-    return KVT_OK;
-}
-
-/* Victims are in range, not read and distinct: then as many bits are set beside those of
- * the hits. Only an answer that is wrong is looked at one by one. */
-static kvt_status check_victims(const struct kvt_resolver *resolver,
-                                const struct kvt_hot_cache *cache, uint32_t hot_rows,
-                                uint32_t count, struct kvt_error *err)
-{
-    uint64_t *taken_bits = resolver->taken_bits;
-    size_t words = ((size_t)cache->slot_count + 63) / 64;
-    uint32_t taken = 0, most = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        most = resolver->victims[i] > most ? resolver->victims[i] : most;
-    if (most >= cache->slot_count)
-        return name_victim(resolver, cache, count, err);
-    memcpy(taken_bits, resolver->hit_bits, words * sizeof(uint64_t));
-    for (uint32_t i = 0; i < count; i++)
-        taken_bits[resolver->victims[i] / 64] |= UINT64_C(1) << resolver->victims[i] % 64;
-    for (size_t w = 0; w < words; w++)
-        taken += count_bits(taken_bits[w]);
-    if (taken != hot_rows + count)
-        return name_victim(resolver, cache, count, err);
-    return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INTERNAL, cache->replacement->info.name,
+                    "its %u victims were found wrong, but none of them is", count);
 }
 
 /* While there are empty slots, victim i is the i-th of them. */
@@ -362,9 +338,10 @@ static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_ca
                         "choose_victims returned %u slots for %u misses that could have them; "
                         "contract: as many as are wanted and did not hit",
                         chosen, want);
-    kvt_status status = check_victims(resolver, cache, result->hot_rows, want, err);
-    if (status == KVT_OK)
-        status = check_empty_first(resolver, cache, want, err);
+    if (!resolver->passes->are_victims(resolver->victims, want, resolver->hit_bits,
+                                       cache->slot_count, resolver->taken))
+        return name_victim(resolver, cache, want, err);
+    kvt_status status = check_empty_first(resolver, cache, want, err);
     if (status != KVT_OK)
         return status;
     fill(resolver, cache, result);

@@ -71,6 +71,23 @@ ALWAYS_INLINE void find_hits(const uint64_t *looked_up, const uint32_t *slot_row
     }
 }
 
+/* Marks the slots, one past the end at an end of its own, and counts the marks: a byte a
+ * slot needs no read before the write. */
+ALWAYS_INLINE bool are_victims(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
+                               uint32_t slot_count, uint8_t *taken)
+{
+    uint32_t marked = 0, hit = 0;
+
+    memset(taken, 0, (size_t)slot_count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        taken[slots[i] < slot_count ? slots[i] : slot_count] = 1;
+    for (uint32_t slot = 0; slot < slot_count; slot++) {
+        marked += taken[slot];
+        hit |= taken[slot] & (uint32_t)(hit_bits[slot / 64] >> slot % 64);
+    }
+    return marked == count && (hit & 1) == 0;
+}
+
 ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
 {
     for (size_t w = 0; w < words; w++)
@@ -95,6 +112,12 @@ ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
     {                                                                                              \
         find_hits(looked_up, slot_rows, count, hit_bits);                                          \
     }                                                                                              \
+    __VA_ARGS__ static bool are_victims_##level(const kvt_slot *slots, uint32_t count,             \
+                                                const uint64_t *hit_bits, uint32_t slot_count,     \
+                                                uint8_t *taken)                                    \
+    {                                                                                              \
+        return are_victims(slots, count, hit_bits, slot_count, taken);                             \
+    }                                                                                              \
     __VA_ARGS__ static void join_##level(uint64_t *rows, const uint64_t *more, size_t words)       \
     {                                                                                              \
         join(rows, more, words);                                                                   \
@@ -102,6 +125,7 @@ ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
     static const struct resolver_passes passes_##level = {.look = look_##level,                    \
                                                           .list = list_##level,                    \
                                                           .find_hits = find_hits_##level,          \
+                                                          .are_victims = are_victims_##level,      \
                                                           .join = join_##level}
 
 PASSES(plain, );

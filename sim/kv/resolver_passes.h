@@ -47,6 +47,10 @@ struct resolver_passes {
     /* hit_bits of slots [0, count): their row is in the set. Writes whole words. */
     void (*find_hits)(const uint64_t *looked_up, const uint32_t *slot_rows, uint32_t count,
                       uint64_t *hit_bits);
+    /* Whether these slots are below slot_count, distinct and none of them in hit_bits. Uses
+     * taken[slot_count rounded up to 64, and 64 more]. */
+    bool (*are_victims)(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
+                        uint32_t slot_count, uint8_t *taken);
     /* Joins the second set to the first. */
     void (*join)(uint64_t *rows, const uint64_t *more, size_t words);
 };

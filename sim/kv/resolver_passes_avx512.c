@@ -3,6 +3,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <string.h>
 
 #define AVX512                                                                                     \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,"             \
@@ -136,18 +137,14 @@ AVX512 static void look(const struct history *history, struct row_counts *select
 
 /* The places of a word's bits move to the front of a register of bytes. Eight are widened
  * and stored whether there are so many or not; more are rare. */
-AVX512_INLINE uint32_t list_word(uint64_t word, uint32_t first_row, uint32_t *rows)
+AVX512_INLINE uint32_t list_word(uint64_t word, uint32_t first_row, __m512i iota, uint32_t *rows)
 {
-    const __m512i iota = _mm512_set_epi8(
-        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
-        40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,
-        17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     uint32_t count = (uint32_t)_mm_popcnt_u64(word);
     __m512i places = _mm512_maskz_compress_epi8(word, iota);
-    __m128i low = _mm512_castsi512_si128(places);
-    __m256i base = _mm256_set1_epi32((int)first_row);
+    __m256i first = _mm256_set1_epi32((int)first_row);
+    __m256i eight = _mm256_cvtepu8_epi32(_mm512_castsi512_si128(places));
 
-    _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(base, _mm256_cvtepu8_epi32(low)));
+    _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(first, eight));
     if (count > 8) {
         uint8_t bytes[64];
         _mm512_storeu_si512(bytes, places);
@@ -159,12 +156,17 @@ AVX512_INLINE uint32_t list_word(uint64_t word, uint32_t first_row, uint32_t *ro
 
 AVX512 static uint32_t list(const struct misses *misses, uint32_t query, uint32_t *rows)
 {
+    static const uint8_t iota[64] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    const __m512i places = _mm512_loadu_si512(iota);
     const uint64_t *words = misses->words + query * misses->stride;
     const uint32_t *at = misses->at + query * misses->stride;
     uint32_t listed = 0;
 
     for (uint32_t i = 0; i < misses->counts[query]; i++)
-        listed += list_word(words[i], at[i] * 64, rows + listed);
+        listed += list_word(words[i], at[i] * 64, places, rows + listed);
     return listed;
 }
 
@@ -198,6 +200,24 @@ AVX512 static void find_hits(const uint64_t *looked_up, const uint32_t *slot_row
     }
 }
 
+AVX512 static bool are_victims(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
+                               uint32_t slot_count, uint8_t *taken)
+{
+    uint32_t words = (slot_count + 63) / 64, end = words * 64, marked = 0;
+    uint64_t hit = 0;
+
+    memset(taken, 0, end);
+    for (uint32_t i = 0; i < count; i++)
+        taken[slots[i] < slot_count ? slots[i] : end] = 1;
+    for (uint32_t w = 0; w < words; w++) {
+        __m512i marks = _mm512_loadu_si512(taken + (size_t)w * 64);
+        uint64_t bits = _mm512_test_epi8_mask(marks, marks);
+        marked += (uint32_t)_mm_popcnt_u64(bits);
+        hit |= bits & hit_bits[w];
+    }
+    return marked == count && hit == 0;
+}
+
 AVX512 static void join(uint64_t *rows, const uint64_t *more, size_t words)
 {
     size_t w = 0;
@@ -210,5 +230,5 @@ AVX512 static void join(uint64_t *rows, const uint64_t *more, size_t words)
 }
 
 const struct resolver_passes kvt_resolver_passes_avx512 = {
-    .look = look, .list = list, .find_hits = find_hits, .join = join};
+    .look = look, .list = list, .find_hits = find_hits, .are_victims = are_victims, .join = join};
 #endif
