@@ -42,7 +42,7 @@ static void measure(const struct bench_case *bench)
 {
     const char *sets[SETS_MAX] = {
         "speculation.method=dflash2",     "cluster.import.law=rate",
-        "cluster.import.gb_per_s=100000", bench->fidelity,
+        "cluster.import.rate=100000", bench->fidelity,
         "workload.requests=128",          "workload.lengths.output.mean_tokens=100000"};
     struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 6};
     struct kvt_sim_options sim_options = {.threads = bench->threads};
