@@ -87,16 +87,15 @@ static void set_ready(struct kvt_pages *pages, uint32_t first, uint32_t end)
     }
 }
 
-void kvt_pages_land(struct kvt_pages *pages, uint32_t count, bool write_later)
+void kvt_pages_land(struct kvt_pages *pages, uint32_t count)
 {
-    uint32_t first = pages->left_pages - count;
+    uint32_t first = pages->whole ? 0 : pages->left_pages - count;
 
+    pages->backed_tokens = pages->queued_tokens = first * KVT_PAGE_ROWS;
+    if (pages->whole)
+        return;
     set_ready(pages, first, pages->left_pages);
     pages->kept_pages += count;
-    if (write_later) {
-        pages->backed_tokens = smaller(first * KVT_PAGE_ROWS, pages->committed_tokens);
-        pages->queued_tokens = pages->backed_tokens;
-    }
 }
 
 void kvt_pages_queue_backup(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns)

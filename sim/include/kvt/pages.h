@@ -78,9 +78,9 @@ void kvt_pages_fini(struct kvt_pages *pages);
 /* Pages with a row outside the tail of the widest call, of a history of so many tokens. */
 uint32_t kvt_pages_leaving(uint32_t context_tokens, uint32_t queries);
 
-/* Fresh from kvt_pages_init(), not whole: the highest `count` of pages [0, left) have come
- * into HBM. write_later: those, and the tail, have no host copy yet; the rule must be later. */
-void kvt_pages_land(struct kvt_pages *pages, uint32_t count, bool write_later);
+/* Fresh from kvt_pages_init(): the highest `count` of pages [0, left) have come into HBM and not
+ * to host, nor has the tail. Of a whole request that is so for every page, whatever the count. */
+void kvt_pages_land(struct kvt_pages *pages, uint32_t count);
 
 /* Tokens committed in a round. Where rows are written at once, their write-back ends at
  * done_ns. */
