@@ -166,7 +166,7 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_
     kvt_status status = live->aside_tokens > 0 ? end_aside(rank, live, err) : KVT_OK;
     if (status != KVT_OK)
         return status;
-    if (rank->needs.host_backing && !live->writes_later &&
+    if (joins && rank->needs.host_backing && !live->writes_later &&
         live->pages.queued_tokens < live->pages.committed_tokens)
         rank_write_back(rank, live, live->pages.committed_tokens, now_ns);
     live_list_remove_at(&rank->importing, at);

@@ -193,8 +193,7 @@ KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns,
 
 /* After a step: the round's tokens are committed; where they are written at once, their
  * write-back, which kvt_rank_queue_backup() has queued, ends at done_ns. */
-KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
-                                       struct kvt_error *err);
+void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns);
 /* When the write-backs of a step that commits so many tokens will be done; now_ns where rows are
  * not written at once. */
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens);
