@@ -54,7 +54,7 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
         .link_bytes_per_s = env->hardware->link_h2d_bytes_per_s,
         .run_seed = env->run_seed,
         .host = kvt_host(),
-        .hot_tokens = env->hot_tokens};
+        .hot_tokens = largest_hot_cache(env, &(struct kvt_residency_needs){0})};
     struct kvt_scheduling_env scheduling_env = {
         .params = env->scheduling.params, .run_seed = env->run_seed, .host = kvt_host()};
     struct kvt_import_env import_env = {.params = env->import.params,
