@@ -22,6 +22,7 @@ static const struct kvt_plugin_info *const router[] = {
     &kvt_router_round_robin.info,
     &kvt_router_least_loaded.info,
     &kvt_router_shortest_queue.info,
+    &kvt_router_cache_aware.info,
 };
 
 #define LIST(table) (*count = sizeof(table) / sizeof(table)[0], (table))

@@ -18,5 +18,6 @@ extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 extern const struct kvt_router_policy kvt_router_round_robin;
 extern const struct kvt_router_policy kvt_router_least_loaded;
 extern const struct kvt_router_policy kvt_router_shortest_queue;
+extern const struct kvt_router_policy kvt_router_cache_aware;
 
 #endif

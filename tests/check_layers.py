@@ -25,7 +25,7 @@ HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law timing llm hardware workload row_counts row_set "
             "speculation costs",
-    "kv": "layout resolver memory pages",
+    "kv": "layout resolver memory pages prefix",
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",
