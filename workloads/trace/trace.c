@@ -230,26 +230,6 @@ static kvt_status check_class(const struct kvt_trace *trace, const struct kvt_tr
                     row->slo_class, known);
 }
 
-static kvt_status check_prefix(const struct kvt_trace *trace, const struct kvt_trace_row *row,
-                               struct kvt_error *err)
-{
-    if (row->prefix_tokens <= row->input_tokens)
-        return KVT_OK;
-    char where[256];
-    (void)snprintf(where, sizeof where, "%s:%" PRIu64, trace->path, row->line);
-    return kvt_fail(err, KVT_ERR_INVALID, where,
-                    "a prefix of %" PRIu32 " tokens is more than the whole prompt of %" PRIu32,
-                    row->prefix_tokens, row->input_tokens);
-}
-
-/* Of a row that is used. */
-static kvt_status check_used(const struct kvt_trace *trace, const struct kvt_trace_row *row,
-                             struct kvt_error *err)
-{
-    kvt_status status = check_class(trace, row, err);
-    return status == KVT_OK ? check_prefix(trace, row, err) : status;
-}
-
 /* ---- Passes over the file ------------------------------------------------------------ */
 
 typedef kvt_status (*row_visitor)(struct kvt_trace *trace, const struct kvt_trace_row *row,
@@ -288,13 +268,13 @@ static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row
         return KVT_OK;
     if (!is_first && row->time_ns < latest_ns)
         trace->account.out_of_order_rows++;
-    return trace->is_window_known ? check_used(trace, row, err) : KVT_OK;
+    return trace->is_window_known ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status recount_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                               struct kvt_error *err)
 {
-    return count_row(trace, row) ? check_used(trace, row, err) : KVT_OK;
+    return count_row(trace, row) ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status keep_keys(struct kvt_trace *trace, const struct kvt_trace_row *row,
@@ -564,8 +544,8 @@ static kvt_ns arrival_of(const struct kvt_trace *trace, int64_t time_ns)
     return (kvt_ns)llround((double)offset_ns / trace->rate_scale);
 }
 
-/* What a prompt consists of where the file says no more than whose it is: its group's prefix,
- * then its conversation, answers and all. */
+/* What a prompt consists of where the file says no more than whose it is: its group's prefix, as
+ * far as it goes, then its conversation, answers and all. */
 static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *spec,
                              struct kvt_error *err)
 {
@@ -643,7 +623,8 @@ kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec
         .output_tokens = row.output_tokens,
         .session = row.session,
         .turn = row.turn,
-        .prefix_tokens = row.prefix_tokens,
+        .prefix_tokens =
+            row.prefix_tokens < row.input_tokens ? row.prefix_tokens : row.input_tokens,
         .prefix_group = row.prefix_group,
         .follows = follows(&row),
         .think_ns = row.think_ns,
