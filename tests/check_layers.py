@@ -24,7 +24,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 HEADERS = {
     "base": "base error arena rng clock hash json file version",
     "core": "event metrics plugin policy law timing llm hardware workload row_counts row_set "
-            "speculation",
+            "speculation page_keys",
     "kv": "layout resolver memory pages prefix",
     "serve": "rank request",
     "backend": "backend",

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../workloads/page_keys.h"
+#include "kvt/page_keys.h"
 #include "support/support.h"
 #include "support/traces.h"
 

@@ -2,8 +2,8 @@
 #ifndef KVT_TRACE_FILE_H
 #define KVT_TRACE_FILE_H
 
-#include "../page_keys.h"
 #include "kvt/json.h"
+#include "kvt/page_keys.h"
 #include "kvt/workload.h"
 
 /* Input and output are each below it, so that their sum fits 32 bits. */
