@@ -331,22 +331,10 @@ static kvt_status tape_init(void *data, void *stream, const struct kvt_law_strea
     return status;
 }
 
-<<<<<<< HEAD
-=======
-/* The step of a stream's n-th read: up and down the tape, the ends once each. */
-static uint32_t step_of(const struct tape_stream *stream, uint32_t step_count)
-{
-    uint64_t last = step_count - 1;
-    uint64_t place = (stream->first_step + stream->reads) % (2 * last);
-    return (uint32_t)(place <= last ? place : 2 * last - place);
-}
-
->>>>>>> w-law
 static void tape_select(const void *data, void *state, const struct kvt_law_round *round,
                         uint64_t *const *sets)
 {
     const struct tape_law *law = data;
-<<<<<<< HEAD
     const struct rack_plan *plan = rack_plan_of(law->rack);
     struct tape_stream *stream = state;
     const struct kvt_kvsel_stream *recording = NULL;
@@ -355,33 +343,6 @@ static void tape_select(const void *data, void *state, const struct kvt_law_roun
         recording = &(*rack_reel_at(plan, bucket, stream->tape, stream->class))->selections;
     }
     replay_round(&stream->replay, recording, plan->top_k, round, sets);
-=======
-    struct tape_stream *stream = state;
-    uint32_t deepest = 0;
-    for (uint32_t q = 0; q < round->query_count; q++)
-        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
-    size_t words = kvt_row_words(round->visible_rows[deepest]);
-    uint32_t *rows = malloc(law->top_k * sizeof *rows);
-    uint64_t reads = stream->reads;
-    bool all = false;
-    for (uint32_t q = 0; sets && q < round->query_count; q++) {
-        uint32_t d = round->queries[q].depth;
-        memset(sets[q], 0, words * 8);
-        uint32_t n = law->top_k;
-        if (round->visible_rows[d] <= law->top_k) {
-            n = round->visible_rows[d];
-            for (uint32_t i = 0; i < n; i++) rows[i] = i;
-            all = true;
-        } else {
-            const struct reel *reel = rack_bucket(law->rack, stream->bucket)->reels[stream->tape];
-            stream->reads = reads + d;
-            reel_read(reel, step_of(stream, reel->step_count), &stream->map, rows);
-        }
-        kvt_row_set_add(sets[q], rows, n);
-    }
-    stream->reads = all ? reads : reads + round->committed_tokens;
-    free(rows);
->>>>>>> w-law
 }
 
 const struct kvt_law kvt_law_tape = {
