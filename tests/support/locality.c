@@ -19,9 +19,8 @@ const uint32_t locality_rounds[LOCALITY_ROUNDS] = {1, 4, 6, 8};
 
 enum {
     QUERIES_MAX = 8,
-    HISTORY = 64,      /* selections kept for overlaps */
-    SAMPLE_TOKENS = 8, /* between two looks at them */
-    PAGES_PER_CONTEXT = 1563,
+    HISTORY = 64,       /* selections kept for overlaps */
+    SAMPLE_TOKENS = 8,  /* between two looks at them */
     CHOICE_TOKENS = 64, /* between two choices of pages */
     WARM_ROUNDS = 64,   /* not counted: the cache fills */
 };
@@ -114,7 +113,7 @@ static uint32_t rows_max_of(const struct locality_scale *scale)
     return visible_at(scale, scale->tokens + QUERIES_MAX);
 }
 
-/* Coverage by whole pages: as many pages at any scale. */
+/* Coverage by whole pages of 64 tokens. */
 struct pages {
     uint32_t rows; /* of a page */
     uint32_t count;
@@ -269,7 +268,7 @@ static bool measure_stream(struct watch *watch, uint32_t request, uint32_t selec
 static bool pages_init(struct pages *pages, const struct locality_scale *scale)
 {
     uint32_t rows_max = rows_max_of(scale);
-    *pages = (struct pages){.rows = scale->context_rows / PAGES_PER_CONTEXT};
+    *pages = (struct pages){.rows = KVT_PAGE_ROWS / scale->tokens_per_row};
     pages->count = rows_max / pages->rows + 1;
     pages->heat = calloc(pages->count, sizeof *pages->heat);
     pages->ranked = calloc(pages->count, sizeof *pages->ranked);
