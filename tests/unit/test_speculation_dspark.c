@@ -279,6 +279,30 @@ START_TEST(the_age_of_confidences_changes_the_size)
 }
 END_TEST
 
+/* One request: a single old round says little of the next, and 64 of them say what is best. */
+START_TEST(few_requests_are_sized_by_several_rounds)
+{
+    uint32_t sizes[2] = {0, 0};
+    for (size_t pooled = 0; pooled < 2; pooled++) {
+        struct speculation_bench bench;
+        struct speculation_batch batch;
+        dspark_make(&bench);
+        speculation_bench_param(&bench, "confidence_pool_requests")->number = pooled ? 64 : 1;
+        speculation_bench_table(&bench, "costs", "deepseek-v4-flash-b300");
+        speculation_bench_start(&bench);
+        speculation_batch_make(&batch, &bench, 1, 0, 0);
+        for (uint32_t plan = 0; plan < 200; plan++) {
+            speculation_batch_plan(&batch);
+            sizes[pooled] += verified_in_all(&batch) == DRAFTS;
+        }
+        speculation_batch_free(&batch);
+        speculation_bench_end(&bench);
+    }
+    ck_assert_uint_eq(sizes[1], 200);
+    ck_assert_uint_lt(sizes[0], 200);
+}
+END_TEST
+
 /* A stair of costs: early stop ends before it, the full search looks beyond. */
 static double stair_ns(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries)
 {
@@ -387,6 +411,7 @@ static Suite *speculation_dspark_suite(void)
     tcase_add_test(sizing, dearer_queries_never_verify_more);
     tcase_add_test(sizing, early_stop_takes_the_same_where_costs_are_smooth);
     tcase_add_test(sizing, the_age_of_confidences_changes_the_size);
+    tcase_add_test(sizing, few_requests_are_sized_by_several_rounds);
     tcase_add_test(sizing, early_stop_ends_at_a_stair);
     tcase_add_test(sizing, a_cost_table_takes_the_place_of_the_runs_timing);
     suite_add_tcase(suite, sizing);
