@@ -440,7 +440,7 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
     struct kvt_live *live = sim->live[request];
     bool first = live->generated_tokens == 0;
     bool last = first && live->output_tokens == 1;
-    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], live, !last, err);
+    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], sim->now_ns, live, !last, err);
 
     if (status != KVT_OK)
         return status;

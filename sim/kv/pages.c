@@ -87,16 +87,15 @@ static void set_ready(struct kvt_pages *pages, uint32_t first, uint32_t end)
     }
 }
 
-void kvt_pages_land(struct kvt_pages *pages, uint32_t count, bool write_later)
+void kvt_pages_land(struct kvt_pages *pages, uint32_t count)
 {
-    uint32_t first = pages->left_pages - count;
+    uint32_t first = pages->whole ? 0 : pages->left_pages - count;
 
+    pages->backed_tokens = pages->queued_tokens = first * KVT_PAGE_ROWS;
+    if (pages->whole)
+        return;
     set_ready(pages, first, pages->left_pages);
     pages->kept_pages += count;
-    if (write_later) {
-        pages->backed_tokens = smaller(first * KVT_PAGE_ROWS, pages->committed_tokens);
-        pages->queued_tokens = pages->backed_tokens;
-    }
 }
 
 void kvt_pages_queue_backup(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns)
@@ -109,18 +108,11 @@ void kvt_pages_queue_backup(struct kvt_pages *pages, uint32_t tokens, kvt_ns don
     pages->queued_tokens = tokens;
 }
 
-kvt_status kvt_pages_commit(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns,
-                            struct kvt_error *err)
+void kvt_pages_commit(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns)
 {
-    if (pages->rule == KVT_BACKUP_AT_ONCE) {
-        if (pages->pending_count == KVT_BACKUPS_MAX && !pages->whole)
-            return kvt_fail(err, KVT_ERR_INTERNAL, "pages",
-                            "%u write-backs are under way and the tail has no slot for another",
-                            pages->pending_count);
-        kvt_pages_queue_backup(pages, pages->committed_tokens + tokens, done_ns);
-    }
     pages->committed_tokens += tokens;
-    return KVT_OK;
+    if (pages->rule == KVT_BACKUP_AT_ONCE)
+        kvt_pages_queue_backup(pages, pages->committed_tokens, done_ns);
 }
 
 /* Of rows below `end`, up to which one must be on host: only rows that leave the tail now can

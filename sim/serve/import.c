@@ -2,6 +2,7 @@
  *
  *     index rows, and every page of a whole request, land in HBM;
  *     other pages land on host, or in HBM as far as the policy wants and room allows;
+ *     what has landed in HBM is copied to host from there, once it is all in;
  *     hot caches, tail and staging start empty. */
 #include "kvt/rank.h"
 #include "live_list.h"
@@ -46,7 +47,7 @@ static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *l
     uint64_t fit = import.free_bytes / rank->page_bytes;
     uint32_t most = fit < import.page_count ? (uint32_t)fit : import.page_count;
     landing->pages = landing->pages < most ? landing->pages : most;
-    if (landing->write_later && !rank->needs.deferred_backup)
+    if (landing->pages > 0 && landing->write_later && !rank->needs.deferred_backup)
         return kvt_fail(err, KVT_ERR_POLICY, rank->residency->info.name,
                         "it lets request %u land without a copy on host, and its needs() asks for "
                         "no deferred_backup",
@@ -54,6 +55,7 @@ static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *l
     return KVT_OK;
 }
 
+/* Rows that come into HBM do not come to host beside that. */
 static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
                        const struct kvt_residency_landing *landing, struct shipment *shipment,
                        struct kvt_error *err)
@@ -61,16 +63,20 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     uint64_t bytes = landing->pages * rank->page_bytes;
     uint64_t by_class[KVT_MEM_CLASSES] = {[KVT_MEM_PAYLOAD] = bytes};
 
+    live->writes_later = rank->needs.deferred_backup;
+    if (live->pages.whole && live->aside_tokens == 0 && rank->needs.host_backing) {
+        kvt_pages_land(&live->pages, 0);
+        shipment->host_bytes = 0;
+    }
     if (landing->pages == 0)
         return KVT_OK;
     if (!kvt_rank_memory_take(&rank->memory, &live->holding, by_class, 0, false))
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
-    kvt_pages_land(&live->pages, landing->pages, landing->write_later);
+    kvt_pages_land(&live->pages, landing->pages);
+    live->writes_later = landing->write_later;
     rank->counters.pages_landed += landing->pages;
     rank_decide(rank, DECIDE_LAND, live->id, landing->pages, landing->write_later);
     shipment->hbm_bytes += bytes;
-    if (!landing->write_later)
-        return KVT_OK;
     uint64_t ignored;
     return in_hbm(rank, live, live->pages.backed_tokens, &ignored, &shipment->host_bytes, err);
 }
@@ -149,8 +155,8 @@ static kvt_status end_aside(struct kvt_rank *rank, struct kvt_live *live, struct
     return status;
 }
 
-kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
-                               struct kvt_error *err)
+kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_live *live,
+                               bool joins, struct kvt_error *err)
 {
     uint32_t at = live_list_find(&rank->importing, live);
 
@@ -160,6 +166,9 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, boo
     kvt_status status = live->aside_tokens > 0 ? end_aside(rank, live, err) : KVT_OK;
     if (status != KVT_OK)
         return status;
+    if (joins && rank->needs.host_backing && !live->writes_later &&
+        live->pages.queued_tokens < live->pages.committed_tokens)
+        rank_write_back(rank, live, live->pages.committed_tokens, now_ns);
     live_list_remove_at(&rank->importing, at);
     rank->imports_under_way--;
     rank->import_bytes_per_s -= live->import_bytes_per_s;

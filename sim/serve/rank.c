@@ -15,6 +15,34 @@ const char *kvt_request_status_name(enum kvt_request_status status)
     return status < KVT_REQUEST_STATUSES ? names[status] : "unknown";
 }
 
+/* What a request holds must be one of the two kinds, and what is dropped must have a copy. */
+static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err)
+{
+    const struct kvt_residency_needs *needs = &rank->needs;
+    const char *policy = rank->residency->info.name;
+
+    if (needs->history_in_hbm && (needs->starts_whole || needs->optional_pages))
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() says history_in_hbm, beside which there are neither "
+                        "starts_whole nor optional_pages");
+    if (!needs->host_backing && (!needs->history_in_hbm || needs->deferred_backup))
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() asks for no host_backing, which only history_in_hbm can be "
+                        "without, and deferred_backup never");
+    return KVT_OK;
+}
+
+/* 0: nobody is given one. Contexts are 32 bits wide; top_k rows are the least of any. */
+static uint32_t largest_hot_cache(const struct kvt_rank_env *env,
+                                  const struct kvt_residency_needs *needs)
+{
+    if (needs->history_in_hbm)
+        return 0;
+    if (env->hot_tokens > UINT32_MAX)
+        return UINT32_MAX;
+    return env->hot_tokens > 0 ? (uint32_t)env->hot_tokens : 1;
+}
+
 static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
 {
     const struct kvt_rank_env *env = &rank->env;
@@ -26,7 +54,7 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
         .link_bytes_per_s = env->hardware->link_h2d_bytes_per_s,
         .run_seed = env->run_seed,
         .host = kvt_host(),
-        .hot_tokens = env->hot_tokens};
+        .hot_tokens = largest_hot_cache(env, &(struct kvt_residency_needs){0})};
     struct kvt_scheduling_env scheduling_env = {
         .params = env->scheduling.params, .run_seed = env->run_seed, .host = kvt_host()};
     struct kvt_import_env import_env = {.params = env->import.params,
@@ -50,12 +78,8 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     if (status != KVT_OK)
         return status;
     rank->residency->needs(rank->residency_state, &rank->needs);
-    /* Contexts are 32 bits wide, and 0 means none; top_k rows are the least of any cache. */
-    if (!rank->needs.history_in_hbm)
-        rank->hot_tokens = env->hot_tokens > UINT32_MAX ? UINT32_MAX
-                           : env->hot_tokens > 0        ? (uint32_t)env->hot_tokens
-                                                        : 1;
-    return status;
+    rank->hot_tokens = largest_hot_cache(env, &rank->needs);
+    return check_needs(rank, err);
 }
 
 kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, uint64_t *decisions,
@@ -210,10 +234,10 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t toke
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
 
-kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
+void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns)
 {
     live->step++;
-    return kvt_pages_commit(&live->pages, live->round_tokens, done_ns, err);
+    kvt_pages_commit(&live->pages, live->round_tokens, done_ns);
 }
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)

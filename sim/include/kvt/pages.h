@@ -35,8 +35,9 @@ enum kvt_backup_rule {
     KVT_BACKUP_LATER      /* when somebody says so */
 };
 
-/* Writes under way at once: a tail of them, and the rows of a step that waited for the
- * oldest, which is taken off at the boundary behind that step. */
+/* Writes under way that are told apart: a tail of them, and the rows of a step that waited for
+ * the oldest, which is taken off at the boundary behind that step. Of more, as pages that were
+ * kept can cause, the newest is one with that before it. */
 enum {
     KVT_BACKUPS_MAX = KVT_TAIL_ROWS + 1
 };
@@ -78,14 +79,13 @@ void kvt_pages_fini(struct kvt_pages *pages);
 /* Pages with a row outside the tail of the widest call, of a history of so many tokens. */
 uint32_t kvt_pages_leaving(uint32_t context_tokens, uint32_t queries);
 
-/* Fresh from kvt_pages_init(), not whole: the highest `count` of pages [0, left) have come
- * into HBM. write_later: those, and the tail, have no host copy yet; the rule must be later. */
-void kvt_pages_land(struct kvt_pages *pages, uint32_t count, bool write_later);
+/* Fresh from kvt_pages_init(): the highest `count` of pages [0, left) have come into HBM and not
+ * to host, nor has the tail. Of a whole request that is so for every page, whatever the count. */
+void kvt_pages_land(struct kvt_pages *pages, uint32_t count);
 
 /* Tokens committed in a round. Where rows are written at once, their write-back ends at
  * done_ns. */
-KVT_CHECKED kvt_status kvt_pages_commit(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns,
-                                        struct kvt_error *err);
+void kvt_pages_commit(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns);
 
 /* The write-back of rows [queued_tokens, tokens) has been sent and ends at done_ns, no earlier
  * than those before it. tokens: more than queued_tokens, at most committed_tokens. */

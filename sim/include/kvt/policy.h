@@ -187,7 +187,8 @@ struct kvt_residency_import {
 /* Where it lands: the highest `pages` of its pages straight in HBM, the rest on host. */
 struct kvt_residency_landing {
     uint32_t pages;
-    bool write_later; /* those have no copy on host yet; otherwise they have one as well */
+    bool write_later; /* their copy on host is made when the policy backs them up, which needs
+                       * deferred_backup; otherwise once they are all in */
 };
 
 /* An instance serves one rank. The host checks each action and names the policy when one

@@ -36,6 +36,7 @@ struct kvt_live {
     uint64_t hot_cost_bytes;  /* of the largest, with tail and staging */
     uint32_t next_hot_tokens; /* of the one that a resize gives it; 0: none is due */
     uint32_t next_first;      /* its optional pages from here on go as that comes */
+    bool writes_later;        /* what landed in HBM; else once its import is over */
     uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
     kvt_ns aside_ns;          /* when they are all there */
     struct kvt_holding holding;
@@ -186,13 +187,13 @@ KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, kvt_ns now_n
                                              struct kvt_live **live, kvt_ns *duration_ns,
                                              struct kvt_error *err);
 /* It has come in; it joins the batch at the next boundary unless it is at its end. */
-KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
+KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns,
+                                           struct kvt_live *live, bool joins,
                                            struct kvt_error *err);
 
 /* After a step: the round's tokens are committed; where they are written at once, their
  * write-back, which kvt_rank_queue_backup() has queued, ends at done_ns. */
-KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
-                                       struct kvt_error *err);
+void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns);
 /* When the write-backs of a step that commits so many tokens will be done; now_ns where rows are
  * not written at once. */
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens);
