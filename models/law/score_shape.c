@@ -17,7 +17,7 @@ static const double preset_values[][PRESET_VALUES] = {
     /*            page_share store_share recency sink_rows layer_spread */
     /* flat      */ {0, 0, 0, 0, 0},
     /* clustered */ {0.3, 0.4, 0, 0, 0},
-    /* skewed    */ {0, 0, 0.5, 4, 0.3},
+    /* skewed    */ {0, 0, 1, 4, 0.4},
 };
 
 /* By which of the three thirds of the selectors a share that is soon forgotten

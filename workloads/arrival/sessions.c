@@ -12,8 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../page_keys.h"
 #include "kvt/clock.h"
+#include "kvt/page_keys.h"
 #include "kvt/workload.h"
 
 enum {

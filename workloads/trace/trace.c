@@ -24,24 +24,6 @@ enum {
     NAMES_BYTES = 192
 };
 
-/* A request of an out-of-order file. */
-struct entry {
-    int64_t time_ns;
-    uint64_t session, line;
-    uint32_t ordinal; /* place in the file */
-    uint32_t input_tokens, output_tokens, turn;
-    uint8_t slo_class; /* index of trace.classes */
-};
-
-/* What such a request has beside, in files where any has it. */
-struct extra {
-    uint64_t prefix_group;
-    int64_t think_ns;
-    size_t first_key; /* of trace.kept_keys */
-    uint32_t prefix_tokens, key_count;
-    bool follows, has_page_keys;
-};
-
 struct kvt_trace {
     struct kvt_trace_source source;
     char *path;
@@ -51,14 +33,10 @@ struct kvt_trace {
     int64_t origin_ns;                /* becomes time 0 */
     const char *const *known_classes; /* [known_class_count] for rows to name; gone once open */
     size_t known_class_count;
-    bool is_window_known;  /* counted rows are those that are used */
-    void *reader;          /* open while streaming; NULL when sorted */
-    struct entry *entries; /* [entry_count]; NULL: the file is in order */
-    struct extra *extras;  /* [entry_capacity] by ordinal; NULL: no request has any */
-    size_t entry_count, entry_capacity, entry_next;
-    uint64_t *kept_keys; /* [kept_key_count] of sorted requests, where only the file knows them */
-    size_t kept_key_count, kept_key_capacity;
-    struct kvt_page_keys keys; /* of the request last given, by its session and group */
+    bool is_window_known;            /* counted rows are those that are used */
+    void *reader;                    /* open while streaming; NULL when sorted */
+    struct kvt_trace_sorted *sorted; /* NULL: the file is in order */
+    struct kvt_page_keys keys;       /* of the request last given, by its session and group */
     bool wants_keys, has_followers;
     char classes[KVT_SLO_CLASSES_MAX][KVT_CLASS_NAME_BYTES];
     uint8_t class_count;
@@ -230,26 +208,6 @@ static kvt_status check_class(const struct kvt_trace *trace, const struct kvt_tr
                     row->slo_class, known);
 }
 
-static kvt_status check_prefix(const struct kvt_trace *trace, const struct kvt_trace_row *row,
-                               struct kvt_error *err)
-{
-    if (row->prefix_tokens <= row->input_tokens)
-        return KVT_OK;
-    char where[256];
-    (void)snprintf(where, sizeof where, "%s:%" PRIu64, trace->path, row->line);
-    return kvt_fail(err, KVT_ERR_INVALID, where,
-                    "a prefix of %" PRIu32 " tokens is more than the whole prompt of %" PRIu32,
-                    row->prefix_tokens, row->input_tokens);
-}
-
-/* Of a row that is used. */
-static kvt_status check_used(const struct kvt_trace *trace, const struct kvt_trace_row *row,
-                             struct kvt_error *err)
-{
-    kvt_status status = check_class(trace, row, err);
-    return status == KVT_OK ? check_prefix(trace, row, err) : status;
-}
-
 /* ---- Passes over the file ------------------------------------------------------------ */
 
 typedef kvt_status (*row_visitor)(struct kvt_trace *trace, const struct kvt_trace_row *row,
@@ -288,99 +246,36 @@ static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row
         return KVT_OK;
     if (!is_first && row->time_ns < latest_ns)
         trace->account.out_of_order_rows++;
-    return trace->is_window_known ? check_used(trace, row, err) : KVT_OK;
+    return trace->is_window_known ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status recount_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                               struct kvt_error *err)
 {
-    return count_row(trace, row) ? check_used(trace, row, err) : KVT_OK;
-}
-
-static kvt_status keep_keys(struct kvt_trace *trace, const struct kvt_trace_row *row,
-                            struct kvt_error *err)
-{
-    size_t wanted = trace->kept_key_count + row->page_key_count;
-    if (wanted > trace->kept_key_capacity) {
-        size_t capacity = wanted + wanted / 2;
-        uint64_t *keys = realloc(trace->kept_keys, capacity * sizeof *keys);
-        if (keys == NULL)
-            return kvt_fail_nomem(err, "the page keys of an out-of-order trace");
-        trace->kept_keys = keys;
-        trace->kept_key_capacity = capacity;
-    }
-    if (row->page_key_count > 0)
-        memcpy(&trace->kept_keys[trace->kept_key_count], row->page_keys,
-               row->page_key_count * sizeof row->page_keys[0]);
-    trace->kept_key_count = wanted;
-    return KVT_OK;
+    return count_row(trace, row) ? check_class(trace, row, err) : KVT_OK;
 }
 
 static kvt_status gather_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                              struct kvt_error *err)
 {
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
+    uint8_t slo_class = CLASS_NONE;
     if (!is_used(trace, row, &reason))
         return KVT_OK;
-    if (trace->entry_count == trace->entry_capacity)
-        return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
-    struct entry *entry = &trace->entries[trace->entry_count];
-    *entry = (struct entry){
-        .time_ns = row->time_ns,
-        .session = row->session,
-        .line = row->line,
-        .ordinal = (uint32_t)trace->entry_count,
-        .input_tokens = row->input_tokens,
-        .output_tokens = row->output_tokens,
-        .turn = row->turn,
-    };
-    if (trace->extras != NULL)
-        trace->extras[trace->entry_count] = (struct extra){
-            .prefix_group = row->prefix_group,
-            .think_ns = row->think_ns,
-            .first_key = trace->kept_key_count,
-            .prefix_tokens = row->prefix_tokens,
-            .key_count = row->page_key_count,
-            .follows = follows(row),
-            .has_page_keys = row->has_page_keys,
-        };
-    trace->entry_count++;
-    kvt_status status = keep_keys(trace, row, err);
-    return status == KVT_OK ? class_of(trace, row, &entry->slo_class, err) : status;
-}
-
-static int by_time_then_place(const void *a, const void *b)
-{
-    const struct entry *first = a;
-    const struct entry *second = b;
-    if (first->time_ns != second->time_ns)
-        return first->time_ns < second->time_ns ? -1 : 1;
-    return (first->ordinal > second->ordinal) - (first->ordinal < second->ordinal);
+    kvt_status status = class_of(trace, row, &slo_class, err);
+    if (status == KVT_OK)
+        status = kvt_trace_sorted_add(trace->sorted, row, slo_class, err);
+    return status;
 }
 
 static kvt_status gather(struct kvt_trace *trace, struct kvt_error *err)
 {
-    const uint32_t extra_fields =
-        UINT32_C(1) << KVT_TRACE_PREFIX_TOKENS | UINT32_C(1) << KVT_TRACE_THINK_S |
-        UINT32_C(1) << KVT_TRACE_HASH_IDS | UINT32_C(1) << KVT_TRACE_CHAT_ID |
-        UINT32_C(1) << KVT_TRACE_SUB_REQUESTS;
-    if (trace->account.requests > UINT32_MAX)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, trace->path,
-                        "%" PRIu64 " requests out of order; up to %" PRIu32
-                        " are sorted here, so sort the file",
-                        trace->account.requests, UINT32_MAX);
-    trace->entry_capacity = (size_t)trace->account.requests;
-    trace->entries = malloc(trace->entry_capacity * sizeof *trace->entries);
-    if (trace->entries == NULL)
-        return kvt_fail_nomem(err, "an out-of-order trace");
-    if ((trace->fields & extra_fields) != 0) {
-        trace->extras = malloc(trace->entry_capacity * sizeof *trace->extras);
-        if (trace->extras == NULL)
-            return kvt_fail_nomem(err, "an out-of-order trace");
-    }
-    kvt_status status = visit_rows(trace, gather_row, err);
+    kvt_status status = kvt_trace_sorted_new(trace->path, trace->account.requests, trace->fields,
+                                             &trace->sorted, err);
     if (status == KVT_OK)
-        qsort(trace->entries, trace->entry_count, sizeof *trace->entries, by_time_then_place);
+        status = visit_rows(trace, gather_row, err);
+    if (status == KVT_OK)
+        kvt_trace_sorted_sort(trace->sorted);
     return status;
 }
 
@@ -545,9 +440,7 @@ void kvt_trace_close(struct kvt_trace *trace)
         return;
     if (trace->reader != NULL)
         trace->source.format->reader->close(trace->reader);
-    free(trace->entries);
-    free(trace->extras);
-    free(trace->kept_keys);
+    kvt_trace_sorted_free(trace->sorted);
     kvt_page_keys_free(&trace->keys);
     free(trace->path);
     free(trace);
@@ -564,8 +457,8 @@ static kvt_ns arrival_of(const struct kvt_trace *trace, int64_t time_ns)
     return (kvt_ns)llround((double)offset_ns / trace->rate_scale);
 }
 
-/* What a prompt consists of where the file says no more than whose it is: its group's prefix,
- * then its conversation, answers and all. */
+/* What a prompt consists of where the file says no more than whose it is: its group's prefix, as
+ * far as it goes, then its conversation, answers and all. */
 static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *spec,
                              struct kvt_error *err)
 {
@@ -585,38 +478,15 @@ static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *s
     return KVT_OK;
 }
 
-static struct kvt_trace_row row_of_entry(const struct kvt_trace *trace, const struct entry *entry)
-{
-    struct kvt_trace_row row = kvt_trace_row_at(entry->line);
-    row.time_ns = entry->time_ns;
-    row.input_tokens = entry->input_tokens;
-    row.output_tokens = entry->output_tokens;
-    row.session = entry->session;
-    row.turn = entry->turn;
-    if (entry->slo_class != CLASS_NONE)
-        memcpy(row.slo_class, trace->classes[entry->slo_class], sizeof row.slo_class);
-    if (trace->extras == NULL)
-        return row;
-    const struct extra *extra = &trace->extras[entry->ordinal];
-    row.prefix_group = extra->prefix_group;
-    row.prefix_tokens = extra->prefix_tokens;
-    row.follows = extra->follows;
-    row.think_ns = extra->think_ns;
-    row.has_page_keys = extra->has_page_keys;
-    row.page_key_count = extra->key_count;
-    if (extra->key_count > 0)
-        row.page_keys = &trace->kept_keys[extra->first_key];
-    return row;
-}
-
 /* The next row that is used, in time. */
 static kvt_status next_used(struct kvt_trace *trace, struct kvt_trace_row *row, bool *more,
                             struct kvt_error *err)
 {
-    if (trace->entries != NULL) {
-        *more = trace->entry_next < trace->entry_count;
-        if (*more)
-            *row = row_of_entry(trace, &trace->entries[trace->entry_next++]);
+    if (trace->sorted != NULL) {
+        uint8_t slo_class = CLASS_NONE;
+        *more = kvt_trace_sorted_next(trace->sorted, row, &slo_class);
+        if (*more && slo_class != CLASS_NONE)
+            memcpy(row->slo_class, trace->classes[slo_class], sizeof row->slo_class);
         return KVT_OK;
     }
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
@@ -643,7 +513,8 @@ kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec
         .output_tokens = row.output_tokens,
         .session = row.session,
         .turn = row.turn,
-        .prefix_tokens = row.prefix_tokens,
+        .prefix_tokens =
+            row.prefix_tokens < row.input_tokens ? row.prefix_tokens : row.input_tokens,
         .prefix_group = row.prefix_group,
         .follows = follows(&row),
         .think_ns = row.think_ns,

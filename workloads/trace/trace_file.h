@@ -2,8 +2,8 @@
 #ifndef KVT_TRACE_FILE_H
 #define KVT_TRACE_FILE_H
 
-#include "../page_keys.h"
 #include "kvt/json.h"
+#include "kvt/page_keys.h"
 #include "kvt/workload.h"
 
 /* Input and output are each below it, so that their sum fits 32 bits. */
@@ -147,6 +147,23 @@ KVT_CHECKED kvt_status kvt_trace_chains_add(struct kvt_trace_chains *chains, uin
  * far as it goes. */
 KVT_CHECKED kvt_status kvt_trace_chains_keys(struct kvt_trace_chains *chains,
                                              struct kvt_page_keys *keys, struct kvt_error *err);
+
+/* ---- Rows of a file that is out of order (sorted.c) ---------------------------- */
+
+struct kvt_trace_sorted;
+/* Room for so many rows, of which any may have something in these fields (bits). */
+KVT_CHECKED kvt_status kvt_trace_sorted_new(const char *path, uint64_t requests, uint32_t fields,
+                                            struct kvt_trace_sorted **out, struct kvt_error *err);
+void kvt_trace_sorted_free(struct kvt_trace_sorted *sorted); /* takes NULL */
+/* The row, page keys too; its class as a number of the caller's. */
+KVT_CHECKED kvt_status kvt_trace_sorted_add(struct kvt_trace_sorted *sorted,
+                                            const struct kvt_trace_row *row, uint8_t slo_class,
+                                            struct kvt_error *err);
+/* By time, equal times as they were added. */
+void kvt_trace_sorted_sort(struct kvt_trace_sorted *sorted);
+/* The next one; false at the end. Its page keys last as long as sorted does. */
+bool kvt_trace_sorted_next(struct kvt_trace_sorted *sorted, struct kvt_trace_row *row,
+                           uint8_t *slo_class);
 
 /* ---- Formats (formats.c) and their readers ----------------------------------- */
 

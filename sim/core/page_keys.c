@@ -1,5 +1,5 @@
 /* page_keys.c -- keys of pages, run by run. */
-#include "page_keys.h"
+#include "kvt/page_keys.h"
 
 #include <stdlib.h>
 

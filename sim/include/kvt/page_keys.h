@@ -1,4 +1,4 @@
-/* page_keys.h -- private to workloads/: keys of pages out of what a history consists of.
+/* kvt/page_keys.h -- keys of pages out of what a history consists of.
  *
  *     run(content, tokens):  the history goes on with `tokens` tokens of one content
  *     key of a page:         chain of the page before, and of the contents of its runs, each
@@ -7,10 +7,12 @@
  * A content is a number for a stream of tokens that two histories share where both begin it at the
  * same token: a conversation, a group's common prompt, a block of a trace's hash_ids. Runs of
  * one content that follow each other are given as one. */
-#ifndef KVT_WORKLOADS_PAGE_KEYS_H
-#define KVT_WORKLOADS_PAGE_KEYS_H
+#ifndef KVT_PAGE_KEYS_H
+#define KVT_PAGE_KEYS_H
 
 #include "kvt/error.h"
+
+KVT_BEGIN_DECLS
 
 /* Kinds of contents, so that conversation 7 and block 7 are not the same. Append only: keys go
  * into the decision hash through what is found by them. */
@@ -36,4 +38,5 @@ KVT_CHECKED kvt_status kvt_page_keys_begin(struct kvt_page_keys *pages, uint64_t
 /* Within the tokens that kvt_page_keys_begin() made room for. */
 void kvt_page_keys_run(struct kvt_page_keys *pages, uint64_t content, uint64_t tokens);
 
+KVT_END_DECLS
 #endif
