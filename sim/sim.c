@@ -76,11 +76,14 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->hosts = calloc(sim->host_count, sizeof *sim->hosts);
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
+    sim->guesses = calloc(sim->rank_count, sizeof *sim->guesses);
+    sim->rank_steps = calloc(sim->rank_count, sizeof *sim->rank_steps);
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
     if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
-        !sim->router_views || !sim->router_choices || !sim->events)
+        !sim->guesses || !sim->rank_steps || !sim->router_views || !sim->router_choices ||
+        !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }
@@ -103,6 +106,7 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
+                               .speculation = scenario->speculation.info->name,
                                .run_seed = scenario->seed};
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
@@ -111,11 +115,19 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
 {
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_decode_pool *pool = &scenario->pools[group->pool];
+    struct kvt_speculation_shape shape;
+
+    sim->speculation->shape(sim->speculation_data, &shape);
     struct kvt_timing_env env = {
         .params = scenario->timing.params,
         .llm = scenario->llm,
         .hardware = pool->hardware,
         .residency = scenario->residency.info->name,
+        .speculation = scenario->speculation.info->name,
+        .drafter = scenario->drafter,
+        .queries_max = scenario->queries_max,
+        .draft_passes = shape.draft_passes,
+        .draft_budget_tokens = shape.draft_budget_tokens,
         .history_in_hbm = sim->ranks[group->first_rank].needs.history_in_hbm,
         .tp = pool->tp,
         .dp = pool->dp,
@@ -177,6 +189,23 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
     return sim->router->init(sim->router_state, &env, err);
 }
 
+static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
+{
+    static const char *const tasks[] = {"default"};
+    const struct kvt_scenario *scenario = sim->scenario;
+    struct kvt_speculation_env env = {.params = scenario->speculation.params,
+                                      .llm = scenario->llm,
+                                      .drafter = scenario->drafter,
+                                      .tasks = tasks,
+                                      .task_count = 1,
+                                      .run_seed = scenario->seed,
+                                      .host = kvt_host()};
+
+    sim->speculation =
+        (const struct kvt_speculation_method *)(const void *)scenario->speculation.info;
+    return sim->speculation->prepare(&env, &sim->speculation_data, err);
+}
+
 static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
@@ -195,6 +224,9 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .replacement = scenario->replacement,
         .selection = scenario->selection,
         .hot_tokens = scenario->hot_tokens,
+        .resolve_each_query = scenario->resolve_each_query,
+        .promotion = scenario->promotion,
+        .cache_dir = sim->options.cache_dir,
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
         .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
         .run_seed = scenario->seed,
@@ -205,6 +237,7 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .threads = sim->options.threads ? sim->options.threads : 1,
         .on_prepare = sim->options.on_prepare,
         .prepare_context = sim->options.prepare_context};
+    sim->speculation->shape(sim->speculation_data, &env.speculation);
     return ops->open(&env, &sim->backend, err);
 }
 
@@ -244,6 +277,8 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
     if (status == KVT_OK)
         status = make_room(sim, err);
     if (status == KVT_OK)
+        status = open_speculation(sim, err);
+    if (status == KVT_OK)
         status = open_pools(sim, err);
     if (status == KVT_OK)
         status = open_router(sim, err);
@@ -270,6 +305,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     for (size_t i = 0; i < sim->record_count; i++) {
         if (sim->live[i]) {
             kvt_pages_fini(&sim->live[i]->pages);
+            free(sim->live[i]->drafting);
             free(sim->live[i]);
         }
     }
@@ -281,6 +317,8 @@ void kvt_sim_free(struct kvt_sim *sim)
         free(sim->groups[g].timing_state);
     if (sim->arrival)
         sim->arrival->close(sim->source);
+    if (sim->speculation)
+        sim->speculation->free(sim->speculation_data);
     sim_books_close(sim);
     kvt_eventq_free(sim->events);
     free(sim->input_state);
@@ -296,7 +334,12 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->group_of);
     free(sim->hosts);
     free(sim->loads);
+    free(sim->guesses);
+    free(sim->rank_steps);
     free(sim->items);
+    free(sim->rounds);
+    free(sim->asks);
+    free(sim->plan_scratch);
     free(sim);
 }
 

@@ -249,6 +249,7 @@ static void drop(struct kvt_sim *sim, uint32_t id)
 {
     sim->records[id].status = KVT_REQUEST_UNSERVABLE;
     sim->tally.unservable++;
+    free(sim->live[id]->drafting);
     free(sim->live[id]);
     sim->live[id] = NULL;
 }
@@ -285,6 +286,10 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     sim->live[id] = live;
     sim->record_count++;
     sim->tally.arrived++;
+    live->drafting = kvt_plugin_state_new(sim->speculation->request_bytes(sim->speculation_data));
+    if (!live->drafting)
+        return kvt_fail_nomem(err, "a request");
+    sim->speculation->request_init(sim->speculation_data, live->drafting, id, 0);
     status = class_of(sim, spec, id, &record->slo_class, err);
     if (status == KVT_OK)
         status = route(sim, live, record, err);
@@ -364,7 +369,8 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
     for (;;) {
         struct kvt_live *live;
         kvt_ns duration_ns;
-        kvt_status status = kvt_rank_begin_import(&sim->ranks[rank], &live, &duration_ns, err);
+        kvt_status status =
+            kvt_rank_begin_import(&sim->ranks[rank], sim->now_ns, &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
         status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
@@ -374,14 +380,15 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
     }
 }
 
-void sim_deliver(struct kvt_sim *sim, struct kvt_live *live)
+void sim_deliver(struct kvt_sim *sim, struct kvt_live *live, uint32_t tokens)
 {
     struct kvt_request_record *record = &sim->records[live->id];
+    bool first = live->generated_tokens == 0;
 
-    live->generated_tokens++;
+    live->generated_tokens += tokens;
     record->generated_tokens = live->generated_tokens;
-    sim->tally.output_tokens++;
-    if (live->generated_tokens == 1) {
+    sim->tally.output_tokens += tokens;
+    if (first) {
         record->first_token_ns = sim->now_ns;
     } else if (sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
         uint64_t gap_ns = (uint64_t)(sim->now_ns - record->last_token_ns);
@@ -422,6 +429,7 @@ kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_e
         sim->backend->ops->release(sim->backend, live->id, &sim->decisions);
     kvt_rank_release(&sim->ranks[rank], live);
     sim->live[live->id] = NULL;
+    free(live->drafting);
     free(live);
     return sim_wake_node(sim, rank, err);
 }
@@ -432,13 +440,13 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
     struct kvt_live *live = sim->live[request];
     bool first = live->generated_tokens == 0;
     bool last = first && live->output_tokens == 1;
-    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], live, !last, err);
+    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], sim->now_ns, live, !last, err);
 
     if (status != KVT_OK)
         return status;
     sim->importing--;
     if (first)
-        sim_deliver(sim, live);
+        sim_deliver(sim, live, 1);
     if (last) {
         status = sim_complete(sim, live, err);
         if (status == KVT_OK)
@@ -446,9 +454,9 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
     } else {
         sim->decoding++;
         sim->records[request].status = KVT_REQUEST_RUNNING;
-        status = sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live),
-                                          live->max_tokens,
-                                          live->input_tokens + live->output_tokens, err);
+        status = sim->backend->ops->admit(
+            sim->backend, live->id, kvt_live_context(live), live->max_tokens,
+            live->input_tokens + live->output_tokens, live->hot_tokens, err);
         live->has_lane = status == KVT_OK;
     }
     if (status == KVT_OK)

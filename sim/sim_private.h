@@ -72,9 +72,18 @@ struct kvt_sim {
     uint32_t *router_choices;             /* scratch [rank_count] */
     struct prefill prefill;
     struct kvt_backend *backend;
-    struct kvt_step_item *items; /* scratch [item_capacity] */
-    uint32_t item_capacity;
-    struct kvt_rank_load *loads; /* scratch [rank_count] */
+    const struct kvt_speculation_method *speculation;
+    void *speculation_data;
+
+    /* The step in hand. */
+    struct kvt_rank_load *loads;          /* [rank_count] of each rank's newest step */
+    struct kvt_rank_load *guesses;        /* scratch [rank_count] */
+    struct kvt_rank_step *rank_steps;     /* scratch [rank_count] */
+    struct kvt_step_item *items;          /* scratch [round_capacity] */
+    struct kvt_round *rounds;             /* scratch [round_capacity] */
+    struct kvt_speculation_request *asks; /* scratch [round_capacity] */
+    void *plan_scratch;                   /* the method's, for [round_capacity] */
+    uint32_t round_capacity;
 
     /* The books. */
     uint64_t decisions;
@@ -101,8 +110,8 @@ KVT_CHECKED kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live,
 /* A rank has given host DRAM back: it and the others of its node that stand still
  * get a boundary, for what they wait for may fit now. */
 KVT_CHECKED kvt_status sim_wake_node(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
-/* One more token of a request reaches its user now. */
-void sim_deliver(struct kvt_sim *sim, struct kvt_live *live);
+/* More tokens of a request, at least one, reach its user now, at once. */
+void sim_deliver(struct kvt_sim *sim, struct kvt_live *live, uint32_t tokens);
 KVT_CHECKED kvt_status sim_schedule_boundary(struct kvt_sim *sim, uint32_t group,
                                              struct kvt_error *err);
 KVT_CHECKED kvt_status sim_push(struct kvt_sim *sim, kvt_ns time_ns, enum kvt_phase phase,
@@ -119,7 +128,19 @@ uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank);
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 
+/* ---- sim_round.c: what each request of a step drafts and verifies ---- */
+
+/* Fills sim->rounds, sim->items and the items of sim->rank_steps for the ranks of a
+ * group, and says how many requests take part. */
+KVT_CHECKED kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group,
+                                       uint32_t *count, struct kvt_error *err);
+
 /* ---- sim_step.c: boundaries and decode steps ---- */
+
+/* How long a step of these loads takes, and its parts: what the ranks share, and the slowest rank;
+ * loads[rank_count] of the group's ranks. *waited_ns is what the others waited for it. */
+kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
+                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns);
 
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);

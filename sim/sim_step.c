@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/hash.h"
 #include "sim_private.h"
 
 /* A request loses its memory: it waits again, from the front of its queue. */
@@ -26,6 +27,15 @@ static void put_aside(void *context, struct kvt_live *live)
         record->preemptions++;
 }
 
+/* A request has another hot cache than before. */
+static kvt_status resized(void *context, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_sim *sim = context;
+
+    return sim->backend->ops->resize(sim->backend, live->id, live->hot_tokens, &sim->decisions,
+                                     err);
+}
+
 /* Requests that the boundary has admitted. */
 static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
 {
@@ -41,86 +51,52 @@ static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
     }
 }
 
-static kvt_status list_items(struct kvt_sim *sim, const struct kvt_rank *rank, uint32_t *count,
-                             struct kvt_error *err)
+/* Tokens that the request's round will deliver: what it commits, and no more than is left. */
+static uint32_t round_delivery(const struct kvt_live *live)
 {
-    if (rank->running.count > sim->item_capacity) {
-        uint32_t capacity = 2 * rank->running.count;
-        struct kvt_step_item *items = realloc(sim->items, capacity * sizeof *items);
-        if (!items)
-            return kvt_fail_nomem(err, "a step's batch");
-        sim->items = items;
-        sim->item_capacity = capacity;
-    }
-    *count = 0;
-    for (uint32_t i = 0; i < rank->running.count; i++) {
-        const struct kvt_live *live = rank->running.items[i];
-        if (live->blocked)
-            continue;
-        const struct kvt_pages *pages = &live->pages;
-        sim->items[(*count)++] = (struct kvt_step_item){
-            .request = live->id,
-            .context_tokens = pages->committed_tokens,
-            .step = live->step,
-            .ready_bits = pages->ready_bits,
-            .ready_pages = pages->optional_pages > 0 ? pages->eligible_pages : 0};
-    }
-    return KVT_OK;
+    uint32_t left = live->output_tokens - live->generated_tokens;
+    return live->round_tokens < left ? live->round_tokens : left;
 }
 
-/* Resolves every call of a rank's batch; the rows go to the books, what the
- * timing model needs to sim->loads. */
-static kvt_status step_rank(struct kvt_sim *sim, uint32_t r, kvt_ns *measured_ns,
-                            struct kvt_error *err)
+/* What a rank's part of a step found goes to the books; what the timing model needs
+ * to sim->loads. */
+static void book_rank_step(struct kvt_sim *sim, uint32_t r)
 {
-    struct kvt_rank *rank = &sim->ranks[r];
-    struct kvt_step_outcome outcome = {.decisions = sim->decisions};
-    uint32_t count = 0;
-    kvt_status status = list_items(sim, rank, &count, err);
+    const struct kvt_rank *rank = &sim->ranks[r];
+    const struct kvt_rank_step *step = &sim->rank_steps[r];
+    struct kvt_rank_load load = step->outcome.load;
+    uint32_t gpus = sim_gpus_of(sim, r); /* each of the rank fetches every miss */
 
-    if (status == KVT_OK)
-        status = sim->backend->ops->step(sim->backend, sim->items, count, &outcome, err);
-    if (status != KVT_OK)
-        return status;
-    for (uint32_t i = 0; i < count; i++) {
-        struct kvt_live *live = sim->live[sim->items[i].request];
-        live->selected_rows += sim->items[i].selected_rows;
-        live->missed_rows += sim->items[i].missed_rows;
+    for (uint32_t i = 0; i < step->item_count; i++) {
+        struct kvt_live *live = sim->live[step->items[i].request];
+        live->selected_rows += step->items[i].selected_rows;
+        live->missed_rows += step->items[i].missed_rows;
+        sim->tally.round_tokens += round_delivery(live);
     }
-    sim->decisions = outcome.decisions;
+    if (step->item_count > 0)
+        sim->decisions = kvt_chain64(sim->decisions, step->outcome.decisions);
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
-        kvt_row_counts_add(&sim->tally.rows[s], &outcome.rows[s]);
-    /* Each tensor-parallel GPU of the rank fetches every miss. */
-    uint32_t gpus = sim_gpus_of(sim, r);
-    sim->tally.h2d_payload_bytes += gpus * outcome.payload_bytes;
-    sim->tally.h2d_wire_bytes += gpus * outcome.load.wire_bytes;
-    sim->tally.rounds += count;
-    outcome.load.backup_bytes = kvt_link_backlog_bytes(&rank->d2h, sim->now_ns);
-    outcome.load.fill_bytes = kvt_link_backlog_bytes(&rank->h2d, sim->now_ns);
+        kvt_row_counts_add(&sim->tally.rows[s], &step->outcome.rows[s]);
+    sim->tally.h2d_payload_bytes += gpus * step->outcome.payload_bytes;
+    sim->tally.h2d_wire_bytes += gpus * load.wire_bytes;
+    sim->tally.rounds += step->item_count;
+    load.backup_bytes = kvt_link_backlog_bytes(&rank->d2h, sim->now_ns);
+    load.fill_bytes = kvt_link_backlog_bytes(&rank->h2d, sim->now_ns);
     /* What imports bring in while the step runs, were it as long as the last one. */
-    outcome.load.import_bytes =
+    load.import_bytes =
         (uint64_t)((double)rank->import_bytes_per_s * (double)rank->last_step_ns * 1e-9);
-    sim->loads[r] = outcome.load;
-    if (outcome.measured_ns > *measured_ns)
-        *measured_ns = outcome.measured_ns;
-    return KVT_OK;
+    sim->loads[r] = load;
 }
 
 /* How long the batch must wait for tail rows to be on host. */
-static kvt_ns backup_stall_ns(const struct kvt_sim *sim, const struct group *group)
+static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
 {
     kvt_ns ready_ns = sim->now_ns;
 
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        const struct kvt_rank *rank = &sim->ranks[r];
-        for (uint32_t i = 0; i < rank->running.count; i++) {
-            const struct kvt_live *live = rank->running.items[i];
-            if (live->blocked)
-                continue;
-            kvt_ns at =
-                kvt_pages_tail_ready_ns(&live->pages, sim->scenario->queries_max, sim->now_ns);
-            ready_ns = at > ready_ns ? at : ready_ns;
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kvt_live *live = sim->live[sim->items[i].request];
+        kvt_ns at = kvt_pages_tail_ready_ns(&live->pages, sim->rounds[i].query_count, sim->now_ns);
+        ready_ns = at > ready_ns ? at : ready_ns;
     }
     return ready_ns - sim->now_ns;
 }
@@ -146,21 +122,23 @@ static bool in_range(const struct kvt_sim *sim, const struct group *group)
     return true;
 }
 
-/* The step's duration, and its parts: what the ranks share, and the slowest rank. */
-static kvt_ns predict(struct kvt_sim *sim, const struct group *group, kvt_ns parts_ns[KVT_PARTS])
+kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
+                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns)
 {
     double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
     struct kvt_group_load load = {.ranks = group->rank_count};
 
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        load.queries += sim->loads[r].queries;
-        if (sim->loads[r].queries > load.queries_max)
-            load.queries_max = sim->loads[r].queries;
+    for (uint32_t r = 0; r < group->rank_count; r++) {
+        load.queries += loads[r].queries;
+        load.requests += loads[r].requests;
+        load.draft_tokens += loads[r].draft_tokens;
+        if (loads[r].queries > load.queries_max)
+            load.queries_max = loads[r].queries;
     }
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+    for (uint32_t r = 0; r < group->rank_count; r++) {
         double parts[KVT_PARTS] = {0};
-        sim->loads[r].group_queries = load.queries;
-        group->timing->rank_step(group->timing_state, &sim->loads[r], parts);
+        loads[r].group_queries = load.queries;
+        group->timing->rank_step(group->timing_state, &loads[r], parts);
         double rank_ns = sum(parts);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
@@ -169,37 +147,52 @@ static kvt_ns predict(struct kvt_sim *sim, const struct group *group, kvt_ns par
         }
     }
     group->timing->group_step(group->timing_state, &load, shared);
-    sim->tally.extrapolated_steps += !in_range(sim, group);
     kvt_ns total = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
         parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);
         total += parts_ns[p];
     }
-    double shared_ns = sum(shared);
-    sim->tally.rank_ns += (kvt_ns)llround(group->rank_count * (shared_ns + slowest_ns));
-    sim->tally.barrier_wait_ns += (kvt_ns)llround(group->rank_count * slowest_ns - all_ns);
+    *waited_ns = group->rank_count * slowest_ns - all_ns;
     return total > 0 ? total : 1;
+}
+
+static kvt_ns predict(struct kvt_sim *sim, const struct group *group)
+{
+    kvt_ns parts_ns[KVT_PARTS];
+    double waited_ns;
+    kvt_ns step_ns = sim_predict(group, &sim->loads[group->first_rank], parts_ns, &waited_ns);
+
+    sim->tally.extrapolated_steps += !in_range(sim, group);
+    for (int p = 0; p < KVT_PARTS; p++)
+        sim->tally.parts_ns[p] += parts_ns[p];
+    sim->tally.rank_ns += group->rank_count * step_ns;
+    sim->tally.barrier_wait_ns += (kvt_ns)llround(waited_ns);
+    return step_ns;
 }
 
 static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
-    kvt_ns stall_ns = backup_stall_ns(sim, group);
-    kvt_ns measured_ns = KVT_NS_NEVER, parts_ns[KVT_PARTS] = {0};
-    uint32_t batch = 0;
+    struct kvt_rank_step *steps = &sim->rank_steps[group->first_rank];
+    kvt_ns measured_ns = KVT_NS_NEVER;
+    uint32_t count = 0;
+    kvt_status status = sim_plan_rounds(sim, group, &count, err);
 
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        kvt_status status = step_rank(sim, r, &measured_ns, err);
-        if (status != KVT_OK)
-            return status;
-        batch += sim->loads[r].requests;
+    if (status != KVT_OK)
+        return status;
+    kvt_ns stall_ns = backup_stall_ns(sim, count);
+    status = sim->backend->ops->step(sim->backend, steps, group->rank_count, err);
+    if (status != KVT_OK)
+        return status;
+    for (uint32_t r = 0; r < group->rank_count; r++) {
+        book_rank_step(sim, group->first_rank + r);
+        if (steps[r].outcome.measured_ns > measured_ns)
+            measured_ns = steps[r].outcome.measured_ns;
     }
-    kvt_ns step_ns = measured_ns == KVT_NS_NEVER ? predict(sim, group, parts_ns) : measured_ns;
+    kvt_ns step_ns = measured_ns == KVT_NS_NEVER ? predict(sim, group) : measured_ns;
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
-    for (int p = 0; p < KVT_PARTS; p++)
-        sim->tally.parts_ns[p] += parts_ns[p];
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
     group->stepping = true;
@@ -207,19 +200,17 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
                     0, err);
 }
 
-/* Requests stand still, and pages on their way up can be released once they are
- * there: a boundary then. */
-static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+/* Requests stand still, and a transfer that is under way may make the room they want: a
+ * boundary when it ends. */
+static kvt_status await_transfers(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
     kvt_ns due_ns = KVT_NS_NEVER;
 
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        const struct kvt_rank *rank = &sim->ranks[r];
-        if (rank->running.count == 0 || rank->fill_count == 0)
-            continue;
-        kvt_ns done_ns = rank->fills[rank->fill_head].done_ns;
-        due_ns = due_ns == KVT_NS_NEVER || done_ns < due_ns ? done_ns : due_ns;
+        kvt_ns done_ns = kvt_rank_due_ns(&sim->ranks[r]);
+        if (done_ns != KVT_NS_NEVER && (due_ns == KVT_NS_NEVER || done_ns < due_ns))
+            due_ns = done_ns;
     }
     if (due_ns == KVT_NS_NEVER || due_ns == group->fill_boundary_ns)
         return KVT_OK;
@@ -230,6 +221,8 @@ static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error 
 kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
+    const struct kvt_rank_hooks hooks = {
+        .context = sim, .put_aside = put_aside, .resized = resized};
     bool decodes = false;
 
     group->boundary_scheduled = false;
@@ -237,12 +230,12 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
         return KVT_OK;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         struct kvt_rank *rank = &sim->ranks[r];
-        kvt_status status = kvt_rank_boundary(rank, sim->now_ns, put_aside, sim, err);
+        kvt_status status = kvt_rank_boundary(rank, sim->now_ns, &hooks, err);
         if (status != KVT_OK)
             return status;
         note_admissions(sim, rank);
         status = sim_begin_imports(sim, r, err);
-        if (status == KVT_OK && rank->counters.preemptions > 0)
+        if (status == KVT_OK && rank->counters.preemptions + rank->counters.copies_dropped > 0)
             status = sim_wake_node(sim, r, err);
         if (status != KVT_OK)
             return status;
@@ -250,31 +243,35 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
             decodes = decodes || !rank->running.items[i]->blocked;
     }
     sim_books_collect(sim);
-    return decodes ? begin_step(sim, g, err) : await_fills(sim, g, err);
+    return decodes ? begin_step(sim, g, err) : await_transfers(sim, g, err);
 }
 
 /* Every request that took part: commit, deliver, end. */
 static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_error *err)
 {
     struct kvt_rank *rank = &sim->ranks[r];
-    kvt_ns done_ns = kvt_rank_queue_backup(rank, sim->now_ns, sim->loads[r].requests);
+    uint64_t tokens = 0;
 
+    for (uint32_t i = 0; i < rank->running.count; i++)
+        tokens += rank->running.items[i]->round_tokens;
+    kvt_ns done_ns = kvt_rank_queue_backup(rank, sim->now_ns, tokens);
     for (uint32_t i = 0; i < rank->running.count;) {
         struct kvt_live *live = rank->running.items[i];
-        if (live->blocked) {
+        uint32_t delivered = round_delivery(live);
+        if (delivered == 0) {
             i++;
             continue;
         }
-        kvt_status status = kvt_live_commit(live, done_ns, err);
-        if (status != KVT_OK)
-            return status;
-        sim_deliver(sim, live);
+        kvt_live_commit(live, done_ns);
+        live->round_tokens = 0;
+        sim_deliver(sim, live, delivered);
         if (live->generated_tokens < live->output_tokens) {
             i++;
             continue;
         }
         sim->decoding--;
-        status = sim_complete(sim, live, err); /* leaves the batch: the next one moves up */
+        kvt_status status =
+            sim_complete(sim, live, err); /* leaves the batch: the next one moves up */
         if (status != KVT_OK)
             return status;
     }

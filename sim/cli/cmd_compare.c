@@ -16,7 +16,7 @@ enum {
 
 struct question {
     struct cli_texts variants, sets, fail_if;
-    const char *reference, *out;
+    const char *reference, *cache, *out;
     uint64_t seeds, threads;
     bool quiet, json;
 };
@@ -87,6 +87,7 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
 {
     prepared->plan.threads = (unsigned)question->threads;
     prepared->plan.quiet = question->quiet;
+    prepared->plan.cache_dir = cli_cache_dir(question->cache, arena);
     kvt_status status = prepare_conditions(question, prepared, err);
     if (status == KVT_OK)
         status = prepare_reference(question->reference, arena, prepared, err);
@@ -232,6 +233,7 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
          "exit 1 if a later scenario's ratio is so; < <= > >=", CLI_TEXTS, &question.fail_if},
         {"--reference", "FILE", "sets published numbers beside ours", CLI_TEXT,
          &question.reference},
+        {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT,
          &question.threads},
         {"--out", "DIR", "writes compare.json there", CLI_TEXT, &question.out},

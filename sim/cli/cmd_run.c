@@ -12,7 +12,7 @@
 
 struct run_options {
     struct cli_texts sets, plugins, goodput;
-    const char *seed, *backend, *fidelity, *out;
+    const char *seed, *backend, *fidelity, *cache, *out;
     uint64_t threads;
     bool quiet, json;
 };
@@ -148,6 +148,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
 
     cli_progress_begin(&progress, &start, options->quiet);
     struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
+                                          .cache_dir = options->cache,
                                           .on_interval = outputs->dir ? write_interval : NULL,
                                           .interval_context = outputs,
                                           .on_prepare = show_prepare,
@@ -231,7 +232,7 @@ static kvt_status add_goodput(const struct cli_texts *words, const char *source,
     return kvt_scenario_load(source, options, arena, scenario, err);
 }
 
-static int run_command(const struct run_options *options, const char *source)
+static int run_command(struct run_options *options, const char *source)
 {
     struct kvt_error err;
     struct kvt_scenario scenario;
@@ -247,8 +248,10 @@ static int run_command(const struct run_options *options, const char *source)
         status = kvt_fail_nomem(&err, "a scenario");
     else if (!gather_sets(options, texts, sets, &scenario_options.set_count))
         status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
-    if (status == KVT_OK)
+    if (status == KVT_OK) {
+        options->cache = cli_cache_dir(options->cache, arena);
         status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
+    }
     if (status == KVT_OK && options->goodput.count > 0)
         status =
             add_goodput(&options->goodput, source, &scenario_options, sets, arena, &scenario, &err);
@@ -275,8 +278,9 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
          &options.fidelity},
         {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",
          CLI_PAIRS, &options.goodput},
-        {"--threads", "N", "threads to prepare selections with (2); never changes a result",
-         CLI_COUNT, &options.threads},
+        {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},
+        {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
+         &options.threads},
         {"--plugin", "FILE.so", "policies as shared objects (a later version)", CLI_TEXTS,
          &options.plugins},
         {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,

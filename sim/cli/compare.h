@@ -18,6 +18,7 @@ struct compare_plan {
     size_t variant_count;
     uint64_t seeds[COMPARE_SEEDS_MAX];
     size_t seed_count;
+    const char *cache_dir; /* as kvt_sim_options.cache_dir */
     unsigned threads;
     bool quiet;
 };

@@ -108,8 +108,10 @@ static kvt_status run_job(struct pool *pool, size_t index, struct kvt_error *err
     const struct compare_plan *plan = pool->plan;
     struct job job = {.pool = pool, .outcome = &pool->outcomes[index]};
     struct kvt_scenario scenario = plan->scenarios[index % plan->variant_count];
-    const struct kvt_sim_options options = {
-        .threads = pool->threads_per_job, .on_prepare = on_prepare, .prepare_context = &job};
+    const struct kvt_sim_options options = {.threads = pool->threads_per_job,
+                                            .cache_dir = plan->cache_dir,
+                                            .on_prepare = on_prepare,
+                                            .prepare_context = &job};
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;

@@ -240,7 +240,7 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
 {
     double steps = (double)tally->decode_steps, rounds = (double)tally->rounds;
 
-    out->tokens_per_round = rounds > 0 ? 1 : NAN; /* one query a round, one token delivered */
+    out->tokens_per_round = metric_ratio((double)tally->round_tokens, rounds);
     out->decode_steps = steps;
     out->mean_step_ms = metric_ratio((double)tally->step_ns * 1e-6, steps);
     out->barrier_wait_share = metric_ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);

@@ -25,6 +25,7 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->reprefill_tokens += from->reprefill_tokens;
     into->decode_steps += from->decode_steps;
     into->rounds += from->rounds;
+    into->round_tokens += from->round_tokens;
     into->extrapolated_steps += from->extrapolated_steps;
     into->step_ns += from->step_ns;
     for (int p = 0; p < KVT_PARTS; p++)

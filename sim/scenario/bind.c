@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bind.h"
+#include "kvt/speculation.h"
 
 /* ---- Reading the tree -------------------------------------------------------------- */
 
@@ -84,17 +85,29 @@ static kvt_status bind_param(struct kvt_load *load, const struct kvt_param_spec 
     return kvt_fail(err, KVT_ERR_INTERNAL, spec->name, "this parameter has no known type");
 }
 
-/* Files that a plug-in will read are hashed here, where the tree is at hand. */
-static kvt_status note_file(struct kvt_load *load, const struct kvt_param_spec *spec,
-                            const char *dotted, const cJSON *node, struct kvt_error *err)
+/* Files that a plug-in will read are found and hashed here, where the tree is at hand. A
+ * drafter is the host's to read. */
+static kvt_status bind_file(struct kvt_load *load, const struct kvt_param_spec *spec,
+                            const char *dotted, struct kvt_param_value *value,
+                            struct kvt_error *err)
 {
     char path[KVT_DOTTED_BYTES];
     char place[KVT_PLACE_BYTES];
+    struct kvt_found found;
     const struct kvt_key key = kvt_key_of_param(spec);
-    if (!key.is_path || node->valuestring[0] == '\0')
-        return KVT_OK;
+
     (void)snprintf(path, sizeof path, "%s.%s", dotted, spec->name);
-    return kvt_hash_input(load, node->valuestring, kvt_load_place(load, path, place), err);
+    const char *where = kvt_load_place(load, path, place);
+    if (key.is_path && value->text[0] != '\0')
+        return kvt_hash_input(load, &(struct kvt_found){value->text, value->text}, where, err);
+    if (!key.is_name || strcmp(spec->name, "drafter") == 0 || strcmp(value->text, "none") == 0)
+        return KVT_OK;
+    kvt_status status =
+        kvt_find_file(load, value->text, key.folder, key.noun, "", where, &found, err);
+    if (status != KVT_OK)
+        return status;
+    value->text = found.path;
+    return kvt_hash_input(load, &found, where, err);
 }
 
 static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
@@ -119,7 +132,7 @@ static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct 
         const cJSON *node = kvt_tree_find(object, spec->name);
         kvt_status status = bind_param(load, spec, node, &values[i], err);
         if (status == KVT_OK)
-            status = note_file(load, spec, dotted, node, err);
+            status = bind_file(load, spec, dotted, &values[i], err);
         if (status != KVT_OK)
             return status;
     }
@@ -291,16 +304,71 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
     return KVT_OK;
 }
 
-static kvt_status check_speculation(struct kvt_load *load, const struct kvt_scenario *scenario,
-                                    struct kvt_error *err)
+/* ---- Speculation ------------------------------------------------------------------------- */
+
+/* The widest round: asked of the method itself, which reads its tables for it. */
+static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
+    static const char *const tasks[] = {"default"};
+    const struct kvt_speculation_method *method =
+        (const struct kvt_speculation_method *)(const void *)out->speculation.info;
+    struct kvt_speculation_env env = {.params = out->speculation.params,
+                                      .llm = out->llm,
+                                      .drafter = out->drafter,
+                                      .tasks = tasks,
+                                      .task_count = 1,
+                                      .run_seed = out->seed,
+                                      .host = kvt_host()};
+    struct kvt_speculation_shape shape;
     char place[KVT_PLACE_BYTES];
-    if (load->options->for_size || strcmp(scenario->speculation.info->name, "none") == 0)
-        return KVT_OK;
-    return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, "speculation.method", place),
-                    "speculation is sized here but not run yet; \"none\" runs, and `kvtide size` "
-                    "takes \"%s\"",
-                    scenario->speculation.info->name);
+    void *data = NULL;
+    kvt_status status = method->prepare(&env, &data, err);
+
+    if (status != KVT_OK)
+        return status;
+    method->shape(data, &shape);
+    method->free(data);
+    out->queries_max = shape.queries_max;
+    if (out->drafter != NULL && out->queries_max > out->drafter->block_max) {
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
+                        "%u queries a round; %s drafts for at most %u", out->queries_max,
+                        out->drafter->name, out->drafter->block_max);
+    }
+    return KVT_OK;
+}
+
+/* Without staging every row of a call needs a hot slot. */
+static kvt_status check_staging(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                struct kvt_error *err)
+{
+    const struct kvt_llm *llm = scenario->llm;
+    char place[KVT_PLACE_BYTES];
+    uint64_t rows = (uint64_t)scenario->queries_max * llm->top_k;
+
+    for (uint32_t i = 0; i < llm->store_count && !scenario->has_staging; i++) {
+        uint32_t ratio = llm->stores[i].compress_ratio;
+        if (scenario->resolve_each_query || scenario->hot_tokens / ratio >= rows)
+            continue;
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "residency.hot_tokens", place),
+                        "%llu hot tokens; without staging (speculation.overflow \"none\") %u "
+                        "queries of %u rows need at least %llu",
+                        (unsigned long long)scenario->hot_tokens, scenario->queries_max, llm->top_k,
+                        (unsigned long long)rows * ratio);
+    }
+    return KVT_OK;
+}
+
+static void bind_retrieval(const struct kvt_load *load, struct kvt_scenario *out)
+{
+    const cJSON *object = kvt_tree_at(load->tree, "speculation");
+    if (kvt_tree_find(object, "retrieval") == NULL)
+        return; /* nothing speculates */
+    out->resolve_each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
+    out->has_staging = out->queries_max > 1 && !out->resolve_each_query &&
+                       strcmp(kvt_text_at(object, "overflow"), "staging") == 0;
+    out->promotion = strcmp(kvt_text_at(object, "promotion"), "by_count") == 0
+                         ? KVT_PROMOTE_BY_COUNT
+                         : KVT_PROMOTE_NONE;
 }
 
 kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
@@ -311,13 +379,15 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
 
     kvt_status status = bind_choices(load, out, err);
     if (status == KVT_OK)
-        status = check_speculation(load, out, err);
-    if (status == KVT_OK)
         status = kvt_bind_model(load, out, err);
     if (status == KVT_OK)
         status = kvt_bind_hardware(load, "hardware", &out->hardware, err);
     if (status == KVT_OK)
         status = kvt_bind_drafter(load, out, err);
+    if (status == KVT_OK)
+        status = bind_shape(load, out, err);
+    if (status == KVT_OK)
+        bind_retrieval(load, out);
     if (status == KVT_OK)
         status = kvt_bind_pools(load, out, err);
     if (status == KVT_OK)
@@ -326,6 +396,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = bind_run(load, out, err);
     if (status == KVT_OK)
         status = bind_hot_tokens(load, out, err);
+    if (status == KVT_OK)
+        status = check_staging(load, out, err);
     if (status == KVT_OK)
         status = check_lengths(load, out, err);
     if (status == KVT_OK)

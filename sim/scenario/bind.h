@@ -50,7 +50,7 @@ KVT_CHECKED kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario
 /* dotted: "hardware", or a pool's own. */
 KVT_CHECKED kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
                                          const struct kvt_hardware **out, struct kvt_error *err);
-/* After the speculation is bound: its drafter, and queries_max. */
+/* After the speculation is bound: its drafter. */
 KVT_CHECKED kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out,
                                         struct kvt_error *err);
 

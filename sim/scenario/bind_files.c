@@ -100,11 +100,8 @@ kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struc
 
 kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    char place[KVT_PLACE_BYTES];
     const struct kvt_param_value *named = kvt_param_of(&out->speculation, "drafter");
-    const struct kvt_param_value *block = kvt_param_of(&out->speculation, "block");
-    out->queries_max = block != NULL ? (uint32_t)block->number : 1;
-    if (named == NULL)
+    if (named == NULL || strcmp(named->text, "none") == 0)
         return KVT_OK;
 
     const cJSON *tree = NULL;
@@ -120,11 +117,6 @@ kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, str
         status = kvt_drafter_from_json(tree, name, load->arena, drafter, err);
     if (status != KVT_OK)
         return status;
-    if (out->queries_max > drafter->block_max) {
-        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.block", place),
-                        "%u queries a round; %s drafts for at most %u", out->queries_max,
-                        drafter->name, drafter->block_max);
-    }
     out->drafter = drafter;
     return KVT_OK;
 }

@@ -192,9 +192,10 @@ static bool hash_stream(FILE *stream, unsigned char *chunk, uint64_t *hash)
     }
 }
 
-kvt_status kvt_hash_input(struct kvt_load *load, const char *path, const char *where,
+kvt_status kvt_hash_input(struct kvt_load *load, const struct kvt_found *file, const char *where,
                           struct kvt_error *err)
 {
+    const char *path = file->path;
     struct stat facts;
     if (stat(path, &facts) != 0) {
         return kvt_fail(err, errno == ENOENT ? KVT_ERR_NOT_FOUND : KVT_ERR_IO, where, "\"%s\": %s",
@@ -217,5 +218,5 @@ kvt_status kvt_hash_input(struct kvt_load *load, const char *path, const char *w
     free(chunk);
     if (!is_read)
         return kvt_fail(err, KVT_ERR_IO, where, "\"%s\": this file cannot be read", path);
-    return note_input(load, path, hash, err);
+    return note_input(load, file->name, hash, err);
 }

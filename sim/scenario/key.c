@@ -26,6 +26,15 @@ static bool is_path_name(const char *name)
            (length > ending_length && strcmp(name + length - ending_length, ending) == 0);
 }
 
+/* Parameters of these names are shipped files, or paths of such. */
+static const struct {
+    const char *param, *folder, *noun;
+} shipped[] = {
+    {"drafter", "models/drafters", "drafter"},
+    {"acceptance", "models/acceptance", "acceptance table"},
+    {"costs", "models/costs", "cost table"},
+};
+
 struct kvt_key kvt_key_of_param(const struct kvt_param_spec *spec)
 {
     static const enum kvt_key_type types[] = {
@@ -34,7 +43,7 @@ struct kvt_key kvt_key_of_param(const struct kvt_param_spec *spec)
         [KVT_PARAM_TEXT] = KVT_KEY_TEXT,       [KVT_PARAM_LIST] = KVT_KEY_NUMBERS,
         [KVT_PARAM_RECORDS] = KVT_KEY_RECORDS,
     };
-    return (struct kvt_key){
+    struct kvt_key key = {
         .name = spec->name,
         .help = spec->help,
         .type = types[spec->type],
@@ -42,8 +51,15 @@ struct kvt_key kvt_key_of_param(const struct kvt_param_spec *spec)
         .maximum = spec->maximum,
         .choices = spec->choices,
         .is_path = spec->type == KVT_PARAM_TEXT && is_path_name(spec->name),
-        .is_name = spec->type == KVT_PARAM_TEXT && strcmp(spec->name, "drafter") == 0,
     };
+    for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
+        if (spec->type != KVT_PARAM_TEXT || strcmp(spec->name, shipped[i].param) != 0)
+            continue;
+        key.is_name = true;
+        key.folder = shipped[i].folder;
+        key.noun = shipped[i].noun;
+    }
+    return key;
 }
 
 const struct kvt_param_spec *kvt_param_find(const struct kvt_plugin_info *info, const char *name)

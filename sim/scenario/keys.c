@@ -364,6 +364,31 @@ static const struct kvt_key residency_keys[] = {
      .dflt = "\"auto\""},
 };
 
+#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
+
+static const struct kvt_key speculation_keys[] = {
+    {.name = "retrieval",
+     .help = "One resolve for all queries of a round, or one for each in turn.",
+     .type = KVT_KEY_CHOICE,
+     .choices = "shared|each_query",
+     .dflt = "\"shared\"",
+     WHILE_SPECULATING},
+    {.name = "overflow",
+     .help = "Where a shared resolve puts rows that find no hot slot; none: every row must find "
+             "one, and hot_tokens is refused below queries x top_k (vLLM's rule).",
+     .type = KVT_KEY_CHOICE,
+     .choices = "staging|none",
+     .dflt = "\"staging\"",
+     WHILE_SPECULATING},
+    {.name = "promotion",
+     .help = "Which staged rows stay in the hot cache: none, or those that more queries select "
+             "than the rows they replace.",
+     .type = KVT_KEY_CHOICE,
+     .choices = "none|by_count",
+     .dflt = "\"none\"",
+     WHILE_SPECULATING},
+};
+
 static const struct kvt_key top_keys[] = {
     {.name = "schema",
      .help = "What this file is.",
@@ -414,11 +439,12 @@ static const struct kvt_key top_keys[] = {
      .name_key = "policy",
      .dflt = "\"lru\""},
     {.name = "speculation",
-     .help = "Speculative decoding: sized in this version, not run.",
+     .help = "Speculative decoding: who drafts, how much is verified, and how it is retrieved.",
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_SPECULATION,
      .name_key = "method",
-     .dflt = "\"none\""},
+     .dflt = "\"none\"",
+     MEMBERS(speculation_keys)},
     {.name = "selection",
      .help = "Which rows the indexer selects.",
      .type = KVT_KEY_PLUGIN,

@@ -34,7 +34,7 @@ struct kvt_key {
     bool required;
     bool takes_list; /* OBJECT: a list of such objects as well, at most maximum */
     bool is_path;    /* TEXT: of a file, relative to the file that gives it */
-    bool is_name;    /* TEXT: a shipped name, or a path as above */
+    bool is_name;    /* TEXT: a shipped name of `folder`, or a path as above */
 
     /* NULL, or why this version refuses the key; or one choice of it. */
     const char *refused;
@@ -57,7 +57,7 @@ struct kvt_key {
     enum kvt_plugin_kind kind; /* PLUGIN */
     const char *name_key;      /* PLUGIN: which member names it */
     bool takes_shorthand;      /* PLUGIN: {"closed": {...}} chooses closed */
-    const char *folder;        /* FILE: of shipped ones, under the data folder */
+    const char *folder;        /* FILE, names: of shipped ones, under the data folder */
     const char *noun;          /* FILE: "model" */
 
     /* Does the key go with this plug-in of the object it is in? NULL: always. */

@@ -47,8 +47,8 @@ KVT_CHECKED kvt_status kvt_parse_tree(struct kvt_load *load, const char *text, s
                                       const char *name, const cJSON **out, struct kvt_error *err);
 
 /* Hashes a file that somebody else will read; it must be a regular file. */
-KVT_CHECKED kvt_status kvt_hash_input(struct kvt_load *load, const char *path, const char *where,
-                                      struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_hash_input(struct kvt_load *load, const struct kvt_found *file,
+                                      const char *where, struct kvt_error *err);
 
 /* ---- layers.c: who says what, in which order --------------------------------------- */
 

@@ -54,16 +54,36 @@ struct kvt_law_stream_env law_stream_env(uint32_t request, uint32_t selector, ui
                                        .tokens_per_row = 1};
 }
 
+uint32_t law_select_one(const struct kvt_law *law, const void *data, void *stream,
+                        uint32_t visible_rows, uint32_t *rows)
+{
+    static const struct kvt_law_query anchor;
+    const struct kvt_law_round round = {.queries = &anchor,
+                                        .query_count = 1,
+                                        .committed_tokens = 1,
+                                        .visible_rows = &visible_rows};
+    size_t words = kvt_row_words(visible_rows);
+    uint64_t *set = malloc(words * sizeof *set);
+    ck_assert_ptr_nonnull(set);
+    memset(set, 0xff, words * sizeof *set); /* all of it is written */
+    law->select(data, stream, &round, &set);
+    uint32_t count = kvt_row_set_list(set, words, rows);
+    free(set);
+    return count;
+}
+
 uint64_t law_selections_hash(const struct kvt_law *law, const void *data, void *stream,
                              uint32_t from, uint32_t to)
 {
-    static uint32_t rows[4096];
     uint64_t chain = 0;
+    uint32_t *rows = malloc((size_t)to * sizeof *rows);
+    ck_assert_ptr_nonnull(rows);
     for (uint32_t visible = from; visible <= to; visible++) {
-        uint32_t count = law->select(data, stream, visible, rows);
+        uint32_t count = law_select_one(law, data, stream, visible, rows);
         for (uint32_t i = 0; i < count; i++)
             chain = kvt_chain64(chain, rows[i]);
     }
+    free(rows);
     return chain;
 }
 

@@ -19,6 +19,11 @@ void law_setting_init(struct law_setting *setting, const struct kvt_law *law, ui
 void law_setting_set(struct law_setting *setting, const struct kvt_law *law, const char *name,
                      double number);
 
+/* A round of one query: moves the stream on by a token, writes the rows selected, ascending,
+ * and returns how many. rows has room for a whole answer. */
+uint32_t law_select_one(const struct kvt_law *law, const void *data, void *stream,
+                        uint32_t visible_rows, uint32_t *rows);
+
 /* The law's data, to be freed by its free(); a law that refuses ends the test. */
 void *law_prepared(const struct kvt_law *law, const struct law_setting *setting);
 

@@ -1,7 +1,7 @@
 /* kvt/backend.h -- one interface, two ways to run a decode step: predicted or real.
  *
  * A backend holds what a step works on (hot caches, selections; rows and kernels
- * on a GPU) and has one verb that does work: a step of one rank. What simulated
+ * on a GPU) and has one verb that does work: a step of the ranks that step together. What simulated
  * and real must agree on bit for bit is in the arguments and the row counts; what
  * they may differ in is the duration. */
 #ifndef KVT_BACKEND_H
@@ -20,7 +20,7 @@ KVT_BEGIN_DECLS
 struct kvt_backend_env {
     const struct kvt_llm *llm;
     struct kvt_choice replacement, selection;
-    uint64_t hot_tokens;
+    uint64_t hot_tokens; /* of the largest hot cache that a request can be given */
     struct kvt_speculation_shape speculation;
     bool resolve_each_query; /* K calls of one query instead of one call of K */
     enum kvt_promotion promotion;
@@ -53,8 +53,15 @@ struct kvt_step_outcome {
     struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* added to */
     double payload_bytes;                       /* of the missed rows, scaled */
-    uint64_t decisions;                         /* chained in and out */
+    uint64_t decisions;                         /* a chain of its own, in order of the items */
     kvt_ns measured_ns;                         /* KVT_NS_NEVER where time is predicted */
+};
+
+/* What one rank does in a step. */
+struct kvt_rank_step {
+    struct kvt_step_item *items; /* [item_count] a round each */
+    uint32_t item_count;
+    struct kvt_step_outcome outcome; /* out */
 };
 
 struct kvt_backend;
@@ -72,17 +79,22 @@ struct kvt_backend_ops {
     /* One line: what stands behind the selections. Borrowed until the next call. */
     const char *(*describe)(struct kvt_backend *backend);
 
-    /* The request decodes from here on; its hot caches start empty. They are sized for
-     * max_tokens; selections will be asked for up to last_tokens, which no policy may know. */
+    /* The request decodes from here on. Its hot caches start empty: of hot_tokens, or none at
+     * all (0) while all of its history is in HBM. They are sized for max_tokens; selections will
+     * be asked for up to last_tokens, which no policy may know. */
     kvt_status (*admit)(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
-                        uint32_t max_tokens, uint32_t last_tokens, struct kvt_error *err);
+                        uint32_t max_tokens, uint32_t last_tokens, uint64_t hot_tokens,
+                        struct kvt_error *err);
+    /* From the next step on its hot caches are of another size, and begin empty; 0: it has none.
+     * *decisions is chained as by release(). */
+    kvt_status (*resize)(struct kvt_backend *backend, uint32_t request, uint64_t hot_tokens,
+                         uint64_t *decisions, struct kvt_error *err);
     /* *decisions is chained with the state hash of each of its hot caches. */
     void (*release)(struct kvt_backend *backend, uint32_t request, uint64_t *decisions);
 
-    /* One step of one rank: a round of every item. */
-    kvt_status (*step)(struct kvt_backend *backend, struct kvt_step_item *items,
-                       uint32_t item_count, struct kvt_step_outcome *outcome,
-                       struct kvt_error *err);
+    /* One step of ranks that step together: a round of every item. No request is in two ranks. */
+    kvt_status (*step)(struct kvt_backend *backend, struct kvt_rank_step *ranks,
+                       uint32_t rank_count, struct kvt_error *err);
 };
 
 /* First member of every implementation's own struct. */

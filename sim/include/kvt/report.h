@@ -28,6 +28,7 @@ struct kvt_tally {
     uint64_t reprefill_tokens; /* context brought in again after a preemption */
     uint64_t decode_steps;     /* of groups of ranks */
     uint64_t rounds;           /* request x step */
+    uint64_t round_tokens;     /* that those rounds deliver */
     uint64_t extrapolated_steps;
     kvt_ns step_ns;                  /* sum of step durations over groups */
     kvt_ns parts_ns[KVT_PARTS];      /* of the group's slowest rank: they sum to step_ns */

@@ -11,6 +11,7 @@
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
+#include "kvt/resolver.h"
 #include "kvt/workload.h"
 
 KVT_BEGIN_DECLS
@@ -88,6 +89,9 @@ struct kvt_scenario {
     uint64_t hot_tokens;
     const struct kvt_drafter *drafter; /* NULL: none */
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
+    bool resolve_each_query;           /* K calls of one query instead of one of K */
+    bool has_staging;                  /* rows of a call may find no hot slot */
+    enum kvt_promotion promotion;      /* of staged rows */
     double duration_s;                 /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;
     double warmup_value; /* seconds or requests */

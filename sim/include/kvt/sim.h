@@ -10,7 +10,9 @@ KVT_BEGIN_DECLS
 struct kvt_sim;
 
 struct kvt_sim_options {
-    unsigned threads; /* to prepare with; 0: one. Never changes a result. */
+    unsigned threads; /* at most so many; 0: one. Never changes a result. */
+    const char
+        *cache_dir; /* where what is prepared may be kept, borrowed; NULL: nowhere. Nor does it. */
     /* Called as each interval of run.interval_s closes. Optional. */
     void (*on_interval)(void *context, const struct kvt_tally *interval,
                         const struct kvt_stratum *strata, uint32_t stratum_count);

@@ -1,0 +1,294 @@
+/* backend_step.c -- a step of the predicted backend.
+ *
+ *     for each rank, on any thread; for each request of the rank
+ *         for each store it follows, for each selector of the store, by layer
+ *             select K sets (law) -> resolve (hot cache) -> count
+ *
+ * Ranks share nothing that a step writes but the thread's scratch, so that the result
+ * is the same on any number of threads. */
+#include "backend_sim_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kvt/hash.h"
+
+enum {
+    GRANULE_BYTES = 65536
+};
+
+/* log2 of a compress ratio, which divides KVT_PAGE_ROWS. */
+static uint32_t ratio_index(const struct kvt_store *store)
+{
+    return (uint32_t)__builtin_ctz(store->compress_ratio);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Distinct granules that m rows at random fall on, of G: G (1 - (1 - 1/G)^m). */
+static double distinct_granules(double rows_of_store, double row_bytes, double missed_rows)
+{
+    double granules = ceil(rows_of_store * row_bytes / GRANULE_BYTES);
+
+    if (granules <= 1 || missed_rows <= 0)
+        return missed_rows > 0 ? 1 : 0;
+    return granules * -expm1(missed_rows * log1p(-1 / granules));
+}
+
+static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
+                       const struct kvt_resolve_result *result, struct kvt_step_outcome *outcome)
+{
+    uint32_t s = sim->strata.stratum_of[store];
+    const struct kvt_stratum *stratum = &sim->strata.strata[s];
+    const struct kvt_llm *llm = sim->env.llm;
+    bool all = stratum->followed == stratum->stores;
+    double scale = kvt_stratum_scale(stratum);
+    double store_layers =
+        all ? llm->stores[store].layers : (double)stratum->layers / stratum->stores;
+    double fetched = result->filled_rows + result->staged_rows;
+    struct kvt_row_counts *rows = &outcome->rows[s];
+    struct kvt_rank_load *load = &outcome->load;
+
+    load->calls += (uint32_t)(scale + 0.5);
+    rows->calls++;
+    rows->skipped_calls += result->skipped;
+    rows->selected += result->selected;
+    rows->tail += result->tail_selected;
+    rows->page += result->page_selected;
+    rows->hot += result->hot_selected;
+    rows->missed += result->missed_selected;
+    rows->union_rows += result->union_rows;
+    rows->union_tail += result->tail_rows;
+    rows->union_page += result->page_rows;
+    rows->union_hot += result->hot_rows;
+    rows->filled += result->filled_rows;
+    rows->staged += result->staged_rows;
+
+    load->selected_rows += scale * result->selected;
+    load->attended_layer_rows += scale * store_layers * result->selected;
+    load->looked_up_rows += scale * (result->hot_rows + fetched);
+    if (fetched > 0) {
+        double layer_rows = scale * store_layers * fetched;
+        load->missed_rows += scale * fetched;
+        load->missed_layer_rows += layer_rows;
+        load->leader_layer_rows += scale * fetched;
+        load->wire_bytes += layer_rows * llm->payload.wire_bytes;
+        load->granules +=
+            scale *
+            distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes, fetched);
+        load->calls_with_misses += scale;
+        outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
+    }
+}
+
+static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,
+                           const struct kvt_resolve_result *result)
+{
+    decisions = kvt_chain64(decisions, item->step);
+    decisions = kvt_chain64(decisions, (uint64_t)item->request << 32 | selector);
+    decisions = kvt_chain64(decisions, (uint64_t)result->tail_rows << 32 | result->page_rows);
+    decisions = kvt_chain64(decisions, (uint64_t)result->hot_rows << 32 | result->staged_rows);
+    for (uint32_t i = 0; i < result->filled_rows; i++)
+        decisions = kvt_chain64(decisions, (uint64_t)result->fills[i] << 32 | result->missed[i]);
+    for (uint32_t i = 0; i < result->promoted_rows; i++)
+        decisions =
+            kvt_chain64(decisions, (uint64_t)result->promoted_slots[i] << 32 | result->promoted[i]);
+    return decisions;
+}
+
+/* The rows of the item's ready pages, in a store's own rows; made once for all stores of
+ * its ratio. NULL: no page is ready. */
+static const uint64_t *page_rows_of(struct worker *worker, const struct kvt_step_item *item,
+                                    const struct kvt_store *store, uint32_t visible_rows)
+{
+    uint32_t ratio = ratio_index(store);
+
+    if (item->ready_pages == 0)
+        return NULL;
+    if (!worker->page_rows_made[ratio])
+        kvt_row_set_of_pages(item->ready_bits, item->ready_pages,
+                             KVT_PAGE_ROWS / store->compress_ratio, worker->page_rows[ratio],
+                             kvt_row_words(visible_rows));
+    worker->page_rows_made[ratio] = true;
+    return worker->page_rows[ratio];
+}
+
+/* Rows that the queries of a round see, by depth. */
+static void see(const struct kvt_store *store, const struct kvt_step_item *item,
+                uint32_t visible_rows[KVT_QUERIES_MAX], uint32_t *deepest)
+{
+    *deepest = 0;
+    for (uint32_t q = 0; q < item->round->query_count; q++)
+        *deepest =
+            item->round->queries[q].depth > *deepest ? item->round->queries[q].depth : *deepest;
+    for (uint32_t depth = 0; depth <= *deepest; depth++)
+        visible_rows[depth] = kvt_store_rows(store, item->context_tokens + depth + 1);
+}
+
+/* All calls of one followed store: its selectors in layer order, each ages it. */
+static kvt_status step_store(const struct backend_sim *sim, struct worker *worker,
+                             const struct lane *lane, const struct followed *followed,
+                             struct kvt_step_item *item, struct kvt_step_outcome *outcome,
+                             struct kvt_error *err)
+{
+    const struct kvt_llm *llm = sim->env.llm;
+    const struct kvt_store *store = &llm->stores[followed->store];
+    uint32_t visible_rows[KVT_QUERIES_MAX], deepest, stream = followed->first_stream;
+    uint32_t queries = item->round->query_count;
+
+    see(store, item, visible_rows, &deepest);
+    uint32_t visible = visible_rows[deepest];
+    struct kvt_law_round round = {.queries = item->round->queries,
+                                  .query_count = queries,
+                                  .committed_tokens = item->round->committed_tokens,
+                                  .visible_rows = visible_rows};
+    struct kvt_resolve_call call = {.step = item->step,
+                                    .visible_rows = visible,
+                                    .tail_first_row =
+                                        visible > KVT_TAIL_ROWS ? visible - KVT_TAIL_ROWS : 0,
+                                    .page_rows = page_rows_of(worker, item, store, visible),
+                                    .query_count = sim->env.resolve_each_query ? 1 : queries,
+                                    .promotion = sim->env.promotion};
+    for (uint32_t s = 0; s < llm->selector_count; s++) {
+        if (llm->selectors[s].store != followed->store)
+            continue;
+        sim->law->select(sim->law_data, lane->streams[stream++], &round, worker->sets);
+        for (uint32_t q = 0; q < queries; q += call.query_count) {
+            struct kvt_resolve_result result;
+            call.selections = (const uint64_t *const *)worker->sets + q;
+            kvt_status status = kvt_resolve(worker->resolver, followed->cache, &call, &result, err);
+            if (status != KVT_OK)
+                return status;
+            count_call(sim, followed->store, visible, &result, outcome);
+            item->selected_rows += result.selected;
+            item->missed_rows += result.missed_selected;
+            outcome->decisions = chain_call(outcome->decisions, item, s, &result);
+        }
+    }
+    return KVT_OK;
+}
+
+/* With all history in HBM every selected row is in a page there, and nothing is resolved:
+ * each query reads its rows. */
+static void step_resident(const struct backend_sim *sim, struct kvt_step_item *item, uint32_t store,
+                          struct kvt_step_outcome *outcome)
+{
+    for (uint32_t q = 0; q < item->round->query_count; q++) {
+        uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
+                                          item->context_tokens + item->round->queries[q].depth + 1);
+        uint32_t count = smaller(sim->env.llm->top_k, visible);
+        struct kvt_resolve_result result = {.union_rows = count,
+                                            .page_rows = count,
+                                            .selected = count,
+                                            .page_selected = count,
+                                            .skipped = true};
+        count_call(sim, store, visible, &result, outcome);
+        item->selected_rows += count;
+    }
+}
+
+/* The streams of a store that nobody looks at. */
+static void pass_over(const struct backend_sim *sim, const struct lane *lane,
+                      const struct followed *followed, const struct kvt_step_item *item)
+{
+    uint32_t visible_rows[KVT_QUERIES_MAX], deepest;
+    uint32_t streams = sim->strata.selectors_of[followed->store];
+
+    see(&sim->env.llm->stores[followed->store], item, visible_rows, &deepest);
+    struct kvt_law_round round = {.queries = item->round->queries,
+                                  .query_count = item->round->query_count,
+                                  .committed_tokens = item->round->committed_tokens,
+                                  .visible_rows = visible_rows};
+    for (uint32_t i = 0; i < streams; i++)
+        sim->law->select(sim->law_data, lane->streams[followed->first_stream + i], &round, NULL);
+}
+
+static kvt_status step_item(const struct backend_sim *sim, struct worker *worker,
+                            struct kvt_step_item *item, struct kvt_step_outcome *outcome,
+                            struct kvt_error *err)
+{
+    outcome->load.requests++;
+    outcome->load.queries += item->round->query_count;
+    outcome->load.draft_tokens += item->round->draft_tokens;
+    outcome->load.context_rows += item->context_tokens;
+    if (!sim->env.hierarchy) {
+        for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
+            step_resident(sim, item, sim->env.llm->selectors[s].store, outcome);
+        return KVT_OK;
+    }
+    const struct lane *lane = sim->lanes[item->request];
+    memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
+    for (uint32_t f = 0; f < lane->followed_count; f++) {
+        const struct followed *followed = &lane->followed[f];
+        if (!followed->cache) {
+            for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
+                step_resident(sim, item, followed->store, outcome);
+            pass_over(sim, lane, followed, item);
+            continue;
+        }
+        kvt_status status = step_store(sim, worker, lane, followed, item, outcome, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+struct step_work {
+    struct backend_sim *sim;
+    struct kvt_rank_step *ranks;
+};
+
+static void step_rank(void *context, uint32_t r, unsigned w)
+{
+    const struct step_work *work = context;
+    struct kvt_rank_step *rank = &work->ranks[r];
+    struct worker *worker = work->sim->workers ? &work->sim->workers[w] : NULL;
+    struct kvt_error err;
+
+    rank->outcome = (struct kvt_step_outcome){.measured_ns = KVT_NS_NEVER};
+    for (uint32_t i = 0; i < rank->item_count; i++) {
+        kvt_status status = step_item(work->sim, worker, &rank->items[i], &rank->outcome, &err);
+        if (status == KVT_OK)
+            continue;
+        if (worker->status == KVT_OK || r < worker->failed_rank) {
+            worker->status = status;
+            worker->failed_rank = r;
+            worker->error = err;
+        }
+        return;
+    }
+}
+
+/* The failure of the first rank, as it would be met going through them in order. */
+static kvt_status first_failure(struct backend_sim *sim, struct kvt_error *err)
+{
+    const struct worker *first = NULL;
+
+    for (unsigned w = 0; w < kvt_crew_size(sim->crew); w++) {
+        const struct worker *worker = &sim->workers[w];
+        if (worker->status != KVT_OK && (!first || worker->failed_rank < first->failed_rank))
+            first = worker;
+    }
+    if (!first)
+        return KVT_OK;
+    if (err)
+        *err = first->error;
+    return first->status;
+}
+
+kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
+                            uint32_t rank_count, struct kvt_error *err)
+{
+    struct step_work work = {.sim = backend_sim_of(backend), .ranks = ranks};
+
+    if (!work.sim->env.hierarchy) {
+        for (uint32_t r = 0; r < rank_count; r++)
+            step_rank(&work, r, 0);
+        return KVT_OK;
+    }
+    kvt_crew_run(work.sim->crew, rank_count, step_rank, &work);
+    return first_failure(work.sim, err);
+}
