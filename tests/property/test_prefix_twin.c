@@ -17,7 +17,7 @@ enum {
     DEPTH = 24,
     CONVERSATIONS = 12,
     LIVES = 8,
-    SEEDS = 20,
+    SEEDS = 12,
     STEPS = 3000
 };
 
