@@ -67,13 +67,12 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
             .context_tokens = pages->committed_tokens,
             .generated_tokens = live->generated_tokens,
             .queries_max = queries_left(sim, pages->committed_tokens)};
-        sim->items[*count] = (struct kvt_step_item){
-            .request = live->id,
-            .context_tokens = pages->committed_tokens,
-            .step = live->step,
-            .round = &sim->rounds[*count],
-            .ready_bits = pages->ready_bits,
-            .ready_pages = pages->optional_pages > 0 ? pages->eligible_pages : 0};
+        sim->items[*count] = (struct kvt_step_item){.request = live->id,
+                                                    .context_tokens = pages->committed_tokens,
+                                                    .step = live->step,
+                                                    .round = &sim->rounds[*count],
+                                                    .ready_bits = pages->ready_bits,
+                                                    .ready_pages = kvt_pages_readable(pages)};
         (*count)++;
         step->item_count++;
     }

@@ -15,7 +15,6 @@
 
 #include "hot_cache.h"
 #include "kvt/hash.h"
-#include "kvt/speculation.h"
 #include "promotion.h"
 #include "resolver_passes.h"
 
@@ -27,13 +26,13 @@ struct kvt_resolver {
     uint64_t *union_rows;   /* set */
     uint64_t *looked_up;    /* set */
     size_t looked_up_words; /* those of looked_up from here on are zero */
-    struct miss_words miss_words;
-    uint64_t *hit_bits;   /* [(slots_max + 63) / 64] */
-    uint64_t *taken_bits; /* [(slots_max + 63) / 64] hits and victims so far */
-    uint32_t *missed;     /* [union_max] */
-    kvt_slot *victims;    /* [slots_max] */
-    uint32_t *evicted;    /* [slots_max] */
-    kvt_slot *scratch;    /* [slots_max] lent to policies; ranks for the state hash */
+    struct misses misses;
+    uint64_t *hit_bits; /* [(slots_max + 63) / 64] */
+    uint8_t *taken;     /* [slots_max rounded up to 64, and 64 more] */
+    uint32_t *missed;   /* [union_max] */
+    kvt_slot *victims;  /* [slots_max] */
+    uint32_t *evicted;  /* [slots_max] */
+    kvt_slot *scratch;  /* [slots_max] lent to policies; ranks for the state hash */
     struct promotion promotion;
 };
 
@@ -55,17 +54,18 @@ static bool fill_arrays(struct kvt_resolver *resolver)
 {
     struct kvt_arena *arena = resolver->arena;
     size_t row_words = kvt_row_words(resolver->rows_max);
-    size_t miss_words = row_words + MISS_WORDS_SLACK;
+    size_t stride = row_words + MISS_SLACK;
     size_t slot_words = ((size_t)resolver->slots_max + 63) / 64;
     struct promotion *promotion = &resolver->promotion;
 
-    resolver->union_rows = array_new(arena, row_words, sizeof(uint64_t));
     resolver->looked_up = array_new(arena, row_words, sizeof(uint64_t));
-    resolver->miss_words.words = array_new(arena, miss_words, sizeof(uint64_t));
-    resolver->miss_words.at = array_new(arena, miss_words, sizeof(uint32_t));
+    resolver->misses.stride = stride;
+    resolver->misses.words = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint64_t));
+    resolver->misses.at = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint32_t));
     resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
-    resolver->taken_bits = array_new(arena, slot_words, sizeof(uint64_t));
-    resolver->missed = array_new(arena, resolver->union_max, sizeof(uint32_t));
+    resolver->taken = array_new(arena, (slot_words + 1) * 64, sizeof(uint8_t));
+    resolver->missed =
+        array_new(arena, (uint64_t)resolver->union_max + MISS_SLACK, sizeof(uint32_t));
     resolver->victims = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
     resolver->evicted = array_new(arena, resolver->slots_max, sizeof(uint32_t));
     resolver->scratch = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
@@ -73,12 +73,11 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     promotion->slot_counts = array_new(arena, resolver->slots_max, sizeof(uint8_t));
     promotion->rows = array_new(arena, resolver->union_max, sizeof(uint32_t));
     promotion->slots = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
-    return resolver->union_rows != NULL && resolver->looked_up != NULL &&
-           resolver->miss_words.words != NULL && resolver->miss_words.at != NULL &&
-           resolver->hit_bits != NULL && resolver->taken_bits != NULL && resolver->missed != NULL &&
-           resolver->victims != NULL && resolver->evicted != NULL && resolver->scratch != NULL &&
-           promotion->staged_lacks != NULL && promotion->slot_counts != NULL &&
-           promotion->rows != NULL && promotion->slots != NULL;
+    return resolver->looked_up != NULL && resolver->misses.words != NULL &&
+           resolver->misses.at != NULL && resolver->hit_bits != NULL && resolver->taken != NULL &&
+           resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
+           resolver->scratch != NULL && promotion->staged_lacks != NULL &&
+           promotion->slot_counts != NULL && promotion->rows != NULL && promotion->slots != NULL;
 }
 
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
@@ -215,27 +214,12 @@ static struct history history_of(struct kvt_resolver *resolver, const struct kvt
     return (struct history){
         .words = words,
         .last_rows = rows % 64 == 0 ? UINT64_MAX : ~(UINT64_MAX << rows % 64),
+        .selections = call->selections,
+        .query_count = call->query_count,
         .page_rows = call->page_rows,
         .hot_rows = cache->hot_rows,
-        .union_rows = resolver->union_rows,
         .looked_up = resolver->looked_up,
     };
-}
-
-static kvt_status union_too_long(const struct kvt_resolver *resolver,
-                                 const struct kvt_resolve_call *call, struct kvt_error *err)
-{
-    uint32_t rows = 0;
-
-    for (size_t w = 0; w < kvt_row_words(call->visible_rows); w++) {
-        uint64_t joined = 0;
-        for (uint32_t query = 0; query < call->query_count; query++)
-            joined |= call->selections[query][w];
-        rows += count_bits(joined);
-    }
-    return kvt_fail(err, KVT_ERR_INVALID, call_place,
-                    "its union has %u rows; this resolver takes at most %u", rows,
-                    resolver->union_max);
 }
 
 /* Lists the misses in the union's order and counts everything but fills and staged rows:
@@ -246,37 +230,25 @@ static kvt_status look(struct kvt_resolver *resolver, const struct kvt_hot_cache
 {
     const struct resolver_passes *passes = resolver->passes;
     struct history history = history_of(resolver, cache, call);
-    bool alone = call->query_count == 1;
-    struct pass_counts counts = {0}, distinct = {0};
-    uint32_t missed_rows = 0, looked_up_selected = 0;
+    struct row_counts selections, rows;
 
-    if (!alone)
-        memset(resolver->union_rows, 0, history.words * sizeof(uint64_t));
-    for (uint32_t query = 0; query < call->query_count; query++) {
-        if (alone)
-            passes->look_alone(&history, call->selections[0], &counts, &resolver->miss_words);
-        else
-            passes->look_query(&history, call->selections[query], &counts, &resolver->miss_words);
-        if (counts.new_missed > resolver->union_max - missed_rows)
-            return union_too_long(resolver, call, err);
-        missed_rows += passes->list(&resolver->miss_words, resolver->missed + missed_rows);
-        looked_up_selected += counts.selected - counts.page;
-        result->page_selected += counts.page;
-        result->missed_selected += counts.missed;
-    }
-    if (alone)
-        distinct = counts;
-    else
-        passes->settle(&history, &distinct);
+    passes->look(&history, &selections, &rows, &resolver->misses);
     count_tail(call, result);
-    result->page_rows = distinct.page;
-    result->hot_rows = distinct.selected - distinct.page - distinct.missed;
-    result->staged_rows = missed_rows;
-    result->union_rows = result->tail_rows + distinct.selected;
-    result->hot_selected = looked_up_selected - result->missed_selected;
-    result->selected = result->tail_selected + result->page_selected + looked_up_selected;
+    result->union_rows = result->tail_rows + rows.selected;
+    result->page_rows = rows.page;
+    result->hot_rows = rows.selected - rows.page - rows.missed;
+    result->staged_rows = rows.missed;
+    result->selected = result->tail_selected + selections.selected;
+    result->page_selected = selections.page;
+    result->hot_selected = selections.selected - selections.page - selections.missed;
+    result->missed_selected = selections.missed;
     if (result->union_rows > resolver->union_max)
-        return union_too_long(resolver, call, err);
+        return kvt_fail(err, KVT_ERR_INVALID, call_place,
+                        "its union has %u rows; this resolver takes at most %u", result->union_rows,
+                        resolver->union_max);
+    uint32_t listed = 0;
+    for (uint32_t query = 0; query < call->query_count; query++)
+        listed += passes->list(&resolver->misses, query, resolver->missed + listed);
     return KVT_OK;
 }
 
@@ -289,29 +261,27 @@ static kvt_status broken(const struct kvt_hot_cache *cache, struct kvt_error *er
                     "choose_victims returned slot %u, %s; contract: %s", slot, found, contract);
 }
 
-/* Victims are in range, not read and distinct. */
-static kvt_status check_distinct(const struct kvt_resolver *resolver,
-                                 const struct kvt_hot_cache *cache, uint32_t count,
-                                 struct kvt_error *err)
+/* The first of the victims that is out of range, read, or there twice: there is one. */
+static kvt_status name_victim(const struct kvt_resolver *resolver,
+                              const struct kvt_hot_cache *cache, uint32_t count,
+                              struct kvt_error *err)
 {
-    uint64_t *taken_bits = resolver->taken_bits;
-
-    memcpy(taken_bits, resolver->hit_bits, ((size_t)cache->slot_count + 63) / 64 * 8);
     for (uint32_t i = 0; i < count; i++) {
         kvt_slot slot = resolver->victims[i];
         if (slot >= cache->slot_count)
             return broken(cache, err, slot, "which this cache does not have",
                           "a victim is a slot of this cache");
-        uint64_t bit = UINT64_C(1) << slot % 64;
-        if ((resolver->hit_bits[slot / 64] & bit) != 0)
+        if ((resolver->hit_bits[slot / 64] >> slot % 64 & 1) != 0)
             return broken(cache, err, slot, "whose row a query of this call reads",
                           "a slot that hit is never a victim");
-        if ((taken_bits[slot / 64] & bit) != 0)
-            return broken(cache, err, slot, "which it had returned before",
-                          "no slot is a victim twice in one call");
-        taken_bits[slot / 64] |= bit;
+        for (uint32_t before = 0; before < i; before++) {
+            if (resolver->victims[before] == slot)
+                return broken(cache, err, slot, "which it had returned before",
+                              "no slot is a victim twice in one call");
+        }
     }
-    return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INTERNAL, cache->replacement->info.name,
+                    "its %u victims were found wrong, but none of them is", count);
 }
 
 /* While there are empty slots, victim i is the i-th of them. */
@@ -330,31 +300,36 @@ static kvt_status check_empty_first(const struct kvt_resolver *resolver,
     return KVT_OK;
 }
 
-/* The first missed rows go into the victims' slots. */
-static void fill(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache, uint32_t count)
+/* The first missed rows go into the victims' slots. All looked-up rows are then in the hot
+ * cache but those staged. */
+static void fill(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                 const struct kvt_resolve_result *result)
 {
+    const uint32_t *staged = resolver->missed + result->filled_rows;
     uint64_t *hot_rows = cache->hot_rows;
 
-    for (uint32_t i = 0; i < count; i++) {
+    resolver->passes->join(hot_rows, resolver->looked_up, resolver->looked_up_words);
+    for (uint32_t i = 0; i < result->staged_rows; i++)
+        hot_rows[staged[i] / 64] &= ~(UINT64_C(1) << staged[i] % 64);
+    for (uint32_t i = 0; i < result->filled_rows; i++) {
         kvt_slot slot = resolver->victims[i];
-        uint32_t old = cache->slot_rows[slot], row = resolver->missed[i];
+        uint32_t old = cache->slot_rows[slot];
         resolver->evicted[i] = old;
-        cache->slot_rows[slot] = row;
+        cache->slot_rows[slot] = resolver->missed[i];
         if (old == KVT_ROW_NONE)
             cache->occupied_slots++;
         else
             hot_rows[old / 64] &= ~(UINT64_C(1) << old % 64);
-        hot_rows[row / 64] |= UINT64_C(1) << row % 64;
     }
 }
 
 /* Asks the policy for slots, checks its answer, and fills them. */
 static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
-                          const struct kvt_replacement_call *view, uint32_t want,
-                          struct kvt_error *err)
+                          const struct kvt_replacement_call *view,
+                          const struct kvt_resolve_result *result, struct kvt_error *err)
 {
     const struct kvt_replacement_policy *policy = cache->replacement;
-    uint32_t chosen = 0;
+    uint32_t want = result->filled_rows, chosen = 0;
 
     if (want > 0)
         chosen = policy->choose_victims(cache->state, view, want, resolver->victims);
@@ -363,12 +338,13 @@ static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_ca
                         "choose_victims returned %u slots for %u misses that could have them; "
                         "contract: as many as are wanted and did not hit",
                         chosen, want);
-    kvt_status status = check_distinct(resolver, cache, want, err);
-    if (status == KVT_OK)
-        status = check_empty_first(resolver, cache, want, err);
+    if (!resolver->passes->are_victims(resolver->victims, want, resolver->hit_bits,
+                                       cache->slot_count, resolver->taken))
+        return name_victim(resolver, cache, want, err);
+    kvt_status status = check_empty_first(resolver, cache, want, err);
     if (status != KVT_OK)
         return status;
-    fill(resolver, cache, want);
+    fill(resolver, cache, result);
     policy->on_resolved(cache->state, view, resolver->victims, resolver->evicted, want);
     return KVT_OK;
 }
@@ -399,7 +375,7 @@ static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kv
         .scratch = resolver->scratch,
         .cpu = resolver->cpu,
     };
-    return replace(resolver, cache, &view, result->filled_rows, err);
+    return replace(resolver, cache, &view, result, err);
 }
 
 kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,

@@ -1,5 +1,7 @@
 /* resolver_passes.c -- the resolver's loops in plain C: the reference, and the same compiled
  * for AVX2 and BMI2. */
+#include <string.h>
+
 #include "resolver_passes.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -9,93 +11,66 @@ ALWAYS_INLINE uint32_t count_bits(uint64_t word)
     return (uint32_t)__builtin_popcountll(word);
 }
 
-ALWAYS_INLINE uint64_t history_rows(const struct history *history, size_t w)
+ALWAYS_INLINE void add_rows(struct row_counts *sum, uint64_t selected, uint64_t page,
+                            uint64_t missed)
 {
-    return w + 1 < history->words ? UINT64_MAX : history->last_rows;
+    sum->selected += count_bits(selected);
+    sum->page += count_bits(page);
+    sum->missed += count_bits(missed);
 }
 
-ALWAYS_INLINE uint64_t rows_by_page(const struct history *history, size_t w)
+/* query_count is a constant where it matters that the compiler knows. */
+ALWAYS_INLINE void look_with(const struct history *history, uint32_t query_count,
+                             struct row_counts *selections, struct row_counts *rows,
+                             struct misses *misses)
 {
-    return history->page_rows == NULL ? 0 : history->page_rows[w];
-}
-
-/* A word that is zero is written, too, and the next one over it: no branch. */
-ALWAYS_INLINE void note_missed(struct miss_words *missed, size_t w, uint64_t rows)
-{
-    missed->words[missed->count] = rows;
-    missed->at[missed->count] = (uint32_t)w;
-    missed->count += rows != 0;
-}
-
-ALWAYS_INLINE void look_alone(const struct history *history, const uint64_t *selection,
-                              struct pass_counts *counts, struct miss_words *missed)
-{
-    struct pass_counts sum = {0};
-
-    missed->count = 0;
-    for (size_t w = 0; w < history->words; w++) {
-        uint64_t selected = selection[w] & history_rows(history, w);
-        uint64_t paged = selected & rows_by_page(history, w);
-        uint64_t looked_up = selected & ~paged;
-        uint64_t miss = looked_up & ~history->hot_rows[w];
-
-        history->looked_up[w] = looked_up;
-        sum.selected += count_bits(selected);
-        sum.page += count_bits(paged);
-        sum.missed += count_bits(miss);
-        note_missed(missed, w, miss);
-    }
-    sum.new_missed = sum.missed;
-    *counts = sum;
-}
-
-ALWAYS_INLINE void look_query(const struct history *history, const uint64_t *selection,
-                              struct pass_counts *counts, struct miss_words *missed)
-{
-    struct pass_counts sum = {0};
-
-    missed->count = 0;
-    for (size_t w = 0; w < history->words; w++) {
-        uint64_t selected = selection[w] & history_rows(history, w);
-        uint64_t paged = selected & rows_by_page(history, w);
-        uint64_t miss = selected & ~paged & ~history->hot_rows[w];
-        uint64_t new_miss = miss & ~history->union_rows[w];
-
-        history->union_rows[w] |= selected;
-        sum.selected += count_bits(selected);
-        sum.page += count_bits(paged);
-        sum.missed += count_bits(miss);
-        sum.new_missed += count_bits(new_miss);
-        note_missed(missed, w, new_miss);
-    }
-    *counts = sum;
-}
-
-ALWAYS_INLINE void settle(const struct history *history, struct pass_counts *counts)
-{
-    struct pass_counts sum = {0};
+    struct row_counts all = {0}, once = {0};
+    uint32_t counts[KVT_QUERIES_MAX] = {0};
 
     for (size_t w = 0; w < history->words; w++) {
-        uint64_t selected = history->union_rows[w];
-        uint64_t paged = selected & rows_by_page(history, w);
-        uint64_t looked_up = selected & ~paged;
+        uint64_t history_rows = w + 1 < history->words ? UINT64_MAX : history->last_rows;
+        uint64_t page_rows = history->page_rows == NULL ? 0 : history->page_rows[w];
+        uint64_t absent = ~page_rows & ~history->hot_rows[w]; /* to be missed if selected */
+        uint64_t joined = 0;
 
-        history->looked_up[w] = looked_up;
-        sum.selected += count_bits(selected);
-        sum.page += count_bits(paged);
-        sum.missed += count_bits(looked_up & ~history->hot_rows[w]);
+        for (uint32_t query = 0; query < query_count; query++) {
+            uint64_t selected = history->selections[query][w] & history_rows;
+            uint64_t new_misses = selected & absent & ~joined;
+            size_t place = query * misses->stride + counts[query];
+            joined |= selected;
+            if (query_count > 1)
+                add_rows(&all, selected, selected & page_rows, selected & absent);
+            /* A word that is zero is written, too, and the next one over it: no branch. */
+            misses->words[place] = new_misses;
+            misses->at[place] = (uint32_t)w;
+            counts[query] += new_misses != 0;
+        }
+        history->looked_up[w] = joined & ~page_rows;
+        add_rows(&once, joined, joined & page_rows, joined & absent);
     }
-    *counts = sum;
+    *selections = query_count > 1 ? all : once;
+    *rows = once;
+    memcpy(misses->counts, counts, sizeof counts);
 }
 
-ALWAYS_INLINE uint32_t list(const struct miss_words *missed, uint32_t *rows)
+ALWAYS_INLINE void look(const struct history *history, struct row_counts *selections,
+                        struct row_counts *rows, struct misses *misses)
 {
+    if (history->query_count == 1)
+        look_with(history, 1, selections, rows, misses);
+    else
+        look_with(history, history->query_count, selections, rows, misses);
+}
+
+ALWAYS_INLINE uint32_t list(const struct misses *misses, uint32_t query, uint32_t *rows)
+{
+    const uint64_t *words = misses->words + query * misses->stride;
+    const uint32_t *at = misses->at + query * misses->stride;
     uint32_t listed = 0;
 
-    for (uint32_t i = 0; i < missed->count; i++) {
-        uint32_t first = missed->at[i] * 64;
-        for (uint64_t left = missed->words[i]; left != 0; left &= left - 1)
-            rows[listed++] = first + (uint32_t)__builtin_ctzll(left);
+    for (uint32_t i = 0; i < misses->counts[query]; i++) {
+        for (uint64_t left = words[i]; left != 0; left &= left - 1)
+            rows[listed++] = at[i] * 64 + (uint32_t)__builtin_ctzll(left);
     }
     return listed;
 }
@@ -113,41 +88,67 @@ ALWAYS_INLINE void find_hits(const uint64_t *looked_up, const uint32_t *slot_row
     }
 }
 
-/* One set of functions, compiled with the given attributes. */
+/* Marks the slots, those past the end at a place of their own, and counts the marks: a byte
+ * a slot is written without being read, and eight bytes are counted at once. */
+ALWAYS_INLINE bool are_victims(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
+                               uint32_t slot_count, uint8_t *taken)
+{
+    uint32_t end = (slot_count + 63) / 64 * 64, marked = 0;
+    uint64_t hit = 0;
+
+    memset(taken, 0, end);
+    for (uint32_t i = 0; i < count; i++) {
+        kvt_slot slot = slots[i] < slot_count ? slots[i] : end;
+        taken[slot] = 1;
+        hit |= slots[i] < slot_count ? hit_bits[slot / 64] >> slot % 64 : 0;
+    }
+    for (uint32_t slot = 0; slot < end; slot += 8) {
+        uint64_t marks;
+        memcpy(&marks, taken + slot, sizeof marks);
+        marked += count_bits(marks);
+    }
+    return marked == count && (hit & 1) == 0;
+}
+
+ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
+{
+    for (size_t w = 0; w < words; w++)
+        rows[w] |= more[w];
+}
+
+/* The functions of one level, compiled with the given attributes. */
 #define PASSES(level, ...)                                                                         \
-    __VA_ARGS__ static void look_alone_##level(                                                    \
-        const struct history *history, const uint64_t *selection, struct pass_counts *counts,      \
-        struct miss_words *missed)                                                                 \
+    __VA_ARGS__ static void look_##level(const struct history *history,                            \
+                                         struct row_counts *selections, struct row_counts *rows,   \
+                                         struct misses *misses)                                    \
     {                                                                                              \
-        look_alone(history, selection, counts, missed);                                            \
+        look(history, selections, rows, misses);                                                   \
     }                                                                                              \
-    __VA_ARGS__ static void look_query_##level(                                                    \
-        const struct history *history, const uint64_t *selection, struct pass_counts *counts,      \
-        struct miss_words *missed)                                                                 \
+    __VA_ARGS__ static uint32_t list_##level(const struct misses *misses, uint32_t query,          \
+                                             uint32_t *rows)                                       \
     {                                                                                              \
-        look_query(history, selection, counts, missed);                                            \
-    }                                                                                              \
-    __VA_ARGS__ static void settle_##level(const struct history *history,                          \
-                                           struct pass_counts *counts)                             \
-    {                                                                                              \
-        settle(history, counts);                                                                   \
-    }                                                                                              \
-    __VA_ARGS__ static uint32_t list_##level(const struct miss_words *missed, uint32_t *rows)      \
-    {                                                                                              \
-        return list(missed, rows);                                                                 \
+        return list(misses, query, rows);                                                          \
     }                                                                                              \
     __VA_ARGS__ static void find_hits_##level(                                                     \
         const uint64_t *looked_up, const uint32_t *slot_rows, uint32_t count, uint64_t *hit_bits)  \
     {                                                                                              \
         find_hits(looked_up, slot_rows, count, hit_bits);                                          \
     }                                                                                              \
-    static const struct resolver_passes passes_##level = {                                         \
-        .look_alone = look_alone_##level,                                                          \
-        .look_query = look_query_##level,                                                          \
-        .settle = settle_##level,                                                                  \
-        .list = list_##level,                                                                      \
-        .find_hits = find_hits_##level,                                                            \
-    }
+    __VA_ARGS__ static bool are_victims_##level(const kvt_slot *slots, uint32_t count,             \
+                                                const uint64_t *hit_bits, uint32_t slot_count,     \
+                                                uint8_t *taken)                                    \
+    {                                                                                              \
+        return are_victims(slots, count, hit_bits, slot_count, taken);                             \
+    }                                                                                              \
+    __VA_ARGS__ static void join_##level(uint64_t *rows, const uint64_t *more, size_t words)       \
+    {                                                                                              \
+        join(rows, more, words);                                                                   \
+    }                                                                                              \
+    static const struct resolver_passes passes_##level = {.look = look_##level,                    \
+                                                          .list = list_##level,                    \
+                                                          .find_hits = find_hits_##level,          \
+                                                          .are_victims = are_victims_##level,      \
+                                                          .join = join_##level}
 
 PASSES(plain, );
 #if defined(__x86_64__)

@@ -5,50 +5,54 @@
 
 #include "kvt/cpu.h"
 #include "kvt/resolver.h"
+#include "kvt/speculation.h"
 
-/* The words of a call's history: rows before the tail. In the last of them only the rows
- * of last_rows are history. */
+/* What a call's queries ask of its history: the rows before the tail. In the last word
+ * only the rows of last_rows are history. */
 struct history {
     size_t words;
     uint64_t last_rows;
+    const uint64_t *const *selections; /* [query_count] */
+    uint32_t query_count;
     const uint64_t *page_rows; /* NULL: none is resident by page */
-    const uint64_t *hot_rows;  /* rows in the hot cache before the call */
-    uint64_t *union_rows;      /* selected by the queries seen so far */
-    uint64_t *looked_up;       /* of those, not resident by page */
+    const uint64_t *hot_rows;  /* rows in the hot cache */
+    uint64_t *looked_up;       /* out: rows of the union that are not resident by page */
 };
 
 /* Rows of the history. */
-struct pass_counts {
+struct row_counts {
     uint32_t selected, page, missed;
-    uint32_t new_missed; /* missed, and not selected by a query before */
 };
 
-/* The words that are not zero of a set of missed rows, ascending. Implementations write
- * a vector at a time, so that there is room for MISS_WORDS_SLACK words more. */
+/* For each query, the words that are not zero of the set of its new misses: rows that no
+ * query before it selects. Implementations write whole vectors: there is room for
+ * MISS_SLACK words, and where rows are listed MISS_SLACK rows, more. */
 enum {
-    MISS_WORDS_SLACK = 16
+    MISS_SLACK = 16
 };
-struct miss_words {
-    uint64_t *words;
-    uint32_t *at; /* the place of each in the set */
-    uint32_t count;
+struct misses {
+    uint64_t *words; /* [queries][stride] ascending */
+    uint32_t *at;    /* [queries][stride] the place of each in its set */
+    size_t stride;
+    uint32_t counts[KVT_QUERIES_MAX];
 };
 
 /* One implementation of everything that a call spends its time in. */
 struct resolver_passes {
-    /* The only query of a call: looked_up, its rows, and the new misses. */
-    void (*look_alone)(const struct history *history, const uint64_t *selection,
-                       struct pass_counts *counts, struct miss_words *missed);
-    /* One query of several: joins union_rows; its new misses. */
-    void (*look_query)(const struct history *history, const uint64_t *selection,
-                       struct pass_counts *counts, struct miss_words *missed);
-    /* All queries seen: looked_up, and the rows of the union. */
-    void (*settle)(const struct history *history, struct pass_counts *counts);
-    /* Writes the rows of missed to rows, and how many they are. */
-    uint32_t (*list)(const struct miss_words *missed, uint32_t *rows);
+    /* Counts with multiplicity, and each row once. */
+    void (*look)(const struct history *history, struct row_counts *selections,
+                 struct row_counts *rows, struct misses *misses);
+    /* Writes a query's new misses, and how many they are. */
+    uint32_t (*list)(const struct misses *misses, uint32_t query, uint32_t *rows);
     /* hit_bits of slots [0, count): their row is in the set. Writes whole words. */
     void (*find_hits)(const uint64_t *looked_up, const uint32_t *slot_rows, uint32_t count,
                       uint64_t *hit_bits);
+    /* Whether these slots are below slot_count, distinct and none of them in hit_bits. Uses
+     * taken[slot_count rounded up to 64, and 64 more]. */
+    bool (*are_victims)(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
+                        uint32_t slot_count, uint8_t *taken);
+    /* Joins the second set to the first. */
+    void (*join)(uint64_t *rows, const uint64_t *more, size_t words);
 };
 
 /* NULL where this build has none for the level. */
