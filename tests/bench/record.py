@@ -65,8 +65,8 @@ def main():
         print("record.py: %s failed; %s is as it was" % (name, out), file=sys.stderr)
         return 1
     lines = ",\n".join("    " + json.dumps(case) for case in cases)
-    head = json.dumps({"bench": name, "machine": machine()}, indent=2)[:-2]
-    write_whole(out, head + ',\n  "cases": [\n' + lines + "\n  ]\n}\n")
+    write_whole(out, '{\n  "bench": %s,\n  "machine": %s,\n  "cases": [\n%s\n  ]\n}\n'
+                % (json.dumps(name), json.dumps(machine()), lines))
     return 0
 
 
