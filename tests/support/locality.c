@@ -5,6 +5,7 @@
 #include "locality.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -488,6 +489,16 @@ double locality_figure(const struct locality *locality, size_t figure)
     double figures[LOCALITY_FIGURES];
     memcpy(figures, locality, sizeof figures);
     return figures[figure];
+}
+
+unsigned locality_part_of(size_t figure)
+{
+    size_t coverage = offsetof(struct locality, covered) / sizeof(double);
+    size_t fetched = offsetof(struct locality, fetched) / sizeof(double);
+    size_t born = offsetof(struct locality, born) / sizeof(double);
+    if (figure < coverage || figure >= born)
+        return LOCALITY_STREAM;
+    return figure < fetched ? LOCALITY_COVERAGE : LOCALITY_FETCHED;
 }
 
 void locality_figure_name(size_t figure, char name[32])
