@@ -17,7 +17,7 @@ static const struct {
     {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
-    {KVT_PLUGIN_LAW, "law", "tape score"},
+    {KVT_PLUGIN_LAW, "law", "tape score recorded"},
     {KVT_PLUGIN_SPECULATION, "speculation", "none dflash2"},
     {KVT_PLUGIN_TIMING, "timing", "roofline paper"},
     {KVT_PLUGIN_IMPORT, "import", "rate paper"},
