@@ -2,7 +2,8 @@
  *
  *     S(r, i) = product of the confidences of request r's drafts 1 to i
  *     size:     B = argmax over b of (R + sum of the b largest S) / (draft(R) + verify(R + b))
- *               by confidences `confidence_lag_rounds` old, as the host has no newer ones
+ *               by confidences `confidence_lag_rounds` old, as the host has no newer ones,
+ *               and older where few requests decode
  *     allocate: the B largest S by the current ones; each request gets a prefix of its drafts
  *     early stop: the first b after which the ratio falls, not the best of all
  *
@@ -27,6 +28,7 @@ enum {
     PARAM_FIXED_DRAFTS,
     PARAM_AUC,
     PARAM_LAG,
+    PARAM_POOL,
     PARAM_EARLY_STOP,
     PARAM_COUNT
 };
@@ -71,6 +73,13 @@ static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
                    .minimum = 0,
                    .maximum = 64,
                    .default_number = 2},
+    [PARAM_POOL] = {.name = "confidence_pool_requests",
+                    .help = "Confidences of how many requests it is chosen by, at least; where "
+                            "fewer decode, of several rounds. 1: of one round, as published.",
+                    .type = KVT_PARAM_COUNT,
+                    .minimum = 1,
+                    .maximum = 4096,
+                    .default_number = 64},
     [PARAM_EARLY_STOP] = {.name = "early_stop",
                           .help = "Stop at the first draft that does not pay.",
                           .type = KVT_PARAM_BOOL,
@@ -88,6 +97,7 @@ struct dspark {
     uint32_t drafts; /* made in a round */
     uint32_t fixed_drafts;
     uint32_t lag_rounds;
+    uint32_t pool_requests;
     bool early_stop;
 };
 
@@ -173,6 +183,7 @@ static kvt_status dspark_prepare(const struct kvt_speculation_env *env, void **o
         return kvt_fail_nomem(err, "speculation \"dspark\"");
     dspark->run_seed = env->run_seed;
     dspark->lag_rounds = (uint32_t)values[PARAM_LAG].number;
+    dspark->pool_requests = (uint32_t)values[PARAM_POOL].number;
     dspark->early_stop = values[PARAM_EARLY_STOP].number != 0;
     kvt_status status = set_drafts(dspark, env, err);
     if (status == KVT_OK)
@@ -234,6 +245,13 @@ static uint32_t drafts_of(const struct dspark *dspark,
     return dspark->drafts < left ? dspark->drafts : left;
 }
 
+/* The scratch of a plan: a survivor for each request, then a gain for each draft. */
+static double *gains_of(const struct kvt_speculation_view *view)
+{
+    struct survivor *survivors = view->scratch;
+    return (double *)(void *)(survivors + view->request_count);
+}
+
 /* All drafts of a step that may be verified, by confidences of that age. */
 struct candidates {
     const struct dspark *dspark;
@@ -286,23 +304,39 @@ static double step_cost(const struct dspark *dspark, const struct kvt_speculatio
     return view->step_ns(view->step_context, requests, drafts_made, queries);
 }
 
+/* Adds the survivals of the step's drafts, largest first, by confidences of that age. */
+static void add_gains(const struct dspark *dspark, const struct kvt_speculation_view *view,
+                      uint32_t rounds_back, double *gains)
+{
+    struct candidates candidates = {.dspark = dspark, .view = view, .rounds_back = rounds_back};
+    candidates_open(&candidates);
+    for (; candidates.heap.count > 0; gains++) {
+        double survival = 0;
+        (void)candidates_take(&candidates, &survival);
+        *gains += survival;
+    }
+}
+
+/* Where few requests decode, a round's confidences say little of the next one's: the gains are
+ * means over as many rounds as make up confidence_pool_requests. */
 static uint32_t best_budget(const struct dspark *dspark, const struct kvt_speculation_view *view)
 {
-    struct candidates candidates = {
-        .dspark = dspark, .view = view, .rounds_back = dspark->lag_rounds};
+    uint32_t requests = view->request_count;
+    double *gains = gains_of(view);
     uint32_t made = 0;
-    for (uint32_t i = 0; i < view->request_count; i++)
+    for (uint32_t i = 0; i < requests; i++)
         made += drafts_of(dspark, &view->requests[i]);
+    memset(gains, 0, made * sizeof gains[0]);
+    uint32_t rounds = (dspark->pool_requests + requests - 1) / requests;
+    for (uint32_t i = 0; i < rounds; i++)
+        add_gains(dspark, view, dspark->lag_rounds + i, gains);
 
-    double tokens = view->request_count;
+    double tokens = requests;
     double best_tokens = tokens;
     double best_cost = step_cost(dspark, view, made, 0);
     uint32_t best = 0;
-    candidates_open(&candidates);
     for (uint32_t verified = 1; verified <= made; verified++) {
-        double survival = 0;
-        (void)candidates_take(&candidates, &survival);
-        tokens += survival;
+        tokens += gains[verified - 1] / rounds;
         double cost = step_cost(dspark, view, made, verified);
         if (tokens * best_cost > best_tokens * cost) {
             best_tokens = tokens;
@@ -359,8 +393,8 @@ static void dspark_plan(const void *method, const struct kvt_speculation_view *v
 
 static size_t dspark_plan_bytes(const void *method, uint32_t request_count)
 {
-    (void)method;
-    return request_count * sizeof(struct survivor);
+    const struct dspark *dspark = method;
+    return request_count * (sizeof(struct survivor) + dspark->drafts * sizeof(double));
 }
 
 const struct kvt_speculation_method kvt_speculation_dspark = {

@@ -55,7 +55,8 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
                                               "vllm-hybrid", "sglang-demote", "prefix-offload"};
     static const char *const laws[] = {"{\"law\": \"score\"}",
                                        "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
-    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue"};
+    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
+                                          "cache-aware"};
     unsigned gpus = 1 + below(rng, 3), output = 1 + below(rng, 120);
     bool open = below(rng, 3) == 0, sampled = below(rng, 4) == 0;
     const char *residency = residencies[below(rng, 6)];
@@ -80,7 +81,7 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
         below(rng, 2) ? "shared" : "per_rank");
     say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
         1 + below(rng, 3));
-    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 3)]);
+    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
     say(text, "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u", residency,
         16 + below(rng, 80));
     if (strcmp(residency, "adaptive") == 0)
