@@ -195,6 +195,8 @@ static void end_warmup_if_due(struct kvt_sim *sim)
     if (scenario->warmup_rule == KVT_WARMUP_REQUESTS && sim->warmup_ns == KVT_NS_NEVER &&
         (double)sim->completed >= scenario->warmup_value)
         sim->warmup_ns = sim->now_ns;
+    if (sim->warmup_ns == sim->now_ns)
+        sim->backend->ops->restart_sampling(sim->backend);
 }
 
 /* The best rate of any interval but the shortest scraps. */
@@ -345,6 +347,7 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     for (uint32_t p = 0; p < run->phase_count; p++)
         central_half(sim, phase_edge(sim, p, false), phase_edge(sim, p, true),
                      &run->phase_active_mean[p], &run->phase_coverage_mean[p]);
+    sim->backend->ops->sampling(sim->backend, &run->sampling);
     run->gpus = sim->gpus;
     run->ranks = sim->rank_count;
     run->decision_hash = sim->decisions;

@@ -24,6 +24,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 HEADERS = {
     "base": "base error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law timing llm hardware workload row_counts row_set "
+            "sampling "
             "speculation",
     "kv": "layout resolver memory pages",
     "serve": "rank request",

@@ -14,8 +14,9 @@ enum {
 /* One store that a request follows. */
 struct followed {
     uint32_t store;
-    struct kvt_hot_cache *cache; /* NULL while all history is in HBM */
-    uint32_t first_stream;       /* of its selectors, in lane->streams */
+    struct kvt_hot_cache *cache;       /* NULL while all history is in HBM */
+    uint32_t first_stream;             /* of its selectors, in lane->streams */
+    double counts[KVT_SAMPLED_COUNTS]; /* of its calls, while some stores stand for others */
 };
 
 /* What a decoding request owns here. */
@@ -49,6 +50,7 @@ struct backend_sim {
     struct worker *workers; /* [size of the crew] */
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */
     size_t lane_capacity;
+    struct kvt_sampling sampling; /* of the requests that have been released */
     char description[160];
 };
 

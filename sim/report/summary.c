@@ -336,11 +336,46 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
     }
 }
 
-static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
+/* "+-1.2 %" of its value. */
+static const char *percent(double relative, char out[24])
+{
+    char text[16];
+
+    if (!isfinite(relative))
+        snprintf(out, 24, "not known");
+    else
+        snprintf(out, 24, "+-%s %%", figure(100 * relative, text));
+    return out;
+}
+
+static void put_scaled(FILE *stream, const struct kvt_run *run)
+{
+    struct sampled_errors errors;
+    char a[24], b[24], c[24];
+
+    if (!run_is_sampled(run))
+        return;
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        if (stratum->followed < stratum->stores)
+            put_line(stream,
+                     "scaled     rows: %u of %u stores (compress ratio %u) followed per request, "
+                     "counts scaled by %g",
+                     stratum->followed, stratum->stores, stratum->compress_ratio,
+                     kvt_stratum_scale(stratum));
+    }
+    sampled_errors_compute(run, &errors);
+    put_line(stream,
+             "sampling   leaves open, 99 %% of the time: output %s, TPOT %s, host fetch share %s "
+             "(of the value)",
+             percent(errors.output, a), percent(errors.step, b),
+             percent(errors.host_fetch_share, c));
+}
+
+static void put_caveats(FILE *stream, const struct kvt_run *run)
 {
     const struct kvt_scenario *scenario = run->scenario;
     char calibrated[400] = "";
-    const cJSON *item;
 
     append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
     append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
@@ -348,10 +383,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
     append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
     if (calibrated[0])
         put_line(stream, "calibrated %s", calibrated);
-    cJSON_ArrayForEach(item, kvt_json_find(result, "scaled"))
-    {
-        put_line(stream, "scaled     %s", item->valuestring);
-    }
+    put_scaled(stream, run);
     if (run->total.extrapolated_steps > 0)
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
@@ -376,7 +408,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
-    put_caveats(stream, run, result);
+    put_caveats(stream, run);
     put_parts(stream, run, result);
     put_limit(stream, run);
     put_change(stream, run, result);

@@ -8,6 +8,7 @@
 #include "kvt/policy.h"
 #include "kvt/request.h"
 #include "kvt/row_counts.h"
+#include "kvt/sampling.h"
 #include "kvt/scenario.h"
 #include "kvt/timing.h"
 
@@ -66,6 +67,7 @@ struct kvt_run {
     struct kvt_histogram *post_wave_itl;
     uint32_t stratum_count;
     struct kvt_stratum strata[KVT_STRATA_MAX];
+    struct kvt_sampling sampling;      /* of what is in total */
     double active_mean, coverage_mean; /* over the central half of the run; NaN: nothing to cover */
     double phase_active_mean[KVT_PHASES_MAX],
         phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
