@@ -128,7 +128,7 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     sim->replacement = (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
     /* Without a hierarchy there is nothing to follow: all stores are counted. */
     kvt_status status =
-        strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
+        kvt_strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
     if (status == KVT_OK && env->hierarchy)
         status = open_crew(sim, err);
     if (status == KVT_OK && env->hierarchy)
@@ -319,7 +319,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t stores[KVT_STORES_MAX];
     uint32_t count =
-        strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
+        kvt_strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
     uint32_t streams = 0;
     kvt_status status = KVT_OK;
 

@@ -5,7 +5,7 @@
 #include "backend_sim.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
-#include "strata.h"
+#include "kvt/strata.h"
 
 enum {
     RATIOS_MAX = 7 /* 1, 2, .. KVT_PAGE_ROWS */
@@ -45,7 +45,7 @@ struct backend_sim {
     const struct kvt_law *law;
     void *law_data;
     const struct kvt_replacement_policy *replacement;
-    struct strata strata;
+    struct kvt_strata strata;
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */

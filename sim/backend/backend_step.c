@@ -12,10 +12,7 @@
 #include <string.h>
 
 #include "kvt/hash.h"
-
-enum {
-    GRANULE_BYTES = 65536
-};
+#include "kvt/layout.h"
 
 /* log2 of a compress ratio, which divides KVT_PAGE_ROWS. */
 static uint32_t ratio_index(const struct kvt_store *store)
@@ -26,16 +23,6 @@ static uint32_t ratio_index(const struct kvt_store *store)
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
-}
-
-/* Distinct granules that m rows at random fall on, of G: G (1 - (1 - 1/G)^m). */
-static double distinct_granules(double rows_of_store, double row_bytes, double missed_rows)
-{
-    double granules = ceil(rows_of_store * row_bytes / GRANULE_BYTES);
-
-    if (granules <= 1 || missed_rows <= 0)
-        return missed_rows > 0 ? 1 : 0;
-    return granules * -expm1(missed_rows * log1p(-1 / granules));
 }
 
 static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
@@ -79,8 +66,8 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
         load->leader_layer_rows += scale * fetched;
         load->wire_bytes += layer_rows * llm->payload.wire_bytes;
         load->granules +=
-            scale *
-            distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes, fetched);
+            scale * kvt_distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes,
+                                          fetched);
         load->calls_with_misses += scale;
         outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
     }

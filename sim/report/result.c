@@ -128,7 +128,7 @@ static bool add_requests(cJSON *object, const struct kvt_run *run)
 {
     struct kvt_request_counts counts = kvt_run_count_requests(run);
     cJSON *requests = add_object(object, "requests");
-    bool ok = requests && add_number(requests, "arrived", (double)run->record_count) &&
+    bool ok = requests && add_number(requests, "arrived", (double)kvt_run_arrived(run)) &&
               add_number(requests, "completed", (double)counts.completed) &&
               add_number(requests, "running", (double)counts.running) &&
               add_number(requests, "waiting", (double)counts.waiting);

@@ -73,8 +73,7 @@ static void put_head(FILE *stream, const struct kvt_run *run)
                                  scenario->pools[p].gpus, scenario->pools[p].hardware->name);
     put_line(stream, "%s: %s on %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
              scenario->llm->name, gpus, scenario->residency.info->name,
-             scenario->arrival.info->name,
-             scenario->fidelity == KVT_FIDELITY_SAMPLED ? "sampled" : "exact",
+             scenario->arrival.info->name, kvt_fidelity_name(scenario->fidelity),
              scenario->timing.info->name, scenario->seed);
     for (int i = 0; i < COLUMNS; i++)
         fputc('-', stream);
@@ -100,9 +99,9 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
                      account->unused);
     }
     put_line(stream,
-             "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64
+             "requests   arrived %" PRIu64 " = completed %" PRIu64 " + running %" PRIu64
              " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
-             run->record_count, counts.completed, counts.running, counts.waiting,
+             kvt_run_arrived(run), counts.completed, counts.running, counts.waiting,
              counts.unservable);
 }
 
@@ -303,7 +302,8 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
 
 static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    put_line(stream, "basis      rows %s; step times %s; imports %s; selections: %s",
+    put_line(stream, "basis      %srows %s; step times %s; imports %s; selections: %s",
+             run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
              kvt_basis_name(run->import_basis), run->law_description);
 }
