@@ -134,6 +134,7 @@ static void read_imports(const struct kvt_analytic_env *run, const struct inputs
     const struct kvt_rank *rank = run->rank;
     const uint64_t *hbm = inputs->required.hbm_by_class;
     double sum = 0, squares = 0, count = fmin(inputs->requests, IMPORTS_MAX);
+    double burst = (double)run->arrival->first_wave(run->source);
 
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
         double s =
@@ -142,9 +143,14 @@ static void read_imports(const struct kvt_analytic_env *run, const struct inputs
             1e-9;
         sum += s;
         squares += s * s;
+        if (i + 1 == (uint32_t)burst)
+            march->burst_import_s = sum / burst;
     }
+    march->import_hbm_bytes = (double)(hbm[KVT_MEM_INDEX] + hbm[KVT_MEM_PAYLOAD]);
     march->import_servers = rank->import->servers(rank->import_state);
     march->import_s = sum / count;
+    if (burst < 1 || burst > count)
+        march->burst_import_s = march->import_s;
     march->import_scv = sum > 0 ? fmax(squares * count / (sum * sum) - 1, 0) : 0;
 }
 

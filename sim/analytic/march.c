@@ -44,6 +44,7 @@ struct march {
     double decoding;
     double first_wave; /* requests of it; 0: open */
     double released_pages;
+    double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */
     bool counting;
 };
 
@@ -131,43 +132,67 @@ static void mix_means(const struct round_means *a, const struct round_means *b, 
     out->committed_squares = (1 - share) * a->committed_squares + share * b->committed_squares;
 }
 
-/* How much more the slowest rank of a step decodes than the mean one: the numbers that each
- * imports differ, as in a queue of memoryless arrivals. G. Blom's largest of G normals. */
-static double excess_of_slowest(const struct march *march)
+/* How many more requests the slowest rank of a step decodes than the mean one: the numbers that
+ * each imports differ, as in a queue of memoryless arrivals. */
+static double excess_requests(const struct march *march, double largest)
 {
     const struct march_env *env = march->env;
-    double ranks = env->surfaces->run->rank_count;
     double there = march->import.burst + march->import.queue;
     double variance = there * (1 + there) * (1 + env->import_scv) / 2;
-
-    if (!env->surfaces->run->lockstep || ranks < 2)
-        return 0;
     double most = march->import.burst > 0 ? env->import_scv * march->decoding : march->decoding;
-    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
+
     return fmin(largest * sqrt(fmin(variance, most)), there);
+}
+
+/* Seconds of a step and how many of them the mean rank waits for the slowest: one has more
+ * requests, another misses more rows, and the largest of ranks that differ in both is as far out
+ * as both together (G. Blom's approximation of the largest of G normal ones). */
+static double slowest_step(const struct march *march, const struct round_load *load,
+                           double parts_s[KVT_PARTS], double *waited_s, bool *in_range)
+{
+    const struct march_env *env = march->env;
+    double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
+    double mean_s = step_cost(env, load, march->decoding, march->decoding, parts_s, in_range);
+
+    *waited_s = 0;
+    if (ranks < 2)
+        return mean_s;
+    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
+    double excess = excess_requests(march, largest), more_parts_s[KVT_PARTS];
+    double more_s =
+        step_cost(env, load, march->decoding, march->decoding + excess, more_parts_s, in_range) -
+        mean_s;
+    double fetch_s =
+        largest * load->fetched_spread / sqrt(fmax(march->decoding, 1)) * parts_s[KVT_PART_FETCH];
+    *waited_s = hypot(more_s, fetch_s);
+    double share = more_s + fetch_s > 0 ? *waited_s / (more_s + fetch_s) : 0;
+    for (int p = 0; p < KVT_PARTS; p++)
+        parts_s[p] += share * (more_parts_s[p] - parts_s[p]);
+    parts_s[KVT_PART_FETCH] += share * fetch_s;
+    return mean_s + *waited_s;
 }
 
 /* ---- Queues -------------------------------------------------------------------------- */
 
-/* What leaves a stage in dt_s; its integral of numbers x time is added to *there_s. */
-static double serve(struct stage *stage, double servers, double service_s, double variability,
-                    double dt_s, double *there_s)
+/* What leaves a stage in dt_s; its integral of numbers x time is added to *there_s. The burst is
+ * whole requests, each of them there until its own service ends: half a service more than the
+ * flow's integral. */
+static double serve(struct stage *stage, double servers, double burst_service_s, double service_s,
+                    double variability, double dt_s, double *there_s)
 {
-    double most = service_s > 0 ? servers * dt_s / service_s : INFINITY;
-    double of_burst = fmin(stage->burst, most);
-    double busy_s = stage->burst > 0 && service_s > 0 ? of_burst * service_s / servers : 0;
+    double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
+    double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
+    double of_queue = 0;
 
-    *there_s += stage->burst * busy_s - 0.5 * of_burst * busy_s;
+    *there_s += (stage->burst - 0.5 * of_burst) * busy_s + 0.5 * of_burst * burst_service_s;
     *there_s += (stage->burst - of_burst) * (dt_s - busy_s) + stage->queue * busy_s;
     stage->burst -= of_burst;
-    double of_queue = 0;
-    if (stage->burst <= 0) {
+    if (busy_s < dt_s) {
+        stage->burst = 0;
         of_queue = queue_served(stage->queue, servers, service_s, variability, dt_s - busy_s);
         stage->queue -= of_queue;
-        *there_s += stage->queue * (dt_s - busy_s);
-    } else {
-        *there_s += stage->queue * (dt_s - busy_s);
     }
+    *there_s += stage->queue * (dt_s - busy_s);
     return of_burst + of_queue;
 }
 
@@ -187,18 +212,18 @@ static double arrivals(struct march *march, double dt_s, double ended)
     return come;
 }
 
-/* From arrival to the first token; returns how many got theirs. */
-static double let_in(struct march *march, double come, double dt_s)
+/* From arrival to the first token; returns how many got theirs. ended: their places are free. */
+static double let_in(struct march *march, double come, double ended, double dt_s)
 {
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
     double variability = (1 + env->import_scv) / 2, prefilling_s = 0, importing_s = 0;
-    double held = march->import.burst + march->import.queue + march->decoding;
+    double held = march->import.burst + march->import.queue + march->decoding - ended;
     bool first = march->cell == 0 && env->closed;
 
     if (env->prefill_servers > 0) {
         *(first ? &march->prefill.burst : &march->prefill.queue) += come;
-        come = serve(&march->prefill, env->prefill_servers, env->prefill_s,
+        come = serve(&march->prefill, env->prefill_servers, env->prefill_s, env->prefill_s,
                      (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
         first = false;
     }
@@ -208,8 +233,8 @@ static double let_in(struct march *march, double come, double dt_s)
     double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
     march->waiting -= admitted;
     *(first ? &march->import.burst : &march->import.queue) += admitted;
-    double served =
-        serve(&march->import, env->import_servers, env->import_s, variability, dt_s, &importing_s);
+    double served = serve(&march->import, env->import_servers, env->burst_import_s, env->import_s,
+                          variability, dt_s, &importing_s);
     if (march->counting) {
         out->admitted += admitted;
         out->prefilling_s += prefilling_s;
@@ -218,11 +243,14 @@ static double let_in(struct march *march, double come, double dt_s)
     }
     double before = march->first_wave - out->first_tokens;
     double after = before - served;
-    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) : 0;
+    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) +
+                                     0.5 * (before - fmax(after, 0)) * env->burst_import_s
+                               : 0;
     double all_s = prefilling_s + importing_s + march->waiting * dt_s;
     out->ttft_s += all_s;
     out->post_ttft_s += fmax(all_s - wave_s, 0);
     out->first_tokens += served;
+    march->import_bytes_per_s = dt_s > 0 ? served * env->import_hbm_bytes / dt_s : 0;
     return served;
 }
 
@@ -232,10 +260,11 @@ static void move_pages(struct march *march, double dt_s)
 {
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
-    double held = march->import.burst + march->import.queue + march->decoding, grown = 0, pages = 0;
+    double held = march->import.burst + march->import.queue, grown = 0, pages = 0;
 
     for (uint32_t j = oldest(march); j < march->cell; j++) {
         const struct cohort *cohort = &march->cohorts[j];
+        held += cohort->alive;
         grown += cohort->alive * (march->cell - j - 0.5) * env->cell_tokens;
         pages += cohort->alive * cohort->pages;
     }
@@ -251,11 +280,13 @@ static void move_pages(struct march *march, double dt_s)
         march->released_pages +=
             spare_release(march->cohorts, oldest(march), march->cell, pages - free_pages);
     double room = env->spare_fraction * free_pages - pages;
+    march->fill_bytes_per_s = 0;
     /* With requests waiting for memory nothing is brought up that would have to go again. */
     if (march->waiting < 0.5 && room > 0) {
         double most = env->refill_bytes_per_s * dt_s / env->page_bytes;
         double filled = spare_fill(march->cohorts, oldest(march), march->cell,
                                    march->eligible_pages, fmin(room, most));
+        march->fill_bytes_per_s = dt_s > 0 ? filled * env->page_bytes / dt_s : 0;
         out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
         pages += filled;
     }
@@ -319,9 +350,8 @@ static void begin_cohort(struct march *march, double served, double middle_s)
 
 /* ---- The march -------------------------------------------------------------------------- */
 
-static void count_cell(struct march *march, const struct round_load *load, double excess,
-                       const double parts_s[KVT_PARTS], bool in_range, double dt_s,
-                       const struct surface_cell rows[KVT_STRATA_MAX])
+static void count_cell(struct march *march, const double parts_s[KVT_PARTS], double waited_s,
+                       bool in_range, double dt_s, const struct surface_cell rows[KVT_STRATA_MAX])
 {
     const struct kvt_analytic_env *run = march->env->surfaces->run;
     struct march_result *out = march->out;
@@ -336,15 +366,10 @@ static void count_cell(struct march *march, const struct round_load *load, doubl
     out->steps += steps;
     out->step_s += steps * step_s;
     out->rank_step_s += steps * step_s * ranks;
+    out->waited_s += steps * waited_s * ranks;
     out->extrapolated_steps += in_range ? 0 : steps;
     for (int p = 0; p < KVT_PARTS; p++)
         out->parts_s[p] += steps * parts_s[p];
-    double own_s = 0, alone_s[KVT_PARTS];
-    bool ignored;
-    if (excess > 0)
-        own_s = step_s -
-                step_cost(march->env, load, march->decoding, march->decoding, alone_s, &ignored);
-    out->waited_s += steps * ranks * fmax(own_s, 0);
     out->running_s += march->decoding * dt_s;
     for (uint32_t s = 0; s < march->env->surfaces->stratum_count; s++) {
         for (int n = 0; n < SURFACE_COUNTS; n++)
@@ -371,6 +396,11 @@ static void look(struct march *march, struct round_load *load, double *coverage,
     add_rows(env, below, 1 - share, places, rows);
     add_rows(env, above, share, places, rows);
     step_cost_fold(env, rows, load);
+    if (env->surfaces->run->rank->needs.host_backing)
+        load->backup_bytes =
+            load->means.committed_tokens * (double)env->surfaces->run->rank->row_bytes_per_token;
+    load->fill_bytes_per_s = march->fill_bytes_per_s;
+    load->import_bytes_per_s = march->import_bytes_per_s;
 }
 
 /* One cell; false at the end of the run. */
@@ -378,15 +408,13 @@ static bool advance(struct march *march, double *ended)
 {
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
-    struct round_load load = {.backup_bytes = 0};
+    struct round_load load = {0};
     struct surface_cell rows[KVT_STRATA_MAX];
-    double parts_s[KVT_PARTS], coverage, excess = excess_of_slowest(march);
+    double parts_s[KVT_PARTS], coverage, waited_s;
     bool in_range;
 
     look(march, &load, &coverage, rows);
-    load.fill_bytes_per_s = 0;
-    march->step_s =
-        step_cost(env, &load, march->decoding, march->decoding + excess, parts_s, &in_range);
+    march->step_s = slowest_step(march, &load, parts_s, &waited_s, &in_range);
     double cell_s = env->cell_tokens / load.means.committed_tokens * march->step_s;
     double dt_s = fmin(cell_s, env->duration_s - march->now_s);
     double middle_s = march->now_s + 0.5 * dt_s, share = cell_s > 0 ? dt_s / cell_s : 1;
@@ -396,16 +424,16 @@ static bool advance(struct march *march, double *ended)
                                                .running = march->decoding,
                                                .coverage = isnan(coverage) ? 0 : coverage,
                                                .covered = isnan(coverage) ? 0 : 1};
-    count_cell(march, &load, excess, parts_s, in_range, dt_s, rows);
-    double come = arrivals(march, dt_s, *ended);
-    out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed);
-    double served = let_in(march, come, dt_s);
+    count_cell(march, parts_s, waited_s, in_range, dt_s, rows);
+    double freed = end_cell(march, middle_s, share);
+    double come = arrivals(march, dt_s, freed + *ended);
+    out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed - freed);
+    double served = let_in(march, come, freed, dt_s);
     move_pages(march, dt_s);
-    *ended = end_cell(march, middle_s, share);
     begin_cohort(march, served, middle_s);
-    *ended += served * env->chance_of_life[0];
-    out->completed += *ended;
-    out->counted_completed += march->counting ? *ended : 0;
+    *ended = served * env->chance_of_life[0]; /* answers of one token, whose places are free next */
+    out->completed += freed + *ended;
+    out->counted_completed += march->counting ? freed + *ended : 0;
     double decoded = march->decoding * env->cell_tokens * share *
                      (1 - env->extra_tokens / fmax(env->mean_life_tokens, 1));
     if (march->counting) {

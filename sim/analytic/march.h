@@ -46,6 +46,8 @@ struct march_env {
     double slots;
     double prefill_servers, prefill_s, prefill_scv; /* servers 0: no prefill */
     double import_servers, import_s, import_scv;
+    double import_hbm_bytes; /* of one, into each GPU */
+    double burst_import_s;   /* mean of those that exist at the start */
 
     /* Memory of one GPU. */
     bool refills; /* optional history fills what is spare */
@@ -88,6 +90,7 @@ KVT_CHECKED kvt_status march_run(const struct march_env *env, struct march_resul
 struct round_load {
     struct round_means means;
     double calls, selected, attended, looked_up, missed, missed_layers, with_misses, granules;
+    double fetched_spread; /* of a request's missed layer rows, standard deviation over mean */
     double context_tokens;
     double backup_bytes, fill_bytes_per_s, import_bytes_per_s;
 };

@@ -22,6 +22,7 @@ void step_cost_fold(const struct march_env *env, const struct surface_cell rows[
 {
     load->calls = load->selected = load->attended = load->looked_up = 0;
     load->missed = load->missed_layers = load->with_misses = load->granules = 0;
+    double variance = 0;
     for (uint32_t s = 0; s < env->surfaces->stratum_count; s++) {
         const struct kvt_stratum *stratum = &env->surfaces->strata[s];
         const double *counts = rows[s].counts;
@@ -34,7 +35,14 @@ void step_cost_fold(const struct march_env *env, const struct surface_cell rows[
         load->missed_layers += stratum->layers * fetched;
         load->with_misses += stores * counts[SURFACE_WITH_MISSES];
         load->granules += stores * counts[SURFACE_GRANULES];
+        /* Calls of different stores are independent. */
+        double calls = counts[SURFACE_CALLS], layers = (double)stratum->layers / stores;
+        if (calls > 0)
+            variance += stores * layers * layers *
+                        (counts[SURFACE_FETCHED_SQUARES] - fetched * fetched / calls);
     }
+    load->fetched_spread =
+        load->missed_layers > 0 ? sqrt(fmax(variance, 0)) / load->missed_layers : 0;
 }
 
 /* Of a whole number of requests. */

@@ -28,6 +28,7 @@ enum surface_count {
     SURFACE_STAGED,
     SURFACE_WITH_MISSES,
     SURFACE_GRANULES,
+    SURFACE_FETCHED_SQUARES, /* sum over calls of (filled + staged)^2 */
     SURFACE_COUNTS
 };
 

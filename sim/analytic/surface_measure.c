@@ -168,6 +168,7 @@ static void count(struct walk *walk, const struct kvt_resolve_result *result, ui
     cell->counts[SURFACE_FILLED] += result->filled_rows;
     cell->counts[SURFACE_STAGED] += result->staged_rows;
     cell->counts[SURFACE_WITH_MISSES] += fetched > 0;
+    cell->counts[SURFACE_FETCHED_SQUARES] += (double)fetched * fetched;
     cell->counts[SURFACE_GRANULES] +=
         kvt_distinct_granules(visible_rows, layers * llm->payload.capacity_bytes, fetched);
 }
