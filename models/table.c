@@ -4,16 +4,20 @@
 static const struct kvt_plugin_info *const law[] = {
     &kvt_law_tape.info,
     &kvt_law_score.info,
+    &kvt_law_recorded.info,
 };
 
 static const struct kvt_plugin_info *const speculation[] = {
-    &kvt_speculation_none.info,
-    &kvt_speculation_dflash2.info,
+    &kvt_speculation_none.info,   &kvt_speculation_dflash2.info,
+    &kvt_speculation_dspark.info, &kvt_speculation_mtp.info,
+    &kvt_speculation_eagle.info,  &kvt_speculation_eagle_tree.info,
+    &kvt_speculation_medusa.info, &kvt_speculation_self_sparse.info,
 };
 
 static const struct kvt_plugin_info *const timing[] = {
     &kvt_timing_roofline.info,
     &kvt_timing_paper.info,
+    &kvt_timing_cost_table.info,
 };
 
 static const struct kvt_plugin_info *const import[] = {

@@ -5,6 +5,9 @@ static const struct kvt_plugin_info *const residency[] = {
     &kvt_residency_resident.info,
     &kvt_residency_hisparse.info,
     &kvt_residency_adaptive.info,
+    &kvt_residency_vllm_hybrid.info,
+    &kvt_residency_sglang_demote.info,
+    &kvt_residency_prefix_offload.info,
 };
 
 static const struct kvt_plugin_info *const replacement[] = {
@@ -19,6 +22,7 @@ static const struct kvt_plugin_info *const router[] = {
     &kvt_router_round_robin.info,
     &kvt_router_least_loaded.info,
     &kvt_router_shortest_queue.info,
+    &kvt_router_cache_aware.info,
 };
 
 #define LIST(table) (*count = sizeof(table) / sizeof(table)[0], (table))

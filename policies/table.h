@@ -7,6 +7,9 @@
 extern const struct kvt_residency_policy kvt_residency_resident;
 extern const struct kvt_residency_policy kvt_residency_hisparse;
 extern const struct kvt_residency_policy kvt_residency_adaptive;
+extern const struct kvt_residency_policy kvt_residency_vllm_hybrid;
+extern const struct kvt_residency_policy kvt_residency_sglang_demote;
+extern const struct kvt_residency_policy kvt_residency_prefix_offload;
 
 extern const struct kvt_replacement_policy kvt_replacement_lru;
 
@@ -15,5 +18,6 @@ extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 extern const struct kvt_router_policy kvt_router_round_robin;
 extern const struct kvt_router_policy kvt_router_least_loaded;
 extern const struct kvt_router_policy kvt_router_shortest_queue;
+extern const struct kvt_router_policy kvt_router_cache_aware;
 
 #endif

@@ -106,6 +106,7 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
+                               .speculation = scenario->speculation.info->name,
                                .run_seed = scenario->seed};
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
@@ -114,6 +115,9 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
 {
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_decode_pool *pool = &scenario->pools[group->pool];
+    struct kvt_speculation_shape shape;
+
+    sim->speculation->shape(sim->speculation_data, &shape);
     struct kvt_timing_env env = {
         .params = scenario->timing.params,
         .llm = scenario->llm,
@@ -122,6 +126,8 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
         .speculation = scenario->speculation.info->name,
         .drafter = scenario->drafter,
         .queries_max = scenario->queries_max,
+        .draft_passes = shape.draft_passes,
+        .draft_budget_tokens = shape.draft_budget_tokens,
         .history_in_hbm = sim->ranks[group->first_rank].needs.history_in_hbm,
         .tp = pool->tp,
         .dp = pool->dp,
@@ -281,11 +287,11 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
     if (status == KVT_OK)
         status = make_room(sim, err);
     if (status == KVT_OK)
+        status = open_speculation(sim, err);
+    if (status == KVT_OK)
         status = open_pools(sim, err);
     if (status == KVT_OK)
         status = open_router(sim, err);
-    if (status == KVT_OK)
-        status = open_speculation(sim, err);
     if (status == KVT_OK)
         status = schedule_end(sim, err);
     if (status == KVT_OK)
@@ -340,6 +346,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->items);
     free(sim->rounds);
     free(sim->asks);
+    free(sim->plan_scratch);
     free(sim);
 }
 

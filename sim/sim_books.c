@@ -302,9 +302,10 @@ static kvt_status check_conservation(const struct kvt_sim *sim, struct kvt_error
                             "rows were lost: selected is not tail + page + hot + missed");
     }
     for (uint32_t r = 0; r < sim->rank_count; r++) {
-        if (!kvt_rank_is_sane(&sim->ranks[r]))
+        if (!kvt_rank_is_sane(&sim->ranks[r], sim->now_ns))
             return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
-                            "rank %u: bytes held and bytes used do not agree", r);
+                            "rank %u: bytes held and bytes used do not agree, or a row has no home",
+                            r);
     }
     return KVT_OK;
 }

@@ -369,7 +369,8 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
     for (;;) {
         struct kvt_live *live;
         kvt_ns duration_ns;
-        kvt_status status = kvt_rank_begin_import(&sim->ranks[rank], &live, &duration_ns, err);
+        kvt_status status =
+            kvt_rank_begin_import(&sim->ranks[rank], sim->now_ns, &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
         status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
@@ -439,7 +440,7 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
     struct kvt_live *live = sim->live[request];
     bool first = live->generated_tokens == 0;
     bool last = first && live->output_tokens == 1;
-    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], live, !last, err);
+    kvt_status status = kvt_rank_end_import(&sim->ranks[rank], sim->now_ns, live, !last, err);
 
     if (status != KVT_OK)
         return status;
@@ -455,7 +456,7 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
         sim->records[request].status = KVT_REQUEST_RUNNING;
         status = sim->backend->ops->admit(
             sim->backend, live->id, kvt_live_context(live), live->max_tokens,
-            live->input_tokens + live->output_tokens, sim->scenario->hot_tokens, err);
+            live->input_tokens + live->output_tokens, live->hot_tokens, err);
         live->has_lane = status == KVT_OK;
     }
     if (status == KVT_OK)

@@ -18,7 +18,13 @@ static kvt_status make_room(struct kvt_sim *sim, uint32_t count, struct kvt_erro
     struct kvt_speculation_request *asks = realloc(sim->asks, capacity * sizeof *asks);
     if (asks)
         sim->asks = asks;
-    if (!items || !rounds || !asks)
+    size_t scratch_bytes = 0;
+    if (sim->speculation->plan_bytes)
+        scratch_bytes = sim->speculation->plan_bytes(sim->speculation_data, (uint32_t)capacity);
+    void *scratch = realloc(sim->plan_scratch, scratch_bytes + 1);
+    if (scratch)
+        sim->plan_scratch = scratch;
+    if (!items || !rounds || !asks || !scratch)
         return kvt_fail_nomem(err, "a step's batch");
     sim->round_capacity = (uint32_t)capacity;
     return KVT_OK;
@@ -61,13 +67,12 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
             .context_tokens = pages->committed_tokens,
             .generated_tokens = live->generated_tokens,
             .queries_max = queries_left(sim, pages->committed_tokens)};
-        sim->items[*count] = (struct kvt_step_item){
-            .request = live->id,
-            .context_tokens = pages->committed_tokens,
-            .step = live->step,
-            .round = &sim->rounds[*count],
-            .ready_bits = pages->ready_bits,
-            .ready_pages = pages->optional_pages > 0 ? pages->eligible_pages : 0};
+        sim->items[*count] = (struct kvt_step_item){.request = live->id,
+                                                    .context_tokens = pages->committed_tokens,
+                                                    .step = live->step,
+                                                    .round = &sim->rounds[*count],
+                                                    .ready_bits = pages->ready_bits,
+                                                    .ready_pages = kvt_pages_readable(pages)};
         (*count)++;
         step->item_count++;
     }
@@ -148,7 +153,8 @@ kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group, uint3
     struct kvt_speculation_view view = {.requests = sim->asks,
                                         .request_count = *count,
                                         .step_ns = step_ns,
-                                        .step_context = &estimate};
+                                        .step_context = &estimate,
+                                        .scratch = sim->plan_scratch};
     sim->speculation->plan(sim->speculation_data, &view, sim->rounds);
     for (uint32_t i = 0; i < *count && status == KVT_OK; i++) {
         status = check_round(sim, i, err);

@@ -27,6 +27,15 @@ static void put_aside(void *context, struct kvt_live *live)
         record->preemptions++;
 }
 
+/* A request has another hot cache than before. */
+static kvt_status resized(void *context, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_sim *sim = context;
+
+    return sim->backend->ops->resize(sim->backend, live->id, live->hot_tokens, &sim->decisions,
+                                     err);
+}
+
 /* Requests that the boundary has admitted. */
 static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
 {
@@ -191,19 +200,17 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
                     0, err);
 }
 
-/* Requests stand still, and pages on their way up can be released once they are
- * there: a boundary then. */
-static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+/* Requests stand still, and a transfer that is under way may make the room they want: a
+ * boundary when it ends. */
+static kvt_status await_transfers(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
     kvt_ns due_ns = KVT_NS_NEVER;
 
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        const struct kvt_rank *rank = &sim->ranks[r];
-        if (rank->running.count == 0 || rank->fill_count == 0)
-            continue;
-        kvt_ns done_ns = rank->fills[rank->fill_head].done_ns;
-        due_ns = due_ns == KVT_NS_NEVER || done_ns < due_ns ? done_ns : due_ns;
+        kvt_ns done_ns = kvt_rank_due_ns(&sim->ranks[r]);
+        if (done_ns != KVT_NS_NEVER && (due_ns == KVT_NS_NEVER || done_ns < due_ns))
+            due_ns = done_ns;
     }
     if (due_ns == KVT_NS_NEVER || due_ns == group->fill_boundary_ns)
         return KVT_OK;
@@ -214,6 +221,8 @@ static kvt_status await_fills(struct kvt_sim *sim, uint32_t g, struct kvt_error 
 kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
+    const struct kvt_rank_hooks hooks = {
+        .context = sim, .put_aside = put_aside, .resized = resized};
     bool decodes = false;
 
     group->boundary_scheduled = false;
@@ -221,12 +230,12 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
         return KVT_OK;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         struct kvt_rank *rank = &sim->ranks[r];
-        kvt_status status = kvt_rank_boundary(rank, sim->now_ns, put_aside, sim, err);
+        kvt_status status = kvt_rank_boundary(rank, sim->now_ns, &hooks, err);
         if (status != KVT_OK)
             return status;
         note_admissions(sim, rank);
         status = sim_begin_imports(sim, r, err);
-        if (status == KVT_OK && rank->counters.preemptions > 0)
+        if (status == KVT_OK && rank->counters.preemptions + rank->counters.copies_dropped > 0)
             status = sim_wake_node(sim, r, err);
         if (status != KVT_OK)
             return status;
@@ -234,7 +243,7 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
             decodes = decodes || !rank->running.items[i]->blocked;
     }
     sim_books_collect(sim);
-    return decodes ? begin_step(sim, g, err) : await_fills(sim, g, err);
+    return decodes ? begin_step(sim, g, err) : await_transfers(sim, g, err);
 }
 
 /* Every request that took part: commit, deliver, end. */
@@ -253,9 +262,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
             i++;
             continue;
         }
-        kvt_status status = kvt_live_commit(live, done_ns, err);
-        if (status != KVT_OK)
-            return status;
+        kvt_live_commit(live, done_ns);
         live->round_tokens = 0;
         sim_deliver(sim, live, delivered);
         if (live->generated_tokens < live->output_tokens) {
@@ -263,7 +270,8 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
             continue;
         }
         sim->decoding--;
-        status = sim_complete(sim, live, err); /* leaves the batch: the next one moves up */
+        kvt_status status =
+            sim_complete(sim, live, err); /* leaves the batch: the next one moves up */
         if (status != KVT_OK)
             return status;
     }

@@ -22,11 +22,10 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 
 # The lowest layer that may know a public header. The contracts that plug-ins fill sit in core.
 HEADERS = {
-    "base": "base error arena rng clock hash json file version",
-    "core": "crew event metrics plugin policy law timing llm hardware workload row_counts row_set "
-            "sampling "
-            "speculation",
-    "kv": "layout resolver memory pages strata",
+    "base": "base cpu error arena rng clock hash json file version",
+    "core": "crew event metrics plugin policy law kvsel timing llm hardware workload row_counts "
+            "row_set sampling speculation costs page_keys",
+    "kv": "layout resolver memory pages prefix strata",
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",

@@ -6,6 +6,7 @@ static const struct kvt_plugin_info *const arrival[] = {
     &kvt_arrival_closed.info,
     &kvt_arrival_phases.info,
     &kvt_arrival_open.info,
+    &kvt_arrival_sessions.info,
     &kvt_arrival_trace.info,
 };
 

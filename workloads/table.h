@@ -7,6 +7,7 @@
 extern const struct kvt_arrival kvt_arrival_closed;
 extern const struct kvt_arrival kvt_arrival_phases;
 extern const struct kvt_arrival kvt_arrival_open;
+extern const struct kvt_arrival kvt_arrival_sessions;
 extern const struct kvt_arrival kvt_arrival_trace;
 
 extern const struct kvt_length_law kvt_length_fixed;

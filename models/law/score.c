@@ -1,8 +1,9 @@
 /* score.c -- the reference law: every row has a score that drifts, the best top_k are selected.
  *
- * Costs a few nanoseconds a visible row and call, and 16 bytes a row and
- * stream. The process itself is in score_process.c; docs/laws.md says where its
- * parameters come from. */
+ * Costs a nanosecond a visible row and token, and 12 bytes a row and stream,
+ * twice that where drafts are rejected. The process itself is in
+ * score_process.c; docs/laws.md says where its parameters come from. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,16 @@
 
 struct score_law {
     struct score_shape shape;
-    uint64_t run_seed;
+    struct score_model model;
     uint32_t top_k;
+    uint32_t side_paths;
     float *gauss;
+    char params[160]; /* in words */
 };
 
 static const struct kvt_param_spec score_params[SCORE_PARAM_COUNT] = {SCORE_PARAMS};
+
+static const char where[] = "law \"score\"";
 
 static void score_free(void *data)
 {
@@ -30,11 +35,10 @@ static void score_free(void *data)
 
 static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struct kvt_error *err)
 {
-    static const char where[] = "law \"score\"";
     struct score_shape shape;
-    kvt_status status = score_shape_init(&shape, &env->params, where, err);
+    kvt_status status = score_check_top_k(env->top_k, where, err);
     if (status == KVT_OK)
-        status = score_check_top_k(env->top_k, where, err);
+        status = score_shape_init(&shape, &env->params, env->top_k, where, err);
     if (status != KVT_OK)
         return status;
 
@@ -47,10 +51,14 @@ static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struc
     }
     *law = (struct score_law){
         .shape = shape,
-        .run_seed = env->run_seed,
+        .model = {.run_seed = env->run_seed,
+                  .stream_count = env->stream_count,
+                  .stream_store = env->stream_store},
         .top_k = env->top_k,
+        .side_paths = env->side_paths,
         .gauss = gauss,
     };
+    score_describe_params(&env->params, law->params, sizeof law->params);
     *out = law;
     return KVT_OK;
 }
@@ -58,48 +66,130 @@ static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struc
 static void score_describe(const void *data, char *out, size_t bytes)
 {
     const struct score_law *law = data;
-    (void)snprintf(out, bytes, "scores of all visible rows, top %u of them selected at each token",
-                   law->top_k);
+    (void)snprintf(out, bytes, "scores of all visible rows, the best %u selected; %s", law->top_k,
+                   law->params);
 }
 
+static struct score_extent extent_of(const struct score_law *law,
+                                     const struct kvt_law_stream_env *env)
+{
+    return (struct score_extent){
+        .rows_max = env->rows_max, .top_k = law->top_k, .tokens_per_row = env->tokens_per_row};
+}
+
+/* The stream, and behind it a second one that rejected paths are walked on. */
 static size_t score_bytes(const void *data, const struct kvt_law_stream_env *env)
 {
     const struct score_law *law = data;
-    return score_stream_bytes(env->rows_max, law->top_k);
+    struct score_extent extent = extent_of(law, env);
+    return score_stream_bytes(&extent) * (law->side_paths > 0 ? 2 : 1);
 }
 
 static kvt_status score_init(void *data, void *stream, const struct kvt_law_stream_env *env,
                              struct kvt_error *err)
 {
     const struct score_law *law = data;
-    kvt_status status = score_check_rows(env->context_rows, env->rows_max, "law \"score\"", err);
+    kvt_status status = score_check_rows(env->context_rows, env->rows_max, where, err);
     if (status != KVT_OK)
         return status;
-    struct kvt_rng rng = score_stream_rng(law->run_seed, env);
-    score_stream_init(stream, law->gauss, kvt_rng_u64(&rng), env->rows_max, law->top_k);
+    struct score_extent extent = extent_of(law, env);
+    struct score_kin kin =
+        score_kin_of(&law->model, env->request, env->selector, env->tokens_per_row);
+    score_stream_init(stream, &law->shape, law->gauss, &kin, &extent);
     return KVT_OK;
 }
 
-static void score_select(const void *data, void *stream, const struct kvt_law_round *round,
+/* ---- A round ------------------------------------------------------------------------
+ *
+ *     for each committed depth
+ *         main moves on by a token, and answers path 0's query there if there is one
+ *         for each path that forks behind it
+ *             spare = a fork of main
+ *             for each depth down to the path's deepest query
+ *                 spare moves on, and answers the query there if there is one */
+
+/* A round and where its answers go. */
+struct asking {
+    const struct score_law *law;
+    const struct kvt_law_round *round;
+    uint64_t *const *sets;
+    uint32_t depth_count; /* of visible_rows */
+    uint32_t set_rows;
+};
+
+static struct asking asking_of(const struct score_law *law, const struct kvt_law_round *round,
+                               uint64_t *const *sets)
+{
+    struct asking asking = {.law = law, .round = round, .sets = sets};
+    for (uint32_t q = 0; q < round->query_count; q++) {
+        if (round->queries[q].depth >= asking.depth_count)
+            asking.depth_count = round->queries[q].depth + 1;
+    }
+    asking.set_rows = round->visible_rows[asking.depth_count - 1];
+    return asking;
+}
+
+/* Moves a stream on to a depth of its path and answers the query there. */
+static void visit(const struct asking *asking, struct score_stream *stream, uint32_t path,
+                  uint32_t depth)
+{
+    const struct kvt_law_round *round = asking->round;
+    uint32_t last = asking->depth_count - 1;
+    uint32_t visible = round->visible_rows[depth < last ? depth : last];
+    uint64_t *set = NULL;
+    for (uint32_t q = 0; q < round->query_count && asking->sets != NULL; q++) {
+        if (round->queries[q].path == path && round->queries[q].depth == depth)
+            set = asking->sets[q];
+    }
+    score_stream_select(stream, &asking->law->shape, visible, set);
+    if (set != NULL) {
+        size_t words = kvt_row_words(visible);
+        memset(set + words, 0, (kvt_row_words(asking->set_rows) - words) * sizeof *set);
+    }
+}
+
+static uint32_t deepest_of(const struct kvt_law_round *round, uint32_t path)
+{
+    uint32_t deepest = 0;
+    for (uint32_t q = 0; q < round->query_count; q++) {
+        if (round->queries[q].path == path && round->queries[q].depth > deepest)
+            deepest = round->queries[q].depth;
+    }
+    return deepest;
+}
+
+/* Answers the rejected paths that part from path 0 before `fork`. */
+static void visit_side_paths(const struct asking *asking, const struct score_stream *main,
+                             struct score_stream *spare, uint32_t fork)
+{
+    const struct kvt_law_round *round = asking->round;
+    for (uint32_t path = 1; path <= asking->law->side_paths; path++) {
+        bool forks_here = false;
+        for (uint32_t q = 0; q < round->query_count; q++)
+            forks_here |= round->queries[q].path == path && round->queries[q].fork == fork;
+        if (!forks_here)
+            continue;
+        score_stream_fork(main, path, spare);
+        uint32_t deepest = deepest_of(round, path);
+        for (uint32_t depth = fork; depth <= deepest; depth++)
+            visit(asking, spare, path, depth);
+    }
+}
+
+static void score_select(const void *data, void *state, const struct kvt_law_round *round,
                          uint64_t *const *sets)
 {
     const struct score_law *law = data;
-    uint32_t deepest = 0;
-    for (uint32_t q = 0; q < round->query_count; q++)
-        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
-    size_t words = kvt_row_words(round->visible_rows[deepest]);
-    uint32_t *rows = malloc(law->top_k * sizeof *rows);
-    for (uint32_t t = 0; t < round->committed_tokens; t++) {
-        uint32_t n = score_stream_select(stream, &law->shape, law->gauss, round->visible_rows[t < deepest ? t : deepest], rows);
-        for (uint32_t q = 0; sets && q < round->query_count; q++) {
-            uint32_t d = round->queries[q].depth;
-            if (d == t || (t + 1 == round->committed_tokens && d > t)) {
-                memset(sets[q], 0, words * 8);
-                kvt_row_set_add(sets[q], rows, n);
-            }
-        }
+    assert(round->query_count >= 1 && round->committed_tokens >= 1);
+    struct asking asking = asking_of(law, round, sets);
+    struct score_stream *main = state;
+    struct score_stream *spare =
+        (struct score_stream *)(void *)((char *)state + score_stream_bytes(&main->extent));
+    for (uint32_t depth = 0; depth < round->committed_tokens; depth++) {
+        visit(&asking, main, 0, depth);
+        if (sets != NULL)
+            visit_side_paths(&asking, main, spare, depth + 1);
     }
-    free(rows);
 }
 
 const struct kvt_law kvt_law_score = {

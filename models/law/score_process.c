@@ -1,68 +1,41 @@
-/* score_process.c -- scores that drift, row by row, and the exact top-k of them.
+/* score_process.c -- scores that drift, row by row, and the top-k of them at each token.
  *
  *     score_i(t) = sqrt(f0) a_i + sqrt(f1) x_i(t) + sqrt(f2) y_i(t) + sqrt(fn) e_i(t)
  *
  * a is drawn once; x and y are stationary Ornstein-Uhlenbeck processes sampled
  * at every token, x(t) = r x(t-1) + sqrt(1 - r^2) g with r = exp(-1/tau); e is
- * white; fn = 1 - f0 - f1 - f2. A row's three normal draws of a step are three
- * 16-bit pieces of one splitmix64 word that depends on (key, step, row) only.
+ * white; fn = 1 - f0 - f1 - f2.
  *
- * The same bits come out on every x86-64: products and sums are IEEE single
- * precision in one stated order (the build never contracts them), whatever the
- * width of the registers they are done in, and what libm computes is rounded
- * coarsely before use. */
+ * What rows and streams have in common is in the draws: each g, and each e and a, is a
+ * weighted sum of draws from the stream's own key and from keys that it shares, by row
+ * and by page. All that is linear from there on, so that scores are correlated by just
+ * those weights at any time, and a row has no more state for it. */
 #include "score_process.h"
 
 #include <assert.h>
-#include <gsl/gsl_cdf.h>
+#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kvt/hash.h"
+#include "score_kernel.h"
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* splitmix64's increment */
 
-/* Rows done at a time: their draws stay in the L1 cache, and loops of a known
- * length are what -O2 vectorises. */
 enum {
-    BLOCK_ROWS = 256
+    BLOCK_ROWS = SCORE_BLOCK_ROWS,
+    GROUP_STORES = 4, /* neighbours that draw from one key */
+    RECENCY_HALF_LIFE_TOKENS = 1024
 };
 
-static double rounded(double value, double steps_per_unit)
-{
-    return rint(value * steps_per_unit) / steps_per_unit;
-}
-
-kvt_status score_shape_init(struct score_shape *shape, const struct kvt_params *params,
-                            const char *where, struct kvt_error *err)
-{
-    assert(params->count >= SCORE_PARAM_COUNT);
-    double f0 = params->values[SCORE_PARAM_F0].number;
-    double f1 = params->values[SCORE_PARAM_F1].number;
-    double f2 = params->values[SCORE_PARAM_F2].number;
-    double white = 1.0 - f0 - f1 - f2;
-    /* Decimal shares that make up 1 may come to a little more in binary. */
-    if (white < -1e-9)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "f0, f1 and f2 are shares of one variance and come to %.6g; at most 1 is "
-                        "expected",
-                        f0 + f1 + f2);
-
-    double slow_keep = rounded(exp(-1.0 / params->values[SCORE_PARAM_TAU1].number), 0x1p22);
-    double fast_keep = rounded(exp(-1.0 / params->values[SCORE_PARAM_TAU2].number), 0x1p22);
-    *shape = (struct score_shape){
-        .static_weight = (float)sqrt(f0),
-        .slow_weight = (float)sqrt(f1),
-        .fast_weight = (float)sqrt(f2),
-        .white_weight = (float)sqrt(fmax(white, 0.0)),
-        .slow_keep = (float)slow_keep,
-        .slow_kick = (float)sqrt(1.0 - slow_keep * slow_keep),
-        .fast_keep = (float)fast_keep,
-        .fast_kick = (float)sqrt(1.0 - fast_keep * fast_keep),
-    };
-    return KVT_OK;
-}
+/* What a key is drawn for: links of its chain. */
+enum {
+    LINK_STREAM = 1,
+    LINK_STORE,
+    LINK_GROUP,
+    LINK_PAGES,
+    LINK_WORD
+};
 
 kvt_status score_check_top_k(uint32_t top_k, const char *where, struct kvt_error *err)
 {
@@ -84,237 +57,247 @@ kvt_status score_check_rows(uint32_t context_rows, uint32_t rows_max, const char
     return KVT_OK;
 }
 
-struct kvt_rng score_stream_rng(uint64_t run_seed, const struct kvt_law_stream_env *env)
+/* ---- Kin --------------------------------------------------------------------------- */
+
+static uint32_t store_of(const struct score_model *model, uint32_t selector)
 {
-    return kvt_rng_stream(run_seed, KVT_RNG_SELECTION,
-                          (uint64_t)env->request * KVT_SELECTORS_MAX + env->selector);
+    return model->stream_store != NULL ? model->stream_store[selector] : selector;
 }
 
-float *score_gauss_new(void)
+static uint64_t key_of(uint64_t base, uint64_t link, uint64_t number)
 {
-    float *gauss = malloc(SCORE_GAUSS_COUNT * sizeof *gauss);
-    if (gauss == NULL)
-        return NULL;
-    for (size_t i = SCORE_GAUSS_COUNT / 2; i < SCORE_GAUSS_COUNT; i++) {
-        double quantile = gsl_cdf_ugaussian_Pinv(((double)i + 0.5) / SCORE_GAUSS_COUNT);
-        gauss[i] = (float)rounded(quantile, 0x1p18);
-        gauss[SCORE_GAUSS_COUNT - 1 - i] = -gauss[i];
-    }
-    return gauss;
+    return kvt_chain64(kvt_chain64(base, link), number);
 }
 
-/* ---- One step of the process ----------------------------------------------- */
+struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, uint32_t selector,
+                              uint32_t tokens_per_row)
+{
+    struct kvt_rng rng = kvt_rng_stream(model->run_seed, KVT_RNG_SELECTION, entity);
+    uint64_t base = kvt_rng_u64(&rng);
+    uint32_t store = store_of(model, selector);
+    uint32_t readers = 0;
+    for (uint32_t s = 0; s < model->stream_count; s++)
+        readers += store_of(model, s) == store;
+    uint64_t group = key_of(base, LINK_GROUP, store / GROUP_STORES);
+    return (struct score_kin){
+        .keys = {[SCORE_SOURCE_OWN] = key_of(base, LINK_STREAM, selector),
+                 [SCORE_SOURCE_STORE] = key_of(base, LINK_STORE, store),
+                 [SCORE_SOURCE_GROUP] = kvt_chain64(group, tokens_per_row)},
+        .band = (uint32_t)((uint64_t)selector * SCORE_BANDS / model->stream_count),
+        .is_alone = readers <= 1,
+    };
+}
 
-/* The parts of a stream's memory. */
+/* ---- A stream's memory ---------------------------------------------------------------- */
+
 struct parts {
-    float *fixed, *slow, *fast, *score; /* [padded rows] */
-    uint32_t *candidates;
+    float *fixed, *slow, *fast; /* [padded rows] */
+    uint32_t *rows, *images;    /* [score_candidate_count()] of the candidates */
 };
 
-static size_t padded_rows(uint32_t rows_max)
+static size_t padded_rows(const struct score_extent *extent)
 {
-    return ((size_t)rows_max + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
+    return ((size_t)extent->rows_max + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
 }
 
 static struct parts parts_of(struct score_stream *stream)
 {
-    size_t rows = padded_rows(stream->rows_max);
+    size_t rows = padded_rows(&stream->extent);
+    uint32_t *candidates = (uint32_t *)(void *)(stream->values + 3 * rows);
     return (struct parts){
         .fixed = stream->values,
         .slow = stream->values + rows,
         .fast = stream->values + 2 * rows,
-        .score = stream->values + 3 * rows,
-        .candidates = (uint32_t *)(void *)(stream->values + 4 * rows),
+        .rows = candidates,
+        .images = candidates + score_candidate_count(stream->extent.top_k),
     };
 }
 
-size_t score_stream_bytes(uint32_t rows_max, uint32_t top_k)
+static size_t lasting_bytes(const struct score_extent *extent)
 {
-    return sizeof(struct score_stream) + 4 * padded_rows(rows_max) * sizeof(float) +
-           score_candidate_count(top_k) * sizeof(uint32_t);
+    return sizeof(struct score_stream) + 3 * padded_rows(extent) * sizeof(float);
 }
 
-void score_stream_init(struct score_stream *stream, const float *gauss, uint64_t key,
-                       uint32_t rows_max, uint32_t top_k)
+size_t score_stream_bytes(const struct score_extent *extent)
 {
-    stream->key = key;
-    stream->step = 0;
-    stream->rows_max = rows_max;
-    stream->top_k = top_k;
-    stream->guess = 0.0F;
-    struct parts parts = parts_of(stream);
-    uint64_t start_key = kvt_chain64(key, 0);
-    for (size_t i = 0; i < padded_rows(rows_max); i++) {
-        uint64_t word = kvt_mix64(start_key + (i + 1) * GOLDEN);
-        parts.fixed[i] = gauss[word & 0xffff];
-        parts.slow[i] = gauss[(word >> 16) & 0xffff];
-        parts.fast[i] = gauss[(word >> 32) & 0xffff];
-    }
+    size_t bytes =
+        lasting_bytes(extent) + 2 * score_candidate_count(extent->top_k) * sizeof(uint32_t);
+    return (bytes + 7) / 8 * 8;
 }
 
-/* The draws of one block of rows. */
-struct draws {
-    float slow[BLOCK_ROWS], fast[BLOCK_ROWS], white[BLOCK_ROWS];
-};
-
-static void draw_block(const float *gauss, uint64_t step_key, size_t first, struct draws *draws)
+/* Rows of a page of KVT_PAGE_ROWS tokens, as a power of two that a block is made of. */
+static uint32_t rows_per_page(const struct score_extent *extent)
 {
-    uint64_t word = step_key + (first + 1) * GOLDEN;
-    for (size_t i = 0; i < BLOCK_ROWS; i++, word += GOLDEN) {
-        uint64_t bits = kvt_mix64(word);
-        draws->slow[i] = gauss[bits & 0xffff];
-        draws->fast[i] = gauss[(bits >> 16) & 0xffff];
-        draws->white[i] = gauss[(bits >> 32) & 0xffff];
-    }
+    uint32_t rows = KVT_PAGE_ROWS;
+    while (rows > SCORE_RUN_ROWS && (uint64_t)rows * extent->tokens_per_row > KVT_PAGE_ROWS)
+        rows /= 2;
+    return rows;
 }
 
-static void score_block(const struct score_shape *shape, const struct draws *restrict draws,
-                        const float *restrict fixed, float *restrict slow, float *restrict fast,
-                        float *restrict score)
+/* ---- The first token -------------------------------------------------------------------- */
+
+/* Adds weight times a normal draw for each part of each of `count` numbers; every number
+ * stands for so many rows. */
+static void add_start(const struct parts *parts, const float *gauss, uint64_t key, float weight,
+                      size_t rows, size_t rows_a_draw)
 {
-    const struct score_shape s = *shape;
-    for (size_t i = 0; i < BLOCK_ROWS; i++) {
-        float x = s.slow_keep * slow[i] + s.slow_kick * draws->slow[i];
-        float y = s.fast_keep * fast[i] + s.fast_kick * draws->fast[i];
-        slow[i] = x;
-        fast[i] = y;
-        score[i] = ((s.static_weight * fixed[i] + s.slow_weight * x) + s.fast_weight * y) +
-                   s.white_weight * draws->white[i];
-    }
-}
-
-/* Advances and scores whole blocks. Rows of the last one that are not visible
- * yet drift unseen, which changes nothing about the law they appear with. */
-static void advance(const struct score_shape *shape, const float *gauss, uint64_t step_key,
-                    const struct parts *parts, size_t rows)
-{
-    struct draws draws;
-    for (size_t row = 0; row < rows; row += BLOCK_ROWS) {
-        draw_block(gauss, step_key, row, &draws);
-        score_block(shape, &draws, parts->fixed + row, parts->slow + row, parts->fast + row,
-                    parts->score + row);
-    }
-}
-
-uint32_t score_stream_select(struct score_stream *stream, const struct score_shape *shape,
-                             const float *gauss, uint32_t visible_rows, uint32_t *rows)
-{
-    assert(visible_rows <= stream->rows_max);
-    if (visible_rows <= stream->top_k) {
-        for (uint32_t i = 0; i < visible_rows; i++)
-            rows[i] = i;
-        return visible_rows;
-    }
-    struct parts parts = parts_of(stream);
-    stream->step++;
-    advance(shape, gauss, kvt_chain64(stream->key, stream->step), &parts, visible_rows);
-    score_top_k(parts.score, visible_rows, stream->top_k, &stream->guess, parts.candidates, rows);
-    return stream->top_k;
-}
-
-/* ---- Exact top-k ------------------------------------------------------------
- *
- *     collect the rows whose score reaches the guess; too few or too many of
- *     them: take all rows instead
- *     find the k-th largest score by three histograms over an integer image of
- *     the scores, from its high bits to its low ones
- *     write the rows above it, and of those equal to it the first that are due */
-
-enum {
-    DIGIT_BITS = 11,
-    DIGIT_COUNT = 1 << DIGIT_BITS
-};
-
-/* Orders as the floats do, with -0 = +0. */
-static inline uint32_t ordered_image(float score)
-{
-    float positive_zero = score + 0.0F;
-    uint32_t bits;
-    memcpy(&bits, &positive_zero, sizeof bits);
-    return bits ^ ((bits >> 31) != 0 ? UINT32_MAX : UINT32_C(1) << 31);
-}
-
-/* Of the rows (those listed, or 0..count-1 where the list is NULL) the image of
- * the k-th largest score; *ties_due is how many rows of just that score belong
- * to the top k. */
-static uint32_t kth_image(const float *scores, const uint32_t *listed, uint32_t count, uint32_t k,
-                          uint32_t *ties_due)
-{
-    uint32_t found = 0, due = k;
-    for (int shift = 32; shift > 0;) {
-        int bits = shift < DIGIT_BITS ? shift : DIGIT_BITS;
-        uint64_t settled = shift == 32 ? 0 : (uint64_t)found >> shift;
-        uint32_t histogram[DIGIT_COUNT] = {0};
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t image = ordered_image(scores[listed != NULL ? listed[i] : i]);
-            if ((uint64_t)image >> shift == settled)
-                histogram[(image >> (shift - bits)) & ((1U << bits) - 1)]++;
+    for (size_t first = 0; first < rows; first += rows_a_draw) {
+        uint64_t word = kvt_mix64(key + (first / rows_a_draw + 1) * GOLDEN);
+        for (size_t i = first; i < first + rows_a_draw; i++) {
+            parts->fixed[i] += weight * gauss[word & 0xffff];
+            parts->slow[i] += weight * gauss[word >> 16 & 0xffff];
+            parts->fast[i] += weight * gauss[word >> 32 & 0xffff];
         }
-        uint32_t digit = (1U << bits) - 1;
-        while (histogram[digit] < due)
-            due -= histogram[digit--];
-        shift -= bits;
-        found |= digit << shift;
     }
-    *ties_due = due;
-    return found;
 }
 
-static void write_selected(const float *scores, const uint32_t *listed, uint32_t count,
-                           uint32_t threshold, uint32_t ties_due, uint32_t *rows)
+static const float *source_weights(const struct score_stream *stream,
+                                   const struct score_shape *shape)
 {
-    uint32_t written = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t row = listed != NULL ? listed[i] : i;
-        uint32_t image = ordered_image(scores[row]);
-        if (image < threshold)
+    return stream->kin.is_alone ? shape->source_weight_alone : shape->source_weight;
+}
+
+void score_stream_init(struct score_stream *stream, const struct score_shape *shape,
+                       const float *gauss, const struct score_kin *kin,
+                       const struct score_extent *extent)
+{
+    *stream = (struct score_stream){.kin = *kin, .extent = *extent};
+    if (stream->extent.tokens_per_row == 0)
+        stream->extent.tokens_per_row = 1;
+    struct parts parts = parts_of(stream);
+    size_t rows = padded_rows(extent);
+    memset(stream->values, 0, 3 * rows * sizeof(float));
+    const float *weights = source_weights(stream, shape);
+    for (size_t s = 0; s < SCORE_SOURCES; s++) {
+        uint64_t start = kvt_chain64(kin->keys[s], 0);
+        if (weights[s] * shape->row_weight > 0)
+            add_start(&parts, gauss, start, weights[s] * shape->row_weight, rows, 1);
+        if (weights[s] * shape->page_weight > 0)
+            add_start(&parts, gauss, kvt_chain64(start, LINK_PAGES),
+                      weights[s] * shape->page_weight, rows, rows_per_page(&stream->extent));
+    }
+}
+
+/* ---- One token -------------------------------------------------------------------------- */
+
+/* The sum of two uniform draws of N values has the variance (N^2 - 1) / 6. Over its deviation,
+ * straight d + bend d^3 has unit variance and the fourth moment 3. */
+static const float byte_pair_deviation = 104.510765F;
+static const float half_pair_deviation = 26754.96F;
+static const float pair_straight = 0.84328668F, pair_bend = 0.063645294F;
+
+static struct score_draws draws_of(uint64_t key, float weight, const struct score_drift *drift)
+{
+    float fast = weight * drift->fast_kick / byte_pair_deviation;
+    float white = weight * drift->white_weight / half_pair_deviation;
+    return (struct score_draws){
+        .key = {(uint32_t)key, (uint32_t)(key >> 32), (uint32_t)kvt_chain64(key, LINK_WORD)},
+        .slow_unit = weight * drift->slow_kick / byte_pair_deviation,
+        .fast_unit = fast * pair_straight,
+        .fast_bend = fast * pair_bend / (byte_pair_deviation * byte_pair_deviation),
+        .white_unit = white * pair_straight,
+        .white_bend = white * pair_bend / (half_pair_deviation * half_pair_deviation),
+    };
+}
+
+static void step_of(const struct score_stream *stream, const struct score_shape *shape,
+                    uint32_t visible_rows, struct score_step *step)
+{
+    const struct score_drift *drift = &shape->bands[stream->kin.band];
+    const float *weights = source_weights(stream, shape);
+    *step = (struct score_step){
+        .drift = *drift,
+        .rows_per_page = rows_per_page(&stream->extent),
+        .recency = shape->recency,
+        .age_unit = (float)stream->extent.tokens_per_row / (float)RECENCY_HALF_LIFE_TOKENS,
+        .newest_row = visible_rows - 1,
+    };
+    for (size_t s = 0; s < SCORE_SOURCES; s++) {
+        uint64_t key = kvt_chain64(stream->kin.keys[s], stream->token);
+        float row_weight = weights[s] * shape->row_weight;
+        float page_weight = weights[s] * shape->page_weight;
+        if (row_weight > 0)
+            step->rows[step->row_sources++] = draws_of(key, row_weight, drift);
+        if (page_weight > 0)
+            step->pages[step->page_sources++] =
+                draws_of(kvt_chain64(key, LINK_PAGES), page_weight, drift);
+    }
+}
+
+/* Scores all visible rows and keeps those that may be among the best; candidates NULL: only
+ * moves on. Rows of the last block that are not visible yet drift unseen, which changes
+ * nothing about the law they appear with. */
+static void score_rows(const struct score_step *step, const struct parts *parts,
+                       uint32_t visible_rows, uint32_t sink_rows,
+                       struct score_candidates *candidates)
+{
+    const struct score_kernel *kernel = score_kernel_best();
+    float score[BLOCK_ROWS];
+    for (uint32_t row = 0; row < visible_rows; row += BLOCK_ROWS) {
+        struct score_block block = {.fixed = parts->fixed + row,
+                                    .slow = parts->slow + row,
+                                    .fast = parts->fast + row,
+                                    .first_row = row};
+        kernel->advance(step, &block, score);
+        if (candidates == NULL)
             continue;
-        if (image == threshold) {
-            if (ties_due == 0)
-                continue;
-            ties_due--;
-        }
-        rows[written++] = row;
+        for (uint32_t i = row; i < sink_rows && i < row + BLOCK_ROWS; i++)
+            score[i - row] = INFINITY;
+        for (uint32_t i = visible_rows; i < row + BLOCK_ROWS; i++)
+            score[i - row] = -INFINITY;
+        uint64_t reached[BLOCK_ROWS / 64];
+        kernel->mark(score, candidates->least, reached);
+        score_candidates_add(candidates, score, row, reached);
     }
 }
 
-/* Rows whose score reaches the guess, ascending; UINT32_MAX when they may not
- * fit. Written without a branch: one row in forty would mispredict it. */
-static uint32_t collect(const float *scores, uint32_t count, float guess, uint32_t *candidates,
-                        size_t capacity)
+static void select_all(uint32_t visible_rows, uint64_t *set)
 {
-    uint32_t found = 0;
-    for (uint32_t first = 0; first < count; first += BLOCK_ROWS) {
-        uint32_t end = count - first < BLOCK_ROWS ? count : first + BLOCK_ROWS;
-        if (found + (end - first) > capacity)
-            return UINT32_MAX;
-        for (uint32_t i = first; i < end; i++) {
-            candidates[found] = i;
-            found += scores[i] >= guess;
-        }
-    }
-    return found;
+    size_t words = kvt_row_words(visible_rows);
+    memset(set, 0xff, words * sizeof *set);
+    if (visible_rows % 64 != 0)
+        set[words - 1] = (UINT64_C(1) << visible_rows % 64) - 1;
 }
 
-void score_top_k(const float *scores, uint32_t count, uint32_t top_k, float *guess,
-                 uint32_t *candidates, uint32_t *rows)
+void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
+                         uint32_t visible_rows, uint64_t *set)
 {
-    /* The scores have unit variance, and the k-th moves by hundredths a step. */
+    /* The scores have unit variance, and the k-th moves by hundredths a token. */
     static const float margin = 0.08F;
 
-    const uint32_t *listed = candidates;
-    uint32_t listed_count =
-        collect(scores, count, *guess, candidates, score_candidate_count(top_k));
-    if (listed_count < top_k || listed_count == UINT32_MAX) {
-        listed = NULL;
-        listed_count = count;
+    assert(visible_rows <= stream->extent.rows_max);
+    stream->token++;
+    if (visible_rows <= stream->extent.top_k) {
+        if (set != NULL)
+            select_all(visible_rows, set);
+        return;
     }
-    uint32_t ties_due;
-    uint32_t threshold = kth_image(scores, listed, listed_count, top_k, &ties_due);
-    write_selected(scores, listed, listed_count, threshold, ties_due, rows);
+    struct score_step step;
+    step_of(stream, shape, visible_rows, &step);
+    struct parts parts = parts_of(stream);
+    if (set == NULL) {
+        score_rows(&step, &parts, visible_rows, 0, NULL);
+        return;
+    }
+    struct score_candidates candidates = {.rows = parts.rows,
+                                          .images = parts.images,
+                                          .top_k = stream->extent.top_k,
+                                          .least = stream->guess};
+    score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
+    if (candidates.count < candidates.top_k) {
+        step.is_settled = true;
+        candidates.count = 0;
+        candidates.least = -FLT_MAX;
+        score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
+    }
+    memset(set, 0, kvt_row_words(visible_rows) * sizeof *set);
+    stream->guess = score_candidates_select(&candidates, set) - margin;
+}
 
-    float worst = scores[rows[0]];
-    for (uint32_t i = 1; i < top_k; i++)
-        worst = scores[rows[i]] < worst ? scores[rows[i]] : worst;
-    *guess = worst - margin;
+void score_stream_fork(const struct score_stream *stream, uint32_t path, struct score_stream *side)
+{
+    assert(path >= 1);
+    memcpy(side, stream, lasting_bytes(&stream->extent));
+    for (size_t s = 0; s < SCORE_SOURCES; s++)
+        side->kin.keys[s] = key_of(stream->kin.keys[s], stream->token, path);
 }

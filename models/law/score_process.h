@@ -2,54 +2,9 @@
 #ifndef KVT_SCORE_PROCESS_H
 #define KVT_SCORE_PROCESS_H
 
-#include "kvt/law.h"
+#include "score_shape.h"
 
-/* The parameters of the process. Both laws open their tables with them, so
- * that each is declared once; the enumerators are their places there. */
-enum {
-    SCORE_PARAM_F0,
-    SCORE_PARAM_F1,
-    SCORE_PARAM_F2,
-    SCORE_PARAM_TAU1,
-    SCORE_PARAM_TAU2,
-    SCORE_PARAM_COUNT,
-};
-
-/* Set A of three that fit as well. */
-#define SCORE_FITTED_TO                                                                            \
-    "miss shares .32, .14, .04 at B/k 1, 2, 8 (the paper's Table 3 and load step)"
-
-/* clang-format off */
-#define SCORE_PARAMS                                                                               \
-    {.name = "f0", .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1, .default_number = 0.487,    \
-     .calibrated_to = SCORE_FITTED_TO,                                                             \
-     .help = "Share of a score's variance that never changes."},                                   \
-    {.name = "f1", .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1, .default_number = 0.323,    \
-     .calibrated_to = SCORE_FITTED_TO,                                                             \
-     .help = "Share that drifts over tau1_tokens."},                                               \
-    {.name = "f2", .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1, .default_number = 0.155,    \
-     .calibrated_to = SCORE_FITTED_TO,                                                             \
-     .help = "Share that drifts over tau2_tokens; what f0, f1, f2 leave is new at each token."},   \
-    {.name = "tau1_tokens", .type = KVT_PARAM_REAL, .minimum = 1, .maximum = 1e5,                  \
-     .default_number = 100, .calibrated_to = SCORE_FITTED_TO,                                      \
-     .help = "Tokens after which the f1 share is correlated by 1/e."},                             \
-    {.name = "tau2_tokens", .type = KVT_PARAM_REAL, .minimum = 1, .maximum = 1e5,                  \
-     .default_number = 8, .calibrated_to = SCORE_FITTED_TO,                                        \
-     .help = "Tokens after which the f2 share is correlated by 1/e."}
-/* clang-format on */
-
-/* What the parameters come to in the arithmetic of a step. */
-struct score_shape {
-    float static_weight, slow_weight, fast_weight, white_weight;
-    float slow_keep, slow_kick; /* x(t) = keep x(t-1) + kick g */
-    float fast_keep, fast_kick;
-};
-
-/* KVT_ERR_INVALID when the shares come to more than 1; `where` is the place. */
-KVT_CHECKED kvt_status score_shape_init(struct score_shape *shape, const struct kvt_params *params,
-                                        const char *where, struct kvt_error *err);
-
-/* Largest history of one stream: 16 bytes a row are allocated for it. */
+/* Largest history of one stream: 12 bytes a row are allocated for it. */
 #define SCORE_ROWS_MAX (UINT32_C(1) << 30)
 
 /* KVT_ERR_INVALID for what no stream can be: nothing selected, a history that
@@ -58,54 +13,59 @@ KVT_CHECKED kvt_status score_check_top_k(uint32_t top_k, const char *where, stru
 KVT_CHECKED kvt_status score_check_rows(uint32_t context_rows, uint32_t rows_max, const char *where,
                                         struct kvt_error *err);
 
-/* What one (request, selector) draws from, in either law. */
-struct kvt_rng score_stream_rng(uint64_t run_seed, const struct kvt_law_stream_env *env);
-
-enum {
-    SCORE_GAUSS_COUNT = 65536
+/* The selectors of a model. stream_store as in kvt_law_env; borrowed. */
+struct score_model {
+    uint64_t run_seed;
+    uint32_t stream_count;
+    const uint32_t *stream_store;
 };
 
-/* Standard normal quantiles at (i + 1/2) / 65,536, in multiples of 2^-18: so
- * coarse that no libm's last bits show. [SCORE_GAUSS_COUNT], for free(); NULL
- * when memory is short. */
-float *score_gauss_new(void);
+/* What a stream draws from, and where it stands among its model's selectors. */
+struct score_kin {
+    uint64_t keys[SCORE_SOURCES];
+    uint32_t band;
+    uint32_t is_alone; /* no other selector reads its store */
+};
+
+/* Streams of one entity (a request, or a tape's number) are kin: those that read one
+ * store draw from its key, and those of neighbouring stores whose rows are as many
+ * tokens from their group's. */
+struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, uint32_t selector,
+                              uint32_t tokens_per_row);
+
+struct score_extent {
+    uint32_t rows_max; /* rows it can ever see */
+    uint32_t top_k;
+    uint32_t tokens_per_row;
+};
 
 /* One stream. Plain bytes of score_stream_bytes(), without pointers: a copy
  * goes on as the original does. */
 struct score_stream {
-    uint64_t key;
-    uint64_t step;     /* selections made while more than top_k rows were visible */
-    uint32_t rows_max; /* rows it can ever see */
-    uint32_t top_k;
+    struct score_kin kin;
+    struct score_extent extent;
+    uint64_t token; /* tokens that it has moved on by */
     float guess;    /* a score that few more than top_k rows are expected to reach */
-    float values[]; /* static, slow, fast, score: [rows_max] each; then candidates[] */
+    float values[]; /* static, slow, fast: [padded rows_max] each; then the candidates */
 };
 
-size_t score_stream_bytes(uint32_t rows_max, uint32_t top_k);
+size_t score_stream_bytes(const struct score_extent *extent);
 
 /* Row i's static, slow and fast parts start at draws of (key, i) from the
- * stationary law. */
-void score_stream_init(struct score_stream *stream, const float *gauss, uint64_t key,
-                       uint32_t rows_max, uint32_t top_k);
+ * stationary law. gauss[SCORE_GAUSS_COUNT] is read here only. */
+void score_stream_init(struct score_stream *stream, const struct score_shape *shape,
+                       const float *gauss, const struct score_kin *kin,
+                       const struct score_extent *extent);
 
-/* Advances the visible rows by one token and writes the min(top_k, visible)
- * best, ascending. While all rows are selected nothing advances: the law is
- * stationary, and no one can tell. */
-uint32_t score_stream_select(struct score_stream *stream, const struct score_shape *shape,
-                             const float *gauss, uint32_t visible_rows, uint32_t *rows);
+/* Moves on by one token and writes the min(top_k, visible) best rows as a set: all of
+ * set[kvt_row_words(visible_rows)]. set NULL: nobody looks. While all rows are selected
+ * none is drawn anew: the law is stationary, and no one can tell. */
+void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
+                         uint32_t visible_rows, uint64_t *set);
 
-/* Entries of the candidate list that score_top_k() works on. */
-static inline size_t score_candidate_count(uint32_t top_k)
-{
-    return 4 * (size_t)top_k + 512;
-}
-
-/* The top_k best of count scores (count > top_k >= 1), ascending; of equal
- * scores the lower index is better. *guess only decides how long it takes: it
- * should lie a little under the worst score selected, and is set so for a next
- * call on similar scores. candidates[score_candidate_count(top_k)] is scratch.
- * No score is NaN. */
-void score_top_k(const float *scores, uint32_t count, uint32_t top_k, float *guess,
-                 uint32_t *candidates, uint32_t *rows);
+/* Makes `side`, of as many bytes, a copy at the current token. What it draws from now on
+ * belongs to (stream, token, path) alone: not to what else was asked, nor to any other
+ * fork. path is at least 1. */
+void score_stream_fork(const struct score_stream *stream, uint32_t path, struct score_stream *side);
 
 #endif

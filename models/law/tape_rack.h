@@ -2,20 +2,33 @@
 #ifndef KVT_TAPE_RACK_H
 #define KVT_TAPE_RACK_H
 
-#include "tape_reel.h"
+#include "tape_cache.h"
 
 struct rack;
 
+/* How many selections tapes hold: those of the lengths that a run prepares for, or of the
+ * lengths that turn up beside them. */
+struct rack_size {
+    uint32_t tapes;  /* of each length and class of selectors; independent of each other */
+    uint32_t steps;  /* that a stream reads before its tape turns */
+    uint32_t phases; /* steps by which streams may begin apart */
+};
+
 /* What decides all that a rack will ever hold. */
 struct rack_plan {
-    struct score_shape shape;
-    uint64_t run_seed;
+    struct reel_process process;
+    struct score_model model;
     uint32_t top_k;
-    uint32_t ahead_tapes; /* of each length that is prepared for */
-    uint32_t other_tapes; /* of each length that turns up beside them */
-    uint32_t ahead_steps; /* that a stream reads before its tape turns, by the same two kinds */
-    uint32_t other_steps;
+    uint32_t side_paths, side_tokens;
+    struct rack_size ahead, other;
     uint64_t memory_bytes; /* that all tapes may take */
+
+    /* Selectors whose streams the process tells apart have tapes of their own: a class.
+     * Where streams of a request are kin, each selector is a class, and tape t of all
+     * classes is recorded of one kin. */
+    uint32_t class_count;
+    uint32_t class_of[KVT_SELECTORS_MAX];       /* [stream_count] */
+    uint32_t class_selector[KVT_SELECTORS_MAX]; /* [class_count] one of each */
 };
 
 /* All tapes of one length. */
@@ -26,24 +39,28 @@ struct rack_bucket {
                            * length_rows - phase_count */
     uint32_t tape_count;
     uint32_t steps;       /* recorded behind the last phase */
-    struct reel *reels[]; /* [tape_count], NULL until needed */
+    struct reel *reels[]; /* [tape_count][class_count], NULL until needed */
 };
 
 /* Records whole tapes for the lengths of the environment, on at most
- * env->threads threads. */
+ * env->threads threads, or takes them from its cache. */
 KVT_CHECKED kvt_status rack_new(const struct rack_plan *plan, const struct kvt_law_env *env,
                                 struct rack **out, struct kvt_error *err);
-void rack_free(struct rack *rack); /* takes NULL */
+
+/* What was recorded beyond the cache's is written to it first. Takes NULL. */
+void rack_free(struct rack *rack);
+
+const struct rack_plan *rack_plan_of(const struct rack *rack);
 
 /* The number of the bucket for a stream that has `rows` rows, more than top_k;
  * made when there is none yet. The caller holds rack_lock(). */
 KVT_CHECKED kvt_status rack_find(struct rack *rack, uint32_t rows, uint32_t tokens_per_row,
                                  uint32_t *bucket, struct kvt_error *err);
 
-/* Records a tape until at least `steps`, or all of its steps, are there. The
- * caller holds rack_lock(). */
+/* Records the tape of a class until at least `steps`, or all of its steps, are
+ * there. The caller holds rack_lock(). */
 KVT_CHECKED kvt_status rack_provide(struct rack *rack, uint32_t bucket, uint32_t tape,
-                                    uint64_t steps, struct kvt_error *err);
+                                    uint32_t class, uint64_t steps, struct kvt_error *err);
 
 /* Held by whoever makes the rack grow; reading what was provided needs no lock. */
 void rack_lock(struct rack *rack);
@@ -51,6 +68,13 @@ void rack_unlock(struct rack *rack);
 
 /* Buckets stay where they are. */
 const struct rack_bucket *rack_bucket(const struct rack *rack, uint32_t bucket);
+
+static inline struct reel **rack_reel_at(const struct rack_plan *plan,
+                                         const struct rack_bucket *bucket, uint32_t tape,
+                                         uint32_t class)
+{
+    return (struct reel **)&bucket->reels[(size_t)tape * plan->class_count + class];
+}
 
 void rack_describe(const struct rack *rack, char *out, size_t bytes);
 

@@ -1,74 +1,52 @@
-/* tape_reel.c -- a selection as gaps of 16 bits, written once and read at one addition a row.
+/* tape_reel.c -- recording of one tape.
  *
- *     put how many zeros follow
- *     previous = -1
- *     for each selected row, ascending:
- *         gap = row - previous                 at least 1
- *         while gap > 65,535: put 0, gap -= 65,535
- *         put gap; previous = row
- *
- * A step may need visible rows / 65,535 zeros beside its top_k gaps; every step
- * of a tape has that much room, so that its place is a multiplication.
- *
- * Reading turns the history by whole pages. Turned, the ascending rows
- *
- *     [0, split) [split, turned)  become  [split, turned) - split, [0, split) + shift
- *
- * and stay ascending if the second part goes first. */
+ *     for each step:
+ *         the process moves on and selects: the step's own selection
+ *         for each side path: a fork of the process moves on side_tokens times and
+ *             selects: what a draft selects that is rejected after this step */
 #include "tape_reel.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
-
-enum {
-    GAP_MAX = UINT16_MAX
-};
+#include <string.h>
 
 /* What recording needs and reading does not. */
 struct reel_recorder {
-    uint32_t *rows; /* [top_k] */
-    struct score_stream *score;
+    struct score_stream *main, *side; /* side NULL without side paths */
+    uint32_t token;                   /* steps that main has gone */
+    size_t set_words;
+    uint64_t *own, *sides[2]; /* [set_words], zero behind what is visible */
+    struct kvt_kvsel_coder *coder;
 };
 
-static uint32_t visible_at(const struct reel *reel, uint32_t step)
+static const struct kvt_kvsel_shape *shape_of(const struct reel *reel)
 {
-    return reel->first_rows + step / reel->tokens_per_row;
+    return &reel->selections.shape;
 }
 
+static uint32_t step_count(const struct reel *reel)
+{
+    return reel->selections.token_count;
+}
+
+/* Rows that the last step's last side selection sees. */
 static uint32_t rows_max(const struct reel *reel)
 {
-    return visible_at(reel, reel->step_count - 1);
+    return kvt_kvsel_visible(shape_of(reel), step_count(reel) - 1 + shape_of(reel)->side_tokens);
 }
 
-/* 16-bit words of one step. */
-static size_t step_words(const struct reel *reel)
+struct reel *reel_new(const struct score_kin *kin, const struct kvt_kvsel_shape *shape,
+                      uint32_t steps)
 {
-    return 1 + (size_t)reel->top_k + rows_max(reel) / GAP_MAX;
-}
-
-static size_t block_bytes(const struct reel *reel)
-{
-    return REEL_BLOCK_STEPS * step_words(reel) * sizeof(uint16_t);
-}
-
-static uint32_t block_count(uint32_t steps)
-{
-    return steps / REEL_BLOCK_STEPS + (steps % REEL_BLOCK_STEPS != 0);
-}
-
-struct reel *reel_new(uint64_t key, uint32_t first_rows, uint32_t tokens_per_row, uint32_t top_k,
-                      uint32_t step_count)
-{
-    assert(top_k >= 1 && top_k <= first_rows && tokens_per_row >= 1 && step_count >= 1);
-    size_t blocks = block_count(step_count);
+    assert(shape->top_k >= 1 && shape->top_k <= shape->first_rows && steps >= 1);
+    uint32_t blocks = steps / REEL_BLOCK_STEPS + (steps % REEL_BLOCK_STEPS != 0);
     struct reel *reel = calloc(1, sizeof *reel + blocks * sizeof reel->blocks[0]);
     if (reel == NULL)
         return NULL;
-    reel->key = key;
-    reel->first_rows = first_rows;
-    reel->tokens_per_row = tokens_per_row;
-    reel->top_k = top_k;
-    reel->step_count = (uint32_t)blocks * REEL_BLOCK_STEPS;
+    reel->kin = *kin;
+    reel->selections = (struct kvt_kvsel_stream){
+        .shape = *shape, .token_count = blocks * REEL_BLOCK_STEPS, .blocks = reel->blocks};
     return reel;
 }
 
@@ -76,8 +54,10 @@ static void recorder_free(struct reel_recorder *recorder)
 {
     if (recorder == NULL)
         return;
-    free(recorder->rows);
-    free(recorder->score);
+    kvt_kvsel_coder_free(recorder->coder);
+    free(recorder->main);
+    free(recorder->side);
+    free(recorder->own);
     free(recorder);
 }
 
@@ -85,158 +65,176 @@ void reel_free(struct reel *reel)
 {
     if (reel == NULL)
         return;
-    for (uint32_t b = 0; b < block_count(reel->step_count); b++)
+    for (uint32_t b = reel->loaded_blocks; b < step_count(reel) / REEL_BLOCK_STEPS; b++)
         free(reel->blocks[b]);
+    kvt_kvsel_free(reel->loaded);
     recorder_free(reel->recorder);
     free(reel);
 }
 
-size_t reel_recorder_bytes(const struct reel *reel)
+uint64_t reel_bytes(const struct reel *reel)
 {
-    return sizeof(struct reel_recorder) + reel->top_k * sizeof(uint32_t) +
-           score_stream_bytes(rows_max(reel), reel->top_k);
+    uint64_t bytes = 0;
+    for (uint32_t b = 0; b < reel->wanted / REEL_BLOCK_STEPS; b++)
+        bytes += kvt_kvsel_block_bytes(reel->blocks[b]);
+    return bytes;
 }
 
-size_t reel_bytes_at(const struct reel *reel, uint32_t steps)
+/* A list of so many rows, one in `gap`: one byte each, and two for each 255 rows of a gap. */
+static double list_bytes(double rows, double gap)
 {
-    size_t bytes = sizeof *reel + block_count(reel->step_count) * sizeof reel->blocks[0] +
-                   block_count(steps) * block_bytes(reel);
-    if (steps > 0 && steps < reel->step_count)
-        bytes += reel_recorder_bytes(reel);
-    return bytes;
+    return 20 + rows * (1 + 2 / (exp(255 / gap) - 1));
+}
+
+uint64_t reel_bytes_expected(const struct reel *reel, uint32_t steps)
+{
+    /* A selection differs from the one before it in up to 0.7 k rows. */
+    static const double changed = 0.7;
+    const struct kvt_kvsel_shape *shape = shape_of(reel);
+    double rows = shape->first_rows, k = shape->top_k;
+    double sides = (double)shape->side_paths * shape->side_tokens;
+    double step = list_bytes(k, rows / k) + sides * list_bytes(changed * k, rows / (changed * k));
+    return (uint64_t)(steps * step);
 }
 
 /* ---- Recording --------------------------------------------------------------- */
 
-static struct reel_recorder *recorder_new(const struct reel *reel, const float *gauss)
+static struct reel_recorder *recorder_new(const struct reel *reel,
+                                          const struct reel_process *process)
 {
-    struct reel_recorder *recorder = malloc(sizeof *recorder);
+    const struct kvt_kvsel_shape *shape = shape_of(reel);
+    struct score_extent extent = {
+        .rows_max = rows_max(reel), .top_k = shape->top_k, .tokens_per_row = shape->tokens_per_row};
+    struct reel_recorder *recorder = calloc(1, sizeof *recorder);
     if (recorder == NULL)
         return NULL;
-    recorder->rows = malloc(reel->top_k * sizeof *recorder->rows);
-    recorder->score = malloc(score_stream_bytes(rows_max(reel), reel->top_k));
-    if (recorder->rows == NULL || recorder->score == NULL) {
+    recorder->set_words = kvt_row_words(extent.rows_max);
+    recorder->main = malloc(score_stream_bytes(&extent));
+    recorder->side = shape->side_paths > 0 ? malloc(score_stream_bytes(&extent)) : NULL;
+    recorder->own = calloc(3 * recorder->set_words, sizeof *recorder->own);
+    recorder->coder = kvt_kvsel_coder_new(shape);
+    if (recorder->main == NULL || (shape->side_paths > 0 && recorder->side == NULL) ||
+        recorder->own == NULL || recorder->coder == NULL) {
         recorder_free(recorder);
         return NULL;
     }
-    score_stream_init(recorder->score, gauss, reel->key, rows_max(reel), reel->top_k);
+    recorder->sides[0] = recorder->own + recorder->set_words;
+    recorder->sides[1] = recorder->own + 2 * recorder->set_words;
+    score_stream_init(recorder->main, &process->shape, process->gauss, &reel->kin, &extent);
     return recorder;
 }
 
-static void encode(const uint32_t *rows, uint32_t count, uint16_t *words)
+/* One selection, with no row of an earlier, longer history behind it. */
+static void select_into(const struct reel_recorder *recorder, struct score_stream *score,
+                        const struct score_shape *shape, uint32_t visible_rows, uint64_t *set)
 {
-    uint16_t *zeros = words++;
-    *zeros = 0;
-    uint32_t previous = UINT32_MAX; /* one before row 0, modulo 2^32 */
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t gap = rows[i] - previous;
-        for (; gap > GAP_MAX; gap -= GAP_MAX) {
-            *words++ = 0;
-            ++*zeros;
-        }
-        *words++ = (uint16_t)gap;
-        previous = rows[i];
-    }
+    size_t words = kvt_row_words(visible_rows);
+    score_stream_select(score, shape, visible_rows, set);
+    memset(set + words, 0, (recorder->set_words - words) * sizeof *set);
 }
 
-kvt_status reel_record(struct reel *reel, const struct score_shape *shape, const float *gauss,
-                       uint32_t steps, struct kvt_error *err)
+static kvt_status record_sides(const struct reel *reel, const struct score_shape *score_shape,
+                               uint32_t step, struct kvt_error *err)
 {
-    assert(steps <= reel->step_count);
-    if (steps > reel->recorded && reel->recorder == NULL) {
-        reel->recorder = recorder_new(reel, gauss);
-        if (reel->recorder == NULL)
-            return kvt_fail_nomem(err, "recording a tape of selections");
-    }
-    while (reel->recorded < steps) {
-        uint16_t *block = malloc(block_bytes(reel));
-        if (block == NULL)
-            return kvt_fail_nomem(err, "a tape of selections");
-        struct reel_recorder *recorder = reel->recorder;
-        for (uint32_t s = 0; s < REEL_BLOCK_STEPS; s++) {
-            uint32_t count =
-                score_stream_select(recorder->score, shape, gauss,
-                                    visible_at(reel, reel->recorded + s), recorder->rows);
-            encode(recorder->rows, count, block + s * step_words(reel));
+    const struct kvt_kvsel_shape *shape = shape_of(reel);
+    const struct reel_recorder *recorder = reel->recorder;
+    for (uint32_t path = 1; path <= shape->side_paths; path++) {
+        const uint64_t *before = recorder->own;
+        score_stream_fork(recorder->main, path, recorder->side);
+        for (uint32_t i = 0; i < shape->side_tokens; i++) {
+            uint64_t *set = recorder->sides[i % 2];
+            uint32_t visible = kvt_kvsel_visible(shape, step + 1 + i);
+            select_into(recorder, recorder->side, score_shape, visible, set);
+            kvt_status status =
+                kvt_kvsel_coder_add(recorder->coder, set, before, kvt_row_words(visible), err);
+            if (status != KVT_OK)
+                return status;
+            before = set;
         }
-        reel->blocks[reel->recorded / REEL_BLOCK_STEPS] = block;
-        reel->recorded += REEL_BLOCK_STEPS;
-    }
-    if (reel->recorded == reel->step_count) {
-        recorder_free(reel->recorder);
-        reel->recorder = NULL;
     }
     return KVT_OK;
 }
 
-/* ---- Reading ----------------------------------------------------------------- */
-
-/* Stands at one selected row of a step, or past the last. */
-struct cursor {
-    const uint16_t *next, *end; /* words of the rows after this one */
-    uint32_t row;               /* UINT32_MAX past the last */
-};
-
-static inline struct cursor advanced(struct cursor at)
+static kvt_status record_step(const struct reel *reel, const struct score_shape *score_shape,
+                              uint32_t step, struct kvt_error *err)
 {
-    if (at.next == at.end) {
-        at.row = UINT32_MAX;
-        return at;
+    struct reel_recorder *recorder = reel->recorder;
+    uint32_t visible = kvt_kvsel_visible(shape_of(reel), step);
+    select_into(recorder, recorder->main, score_shape, visible, recorder->own);
+    recorder->token++;
+    kvt_status status =
+        kvt_kvsel_coder_add(recorder->coder, recorder->own, NULL, kvt_row_words(visible), err);
+    return status == KVT_OK ? record_sides(reel, score_shape, step, err) : status;
+}
+
+static kvt_status record_block(struct reel *reel, const struct reel_process *process,
+                               struct kvt_error *err)
+{
+    struct reel_recorder *recorder = reel->recorder;
+    kvt_status status =
+        kvt_kvsel_coder_begin(recorder->coder, 0, reel->recorded, REEL_BLOCK_STEPS, err);
+    for (uint32_t s = 0; s < REEL_BLOCK_STEPS && status == KVT_OK; s++)
+        status = record_step(reel, &process->shape, reel->recorded + s, err);
+    unsigned char *block = NULL;
+    if (status == KVT_OK)
+        status = kvt_kvsel_coder_finish(recorder->coder, &block, err);
+    if (status != KVT_OK)
+        return status;
+    reel->blocks[reel->recorded / REEL_BLOCK_STEPS] = block;
+    reel->recorded += REEL_BLOCK_STEPS;
+    return KVT_OK;
+}
+
+kvt_status reel_record(struct reel *reel, const struct reel_process *process, uint32_t steps,
+                       struct kvt_error *err)
+{
+    assert(steps <= step_count(reel));
+    if (steps > reel->recorded && reel->recorder == NULL) {
+        reel->recorder = recorder_new(reel, process);
+        if (reel->recorder == NULL)
+            return kvt_fail_nomem(err, "recording a tape of selections");
     }
-    uint32_t gap;
-    while ((gap = *at.next++) == 0)
-        at.row += GAP_MAX;
-    at.row += gap;
-    return at;
-}
-
-static struct cursor cursor_at(const uint16_t *words, uint32_t count)
-{
-    struct cursor before = {
-        .next = words + 1, .end = words + 1 + words[0] + count, .row = UINT32_MAX};
-    return advanced(before);
-}
-
-/* Past the rows below the bound. */
-static struct cursor skip_below(struct cursor at, uint32_t bound)
-{
-    while (at.row < bound)
-        at = advanced(at);
-    return at;
-}
-
-/* Writes the rows below the bound, each plus shift modulo 2^32, and passes
- * them; returns how many. */
-static uint32_t copy_below(struct cursor *cursor, uint32_t bound, uint32_t shift, uint32_t *rows)
-{
-    struct cursor at = *cursor;
-    uint32_t count = 0;
-    while (at.row < bound) {
-        rows[count++] = at.row + shift;
-        at = advanced(at);
+    kvt_status status = KVT_OK;
+    while (reel->recorded < steps && status == KVT_OK) {
+        struct reel_recorder *recorder = reel->recorder;
+        /* What came from the cache, or a block that failed half way, left the process elsewhere. */
+        if (recorder->token > reel->recorded) {
+            recorder_free(recorder);
+            recorder = reel->recorder = recorder_new(reel, process);
+            if (recorder == NULL)
+                return kvt_fail_nomem(err, "recording a tape of selections");
+        }
+        for (; recorder->token < reel->recorded; recorder->token++)
+            score_stream_select(recorder->main, &process->shape,
+                                kvt_kvsel_visible(shape_of(reel), recorder->token), NULL);
+        status = record_block(reel, process, err);
     }
-    *cursor = at;
-    return count;
+    if (reel->recorded == step_count(reel)) {
+        recorder_free(reel->recorder);
+        reel->recorder = NULL;
+    }
+    return status;
 }
 
-void reel_read(const struct reel *reel, uint32_t step, const struct reel_map *map, uint32_t *rows)
+static bool is_same_shape(const struct kvt_kvsel_shape *a, const struct kvt_kvsel_shape *b)
 {
-    assert(reel->blocks[step / REEL_BLOCK_STEPS] != NULL);
-    uint32_t whole = map->stream_rows - map->stream_rows % KVT_PAGE_ROWS;
-    uint32_t turned = map->old_rows < whole ? map->old_rows : whole;
-    uint32_t split = whole - map->shift_rows;
-    if (split > turned)
-        split = turned;
+    return a->top_k == b->top_k && a->first_rows == b->first_rows &&
+           a->tokens_per_row == b->tokens_per_row && a->side_paths == b->side_paths &&
+           a->side_tokens == b->side_tokens;
+}
 
-    const uint16_t *block = reel->blocks[step / REEL_BLOCK_STEPS];
-    struct cursor low = cursor_at(block + step % REEL_BLOCK_STEPS * step_words(reel), reel->top_k);
-    struct cursor high = skip_below(low, split);
-
-    uint32_t wrap = map->shift_rows - whole; /* minus the split before it was cut, modulo 2^32 */
-    uint32_t written = copy_below(&high, turned, wrap, rows);
-    written += copy_below(&low, split, map->shift_rows, rows + written);
-    written += copy_below(&high, map->old_rows, 0, rows + written);
-    written += copy_below(&high, UINT32_MAX, map->stream_rows - map->old_rows, rows + written);
-    assert(written == reel->top_k);
-    (void)written;
+bool reel_adopt(struct reel *reel, struct kvt_kvsel *file, uint64_t key)
+{
+    const struct kvt_kvsel_header *header = kvt_kvsel_header_of(file);
+    const struct kvt_kvsel_stream *stream = kvt_kvsel_stream_of(file, 0, 0);
+    if (header->key != key || header->request_count != 1 || header->selector_count != 1 ||
+        !is_same_shape(&stream->shape, shape_of(reel)) || reel->loaded != NULL ||
+        reel->recorded > 0 || stream->token_count < REEL_BLOCK_STEPS ||
+        stream->token_count % REEL_BLOCK_STEPS != 0 || stream->token_count > step_count(reel))
+        return false;
+    reel->loaded = file;
+    reel->loaded_blocks = stream->token_count / REEL_BLOCK_STEPS;
+    memcpy(reel->blocks, stream->blocks, reel->loaded_blocks * sizeof reel->blocks[0]);
+    reel->recorded = reel->stored = stream->token_count;
+    return true;
 }

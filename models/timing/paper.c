@@ -1,13 +1,15 @@
 /* paper.c -- the reference paper's decode step, rebuilt from its tables.
  *
- *     group:  shared_ms + expert_ms * phi(queries of all ranks)
- *     rank:   requests * request_ms + missed layer rows * wire_row_bytes / link
+ *     group:  shared_ms + expert_ms * phi(queries of all ranks) + draft_ms where drafted
+ *     rank:   requests * request_ms + (queries - requests) * query_ms
+ *             + missed layer rows * wire_row_bytes / link
  *     phi(n) = 1 - (1 - active experts / experts)^n
  *
  * The paper prints mean TPOT of GLM-5.3 for two policies at offered 128 and
- * 256, and three ratios; these constants give all of them. They hold for that
- * model on ranks of one GPU each, for those two policies, at one query a
- * request, and for nothing else: init refuses the rest. */
+ * 256, one of them with DFlash2 too, and three ratios; these constants give all
+ * of them. They hold for that model on ranks of one GPU each, for those two
+ * policies at one query a request, for adaptive with DFlash2, and for nothing
+ * else: init refuses the rest. */
 #include "kvt/timing.h"
 
 #include <assert.h>
@@ -18,6 +20,7 @@
 enum {
     PAPER_LAYERS = 78, /* payload layers and stores of GLM-5.3 */
     PAPER_STORES = 21,
+    PAPER_BLOCK_MAX = 8, /* queries of a round at most */
 };
 
 enum {
@@ -27,6 +30,8 @@ enum {
     PARAM_ADAPTIVE_REQUEST_MS,
     PARAM_WIRE_ROW_BYTES,
     PARAM_LINK_GB_PER_S,
+    PARAM_DRAFT_MS,
+    PARAM_QUERY_MS,
     PARAM_COUNT
 };
 
@@ -74,6 +79,22 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                              .minimum = 0.001,
                              .maximum = 1e5,
                              .default_number = 49.4},
+    [PARAM_DRAFT_MS] = {.name = "draft_ms",
+                        .help = "Drafting a block by DFlash2, and sampling.",
+                        .calibrated_to = "Table 2, C128 Adaptive DHiSparse, given its blocks of 8, "
+                                         "6 and 4",
+                        .type = KVT_PARAM_REAL,
+                        .minimum = 0,
+                        .maximum = 1e4,
+                        .default_number = 10.7},
+    [PARAM_QUERY_MS] = {.name = "query_ms",
+                        .help = "What each query of a request beyond its first adds to a step.",
+                        .calibrated_to = "Table 2, C128 Adaptive DHiSparse, given its blocks of 8, "
+                                         "6 and 4",
+                        .type = KVT_PARAM_REAL,
+                        .minimum = 0,
+                        .maximum = 1e3,
+                        .default_number = 0.03},
 };
 
 struct paper {
@@ -81,7 +102,9 @@ struct paper {
     double expert_ns;
     double request_ns; /* of the policy in force */
     double row_ns;     /* of one missed row in one layer */
-    double untouched;  /* share of experts that one query leaves alone */
+    double draft_ns;
+    double query_ns;  /* of one query beyond a request's first */
+    double untouched; /* share of experts that one query leaves alone */
 };
 
 static size_t paper_state_bytes(const struct kvt_timing_env *env)
@@ -104,21 +127,37 @@ static kvt_status check_model(const struct kvt_llm *llm, struct kvt_error *err)
     return KVT_OK;
 }
 
+static kvt_status check_policies(const struct kvt_timing_env *env, struct kvt_error *err)
+{
+    bool is_adaptive = strcmp(env->residency, "adaptive") == 0;
+    bool is_speculating = strcmp(env->speculation, "none") != 0;
+    if (!is_adaptive && strcmp(env->residency, "hisparse") != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds constants for hisparse, adaptive only");
+    if (is_speculating && strcmp(env->speculation, "dflash2") != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds constants for speculation none, dflash2 only");
+    if (is_speculating && !is_adaptive)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds constants for dflash2 with adaptive only");
+    if (env->queries_max > PAPER_BLOCK_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds constants for rounds of up to %d queries; these "
+                        "have %u",
+                        PAPER_BLOCK_MAX, env->queries_max);
+    return KVT_OK;
+}
+
 static kvt_status paper_init(void *state, const struct kvt_timing_env *env, struct kvt_error *err)
 {
     assert(env->params.count == PARAM_COUNT);
     const struct kvt_param_value *values = env->params.values;
     struct paper *paper = state;
 
-    double request_ms;
-    if (strcmp(env->residency, "hisparse") == 0)
-        request_ms = values[PARAM_HISPARSE_REQUEST_MS].number;
-    else if (strcmp(env->residency, "adaptive") == 0)
-        request_ms = values[PARAM_ADAPTIVE_REQUEST_MS].number;
-    else
-        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for hisparse, adaptive only");
-    kvt_status status = check_model(env->llm, err);
+    bool is_adaptive = strcmp(env->residency, "adaptive") == 0;
+    kvt_status status = check_policies(env, err);
+    if (status == KVT_OK)
+        status = check_model(env->llm, err);
     if (status != KVT_OK)
         return status;
     if (env->tp != 1)
@@ -130,8 +169,12 @@ static kvt_status paper_init(void *state, const struct kvt_timing_env *env, stru
     *paper = (struct paper){
         .shared_ns = values[PARAM_SHARED_MS].number * 1e6,
         .expert_ns = values[PARAM_EXPERT_MS].number * 1e6,
-        .request_ns = request_ms * 1e6,
+        .request_ns =
+            1e6 *
+            values[is_adaptive ? PARAM_ADAPTIVE_REQUEST_MS : PARAM_HISPARSE_REQUEST_MS].number,
         .row_ns = values[PARAM_WIRE_ROW_BYTES].number / values[PARAM_LINK_GB_PER_S].number,
+        .draft_ns = values[PARAM_DRAFT_MS].number * 1e6,
+        .query_ns = values[PARAM_QUERY_MS].number * 1e6,
         .untouched = 1.0 - (double)env->llm->experts_active / (double)env->llm->experts,
     };
     return KVT_OK;
@@ -146,6 +189,8 @@ static void paper_group_step(const void *state, const struct kvt_group_load *loa
     parts[KVT_PART_DENSE] +=
         paper->shared_ns +
         paper->expert_ns * experts_touched_share(paper->untouched, load->queries);
+    if (load->draft_tokens > 0)
+        parts[KVT_PART_DRAFT] += paper->draft_ns;
 }
 
 /* The fit does not tell scan, resolve and attention apart: they are `other`. */
@@ -153,7 +198,8 @@ static void paper_rank_step(const void *state, const struct kvt_rank_load *load,
                             double parts[KVT_PARTS])
 {
     const struct paper *paper = state;
-    parts[KVT_PART_OTHER] += (double)load->requests * paper->request_ns;
+    uint32_t further_queries = load->queries > load->requests ? load->queries - load->requests : 0;
+    parts[KVT_PART_OTHER] += load->requests * paper->request_ns + further_queries * paper->query_ns;
     parts[KVT_PART_FETCH] += load->missed_layer_rows * paper->row_ns;
 }
 

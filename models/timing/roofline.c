@@ -1,14 +1,17 @@
 /* roofline.c -- a decode step from data sheets: what each family must move or
  * compute at least, at a stated efficiency.
  *
- *     host     a constant: scheduling that no kernel hides
+ *     host     a constant: scheduling that no kernel hides; beyond the largest graph
+ *              a launch of every kernel by hand
  *     dense    max(weights read / HBM, math / flops) + collectives, per GPU
- *     index    max(index rows read / HBM, math / flops) + top-k
+ *     index    max(index rows read / HBM, math / flops) + top-k, over all queries
  *     resolve  a launch a selector + looked-up rows
  *     fetch    max(wire bytes / link, bytes / share of DRAM, granules / rate, latency)
  *     attend   max(rows read / HBM, math / flops) + a launch a layer
- *     draft    a constant: sampling
+ *     draft    passes of the drafter, each max(weights / HBM, math / flops) + its
+ *              rings / HBM + launches; and sampling
  *
+ * Dense kernels run on as many tokens as the next larger graph was captured for.
  * A GPU reads its own dense weights (sharded over tp) and the experts that its
  * queries touch (over tp, or over the ep group). tp shards heads, not KV: each
  * rank of a replica scans all index rows, reads all selected rows and fetches
@@ -39,6 +42,11 @@ enum {
     PARAM_DENSE_MATH,
     PARAM_ATTENTION_MATH,
     PARAM_FETCH_ORDER,
+    PARAM_INDEX_QUERY_SHARE,
+    PARAM_GRAPH_STEP,
+    PARAM_GRAPH_LARGEST,
+    PARAM_EAGER_US,
+    PARAM_DRAFT_US,
     PARAM_COUNT
 };
 
@@ -121,12 +129,43 @@ static const struct kvt_param_spec roofline_params[PARAM_COUNT] = {
         "All layers of a store in one exposed transfer, or its first layer exposed and the others "
         "hidden behind their layers' compute, each copy paying its granules.",
         "group|leader_first", "group"),
+    [PARAM_INDEX_QUERY_SHARE] =
+        {.name = "index_query_share",
+         .help = "Share of a scan that each further query of a request adds; H200 DeepGEMM: 0.25.",
+         .type = KVT_PARAM_REAL,
+         .minimum = 0,
+         .maximum = 1,
+         .default_number = 0.25},
+    [PARAM_GRAPH_STEP] = {.name = "graph_step_tokens",
+                          .help = "Graphs are captured for powers of two up to this, then for its "
+                                  "multiples; tokens are padded to the next.",
+                          .type = KVT_PARAM_COUNT,
+                          .minimum = 1,
+                          .maximum = 4096,
+                          .default_number = 8},
+    [PARAM_GRAPH_LARGEST] = {.name = "graph_largest_tokens",
+                             .help = "Tokens of the largest graph; more run without one.",
+                             .type = KVT_PARAM_COUNT,
+                             .minimum = 0,
+                             .maximum = 1 << 20,
+                             .default_number = 1024},
+    [PARAM_EAGER_US] =
+        MICROSECONDS("eager_layer_us",
+                     "Launching one layer's kernels without a graph; DeepSeek-V4-Flash on B300: 84 "
+                     "ms over 43 layers.",
+                     1950),
+    [PARAM_DRAFT_US] = MICROSECONDS(
+        "draft_layer_us",
+        "Launches and small kernels of one drafter layer in one pass; DeepSeek-V4-Flash's DSpark "
+        "of 3 layers on B300: 0.92 ms.",
+        300),
 };
 
 enum {
-    SCORE_BYTES = 4,      /* float */
-    ACTIVATION_BYTES = 2, /* bf16 */
-    DISPATCH_BYTES = 1,   /* fp8 on the way to an expert; bf16 on the way back */
+    SCORE_BYTES = 4,        /* float */
+    ACTIVATION_BYTES = 2,   /* bf16 */
+    DISPATCH_BYTES = 1,     /* fp8 on the way to an expert; bf16 on the way back */
+    DRAFT_WEIGHT_BYTES = 2, /* of one weight of a drafter, bf16 */
 };
 
 static size_t roofline_state_bytes(const struct kvt_timing_env *env)
@@ -243,13 +282,21 @@ static void set_selectors(struct roofline *roofline, const struct kvt_timing_env
 
     roofline->selectors = llm->selector_count;
     roofline->scan_read_ns = rows * llm->index.capacity_bytes / hbm * 1e9;
+    roofline->scan_query_share = real(env, PARAM_INDEX_QUERY_SHARE);
     roofline->scan_math_ns = rows * 2.0 * llm->index_heads * llm->index_dim / flops * 1e9;
     roofline->topk_ns = llm->selector_count * real(env, PARAM_TOPK_US) * 1e3;
     roofline->topk_score_ns = rows * SCORE_BYTES * real(env, PARAM_TOPK_PASSES) / hbm * 1e9;
-    roofline->resolve_ns = 0;
-    if (!env->history_in_hbm)
-        roofline->resolve_ns = llm->selector_count * real(env, PARAM_RESOLVE_US) * 1e3;
+    roofline->resolve_ns = env->history_in_hbm ? 0 : real(env, PARAM_RESOLVE_US) * 1e3;
     roofline->resolve_row_ns = real(env, PARAM_RESOLVE_ROW_NS);
+}
+
+/* Payload rows of one token, over all layers. */
+static double payload_layer_rows(const struct kvt_llm *llm)
+{
+    double rows = 0;
+    for (uint32_t i = 0; i < llm->store_count; i++)
+        rows += (double)llm->stores[i].layers / llm->stores[i].compress_ratio;
+    return rows;
 }
 
 /* Absorbed MLA: a query's head meets latent and rope of a row, and its latent
@@ -270,6 +317,35 @@ static void set_attention(struct roofline *roofline, const struct kvt_timing_env
     roofline->attend_math_ns = 2.0 * heads * dims / flops * 1e9;
     roofline->follower_share =
         layers > 0 && llm->layers > 0 ? (double)(layers - llm->store_count) / llm->layers : 0;
+}
+
+/* A drafter without weights of its own is made of the model's layers, and reads as much
+ * of each as a step would; a model that drafts for itself is all of them. */
+static void set_draft(struct roofline *roofline, const struct kvt_timing_env *env)
+{
+    const struct kvt_drafter *drafter = env->drafter;
+    double hbm = (double)env->hardware->hbm_bytes_per_s * real(env, PARAM_HBM_EFFICIENCY);
+    double flops = flops_of(env, PARAM_DENSE_MATH) * real(env, PARAM_FLOPS_EFFICIENCY);
+    double layers = 0; /* of the model */
+
+    roofline->draft_passes = env->draft_passes;
+    if (env->draft_budget_tokens > 0) {
+        double row_ns = larger(roofline->attend_read_ns, roofline->attend_math_ns);
+        layers = env->llm->layers;
+        roofline->draft_fixed_ns = roofline->layers_ns + roofline->attend_ns;
+        roofline->draft_request_ns =
+            env->draft_budget_tokens * payload_layer_rows(env->llm) * row_ns;
+    } else if (drafter != NULL) {
+        double sharers = smaller(env->tp, drafter->kv_heads);
+        layers = drafter->weight_bytes > 0 ? 0 : drafter->layers;
+        roofline->draft_fixed_ns = drafter->layers * real(env, PARAM_DRAFT_US) * 1e3;
+        roofline->draft_request_ns = (double)kvt_drafter_ring_bytes(drafter) / sharers / hbm * 1e9;
+        roofline->draft_read_ns = drafter->weight_bytes / env->tp / hbm * 1e9;
+        roofline->draft_math_ns =
+            2.0 * drafter->weight_bytes / DRAFT_WEIGHT_BYTES / env->tp / flops * 1e9;
+    }
+    roofline->draft_model_share = env->llm->layers > 0 ? layers / env->llm->layers : 0;
+    roofline->draft_math_ns += roofline->draft_model_share * roofline->dense_math_ns;
 }
 
 static void set_link(struct roofline *roofline, const struct kvt_timing_env *env)
@@ -302,11 +378,15 @@ static kvt_status roofline_init(void *state, const struct kvt_timing_env *env,
     *roofline = (struct roofline){
         .host_ns = real(env, PARAM_HOST_US) * 1e3,
         .sampling_ns = real(env, PARAM_SAMPLING_US) * 1e3,
+        .eager_ns = env->llm->layers * real(env, PARAM_EAGER_US) * 1e3,
+        .graph_step_tokens = (uint32_t)real(env, PARAM_GRAPH_STEP),
+        .graph_largest_tokens = (uint32_t)real(env, PARAM_GRAPH_LARGEST),
     };
     set_dense(roofline, env);
     set_collectives(roofline, env);
     set_selectors(roofline, env);
     set_attention(roofline, env);
+    set_draft(roofline, env);
     set_link(roofline, env);
     return KVT_OK;
 }

@@ -13,6 +13,8 @@ enum fetch_order {
 /* Everything as ns per unit of a load, so that a step is sums and maxima. */
 struct roofline {
     double host_ns, sampling_ns;
+    double eager_ns;                                  /* of all layers, without a graph */
+    uint32_t graph_step_tokens, graph_largest_tokens; /* what graphs are captured for */
 
     double dense_read_ns;     /* all dense weights of one GPU */
     double expert_read_ns;    /* all experts of one GPU */
@@ -22,14 +24,23 @@ struct roofline {
     double exchange_ns;       /* collectives of one query */
     uint64_t expert_replicas; /* replicas whose queries meet at one set of experts */
 
-    double scan_read_ns;  /* index rows of one token, over the selectors */
-    double scan_math_ns;  /* of one token and one query */
-    double topk_ns;       /* fixed part, over the selectors */
-    double topk_score_ns; /* scores of one token and one query */
-    double resolve_ns, resolve_row_ns;
+    double scan_read_ns;     /* index rows of one token, over the selectors */
+    double scan_query_share; /* of that, what each further query of a request adds */
+    double scan_math_ns;     /* of one token and one query */
+    double topk_ns;          /* fixed part, over the selectors */
+    double topk_score_ns;    /* scores of one token and one query */
+    double resolve_ns;       /* one call for each of a rank's requests, in one launch */
+    double resolve_row_ns;
     double attend_ns;      /* fixed part, over the layers */
     double attend_read_ns; /* of one row in one layer */
     double attend_math_ns;
+
+    double draft_passes; /* of a round; 0: nothing drafts. The rest is of one pass */
+    double draft_fixed_ns;
+    double draft_read_ns;     /* the drafter's own weights */
+    double draft_model_share; /* and this share of what the model reads for as many queries */
+    double draft_math_ns;     /* of one token */
+    double draft_request_ns;  /* a request's rows */
 
     double link_byte_ns;   /* host to device */
     double duplex_byte_ns; /* what a byte of backup under way adds to it */

@@ -2,16 +2,38 @@
 #include "experts.h"
 #include "roofline.h"
 
-/* The slowest GPU reads what the queries that meet at its experts touch, and
- * computes for the queries of the busiest rank. */
-static double dense_ns(const struct roofline *roofline, uint32_t queries, uint32_t queries_max)
+/* Tokens that kernels in a graph run on. Beyond the largest graph: as many as there are. */
+static uint32_t padded_tokens(const struct roofline *roofline, uint32_t tokens)
+{
+    uint32_t step = roofline->graph_step_tokens;
+    uint32_t largest = roofline->graph_largest_tokens;
+    if (tokens >= largest)
+        return tokens;
+    uint32_t padded = 1;
+    while (padded < tokens && padded < step)
+        padded *= 2;
+    if (padded >= step)
+        padded = (tokens + step - 1) / step * step;
+    return padded < largest ? padded : largest;
+}
+
+/* Weights that the slowest GPU reads for `queries` of which its rank has `queries_max`:
+ * the dense ones, and the experts that queries meeting there touch. */
+static double weights_ns(const struct roofline *roofline, uint32_t queries, uint32_t queries_max)
 {
     uint64_t reach = roofline->expert_replicas * queries_max;
     uint32_t meeting = reach < queries ? (uint32_t)reach : queries;
-    double read_ns = roofline->dense_read_ns +
-                     roofline->expert_read_ns * experts_touched_share(roofline->untouched, meeting);
-    double math_ns = queries_max * roofline->dense_math_ns;
-    return larger(read_ns, math_ns) + roofline->layers_ns + queries_max * roofline->exchange_ns;
+    return roofline->dense_read_ns +
+           roofline->expert_read_ns * experts_touched_share(roofline->untouched, meeting);
+}
+
+/* Padding is computed and exchanged, but touches no experts of its own. */
+static double dense_ns(const struct roofline *roofline, uint32_t queries, uint32_t queries_max)
+{
+    double tokens = padded_tokens(roofline, queries_max);
+    double read_ns = weights_ns(roofline, queries, queries_max);
+    return larger(read_ns, tokens * roofline->dense_math_ns) + roofline->layers_ns +
+           tokens * roofline->exchange_ns;
 }
 
 void kvt_roofline_group_step(const void *state, const struct kvt_group_load *load,
@@ -21,16 +43,52 @@ void kvt_roofline_group_step(const void *state, const struct kvt_group_load *loa
     if (load->queries == 0)
         return;
     parts[KVT_PART_HOST] += roofline->host_ns;
+    if (load->queries_max > roofline->graph_largest_tokens)
+        parts[KVT_PART_HOST] += roofline->eager_ns;
     parts[KVT_PART_DENSE] += dense_ns(roofline, load->queries, load->queries_max);
     parts[KVT_PART_DRAFT] += roofline->sampling_ns;
+}
+
+static uint32_t rounded_up(double count)
+{
+    uint32_t whole = (uint32_t)count;
+    return whole < count ? whole + 1 : whole;
 }
 
 static double index_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
 {
     double rows = (double)load->context_rows;
-    double scored = rows * load->queries / load->requests; /* every query scores its context */
-    return larger(rows * roofline->scan_read_ns, scored * roofline->scan_math_ns) +
+    double per_request = (double)load->queries / load->requests;
+    double scored = rows * per_request; /* every query scores its context */
+    double scans = 1 + roofline->scan_query_share * larger(per_request - 1, 0);
+    return larger(rows * scans * roofline->scan_read_ns, scored * roofline->scan_math_ns) +
            roofline->topk_ns + scored * roofline->topk_score_ns;
+}
+
+/* A launch resolves one call of each request. */
+static double resolve_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
+{
+    double launches = (double)load->calls / load->requests;
+    return launches * roofline->resolve_ns + load->looked_up_rows * roofline->resolve_row_ns;
+}
+
+/* Each pass makes an equal share of the drafts. Those of other ranks meet at the experts as
+ * their queries do. */
+static double draft_ns(const struct roofline *roofline, const struct kvt_rank_load *load,
+                       uint32_t group_queries)
+{
+    double passes = roofline->draft_passes;
+    if (load->draft_tokens == 0 || passes <= 0)
+        return 0;
+    double tokens = load->draft_tokens / passes;
+    double group_tokens = tokens * group_queries / load->queries;
+    double read_ns = roofline->draft_read_ns;
+    if (roofline->draft_model_share > 0)
+        read_ns += roofline->draft_model_share *
+                   weights_ns(roofline, rounded_up(group_tokens), rounded_up(tokens));
+    double pass_ns = larger(read_ns, tokens * roofline->draft_math_ns) +
+                     load->requests * roofline->draft_request_ns + roofline->draft_fixed_ns;
+    return passes * pass_ns;
 }
 
 static double attend_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
@@ -101,8 +159,8 @@ void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
                        (attention_ns + dense_ns(roofline, group_queries, load->queries));
 
     parts[KVT_PART_INDEX] += index_ns(roofline, load);
-    parts[KVT_PART_RESOLVE] +=
-        roofline->resolve_ns + load->looked_up_rows * roofline->resolve_row_ns;
+    parts[KVT_PART_RESOLVE] += resolve_ns(roofline, load);
     parts[KVT_PART_FETCH] += fetch_ns(roofline, load, hiding_ns);
     parts[KVT_PART_ATTEND] += attention_ns;
+    parts[KVT_PART_DRAFT] += draft_ns(roofline, load, group_queries);
 }

@@ -17,13 +17,7 @@
  * goes back to its place among them. */
 #include <string.h>
 
-#include "kvt/policy.h"
-
-struct lru {
-    uint32_t slot_count;
-    uint32_t empty_count; /* order[0 .. empty_count) is empty, ascending */
-    kvt_slot order[];     /* [slot_count] */
-};
+#include "lru.h"
 
 static bool is_hit(const uint64_t *hit_bits, kvt_slot slot)
 {
@@ -32,7 +26,7 @@ static bool is_hit(const uint64_t *hit_bits, kvt_slot slot)
 
 static size_t lru_state_bytes(const struct kvt_replacement_env *env)
 {
-    return sizeof(struct lru) + (size_t)env->slot_count * sizeof(kvt_slot);
+    return sizeof(struct lru) + (size_t)env->slot_count * sizeof(uint16_t);
 }
 
 static kvt_status lru_init(void *state, const struct kvt_replacement_env *env,
@@ -40,68 +34,90 @@ static kvt_status lru_init(void *state, const struct kvt_replacement_env *env,
 {
     struct lru *lru = state;
 
-    (void)err;
+    if (env->slot_count > LRU_SLOTS_MAX)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "lru",
+                        "a hot cache of %u slots is too large; its order holds at most %d",
+                        env->slot_count, LRU_SLOTS_MAX);
     lru->slot_count = env->slot_count;
     lru->empty_count = env->slot_count;
     for (kvt_slot slot = 0; slot < env->slot_count; slot++)
-        lru->order[slot] = slot;
+        lru->order[slot] = (uint16_t)slot;
     return KVT_OK;
+}
+
+uint32_t lru_oldest_from(const struct lru *lru, uint32_t first, const uint64_t *hit_bits,
+                         uint32_t want, kvt_slot *victims)
+{
+    uint32_t chosen = 0;
+
+    for (uint32_t at = first; at < lru->slot_count && chosen < want; at++) {
+        victims[chosen] = lru->order[at];
+        chosen += !is_hit(hit_bits, lru->order[at]);
+    }
+    return chosen;
+}
+
+/* Whether a slot hit is a coin toss to the processor: stores, not branches. */
+void lru_split_from(struct lru *lru, uint32_t first, const uint64_t *hit_bits,
+                    struct lru_split *split)
+{
+    uint16_t *restrict order = lru->order;
+    uint16_t *restrict hits = split->hits;
+    const uint32_t slot_count = lru->slot_count;
+    uint32_t kept_count = split->kept_count, hit_count = split->hit_count, at = first;
+
+    for (; at < slot_count && split->drop_count > 0; at++) {
+        bool hit = is_hit(hit_bits, order[at]);
+        hits[hit_count] = order[at];
+        hit_count += hit;
+        split->drop_count -= !hit;
+    }
+    for (; at < slot_count; at++) {
+        uint16_t slot = order[at];
+        uint32_t hit = is_hit(hit_bits, slot);
+        hits[hit_count] = slot;
+        order[kept_count] = slot;
+        hit_count += hit;
+        kept_count += 1 - hit;
+    }
+    split->kept_count = kept_count;
+    split->hit_count = hit_count;
 }
 
 static uint32_t lru_choose_victims(void *state, const struct kvt_replacement_call *call,
                                    uint32_t want, kvt_slot *victims)
 {
-    const struct lru *lru = state;
-    uint32_t chosen = 0;
-
-    for (uint32_t i = 0; i < lru->slot_count && chosen < want; i++) {
-        victims[chosen] = lru->order[i];
-        chosen += !is_hit(call->hit_bits, lru->order[i]);
-    }
-    return chosen;
+    if (call->cpu >= KVT_CPU_AVX512)
+        return lru_oldest_avx512(state, call->hit_bits, want, victims);
+    return lru_oldest_from(state, 0, call->hit_bits, want, victims);
 }
 
-/* One pass splits the order in place: the first fill_count slots that did not
- * hit are the fills, the others move up to the old end, hits wait in scratch.
- * Whether a slot hit is a coin toss to the processor: stores, not branches. */
+/* The order is split in place: the first fill_count slots that did not hit are the fills
+ * and drop out, the others move up to the old end, hits wait in scratch. Empty slots
+ * stand first and never hit, so that fills take them first here, too. */
 static void lru_on_resolved(void *state, const struct kvt_replacement_call *call,
                             const kvt_slot *fills, const uint32_t *evicted_rows,
                             uint32_t fill_count)
 {
     struct lru *lru = state;
-    kvt_slot *restrict order = lru->order;
-    kvt_slot *restrict hits = call->scratch;
-    const uint64_t *hit_bits = call->hit_bits;
-    const size_t slot_count = lru->slot_count;
-    size_t hit_count = 0, at = 0;
+    struct lru_split split = {.drop_count = fill_count, .hits = (uint16_t *)call->scratch};
 
-    /* Empty slots stand first and never hit: those that stay only move up. */
-    if (fill_count < lru->empty_count) {
-        memmove(order, order + fill_count, (lru->empty_count - fill_count) * sizeof *order);
-        at = lru->empty_count;
-    }
-    for (; at - hit_count < fill_count; at++) {
-        hits[hit_count] = order[at];
-        hit_count += is_hit(hit_bits, order[at]);
-    }
-    for (; at < slot_count; at++) {
-        kvt_slot slot = order[at];
-        hits[hit_count] = slot;
-        order[at - fill_count - hit_count] = slot;
-        hit_count += is_hit(hit_bits, slot);
-    }
-    kvt_slot *filled = order + (slot_count - fill_count - hit_count);
-    for (uint32_t i = 0; i < fill_count; i++) {
-        filled[i] = fills[i];
-        lru->empty_count -= evicted_rows[i] == KVT_SLOT_NONE;
-    }
-    memcpy(filled + fill_count, hits, hit_count * sizeof *hits);
+    (void)evicted_rows;
+    if (call->cpu >= KVT_CPU_AVX512)
+        lru_split_avx512(lru, call->hit_bits, &split);
+    else
+        lru_split_from(lru, 0, call->hit_bits, &split);
+    uint16_t *filled = lru->order + split.kept_count;
+    for (uint32_t i = 0; i < fill_count; i++)
+        filled[i] = (uint16_t)fills[i];
+    memcpy(filled + fill_count, split.hits, split.hit_count * sizeof *split.hits);
+    lru->empty_count -= fill_count < lru->empty_count ? fill_count : lru->empty_count;
 }
 
 static void lru_on_invalidate(void *state, kvt_slot slot)
 {
     struct lru *lru = state;
-    kvt_slot *order = lru->order;
+    uint16_t *order = lru->order;
     uint32_t at = 0, place = 0;
 
     while (order[at] != slot)
@@ -112,7 +128,7 @@ static void lru_on_invalidate(void *state, kvt_slot slot)
         place++;
     for (; at > place; at--)
         order[at] = order[at - 1];
-    order[place] = slot;
+    order[place] = (uint16_t)slot;
     lru->empty_count++;
 }
 

@@ -1,7 +1,9 @@
 /* hisparse -- a fixed hot cache per request, all history on host, nothing optional.
  *
- * One budget at every load: what HBM has to spare stays unused. The published
- * HiSparse of SGLang, and the reference paper's baseline. */
+ * One budget at every load: what HBM has to spare stays unused. Rows are written to host
+ * behind the step that made them. The published HiSparse of SGLang (hisparse_coordinator.py
+ * @009e640a), and the reference paper's baseline. Whoever is put aside keeps its rows on
+ * host, as SGLang's retraction does with a host copy. */
 #include "kvt/policy.h"
 
 static size_t hisparse_state_bytes(const struct kvt_residency_env *env)
@@ -22,7 +24,7 @@ static kvt_status hisparse_init(void *state, const struct kvt_residency_env *env
 static void hisparse_needs(const void *state, struct kvt_residency_needs *needs)
 {
     (void)state;
-    *needs = (struct kvt_residency_needs){.host_backing = true};
+    *needs = (struct kvt_residency_needs){.host_backing = true, .keeps_aside = true};
 }
 
 const struct kvt_residency_policy kvt_residency_hisparse = {

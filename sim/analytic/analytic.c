@@ -20,11 +20,42 @@ static kvt_status refuse(const char *where, const char *what, struct kvt_error *
                     what);
 }
 
+/* Whether a parameter of the residency policy has its default; true where it has none so called. */
+static bool at_default(const struct kvt_choice *choice, const char *name)
+{
+    for (size_t i = 0; i < choice->info->param_count; i++) {
+        const struct kvt_param_spec *spec = &choice->info->params[i];
+        const struct kvt_param_value *value = &choice->params.values[i];
+        if (strcmp(spec->name, name) != 0)
+            continue;
+        return spec->type == KVT_PARAM_CHOICE ? strcmp(value->text, spec->default_text) == 0
+                                              : value->number == spec->default_number;
+    }
+    return true;
+}
+
+/* What of `adaptive` the levelling of spare.c and the surfaces' order of pages stand for. */
+static kvt_status check_adaptive(const struct kvt_choice *residency, struct kvt_error *err)
+{
+    static const char *const fixed[] = {"landing_fraction", "backup_below_fraction",
+                                        "landing_writes_later", "release_order", "refill_order"};
+
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (!at_default(residency, fixed[i]))
+            return kvt_fail(err, KVT_ERR_UNSUPPORTED, "residency",
+                            "fidelity \"analytic\" knows \"adaptive\" with %s at its default only; "
+                            "run.fidelity exact or sampled takes any",
+                            fixed[i]);
+    }
+    return KVT_OK;
+}
+
 kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = env->scenario;
     const char *arrival = scenario->arrival.info->name, *residency = scenario->residency.info->name;
-    bool moves = env->rank->residency->boundary || env->rank->residency->admit;
+    bool moves = env->rank->residency->boundary || env->rank->residency->admit ||
+                 env->rank->needs.starts_whole;
 
     if (strcmp(arrival, "closed") != 0 && strcmp(arrival, "open") != 0)
         return refuse("workload", "a load that is not steady (trace, phases, sessions) has none",
@@ -37,7 +68,7 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
     if (scenario->prefill.mode != KVT_PREFILL_NONE &&
         scenario->prefill.mode != KVT_PREFILL_SEPARATE)
         return refuse("cluster/prefill", "a prefill that shares the decoding GPUs has none", err);
-    return KVT_OK;
+    return moves ? check_adaptive(&scenario->residency, err) : KVT_OK;
 }
 
 /* More than every pool holds at once: requests would lose their memory. */

@@ -68,7 +68,8 @@ static kvt_status read_slots(const struct kvt_analytic_env *run, struct inputs *
     uint64_t longest = (uint64_t)input + inputs->output_cap, by_pools = 0, by_host = 0;
     uint32_t limit = run->scenario->llm->max_position_tokens;
     uint32_t last = longest < limit ? (uint32_t)longest : limit;
-    kvt_status status = kvt_rank_required(run->rank, input, last, &inputs->required, err);
+    kvt_status status =
+        kvt_rank_required(run->rank, input, last, run->rank->hot_tokens, &inputs->required, err);
 
     if (status == KVT_OK)
         status = kvt_rank_slots(run->rank, input, last, &by_pools, &by_host, err);
@@ -177,7 +178,8 @@ static kvt_status read_memory(const struct kvt_analytic_env *run, const struct i
     uint32_t input = (uint32_t)llround(inputs->mean_input_tokens);
     uint32_t grown = input + (uint32_t)llround(fmax(inputs->mean_output_tokens, 1));
     struct kvt_session_bytes later;
-    kvt_status status = kvt_rank_required(rank, grown, grown + inputs->output_cap, &later, err);
+    kvt_status status =
+        kvt_rank_required(rank, grown, grown + inputs->output_cap, rank->hot_tokens, &later, err);
 
     if (status != KVT_OK)
         return status;

@@ -75,7 +75,7 @@ static kvt_status open_caches(struct walk *walk, uint32_t request, struct kvt_er
 {
     const struct surface_env *env = walk->measure->env;
     const struct kvt_scenario *scenario = env->run->scenario;
-    uint32_t slots = kvt_hot_slots(scenario->llm, walk->store, scenario->hot_tokens,
+    uint32_t slots = kvt_hot_slots(scenario->llm, walk->store, env->run->rank->hot_tokens,
                                    env->input_tokens + env->output_tokens);
     struct kvt_replacement_env cache_env = {.params = scenario->replacement.params,
                                             .slot_count = slots > 0 ? slots : 1,
@@ -90,7 +90,7 @@ static kvt_status open_caches(struct walk *walk, uint32_t request, struct kvt_er
     for (uint32_t c = 0; c < walk->measure->coverage_count && status == KVT_OK; c++)
         status = kvt_hot_cache_new(
             (const struct kvt_replacement_policy *)(const void *)scenario->replacement.info,
-            &cache_env, &walk->caches[c], err);
+            &cache_env, walk->rows_max, &walk->caches[c], err);
     return status;
 }
 
@@ -252,12 +252,15 @@ static kvt_status prepare_law(const struct surface_env *env, const struct kvt_la
                               struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = env->run->scenario;
-    uint32_t stream_store[KVT_SELECTORS_MAX], rows[KVT_STRATA_MAX], tokens_per_row[KVT_STRATA_MAX];
+    uint32_t stream_store[KVT_SELECTORS_MAX], stream_tokens[KVT_SELECTORS_MAX];
+    uint32_t rows[KVT_STRATA_MAX], tokens_per_row[KVT_STRATA_MAX];
     struct kvt_speculation_shape shape;
 
     env->run->speculation->shape(env->run->speculation_data, &shape);
-    for (uint32_t i = 0; i < scenario->llm->selector_count; i++)
+    for (uint32_t i = 0; i < scenario->llm->selector_count; i++) {
         stream_store[i] = scenario->llm->selectors[i].store;
+        stream_tokens[i] = scenario->llm->stores[stream_store[i]].compress_ratio;
+    }
     for (uint32_t s = 0; s < env->stratum_count; s++) {
         tokens_per_row[s] = env->strata[s].compress_ratio;
         rows[s] = (env->input_tokens + 1) / tokens_per_row[s];
@@ -266,6 +269,7 @@ static kvt_status prepare_law(const struct surface_env *env, const struct kvt_la
                                   .top_k = scenario->llm->top_k,
                                   .stream_count = scenario->llm->selector_count,
                                   .stream_store = stream_store,
+                                  .stream_tokens_per_row = stream_tokens,
                                   .side_paths = shape.side_paths,
                                   .side_tokens = shape.side_tokens,
                                   .context_rows = rows,

@@ -33,12 +33,15 @@ static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, u
 }
 
 static void plan_all(const struct surface_env *env, struct kvt_speculation_request *asks,
-                     uint32_t active, struct kvt_round *planned, uint32_t requests, uint32_t rounds,
-                     struct kvt_round *out)
+                     void *scratch, uint32_t active, struct kvt_round *planned, uint32_t requests,
+                     uint32_t rounds, struct kvt_round *out)
 {
     struct estimate estimate = {.env = env};
-    struct kvt_speculation_view view = {
-        .requests = asks, .request_count = active, .step_ns = step_ns, .step_context = &estimate};
+    struct kvt_speculation_view view = {.requests = asks,
+                                        .request_count = active,
+                                        .step_ns = step_ns,
+                                        .step_context = &estimate,
+                                        .scratch = scratch};
 
     for (uint32_t r = 0; r < rounds; r++) {
         env->run->speculation->plan(env->run->speculation_data, &view, planned);
@@ -62,9 +65,11 @@ static kvt_status plan_some(const struct surface_env *env, uint32_t active, uint
     struct kvt_speculation_request *asks = calloc(active, sizeof *asks);
     struct kvt_round *planned = calloc(active, sizeof *planned);
     char *states = calloc(active, bytes ? bytes : 1);
+    size_t scratch_bytes = method->plan_bytes ? method->plan_bytes(data, active) : 0;
+    void *scratch = malloc(scratch_bytes ? scratch_bytes : 1);
     kvt_status status = KVT_OK;
 
-    if (asks && planned && states) {
+    if (asks && planned && states && scratch) {
         for (uint32_t i = 0; i < active; i++) {
             asks[i] =
                 (struct kvt_speculation_request){.state = states + (size_t)i * bytes,
@@ -74,13 +79,14 @@ static kvt_status plan_some(const struct surface_env *env, uint32_t active, uint
                                                  .queries_max = env->run->scenario->queries_max};
             method->request_init(data, asks[i].state, first + i, 0);
         }
-        plan_all(env, asks, active, planned, requests, rounds, out);
+        plan_all(env, asks, scratch, active, planned, requests, rounds, out);
     } else {
         status = kvt_fail_nomem(err, "rounds to measure");
     }
     free(asks);
     free(planned);
     free(states);
+    free(scratch);
     return status;
 }
 

@@ -104,8 +104,8 @@ static kvt_status key_of_law(const struct surface_env *env, uint64_t *out, struc
     key = kvt_chain64(key, llm->top_k);
     for (uint32_t s = 0; s < llm->store_count; s++) {
         const struct kvt_store *store = &llm->stores[s];
-        uint32_t slots =
-            kvt_hot_slots(llm, store, scenario->hot_tokens, env->input_tokens + env->output_tokens);
+        uint32_t slots = kvt_hot_slots(llm, store, env->run->rank->hot_tokens,
+                                       env->input_tokens + env->output_tokens);
         key = kvt_chain64(key, (uint64_t)store->layers << 32 | store->compress_ratio);
         key = kvt_chain64(key, (uint64_t)env->stratum_of[s] << 32 | slots);
     }

@@ -258,12 +258,11 @@ static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_
 {
     const struct kvt_llm *llm = sim->env.llm;
     const struct kvt_store *store = &llm->stores[llm->selectors[selector].store];
-    struct kvt_law_stream_env env = {
-        .request = request,
-        .selector = selector,
-        .context_rows = kvt_store_rows(store, context_tokens + 1),
-        .rows_max = kvt_store_rows(store, last_tokens + sim->env.speculation.queries_max),
-        .tokens_per_row = store->compress_ratio};
+    struct kvt_law_stream_env env = {.request = request,
+                                     .selector = selector,
+                                     .context_rows = kvt_store_rows(store, context_tokens + 1),
+                                     .rows_max = kvt_store_rows(store, last_tokens),
+                                     .tokens_per_row = store->compress_ratio};
     size_t bytes = sim->law->stream_bytes(sim->law_data, &env);
     void *stream = calloc(1, bytes ? bytes : 1);
 
@@ -273,12 +272,12 @@ static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_
     return sim->law->stream_init(sim->law_data, stream, &env, err);
 }
 
-static kvt_status open_cache(struct backend_sim *sim, uint32_t request, uint32_t store,
-                             uint32_t max_tokens, uint64_t hot_tokens, struct kvt_hot_cache **out,
+static kvt_status open_cache(struct backend_sim *sim, const struct lane *lane, uint32_t request,
+                             uint32_t store, uint64_t hot_tokens, struct kvt_hot_cache **out,
                              struct kvt_error *err)
 {
     const struct kvt_llm *llm = sim->env.llm;
-    uint32_t slots = kvt_hot_slots(llm, &llm->stores[store], hot_tokens, max_tokens);
+    uint32_t slots = kvt_hot_slots(llm, &llm->stores[store], hot_tokens, lane->max_tokens);
     struct kvt_replacement_env env = {.params = sim->env.replacement.params,
                                       .slot_count =
                                           slots > 0 ? slots : 1, /* a store may have no row yet */
@@ -286,7 +285,8 @@ static kvt_status open_cache(struct backend_sim *sim, uint32_t request, uint32_t
                                       .entity = (uint64_t)request * KVT_STORES_MAX + store,
                                       .run_seed = sim->env.run_seed,
                                       .host = kvt_host()};
-    return kvt_hot_cache_new(sim->replacement, &env, out, err);
+    return kvt_hot_cache_new(sim->replacement, &env,
+                             kvt_store_rows(&llm->stores[store], lane->last_tokens), out, err);
 }
 
 static kvt_status open_caches(struct backend_sim *sim, struct lane *lane, uint32_t request,
@@ -295,7 +295,7 @@ static kvt_status open_caches(struct backend_sim *sim, struct lane *lane, uint32
     kvt_status status = KVT_OK;
 
     for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && hot_tokens > 0; i++)
-        status = open_cache(sim, request, lane->followed[i].store, lane->max_tokens, hot_tokens,
+        status = open_cache(sim, lane, request, lane->followed[i].store, hot_tokens,
                             &lane->followed[i].cache, err);
     return status;
 }
@@ -314,7 +314,7 @@ static void close_caches(const struct backend_sim *sim, struct lane *lane, uint6
 }
 
 static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t request,
-                            uint32_t context_tokens, uint32_t last_tokens, struct kvt_error *err)
+                            uint32_t context_tokens, struct kvt_error *err)
 {
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t stores[KVT_STORES_MAX];
@@ -337,7 +337,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
         lane->followed[i] = (struct followed){.store = stores[i], .first_stream = streams};
         for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
             if (llm->selectors[s].store == stores[i])
-                status = open_stream(sim, request, s, context_tokens, last_tokens,
+                status = open_stream(sim, request, s, context_tokens, lane->last_tokens,
                                      &lane->streams[streams++], err);
         }
     }
@@ -359,7 +359,8 @@ static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint3
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
     lane->max_tokens = max_tokens;
-    status = open_lane(sim, lane, request, context_tokens, last_tokens, err);
+    lane->last_tokens = last_tokens + sim->env.speculation.queries_max;
+    status = open_lane(sim, lane, request, context_tokens, err);
     if (status == KVT_OK)
         status = open_caches(sim, lane, request, hot_tokens, err);
     if (status != KVT_OK) {

@@ -21,7 +21,8 @@ struct followed {
 
 /* What a decoding request owns here. */
 struct lane {
-    uint32_t max_tokens;
+    uint32_t max_tokens;  /* that its hot caches are sized for */
+    uint32_t last_tokens; /* that selections can be asked for, uncommitted ones included */
     uint32_t followed_count, stream_count;
     struct followed *followed; /* [followed_count] */
     void **streams;            /* [stream_count] */

@@ -326,7 +326,13 @@ static void put_request(FILE *stream, const struct kvt_request_spec *spec)
         (void)fprintf(stream, "%" PRIu64 ",%" PRIu32, spec->session, spec->turn);
     else
         (void)fputc(',', stream);
-    (void)fputs(",,,,", stream);
+    if (spec->prefix_tokens > 0)
+        (void)fprintf(stream, ",%" PRIu64 ",%" PRIu32 ",", spec->prefix_group, spec->prefix_tokens);
+    else
+        (void)fputs(",,,", stream);
+    if (spec->follows)
+        put_seconds(stream, spec->think_ns);
+    (void)fputc(',', stream);
     put_field(stream, spec->slo_class);
     (void)fputs(",,\n", stream);
 }

@@ -1,37 +1,49 @@
 /* hot_cache.c -- the slots of one (request, store), and what can be asked about them. */
 #include "hot_cache.h"
 
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the policy's state begins in the block: aligned for anything. */
-static size_t state_offset(uint32_t slot_count)
+enum {
+    CACHE_LINE_BYTES = 64
+};
+
+/* Bytes so far, filled up to whole cache lines: at most 2^36 for the largest cache. */
+static size_t whole_lines(size_t bytes)
 {
-    size_t rows_end =
-        sizeof(struct kvt_hot_cache) + (size_t)slot_count * sizeof(uint32_t); /* 2^34 at most */
-    size_t alignment = alignof(max_align_t);
-    return (rows_end + alignment - 1) / alignment * alignment;
+    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
 kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
-                             const struct kvt_replacement_env *env, struct kvt_hot_cache **out,
-                             struct kvt_error *err)
+                             const struct kvt_replacement_env *env, uint32_t rows_max,
+                             struct kvt_hot_cache **out, struct kvt_error *err)
 {
-    if (env->slot_count == 0 || env->slot_count == KVT_SLOT_NONE)
-        return kvt_fail(err, KVT_ERR_INVALID, "hot cache", "%u slots are not possible; 1 to %u are",
-                        env->slot_count, KVT_SLOT_NONE - 1);
-    size_t offset = state_offset(env->slot_count);
+    if (env->slot_count == 0 || env->slot_count == KVT_SLOT_NONE || rows_max == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "hot cache",
+                        "%u slots for a store of %u rows are not possible; 1 to %u slots and at "
+                        "least 1 row are",
+                        env->slot_count, rows_max, KVT_SLOT_NONE - 1);
+    size_t set_offset = whole_lines(sizeof(struct kvt_hot_cache));
+    size_t rows_offset = whole_lines(set_offset + kvt_row_words(rows_max) * sizeof(uint64_t));
+    size_t state_offset = whole_lines(rows_offset + (size_t)env->slot_count * sizeof(uint32_t));
     size_t state_bytes = replacement->state_bytes(env);
-    if (state_bytes > SIZE_MAX - offset)
+    if (state_bytes > SIZE_MAX - state_offset - CACHE_LINE_BYTES)
         return kvt_fail_nomem(err, "a hot cache");
-    struct kvt_hot_cache *cache = calloc(1, offset + state_bytes);
-    if (cache == NULL)
+    size_t block_bytes = whole_lines(state_offset + state_bytes);
+    unsigned char *block = aligned_alloc(CACHE_LINE_BYTES, block_bytes);
+    if (block == NULL)
         return kvt_fail_nomem(err, "a hot cache");
-    cache->replacement = replacement;
-    cache->state = (unsigned char *)cache + offset;
-    cache->block_bytes = offset + state_bytes;
-    cache->slot_count = env->slot_count;
+    memset(block, 0, block_bytes);
+    struct kvt_hot_cache *cache = (struct kvt_hot_cache *)block;
+    *cache = (struct kvt_hot_cache){
+        .replacement = replacement,
+        .hot_rows = (uint64_t *)(block + set_offset),
+        .slot_rows = (uint32_t *)(block + rows_offset),
+        .state = block + state_offset,
+        .block_bytes = block_bytes,
+        .rows_max = rows_max,
+        .slot_count = env->slot_count,
+    };
     memset(cache->slot_rows, 0xff, (size_t)env->slot_count * sizeof(uint32_t));
     kvt_status status = replacement->init(cache->state, env, err);
     if (status != KVT_OK) {

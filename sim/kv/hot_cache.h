@@ -4,17 +4,17 @@
 
 #include "kvt/resolver.h"
 
-/* Rows of caches that are resolved in turn are cold, so what a call reads lies
- * in one block and in the order it is read. No row appears twice; there is no
- * map from rows to slots, which would be a second table to miss on. */
+/* Caches that are resolved in turn are cold, so what a call reads lies in one block and
+ * is read from front to back. No row appears twice. Slots fill from the lowest on and a
+ * row leaves only for another: slots [0, occupied_slots) hold rows, the others never
+ * have. */
 struct kvt_hot_cache {
     const struct kvt_replacement_policy *replacement;
-    void *state;        /* the policy's, further down in this block */
-    size_t block_bytes; /* of all this */
-    uint32_t slot_count;
-    uint32_t occupied_slots;
-    uint32_t used_slots;  /* slots from here on have never held a row */
-    uint32_t slot_rows[]; /* [slot_count] KVT_SLOT_NONE: empty */
+    uint64_t *hot_rows;  /* set of the rows in slots, below rows_max */
+    uint32_t *slot_rows; /* [slot_count] KVT_ROW_NONE: empty */
+    void *state;         /* the policy's */
+    size_t block_bytes;  /* of all this, this struct included */
+    uint32_t rows_max, slot_count, occupied_slots;
 };
 
 #endif

@@ -111,9 +111,21 @@ uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
 void kvt_rank_memory_give(struct kvt_rank_memory *memory, struct kvt_holding *holding,
                           enum kvt_mem_class mem_class, uint64_t bytes)
 {
-    holding->bytes[mem_class] -= bytes;
-    memory->pool_used[memory->pool_of[mem_class]] -= bytes;
+    uint64_t from_pool = bytes < holding->bytes[mem_class] ? bytes : holding->bytes[mem_class];
+    uint64_t from_reserve = bytes - from_pool;
+
+    holding->bytes[mem_class] -= from_pool;
+    holding->reserve_bytes[mem_class] -= from_reserve;
+    memory->pool_used[memory->pool_of[mem_class]] -= from_pool;
+    memory->reserve_used -= from_reserve;
     memory->used_by_class[mem_class] -= bytes;
+}
+
+void kvt_rank_memory_give_host(struct kvt_rank_memory *memory, struct kvt_holding *holding,
+                               uint64_t host_bytes)
+{
+    holding->host_bytes -= host_bytes;
+    memory->host->used_bytes -= host_bytes * memory->host_copies;
 }
 
 void kvt_rank_memory_give_all(struct kvt_rank_memory *memory, struct kvt_holding *holding)

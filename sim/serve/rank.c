@@ -15,6 +15,34 @@ const char *kvt_request_status_name(enum kvt_request_status status)
     return status < KVT_REQUEST_STATUSES ? names[status] : "unknown";
 }
 
+/* What a request holds must be one of the two kinds, and what is dropped must have a copy. */
+static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err)
+{
+    const struct kvt_residency_needs *needs = &rank->needs;
+    const char *policy = rank->residency->info.name;
+
+    if (needs->history_in_hbm && (needs->starts_whole || needs->optional_pages))
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() says history_in_hbm, beside which there are neither "
+                        "starts_whole nor optional_pages");
+    if (!needs->host_backing && (!needs->history_in_hbm || needs->deferred_backup))
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() asks for no host_backing, which only history_in_hbm can be "
+                        "without, and deferred_backup never");
+    return KVT_OK;
+}
+
+/* 0: nobody is given one. Contexts are 32 bits wide; top_k rows are the least of any. */
+static uint32_t largest_hot_cache(const struct kvt_rank_env *env,
+                                  const struct kvt_residency_needs *needs)
+{
+    if (needs->history_in_hbm)
+        return 0;
+    if (env->hot_tokens > UINT32_MAX)
+        return UINT32_MAX;
+    return env->hot_tokens > 0 ? (uint32_t)env->hot_tokens : 1;
+}
+
 static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
 {
     const struct kvt_rank_env *env = &rank->env;
@@ -25,12 +53,14 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
         .pool_bytes = env->rows_pool_bytes ? env->rows_pool_bytes : env->index_pool_bytes,
         .link_bytes_per_s = env->hardware->link_h2d_bytes_per_s,
         .run_seed = env->run_seed,
-        .host = kvt_host()};
+        .host = kvt_host(),
+        .hot_tokens = largest_hot_cache(env, &(struct kvt_residency_needs){0})};
     struct kvt_scheduling_env scheduling_env = {
         .params = env->scheduling.params, .run_seed = env->run_seed, .host = kvt_host()};
     struct kvt_import_env import_env = {.params = env->import.params,
                                         .hardware = env->hardware,
                                         .residency = env->residency.info->name,
+                                        .speculation = env->speculation,
                                         .run_seed = env->run_seed,
                                         .host = kvt_host()};
     kvt_status status;
@@ -45,9 +75,11 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
         status = rank->scheduling->init(rank->scheduling_state, &scheduling_env, err);
     if (status == KVT_OK)
         status = rank->import->init(rank->import_state, &import_env, err);
-    if (status == KVT_OK)
-        rank->residency->needs(rank->residency_state, &rank->needs);
-    return status;
+    if (status != KVT_OK)
+        return status;
+    rank->residency->needs(rank->residency_state, &rank->needs);
+    rank->hot_tokens = largest_hot_cache(env, &rank->needs);
+    return check_needs(rank, err);
 }
 
 kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, uint64_t *decisions,
@@ -90,61 +122,96 @@ void kvt_rank_fini(struct kvt_rank *rank)
 }
 
 kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens, uint32_t max_tokens,
-                             struct kvt_session_bytes *out, struct kvt_error *err)
+                             uint32_t hot_tokens, struct kvt_session_bytes *out,
+                             struct kvt_error *err)
 {
     struct kvt_session_spec spec = {.llm = rank->env.llm,
                                     .drafter = rank->env.drafter,
                                     .needs = rank->needs,
                                     .tokens = tokens,
                                     .max_tokens = max_tokens,
-                                    .hot_tokens = rank->env.hot_tokens,
+                                    .hot_tokens = hot_tokens,
                                     .queries_max = rank->env.queries_max};
+
+    spec.needs.history_in_hbm = hot_tokens == 0;
     return kvt_session_bytes(&spec, KVT_ENGINE_IDEAL, out, err);
+}
+
+/* Ways to hold a request under the policy in force: hot_tokens of each, 0 for whole. */
+static uint32_t list_ways(const struct kvt_rank *rank, uint32_t ways[2])
+{
+    ways[0] = rank->hot_tokens;
+    ways[1] = 0;
+    return rank->needs.starts_whole && ways[0] > 0 ? 2 : 1;
+}
+
+/* An empty copy of the rank tells: first what is admitted, then its growth, in one piece. With
+ * two pools growth row by row may share the reserve otherwise, so that a request near the limit
+ * can turn out to fit for less long than this says. */
+static bool fit_one_after_other(const struct kvt_rank *rank, const struct kvt_session_bytes *first,
+                                struct kvt_session_bytes last)
+{
+    struct kvt_host_pool host = {.capacity_bytes = rank->env.host->capacity_bytes};
+    struct kvt_rank_memory memory = rank->memory;
+    struct kvt_holding holding = {0};
+
+    kvt_rank_memory_init(&memory, memory.pool_bytes[0], memory.pool_bytes[1], memory.reserve_bytes,
+                         &host, memory.host_copies);
+    if (!kvt_rank_memory_take(&memory, &holding, first->hbm_by_class, first->host_bytes, false))
+        return false;
+    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+        last.hbm_by_class[c] -= first->hbm_by_class[c];
+    return kvt_rank_memory_take(&memory, &holding, last.hbm_by_class,
+                                last.host_bytes - first->host_bytes, true);
 }
 
 kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
                                  uint32_t last_tokens, uint32_t max_tokens, bool *fits,
                                  struct kvt_error *err)
 {
-    struct kvt_session_bytes first, last;
-    kvt_status status = kvt_rank_required(rank, input_tokens, max_tokens, &first, err);
+    uint32_t ways[2], count = list_ways(rank, ways);
 
-    if (status == KVT_OK)
-        status = kvt_rank_required(rank, last_tokens, max_tokens, &last, err);
-    if (status != KVT_OK)
-        return status;
-    /* An empty copy of the rank tells: first what is admitted, then its growth, in one
-     * piece. With two pools growth row by row may share the reserve otherwise, so that a
-     * request near the limit can turn out to fit for less long than this says. */
-    struct kvt_host_pool host = {.capacity_bytes = rank->env.host->capacity_bytes};
-    struct kvt_rank_memory memory = rank->memory;
-    struct kvt_holding holding = {0};
-    kvt_rank_memory_init(&memory, memory.pool_bytes[0], memory.pool_bytes[1], memory.reserve_bytes,
-                         &host, memory.host_copies);
-    *fits = kvt_rank_memory_take(&memory, &holding, first.hbm_by_class, first.host_bytes, false);
-    for (int c = 0; c < KVT_MEM_CLASSES; c++)
-        last.hbm_by_class[c] -= first.hbm_by_class[c];
-    if (*fits)
-        *fits = kvt_rank_memory_take(&memory, &holding, last.hbm_by_class,
-                                     last.host_bytes - first.host_bytes, true);
+    *fits = false;
+    for (uint32_t w = 0; w < count && !*fits; w++) {
+        struct kvt_session_bytes first, last;
+        kvt_status status = kvt_rank_required(rank, input_tokens, max_tokens, ways[w], &first, err);
+        if (status == KVT_OK)
+            status = kvt_rank_required(rank, last_tokens, max_tokens, ways[w], &last, err);
+        if (status != KVT_OK)
+            return status;
+        *fits = fit_one_after_other(rank, &first, last);
+    }
     return KVT_OK;
+}
+
+static uint64_t slots_in_pools(const struct kvt_rank *rank,
+                               const struct kvt_session_bytes *required)
+{
+    uint64_t by_pool[2] = {0, 0}, slots = UINT64_MAX;
+
+    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+        by_pool[rank->memory.pool_of[c]] += required->hbm_by_class[c];
+    for (int p = 0; p < 2; p++) {
+        uint64_t fit = by_pool[p] ? rank->memory.pool_bytes[p] / by_pool[p] : UINT64_MAX;
+        slots = fit < slots ? fit : slots;
+    }
+    return slots;
 }
 
 kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, uint32_t max_tokens,
                           uint64_t *by_pools, uint64_t *by_host, struct kvt_error *err)
 {
-    struct kvt_session_bytes required;
-    kvt_status status = kvt_rank_required(rank, input_tokens, max_tokens, &required, err);
+    uint32_t ways[2], count = list_ways(rank, ways);
+    struct kvt_session_bytes required = {0};
 
-    if (status != KVT_OK)
-        return status;
-    uint64_t by_pool[2] = {0, 0};
-    for (int c = 0; c < KVT_MEM_CLASSES; c++)
-        by_pool[rank->memory.pool_of[c]] += required.hbm_by_class[c];
-    *by_pools = UINT64_MAX;
-    for (int p = 0; p < 2; p++) {
-        uint64_t fit = by_pool[p] ? rank->memory.pool_bytes[p] / by_pool[p] : UINT64_MAX;
-        *by_pools = fit < *by_pools ? fit : *by_pools;
+    *by_pools = 0;
+    for (uint32_t w = 0; w < count; w++) {
+        kvt_status status =
+            kvt_rank_required(rank, input_tokens, max_tokens, ways[w], &required, err);
+        if (status != KVT_OK)
+            return status;
+        uint64_t slots = slots_in_pools(rank, &required);
+        *by_pools = slots > *by_pools ? slots : *by_pools;
     }
     if (by_host)
         *by_host = required.host_bytes ? rank->env.host->capacity_bytes / rank->memory.host_copies /
@@ -158,63 +225,19 @@ kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct
     return live_list_insert(&rank->waiting, rank->waiting.count, live, err);
 }
 
-kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live, kvt_ns *duration_ns,
-                                 struct kvt_error *err)
-{
-    *live = NULL;
-    if (rank->imports_under_way == rank->importing.count ||
-        rank->imports_under_way >= rank->import->servers(rank->import_state))
-        return KVT_OK;
-    struct kvt_live *next = rank->importing.items[rank->imports_under_way];
-    struct kvt_session_bytes bytes;
-    kvt_status status =
-        kvt_rank_required(rank, kvt_live_context(next), next->max_tokens, &bytes, err);
-    if (status != KVT_OK)
-        return status;
-    /* What comes in: index rows, and history to where this policy keeps it. Hot
-     * caches, tail and staging start empty. */
-    uint64_t hbm_bytes = bytes.hbm_by_class[KVT_MEM_INDEX] + bytes.hbm_by_class[KVT_MEM_PAYLOAD];
-    *duration_ns =
-        rank->import->duration_ns(rank->import_state, next->id, bytes.host_bytes, hbm_bytes);
-    next->import_bytes_per_s =
-        *duration_ns > 0
-            ? (uint64_t)((double)hbm_bytes / (double)*duration_ns * (double)KVT_NS_PER_S)
-            : 0;
-    rank->import_bytes_per_s += next->import_bytes_per_s;
-    rank->counters.import_hbm_bytes += hbm_bytes;
-    rank->counters.import_host_bytes += bytes.host_bytes;
-    rank->imports_under_way++;
-    *live = next;
-    return KVT_OK;
-}
-
-kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
-                               struct kvt_error *err)
-{
-    uint32_t at = live_list_find(&rank->importing, live);
-
-    if (at >= rank->imports_under_way)
-        return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "request %u is not being imported",
-                        live->id);
-    live_list_remove_at(&rank->importing, at);
-    rank->imports_under_way--;
-    rank->import_bytes_per_s -= live->import_bytes_per_s;
-    return joins ? live_list_insert(&rank->arrived, rank->arrived.count, live, err) : KVT_OK;
-}
-
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)
 {
-    if (!rank->needs.host_backing)
+    if (!rank->needs.host_backing || rank->needs.deferred_backup || tokens == 0)
         return now_ns;
     uint64_t bytes = tokens * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
     return kvt_link_send(&rank->d2h, now_ns, bytes);
 }
 
-kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns, struct kvt_error *err)
+void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns)
 {
     live->step++;
-    return kvt_pages_commit(&live->pages, live->round_tokens, done_ns, err);
+    kvt_pages_commit(&live->pages, live->round_tokens, done_ns);
 }
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
@@ -234,7 +257,17 @@ void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
     }
 }
 
-bool kvt_rank_is_sane(const struct kvt_rank *rank)
+/* Pages beside a hot cache are held to the byte; rows of a whole request are part of what it
+ * must hold. */
+static bool is_live_sane(const struct kvt_rank *rank, const struct kvt_live *live)
+{
+    if (!kvt_pages_is_sane(&live->pages) || live->pages.whole != (live->hot_tokens == 0))
+        return false;
+    return live->pages.whole || rank_held_bytes(live, KVT_MEM_PAYLOAD) ==
+                                    kvt_pages_held(&live->pages) * rank->page_bytes;
+}
+
+bool kvt_rank_is_sane(const struct kvt_rank *rank, kvt_ns now_ns)
 {
     uint64_t held = 0;
     const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running};
@@ -243,8 +276,8 @@ bool kvt_rank_is_sane(const struct kvt_rank *rank)
         for (uint32_t i = 0; i < lists[l]->count; i++) {
             const struct kvt_live *live = lists[l]->items[i];
             for (int c = 0; c < KVT_MEM_CLASSES; c++)
-                held += live->holding.bytes[c] + live->holding.reserve_bytes[c];
-            if (!kvt_pages_is_sane(&live->pages))
+                held += rank_held_bytes(live, (enum kvt_mem_class)c);
+            if (!is_live_sane(rank, live) || !kvt_pages_have_homes(&live->pages, now_ns))
                 return false;
         }
     }

@@ -10,7 +10,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 KVTIDE = os.path.abspath(os.environ.get("KVTIDE", TOP / "build/kvtide"))
 SAMPLES = TOP / "tests/unit/data/traces"
 CONVERTED = ("kvtide.csv mooncake.jsonl azure2023.csv azure2024.csv burstgpt3.csv qwen-bailian.jsonl"
-             " client-trace.csv llmservingsim.jsonl vidur.csv splitwise.csv vllm.json apex.jsonl")
+             " client-trace.csv llmservingsim.jsonl"
+             " llmservingsim-conversation.jsonl vidur.csv splitwise.csv vllm.json apex.jsonl")
 MIXED = "arrival_s,input_tokens,output_tokens,slo_class\n5,40,2,\"a, \"\"b\"\"\"\n3,0,9,\n4.25,10,1,c\n"
 
 REFUSED = (  # arguments; what stderr says
@@ -69,14 +70,15 @@ def classes_survive_quoting(folder):
 
 def what_is_not_simulated_or_carried_over_is_said(folder):
     sample = SAMPLES / "kvtide.csv"
-    lost = ["prefix_group", "prefix_tokens", "think_s", "tenant", "task"]
-    assert json.loads(trace(folder, "stats", sample, "--json").stdout)["unused"] == [
-        "session_id", "turn", *lost]
+    lost = ["tenant", "task"]
+    assert json.loads(trace(folder, "stats", sample, "--json").stdout)["unused"] == lost
     said = trace(folder, "stats", sample).stdout
-    assert "  not used here   session_id, turn, " in said, said
+    assert "  not used here   tenant, task" in said, said
     assert max(len(line) for line in said.splitlines()[1:]) <= 80, said
     done = trace(folder, "convert", sample, "--to", "a.csv")
     assert "a.csv: not carried over: %s\n" % ", ".join(lost) in done.stderr, done.stderr
+    rows = (folder / "a.csv").read_text().splitlines()
+    assert rows[3].startswith("1.5,64,1,7,1,") and rows[3].endswith(",64,1.25,chat,,"), rows
     done = trace(folder, "convert", "a.csv", "--to", "b.csv")
     assert "not carried over" not in done.stderr, done.stderr
     assert json.loads(trace(folder, "stats", "mixed.csv", "--json").stdout)["unused"] == []

@@ -85,7 +85,7 @@ static void bench_choose(struct bench *bench)
 
     memset(bench->hit_bits, 0, sizeof bench->hit_bits);
     for (kvt_slot slot = 0; slot < bench->slot_count; slot++) {
-        if (bench->slot_rows[slot] == KVT_SLOT_NONE ||
+        if (bench->slot_rows[slot] == KVT_ROW_NONE ||
             kvt_rng_below(&bench->rng, 100) >= hit_percent)
             continue;
         bench->hit_bits[slot / 64] |= UINT64_C(1) << slot % 64;
@@ -123,9 +123,9 @@ static void bench_commit(struct bench *bench)
 static void bench_invalidate(struct bench *bench)
 {
     kvt_slot slot = (kvt_slot)kvt_rng_below(&bench->rng, bench->slot_count);
-    if (bench->slot_rows[slot] == KVT_SLOT_NONE || kvt_rng_below(&bench->rng, 4) != 0)
+    if (bench->slot_rows[slot] == KVT_ROW_NONE || kvt_rng_below(&bench->rng, 4) != 0)
         return;
-    bench->slot_rows[slot] = KVT_SLOT_NONE;
+    bench->slot_rows[slot] = KVT_ROW_NONE;
     bench->policy->on_invalidate(bench->state, slot);
 }
 
@@ -213,7 +213,7 @@ START_TEST(empty_slots_go_first_lowest_first)
             uint32_t next = 0;
             bench_choose(&bench);
             for (kvt_slot slot = 0; slot < bench.slot_count && next < bench.chosen; slot++) {
-                if (bench.slot_rows[slot] == KVT_SLOT_NONE)
+                if (bench.slot_rows[slot] == KVT_ROW_NONE)
                     ck_assert_uint_eq(bench.victims[next++], slot);
             }
             bench_commit(&bench);
@@ -312,8 +312,8 @@ START_TEST(an_invalidated_slot_is_the_next_victim)
         bench_commit(&bench);
     }
     for (kvt_slot slot = SLOTS_MAX; slot-- > 0;) {
-        ck_assert_uint_ne(bench.slot_rows[slot], KVT_SLOT_NONE);
-        bench.slot_rows[slot] = KVT_SLOT_NONE;
+        ck_assert_uint_ne(bench.slot_rows[slot], KVT_ROW_NONE);
+        bench.slot_rows[slot] = KVT_ROW_NONE;
         bench.policy->on_invalidate(bench.state, slot);
         ck_assert_uint_eq(next_victim(&bench), slot);
     }
@@ -331,26 +331,29 @@ static void bench_lru(struct bench *bench, uint32_t slot_count)
     bench_start(bench, info, slot_count);
 }
 
+/* lru's state is two counts of 32 bits and an order of 16. */
 START_TEST(lru_notices_an_order_that_is_no_permutation)
 {
     static struct bench bench;
     unsigned char *bytes = (unsigned char *)bench.state;
 
     bench_lru(&bench, SLOTS_MAX);
-    for (size_t at = sizeof(uint32_t); at + sizeof(uint32_t) <= bench.state_bytes;
-         at += sizeof(uint32_t)) {
-        uint32_t word;
-        memcpy(&word, bytes + at, sizeof word);
-        word ^= 0x40000000; /* no count and no slot is that large */
-        memcpy(bytes + at, &word, sizeof word);
+    for (size_t at = 2 * sizeof(uint32_t); at < bench.state_bytes; at += sizeof(uint16_t)) {
+        uint16_t slot;
+        memcpy(&slot, bytes + at, sizeof slot);
+        slot ^= 0x4000; /* no slot is that large */
+        memcpy(bytes + at, &slot, sizeof slot);
         ck_assert(!bench.policy->is_sane(bench.state));
-        word ^= 0x40000001; /* in range, and another one's */
-        memcpy(bytes + at, &word, sizeof word);
-        ck_assert(at == sizeof(uint32_t) || !bench.policy->is_sane(bench.state));
-        word ^= 1;
-        memcpy(bytes + at, &word, sizeof word);
+        slot ^= 0x4001; /* in range, and another one's */
+        memcpy(bytes + at, &slot, sizeof slot);
+        ck_assert(!bench.policy->is_sane(bench.state));
+        slot ^= 1;
+        memcpy(bytes + at, &slot, sizeof slot);
         ck_assert(bench.policy->is_sane(bench.state));
     }
+    uint32_t too_many = SLOTS_MAX + 1;
+    memcpy(bytes + sizeof(uint32_t), &too_many, sizeof too_many);
+    ck_assert(!bench.policy->is_sane(bench.state));
 }
 END_TEST
 
@@ -362,7 +365,7 @@ START_TEST(lru_takes_back_an_invalidated_slot_among_the_empty_ones)
 
     bench_lru(&bench, 5); /* slots 0 to 3 filled in turn, 4 empty */
     for (kvt_slot slot = 0; slot < 4; slot++) {
-        uint32_t none = KVT_SLOT_NONE;
+        uint32_t none = KVT_ROW_NONE;
         bench.call = (struct kvt_replacement_call){
             .hit_bits = bench.hit_bits, .missed_count = 1, .scratch = bench.scratch};
         bench.policy->on_resolved(bench.state, &bench.call, &slot, &none, 1);

@@ -56,10 +56,12 @@ static uint32_t route(struct bench *bench, uint32_t request, const struct kvt_ro
 static void draw_ranks(struct kvt_rng *rng, struct kvt_router_rank ranks[RANKS])
 {
     for (uint32_t i = 0; i < RANKS; i++) {
-        ranks[i] = (struct kvt_router_rank){.waiting = (uint32_t)kvt_rng_below(rng, 4),
-                                            .running = (uint32_t)kvt_rng_below(rng, 53),
-                                            .slots = 52,
-                                            .free_bytes = kvt_rng_below(rng, KVT_GIB)};
+        ranks[i] =
+            (struct kvt_router_rank){.waiting = (uint32_t)kvt_rng_below(rng, 4),
+                                     .running = (uint32_t)kvt_rng_below(rng, 53),
+                                     .slots = 52,
+                                     .free_bytes = kvt_rng_below(rng, KVT_GIB),
+                                     .prefix_hit_tokens = (uint32_t)kvt_rng_below(rng, 100032)};
     }
 }
 
@@ -199,6 +201,50 @@ START_TEST(least_loaded_compares_without_rounding)
 }
 END_TEST
 
+START_TEST(cache_aware_prefers_the_longest_hit_within_its_bound)
+{
+    /* Of 100,032 tokens: a match is 0.3 of them; bounds are 64 requests beyond, or 1.5 times. */
+    static const struct {
+        uint32_t hit_tokens[RANKS], running[RANKS];
+        uint32_t choice;
+    } rows[] = {
+        {{0, 0, 0, 0, 0}, {9, 9, 8, 9, 8}, 2},                /* nothing is known anywhere */
+        {{0, 64000, 64064, 0, 0}, {9, 9, 60, 9, 8}, 2},       /* longest, 52 requests more */
+        {{0, 64064, 64064, 0, 64064}, {9, 30, 20, 9, 20}, 2}, /* equal hits: less loaded, lower */
+        {{0, 0, 30016, 0, 0}, {9, 9, 20, 9, 8}, 2},           /* just a match */
+        {{0, 0, 29952, 0, 0}, {9, 9, 20, 9, 8}, 4},           /* just none */
+        {{0, 0, 0, 99968, 0}, {40, 40, 40, 104, 40}, 3},      /* 64 beyond */
+        {{0, 0, 0, 99968, 0}, {40, 41, 40, 105, 40}, 0},      /* 65 beyond, and 2.6 times */
+        {{0, 0, 0, 99968, 0}, {400, 400, 400, 600, 400}, 3},  /* 200 beyond, but 1.5 times */
+        {{0, 0, 0, 99968, 99968}, {400, 400, 399, 600, 601}, 2}, /* beyond 1.5 times 399 */
+    };
+    struct kvt_router_rank ranks[RANKS] = {0};
+    for (uint32_t i = 0; i < RANKS; i++)
+        ranks[i] = (struct kvt_router_rank){.running = rows[_i].running[i],
+                                            .slots = 52,
+                                            .prefix_hit_tokens = rows[_i].hit_tokens[i]};
+    struct bench bench;
+    bench_named(&bench, "cache-aware");
+    ck_assert_uint_eq(route(&bench, 0, ranks), rows[_i].choice);
+}
+END_TEST
+
+START_TEST(cache_aware_measures_load_by_the_slots_of_a_rank)
+{
+    struct kvt_router_rank ranks[RANKS] = {
+        {.running = 100, .slots = 10},
+        {.running = 150, .slots = 15, .prefix_hit_tokens = 99968},
+        {.running = 100, .slots = 10},
+        {.running = 100, .slots = 10},
+        {.running = 100, .slots = 10}};
+    struct bench bench;
+    bench_named(&bench, "cache-aware");
+    ck_assert_uint_eq(route(&bench, 0, ranks), 1);
+    ranks[1].running = 226; /* 1.5 times its share of 150, and one */
+    ck_assert_uint_eq(route(&bench, 0, ranks), 0);
+}
+END_TEST
+
 static Suite *router_suite(void)
 {
     Suite *suite = suite_create("router");
@@ -219,6 +265,8 @@ static Suite *router_suite(void)
     tcase_add_loop_test(each, each_picks_by_its_own_measure_and_ties_go_to_the_lower_rank, 0, 6);
     tcase_add_test(each, least_loaded_gives_ranks_of_different_sizes_their_shares);
     tcase_add_test(each, least_loaded_compares_without_rounding);
+    tcase_add_loop_test(each, cache_aware_prefers_the_longest_hit_within_its_bound, 0, 9);
+    tcase_add_test(each, cache_aware_measures_load_by_the_slots_of_a_rank);
     suite_add_tcase(suite, each);
     return suite;
 }

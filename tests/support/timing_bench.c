@@ -56,6 +56,8 @@ void timing_bench_make(struct timing_bench *bench, const struct kvt_timing_model
         .llm = &bench->llm,
         .hardware = &bench->hardware,
         .residency = "hisparse",
+        .speculation = "none",
+        .queries_max = 1,
         .tp = 1,
         .dp = 4,
         .ep = 4,
@@ -89,7 +91,8 @@ void timing_bench_start(struct timing_bench *bench)
 
 struct kvt_rank_load timing_rank_load(const struct kvt_llm *llm, uint32_t requests, double miss)
 {
-    struct kvt_rank_load load = {.requests = requests, .queries = requests};
+    struct kvt_rank_load load = {
+        .requests = requests, .queries = requests, .calls = requests * llm->selector_count};
     for (uint32_t i = 0; i < llm->selector_count; i++) {
         double selected = 2048.0 * requests;
         uint32_t layers = llm->stores[llm->selectors[i].store].layers;
@@ -110,7 +113,10 @@ struct kvt_rank_load timing_rank_load(const struct kvt_llm *llm, uint32_t reques
 
 struct kvt_group_load timing_group_load(uint32_t queries, uint32_t ranks)
 {
-    return (struct kvt_group_load){queries, ranks, (queries + ranks - 1) / ranks};
+    return (struct kvt_group_load){.queries = queries,
+                                   .ranks = ranks,
+                                   .queries_max = (queries + ranks - 1) / ranks,
+                                   .requests = queries};
 }
 
 double timing_rank_part_us(const struct timing_bench *bench, const struct kvt_rank_load *load,

@@ -12,7 +12,7 @@ struct timing_bench {
     struct kvt_llm llm;
     struct kvt_hardware hardware;
     struct kvt_timing_env env;
-    uint64_t state[128];
+    uint64_t state[1024];
 };
 
 /* GLM-5.3 on four H200s that share its experts, under hisparse. */
@@ -29,7 +29,7 @@ void timing_bench_start(struct timing_bench *bench);
  * which the share `miss` crosses the link. */
 struct kvt_rank_load timing_rank_load(const struct kvt_llm *llm, uint32_t requests, double miss);
 
-/* The busiest of the ranks has its share of the queries, rounded up. */
+/* A query a request; the busiest of the ranks has its share of the queries, rounded up. */
 struct kvt_group_load timing_group_load(uint32_t queries, uint32_t ranks);
 
 /* One part of a rank's step. */

@@ -76,6 +76,7 @@ struct drive {
     kvt_ns service_ns;
     kvt_ns stop_ns;                   /* no events past it */
     kvt_ns arrivals_ns[FINISHES_MAX]; /* [count] */
+    uint64_t tags[FINISHES_MAX];
     size_t count, finished;
     uint64_t peak_in_flight;
     bool has_ended;
@@ -93,6 +94,7 @@ static void drive(const struct kvt_arrival *arrival, void *source, struct drive 
                          KVT_OK);
         if (answer == KVT_ARRIVAL_NOW) {
             ck_assert_uint_lt(run->count, FINISHES_MAX);
+            run->tags[run->count] = spec.tag;
             run->arrivals_ns[run->count++] = spec.arrival_ns;
             if (in_flight + 1 > run->peak_in_flight)
                 run->peak_in_flight = in_flight + 1;
@@ -107,8 +109,10 @@ static void drive(const struct kvt_arrival *arrival, void *source, struct drive 
             next_ns = run->arrivals_ns[run->finished] + run->service_ns;
         if (next_ns == INT64_MAX || next_ns > run->stop_ns)
             return;
-        run->finished += is_finish;
         now_ns = next_ns;
+        if (is_finish && arrival->on_finished != NULL)
+            arrival->on_finished(source, run->tags[run->finished], true, now_ns);
+        run->finished += is_finish;
     }
 }
 
@@ -405,7 +409,7 @@ START_TEST(a_trace_gives_its_rows_when_they_are_due)
     ck_assert_uint_eq(run.count, 3);
     ck_assert_int_eq(run.arrivals_ns[0], 0);
     ck_assert_int_eq(run.arrivals_ns[1], S / 8);
-    ck_assert_int_eq(run.arrivals_ns[2], S * 3 / 4);
+    ck_assert_int_eq(run.arrivals_ns[2], S * 5 / 4 + 1); /* after 1.25 s of thought */
     ck_assert_uint_eq(kvt_arrival_trace.expected(source), 3);
     ck_assert_str_eq(kvt_arrival_trace.account(source)->format, "kvtide");
     uint32_t longest_tokens = 0;

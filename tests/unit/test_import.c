@@ -32,6 +32,7 @@ static void bench_make(struct bench *bench, const struct kvt_import_law *law)
         .params = support_default_params(&law->info, bench->values),
         .hardware = &bench->hardware,
         .residency = "hisparse",
+        .speculation = "none",
         .run_seed = 2385,
     };
 }
@@ -177,11 +178,12 @@ END_TEST
 
 /* ---- paper ----------------------------------------------------------------------- */
 
-static double paper_mean_s(const char *residency, uint32_t requests)
+static double paper_mean_s(const char *residency, const char *speculation, uint32_t requests)
 {
     struct bench bench;
     bench_make(&bench, &kvt_import_paper);
     bench.env.residency = residency;
+    bench.env.speculation = speculation;
     bench_start(&bench);
     double sum_s = 0;
     for (uint32_t request = 0; request < requests; request++)
@@ -192,8 +194,9 @@ static double paper_mean_s(const char *residency, uint32_t requests)
 /* The mean of n exponential draws is within 4 / sqrt(n) of the mean but for 1 in 16,000. */
 START_TEST(the_paper_profile_has_the_fitted_means)
 {
-    ck_assert_double_le(fabs(paper_mean_s("hisparse", 40000) / 2.25 - 1), 0.02);
-    ck_assert_double_le(fabs(paper_mean_s("adaptive", 40000) / 1.45 - 1), 0.02);
+    ck_assert_double_le(fabs(paper_mean_s("hisparse", "none", 40000) / 2.25 - 1), 0.02);
+    ck_assert_double_le(fabs(paper_mean_s("adaptive", "none", 40000) / 1.45 - 1), 0.02);
+    ck_assert_double_le(fabs(paper_mean_s("adaptive", "dflash2", 40000) / 1.2 - 1), 0.02);
 }
 END_TEST
 
@@ -246,18 +249,40 @@ START_TEST(the_paper_profile_refuses_other_policies_in_these_words)
 }
 END_TEST
 
+START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
+{
+    static const struct {
+        const char *residency, *speculation;
+    } others[] = {{"hisparse", "dflash2"}, {"adaptive", "dspark"}, {"resident", "mtp"}};
+    struct bench bench;
+    struct kvt_error err = {0};
+    bench_make(&bench, &kvt_import_paper);
+    bench.env.residency = others[_i].residency;
+    bench.env.speculation = others[_i].speculation;
+
+    ck_assert_int_eq(bench_try(&bench, &err), KVT_ERR_INVALID);
+    ck_assert_str_eq(err.message, "profile \"paper\" holds constants for dflash2 with adaptive "
+                                  "only, where there is speculation");
+}
+END_TEST
+
 /* ---- every law -------------------------------------------------------------------- */
 
 enum {
     PROBE_REQUESTS = 4,
-    PROBE_VALUES = 2 * (PROBE_REQUESTS + 1)
+    PROBE_SETTINGS = 3,
+    PROBE_VALUES = PROBE_SETTINGS * (PROBE_REQUESTS + 1)
 };
 
 static void probe(struct bench *bench, kvt_ns out[PROBE_VALUES])
 {
-    static const char *const policies[] = {"hisparse", "adaptive"};
-    for (size_t i = 0; i < 2; i++) {
-        bench->env.residency = policies[i];
+    static const struct {
+        const char *residency, *speculation;
+    } settings[PROBE_SETTINGS] = {
+        {"hisparse", "none"}, {"adaptive", "none"}, {"adaptive", "dflash2"}};
+    for (size_t i = 0; i < PROBE_SETTINGS; i++) {
+        bench->env.residency = settings[i].residency;
+        bench->env.speculation = settings[i].speculation;
         bench_start(bench);
         for (uint32_t request = 0; request < PROBE_REQUESTS; request++)
             *out++ = duration_ns(bench, request, UINT64_C(4494327808), UINT64_C(277288704));
@@ -316,6 +341,7 @@ static Suite *import_suite(void)
     tcase_add_test(paper, a_request_has_its_own_time_in_any_order_of_calls);
     tcase_add_test(paper, the_paper_profile_serves_one_at_a_time);
     tcase_add_test(paper, the_paper_profile_refuses_other_policies_in_these_words);
+    tcase_add_loop_test(paper, the_paper_profile_refuses_other_speculation_in_these_words, 0, 3);
     suite_add_tcase(suite, paper);
 
     TCase *every = tcase_create("every_law");

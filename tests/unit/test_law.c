@@ -1,11 +1,8 @@
-/* test_law.c -- both laws against their contract, and score against a naive twin. */
+/* test_law.c -- every law against its contract. */
 #include <check.h>
-#include <gsl/gsl_cdf.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../models/law/score_process.h"
 #include "kvt/hash.h"
 #include "kvt/law.h"
 #include "support/law_setting.h"
@@ -61,7 +58,7 @@ START_TEST(a_selection_is_ascending_distinct_visible_and_complete)
              visible = env.context_rows + ++call / env.tokens_per_row) {
             uint32_t rows[200];
             memset(rows, 0xff, sizeof rows);
-            uint32_t count = law->select(data, stream, visible, rows);
+            uint32_t count = law_select_one(law, data, stream, visible, rows);
             ck_assert_uint_eq(count, visible < setting.env.top_k ? visible : setting.env.top_k);
             ck_assert_msg(is_ascending_below(rows, count, visible), "at %u visible rows", visible);
             for (uint32_t i = count; i < 200; i++)
@@ -182,7 +179,7 @@ END_TEST
  * every run with these laws selects otherwise. */
 START_TEST(selections_are_the_same_on_every_machine)
 {
-    static const uint64_t expected[LAWS] = {UINT64_C(151241865967745284),
+    static const uint64_t expected[LAWS] = {UINT64_C(468089645503781861),
                                             UINT64_C(17420858551460557062)};
     const struct kvt_law *law = laws[_i];
     struct law_setting setting;
@@ -201,6 +198,13 @@ START_TEST(what_no_law_can_do_is_refused)
     law_setting_init(&setting, law, 32);
     law_setting_set(&setting, law, "f0", 0.7);
     law_check_refused(law, &setting, KVT_ERR_INVALID, "come to 1.178; at most 1");
+    law_setting_init(&setting, law, 32);
+    law_setting_set(&setting, law, "page_share", -0.5);
+    law_check_refused(law, &setting, KVT_ERR_INVALID,
+                      "page_share is -0.5; 0 to 1 is expected, or -1 for what the preset has");
+    law_setting_init(&setting, law, 32);
+    law_setting_set(&setting, law, "sink_rows", 32);
+    law_check_refused(law, &setting, KVT_ERR_INVALID, "sink_rows is 32 of the 32 rows");
     law_setting_init(&setting, law, 0);
     law_check_refused(law, &setting, KVT_ERR_INVALID, "selects 0 rows");
 
@@ -231,9 +235,9 @@ START_TEST(shares_that_make_up_everything_leave_no_white_noise)
     struct kvt_law_stream_env env = law_stream_env(0, 0, 500, 540);
     void *stream = law_stream_new(law, data, &env);
     uint32_t first[32], rows[32], newcomers = 0;
-    (void)law->select(data, stream, 500, first);
+    (void)law_select_one(law, data, stream, 500, first);
     for (uint32_t visible = 501; visible <= 540; visible++) {
-        (void)law->select(data, stream, visible, rows);
+        (void)law_select_one(law, data, stream, visible, rows);
         /* Nothing drifts: only rows born since may displace others. */
         for (uint32_t i = 0; i < 32; i++)
             newcomers += rows[i] < 500 && !law_rows_contain(first, 32, rows[i]);
@@ -249,19 +253,29 @@ START_TEST(shares_that_make_up_everything_leave_no_white_noise)
 }
 END_TEST
 
+/* What is left to the preset has values of its own kind only. */
+static void change_param(const struct kvt_param_spec *spec, struct kvt_param_value *value)
+{
+    if (spec->default_number < 0)
+        value->number = spec->type == KVT_PARAM_COUNT ? 2 : 0.4;
+    else
+        support_change_param(spec, value);
+}
+
 START_TEST(every_parameter_changes_what_is_selected)
 {
+    static const uint32_t stores[] = {0, 0, 1};
     const struct kvt_law *law = laws[_i];
     struct law_setting setting;
-    law_setting_init(&setting, law, 32);
     struct kvt_law_stream_env env = law_stream_env(0, 0, 1500, 1700);
     uint64_t hashes[32];
     ck_assert_uint_lt(law->info.param_count, 32);
     for (size_t p = 0; p <= law->info.param_count; p++) {
         law_setting_init(&setting, law, 32);
         setting.env.output_tokens = 100;
+        setting.env.stream_store = stores;
         if (p < law->info.param_count)
-            support_change_param(&law->info.params[p], &setting.values[p]);
+            change_param(&law->info.params[p], &setting.values[p]);
         /* A limit changes nothing until it is met. */
         bool is_limit =
             p < law->info.param_count && strcmp(law->info.params[p].name, "memory_mib") == 0;
@@ -323,178 +337,262 @@ START_TEST(failed_allocations_fail_cleanly)
 }
 END_TEST
 
-/* ---- score ------------------------------------------------------------------------- */
+/* ---- Rounds of several queries ------------------------------------------------------- */
 
-START_TEST(the_normal_table_is_symmetric_coarse_and_of_unit_variance)
-{
-    float *gauss = score_gauss_new();
-    ck_assert_ptr_nonnull(gauss);
-    double variance = 0;
-    size_t fine = 0, lopsided = 0, falling = 0;
-    for (size_t i = 0; i < SCORE_GAUSS_COUNT; i++) {
-        double scaled = (double)gauss[i] * 0x1p18;
-        fine += scaled < rint(scaled) || scaled > rint(scaled);
-        lopsided += fabsf(gauss[i] + gauss[SCORE_GAUSS_COUNT - 1 - i]) > 0;
-        falling += i > 0 && gauss[i] <= gauss[i - 1];
-        variance += (double)gauss[i] * (double)gauss[i] / SCORE_GAUSS_COUNT;
-    }
-    ck_assert_uint_eq(fine + lopsided + falling, 0);
-    ck_assert_double_eq_tol(variance, 1, 1e-4);
-    /* Phi^-1 of 0.5 + 1/131072 and of 1 - 1/131072, from tables. */
-    ck_assert_double_eq_tol((double)gauss[32768], 1.91238e-5, 0x1p-19);
-    ck_assert_double_eq_tol((double)gauss[65535], 4.32566, 1e-3);
-    free(gauss);
-}
-END_TEST
-
-/* The law as its definition says it, row by row, sorted whole. */
-struct twin {
-    uint64_t key;
-    float fixed[2048], slow[2048], fast[2048], score[2048];
+enum {
+    TOP_K = 32,
+    CONTEXT = 700,
+    DEPTHS = 8,
+    WORDS = (CONTEXT + 200) / 64 + 2
 };
 
-static float twin_normal(uint64_t word, unsigned piece)
-{
-    uint64_t index = word >> (16 * piece) & 0xffff;
-    uint64_t mirrored = index < 32768 ? 65535 - index : index;
-    double quantile = gsl_cdf_ugaussian_Pinv(((double)mirrored + 0.5) / 65536);
-    float value = (float)(rint(quantile * 262144) / 262144);
-    return index < 32768 ? -value : value;
-}
+/* A stream that is asked by rounds, one row a token. */
+struct asked {
+    const struct kvt_law *law;
+    void *data, *stream;
+    size_t stream_bytes;
+    uint32_t visible;                 /* at depth 0 of the next round */
+    uint64_t sets[2 * DEPTHS][WORDS]; /* answers to the last */
+};
 
-static uint64_t twin_word(const struct twin *twin, uint64_t step, uint32_t row)
+static struct asked *asked_new(const struct kvt_law *law)
 {
-    return kvt_mix64(kvt_chain64(twin->key, step) +
-                     ((uint64_t)row + 1) * UINT64_C(0x9e3779b97f4a7c15));
-}
-
-static float keep_of(double tau_tokens)
-{
-    return (float)(rint(exp(-1 / tau_tokens) * 4194304) / 4194304);
-}
-
-static float kick_of(double tau_tokens)
-{
-    double keep = (double)keep_of(tau_tokens);
-    return (float)sqrt(1 - keep * keep);
-}
-
-static void twin_step(struct twin *twin, uint64_t step, uint32_t visible)
-{
-    /* Rows drift from the call that first sees one of their 256. */
-    uint32_t drifting = (visible + 255) / 256 * 256;
-    for (uint32_t i = 0; i < drifting; i++) {
-        uint64_t word = twin_word(twin, step, i);
-        twin->slow[i] = keep_of(100) * twin->slow[i] + kick_of(100) * twin_normal(word, 0);
-        twin->fast[i] = keep_of(8) * twin->fast[i] + kick_of(8) * twin_normal(word, 1);
-        float score = (float)sqrt(.487) * twin->fixed[i] + (float)sqrt(.323) * twin->slow[i];
-        score += (float)sqrt(.155) * twin->fast[i];
-        score += (float)sqrt(1 - .487 - .323 - .155) * twin_normal(word, 2);
-        twin->score[i] = score;
-    }
-}
-
-/* Whether `row` is among the k best: fewer than k rows are better. */
-static bool is_selected(const float *score, uint32_t count, uint32_t k, uint32_t row)
-{
-    uint32_t better = 0;
-    for (uint32_t i = 0; i < count; i++)
-        better += score[i] > score[row] || (!(score[i] < score[row]) && i < row);
-    return better < k;
-}
-
-START_TEST(score_selects_what_its_definition_says)
-{
-    enum {
-        TOP_K = 37,
-        CONTEXT = 300,
-        ROWS_MAX = 340
-    };
     struct law_setting setting;
-    law_setting_init(&setting, &kvt_law_score, TOP_K);
-    void *data = law_prepared(&kvt_law_score, &setting);
-    struct kvt_law_stream_env env = law_stream_env(11, 2, CONTEXT, ROWS_MAX);
-    void *stream = law_stream_new(&kvt_law_score, data, &env);
+    law_setting_init(&setting, law, TOP_K);
+    setting.env.side_paths = 2;
+    setting.env.side_tokens = DEPTHS - 1;
+    struct asked *asked = calloc(1, sizeof *asked);
+    ck_assert_ptr_nonnull(asked);
+    struct kvt_law_stream_env env = law_stream_env(9, 1, CONTEXT, CONTEXT + 190);
+    asked->law = law;
+    asked->data = law_prepared(law, &setting);
+    asked->stream = law_stream_new(law, asked->data, &env);
+    asked->stream_bytes = law->stream_bytes(asked->data, &env);
+    asked->visible = CONTEXT;
+    return asked;
+}
 
-    static struct twin twin;
-    struct kvt_rng rng =
-        kvt_rng_stream(2385, KVT_RNG_SELECTION, UINT64_C(11) * KVT_SELECTORS_MAX + 2);
-    twin.key = kvt_rng_u64(&rng);
-    for (uint32_t i = 0; i < 2048; i++) {
-        uint64_t word = twin_word(&twin, 0, i);
-        twin.fixed[i] = twin_normal(word, 0);
-        twin.slow[i] = twin_normal(word, 1);
-        twin.fast[i] = twin_normal(word, 2);
+static void asked_free(struct asked *asked)
+{
+    free(asked->stream);
+    asked->law->free(asked->data);
+    free(asked);
+}
+
+/* Queries are answered into sets in their order; nobody looks where `looks` is false. */
+static void ask(struct asked *asked, const struct kvt_law_query *queries, uint32_t query_count,
+                uint32_t committed, bool looks)
+{
+    uint32_t visible[DEPTHS];
+    for (uint32_t d = 0; d < DEPTHS; d++)
+        visible[d] = asked->visible + d;
+    uint64_t *sets[2 * DEPTHS];
+    memset(asked->sets, 0xa5, sizeof asked->sets);
+    for (uint32_t q = 0; q < query_count; q++)
+        sets[q] = asked->sets[q];
+    struct kvt_law_round round = {.queries = queries,
+                                  .query_count = query_count,
+                                  .committed_tokens = committed,
+                                  .visible_rows = visible};
+    asked->law->select(asked->data, asked->stream, &round, looks ? sets : NULL);
+    asked->visible += committed;
+}
+
+static const struct kvt_law_query anchor = {.depth = 0};
+
+/* Rows that two answers of WORDS words have in common. */
+static uint32_t common_rows(const uint64_t *a, const uint64_t *b, uint32_t visible)
+{
+    uint32_t common = 0;
+    for (size_t w = 0; w < kvt_row_words(visible); w++)
+        common += (uint32_t)__builtin_popcountll(a[w] & b[w]);
+    return common;
+}
+
+/* What a stream that is asked token by token selects at each of count tokens. */
+static void walk(struct asked *asked, uint32_t count, uint64_t (*sets)[WORDS])
+{
+    for (uint32_t t = 0; t < count; t++) {
+        ask(asked, &anchor, 1, 1, true);
+        memset(sets[t], 0, sizeof sets[t]);
+        memcpy(sets[t], asked->sets[0], kvt_row_words(asked->visible - 1) * sizeof(uint64_t));
     }
-    for (uint32_t visible = CONTEXT; visible <= ROWS_MAX; visible++) {
-        uint32_t rows[TOP_K];
-        ck_assert_uint_eq(kvt_law_score.select(data, stream, visible, rows), TOP_K);
-        twin_step(&twin, visible - CONTEXT + 1, visible);
-        ck_assert(is_ascending_below(rows, TOP_K, visible));
-        for (uint32_t i = 0; i < TOP_K; i++)
-            ck_assert_msg(is_selected(twin.score, visible, TOP_K, rows[i]),
-                          "row %u at %u visible rows", rows[i], visible);
+}
+
+START_TEST(a_round_answers_path_0_as_its_tokens_one_by_one)
+{
+    static uint64_t expected[3 * DEPTHS][WORDS];
+    struct asked *single = asked_new(laws[_i]), *asked = asked_new(laws[_i]);
+    walk(single, 3 * DEPTHS, expected);
+    struct kvt_law_query chain[DEPTHS];
+    for (uint32_t d = 0; d < DEPTHS; d++)
+        chain[d] = (struct kvt_law_query){.depth = d};
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t deepest = asked->visible + DEPTHS - 1;
+        ask(asked, chain, DEPTHS, DEPTHS, true);
+        for (uint32_t d = 0; d < DEPTHS; d++)
+            ck_assert_mem_eq(asked->sets[d], expected[DEPTHS * round + d],
+                             kvt_row_words(deepest) * sizeof(uint64_t));
     }
-    free(stream);
-    kvt_law_score.free(data);
+    asked_free(single);
+    asked_free(asked);
 }
 END_TEST
 
-/* Scores drawn from `values`, so that most of them are tied. */
-static void check_top_k(const float *values, size_t value_count, uint32_t count, uint32_t top_k,
-                        float guess, struct kvt_rng *rng)
-{
-    static float scores[8192];
-    static uint32_t rows[8192], candidates[4 * 8192 + 512];
-    size_t room = score_candidate_count(top_k);
-    ck_assert_uint_lt(room, sizeof candidates / sizeof candidates[0]);
-    candidates[room] = 0xcafe;
-    for (uint32_t i = 0; i < count; i++)
-        scores[i] = values[kvt_rng_below(rng, value_count)];
-    score_top_k(scores, count, top_k, &guess, candidates, rows);
-    ck_assert_uint_eq(candidates[room], 0xcafe);
-    ck_assert(is_ascending_below(rows, top_k, count));
-    uint32_t wrong = 0;
-    for (uint32_t i = 0; i < top_k; i++)
-        wrong += !is_selected(scores, count, top_k, rows[i]);
-    ck_assert_uint_eq(wrong, 0);
-}
+/* Two committed, six rejected on path 1, and four on path 2 that part earlier. */
+static const struct kvt_law_query forked[] = {
+    {.depth = 0},
+    {.depth = 1},
+    {.depth = 1, .path = 2, .fork = 1},
+    {.depth = 2, .path = 1, .fork = 2},
+    {.depth = 2, .path = 2, .fork = 1},
+    {.depth = 3, .path = 1, .fork = 2},
+    {.depth = 4, .path = 1, .fork = 2},
+    {.depth = 4, .path = 2, .fork = 1},
+    {.depth = 7, .path = 1, .fork = 2},
+    {.depth = 7, .path = 2, .fork = 1},
+};
+enum {
+    FORKED = sizeof forked / sizeof forked[0]
+};
 
-START_TEST(top_k_is_exact_whatever_the_ties_and_the_guess)
+START_TEST(rejected_paths_change_nothing_for_what_comes_after)
 {
-    static const float few[] = {-1.5F, -0.0F, 0.0F, 2.385F};
-    static const float one[] = {0.25F};
-    static const float close[] = {1.0F, 1.0000001F, 1.0000002F, 1.0000004F, 0.9999999F};
-    static const float wide[] = {-INFINITY, -3e38F, -1e-45F, 1e-45F, 1e-38F, 7.0F, 3e38F, INFINITY};
-    static const float negative[] = {-1.0F, -2.0F, -3.0F, -1.0000001F};
-    static const struct {
-        const float *values;
-        size_t count;
-    } kinds[] = {{few, 4}, {one, 1}, {close, 5}, {wide, 8}, {negative, 4}};
-    static const float guesses[] = {-INFINITY, -2.0F, 0.0F, 1.0F, 2.385F, INFINITY};
-    static const uint32_t sizes[][2] = {{2, 1},     {100, 99},  {255, 10}, {256, 255},
-                                        {257, 256}, {600, 150}, {900, 1},  {1500, 700}};
-    struct kvt_rng rng = kvt_rng_stream(1, KVT_RNG_TEST, 0);
-    for (size_t v = 0; v < sizeof kinds / sizeof kinds[0]; v++) {
-        for (size_t g = 0; g < sizeof guesses / sizeof guesses[0]; g++) {
-            for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
-                check_top_k(kinds[v].values, kinds[v].count, sizes[s][0], sizes[s][1], guesses[g],
-                            &rng);
+    static uint64_t expected[40][WORDS];
+    struct asked *single = asked_new(laws[_i]), *asked = asked_new(laws[_i]);
+    walk(single, 40, expected);
+    for (uint32_t round = 0; round < 20; round++) {
+        uint32_t visible = asked->visible;
+        ask(asked, forked, FORKED, 2, true);
+        ck_assert_mem_eq(asked->sets[0], expected[2 * round],
+                         kvt_row_words(visible) * sizeof(uint64_t));
+        ck_assert_mem_eq(asked->sets[1], expected[2 * round + 1],
+                         kvt_row_words(visible + 1) * sizeof(uint64_t));
+    }
+    asked_free(single);
+    asked_free(asked);
+}
+END_TEST
+
+START_TEST(a_query_is_answered_alike_whatever_else_is_asked)
+{
+    struct asked *whole = asked_new(laws[_i]), *part = asked_new(laws[_i]);
+    for (uint32_t round = 0; round < FORKED; round++) {
+        uint32_t visible = whole->visible;
+        ask(whole, forked, FORKED, 2, true);
+        ask(part, &forked[round], 1, 2, true);
+        ck_assert_mem_eq(whole->sets[round], part->sets[0],
+                         kvt_row_words(visible + forked[round].depth) * sizeof(uint64_t));
+    }
+    asked_free(whole);
+    asked_free(part);
+}
+END_TEST
+
+START_TEST(an_answer_fills_the_words_of_the_deepest_query_and_no_others)
+{
+    struct asked *asked = asked_new(laws[_i]);
+    for (uint32_t round = 0; round < 40; round++) {
+        size_t words = kvt_row_words(asked->visible + 7);
+        uint32_t first = asked->visible;
+        ask(asked, forked, FORKED, 2, true);
+        for (size_t q = 0; q < FORKED; q++) {
+            ck_assert_uint_eq(kvt_row_set_count(asked->sets[q], words), TOP_K);
+            ck_assert_uint_eq(asked->sets[q][words], UINT64_C(0xa5a5a5a5a5a5a5a5));
+            for (uint32_t row = first + forked[q].depth; row < 64 * words; row++)
+                ck_assert(!kvt_row_is_in(asked->sets[q], row));
         }
     }
+    asked_free(asked);
 }
 END_TEST
 
-/* More rows reach the guess than the list of candidates holds, or just as many. */
-START_TEST(top_k_is_exact_when_its_candidates_overflow)
+/* A rejected draft starts where path 0 was. It is as near to the token before as path 0 is, and
+ * from path 0's own next token as far as two tokens are from each other. */
+START_TEST(a_rejected_path_goes_its_own_way_from_where_path_0_was)
 {
-    static const float values[] = {0.5F, 1.0F, 1.5F};
-    struct kvt_rng rng = kvt_rng_stream(2, KVT_RNG_TEST, 0);
-    for (uint32_t count = 500; count < 560; count++)
-        check_top_k(values, 3, count, 3, 0.0F, &rng);
-    check_top_k(values, 3, 8000, 5, 0.0F, &rng);
+    enum {
+        ROUNDS = 150
+    };
+    static const struct kvt_law_query queries[] = {
+        {.depth = 0}, {.depth = 1, .path = 1, .fork = 1}, {.depth = 7, .path = 1, .fork = 1}};
+    static uint64_t anchors[ROUNDS][WORDS], drafts[ROUNDS][WORDS];
+    struct asked *asked = asked_new(laws[_i]);
+    double near = 0, apart = 0, far = 0, lag_1 = 0, lag_2 = 0, lag_7 = 0;
+    uint32_t same = 0;
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        uint32_t visible = asked->visible;
+        ask(asked, queries, 3, 1, true);
+        memcpy(anchors[r], asked->sets[0], sizeof anchors[r]);
+        memcpy(drafts[r], asked->sets[1], sizeof drafts[r]);
+        near += common_rows(anchors[r], asked->sets[1], visible);
+        far += common_rows(anchors[r], asked->sets[2], visible);
+        if (r < 7)
+            continue;
+        apart += common_rows(anchors[r], drafts[r - 1], visible);
+        lag_1 += common_rows(anchors[r], anchors[r - 1], visible - 1);
+        lag_2 += common_rows(anchors[r], anchors[r - 2], visible - 2);
+        lag_7 += common_rows(anchors[r], anchors[r - 7], visible - 7);
+        same += memcmp(anchors[r], drafts[r - 1], kvt_row_words(visible) * sizeof(uint64_t)) == 0;
+    }
+    ck_assert_uint_lt(same, 3);
+    ck_assert_double_eq_tol(near / ROUNDS, lag_1 / (ROUNDS - 7), .03 * TOP_K);
+    ck_assert_double_eq_tol(apart / (ROUNDS - 7), lag_2 / (ROUNDS - 7), .03 * TOP_K);
+    ck_assert_double_eq_tol(far / ROUNDS, lag_7 / (ROUNDS - 7), .05 * TOP_K);
+    asked_free(asked);
 }
 END_TEST
+
+/* The same depth of the same path, asked for in one round and again in the next. */
+START_TEST(no_round_sees_the_chances_of_another)
+{
+    static const struct kvt_law_query first[] = {{.depth = 0}, {.depth = 2, .path = 1, .fork = 1}};
+    static const struct kvt_law_query second[] = {{.depth = 0}, {.depth = 1, .path = 1, .fork = 1}};
+    struct asked *asked = asked_new(laws[_i]);
+    uint32_t same = 0;
+    for (uint32_t round = 0; round < 50; round++) {
+        uint64_t draft[WORDS];
+        size_t bytes = kvt_row_words(asked->visible + 2) * sizeof *draft;
+        ask(asked, first, 2, 1, true);
+        memcpy(draft, asked->sets[1], sizeof draft);
+        ask(asked, second, 2, 1, true);
+        same += memcmp(draft, asked->sets[1], bytes) == 0;
+    }
+    ck_assert_uint_lt(same, 2);
+    asked_free(asked);
+}
+END_TEST
+
+START_TEST(a_stream_that_nobody_looks_at_moves_on_alike)
+{
+    struct asked *seen = asked_new(laws[_i]), *unseen = asked_new(laws[_i]);
+    for (uint32_t round = 0; round < 6; round++) {
+        ask(seen, forked, FORKED, 2, true);
+        ask(unseen, forked, FORKED, 2, false);
+    }
+    size_t bytes = kvt_row_words(seen->visible) * sizeof(uint64_t);
+    ask(seen, &anchor, 1, 1, true);
+    ask(unseen, &anchor, 1, 1, true);
+    ck_assert_mem_eq(seen->sets[0], unseen->sets[0], bytes);
+    asked_free(seen);
+    asked_free(unseen);
+}
+END_TEST
+
+static TCase *round_cases(void)
+{
+    TCase *rounds = tcase_create("rounds");
+    tcase_set_timeout(rounds, 60);
+    tcase_add_loop_test(rounds, a_round_answers_path_0_as_its_tokens_one_by_one, 0, LAWS);
+    tcase_add_loop_test(rounds, rejected_paths_change_nothing_for_what_comes_after, 0, LAWS);
+    tcase_add_loop_test(rounds, a_query_is_answered_alike_whatever_else_is_asked, 0, LAWS);
+    tcase_add_loop_test(rounds, an_answer_fills_the_words_of_the_deepest_query_and_no_others, 0,
+                        LAWS);
+    tcase_add_loop_test(rounds, a_rejected_path_goes_its_own_way_from_where_path_0_was, 0, LAWS);
+    tcase_add_loop_test(rounds, no_round_sees_the_chances_of_another, 0, LAWS);
+    tcase_add_loop_test(rounds, a_stream_that_nobody_looks_at_moves_on_alike, 0, LAWS);
+    return rounds;
+}
 
 static TCase *contract_cases(void)
 {
@@ -518,13 +616,7 @@ int main(void)
 {
     Suite *suite = suite_create("law");
     suite_add_tcase(suite, contract_cases());
-
-    TCase *score = tcase_create("score");
-    tcase_add_test(score, the_normal_table_is_symmetric_coarse_and_of_unit_variance);
-    tcase_add_test(score, score_selects_what_its_definition_says);
-    tcase_add_test(score, top_k_is_exact_whatever_the_ties_and_the_guess);
-    tcase_add_test(score, top_k_is_exact_when_its_candidates_overflow);
-    suite_add_tcase(suite, score);
+    suite_add_tcase(suite, round_cases());
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

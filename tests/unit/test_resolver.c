@@ -12,7 +12,7 @@ enum {
     ROWS = 10,
     NO_TAIL = ROWS,
     SLOTS_MAX = 8,
-    QUERIES_MAX = 3,
+    QUERIES_MAX = 4,
     NONE = -1
 };
 
@@ -36,15 +36,14 @@ static void close_resolver(void)
 static void open_cache(uint32_t slot_count)
 {
     struct kvt_replacement_env env = {.slot_count = slot_count, .top_k = 3};
-    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, &cache, &err), KVT_OK);
+    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, ROWS, &cache, &err), KVT_OK);
 }
 
 /* ---- Selections as text: "1 4 9 | 2 4" is two queries ------------------------ */
 
 struct question {
-    uint32_t rows[QUERIES_MAX][ROWS];
-    const uint32_t *selections[QUERIES_MAX];
-    uint32_t counts[QUERIES_MAX];
+    uint64_t sets[QUERIES_MAX];
+    const uint64_t *selections[QUERIES_MAX];
     struct kvt_resolve_call call;
 };
 
@@ -57,16 +56,14 @@ static void ask(struct question *question, uint32_t tail_first_row, const char *
         if (*text == '|')
             query++;
         else if (*text != ' ')
-            question->rows[query][question->counts[query]++] = (uint32_t)(*text - '0');
+            question->sets[query] |= UINT64_C(1) << (*text - '0');
     }
     for (uint32_t i = 0; i < QUERIES_MAX; i++)
-        question->selections[i] = question->rows[i];
+        question->selections[i] = &question->sets[i];
     question->call = (struct kvt_resolve_call){.visible_rows = ROWS,
                                                .tail_first_row = tail_first_row,
-                                               .rows_per_page = 2,
                                                .query_count = query + 1,
-                                               .selections = question->selections,
-                                               .selection_counts = question->counts};
+                                               .selections = question->selections};
 }
 
 static kvt_status try_resolve(uint32_t tail_first_row, const char *text)
@@ -81,13 +78,24 @@ static void resolve(uint32_t tail_first_row, const char *text)
     ck_assert_int_eq(try_resolve(tail_first_row, text), KVT_OK);
 }
 
-/* Two rows a page; bit p of ready_bits: page p is in HBM. */
-static void resolve_with_pages(uint64_t ready_bits, uint32_t tail_first_row, const char *text)
+/* Rows of two a page; bit p of pages: page p is in HBM. */
+static void resolve_with_pages(uint64_t pages, uint32_t tail_first_row, const char *text)
 {
     struct question question;
+    uint64_t page_rows;
+
+    kvt_row_set_of_pages(&pages, ROWS / 2, 2, &page_rows, 1);
     ask(&question, tail_first_row, text);
-    question.call.ready_bits = &ready_bits;
-    question.call.ready_pages = ROWS / 2;
+    question.call.page_rows = &page_rows;
+    ck_assert_int_eq(kvt_resolve(resolver, cache, &question.call, &result, &err), KVT_OK);
+}
+
+static void resolve_by_count(const char *text)
+{
+    struct question question;
+
+    ask(&question, NO_TAIL, text);
+    question.call.promotion = KVT_PROMOTE_BY_COUNT;
     ck_assert_int_eq(kvt_resolve(resolver, cache, &question.call, &result, &err), KVT_OK);
 }
 
@@ -108,6 +116,8 @@ static void resolve_with_pages(uint64_t ready_bits, uint32_t tail_first_row, con
     EXPECT(result.missed, result.filled_rows + result.staged_rows, __VA_ARGS__)
 #define EXPECT_FILLS(...) EXPECT(result.fills, result.filled_rows, __VA_ARGS__)
 #define EXPECT_EVICTED(...) EXPECT(result.evicted, result.filled_rows, __VA_ARGS__)
+#define EXPECT_PROMOTED(...) EXPECT(result.promoted, result.promoted_rows, __VA_ARGS__)
+#define EXPECT_PROMOTED_SLOTS(...) EXPECT(result.promoted_slots, result.promoted_rows, __VA_ARGS__)
 #define EXPECT_ORDER(...)                                                                          \
     do {                                                                                           \
         uint32_t order[SLOTS_MAX] = {0};                                                           \
@@ -257,21 +267,6 @@ START_TEST(a_row_resident_by_page_may_lose_its_hot_entry)
 }
 END_TEST
 
-START_TEST(pages_past_the_last_one_given_are_not_ready)
-{
-    struct question question;
-    uint64_t all_ready = UINT64_MAX;
-
-    open_cache(4);
-    ask(&question, NO_TAIL, "1 3 5");
-    question.call.ready_bits = &all_ready;
-    question.call.ready_pages = 2; /* rows 0 to 3 */
-    ck_assert_int_eq(kvt_resolve(resolver, cache, &question.call, &result, &err), KVT_OK);
-    expect_distinct(0, 2, 0, 1, 0);
-    EXPECT_MISSED(5);
-}
-END_TEST
-
 START_TEST(a_row_of_the_tail_in_a_ready_page_counts_as_tail)
 {
     open_cache(4);
@@ -352,6 +347,63 @@ START_TEST(misses_beyond_the_free_slots_are_staged_and_stay_out_of_the_cache)
 }
 END_TEST
 
+/* ---- Promotion ------------------------------------------------------------------------------ */
+
+START_TEST(a_staged_row_takes_the_place_of_one_that_fewer_queries_select)
+{
+    open_cache(3);
+    resolve(NO_TAIL, "1 2 3");
+    resolve_by_count("1 2 6 | 2 5 | 1 5 | 1 5"); /* 1 three times, 2 twice, 6 once, 5 thrice */
+    expect_distinct(0, 0, 2, 1, 1);
+    EXPECT_MISSED(6, 5);
+    EXPECT_FILLS(2);
+    EXPECT_PROMOTED(5);
+    EXPECT_PROMOTED_SLOTS(2);
+    EXPECT_ROWS(1, 2, 5);
+    EXPECT_ORDER(2, 0, 1); /* the slot keeps its place: filled, then hits */
+    resolve(NO_TAIL, "1 2 5");
+    expect_distinct(0, 0, 3, 0, 0);
+    resolve(NO_TAIL, "6"); /* it came and went in one call */
+    expect_distinct(0, 0, 0, 1, 0);
+}
+END_TEST
+
+START_TEST(promotion_pairs_falling_counts_with_rising_ones)
+{
+    open_cache(4);
+    resolve(NO_TAIL, "0 1 2 3");
+    /* Slots' counts: 2, 1, 1, 3. Staged, in miss order: 4 once, 5 twice, 6 twice, 7 once. */
+    resolve_by_count("0 1 3 4 5 6 | 0 2 3 5 6 7 | 3");
+    expect_distinct(0, 0, 4, 0, 4);
+    EXPECT_MISSED(4, 5, 6, 7);
+    EXPECT_PROMOTED(5, 6);
+    EXPECT_PROMOTED_SLOTS(1, 2);
+    EXPECT_ROWS(0, 5, 6, 3);
+    EXPECT_ORDER(0, 1, 2, 3);
+}
+END_TEST
+
+START_TEST(equal_counts_promote_nothing)
+{
+    open_cache(2);
+    resolve(NO_TAIL, "0 1");
+    resolve_by_count("0 1 2 3 | 0 1 2 3");
+    expect_distinct(0, 0, 2, 0, 2);
+    ck_assert_uint_eq(result.promoted_rows, 0);
+    EXPECT_ROWS(0, 1);
+}
+END_TEST
+
+START_TEST(nothing_is_promoted_unless_asked_for)
+{
+    open_cache(1);
+    resolve(NO_TAIL, "0 | 1 | 1");
+    expect_distinct(0, 0, 0, 1, 1);
+    ck_assert_uint_eq(result.promoted_rows, 0);
+    EXPECT_ROWS(0);
+}
+END_TEST
+
 START_TEST(selections_are_counted_with_multiplicity)
 {
     open_cache(4);
@@ -383,30 +435,64 @@ START_TEST(a_malformed_call_is_refused_and_changes_nothing)
 {
     static const struct {
         const char *text, *words;
-        uint32_t visible_rows, rows_per_page, queries;
+        uint32_t visible_rows, queries;
+        int promotion;
     } bad[] = {
-        {"1 3 2", "ascending", ROWS, 2, 1},     {"4 4", "ascending", ROWS, 2, 1},
-        {"1 | 2 2", "query 1", ROWS, 2, 2},     {"1 9", "selects row 9", 9, 2, 1},
-        {"1", "11 rows", ROWS + 1, 2, 1},       {"1", "no query", ROWS, 2, 0},
-        {"1", "0 rows a page", ROWS, 0, 1},     {"1", "3 rows a page", ROWS, 3, 1},
-        {"1", "128 rows a page", ROWS, 128, 1},
+        {"1 9", "query 0 selects row 9 of a context of 9 rows", 9, 1, 0},
+        {"1 | 2 8 9", "query 1 selects row 8 of a context of 8 rows", 8, 2, 0},
+        {"1", "11 rows", ROWS + 1, 1, 0},
+        {"1", "0 queries", ROWS, 0, 0},
+        {"1", "33 queries", ROWS, 33, 0},
+        {"1", "promotion 2", ROWS, 1, 2},
+        {"1", "promotion -1", ROWS, 1, -1},
     };
     struct question question;
 
     open_cache(4);
     resolve(NO_TAIL, "1 2");
     uint64_t before = kvt_hot_cache_state_hash(resolver, cache);
+    struct kvt_resolve_result untouched = result;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ask(&question, NO_TAIL, bad[i].text);
         question.call.visible_rows = bad[i].visible_rows;
-        question.call.rows_per_page = bad[i].rows_per_page;
         question.call.query_count = bad[i].queries;
+        question.call.promotion = (enum kvt_promotion)bad[i].promotion;
         expect_refusal(kvt_resolve(resolver, cache, &question.call, &result, &err), KVT_ERR_INVALID,
                        bad[i].words);
         ck_assert_uint_eq(kvt_hot_cache_state_hash(resolver, cache), before);
+        ck_assert_mem_eq(&result, &untouched, sizeof result);
     }
     resolve(NO_TAIL, "1 2");
     expect_distinct(0, 0, 2, 0, 0);
+}
+END_TEST
+
+START_TEST(a_row_past_the_last_one_is_refused_at_every_place_in_a_word)
+{
+    uint64_t set[3] = {0};
+    const uint64_t *selection = set;
+    struct kvt_resolver *wide = NULL;
+    struct kvt_replacement_env env = {.slot_count = 2, .top_k = 1};
+
+    ck_assert_int_eq(kvt_resolver_new(192, 2, 1, &wide, &err), KVT_OK);
+    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, 192, &cache, &err), KVT_OK);
+    for (uint32_t visible_rows = 1; visible_rows <= 192; visible_rows++) {
+        struct kvt_resolve_call call = {.visible_rows = visible_rows,
+                                        .tail_first_row = visible_rows,
+                                        .query_count = 1,
+                                        .selections = &selection};
+        uint32_t last = visible_rows - 1;
+        memset(set, 0, sizeof set);
+        kvt_row_set_add(set, &last, 1);
+        ck_assert_int_eq(kvt_resolve(wide, cache, &call, &result, &err), KVT_OK);
+        ck_assert_uint_eq(result.union_rows, 1);
+        if (visible_rows % 64 == 0) /* the next row is no longer in the set's words */
+            continue;
+        kvt_row_set_add(set, &visible_rows, 1);
+        expect_refusal(kvt_resolve(wide, cache, &call, &result, &err), KVT_ERR_INVALID,
+                       "of a context of");
+    }
+    kvt_resolver_free(wide);
 }
 END_TEST
 
@@ -417,9 +503,13 @@ START_TEST(a_union_wider_than_the_scratch_is_refused_without_trace)
 
     open_cache(4);
     ck_assert_int_eq(kvt_resolver_new(ROWS, 4, 3, &narrow, &err), KVT_OK);
-    ask(&question, 8, "1 2 9 | 2 3");
-    expect_refusal(kvt_resolve(narrow, cache, &question.call, &result, &err), KVT_ERR_INVALID,
-                   "4 rows");
+    static const char *const wide[] = {"1 2 9 | 2 3", "1 2 3 4", "1 2 | 3 4", "1 7 8 9"};
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        ask(&question, 8, wide[i]);
+        expect_refusal(kvt_resolve(narrow, cache, &question.call, &result, &err), KVT_ERR_INVALID,
+                       "4 rows");
+        ck_assert_uint_eq(kvt_hot_cache_state_hash(narrow, cache), 0);
+    }
     ask(&question, 8, "1 9 | 2");
     ck_assert_int_eq(kvt_resolve(narrow, cache, &question.call, &result, &err), KVT_OK);
     expect_distinct(1, 0, 0, 2, 0);
@@ -430,8 +520,22 @@ END_TEST
 
 START_TEST(a_cache_larger_than_the_scratch_is_refused)
 {
+    struct kvt_replacement_env env = {.slot_count = 4, .top_k = 3};
+
     open_cache(SLOTS_MAX + 1);
     expect_refusal(try_resolve(NO_TAIL, "1"), KVT_ERR_INVALID, "9 slots");
+    kvt_hot_cache_free(cache);
+    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, ROWS + 1, &cache, &err), KVT_OK);
+    expect_refusal(try_resolve(NO_TAIL, "1"), KVT_ERR_INVALID, "is for 11 rows");
+}
+END_TEST
+
+START_TEST(a_context_past_what_the_cache_is_for_is_refused)
+{
+    struct kvt_replacement_env env = {.slot_count = 4, .top_k = 3};
+
+    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, ROWS - 1, &cache, &err), KVT_OK);
+    expect_refusal(try_resolve(NO_TAIL, "1"), KVT_ERR_INVALID, "this hot cache is for at most 9");
 }
 END_TEST
 
@@ -440,8 +544,14 @@ START_TEST(caches_and_resolvers_of_no_size_are_refused)
     struct kvt_replacement_env env = {.slot_count = 0};
     struct kvt_resolver *none = NULL;
 
-    expect_refusal(kvt_hot_cache_new(&kvt_replacement_lru, &env, &cache, &err), KVT_ERR_INVALID,
+    expect_refusal(kvt_hot_cache_new(&kvt_replacement_lru, &env, 1, &cache, &err), KVT_ERR_INVALID,
                    "0 slots");
+    env.slot_count = 1;
+    expect_refusal(kvt_hot_cache_new(&kvt_replacement_lru, &env, 0, &cache, &err), KVT_ERR_INVALID,
+                   "a store of 0 rows");
+    env.slot_count = 65537;
+    expect_refusal(kvt_hot_cache_new(&kvt_replacement_lru, &env, 1, &cache, &err),
+                   KVT_ERR_UNSUPPORTED, "65537 slots is too large");
     ck_assert_ptr_null(cache);
     expect_refusal(kvt_resolver_new(0, 1, 1, &none, &err), KVT_ERR_INVALID, "0 rows");
     expect_refusal(kvt_resolver_new(1, 0, 1, &none, &err), KVT_ERR_INVALID, "0 slots");
@@ -467,7 +577,6 @@ static Suite *resolver_suite(void)
     tcase_add_test(rules, a_call_that_selects_nothing_is_resident);
     tcase_add_test(rules, a_row_resident_by_page_is_no_hit_and_its_hot_entry_ages);
     tcase_add_test(rules, a_row_resident_by_page_may_lose_its_hot_entry);
-    tcase_add_test(rules, pages_past_the_last_one_given_are_not_ready);
     tcase_add_test(rules, a_row_of_the_tail_in_a_ready_page_counts_as_tail);
     tcase_add_test(rules, empty_slots_go_first_lowest_first);
     tcase_add_test(rules, the_order_is_unused_then_filled_then_hit);
@@ -475,13 +584,19 @@ static Suite *resolver_suite(void)
     tcase_add_test(rules, misses_come_by_first_query_then_by_row);
     tcase_add_test(rules, no_query_evicts_what_another_one_reads);
     tcase_add_test(rules, misses_beyond_the_free_slots_are_staged_and_stay_out_of_the_cache);
+    tcase_add_test(rules, a_staged_row_takes_the_place_of_one_that_fewer_queries_select);
+    tcase_add_test(rules, promotion_pairs_falling_counts_with_rising_ones);
+    tcase_add_test(rules, equal_counts_promote_nothing);
+    tcase_add_test(rules, nothing_is_promoted_unless_asked_for);
     tcase_add_test(rules, selections_are_counted_with_multiplicity);
     tcase_add_test(rules, the_state_hash_tells_slots_rows_and_ranks_apart);
     suite_add_tcase(suite, rules);
     tcase_add_checked_fixture(refusals, open_resolver, close_resolver);
     tcase_add_test(refusals, a_malformed_call_is_refused_and_changes_nothing);
+    tcase_add_test(refusals, a_row_past_the_last_one_is_refused_at_every_place_in_a_word);
     tcase_add_test(refusals, a_union_wider_than_the_scratch_is_refused_without_trace);
     tcase_add_test(refusals, a_cache_larger_than_the_scratch_is_refused);
+    tcase_add_test(refusals, a_context_past_what_the_cache_is_for_is_refused);
     tcase_add_test(refusals, caches_and_resolvers_of_no_size_are_refused);
     suite_add_tcase(suite, refusals);
     return suite;

@@ -30,34 +30,32 @@ static void close_resolver(void)
 static void open_cache(const struct kvt_replacement_policy *policy)
 {
     struct kvt_replacement_env env = {.slot_count = SLOTS, .top_k = 3};
-    ck_assert_int_eq(kvt_hot_cache_new(policy, &env, &cache, &err), KVT_OK);
+    ck_assert_int_eq(kvt_hot_cache_new(policy, &env, ROWS, &cache, &err), KVT_OK);
 }
 
-/* One query, its rows as text ("1 2 9"); rows 8 and 9 are the tail, pages have two rows. */
-static kvt_status try_resolve(uint64_t ready_bits, const char *text)
+/* One query, its rows as text ("1 2 9"); rows 8 and 9 are the tail; bit r of page_rows: row r is
+ * resident by page. */
+static kvt_status try_resolve(uint64_t page_rows, const char *text)
 {
-    uint32_t rows[ROWS], count = 0;
-    const uint32_t *selection = rows;
+    uint64_t rows = 0;
+    const uint64_t *selection = &rows;
     struct kvt_resolve_result result;
 
     for (; *text != '\0'; text++) {
         if (*text != ' ')
-            rows[count++] = (uint32_t)(*text - '0');
+            rows |= UINT64_C(1) << (*text - '0');
     }
     struct kvt_resolve_call call = {.visible_rows = ROWS,
                                     .tail_first_row = 8,
-                                    .rows_per_page = 2,
-                                    .ready_bits = &ready_bits,
-                                    .ready_pages = ROWS / 2,
+                                    .page_rows = &page_rows,
                                     .query_count = 1,
-                                    .selections = &selection,
-                                    .selection_counts = &count};
+                                    .selections = &selection};
     return kvt_resolve(resolver, cache, &call, &result, &err);
 }
 
-static void resolve(uint64_t ready_bits, const char *text)
+static void resolve(uint64_t page_rows, const char *text)
 {
-    ck_assert_int_eq(try_resolve(ready_bits, text), KVT_OK);
+    ck_assert_int_eq(try_resolve(page_rows, text), KVT_OK);
 }
 
 static void expect_refusal(kvt_status status, kvt_status expected, const char *words)
@@ -175,9 +173,9 @@ START_TEST(a_policy_that_breaks_its_contract_is_named_with_the_contract)
         cache = NULL;
     }
     struct kvt_replacement_policy honest = policy_double("honest", choose_in_order);
-    open_cache(&honest); /* the resolver is as good as new: no mark of those calls is left */
+    open_cache(&honest); /* the resolver is as good as new */
     resolve(0, "1 6 7");
-    static const uint32_t expected[SLOTS] = {1, 6, 7, KVT_SLOT_NONE};
+    static const uint32_t expected[SLOTS] = {1, 6, 7, KVT_ROW_NONE};
     ck_assert_mem_eq(kvt_hot_cache_rows(cache), expected, sizeof expected);
 }
 END_TEST
@@ -203,7 +201,7 @@ START_TEST(the_policy_hears_of_every_call_that_looks_a_row_up_and_of_no_other)
     resolve(0, "1 2"); /* all hit: they age */
     ck_assert_int_eq(resolved_calls, 2);
     resolve(0, "8 9");
-    resolve(0x3, "1 2 9");
+    resolve(0xf, "1 2 9");
     ck_assert_int_eq(resolved_calls, 2);
 }
 END_TEST
@@ -214,7 +212,8 @@ START_TEST(a_policy_that_cannot_start_leaves_no_cache)
     struct kvt_replacement_env env = {.slot_count = 4};
 
     moody.init = refuse;
-    expect_refusal(kvt_hot_cache_new(&moody, &env, &cache, &err), KVT_ERR_UNSUPPORTED, "feel");
+    expect_refusal(kvt_hot_cache_new(&moody, &env, ROWS, &cache, &err), KVT_ERR_UNSUPPORTED,
+                   "feel");
     ck_assert_ptr_null(cache);
 }
 END_TEST

@@ -106,21 +106,26 @@ END_TEST
 /* ---- every model --------------------------------------------------------------- */
 
 enum {
-    PROBES = 3,
+    PROBES = 4,
     PROBE_VALUES = PROBES * 2 * 2 * KVT_PARTS
 };
 
-/* Every part of light, usual and heavy loads, in a replica of one GPU and in one
- * of eight short of DRAM, under both policies. */
+/* Every part of loads light, usual, just beyond a graph and heavy, in a replica of one
+ * GPU and in one of eight short of DRAM, under both policies, one of which speculates. */
 static void probe(struct timing_bench *bench, double out[PROBE_VALUES])
 {
     static const char *const policies[] = {"hisparse", "adaptive"};
-    static const uint32_t requests[PROBES] = {1, 40, 20000};
+    static const struct kvt_drafter drafter = {.layers = 6, .kv_heads = 8, .weight_bytes = 4.9e9};
+    static const uint32_t requests[PROBES] = {1, 40, 1025, 20000};
     double *parts = out;
     memset(out, 0, PROBE_VALUES * sizeof out[0]);
     for (size_t variant = 0; variant < 4; variant++) {
         bool is_wide = variant >= 2 && bench->model == &kvt_timing_roofline;
+        bool is_drafting = variant % 2 == 1;
         bench->env.residency = policies[variant % 2];
+        bench->env.speculation = is_drafting ? "dflash2" : "none";
+        bench->env.drafter = is_drafting ? &drafter : NULL;
+        bench->env.draft_passes = is_drafting;
         bench->env.tp = is_wide ? 8 : 1;
         bench->env.dram_bytes_per_s = is_wide ? UINT64_C(50000000000) : 0;
         timing_bench_start(bench);
@@ -128,6 +133,10 @@ static void probe(struct timing_bench *bench, double out[PROBE_VALUES])
             struct kvt_group_load group = timing_group_load(4 * requests[i], 4);
             struct kvt_rank_load rank = timing_rank_load(&bench->llm, requests[i], 0.2);
             rank.backup_bytes = UINT64_C(100000) * requests[i];
+            if (is_drafting) {
+                rank.queries *= 4;
+                rank.draft_tokens = group.draft_tokens = 3 * requests[i];
+            }
             bench->model->group_step(bench->state, &group, parts);
             bench->model->rank_step(bench->state, &rank, parts);
         }

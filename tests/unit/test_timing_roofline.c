@@ -66,6 +66,25 @@ START_TEST(scan_and_top_k_take_what_deepgemm_and_vllm_take)
 }
 END_TEST
 
+START_TEST(a_scan_for_several_queries_takes_what_deepgemm_takes)
+{
+    static const struct {
+        uint32_t queries;
+        double us;
+    } rows[] = {{1, 110}, {4, 191}, {8, 306}};
+    struct timing_bench bench;
+    kernel_make(&bench);
+    timing_bench_param(&bench, "topk_launch_us")->number = 0;
+    timing_bench_param(&bench, "topk_passes")->number = 0;
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 32, 0);
+    load.context_rows = UINT64_C(32) * 102400;
+    load.queries *= rows[_i].queries;
+
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_INDEX), rows[_i].us, 0.04);
+}
+END_TEST
+
 START_TEST(a_resolve_without_misses_takes_what_sglang_takes)
 {
     struct timing_bench bench;
@@ -340,10 +359,10 @@ START_TEST(collectives_take_their_latencies_and_bytes)
     bench.env.dp = rows[_i].dp;
     bench.env.ep = rows[_i].ep;
     timing_bench_start(&bench);
-    struct kvt_group_load load = timing_group_load(30, 1);
+    struct kvt_group_load load = timing_group_load(32, 1); /* a graph is of that size */
 
     timing_assert_near(dense_us(&bench, &load),
-                       78 * (10 + 8 * rows[_i].count + 30 * rows[_i].bytes / (450e3 * 0.7)), 1e-9);
+                       78 * (10 + 8 * rows[_i].count + 32 * rows[_i].bytes / (450e3 * 0.7)), 1e-9);
 }
 END_TEST
 
@@ -353,6 +372,7 @@ START_TEST(many_queries_scan_at_the_rate_of_math)
     timing_bench_make(&bench, &kvt_timing_roofline);
     timing_bench_param(&bench, "topk_launch_us")->number = 0;
     timing_bench_param(&bench, "topk_passes")->number = 0;
+    timing_bench_param(&bench, "index_query_share")->number = 0;
     timing_bench_start(&bench);
     struct kvt_rank_load load = timing_rank_load(&bench.llm, 2, 0);
     load.queries = 16;
@@ -442,6 +462,7 @@ static Suite *timing_roofline_suite(void)
     TCase *kernels = tcase_create("roofline_kernels");
     tcase_add_loop_test(kernels, sparse_attention_takes_what_flashmla_takes, 0, 13);
     tcase_add_test(kernels, scan_and_top_k_take_what_deepgemm_and_vllm_take);
+    tcase_add_loop_test(kernels, a_scan_for_several_queries_takes_what_deepgemm_takes, 0, 3);
     tcase_add_test(kernels, a_resolve_without_misses_takes_what_sglang_takes);
     tcase_add_loop_test(kernels, a_fetch_takes_what_a_gather_of_the_same_rows_takes, 0, 7);
     suite_add_tcase(suite, kernels);

@@ -30,6 +30,8 @@ static const struct sample {
     {"llmservingsim.jsonl", "llmservingsim", 0.101537, 25e-9, "0:27369/1626; 25:11/2"},
     {"llmservingsim-bench.jsonl", "llmservingsim", 1787267980.25, 0.5,
      "0:2358/531; 500000000:1034/769"},
+    {"llmservingsim-conversation.jsonl", "llmservingsim-agentic", 0, 2.5,
+     "0:100/5 s0.0; 0:164/7 s0.1; 2500000000:30/4 s1.0"},
     {"vidur.csv", "vidur", 0, 0.183, "0:374/44; 183000000:396/109"},
     {"splitwise.csv", "splitwise", 0.25, 1.5, "0:374/44; 1500000000:396/109"},
     {"vllm.json", "vllm", 27536.5, 63.5, "0:100/4; 0:300/2; 63500000000:64/1"},
@@ -140,7 +142,6 @@ START_TEST(what_cannot_be_replayed_is_refused_with_the_reason)
     static const struct {
         const char *file, *says;
     } cases[] = {
-        {"llmservingsim-conversation.jsonl", "one object a conversation"},
         {"vllm-summary.json", "no array \"start_times\": only a result saved with every request"},
         {"vidur-no-arrivals.csv", "no column for the arrival time; it may be named arrival_s, "},
         {"client-dataset.json", "are no format's; there are: kvtide, "},

@@ -119,17 +119,26 @@ START_TEST(what_a_file_says_beside_times_and_lengths_is_named)
                  "think_s, tenant", "think_s, tenant");
     check_unused("arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens\n"
                  "0,1,1,7,0,docs,1\n",
-                 "session_id, turn, prefix_group, prefix_tokens", "prefix_group, prefix_tokens");
+                 NULL, NULL);
+    check_unused("arrival_s,input_tokens,output_tokens,session_id,prefix_group,think_s\n"
+                 "0,1,1,7,docs,2\n",
+                 "prefix_group", "prefix_group");
     check_unused("{\"timestamp\": 0, \"input_length\": 513, \"output_length\": 1, "
                  "\"hash_ids\": [1, 2], \"tenant\": null}\n",
-                 "hash_ids", "hash_ids");
+                 NULL, "hash_ids");
+    check_unused("{\"arrival_s\": 0, \"in\": 513, \"out\": 1, \"hash_ids\": [1, 2]}\n", "hash_ids",
+                 "hash_ids");
     check_unused("{\"chat_id\": 3, \"parent_chat_id\": -1, \"timestamp\": 0, "
                  "\"input_length\": 1, \"output_length\": 1}\n",
-                 "chat_id, parent_chat_id", NULL);
+                 NULL, NULL);
+    check_unused("{\"parent_chat_id\": -1, \"arrival_s\": 0, \"in\": 1, \"out\": 1}\n",
+                 "parent_chat_id", "parent_chat_id");
     check_unused("arrival_s,input_tokens,output_tokens,chat_id\n0,1,1,7\n", "chat_id", "chat_id");
-    check_unused("{\"arrival_time_ns\": 0, \"input_toks\": 1, \"output_toks\": 1, "
-                 "\"sub_requests\": [{\"input_toks\": 1}]}\n",
-                 "sub_requests", "sub_requests");
+    check_unused("{\"arrival_time_ns\": 0, "
+                 "\"sub_requests\": [{\"input_toks\": 1, \"output_toks\": 1}]}\n",
+                 NULL, NULL);
+    check_unused("arrival_s,input_tokens,output_tokens,sub_requests\n0,1,1,7\n", "sub_requests",
+                 "sub_requests");
 }
 END_TEST
 

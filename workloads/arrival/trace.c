@@ -1,10 +1,15 @@
 /* trace.c -- requests as a trace file has them.
  *
+ *     poll:  the file's next rows whose time has come: those that follow a turn which has not
+ *            ended for long enough are held, the first other one arrives
+ *            one that was held and is due by then arrives before it
+ *
  * The file is scanned once at the start, which finds everything that can be wrong
  * with it, and streamed again during the run (workloads/trace). */
 #include <stdlib.h>
 
 #include "kvt/workload.h"
+#include "turns.h"
 
 enum {
     PARAM_PATH = 0,
@@ -15,15 +20,19 @@ enum {
 
 struct replay {
     struct kvt_trace *trace;
-    struct kvt_request_spec next; /* while has_next */
+    struct kvt_turns *turns;      /* NULL: no request of the file waits for another */
+    struct kvt_request_spec next; /* while has_next; not yet offered to turns */
     bool has_next;
+    bool is_given; /* next has arrived: what it borrows is in use until the next call */
 };
 
 static void replay_close(void *source)
 {
     struct replay *replay = source;
-    if (replay != NULL)
-        kvt_trace_close(replay->trace);
+    if (replay == NULL)
+        return;
+    kvt_trace_close(replay->trace);
+    kvt_turns_free(replay->turns);
     free(replay);
 }
 
@@ -37,6 +46,7 @@ static kvt_status replay_open(const struct kvt_arrival_env *env, void **out, str
         .run_seed = env->run_seed,
         .slo_classes = env->slo_classes,
         .slo_class_count = env->slo_class_count,
+        .page_keys = true,
     };
     kvt_status status = kvt_trace_parse_window(values[PARAM_WINDOW].text, "window",
                                                &options.window_from_s, &options.window_to_s, err);
@@ -46,6 +56,11 @@ static kvt_status replay_open(const struct kvt_arrival_env *env, void **out, str
     if (replay == NULL)
         return kvt_fail_nomem(err, "a trace");
     status = kvt_trace_open(&options, &replay->trace, err);
+    if (status == KVT_OK && kvt_trace_has_followers(replay->trace)) {
+        replay->turns = kvt_turns_new();
+        if (replay->turns == NULL)
+            status = kvt_fail_nomem(err, "the turns of a trace");
+    }
     if (status == KVT_OK)
         status = kvt_trace_next(replay->trace, &replay->next, &replay->has_next, err);
     if (status != KVT_OK) {
@@ -56,24 +71,78 @@ static kvt_status replay_open(const struct kvt_arrival_env *env, void **out, str
     return KVT_OK;
 }
 
+/* When something can arrive at the earliest: a held one, or the file's next; KVT_NS_NEVER. */
+static kvt_ns next_ns(const struct replay *replay, bool *is_held)
+{
+    kvt_ns held_ns = replay->turns != NULL ? kvt_turns_due_ns(replay->turns) : KVT_NS_NEVER;
+    *is_held = held_ns != KVT_NS_NEVER && (!replay->has_next || held_ns <= replay->next.arrival_ns);
+    if (*is_held)
+        return held_ns;
+    return replay->has_next ? replay->next.arrival_ns : KVT_NS_NEVER;
+}
+
+/* Gives or holds what comes next, whose time has come. */
+static kvt_status pass_on(struct replay *replay, bool is_held, enum kvt_arrival_answer *answer,
+                          struct kvt_request_spec *spec, struct kvt_error *err)
+{
+    *answer = KVT_ARRIVAL_NOW;
+    if (is_held) {
+        kvt_turns_take(replay->turns, spec);
+        return KVT_OK;
+    }
+    bool waits = false;
+    kvt_status status = KVT_OK;
+    replay->next.tag = KVT_TURNS_NO_TAG;
+    if (replay->turns != NULL && replay->next.session != UINT64_MAX)
+        status = kvt_turns_offer(replay->turns, &replay->next, &waits, err);
+    if (status != KVT_OK)
+        return status;
+    if (waits) {
+        *answer = KVT_ARRIVAL_WAIT;
+        return kvt_trace_next(replay->trace, &replay->next, &replay->has_next, err);
+    }
+    replay->is_given = true;
+    *spec = replay->next;
+    return KVT_OK;
+}
+
 static kvt_status replay_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
                               enum kvt_arrival_answer *answer, struct kvt_request_spec *spec,
                               kvt_ns *due_ns, struct kvt_error *err)
 {
     struct replay *replay = source;
+    kvt_status status = KVT_OK;
     (void)in_flight;
-    if (!replay->has_next) {
-        *answer = KVT_ARRIVAL_END;
-        return KVT_OK;
+    if (replay->is_given) {
+        replay->is_given = false;
+        status = kvt_trace_next(replay->trace, &replay->next, &replay->has_next, err);
     }
-    if (replay->next.arrival_ns > now_ns) {
-        *answer = KVT_ARRIVAL_LATER;
-        *due_ns = replay->next.arrival_ns;
-        return KVT_OK;
+    while (status == KVT_OK) {
+        bool is_held = false;
+        kvt_ns first_ns = next_ns(replay, &is_held);
+        if (first_ns == KVT_NS_NEVER) {
+            bool is_over = replay->turns == NULL || kvt_turns_held(replay->turns) == 0;
+            *answer = is_over ? KVT_ARRIVAL_END : KVT_ARRIVAL_WAIT;
+            return KVT_OK;
+        }
+        if (first_ns > now_ns) {
+            *answer = KVT_ARRIVAL_LATER;
+            *due_ns = first_ns;
+            return KVT_OK;
+        }
+        status = pass_on(replay, is_held, answer, spec, err);
+        if (status == KVT_OK && *answer == KVT_ARRIVAL_NOW)
+            return KVT_OK;
     }
-    *answer = KVT_ARRIVAL_NOW;
-    *spec = replay->next;
-    return kvt_trace_next(replay->trace, &replay->next, &replay->has_next, err);
+    return status;
+}
+
+static void replay_on_finished(void *source, uint64_t tag, bool is_completed, kvt_ns now_ns)
+{
+    struct replay *replay = source;
+    (void)is_completed; /* dropped or not, the next turn has nobody left to wait for */
+    if (tag != KVT_TURNS_NO_TAG)
+        kvt_turns_end(replay->turns, tag, now_ns);
 }
 
 static uint32_t replay_phase_count(const void *source)
@@ -125,12 +194,14 @@ static const struct kvt_param_spec replay_params[] = {
                     .type = KVT_PARAM_TEXT,
                     .minimum = 1,
                     .maximum = 4096},
-    [PARAM_FORMAT] = {.name = "format",
-                      .help = "the file's format; auto: by its content",
-                      .type = KVT_PARAM_CHOICE,
-                      .default_text = "auto",
-                      .choices = "auto|kvtide|qwen-bailian|mooncake|azure|burstgpt|servegen|"
-                                 "llmservingsim|vidur|splitwise|vllm|sglang|apex|csv|jsonl"},
+    [PARAM_FORMAT] =
+        {.name = "format",
+         .help = "the file's format; auto: by its content",
+         .type = KVT_PARAM_CHOICE,
+         .default_text = "auto",
+         .choices =
+             "auto|kvtide|qwen-bailian|mooncake|azure|burstgpt|servegen|"
+             "llmservingsim-agentic|llmservingsim|vidur|splitwise|vllm|sglang|apex|csv|jsonl"},
     [PARAM_RATE_SCALE] = {.name = "rate_scale",
                           .help = "how many times faster than recorded requests come",
                           .type = KVT_PARAM_REAL,
@@ -165,4 +236,5 @@ const struct kvt_arrival kvt_arrival_trace = {
     .expected = replay_expected,
     .extent = replay_extent,
     .account = replay_account,
+    .on_finished = replay_on_finished,
 };

@@ -2,7 +2,8 @@
  *
  * A prompt of n tokens has ceil(n / block) blocks, the last one partial. A file
  * read with the wrong block size has prompts many times too short or too long,
- * so a list that does not fit is refused, with the sizes that would fit. */
+ * so a list that does not fit is refused, with the sizes that would fit. What two prompts
+ * share is then the pages whose blocks, and all before them, have equal ids. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -63,4 +64,17 @@ kvt_status kvt_trace_check_blocks(const cJSON *hash_ids, uint32_t input_tokens,
                     "%" PRIu64 " hash_ids for %" PRIu32 " input tokens, where blocks of %" PRIu32
                     " tokens make %" PRIu64 "; block sizes that would fit: %s",
                     count, input_tokens, block_tokens, expected, candidates);
+}
+
+kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint32_t input_tokens, uint32_t block_tokens,
+                                struct kvt_page_keys *keys, struct kvt_error *err)
+{
+    kvt_status status = kvt_page_keys_begin(keys, input_tokens, err);
+    uint32_t left_tokens = input_tokens;
+    for (const cJSON *id = hash_ids->child; status == KVT_OK && id != NULL; id = id->next) {
+        uint32_t tokens = left_tokens < block_tokens ? left_tokens : block_tokens;
+        kvt_page_keys_run(keys, kvt_content(KVT_CONTENT_BLOCK, (uint64_t)id->valuedouble), tokens);
+        left_tokens -= tokens;
+    }
+    return status;
 }

@@ -145,8 +145,40 @@ void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes
     }
 }
 
-void kvt_trace_name_unused(uint32_t fields, bool follows_chats, char *unused, char *unconverted,
-                           size_t list_bytes)
+static bool has_field(uint32_t fields, enum kvt_trace_field field)
+{
+    return (fields >> field & 1) != 0;
+}
+
+/* Whether what a file says in this field reaches the run. */
+static bool is_used(enum kvt_trace_field field, uint32_t fields,
+                    const struct kvt_trace_format *format)
+{
+    bool follows_chats = format->shape == KVT_TRACE_JSON_LINES;
+    switch (field) {
+    case KVT_TRACE_SESSION:
+    case KVT_TRACE_TURN:
+    case KVT_TRACE_PREFIX_TOKENS:
+        return true;
+    case KVT_TRACE_PREFIX_GROUP:
+        return has_field(fields, KVT_TRACE_PREFIX_TOKENS);
+    case KVT_TRACE_THINK_S:
+        return has_field(fields, KVT_TRACE_SESSION);
+    case KVT_TRACE_CHAT_ID:
+        return follows_chats;
+    case KVT_TRACE_PARENT_CHAT_ID:
+        return follows_chats && has_field(fields, KVT_TRACE_CHAT_ID);
+    case KVT_TRACE_HASH_IDS:
+        return format->block_tokens > 0;
+    case KVT_TRACE_SUB_REQUESTS:
+        return format->reader == &kvt_trace_agentic_reader;
+    default:
+        return false;
+    }
+}
+
+void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *format, char *unused,
+                           char *unconverted, size_t list_bytes)
 {
     static const struct {
         const char *name;
@@ -168,13 +200,12 @@ void kvt_trace_name_unused(uint32_t fields, bool follows_chats, char *unused, ch
     unconverted[0] = '\0';
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         enum kvt_trace_field field = names[i].field;
-        if ((fields >> field & 1) == 0)
+        if (!has_field(fields, field))
             continue;
-        kvt_trace_list(unused, list_bytes, names[i].name);
-        bool is_chat = field == KVT_TRACE_CHAT_ID || field == KVT_TRACE_PARENT_CHAT_ID;
-        bool is_converted =
-            field == KVT_TRACE_SESSION || field == KVT_TRACE_TURN || (is_chat && follows_chats);
-        if (!is_converted)
+        bool used = is_used(field, fields, format);
+        if (!used)
+            kvt_trace_list(unused, list_bytes, names[i].name);
+        if (!used || field == KVT_TRACE_HASH_IDS)
             kvt_trace_list(unconverted, list_bytes, names[i].name);
     }
 }
@@ -293,16 +324,16 @@ kvt_status kvt_trace_time(const struct kvt_trace_value *value, const struct kvt_
 
 /* A number stays itself, so that our own files read back; other names are
  * hashed, which keeps memory flat and, at 2^64 values, conversations apart. */
-static uint64_t session_of(const struct kvt_trace_value *value, const struct kvt_trace_place *place)
+static uint64_t name_of(const struct kvt_trace_value *value, const struct kvt_trace_place *place)
 {
-    uint64_t session = 0;
-    if (kvt_trace_count(value, place, UINT64_MAX - 1, &session, NULL) == KVT_OK)
-        return session;
+    uint64_t name = 0;
+    if (kvt_trace_count(value, place, UINT64_MAX - 1, &name, NULL) == KVT_OK)
+        return name;
     if (value->text != NULL)
-        session = kvt_hash_bytes(0, value->text, strlen(value->text));
+        name = kvt_hash_bytes(0, value->text, strlen(value->text));
     else
-        session = kvt_hash_bytes(0, &value->number, sizeof value->number);
-    return session == UINT64_MAX ? 0 : session;
+        name = kvt_hash_bytes(0, &value->number, sizeof value->number);
+    return name == UINT64_MAX ? 0 : name;
 }
 
 static kvt_status put_class(const struct kvt_trace_value *value,
@@ -331,7 +362,6 @@ kvt_status kvt_trace_put(struct kvt_trace_column column, const struct kvt_trace_
                          struct kvt_error *err)
 {
     uint64_t count = 0;
-    double number = 0;
     kvt_status status = KVT_OK;
     switch (column.field) {
     case KVT_TRACE_ARRIVAL:
@@ -345,7 +375,7 @@ kvt_status kvt_trace_put(struct kvt_trace_column column, const struct kvt_trace_
         row->output_tokens = (uint32_t)count;
         return status;
     case KVT_TRACE_SESSION:
-        row->session = session_of(value, place);
+        row->session = name_of(value, place);
         return KVT_OK;
     case KVT_TRACE_TURN:
         status = kvt_trace_count(value, place, UINT32_MAX, &count, err);
@@ -353,10 +383,16 @@ kvt_status kvt_trace_put(struct kvt_trace_column column, const struct kvt_trace_
         return status;
     case KVT_TRACE_SLO_CLASS:
         return put_class(value, place, row, err);
+    case KVT_TRACE_PREFIX_GROUP:
+        row->prefix_group = name_of(value, place);
+        return KVT_OK;
     case KVT_TRACE_PREFIX_TOKENS:
-        return kvt_trace_count(value, place, KVT_TRACE_TOKENS_MAX, &count, err);
+        status = kvt_trace_count(value, place, KVT_TRACE_TOKENS_MAX, &count, err);
+        row->prefix_tokens = (uint32_t)count;
+        return status;
     case KVT_TRACE_THINK_S:
-        return real_of(value, place, SECONDS_MAX, &number, err);
+        row->follows = true;
+        return kvt_trace_time(value, place, column.unit_ns, &row->think_ns, err);
     default:
         return KVT_OK;
     }

@@ -48,6 +48,10 @@ static const struct kvt_trace_format formats[] = {
      .unit_ns = KVT_NS_PER_S,
      .reader = &kvt_trace_csv_reader},
     {.name = "servegen", .shape = KVT_TRACE_CSV_BARE, .reader = &kvt_trace_servegen_reader},
+    {.name = "llmservingsim-agentic",
+     .shape = KVT_TRACE_JSON_LINES,
+     .signature = {"arrival_time_ns", "sub_requests"},
+     .reader = &kvt_trace_agentic_reader},
     {.name = "llmservingsim",
      .shape = KVT_TRACE_JSON_LINES,
      .signature = {"input_toks", "output_toks"},
@@ -85,9 +89,22 @@ enum {
 const char *const *kvt_trace_formats(void)
 {
     static const char *const names[] = {
-        "kvtide",   "qwen-bailian",  "mooncake", "azure",     "burstgpt",
-        "servegen", "llmservingsim", "vidur",    "splitwise", "vllm",
-        "sglang",   "apex",          "csv",      "jsonl",     NULL,
+        "kvtide",
+        "qwen-bailian",
+        "mooncake",
+        "azure",
+        "burstgpt",
+        "servegen",
+        "llmservingsim-agentic",
+        "llmservingsim",
+        "vidur",
+        "splitwise",
+        "vllm",
+        "sglang",
+        "apex",
+        "csv",
+        "jsonl",
+        NULL,
     };
     _Static_assert(sizeof names / sizeof names[0] == FORMAT_COUNT + 1, "a name for each format");
     return names;
@@ -246,11 +263,9 @@ static void list_formats(char *list, size_t list_bytes)
         kvt_trace_list(list, list_bytes, formats[i].name);
 }
 
-/* Conversations whose later turns wait for earlier ones have no arrival times. */
 static bool is_conversation(const struct sample *sample)
 {
-    return has_name(sample, "sub_requests") || has_name(sample, "requests") ||
-           has_name(sample, "conversations");
+    return has_name(sample, "requests") || has_name(sample, "conversations");
 }
 
 static kvt_status find_match(const char *path, const struct sample *sample,
@@ -264,9 +279,8 @@ static kvt_status find_match(const char *path, const struct sample *sample,
     }
     if (sample->is_json && is_conversation(sample))
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, path,
-                        "one object a conversation: its later turns come when earlier ones have "
-                        "finished, which a trace of arrivals cannot say; convert it to one "
-                        "request a line");
+                        "one object a conversation, of a format that is not taken; convert it to "
+                        "one request a line, or to LLMServingSim's sub_requests");
     char found[256] = "";
     char known[192];
     for (size_t i = 0; i < sample->count; i++)

@@ -11,6 +11,7 @@ struct jsonl_reader {
     struct kvt_trace_source source;
     struct kvt_lines *lines;
     struct kvt_trace_chains *chains;
+    struct kvt_page_keys keys; /* of the row last given */
 };
 
 /* What of an object is looked at once all its members are known. */
@@ -25,6 +26,7 @@ static void jsonl_close(void *state)
         return;
     kvt_lines_close(reader->lines);
     kvt_trace_chains_free(reader->chains);
+    kvt_page_keys_free(&reader->keys);
     free(reader);
 }
 
@@ -140,6 +142,28 @@ static kvt_status follow_chain(struct jsonl_reader *reader, const struct members
     return kvt_trace_chains_add(reader->chains, (uint64_t)chat_id, parent_id, &place, row, err);
 }
 
+/* By hash ids where there are any, which know more than parents do; else by parents. */
+static kvt_status name_pages(struct jsonl_reader *reader, const struct members *members,
+                             struct kvt_trace_row *row, struct kvt_error *err)
+{
+    const cJSON *hash_ids = members->by_field[KVT_TRACE_HASH_IDS];
+    uint32_t block_tokens = reader->source.format->block_tokens;
+    kvt_status status = KVT_OK;
+    if (!reader->source.page_keys)
+        return KVT_OK;
+    if (hash_ids != NULL && block_tokens > 0)
+        status =
+            kvt_trace_block_keys(hash_ids, row->input_tokens, block_tokens, &reader->keys, err);
+    else if (members->by_field[KVT_TRACE_CHAT_ID] != NULL)
+        status = kvt_trace_chains_keys(reader->chains, &reader->keys, err);
+    else
+        return KVT_OK;
+    row->has_page_keys = true;
+    row->page_keys = reader->keys.keys;
+    row->page_key_count = reader->keys.count;
+    return status;
+}
+
 static kvt_status row_of(struct jsonl_reader *reader, const cJSON *object,
                          struct kvt_trace_row *row, struct kvt_error *err)
 {
@@ -156,10 +180,10 @@ static kvt_status row_of(struct jsonl_reader *reader, const cJSON *object,
         const struct kvt_trace_place place = place_of(reader, hash_ids->string);
         status = kvt_trace_check_blocks(hash_ids, row->input_tokens,
                                         reader->source.format->block_tokens, &place, err);
-        if (status != KVT_OK)
-            return status;
     }
-    return follow_chain(reader, &members, row, err);
+    if (status == KVT_OK)
+        status = follow_chain(reader, &members, row, err);
+    return status == KVT_OK ? name_pages(reader, &members, row, err) : status;
 }
 
 /* The next line that is not blank; *text NULL at the end. */

@@ -24,14 +24,6 @@ enum {
     NAMES_BYTES = 192
 };
 
-/* A request of an out-of-order file. */
-struct entry {
-    int64_t time_ns;
-    uint64_t session, line, ordinal;
-    uint32_t input_tokens, output_tokens, turn;
-    uint8_t slo_class; /* index of trace.classes */
-};
-
 struct kvt_trace {
     struct kvt_trace_source source;
     char *path;
@@ -41,17 +33,18 @@ struct kvt_trace {
     int64_t origin_ns;                /* becomes time 0 */
     const char *const *known_classes; /* [known_class_count] for rows to name; gone once open */
     size_t known_class_count;
-    bool is_window_known;  /* counted rows are those that are used */
-    void *reader;          /* open while streaming; NULL when sorted */
-    struct entry *entries; /* [entry_count]; NULL: the file is in order */
-    size_t entry_count, entry_capacity, entry_next;
+    bool is_window_known;            /* counted rows are those that are used */
+    void *reader;                    /* open while streaming; NULL when sorted */
+    struct kvt_trace_sorted *sorted; /* NULL: the file is in order */
+    struct kvt_page_keys keys;       /* of the request last given, by its session and group */
+    bool wants_keys, has_followers;
     char classes[KVT_SLO_CLASSES_MAX][KVT_CLASS_NAME_BYTES];
     uint8_t class_count;
     kvt_ns last_arrival_ns; /* of the request last given */
     struct kvt_trace_account account;
     uint32_t fields; /* that any row has something in: bit f is kvt_trace_field f */
     char unused[NAMES_BYTES], unconverted[NAMES_BYTES]; /* for the account */
-    bool is_row_outside; /* the row in hand is counted as outside the window so far */
+    enum kvt_drop_reason row_reason; /* the row in hand is dropped so far; REASONS: it is used */
     int64_t used_first_ns, used_last_ns;
     uint32_t longest_tokens, longest_output_tokens;
     uint32_t inputs[INPUTS_MAX]; /* distinct, ascending */
@@ -104,6 +97,12 @@ static bool is_used(const struct kvt_trace *trace, const struct kvt_trace_row *r
     return row->time_ns >= trace->from_ns && row->time_ns < trace->to_ns;
 }
 
+/* Without a session there is nobody to follow. */
+static bool follows(const struct kvt_trace_row *row)
+{
+    return row->follows && row->session != UINT64_MAX;
+}
+
 static void note_input(struct kvt_trace *trace, uint32_t input_tokens)
 {
     size_t count = trace->input_count;
@@ -129,6 +128,7 @@ static void note_used(struct kvt_trace *trace, const struct kvt_trace_row *row)
     if (account->requests == 0 || row->time_ns > trace->used_last_ns)
         trace->used_last_ns = row->time_ns;
     account->requests++;
+    trace->has_followers = trace->has_followers || follows(row);
     uint32_t context_tokens = row->input_tokens + row->output_tokens;
     if (context_tokens > trace->longest_tokens)
         trace->longest_tokens = context_tokens;
@@ -147,15 +147,15 @@ static bool count_row(struct kvt_trace *trace, const struct kvt_trace_row *row)
     if (row->kind != KVT_TRACE_ROW_MORE) {
         account->rows_read++;
         account->orphan_turns += row->is_orphan;
-        trace->is_row_outside = !used;
+        trace->row_reason = used ? KVT_DROP_REASONS : reason;
         if (used)
             account->used++;
         else
             account->dropped[reason]++;
-    } else if (used && trace->is_row_outside) {
-        trace->is_row_outside = false;
-        account->dropped[KVT_DROP_OUTSIDE_WINDOW]--;
+    } else if (used && trace->row_reason != KVT_DROP_REASONS) {
+        account->dropped[trace->row_reason]--;
         account->used++;
+        trace->row_reason = KVT_DROP_REASONS;
     }
     if (used)
         note_used(trace, row);
@@ -259,44 +259,23 @@ static kvt_status gather_row(struct kvt_trace *trace, const struct kvt_trace_row
                              struct kvt_error *err)
 {
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
+    uint8_t slo_class = CLASS_NONE;
     if (!is_used(trace, row, &reason))
         return KVT_OK;
-    if (trace->entry_count == trace->entry_capacity)
-        return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
-    struct entry *entry = &trace->entries[trace->entry_count];
-    *entry = (struct entry){
-        .time_ns = row->time_ns,
-        .session = row->session,
-        .line = row->line,
-        .ordinal = trace->entry_count,
-        .input_tokens = row->input_tokens,
-        .output_tokens = row->output_tokens,
-        .turn = row->turn,
-    };
-    trace->entry_count++;
-    return class_of(trace, row, &entry->slo_class, err);
-}
-
-static int by_time_then_place(const void *a, const void *b)
-{
-    const struct entry *first = a;
-    const struct entry *second = b;
-    if (first->time_ns != second->time_ns)
-        return first->time_ns < second->time_ns ? -1 : 1;
-    return (first->ordinal > second->ordinal) - (first->ordinal < second->ordinal);
+    kvt_status status = class_of(trace, row, &slo_class, err);
+    if (status == KVT_OK)
+        status = kvt_trace_sorted_add(trace->sorted, row, slo_class, err);
+    return status;
 }
 
 static kvt_status gather(struct kvt_trace *trace, struct kvt_error *err)
 {
-    if (trace->account.requests > SIZE_MAX / sizeof *trace->entries)
-        return kvt_fail_nomem(err, "an out-of-order trace");
-    trace->entry_capacity = (size_t)trace->account.requests;
-    trace->entries = malloc(trace->entry_capacity * sizeof *trace->entries);
-    if (trace->entries == NULL)
-        return kvt_fail_nomem(err, "an out-of-order trace");
-    kvt_status status = visit_rows(trace, gather_row, err);
+    kvt_status status = kvt_trace_sorted_new(trace->path, trace->account.requests, trace->fields,
+                                             &trace->sorted, err);
     if (status == KVT_OK)
-        qsort(trace->entries, trace->entry_count, sizeof *trace->entries, by_time_then_place);
+        status = visit_rows(trace, gather_row, err);
+    if (status == KVT_OK)
+        kvt_trace_sorted_sort(trace->sorted);
     return status;
 }
 
@@ -343,12 +322,13 @@ static void start_account(struct kvt_trace *trace)
     trace->longest_tokens = 0;
     trace->longest_output_tokens = 0;
     trace->input_count = 0;
+    trace->has_followers = false;
 }
 
 static void account_for_fields(struct kvt_trace *trace)
 {
-    kvt_trace_name_unused(trace->fields, trace->source.format->shape == KVT_TRACE_JSON_LINES,
-                          trace->unused, trace->unconverted, NAMES_BYTES);
+    kvt_trace_name_unused(trace->fields, trace->source.format, trace->unused, trace->unconverted,
+                          NAMES_BYTES);
     trace->account.unused = trace->unused[0] != '\0' ? trace->unused : NULL;
     trace->account.unconverted = trace->unconverted[0] != '\0' ? trace->unconverted : NULL;
 }
@@ -429,6 +409,8 @@ static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_option
     trace->known_class_count = 0;
     if (status != KVT_OK)
         return status;
+    trace->wants_keys = options->page_keys;
+    trace->source.page_keys = options->page_keys;
     if (trace->account.out_of_order_rows > 0)
         return gather(trace, err);
     return trace->source.format->reader->open(&trace->source, &trace->reader, err);
@@ -458,7 +440,8 @@ void kvt_trace_close(struct kvt_trace *trace)
         return;
     if (trace->reader != NULL)
         trace->source.format->reader->close(trace->reader);
-    free(trace->entries);
+    kvt_trace_sorted_free(trace->sorted);
+    kvt_page_keys_free(&trace->keys);
     free(trace->path);
     free(trace);
 }
@@ -474,42 +457,45 @@ static kvt_ns arrival_of(const struct kvt_trace *trace, int64_t time_ns)
     return (kvt_ns)llround((double)offset_ns / trace->rate_scale);
 }
 
-static void give_entry(struct kvt_trace *trace, struct kvt_request_spec *spec)
+/* What a prompt consists of where the file says no more than whose it is: its group's prefix, as
+ * far as it goes, then its conversation, answers and all. */
+static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *spec,
+                             struct kvt_error *err)
 {
-    const struct entry *entry = &trace->entries[trace->entry_next];
-    trace->entry_next++;
-    *spec = (struct kvt_request_spec){
-        .arrival_ns = arrival_of(trace, entry->time_ns),
-        .input_tokens = entry->input_tokens,
-        .output_tokens = entry->output_tokens,
-        .session = entry->session,
-        .turn = entry->turn,
-        .line = entry->line,
-    };
-    if (entry->slo_class != CLASS_NONE)
-        memcpy(spec->slo_class, trace->classes[entry->slo_class], sizeof spec->slo_class);
+    bool has_session = spec->session != UINT64_MAX;
+    uint64_t tokens = (uint64_t)spec->input_tokens + spec->output_tokens;
+    if (!has_session)
+        tokens = spec->prefix_tokens;
+    kvt_status status = kvt_page_keys_begin(&trace->keys, tokens, err);
+    if (status != KVT_OK)
+        return status;
+    kvt_page_keys_run(&trace->keys, kvt_content(KVT_CONTENT_GROUP, spec->prefix_group),
+                      spec->prefix_tokens);
+    kvt_page_keys_run(&trace->keys, kvt_content(KVT_CONTENT_SESSION, spec->session),
+                      tokens - spec->prefix_tokens);
+    spec->page_keys = trace->keys.keys;
+    spec->page_key_count = trace->keys.count;
+    return KVT_OK;
 }
 
-static kvt_status give_row(struct kvt_trace *trace, struct kvt_request_spec *spec, bool *more,
-                           struct kvt_error *err)
+/* The next row that is used, in time. */
+static kvt_status next_used(struct kvt_trace *trace, struct kvt_trace_row *row, bool *more,
+                            struct kvt_error *err)
 {
-    struct kvt_trace_row row;
+    if (trace->sorted != NULL) {
+        uint8_t slo_class = CLASS_NONE;
+        *more = kvt_trace_sorted_next(trace->sorted, row, &slo_class);
+        if (*more && slo_class != CLASS_NONE)
+            memcpy(row->slo_class, trace->classes[slo_class], sizeof row->slo_class);
+        return KVT_OK;
+    }
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
     do {
-        kvt_status status = trace->source.format->reader->next(trace->reader, &row, more, err);
+        kvt_status status = trace->source.format->reader->next(trace->reader, row, more, err);
         if (status != KVT_OK || !*more)
             return status;
-    } while (!is_used(trace, &row, &reason));
-    *spec = (struct kvt_request_spec){
-        .arrival_ns = arrival_of(trace, row.time_ns),
-        .input_tokens = row.input_tokens,
-        .output_tokens = row.output_tokens,
-        .session = row.session,
-        .turn = row.turn,
-        .line = row.line,
-    };
-    memcpy(spec->slo_class, row.slo_class, sizeof spec->slo_class);
-    if (spec->arrival_ns < trace->last_arrival_ns)
+    } while (!is_used(trace, row, &reason));
+    if (arrival_of(trace, row->time_ns) < trace->last_arrival_ns)
         return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
     return KVT_OK;
 }
@@ -517,16 +503,36 @@ static kvt_status give_row(struct kvt_trace *trace, struct kvt_request_spec *spe
 kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec, bool *more,
                           struct kvt_error *err)
 {
-    if (trace->entries != NULL) {
-        *more = trace->entry_next < trace->entry_count;
-        if (*more)
-            give_entry(trace, spec);
-        return KVT_OK;
-    }
-    kvt_status status = give_row(trace, spec, more, err);
-    if (status == KVT_OK && *more)
-        trace->last_arrival_ns = spec->arrival_ns;
-    return status;
+    struct kvt_trace_row row;
+    kvt_status status = next_used(trace, &row, more, err);
+    if (status != KVT_OK || !*more)
+        return status;
+    *spec = (struct kvt_request_spec){
+        .arrival_ns = arrival_of(trace, row.time_ns),
+        .input_tokens = row.input_tokens,
+        .output_tokens = row.output_tokens,
+        .session = row.session,
+        .turn = row.turn,
+        .prefix_tokens =
+            row.prefix_tokens < row.input_tokens ? row.prefix_tokens : row.input_tokens,
+        .prefix_group = row.prefix_group,
+        .follows = follows(&row),
+        .think_ns = row.think_ns,
+        .line = row.line,
+        .page_keys = row.page_keys,
+        .page_key_count = row.page_key_count,
+    };
+    memcpy(spec->slo_class, row.slo_class, sizeof spec->slo_class);
+    trace->last_arrival_ns = spec->arrival_ns;
+    bool is_named = row.session != UINT64_MAX || row.prefix_tokens > 0;
+    if (trace->wants_keys && !row.has_page_keys && is_named)
+        return name_pages(trace, spec, err);
+    return KVT_OK;
+}
+
+bool kvt_trace_has_followers(const struct kvt_trace *trace)
+{
+    return trace->has_followers;
 }
 
 const struct kvt_trace_account *kvt_trace_account_of(const struct kvt_trace *trace)

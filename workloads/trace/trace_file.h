@@ -3,6 +3,7 @@
 #define KVT_TRACE_FILE_H
 
 #include "kvt/json.h"
+#include "kvt/page_keys.h"
 #include "kvt/workload.h"
 
 /* Input and output are each below it, so that their sum fits 32 bits. */
@@ -26,6 +27,15 @@ struct kvt_trace_row {
     uint64_t session; /* UINT64_MAX: none */
     uint32_t turn;
     bool is_orphan; /* names a parent that is not above it */
+    uint32_t prefix_tokens;
+    uint64_t prefix_group;
+    bool follows; /* the row of its session before it, by think_ns */
+    int64_t think_ns;
+    /* [page_key_count] where the file says what a prompt consists of beyond sessions and groups,
+     * and keys are wanted; borrowed from the reader until its next row. */
+    bool has_page_keys;
+    uint32_t page_key_count;
+    const uint64_t *page_keys;
     char slo_class[KVT_CLASS_NAME_BYTES];
     size_t slo_class_column; /* 1-based field of a CSV row; 0: a member of a JSON object */
     uint32_t fields;         /* bit f: it has something in kvt_trace_field f */
@@ -42,12 +52,12 @@ enum kvt_trace_field {
     KVT_TRACE_SESSION = KVT_TRACE_REQUIRED_FIELDS,
     KVT_TRACE_TURN,
     KVT_TRACE_SLO_CLASS,
-    KVT_TRACE_PREFIX_TOKENS, /* checked */
-    KVT_TRACE_THINK_S,       /* checked */
+    KVT_TRACE_PREFIX_GROUP,
+    KVT_TRACE_PREFIX_TOKENS,
+    KVT_TRACE_THINK_S,
     KVT_TRACE_HASH_IDS, /* from here on: of any shape, looked at by their formats or not at all */
     KVT_TRACE_CHAT_ID,
     KVT_TRACE_PARENT_CHAT_ID,
-    KVT_TRACE_PREFIX_GROUP,
     KVT_TRACE_TENANT,
     KVT_TRACE_TASK,
     KVT_TRACE_SUB_REQUESTS,
@@ -68,10 +78,11 @@ struct kvt_trace_column kvt_trace_column_of(const char *name);
 const char *kvt_trace_field_name(enum kvt_trace_field field);
 /* The names that a field goes by, separated by ", ". */
 void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes);
-/* What of these fields (bits) is not simulated, and what of that convert cannot write: names into
- * lists of list_bytes. Chats that are followed become conversations. */
-void kvt_trace_name_unused(uint32_t fields, bool follows_chats, char *unused, char *unconverted,
-                           size_t list_bytes);
+struct kvt_trace_format;
+/* What of these fields (bits) a format's file says for nothing, and what convert cannot write:
+ * names into lists of list_bytes. */
+void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *format, char *unused,
+                           char *unconverted, size_t list_bytes);
 /* Appends a name to a list for a message; "..." stands for those that find no room. */
 void kvt_trace_list(char *list, size_t list_bytes, const char *name);
 
@@ -119,15 +130,40 @@ KVT_CHECKED kvt_status kvt_trace_check_blocks(const cJSON *hash_ids, uint32_t in
                                               uint32_t block_tokens,
                                               const struct kvt_trace_place *place,
                                               struct kvt_error *err);
+/* The prompt's pages out of its blocks, which have been checked. */
+KVT_CHECKED kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint32_t input_tokens,
+                                            uint32_t block_tokens, struct kvt_page_keys *keys,
+                                            struct kvt_error *err);
 
-/* Which conversation a chat belongs to, by following parents. */
+/* Which conversation a chat belongs to, by following parents, and what it repeats of them. */
 struct kvt_trace_chains;
 struct kvt_trace_chains *kvt_trace_chains_new(void); /* NULL when memory is short */
 void kvt_trace_chains_free(struct kvt_trace_chains *chains);
-/* Sets the row's session and turn. parent_id -1 begins a conversation. */
+/* Sets the row's session and turn; its lengths are known. parent_id -1 begins a conversation. */
 KVT_CHECKED kvt_status kvt_trace_chains_add(struct kvt_trace_chains *chains, uint64_t chat_id,
                                             int64_t parent_id, const struct kvt_trace_place *place,
                                             struct kvt_trace_row *row, struct kvt_error *err);
+/* The pages of the chat added last, answer and all: its prompt begins with all of its parent, as
+ * far as it goes. */
+KVT_CHECKED kvt_status kvt_trace_chains_keys(struct kvt_trace_chains *chains,
+                                             struct kvt_page_keys *keys, struct kvt_error *err);
+
+/* ---- Rows of a file that is out of order (sorted.c) ---------------------------- */
+
+struct kvt_trace_sorted;
+/* Room for so many rows, of which any may have something in these fields (bits). */
+KVT_CHECKED kvt_status kvt_trace_sorted_new(const char *path, uint64_t requests, uint32_t fields,
+                                            struct kvt_trace_sorted **out, struct kvt_error *err);
+void kvt_trace_sorted_free(struct kvt_trace_sorted *sorted); /* takes NULL */
+/* The row, page keys too; its class as a number of the caller's. */
+KVT_CHECKED kvt_status kvt_trace_sorted_add(struct kvt_trace_sorted *sorted,
+                                            const struct kvt_trace_row *row, uint8_t slo_class,
+                                            struct kvt_error *err);
+/* By time, equal times as they were added. */
+void kvt_trace_sorted_sort(struct kvt_trace_sorted *sorted);
+/* The next one; false at the end. Its page keys last as long as sorted does. */
+bool kvt_trace_sorted_next(struct kvt_trace_sorted *sorted, struct kvt_trace_row *row,
+                           uint8_t *slo_class);
 
 /* ---- Formats (formats.c) and their readers ----------------------------------- */
 
@@ -138,12 +174,11 @@ enum kvt_trace_shape {
     KVT_TRACE_JSON_ARRAYS /* objects with one array a field: JSON Lines or one document */
 };
 
-struct kvt_trace_format;
-
 struct kvt_trace_source {
     const char *path; /* borrowed while the reader is open */
     const struct kvt_trace_format *format;
     bool is_document; /* one JSON value over many lines */
+    bool page_keys;   /* rows come with theirs */
     uint64_t run_seed;
 };
 
@@ -157,6 +192,7 @@ extern const struct kvt_trace_reader kvt_trace_csv_reader;
 extern const struct kvt_trace_reader kvt_trace_jsonl_reader;
 extern const struct kvt_trace_reader kvt_trace_bench_reader;
 extern const struct kvt_trace_reader kvt_trace_servegen_reader;
+extern const struct kvt_trace_reader kvt_trace_agentic_reader;
 
 enum {
     KVT_TRACE_SIGNATURE_MAX = 4

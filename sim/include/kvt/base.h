@@ -29,6 +29,9 @@ typedef int64_t kvt_ns;
 typedef uint32_t kvt_slot;
 #define KVT_SLOT_NONE UINT32_MAX
 
+/* No row: what an empty slot holds. */
+#define KVT_ROW_NONE UINT32_MAX
+
 enum {
     KVT_PAGE_ROWS = 64,      /* rows (tokens) of one page of history */
     KVT_TAIL_ROWS = 64,      /* ring of newest rows that stay in HBM, per layer */

@@ -54,6 +54,12 @@ KVT_CHECKED kvt_status kvt_json_check_keys(const cJSON *object, const char *wher
                                            const char *const *keys, size_t key_count,
                                            struct kvt_error *err);
 
+/* What a data file begins with: "schema" of this text, "name" and "summary" that are not
+ * empty, and "sources", at least one: members named after keys of the file ("verify", or
+ * "tasks.code" for a member of an object), each saying in words where that comes from. */
+KVT_CHECKED kvt_status kvt_json_check_head(const cJSON *tree, const char *where, const char *schema,
+                                           struct kvt_error *err);
+
 /* A whole number in [0, 2^53]: what a count in a JSON file can be. */
 bool kvt_json_is_count(const cJSON *item);
 

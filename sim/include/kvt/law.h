@@ -35,8 +35,10 @@ struct kvt_law_env {
     uint32_t stream_count;        /* selectors of the model: streams of a request */
     const uint32_t *stream_store; /* [stream_count] the store that each reads; NULL: one each.
                                    * Stores are numbered by layer: neighbours are alike */
-    uint32_t side_paths;          /* that a round may have; 0: none is ever rejected */
-    uint32_t side_tokens;         /* queries of the longest rejected path */
+    const uint32_t *stream_tokens_per_row; /* [stream_count] of that store, as in
+                                            * kvt_law_stream_env; NULL: any */
+    uint32_t side_paths;                   /* that a round may have; 0: none is ever rejected */
+    uint32_t side_tokens;                  /* queries of the longest rejected path */
     const uint32_t *context_rows; /* [context_count] lengths that many requests start with (fixed
                                    * laws); may be empty */
     const uint32_t *context_tokens_per_row; /* [context_count] of the same lengths, as in

@@ -55,9 +55,12 @@ uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
                                    const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
                                    bool growth);
 
-/* Gives back part of one class (at most what the pools gave), or everything. */
+/* Gives back part of one class, what the pools gave before what the reserve gave, or
+ * everything. */
 void kvt_rank_memory_give(struct kvt_rank_memory *memory, struct kvt_holding *holding,
                           enum kvt_mem_class mem_class, uint64_t bytes);
+void kvt_rank_memory_give_host(struct kvt_rank_memory *memory, struct kvt_holding *holding,
+                               uint64_t host_bytes);
 void kvt_rank_memory_give_all(struct kvt_rank_memory *memory, struct kvt_holding *holding);
 
 /* Sums add up and nothing is past its pool. Checked at the end of every run, and by tests. */

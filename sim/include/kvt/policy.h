@@ -8,6 +8,7 @@
 #ifndef KVT_POLICY_H
 #define KVT_POLICY_H
 
+#include "kvt/cpu.h"
 #include "kvt/plugin.h"
 
 KVT_BEGIN_DECLS
@@ -27,13 +28,14 @@ struct kvt_replacement_env {
  * holds a row that some query of this call reads. */
 struct kvt_replacement_call {
     const uint64_t *hit_bits;    /* [(slot_count + 63) / 64] */
-    const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_SLOT_NONE when empty */
+    const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_ROW_NONE when empty */
     const uint32_t *missed_rows; /* [missed_count] in the order they are fetched */
     uint32_t missed_count;
     uint64_t step;            /* decode step of the request, 0-based */
     const uint32_t *next_use; /* optional [slot_count], only for clairvoyant policies */
     kvt_slot *scratch;        /* [slot_count] the policy's own until it returns; one scratch
                                * serves all caches, so nothing in it lasts */
+    enum kvt_cpu cpu;         /* instructions that the policy's loops may use */
 };
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
@@ -53,7 +55,7 @@ struct kvt_replacement_policy {
                                kvt_slot *victims);
 
     /* fills[i] now holds missed_rows[i], for i < fill_count; evicted_rows[i] is
-     * what it held before (KVT_SLOT_NONE when it was empty). fills are the
+     * what it held before (KVT_ROW_NONE when it was empty). fills are the
      * victims just chosen, in their order. Called with fill_count 0 when every
      * looked-up row hit; not called when nothing was looked up. */
     void (*on_resolved)(void *state, const struct kvt_replacement_call *call, const kvt_slot *fills,
@@ -82,11 +84,20 @@ enum kvt_mem_class {
 };
 const char *kvt_mem_class_name(enum kvt_mem_class mem_class);
 
-/* What must be in HBM for a request under this policy. */
+/* What must be in HBM for a request under this policy, and what of it is on host.
+ *
+ * A request with a hot cache holds tail, hot cache and staging; pages of its history
+ * are optional. A request without one is *whole*: every row of it is in HBM. */
 struct kvt_residency_needs {
-    bool history_in_hbm; /* every row stays in HBM: no hot cache, no tail, no host copy */
-    bool host_backing;   /* a full copy in host DRAM */
-    bool optional_pages; /* spare HBM may hold pages of history */
+    bool history_in_hbm;  /* every request is whole, for ever: nobody is given a hot cache */
+    bool starts_whole;    /* a request starts whole where that fits, else with a hot cache, which
+                           * it may be given later too */
+    bool host_backing;    /* rows have a copy in host DRAM, and room for all of it from the start */
+    bool optional_pages;  /* spare HBM may hold pages of history */
+    bool deferred_backup; /* rows are written back when the policy says so, or when they must be;
+                           * otherwise behind the step that made them */
+    bool keeps_aside;     /* rows of a request that is put aside wait on host, where it has room;
+                           * otherwise they are computed again */
 };
 
 struct kvt_residency_env {
@@ -97,6 +108,7 @@ struct kvt_residency_env {
     uint64_t link_bytes_per_s; /* host to HBM, per GPU */
     uint64_t run_seed;
     const struct kvt_host *host;
+    uint64_t hot_tokens; /* of the largest hot cache that a request can be given */
 };
 
 /* One running request of the rank, as it stands at the step boundary. */
@@ -105,18 +117,32 @@ struct kvt_residency_request {
     uint32_t context_tokens; /* committed rows */
     uint32_t generated_tokens;
     uint32_t page_count;     /* pages that exist, the newest may be partly filled */
-    uint32_t eligible_pages; /* backed and wholly outside the tail: pages [0, eligible) */
+    uint32_t eligible_pages; /* backed and wholly outside the tail: pages [0, eligible); 0 while it
+                              * is whole */
     uint32_t optional_pages; /* of those, ready in HBM */
     uint32_t filling_pages;  /* on their way: bytes counted, not readable yet */
     uint64_t missed_rows;    /* so far */
     uint64_t selected_rows;
-    const uint64_t *resident_bits; /* [(page_count + 63) / 64] optional or filling */
+    const uint64_t *resident_bits; /* [(page_count + 63) / 64] in HBM or filling */
     const uint64_t *filling_bits;  /* [(page_count + 63) / 64] */
     const uint16_t *page_hits;     /* optional [page_count] selections a page, decayed by half every
                                     * 64 steps; NULL unless wants_page_hits */
     const float
         *page_scores; /* optional [page_count] indexer scores; NULL unless wants_page_scores */
     uint32_t future_output_tokens; /* 0 unless clairvoyant */
+
+    uint32_t hot_tokens;      /* of its hot cache; 0: none, it is whole */
+    uint32_t next_hot_tokens; /* of the one that a resize gives it, from a later boundary on; 0:
+                               * no resize is under way */
+    uint32_t backed_tokens;   /* rows [0, backed) are on host */
+    uint32_t queued_tokens;   /* rows [0, queued) are, or on their way; at least backed */
+    uint32_t clean_pages;     /* backed and wholly outside the tail, also while it is whole */
+    uint32_t kept_pages;      /* in HBM and protected: not backed, or partly in the tail. 0 while
+                               * it is whole */
+    uint64_t hot_cost_bytes;  /* of hot cache, tail and staging, were it given the largest */
+    uint64_t
+        reclaimable_bytes; /* free for others after a demotion now: of its optional pages, or
+                            * of its clean pages less hot_cost_bytes; 0 where it does not pay */
 };
 
 struct kvt_residency_view {
@@ -131,12 +157,17 @@ struct kvt_residency_view {
     uint32_t request_count;
 };
 
+/* Effect at this boundary: release and demote. A refill is readable at the first boundary
+ * behind its transfer, a backup counts there. A resize is due at the next boundary, or at the
+ * first one after it that finds room. */
 enum kvt_residency_verb {
-    KVT_RESIDENCY_RELEASE, /* pages [first, first + count): drop their HBM copy */
+    KVT_RESIDENCY_RELEASE, /* optional pages [first, first + count): drop their HBM copy */
     KVT_RESIDENCY_REFILL,  /* pages [first, first + count): bring them up from host */
     KVT_RESIDENCY_BACKUP,  /* rows up to `count` tokens: write them to host */
-    KVT_RESIDENCY_RESIZE,  /* hot cache of `count` slots from the next boundary on */
-    KVT_RESIDENCY_DEMOTE   /* the whole request leaves HBM but for what must stay */
+    KVT_RESIDENCY_RESIZE,  /* hot cache of `count` tokens, 1 to env.hot_tokens; optional pages from
+                            * page `first` on go as it comes */
+    KVT_RESIDENCY_DEMOTE   /* a hot cache of env.hot_tokens where it has none, and no page but
+                            * what must stay */
 };
 
 struct kvt_residency_action {
@@ -145,9 +176,23 @@ struct kvt_residency_action {
     uint32_t first, count;
 };
 
-/* An instance serves one rank. Actions take effect at this boundary (releases)
- * or when their transfer is done, at the next boundary after it (refills). The
- * host checks each action and names the policy when one is not allowed. */
+/* A history about to come in. */
+struct kvt_residency_import {
+    uint32_t id;
+    uint32_t context_tokens;
+    uint32_t page_count; /* pages that may land: those with a row outside the tail */
+    uint64_t free_bytes; /* for them */
+};
+
+/* Where it lands: the highest `pages` of its pages straight in HBM, the rest on host. */
+struct kvt_residency_landing {
+    uint32_t pages;
+    bool write_later; /* their copy on host is made when the policy backs them up, which needs
+                       * deferred_backup; otherwise once they are all in */
+};
+
+/* An instance serves one rank. The host checks each action and names the policy when one
+ * is not allowed. */
 struct kvt_residency_policy {
     struct kvt_plugin_info info;
     bool wants_page_hits, wants_page_scores;
@@ -157,18 +202,25 @@ struct kvt_residency_policy {
 
     void (*needs)(const void *state, struct kvt_residency_needs *needs);
 
-    /* At a step boundary with memory to spare or not: any actions. Returns how
-     * many it wrote, at most capacity. Optional; without it nothing moves. */
+    /* At a step boundary. Writes at most `capacity` actions, returns how many.
+     * Optional: nothing moves. */
     uint32_t (*boundary)(void *state, const struct kvt_residency_view *view,
                          struct kvt_residency_action *actions, uint32_t capacity);
 
-    /* HBM is short of want_bytes for something required: RELEASE actions only,
-     * first to go first. Optional; without it only preemption helps. */
+    /* A required allocation is short by want_bytes: write releases and demotions, first to go
+     * first, whose bytes cover it. Asked again until there is enough or nothing is written.
+     * Optional: nothing is released. */
     uint32_t (*reclaim)(void *state, const struct kvt_residency_view *view, uint64_t want_bytes,
                         struct kvt_residency_action *actions, uint32_t capacity);
 
     /* May this request be admitted now, memory allowing? Optional: yes. */
     bool (*admit)(void *state, const struct kvt_residency_view *view, uint32_t input_tokens);
+
+    /* Not asked for a request that is whole. Needs optional_pages. More pages than there are, or
+     * than free_bytes holds, are as many as there are. Optional: all lands on host. */
+    void (*landing)(void *state, const struct kvt_residency_view *view,
+                    const struct kvt_residency_import *import,
+                    struct kvt_residency_landing *landing);
 };
 
 /* ---- Scheduling: who is admitted next, who is put aside ------------------- */
@@ -205,9 +257,10 @@ struct kvt_scheduling_policy {
 
 /* A rank on which the request could run to its end. */
 struct kvt_router_rank {
-    uint32_t waiting, running; /* requests; running includes those being imported */
-    uint32_t slots;            /* requests of the scenario's input length that fit */
-    uint64_t free_bytes;       /* optional pages counted as free */
+    uint32_t waiting, running;  /* requests; running includes those being imported */
+    uint32_t slots;             /* requests of the scenario's input length that fit */
+    uint64_t free_bytes;        /* optional pages counted as free */
+    uint32_t prefix_hit_tokens; /* of this prompt, found in the rank's store of prefixes */
 };
 
 struct kvt_router_env {

@@ -32,6 +32,13 @@ struct kvt_live {
     void *drafting;                      /* the speculation method's state of it; its owner's */
     uint32_t round_tokens;               /* that the step under way commits; 0: it sits out */
     bool blocked;                        /* sits this step out for want of memory */
+    uint32_t hot_tokens;      /* of its hot cache, as admitted or resized; 0: it is whole */
+    uint64_t hot_cost_bytes;  /* of the largest, with tail and staging */
+    uint32_t next_hot_tokens; /* of the one that a resize gives it; 0: none is due */
+    uint32_t next_first;      /* its optional pages from here on go as that comes */
+    bool writes_later;        /* what landed in HBM; else once its import is over */
+    uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
+    kvt_ns aside_ns;          /* when they are all there */
     struct kvt_holding holding;
     struct kvt_pages pages;
 };
@@ -68,14 +75,35 @@ struct kvt_rank_env {
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     struct kvt_choice residency, scheduling, import;
+    const char *speculation; /* name of the method */
     uint64_t run_seed;
 };
 
 /* What a rank did since its owner last looked. */
 struct kvt_rank_counters {
-    uint64_t admitted, admitted_input_tokens, preemptions, reprefill_tokens;
-    uint64_t import_hbm_bytes, import_host_bytes;
-    uint64_t pages_filled, pages_released, fill_bytes, backup_bytes;
+    uint64_t admitted, admitted_input_tokens, preemptions;
+    uint64_t reprefill_tokens; /* of requests let in again whose rows were not kept */
+    uint64_t import_hbm_bytes, import_host_bytes; /* from outside */
+    uint64_t pages_filled, pages_released, fill_bytes;
+    uint64_t pages_landed;  /* straight in HBM as their history came in */
+    uint64_t pages_kept;    /* that stayed in HBM as they left the tail */
+    uint64_t kept_peak;     /* most protected pages at once */
+    uint64_t backup_bytes;  /* rows written to host, those of requests put aside with them */
+    uint64_t backup_forced; /* write-backs that rows leaving the tail could not do without */
+    uint64_t resizes;       /* hot caches given or resized, demotions among them */
+    uint64_t demotions;
+    uint64_t recalled_bytes; /* from host to HBM, of requests that had been put aside */
+    uint64_t copies_dropped; /* of requests put aside, for want of host DRAM */
+};
+
+/* What the rank tells its owner as it happens. */
+struct kvt_rank_hooks {
+    void *context;
+    /* It loses its memory and waits again; still as it was. */
+    void (*put_aside)(void *context, struct kvt_live *live);
+    /* From the coming step on it has a hot cache of live->hot_tokens: its first, which is empty,
+     * or another one than before. */
+    kvt_status (*resized)(void *context, struct kvt_live *live, struct kvt_error *err);
 };
 
 struct kvt_fill {          /* optional pages on their way up */
@@ -88,6 +116,7 @@ struct kvt_rank {
     struct kvt_rank_env env;
     struct kvt_rank_memory memory;
     struct kvt_residency_needs needs;
+    uint32_t hot_tokens;          /* of the largest hot cache; 0: nobody is given one */
     uint64_t page_bytes;          /* of one page of history over all payload layers */
     uint64_t row_bytes_per_token; /* payload over all layers, rounded up */
     const struct kvt_residency_policy *residency;
@@ -104,6 +133,7 @@ struct kvt_rank {
     struct kvt_fill *fills; /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
+    uint64_t kept_pages; /* protected pages of running requests */
     bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */
@@ -121,16 +151,17 @@ KVT_CHECKED kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_ran
 /* Frees the lists, not the requests in them. */
 void kvt_rank_fini(struct kvt_rank *rank);
 
-/* What a request must hold with `tokens` rows, and what of it is on host. */
+/* What a request must hold with `tokens` rows and a hot cache of hot_tokens, 0: none; and what
+ * of it is on host. */
 KVT_CHECKED kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens,
-                                         uint32_t max_tokens, struct kvt_session_bytes *out,
-                                         struct kvt_error *err);
+                                         uint32_t max_tokens, uint32_t hot_tokens,
+                                         struct kvt_session_bytes *out, struct kvt_error *err);
 /* Whether a request could ever run to its last token on this rank, were it empty. */
 KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
                                              uint32_t last_tokens, uint32_t max_tokens, bool *fits,
                                              struct kvt_error *err);
-/* floor(pool / required): how many such requests the rank's pools hold at once, and how
- * many its node's DRAM does (by_host may be NULL). */
+/* floor(pool / required): how many such requests the rank's pools hold at once, each as small
+ * as the policy allows, and how many its node's DRAM does (by_host may be NULL). */
 KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens,
                                       uint32_t max_tokens, uint64_t *by_pools, uint64_t *by_host,
                                       struct kvt_error *err);
@@ -138,34 +169,41 @@ KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t inpu
 KVT_CHECKED kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live,
                                         struct kvt_error *err);
 
-/* Everything that happens between two steps: transfers that have ended, pages
- * that have left the tail, requests that have been imported, room for one more row
- * each (releasing optional pages, then putting requests aside), admissions,
- * and what the residency policy moves. put_aside is called for every request that
- * lost its memory, before it is. */
+/* Everything that happens between two steps: transfers that have ended, pages that have left
+ * the tail, requests that have been imported, hot caches that are due, room for another round
+ * of each (releasing optional pages, then putting requests aside), admissions, and what the
+ * residency policy moves. Before the coming step each request wants
+ * kvt_pages_tail_ready_ns(). */
 KVT_CHECKED kvt_status kvt_rank_boundary(struct kvt_rank *rank, kvt_ns now_ns,
-                                         void (*put_aside)(void *context, struct kvt_live *live),
-                                         void *context, struct kvt_error *err);
+                                         const struct kvt_rank_hooks *hooks, struct kvt_error *err);
 
-/* The next import to begin, if its turn has come: NULL when none. */
-KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, struct kvt_live **live,
-                                             kvt_ns *duration_ns, struct kvt_error *err);
+/* When the next transfer ends that a blocked request may be waiting for; KVT_NS_NEVER: none. */
+kvt_ns kvt_rank_due_ns(const struct kvt_rank *rank);
+
+/* The next import to begin, if its turn has come: NULL when none. The policy says how much of
+ * it lands in HBM. A request that had been put aside is brought back from host as far as it
+ * is there. */
+KVT_CHECKED kvt_status kvt_rank_begin_import(struct kvt_rank *rank, kvt_ns now_ns,
+                                             struct kvt_live **live, kvt_ns *duration_ns,
+                                             struct kvt_error *err);
 /* It has come in; it joins the batch at the next boundary unless it is at its end. */
-KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, struct kvt_live *live, bool joins,
+KVT_CHECKED kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns,
+                                           struct kvt_live *live, bool joins,
                                            struct kvt_error *err);
 
-/* After a step: the round's tokens are committed; their write-back, which
- * kvt_rank_queue_backup() has queued, ends at done_ns. */
-KVT_CHECKED kvt_status kvt_live_commit(struct kvt_live *live, kvt_ns done_ns,
-                                       struct kvt_error *err);
-/* When the write-backs of a step that commits so many tokens will be done. */
+/* After a step: the round's tokens are committed; where they are written at once, their
+ * write-back, which kvt_rank_queue_backup() has queued, ends at done_ns. */
+void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns);
+/* When the write-backs of a step that commits so many tokens will be done; now_ns where rows are
+ * not written at once. */
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens);
 
 /* Gives back everything a request holds and takes it off the running batch. */
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
 
-/* Bytes, pages and counts agree. Checked at the end of every run, and by tests. */
-bool kvt_rank_is_sane(const struct kvt_rank *rank);
+/* Bytes, pages and counts agree, and every committed row has a home by now_ns. Checked at the
+ * end of every run, and by tests. */
+bool kvt_rank_is_sane(const struct kvt_rank *rank, kvt_ns now_ns);
 
 KVT_END_DECLS
 #endif

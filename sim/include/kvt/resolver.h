@@ -23,10 +23,11 @@ KVT_BEGIN_DECLS
  * replacement policy's state. One block of memory, from new() to free(). */
 struct kvt_hot_cache;
 
-/* env->slot_count slots, at least 1, all empty. replacement is borrowed for the
+/* env->slot_count slots, at least 1, all empty, for rows below rows_max: those that
+ * the store can ever have, uncommitted ones included. replacement is borrowed for the
  * cache's life, env for this call. */
 KVT_CHECKED kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
-                                         const struct kvt_replacement_env *env,
+                                         const struct kvt_replacement_env *env, uint32_t rows_max,
                                          struct kvt_hot_cache **out, struct kvt_error *err);
 void kvt_hot_cache_free(struct kvt_hot_cache *cache);
 size_t kvt_hot_cache_bytes(const struct kvt_hot_cache *cache);
@@ -54,7 +55,7 @@ struct kvt_resolve_call {
     uint32_t visible_rows;     /* rows that exist, uncommitted ones included */
     uint32_t tail_first_row;   /* this row and all after it are in the tail */
     const uint64_t *page_rows; /* set: rows of pages that are in HBM and readable; NULL: none */
-    uint32_t query_count;      /* K */
+    uint32_t query_count;      /* K, 1 to KVT_QUERIES_MAX */
     const uint64_t *const *selections; /* [query_count] sets of rows below visible_rows */
     enum kvt_promotion promotion;
 };
@@ -68,7 +69,7 @@ struct kvt_resolve_result {
     uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
     const uint32_t *missed;         /* [filled_rows + staged_rows] rows in miss order */
     const kvt_slot *fills;          /* [filled_rows] slot that missed[i] took */
-    const uint32_t *evicted;        /* [filled_rows] row it replaced; KVT_SLOT_NONE: it was empty */
+    const uint32_t *evicted;        /* [filled_rows] row it replaced; KVT_ROW_NONE: it was empty */
     uint32_t promoted_rows;         /* of those staged */
     const uint32_t *promoted;       /* [promoted_rows] in the order of the pairs */
     const kvt_slot *promoted_slots; /* [promoted_rows] that they took */
@@ -92,7 +93,8 @@ uint64_t kvt_hot_cache_state_hash(struct kvt_resolver *resolver, const struct kv
 
 /* For tests and the GPU's comparison: the row in each slot and its rank. */
 uint32_t kvt_hot_cache_slot_count(const struct kvt_hot_cache *cache);
-const uint32_t *kvt_hot_cache_rows(const struct kvt_hot_cache *cache); /* [slot_count] */
+/* [slot_count] KVT_ROW_NONE: empty */
+const uint32_t *kvt_hot_cache_rows(const struct kvt_hot_cache *cache);
 void kvt_hot_cache_ranks(const struct kvt_hot_cache *cache, uint32_t *ranks);
 
 KVT_END_DECLS

@@ -31,6 +31,12 @@ struct kvt_speculation_shape {
     uint32_t queries_max; /* K of its widest round; 1: it does not speculate */
     uint32_t side_paths;  /* rejected paths that one round can have */
     uint32_t side_tokens; /* queries of the longest */
+    /* For the timing model and the memory of a request. */
+    uint32_t draft_passes;        /* passes of the drafter for a round at most: 1 where it makes a
+                                   * block at once, one a token of a chain; 0: nothing drafts */
+    uint32_t draft_budget_tokens; /* the model drafts for itself, reading so many tokens' rows that
+                                   * it keeps in HBM beside all others; 0: it does not */
+    enum kvt_basis basis;         /* of what is accepted, by the table in force */
 };
 
 struct kvt_speculation_env {
@@ -61,11 +67,12 @@ struct kvt_speculation_view {
      * has it, with rows missed as in the last step; for methods without costs of their own. */
     double (*step_ns)(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries);
     void *step_context;
+    void *scratch; /* plan_bytes() of it, aligned for any type; holds nothing from call to call */
 };
 
 struct kvt_speculation_method {
     struct kvt_plugin_info info;
-    enum kvt_basis basis; /* of what is accepted */
+    enum kvt_basis basis; /* of what is accepted by default; shape() has it for a run */
 
     /* Reads and checks what its parameters name. *out is freed by free(). */
     kvt_status (*prepare)(const struct kvt_speculation_env *env, void **out, struct kvt_error *err);
@@ -80,10 +87,13 @@ struct kvt_speculation_method {
      * had, never on the others or on their order. */
     void (*plan)(const void *method, const struct kvt_speculation_view *view,
                  struct kvt_round *rounds);
+
+    /* Memory that plan() works in, for so many requests at once. Optional: it needs none. */
+    size_t (*plan_bytes)(const void *method, uint32_t request_count);
 };
 
 /* A round of one path: `query_count` queries of which the first `committed_tokens` will be
- * committed. */
+ * committed; all its drafts are verified. */
 void kvt_round_chain(struct kvt_round *round, uint32_t query_count, uint32_t committed_tokens);
 
 KVT_END_DECLS

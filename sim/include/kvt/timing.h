@@ -63,6 +63,8 @@ struct kvt_timing_env {
     const char *speculation;           /* of the method; "none" */
     const struct kvt_drafter *drafter; /* NULL: none */
     uint32_t queries_max;              /* K of the widest round */
+    uint32_t draft_passes;             /* as in kvt_speculation_shape */
+    uint32_t draft_budget_tokens;      /* likewise */
     uint32_t tp, dp, ep;               /* of the pool; ranks in lockstep = dp when lockstep */
     uint32_t gpus_per_node;
     uint32_t ranks_per_link_node; /* GPUs of a node that gather at once */
@@ -95,6 +97,7 @@ struct kvt_import_env {
     struct kvt_params params;
     const struct kvt_hardware *hardware;
     const char *residency;
+    const char *speculation; /* of the method; "none" */
     uint64_t run_seed;
     const struct kvt_host *host;
 };

@@ -17,10 +17,23 @@ struct kvt_request_spec {
     kvt_ns arrival_ns;
     uint32_t input_tokens;
     uint32_t output_tokens;
-    uint64_t session;                     /* conversation it belongs to; UINT64_MAX: none */
-    uint32_t turn;                        /* 0-based within the conversation */
+    uint64_t session;       /* conversation it belongs to; UINT64_MAX: none */
+    uint32_t turn;          /* 0-based within the conversation */
+    uint32_t prefix_tokens; /* the prompt's first so many are its group's */
+    uint64_t prefix_group;  /* requests that begin alike; 0 without prefix_tokens */
+    bool follows; /* not before think_ns after the last of its session given so far has ended,
+                   * whatever arrival_ns says; the source that gives it sees to that */
+    kvt_ns think_ns;
     char slo_class[KVT_CLASS_NAME_BYTES]; /* empty: drawn from the classes' shares */
     uint64_t line;                        /* of the trace file; 0 when generated */
+    /* [page_key_count] What its history consists of, page by page of KVT_PAGE_ROWS tokens: a key
+     * stands for the tokens of its page and all before it, so that equal keys mean histories equal
+     * up to there. The prompt's whole pages first, then, where the source can know that a later
+     * prompt repeats them, those of the answer: at most (input + output tokens) / KVT_PAGE_ROWS.
+     * None: nothing is known of its contents. Borrowed from the source until its next call. */
+    const uint64_t *page_keys;
+    uint32_t page_key_count;
+    uint64_t tag; /* the source's own: on_finished() gets it back */
 };
 
 /* Rows of a trace file: rows_read = used + sum of dropped. */
@@ -71,7 +84,7 @@ struct kvt_length_law {
     size_t (*distinct)(const void *state, uint32_t *values, size_t capacity);
 };
 
-/* ---- Arrivals: tables `closed`, `phases`, `open`, `trace` ------------------- */
+/* ---- Arrivals: tables `closed`, `phases`, `open`, `sessions`, `trace` -------- */
 
 struct kvt_lengths {
     const struct kvt_length_law *law;
@@ -127,6 +140,10 @@ struct kvt_arrival {
                    uint32_t *inputs, size_t *input_count /* in: capacity, out: used or 0 */);
     /* NULL for sources that read no file. */
     const struct kvt_trace_account *(*account)(const void *source);
+    /* Optional. The request that came with `tag` has ended at now_ns: it finished, or it was
+     * dropped because it could never be served (then is_completed is false). Once for each request,
+     * before the next poll(). */
+    void (*on_finished)(void *source, uint64_t tag, bool is_completed, kvt_ns now_ns);
 };
 
 /* ---- Trace files, by themselves ---------------------------------------------- */
@@ -142,6 +159,7 @@ struct kvt_trace_options {
     /* [slo_class_count] classes that a used request may name; 0: not checked. */
     const char *const *slo_classes;
     size_t slo_class_count;
+    bool page_keys; /* requests come with page_keys, where the file says anything about contents */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
@@ -157,10 +175,14 @@ struct kvt_trace;
 KVT_CHECKED kvt_status kvt_trace_open(const struct kvt_trace_options *options,
                                       struct kvt_trace **out, struct kvt_error *err);
 void kvt_trace_close(struct kvt_trace *trace);
-/* *more is false at the end. Arrivals never go back. */
+/* *more is false at the end. Arrivals never go back. Requests that follow another stand at the
+ * time that the file gives, which is the first turn's where there is one row a conversation: the
+ * caller holds them back. */
 KVT_CHECKED kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec,
                                       bool *more, struct kvt_error *err);
 const struct kvt_trace_account *kvt_trace_account_of(const struct kvt_trace *trace);
+/* Whether any request follows another (kvt_request_spec.follows). */
+bool kvt_trace_has_followers(const struct kvt_trace *trace);
 /* As kvt_arrival.extent(), of the requests that are used. */
 void kvt_trace_extent(const struct kvt_trace *trace, uint32_t *longest_tokens,
                       uint32_t *output_tokens, uint32_t *inputs, size_t *input_count);

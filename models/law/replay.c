@@ -1,0 +1,105 @@
+/* replay.c -- a stream of selections read from a recording, round by round. */
+#include "replay.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    BATCH = 32 /* places read at once */
+};
+
+/* The token of a stream's n-th read: up and down the recording, the ends once each. */
+static uint32_t token_of(const struct replay *replay, uint32_t token_count, uint64_t read)
+{
+    uint64_t last = token_count - 1 - replay->turn_token;
+    if (last == 0)
+        return replay->turn_token;
+    uint64_t place = (replay->first_token - replay->turn_token + read) % (2 * last);
+    return replay->turn_token + (uint32_t)(place <= last ? place : 2 * last - place);
+}
+
+static void select_all(uint64_t *set, uint32_t visible_rows, size_t words)
+{
+    size_t whole = visible_rows / 64;
+    memset(set, 0xff, whole * sizeof *set);
+    memset(set + whole, 0, (words - whole) * sizeof *set);
+    if (visible_rows % 64 > 0)
+        set[whole] = (UINT64_C(1) << visible_rows % 64) - 1;
+}
+
+static uint32_t deepest_of(const struct kvt_law_round *round)
+{
+    uint32_t deepest = 0;
+    for (uint32_t q = 0; q < round->query_count; q++)
+        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
+    return deepest;
+}
+
+/* Depths of the round at which no more than top_k rows are visible: the first ones, and not on
+ * the recording. */
+static uint32_t unrecorded_depths(const struct kvt_law_round *round, uint32_t deepest,
+                                  uint32_t top_k)
+{
+    uint32_t count = 0;
+    while (count <= deepest && round->visible_rows[count] <= top_k)
+        count++;
+    return count;
+}
+
+/* Of a query that sees more than top_k rows; `unrecorded` as above. */
+static struct kvt_kvsel_place place_of(const struct replay *replay,
+                                       const struct kvt_kvsel_stream *recording,
+                                       const struct kvt_law_query *query, uint32_t unrecorded)
+{
+    const struct kvt_kvsel_shape *shape = &recording->shape;
+    if (query->path == 0 || shape->side_paths == 0 || query->fork <= unrecorded) {
+        uint64_t read = replay->reads + query->depth - unrecorded;
+        return (struct kvt_kvsel_place){.token = token_of(replay, recording->token_count, read)};
+    }
+    uint64_t last_committed = replay->reads + query->fork - 1 - unrecorded;
+    assert(query->depth - query->fork < shape->side_tokens);
+    return (struct kvt_kvsel_place){
+        .token = token_of(replay, recording->token_count, last_committed),
+        .side_path = 1 + (query->path - 1) % shape->side_paths,
+        .side_token = query->depth - query->fork,
+    };
+}
+
+static void answer(const struct replay *replay, const struct kvt_kvsel_stream *recording,
+                   const struct kvt_law_round *round, uint32_t unrecorded, size_t words,
+                   uint64_t *const *sets)
+{
+    struct kvt_kvsel_place places[BATCH];
+    uint64_t *place_sets[BATCH];
+    size_t count = 0;
+    for (uint32_t q = 0; q < round->query_count; q++) {
+        const struct kvt_law_query *query = &round->queries[q];
+        if (query->depth < unrecorded) {
+            select_all(sets[q], round->visible_rows[query->depth], words);
+            continue;
+        }
+        places[count] = place_of(replay, recording, query, unrecorded);
+        place_sets[count++] = sets[q];
+        if (count == BATCH) {
+            kvt_kvsel_read(recording, places, count, &replay->map, place_sets, words);
+            count = 0;
+        }
+    }
+    if (count > 0)
+        kvt_kvsel_read(recording, places, count, &replay->map, place_sets, words);
+}
+
+void replay_round(struct replay *replay, const struct kvt_kvsel_stream *recording, uint32_t top_k,
+                  const struct kvt_law_round *round, uint64_t *const *sets)
+{
+    assert(round->query_count >= 1 && round->committed_tokens >= 1);
+    uint32_t deepest = deepest_of(round);
+    uint32_t unrecorded = unrecorded_depths(round, deepest, top_k);
+    assert(unrecorded > deepest || recording != NULL);
+    if (sets != NULL)
+        answer(replay, recording, round, unrecorded, kvt_row_words(round->visible_rows[deepest]),
+               sets);
+    /* Tokens behind the deepest query see as much as it does. */
+    if (unrecorded <= deepest && round->committed_tokens > unrecorded)
+        replay->reads += round->committed_tokens - unrecorded;
+}

@@ -1,0 +1,29 @@
+/* tape_prepare.h -- tapes recorded ahead: whole ones, by several threads, through the cache. */
+#ifndef KVT_TAPE_PREPARE_H
+#define KVT_TAPE_PREPARE_H
+
+#include <stdatomic.h>
+
+#include "tape_cache.h"
+
+/* The tapes to record, and how far all of them are. The caller sets the first
+ * five members and zeroes the rest. */
+struct tape_work {
+    const struct reel_process *process;
+    const struct tape_cache *cache;
+    const struct kvt_law_env *env; /* threads, and who hears of the progress */
+    struct reel **reels;           /* [reel_count] nothing recorded yet */
+    size_t reel_count;
+    uint64_t step_count;   /* of all of them */
+    atomic_bool *is_taken; /* [reel_count] by a thread of ours */
+    atomic_size_t next;
+    atomic_ullong steps_done;
+    atomic_bool has_failed;
+    atomic_bool is_stopped; /* whoever hears of the progress has had enough */
+};
+
+/* Records all steps of all tapes. KVT_ERR_INTERRUPTED when the progress was
+ * answered by false. */
+KVT_CHECKED kvt_status tape_prepare_all(struct tape_work *work, struct kvt_error *err);
+
+#endif

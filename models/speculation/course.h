@@ -1,0 +1,64 @@
+/* course.h -- the chances of one request, round after round.
+ *
+ * Each round has DRAWS_PER_ROUND draws of the request's own stream, whatever it
+ * uses: one of acceptance and one of confidence for each position there could
+ * be. So a position of a round has the same luck under any width and any method,
+ * and an earlier round's can be drawn again. */
+#ifndef KVT_MODELS_SPECULATION_COURSE_H
+#define KVT_MODELS_SPECULATION_COURSE_H
+
+#include "acceptance.h"
+
+enum {
+    DRAW_ACCEPTANCE = 0,
+    DRAW_CONFIDENCE = KVT_QUERIES_MAX,
+    DRAWS_PER_ROUND = 2 * KVT_QUERIES_MAX
+};
+
+/* State of a request: what its next round draws from. */
+struct course {
+    struct kvt_rng rng;
+    uint32_t task;
+};
+
+static inline void course_init(struct course *course, uint64_t run_seed, uint32_t request,
+                               uint32_t task)
+{
+    course->rng = kvt_rng_stream(run_seed, KVT_RNG_SPECULATION, request);
+    course->task = task;
+}
+
+/* Rounds that the request has had. */
+static inline uint64_t course_rounds(const struct course *course)
+{
+    return course->rng.counter / DRAWS_PER_ROUND;
+}
+
+/* Draws of one kind of the round `rounds_back` before the next one, by position. */
+static inline struct kvt_rng course_draws(const struct course *course, uint32_t kind,
+                                          uint32_t rounds_back)
+{
+    struct kvt_rng rng = course->rng;
+    rng.counter += kind;
+    rng.counter -= (uint64_t)rounds_back * DRAWS_PER_ROUND;
+    return rng;
+}
+
+static inline void course_end_round(struct course *course)
+{
+    course->rng.counter += DRAWS_PER_ROUND;
+}
+
+/* The next round of a chain: how many of the drafts are accepted, one after another. */
+static inline uint32_t course_run_chain(struct course *course, const struct acceptance_list *list,
+                                        uint32_t drafts)
+{
+    struct kvt_rng rng = course_draws(course, DRAW_ACCEPTANCE, 0);
+    uint32_t accepted = 0;
+    while (accepted < drafts && kvt_rng_unit(&rng) < list->chances[accepted])
+        accepted++;
+    course_end_round(course);
+    return accepted;
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* kvsel_read.c -- recorded selections into the sets of whoever reads, in its own rows.
+ *
+ *     for each segment of the recorded rows:
+ *         for each place: toggle the token's own list, or go on along its branch, in a
+ *             scratch set of the segment; copy the scratch, piece by piece, to where its
+ *             rows lie in the reader's history
+ *
+ * Turned by whole pages, a history is copied by whole words. */
+#include <assert.h>
+
+#include "kvsel_private.h"
+
+/* Rows [from, to) of a recording lie `offset` further in the reader's history. */
+struct piece {
+    uint64_t from, to;
+    int64_t offset;
+};
+
+enum {
+    PIECES = 4
+};
+
+static void pieces_of(const struct kvt_kvsel_map *map, struct piece pieces[PIECES])
+{
+    uint32_t old = map->old_rows;
+    int64_t born = (int64_t)map->stream_rows - old;
+    if (map->is_shifted) {
+        uint32_t front = map->front_rows < old ? map->front_rows : old;
+        pieces[0] = (struct piece){0, front, 0};
+        pieces[1] = (struct piece){front, UINT64_MAX, born};
+        pieces[2] = pieces[3] = (struct piece){0, 0, 0};
+        return;
+    }
+    uint32_t whole = map->stream_rows - map->stream_rows % 64;
+    uint32_t turned = old < whole ? old : whole;
+    uint32_t split = whole - map->shift_rows < turned ? whole - map->shift_rows : turned;
+    pieces[0] = (struct piece){0, split, map->shift_rows};
+    pieces[1] = (struct piece){split, turned, (int64_t)map->shift_rows - whole};
+    pieces[2] = (struct piece){turned, old, 0};
+    pieces[3] = (struct piece){old, UINT64_MAX, born};
+}
+
+/* Adds up to 64 bits of one word of `from` to `to`. Nothing is written behind the last of them
+ * that is set. */
+static void add_word(uint64_t *to, uint64_t to_bit, const uint64_t *from, uint64_t from_bit,
+                     uint64_t count)
+{
+    uint64_t bits = from[from_bit / 64] >> from_bit % 64;
+    if (count < 64)
+        bits &= (UINT64_C(1) << count) - 1;
+    if (bits == 0)
+        return;
+    to[to_bit / 64] |= bits << to_bit % 64;
+    uint64_t over = to_bit % 64 > 0 ? bits >> (64 - to_bit % 64) : 0;
+    if (over != 0)
+        to[to_bit / 64 + 1] |= over;
+}
+
+/* Adds `count` bits of `from`, from a bit on, to `to` at another. */
+static void add_bits(uint64_t *to, uint64_t to_bit, const uint64_t *from, uint64_t from_bit,
+                     uint64_t count)
+{
+    bool is_aligned = to_bit % 64 == from_bit % 64;
+    while (count > 0) {
+        uint64_t here = 64 - from_bit % 64 < count ? 64 - from_bit % 64 : count;
+        if (is_aligned && here == 64) {
+            here = count / 64 * 64;
+            memcpy(to + to_bit / 64, from + from_bit / 64, here / 64 * sizeof *to);
+        } else {
+            add_word(to, to_bit, from, from_bit, here);
+        }
+        to_bit += here;
+        from_bit += here;
+        count -= here;
+    }
+}
+
+/* Copies a segment, rows [first, first + rows), to where it belongs. */
+static void emit(const uint64_t *scratch, uint64_t first, uint64_t rows,
+                 const struct piece pieces[PIECES], uint64_t *set)
+{
+    for (int p = 0; p < PIECES; p++) {
+        uint64_t from = pieces[p].from > first ? pieces[p].from : first;
+        uint64_t to = pieces[p].to < first + rows ? pieces[p].to : first + rows;
+        if (from < to)
+            add_bits(set, (uint64_t)((int64_t)from + pieces[p].offset), scratch, from - first,
+                     to - from);
+    }
+}
+
+/* One segment of the selections last read: a token's own, and one along a branch. */
+struct scratch {
+    const struct kvt_kvsel_stream *stream;
+    uint32_t segment;
+    size_t words;       /* of the segment that hold anything */
+    uint64_t token;     /* whose own selection is there; UINT64_MAX: none */
+    uint32_t side_path; /* 0: no branch is there; else of `token` */
+    uint32_t side_token;
+    uint64_t own[KVSEL_SEGMENT_WORDS];
+    uint64_t side[KVSEL_SEGMENT_WORDS];
+};
+
+static struct kvsel_list list_of(const struct scratch *scratch, uint32_t token, uint32_t list)
+{
+    const struct kvt_kvsel_stream *stream = scratch->stream;
+    const unsigned char *block = stream->blocks[token / KVT_KVSEL_BLOCK_TOKENS];
+    uint32_t first = token % KVT_KVSEL_BLOCK_TOKENS * kvsel_lists_per_token(&stream->shape);
+    /* Blocks recorded before the history reached this segment do not know it. */
+    if (scratch->segment >= kvsel_u32(block + BLOCK_SEGMENTS_AT))
+        return (struct kvsel_list){.gap_count = 0};
+    return kvsel_list_at(block, first + list, scratch->segment);
+}
+
+static void toggle_if_any(uint64_t *set, const struct kvsel_list *list)
+{
+    if (list->gap_count > 0)
+        kvsel_toggle(set, list);
+}
+
+static const uint64_t *own_at(struct scratch *scratch, uint32_t token)
+{
+    if (scratch->token != token) {
+        memset(scratch->own, 0, scratch->words * sizeof scratch->own[0]);
+        struct kvsel_list list = list_of(scratch, token, 0);
+        toggle_if_any(scratch->own, &list);
+        scratch->token = token;
+        scratch->side_path = 0;
+    }
+    return scratch->own;
+}
+
+static const uint64_t *side_at(struct scratch *scratch, const struct kvt_kvsel_place *place)
+{
+    const uint64_t *own = own_at(scratch, place->token);
+    uint32_t next = scratch->side_token + 1;
+    if (scratch->side_path != place->side_path || scratch->side_token > place->side_token) {
+        memcpy(scratch->side, own, scratch->words * sizeof scratch->side[0]);
+        next = 0;
+    }
+    uint32_t first_list = 1 + (place->side_path - 1) * scratch->stream->shape.side_tokens;
+    for (; next <= place->side_token; next++) {
+        struct kvsel_list list = list_of(scratch, place->token, first_list + next);
+        toggle_if_any(scratch->side, &list);
+    }
+    scratch->side_path = place->side_path;
+    scratch->side_token = place->side_token;
+    return scratch->side;
+}
+
+void kvt_kvsel_read(const struct kvt_kvsel_stream *stream, const struct kvt_kvsel_place *places,
+                    size_t place_count, const struct kvt_kvsel_map *map, uint64_t *const *sets,
+                    size_t words)
+{
+    struct piece pieces[PIECES];
+    pieces_of(map, pieces);
+    uint64_t rows = 0; /* that any of the places can have */
+    for (size_t i = 0; i < place_count; i++) {
+        uint64_t after = places[i].side_path == 0 ? 0 : 1 + (uint64_t)places[i].side_token;
+        uint64_t visible =
+            stream->shape.first_rows + (places[i].token + after) / stream->shape.tokens_per_row;
+        rows = visible > rows ? visible : rows;
+        memset(sets[i], 0, words * sizeof *sets[i]);
+    }
+    struct scratch scratch; /* its sets are cleared as far as they are used */
+    scratch.stream = stream;
+    scratch.segment = 0;
+    for (uint64_t first = 0; first < rows; first += KVSEL_SEGMENT_ROWS, scratch.segment++) {
+        uint64_t here = rows - first < KVSEL_SEGMENT_ROWS ? rows - first : KVSEL_SEGMENT_ROWS;
+        scratch.words = kvt_row_words((uint32_t)here);
+        scratch.token = UINT64_MAX;
+        scratch.side_path = scratch.side_token = 0;
+        for (size_t i = 0; i < place_count; i++) {
+            const uint64_t *found = places[i].side_path == 0 ? own_at(&scratch, places[i].token)
+                                                             : side_at(&scratch, &places[i]);
+            emit(found, first, here, pieces, sets[i]);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/* aside.c -- rows of requests that have been put aside, on host until they come back.
+ *
+ *     put aside:  rows that are not on host yet follow, index rows with them
+ *     back again: index rows, and pages where the request starts whole, come up from host;
+ *                 nothing is computed again
+ *     no host DRAM for somebody: copies go, last in the queue first; what they held is
+ *                 computed again
+ *
+ * After vLLM's connector for offloaded blocks and SGLang's retraction with a host copy:
+ * what is on host already is not prefilled a second time. */
+#include "kvt/rank.h"
+#include "rank_private.h"
+
+/* Payload and index rows of all committed tokens, as they lie on host. */
+static kvt_status copy_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
+                             uint64_t *index_bytes, uint64_t *payload_bytes, struct kvt_error *err)
+{
+    struct kvt_session_bytes whole;
+    kvt_status status =
+        kvt_rank_required(rank, live->pages.committed_tokens, live->max_tokens, 0, &whole, err);
+
+    *index_bytes = whole.hbm_by_class[KVT_MEM_INDEX];
+    *payload_bytes = whole.hbm_by_class[KVT_MEM_PAYLOAD];
+    return status;
+}
+
+kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
+                          struct kvt_error *err)
+{
+    uint32_t tokens = live->pages.committed_tokens;
+    uint32_t unwritten_tokens = tokens - live->pages.queued_tokens;
+    uint64_t nothing[KVT_MEM_CLASSES] = {0}, index_bytes = 0, payload_bytes = 0;
+    kvt_status status = copy_bytes(rank, live, &index_bytes, &payload_bytes, err);
+
+    kvt_rank_release(rank, live);
+    if (status != KVT_OK || !rank->needs.keeps_aside ||
+        !kvt_rank_memory_take(&rank->memory, &live->holding, nothing, index_bytes + payload_bytes,
+                              false))
+        return status;
+    uint64_t bytes = unwritten_tokens * rank->row_bytes_per_token + index_bytes;
+    rank->counters.backup_bytes += bytes;
+    live->aside_tokens = tokens;
+    live->aside_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
+    return KVT_OK;
+}
+
+void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live)
+{
+    kvt_rank_memory_give_all(&rank->memory, &live->holding);
+    live->aside_tokens = 0;
+    rank->counters.copies_dropped++;
+}
+
+void rank_drop_copies(struct kvt_rank *rank, uint64_t host_bytes, const struct kvt_live *spare)
+{
+    for (uint32_t i = rank->waiting.count; i-- > 0;) {
+        struct kvt_live *live = rank->waiting.items[i];
+        if (!kvt_rank_memory_host_is_short(&rank->memory, host_bytes))
+            return;
+        if (live != spare && live->aside_tokens > 0)
+            rank_drop_copy(rank, live);
+    }
+}

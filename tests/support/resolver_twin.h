@@ -1,0 +1,58 @@
+/* resolver_twin.h -- a resolver written from the words of the design, with plain lists. */
+#ifndef KVT_TESTS_RESOLVER_TWIN_H
+#define KVT_TESTS_RESOLVER_TWIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TWIN_QUERIES_MAX = 8,
+    TWIN_EMPTY = -1
+};
+
+struct twin_list {
+    int *items; /* of as many as there are rows or slots, the larger */
+    int count;
+};
+
+struct twin_call {
+    int query_count;
+    struct twin_list selections[TWIN_QUERIES_MAX]; /* ascending; the caller's */
+    int tail_first_row;
+    const bool *paged; /* [rows] resident by page; NULL: none */
+    bool promote_by_count;
+};
+
+struct twin_answer {
+    struct twin_list tail, page, hits, misses;
+    struct twin_list hit_slots, fills, evicted; /* of the misses that found a slot */
+    struct twin_list promoted, promoted_slots;
+    int tail_selected, page_selected, hot_selected, missed_selected;
+    bool skipped;
+};
+
+/* One hot cache under batch LRU, and the answer to its last call. */
+struct twin {
+    int row_count, slot_count;
+    int *slot_rows;         /* [slot_count] TWIN_EMPTY or the row */
+    int *slot_of;           /* [row_count] TWIN_EMPTY or the slot */
+    struct twin_list order; /* slots, oldest first */
+    struct twin_answer answer;
+    int *places;  /* [row_count] what the call found of a row */
+    int *queries; /* [row_count] how many of the call select it */
+    bool *taken;  /* [rows or slots] */
+};
+
+/* Ends the test when memory is short. */
+void twin_init(struct twin *twin, int row_count, int slot_count);
+void twin_fini(struct twin *twin);
+
+/* Fills twin->answer, valid until the next call. */
+void twin_resolve(struct twin *twin, const struct twin_call *call);
+
+/* The state hash as docs/resolver.md defines it. */
+uint64_t twin_hash(const struct twin *twin);
+/* One link of a chain of hashes. */
+uint64_t twin_chain(uint64_t chain, uint64_t value);
+
+#endif
