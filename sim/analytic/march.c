@@ -260,13 +260,15 @@ static void move_pages(struct march *march, double dt_s)
 {
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
-    double held = march->import.burst + march->import.queue, grown = 0, pages = 0;
+    double importing = march->import.burst + march->import.queue;
+    double held = importing, grown = 0, pages = 0, eligible = 0;
 
     for (uint32_t j = oldest(march); j < march->cell; j++) {
         const struct cohort *cohort = &march->cohorts[j];
         held += cohort->alive;
         grown += cohort->alive * (march->cell - j - 0.5) * env->cell_tokens;
         pages += cohort->alive * cohort->pages;
+        eligible += cohort->alive * march->eligible_pages[j];
     }
     double growth = grown * (env->growth_bytes + env->other_growth_bytes);
     out->growth_peak_bytes = fmax(out->growth_peak_bytes, growth);
@@ -284,8 +286,10 @@ static void move_pages(struct march *march, double dt_s)
     /* With requests waiting for memory nothing is brought up that would have to go again. */
     if (march->waiting < 0.5 && room > 0) {
         double most = env->refill_bytes_per_s * dt_s / env->page_bytes;
+        double want = fmin(room, eligible - pages), alive = held - importing;
+        double each = alive > 0 ? fmin(eligible, env->spare_fraction * free_pages) / alive : 0;
         double filled = spare_fill(march->cohorts, oldest(march), march->cell,
-                                   march->eligible_pages, fmin(room, most));
+                                   march->eligible_pages, refill_done(want, each, alive, most));
         march->fill_bytes_per_s = dt_s > 0 ? filled * env->page_bytes / dt_s : 0;
         out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
         pages += filled;

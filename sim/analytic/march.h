@@ -111,6 +111,10 @@ double step_cost(const struct march_env *env, const struct round_load *load, dou
 double queue_served(double present, double servers, double service_s, double variability,
                     double dt_s);
 
+/* Of `want` pages, those that a transfer of at most `most` brings up while requests come one by
+ * one, each of them in want of `each`. */
+double refill_done(double want, double each, double requests, double most);
+
 /* ---- spare.c: optional history, levelled across cohorts [from, to), the older ones first ---- */
 
 /* Brings up `bytes`, lowest coverage first; returns what there was room for. */

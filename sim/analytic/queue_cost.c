@@ -33,3 +33,25 @@ double queue_served(double present, double servers, double service_s, double var
     double served = low * most;
     return served < present ? served : present;
 }
+
+/*     pages wanted, in requests = rho / 2 + (1 - 1/n) rho^2 / (2 (1 - rho))
+ *
+ * The work before a server whose customers come whole and are served evenly: half of the one in
+ * hand, and M/D/1's queue, less as much as n requests cannot queue behind themselves. As a flow
+ * alone, pages would be there as soon as the rate suffices. */
+double refill_done(double want, double each, double requests, double most)
+{
+    double low = 0, high = 1, others = requests > 1 ? 1 - 1 / requests : 0;
+
+    if (want <= 0 || each <= 0)
+        return 0;
+    for (int i = 0; i < 48; i++) {
+        double rho = 0.5 * (low + high);
+        double left = each * (0.5 * rho + others * rho * rho / (2 * (1 - rho)));
+        if (left + rho * most < want)
+            low = rho;
+        else
+            high = rho;
+    }
+    return fmin(low * most, want);
+}
