@@ -424,6 +424,24 @@ START_TEST(a_preset_fills_what_is_left_to_it_and_nothing_else)
 }
 END_TEST
 
+START_TEST(the_description_says_what_is_in_force)
+{
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_score, 64);
+    law_setting_set(&setting, &kvt_law_score, "preset", 2);
+    law_setting_set(&setting, &kvt_law_score, "page_share", .2385);
+    law_setting_set(&setting, &kvt_law_score, "sink_rows", 0);
+    void *data = law_prepared(&kvt_law_score, &setting);
+    char text[160];
+    kvt_law_score.describe(data, text, sizeof text);
+    ck_assert_str_eq(text, "scores of all visible rows, top 64 of them; skewed, page share 0.238, "
+                           "recency 1, layer spread 0.4");
+    kvt_law_score.describe(data, text, 8);
+    ck_assert_str_eq(text, "scores ");
+    kvt_law_score.free(data);
+}
+END_TEST
+
 /* Rows that two streams of one request both select at one token, of those that each does. */
 static double shared_rows(const struct law_setting *setting, uint32_t one, uint32_t other)
 {
@@ -592,6 +610,7 @@ int main(void)
                         (int)(sizeof definitions / sizeof definitions[0]));
     tcase_add_test(process, shares_are_of_one_variance_whatever_they_are);
     tcase_add_test(process, a_preset_fills_what_is_left_to_it_and_nothing_else);
+    tcase_add_test(process, the_description_says_what_is_in_force);
     tcase_add_test(process, streams_share_rows_by_their_kinship);
     tcase_add_test(process, sinks_are_always_selected_and_new_rows_more_often);
     suite_add_tcase(suite, process);
