@@ -25,7 +25,7 @@ HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law kvsel timing llm hardware workload row_counts "
             "row_set sampling speculation costs page_keys",
-    "kv": "layout resolver memory pages prefix strata",
+    "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",

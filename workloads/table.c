@@ -3,11 +3,8 @@
 #include "table.h"
 
 static const struct kvt_plugin_info *const arrival[] = {
-    &kvt_arrival_closed.info,
-    &kvt_arrival_phases.info,
-    &kvt_arrival_open.info,
-    &kvt_arrival_sessions.info,
-    &kvt_arrival_trace.info,
+    &kvt_arrival_closed.info,   &kvt_arrival_phases.info, &kvt_arrival_open.info,
+    &kvt_arrival_sessions.info, &kvt_arrival_trace.info,
 };
 
 static const struct kvt_plugin_info *const length[] = {

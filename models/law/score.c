@@ -66,7 +66,7 @@ static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struc
 static void score_describe(const void *data, char *out, size_t bytes)
 {
     const struct score_law *law = data;
-    (void)snprintf(out, bytes, "scores of all visible rows, the best %u selected; %s", law->top_k,
+    (void)snprintf(out, bytes, "scores of all visible rows, top %u of them; %s", law->top_k,
                    law->params);
 }
 

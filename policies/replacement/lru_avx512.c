@@ -31,7 +31,7 @@ AVX512_INLINE struct table load_table(const uint64_t *hit_bits, uint32_t slot_co
 
     for (uint32_t i = 0; i < TABLE_VECTORS; i++) {
         uint32_t left = words > 8 * i ? words - 8 * i : 0;
-        __mmask8 lanes = left < 8 ? (__mmask8)((1u << left) - 1) : 0xff;
+        __mmask8 lanes = (__mmask8)_bzhi_u32(0xff, left);
         table.vectors[i] = _mm512_maskz_loadu_epi64(lanes, hit_bits + (lanes == 0 ? 0 : 8 * i));
     }
     return table;

@@ -12,7 +12,7 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
-    {"trace", "stats|convert FILE.. [options]", "Reads, counts and converts request traces.",
+    {"trace", "stats|convert FILE.. [options]", "Reads, counts and converts traces of requests, and selections.",
      kvt_cmd_trace},
     {"validate", "[SCENARIO..] --suite fidelity [options]",
      "Each level of fidelity against exact: errors, intervals, speed.", kvt_cmd_validate},

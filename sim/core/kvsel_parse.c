@@ -139,7 +139,7 @@ static bool are_lists_sound(const unsigned char *block, const struct kvt_kvsel_s
         for (uint32_t segment = 0; segment < segments; segment++) {
             uint64_t first = (uint64_t)segment * KVSEL_SEGMENT_ROWS;
             uint64_t here = rows > first ? rows - first : 0;
-            struct kvsel_list found = kvsel_list_at(block, list, segment);
+            struct kvsel_list found = kvsel_list_at(block, segments, list, segment);
             if (!kvsel_list_is_sound(&found, here < KVSEL_SEGMENT_ROWS ? (uint32_t)here
                                                                        : KVSEL_SEGMENT_ROWS))
                 return false;
@@ -167,7 +167,8 @@ static kvt_status count_rows(const struct parser *parser, const unsigned char *b
                     memset(own, 0, KVSEL_SEGMENT_WORDS * sizeof *own);
                 else if ((list - 1) % shape->side_tokens == 0)
                     memcpy(side, own, KVSEL_SEGMENT_WORDS * sizeof *own);
-                struct kvsel_list found = kvsel_list_at(block, t * per_token + list, segment);
+                struct kvsel_list found =
+                    kvsel_list_at(block, segments, t * per_token + list, segment);
                 kvsel_toggle(set, &found);
                 counted[list] += kvt_row_set_count(set, KVSEL_SEGMENT_WORDS);
             }

@@ -98,11 +98,11 @@ struct kvsel_list {
     uint32_t gap_count;
 };
 
-/* Of a block whose offsets are sound. `list` counts the selections of the block. */
-static inline struct kvsel_list kvsel_list_at(const unsigned char *block, uint32_t list,
-                                              uint32_t segment)
+/* Of a block whose offsets are sound. `list` counts the selections of the block, `segments`
+ * are the block's. */
+static inline struct kvsel_list kvsel_list_at(const unsigned char *block, uint32_t segments,
+                                              uint32_t list, uint32_t segment)
 {
-    uint32_t segments = kvsel_u32(block + BLOCK_SEGMENTS_AT);
     const unsigned char *payload = block + KVSEL_BLOCK_HEADER_BYTES;
     const unsigned char *entry = payload + ((size_t)list * segments + segment) * 4;
     uint32_t begin = kvsel_u32(entry), end = kvsel_u32(entry + 4);

@@ -17,7 +17,8 @@ struct piece {
 };
 
 enum {
-    PIECES = 4
+    PIECES = 4,
+    CACHE_LINE_BYTES = 64,
 };
 
 static void pieces_of(const struct kvt_kvsel_map *map, struct piece pieces[PIECES])
@@ -91,6 +92,7 @@ static void emit(const uint64_t *scratch, uint64_t first, uint64_t rows,
 /* One segment of the selections last read: a token's own, and one along a branch. */
 struct scratch {
     const struct kvt_kvsel_stream *stream;
+    bool is_only; /* no block of the places has another segment: theirs need not be looked at */
     uint32_t segment;
     size_t words;       /* of the segment that hold anything */
     uint64_t token;     /* whose own selection is there; UINT64_MAX: none */
@@ -105,10 +107,24 @@ static struct kvsel_list list_of(const struct scratch *scratch, uint32_t token, 
     const struct kvt_kvsel_stream *stream = scratch->stream;
     const unsigned char *block = stream->blocks[token / KVT_KVSEL_BLOCK_TOKENS];
     uint32_t first = token % KVT_KVSEL_BLOCK_TOKENS * kvsel_lists_per_token(&stream->shape);
+    if (scratch->is_only)
+        return kvsel_list_at(block, 1, first + list, 0);
     /* Blocks recorded before the history reached this segment do not know it. */
-    if (scratch->segment >= kvsel_u32(block + BLOCK_SEGMENTS_AT))
+    uint32_t segments = kvsel_u32(block + BLOCK_SEGMENTS_AT);
+    if (scratch->segment >= segments)
         return (struct kvsel_list){.gap_count = 0};
-    return kvsel_list_at(block, first + list, scratch->segment);
+    return kvsel_list_at(block, segments, first + list, scratch->segment);
+}
+
+/* Asks for the bytes of a place's last list, which is far from those read before it. */
+static void prefetch(const struct scratch *scratch, const struct kvt_kvsel_place *place)
+{
+    uint32_t side_tokens = scratch->stream->shape.side_tokens;
+    uint32_t number =
+        place->side_path == 0 ? 0 : 1 + (place->side_path - 1) * side_tokens + place->side_token;
+    struct kvsel_list list = list_of(scratch, place->token, number);
+    for (uint32_t i = 0; i < list.gap_count; i += CACHE_LINE_BYTES)
+        __builtin_prefetch(list.gaps + i);
 }
 
 static void toggle_if_any(uint64_t *set, const struct kvsel_list *list)
@@ -147,23 +163,33 @@ static const uint64_t *side_at(struct scratch *scratch, const struct kvt_kvsel_p
     return scratch->side;
 }
 
+/* Rows that a place can see. */
+static uint64_t place_rows(const struct kvt_kvsel_shape *shape, const struct kvt_kvsel_place *place)
+{
+    uint64_t after = place->side_path == 0 ? 0 : 1 + (uint64_t)place->side_token;
+    return shape->first_rows + (place->token + after) / shape->tokens_per_row;
+}
+
 void kvt_kvsel_read(const struct kvt_kvsel_stream *stream, const struct kvt_kvsel_place *places,
                     size_t place_count, const struct kvt_kvsel_map *map, uint64_t *const *sets,
                     size_t words)
 {
     struct piece pieces[PIECES];
     pieces_of(map, pieces);
-    uint64_t rows = 0; /* that any of the places can have */
+    uint64_t rows = 0; /* that any of the places can see */
     for (size_t i = 0; i < place_count; i++) {
-        uint64_t after = places[i].side_path == 0 ? 0 : 1 + (uint64_t)places[i].side_token;
-        uint64_t visible =
-            stream->shape.first_rows + (places[i].token + after) / stream->shape.tokens_per_row;
-        rows = visible > rows ? visible : rows;
-        memset(sets[i], 0, words * sizeof *sets[i]);
+        uint64_t seen = place_rows(&stream->shape, &places[i]);
+        rows = seen > rows ? seen : rows;
     }
     struct scratch scratch; /* its sets are cleared as far as they are used */
     scratch.stream = stream;
+    scratch.is_only =
+        rows + KVT_KVSEL_BLOCK_TOKENS + stream->shape.side_tokens <= KVSEL_SEGMENT_ROWS;
     scratch.segment = 0;
+    for (size_t i = 0; i < place_count; i++)
+        prefetch(&scratch, &places[i]);
+    for (size_t i = 0; i < place_count; i++)
+        memset(sets[i], 0, words * sizeof *sets[i]);
     for (uint64_t first = 0; first < rows; first += KVSEL_SEGMENT_ROWS, scratch.segment++) {
         uint64_t here = rows - first < KVSEL_SEGMENT_ROWS ? rows - first : KVSEL_SEGMENT_ROWS;
         scratch.words = kvt_row_words((uint32_t)here);

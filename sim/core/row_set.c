@@ -29,19 +29,24 @@ uint32_t kvt_row_set_list(const uint64_t *set, size_t words, uint32_t *rows)
     return count;
 }
 
+/* A word holds whole pages, and its pages lie in one word of theirs. */
 void kvt_row_set_of_pages(const uint64_t *pages, uint32_t page_count, uint32_t rows_per_page,
                           uint64_t *rows, size_t words)
 {
-    uint32_t pages_per_word = 64 / rows_per_page;
-    uint64_t page_rows = rows_per_page == 64 ? UINT64_MAX : (UINT64_C(1) << rows_per_page) - 1;
+    const uint32_t pages_per_word = 64 / rows_per_page;
+    const uint64_t page_rows = UINT64_MAX >> (64 - rows_per_page);
+    size_t paged_words = ((size_t)page_count + pages_per_word - 1) / pages_per_word;
 
-    for (size_t w = 0; w < words; w++) {
-        uint64_t word = 0;
-        for (uint32_t i = 0; i < pages_per_word; i++) {
-            uint64_t page = w * pages_per_word + i;
-            if (page < page_count && (pages[page / 64] >> page % 64 & 1) != 0)
-                word |= page_rows << i * rows_per_page % 64;
-        }
+    if (paged_words > words)
+        paged_words = words;
+    for (size_t w = 0; w < paged_words; w++) {
+        size_t first = w * pages_per_word;
+        uint64_t bits = pages[first / 64] >> first % 64, word = 0;
+        if (page_count - first < pages_per_word)
+            bits &= (UINT64_C(1) << (page_count - first)) - 1;
+        for (uint32_t i = 0; i < pages_per_word; i++)
+            word |= ((bits >> i & 1) * page_rows) << i * rows_per_page;
         rows[w] = word;
     }
+    memset(rows + paged_words, 0, (words - paged_words) * sizeof *rows);
 }

@@ -87,6 +87,22 @@ bool kvt_rank_memory_take(struct kvt_rank_memory *memory, struct kvt_holding *ho
     return true;
 }
 
+void kvt_rank_memory_shortage(const struct kvt_rank_memory *memory,
+                              const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
+                              bool growth, struct kvt_shortage *out)
+{
+    struct split split = split_of(memory, bytes, growth);
+    uint64_t host_free =
+        (memory->host->capacity_bytes - memory->host->used_bytes) / memory->host_copies;
+
+    *out = (struct kvt_shortage){.host_bytes = host_bytes > host_free ? host_bytes - host_free : 0};
+    for (int p = 0; p < 2; p++) {
+        uint64_t free_bytes = memory->pool_bytes[p] - memory->pool_used[p];
+        if (split.pool_sum[p] > free_bytes)
+            out->pool_bytes[p] = split.pool_sum[p] - free_bytes;
+    }
+}
+
 uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
                                    const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
                                    bool growth)

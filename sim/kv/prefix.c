@@ -7,7 +7,8 @@
  *                     holds any more goes to the new end of its home's list
  *     insert(keys):   from the last page to the first: a new copy, or the one that is there,
  *                     goes to the new end (or is held)
- *     reclaim(home):  the copy at the old end of the home's list goes, until enough have
+ *     reclaim(home):  the copy at the old end of the home's list goes, until enough have; and
+ *                     with it the others of a page that has lost its index rows or its payload
  *
  * Every operation goes through a prefix from its tail to its head. So in each list a page
  * stands behind (newer than) all that continue it, whoever used them, and the plain order of
@@ -24,6 +25,9 @@
 #include "kvt/hash.h"
 
 #define NONE UINT32_MAX
+
+#define INDEX_HOMES (KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM) | KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST))
+#define ROWS_HOMES (KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST))
 
 enum {
     CAPACITY_FIRST = 1024,
@@ -257,18 +261,14 @@ void kvt_prefix_free(struct kvt_prefix *store)
 void kvt_prefix_lookup(const struct kvt_prefix *store, const uint64_t *keys, uint32_t count,
                        kvt_prefix_homes *homes, struct kvt_prefix_hit *hit)
 {
-    const kvt_prefix_homes index =
-        KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM) | KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST);
-    const kvt_prefix_homes rows =
-        KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
     *hit = (struct kvt_prefix_hit){0};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t n = find(store, keys[i]);
         if (n == NONE)
             break;
         kvt_prefix_homes there = store->nodes[n].homes;
-        bool has_index = hit->index_pages == i && (there & index) != 0;
-        bool has_rows = hit->rows_pages == i && (there & rows) != 0;
+        bool has_index = hit->index_pages == i && (there & INDEX_HOMES) != 0;
+        bool has_rows = hit->rows_pages == i && (there & ROWS_HOMES) != 0;
         if (!has_index && !has_rows)
             break;
         hit->index_pages += has_index;
@@ -359,15 +359,31 @@ bool kvt_prefix_drop(struct kvt_prefix *store, uint64_t key, enum kvt_prefix_hom
     return true;
 }
 
-uint64_t kvt_prefix_reclaim(struct kvt_prefix *store, enum kvt_prefix_home home,
-                            uint64_t want_bytes)
+/* What nobody holds of a page that has one kind of rows only. */
+static void give_up_rest(struct kvt_prefix *store, uint32_t n,
+                         uint64_t freed_bytes[KVT_PREFIX_HOMES])
 {
-    uint64_t freed_bytes = 0;
-    while (freed_bytes < want_bytes && store->lists[home].oldest != NONE) {
-        give_up(store, store->lists[home].oldest, home);
-        freed_bytes += store->page_bytes[home];
+    const kvt_prefix_homes homes = store->nodes[n].homes;
+    if ((homes & INDEX_HOMES) != 0 && (homes & ROWS_HOMES) != 0)
+        return;
+    for (int h = 0; h < KVT_PREFIX_HOMES; h++) {
+        if ((homes >> h & 1) == 0 || store->nodes[n].copies[h].holders > 0)
+            continue;
+        give_up(store, n, h);
+        freed_bytes[h] += store->page_bytes[h];
     }
-    return freed_bytes;
+}
+
+void kvt_prefix_reclaim(struct kvt_prefix *store, enum kvt_prefix_home home, uint64_t want_bytes,
+                        uint64_t freed_bytes[KVT_PREFIX_HOMES])
+{
+    memset(freed_bytes, 0, KVT_PREFIX_HOMES * sizeof freed_bytes[0]);
+    while (freed_bytes[home] < want_bytes && store->lists[home].oldest != NONE) {
+        uint32_t n = store->lists[home].oldest;
+        give_up(store, n, home);
+        freed_bytes[home] += store->page_bytes[home];
+        give_up_rest(store, n, freed_bytes);
+    }
 }
 
 uint64_t kvt_prefix_bytes(const struct kvt_prefix *store, enum kvt_prefix_home home)

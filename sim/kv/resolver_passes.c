@@ -11,38 +11,55 @@ ALWAYS_INLINE uint32_t count_bits(uint64_t word)
     return (uint32_t)__builtin_popcountll(word);
 }
 
-ALWAYS_INLINE void look(const struct history *history, struct row_counts *selections,
-                        struct row_counts *rows, struct misses *misses)
+ALWAYS_INLINE void add_rows(struct row_counts *sum, uint64_t selected, uint64_t page,
+                            uint64_t missed)
+{
+    sum->selected += count_bits(selected);
+    sum->page += count_bits(page);
+    sum->missed += count_bits(missed);
+}
+
+/* query_count is a constant where it matters that the compiler knows. */
+ALWAYS_INLINE void look_with(const struct history *history, uint32_t query_count,
+                             struct row_counts *selections, struct row_counts *rows,
+                             struct misses *misses)
 {
     struct row_counts all = {0}, once = {0};
+    uint32_t counts[KVT_QUERIES_MAX] = {0};
 
-    memset(misses->counts, 0, sizeof misses->counts);
     for (size_t w = 0; w < history->words; w++) {
         uint64_t history_rows = w + 1 < history->words ? UINT64_MAX : history->last_rows;
         uint64_t page_rows = history->page_rows == NULL ? 0 : history->page_rows[w];
         uint64_t absent = ~page_rows & ~history->hot_rows[w]; /* to be missed if selected */
         uint64_t joined = 0;
 
-        for (uint32_t query = 0; query < history->query_count; query++) {
+        for (uint32_t query = 0; query < query_count; query++) {
             uint64_t selected = history->selections[query][w] & history_rows;
             uint64_t new_misses = selected & absent & ~joined;
-            size_t place = query * misses->stride + misses->counts[query];
+            size_t place = query * misses->stride + counts[query];
             joined |= selected;
-            all.selected += count_bits(selected);
-            all.page += count_bits(selected & page_rows);
-            all.missed += count_bits(selected & absent);
+            if (query_count > 1)
+                add_rows(&all, selected, selected & page_rows, selected & absent);
             /* A word that is zero is written, too, and the next one over it: no branch. */
             misses->words[place] = new_misses;
             misses->at[place] = (uint32_t)w;
-            misses->counts[query] += new_misses != 0;
+            counts[query] += new_misses != 0;
         }
         history->looked_up[w] = joined & ~page_rows;
-        once.selected += count_bits(joined);
-        once.page += count_bits(joined & page_rows);
-        once.missed += count_bits(joined & absent);
+        add_rows(&once, joined, joined & page_rows, joined & absent);
     }
-    *selections = all;
+    *selections = query_count > 1 ? all : once;
     *rows = once;
+    memcpy(misses->counts, counts, sizeof counts);
+}
+
+ALWAYS_INLINE void look(const struct history *history, struct row_counts *selections,
+                        struct row_counts *rows, struct misses *misses)
+{
+    if (history->query_count == 1)
+        look_with(history, 1, selections, rows, misses);
+    else
+        look_with(history, history->query_count, selections, rows, misses);
 }
 
 ALWAYS_INLINE uint32_t list(const struct misses *misses, uint32_t query, uint32_t *rows)
@@ -71,19 +88,24 @@ ALWAYS_INLINE void find_hits(const uint64_t *looked_up, const uint32_t *slot_row
     }
 }
 
-/* Marks the slots, one past the end at an end of its own, and counts the marks: a byte a
- * slot needs no read before the write. */
+/* Marks the slots, those past the end at a place of their own, and counts the marks: a byte
+ * a slot is written without being read, and eight bytes are counted at once. */
 ALWAYS_INLINE bool are_victims(const kvt_slot *slots, uint32_t count, const uint64_t *hit_bits,
                                uint32_t slot_count, uint8_t *taken)
 {
-    uint32_t marked = 0, hit = 0;
+    uint32_t end = (slot_count + 63) / 64 * 64, marked = 0;
+    uint64_t hit = 0;
 
-    memset(taken, 0, (size_t)slot_count + 1);
-    for (uint32_t i = 0; i < count; i++)
-        taken[slots[i] < slot_count ? slots[i] : slot_count] = 1;
-    for (uint32_t slot = 0; slot < slot_count; slot++) {
-        marked += taken[slot];
-        hit |= taken[slot] & (uint32_t)(hit_bits[slot / 64] >> slot % 64);
+    memset(taken, 0, end);
+    for (uint32_t i = 0; i < count; i++) {
+        kvt_slot slot = slots[i] < slot_count ? slots[i] : end;
+        taken[slot] = 1;
+        hit |= slots[i] < slot_count ? hit_bits[slot / 64] >> slot % 64 : 0;
+    }
+    for (uint32_t slot = 0; slot < end; slot += 8) {
+        uint64_t marks;
+        memcpy(&marks, taken + slot, sizeof marks);
+        marked += count_bits(marks);
     }
     return marked == count && (hit & 1) == 0;
 }

@@ -37,11 +37,14 @@ static kvt_status bind_list(struct kvt_load *load, const struct kvt_param_spec *
                             const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
 {
     size_t columns = spec->type == KVT_PARAM_RECORDS ? kvt_choice_count(spec->choices) : 1;
-    size_t rows = (size_t)cJSON_GetArraySize(node);
+    bool is_alone = cJSON_IsNumber(node);
+    size_t rows = is_alone ? 1 : (size_t)cJSON_GetArraySize(node);
     double *list = kvt_arena_array(load->arena, rows * columns, sizeof(double), _Alignof(double));
     if (list == NULL)
         return kvt_fail_nomem(err, "a scenario");
     size_t at = 0;
+    if (is_alone)
+        list[at++] = node->valuedouble;
     for (const cJSON *item = node->child; item != NULL; item = item->next) {
         if (spec->type == KVT_PARAM_LIST) {
             list[at++] = item->valuedouble;

@@ -121,6 +121,8 @@ static kvt_status check_list(const struct kvt_at *at, const cJSON *value, const 
 static kvt_status check_numbers(const struct kvt_key *key, const struct kvt_at *at,
                                 const cJSON *value, struct kvt_error *err)
 {
+    if (cJSON_IsNumber(value))
+        return check_number(key, at, value, "not a number", err);
     kvt_status status = check_list(at, value, "numbers", err);
     unsigned index = 0;
     const cJSON *item = NULL;

@@ -13,7 +13,7 @@ enum kvt_key_type {
     KVT_KEY_BOOL,
     KVT_KEY_TEXT,    /* of [minimum, maximum] bytes */
     KVT_KEY_CHOICE,  /* one of choices */
-    KVT_KEY_NUMBERS, /* a list of finite numbers, each in [minimum, maximum] */
+    KVT_KEY_NUMBERS, /* a list of finite numbers, each in [minimum, maximum]; one alone is a list */
     KVT_KEY_RECORDS, /* a list of objects of the numbers named in choices */
     KVT_KEY_HOT,     /* a count of tokens, or "2k": so many times top_k */
     KVT_KEY_EXTENDS, /* a name or a list of names; gone from the tree in force */

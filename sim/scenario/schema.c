@@ -267,7 +267,8 @@ static cJSON *bare_schema(struct maker *maker, const struct kvt_key *key)
     case KVT_KEY_CHOICE:
         return choice_schema(maker, key);
     case KVT_KEY_NUMBERS:
-        return list_schema(maker, number_schema(maker, key, "number"), 0, 0);
+        return either(maker, number_schema(maker, key, "number"),
+                      list_schema(maker, number_schema(maker, key, "number"), 0, 0));
     case KVT_KEY_RECORDS:
         return records_schema(maker, key);
     case KVT_KEY_HOT:

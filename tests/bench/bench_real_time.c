@@ -3,7 +3,8 @@
  *
  * All requests are there from the start and imports take no time, so that every rank decodes
  * its 32 from the first second on; the selections are recorded, and one simulated second has
- * passed, before the clock starts. One JSON line a case. */
+ * passed, before the clock starts. $KVT_BENCH_CACHE may name a folder where the selections are
+ * kept. One JSON line a case. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,7 +46,8 @@ static void measure(const struct bench_case *bench)
         "cluster.import.rate=100000", bench->fidelity,
         "workload.requests=128",          "workload.lengths.output.mean_tokens=100000"};
     struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 6};
-    struct kvt_sim_options sim_options = {.threads = bench->threads};
+    struct kvt_sim_options sim_options = {.threads = bench->threads,
+                                          .cache_dir = getenv("KVT_BENCH_CACHE")};
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     struct kvt_scenario scenario;
     const struct kvt_run *run = NULL;

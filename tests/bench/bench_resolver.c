@@ -4,8 +4,9 @@
  * Selections are synthetic: 32 % of a selection's rows change from one query to the next, and of
  * the newcomers 56 % had left not long ago, so that a cache of 2k slots misses about 14 % of the
  * selected rows. A call's sets are written just before it, as a law does, and only the call is
- * timed: the sets are warm, the cache is cold. A repetition is one decode step, every cache once;
- * the medians of the steps are printed, one JSON line a case. */
+ * timed: the sets are warm, the cache is cold. A repetition is one decode step, every cache once,
+ * and counts with its median call, so that calls which other programs interrupted do not; printed
+ * are the median of the steps and the least, one JSON line a case. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ struct bench {
     struct kvt_hot_cache *caches[CACHES];
     struct stream *streams; /* [CACHES] */
     uint64_t selections[QUERIES_MAX][ROW_WORDS];
+    double call_ns[CACHES]; /* of the last step */
 };
 
 struct tally {
@@ -148,13 +150,24 @@ static void bench_fini(struct bench *bench)
     free(bench->streams);
 }
 
-/* One decode step of every request: all caches once, in turn. Returns ns a call. */
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof values[0], by_value);
+    return values[count / 2];
+}
+
+/* One decode step of every request: all caches once, in turn. Returns its median call. */
 static double step(struct bench *bench, struct kvt_resolve_call *call, struct tally *tally)
 {
     const uint64_t *selections[QUERIES_MAX];
     struct kvt_resolve_result result;
     struct kvt_error err;
-    int64_t ns = 0;
 
     for (uint32_t query = 0; query < QUERIES_MAX; query++)
         selections[query] = bench->selections[query];
@@ -165,20 +178,14 @@ static double step(struct bench *bench, struct kvt_resolve_call *call, struct ta
             stream_next(&bench->streams[i], bench->selections[query]);
         struct kvt_wall start = kvt_wall_now();
         must_be_ok(kvt_resolve(bench->resolver, bench->caches[i], call, &result, &err), &err);
-        ns += kvt_wall_now().ns - start.ns;
+        bench->call_ns[i] = (double)(kvt_wall_now().ns - start.ns);
         tally->selected += result.selected;
         tally->hot += result.hot_rows;
         tally->filled += result.filled_rows;
         tally->staged += result.staged_rows;
     }
     call->step++;
-    return (double)ns / CACHES;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return median(bench->call_ns, CACHES);
 }
 
 static void measure(struct bench *bench, const struct setting *setting)
@@ -196,8 +203,7 @@ static void measure(struct bench *bench, const struct setting *setting)
         (void)step(bench, &call, &tally);
     for (uint32_t i = 0; i < TIMED_STEPS; i++)
         step_ns[i] = step(bench, &call, &tally);
-    qsort(step_ns, TIMED_STEPS, sizeof step_ns[0], by_value);
-    double call_ns = step_ns[TIMED_STEPS / 2], calls = CACHES;
+    double call_ns = median(step_ns, TIMED_STEPS), calls = CACHES;
     (void)printf(
         "{\"bench\": \"resolver\", \"case\": \"%s\", \"level\": \"%s\", \"queries\": %" PRIu32
         ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "

@@ -34,6 +34,7 @@ struct bench {
     uint32_t missed[SLOTS_MAX], evicted[SLOTS_MAX];
     kvt_slot victims[SLOTS_MAX], scratch[SLOTS_MAX];
     uint32_t want, chosen;
+    enum kvt_cpu cpu;
     struct kvt_replacement_call call;
 };
 
@@ -53,6 +54,7 @@ static void bench_start(struct bench *bench, const struct kvt_plugin_info *info,
     struct kvt_error err = {0};
     *bench = (struct bench){.policy = (const struct kvt_replacement_policy *)info,
                             .slot_count = slot_count,
+                            .cpu = kvt_cpu_best(),
                             .rng = kvt_rng_stream(slot_count, KVT_RNG_TEST, 0)};
     struct kvt_replacement_env env = {
         .params = support_default_params(info, bench->values),
@@ -100,7 +102,8 @@ static void bench_choose(struct bench *bench)
                                                 .missed_rows = bench->missed,
                                                 .missed_count = missed_count,
                                                 .step = bench->call.step + 1,
-                                                .scratch = bench->scratch};
+                                                .scratch = bench->scratch,
+                                                .cpu = bench->cpu};
     uint32_t free_slots = bench->slot_count - hits;
     bench->want = missed_count < free_slots ? missed_count : free_slots;
     bench->chosen = 0;
@@ -150,7 +153,8 @@ static kvt_slot next_victim(const struct bench *bench)
                                               .missed_rows = copy.missed,
                                               .missed_count = 1,
                                               .step = bench->call.step + 1,
-                                              .scratch = copy.scratch};
+                                              .scratch = copy.scratch,
+                                              .cpu = bench->cpu};
     ck_assert_uint_eq(copy.policy->choose_victims(copy.state, &copy.call, 1, &victim), 1);
     return victim;
 }
@@ -246,6 +250,25 @@ START_TEST(equal_calls_get_equal_answers)
         bench_play(&bench);
         bench_play(&twin);
         expect_equal(&bench, &twin);
+    }
+}
+END_TEST
+
+START_TEST(every_level_of_the_processor_gets_the_same_answers)
+{
+    static struct bench bench, plain;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        for (int cpu = 0; cpu <= (int)kvt_cpu_best(); cpu++) {
+            bench_nth(&bench, _i, slot_counts[n]);
+            bench_nth(&plain, _i, slot_counts[n]);
+            bench.cpu = (enum kvt_cpu)cpu;
+            plain.cpu = KVT_CPU_PLAIN;
+            for (uint32_t i = 0; i < CALLS; i++) {
+                bench_play(&bench);
+                bench_play(&plain);
+                expect_equal(&bench, &plain);
+            }
+        }
     }
 }
 END_TEST
@@ -391,6 +414,7 @@ static Suite *replacement_suite(void)
     tcase_add_loop_test(every, empty_slots_go_first_lowest_first, 0, count);
     tcase_add_loop_test(every, the_state_stays_within_its_bytes, 0, count);
     tcase_add_loop_test(every, equal_calls_get_equal_answers, 0, count);
+    tcase_add_loop_test(every, every_level_of_the_processor_gets_the_same_answers, 0, count);
     tcase_add_loop_test(every, a_copy_of_the_state_is_a_copy_of_the_policy, 0, count);
     tcase_add_loop_test(every, ranks_are_a_permutation_that_begins_with_the_next_victim, 0, count);
     tcase_add_loop_test(every, a_state_is_sane_at_all_times, 0, count);

@@ -9,66 +9,22 @@
 #include "kv/resolver_passes.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
-#include "support/resolver_twin.h"
+#include "support/random_calls.h"
 
 extern const struct kvt_replacement_policy kvt_replacement_lru;
 
 enum {
-    ROWS_MAX = 40000,
-    ROW_WORDS = (ROWS_MAX + 63) / 64,
-    SLOTS_MAX = 32768,
-    QUERIES_MAX = TWIN_QUERIES_MAX,
-    TOP_K_MAX = 2048,
+    ROWS_MAX = RANDOM_ROWS_MAX,
+    ROW_WORDS = RANDOM_ROW_WORDS,
+    SLOTS_MAX = 16 * RANDOM_TOP_K_MAX,
     SMALL_CASES = 80,
     SMALL_CALLS = 60,
     LARGE_CASES = 5,
     LARGE_CALLS = 4,
 };
 
-/* ---- Random requests ----------------------------------------------------------------- */
-
-/* What stays the same over the calls of one case, and the call being made, in both forms. */
-struct request {
-    struct kvt_rng rng;
-    uint32_t rows_max, visible_rows, tail_rows, top_k, slot_count;
-    uint32_t change_percent, pages_percent;
-    uint64_t step;
-    bool selected[ROWS_MAX]; /* by the last query */
-    bool paged[ROWS_MAX];
-    int rows[QUERIES_MAX][TOP_K_MAX];
-    uint64_t sets[QUERIES_MAX][ROW_WORDS];
-    const uint64_t *selections[QUERIES_MAX];
-    uint64_t page_rows[ROW_WORDS];
-    struct twin_call twin_call;
-    struct kvt_resolve_call call;
-};
-
-static uint32_t draw(struct request *request, uint32_t least, uint32_t most)
-{
-    return least + (uint32_t)kvt_rng_below(&request->rng, (uint64_t)most - least + 1);
-}
-
-static bool chance(struct request *request, uint32_t percent)
-{
-    return draw(request, 1, 100) <= percent;
-}
-
-static void request_init(struct request *request, uint64_t seed, uint32_t top_k,
-                         uint32_t slot_count, uint32_t rows_max)
-{
-    memset(request, 0, sizeof *request);
-    request->rng = kvt_rng_stream(seed, KVT_RNG_TEST, 1);
-    request->top_k = top_k;
-    request->slot_count = slot_count;
-    request->rows_max = rows_max;
-    request->visible_rows = draw(request, rows_max / 4, rows_max);
-    request->tail_rows = draw(request, 0, 130);
-    request->change_percent = draw(request, 0, 1) * draw(request, 0, 100) / 2 + 2;
-    request->pages_percent = draw(request, 0, 2) * draw(request, 0, 50);
-}
-
 /* k in 8 .. 64, B from k to 16k, now and then below k. */
-static void request_init_small(struct request *request, uint64_t seed)
+static void request_init_small(struct random_calls *request, uint64_t seed)
 {
     struct kvt_rng rng = kvt_rng_stream(seed, KVT_RNG_TEST, 0);
     uint32_t top_k = 8 + (uint32_t)kvt_rng_below(&rng, 57);
@@ -79,85 +35,7 @@ static void request_init_small(struct request *request, uint64_t seed)
         slots = top_k * factor;
     if (kvt_rng_below(&rng, 8) == 0)
         slots = 1 + (uint32_t)kvt_rng_below(&rng, top_k);
-    request_init(request, seed, top_k, slots, 100 + (uint32_t)kvt_rng_below(&rng, 2900));
-}
-
-/* Some rows leave, others come, until min(k, visible) are selected; mostly near each other, so
- * that words hold several. */
-static void select_rows(struct request *request, uint32_t query)
-{
-    uint32_t visible_rows = request->visible_rows;
-    uint32_t wanted = request->top_k < visible_rows ? request->top_k : visible_rows;
-    uint32_t held = 0;
-    struct twin_list *selection = &request->twin_call.selections[query];
-
-    for (uint32_t row = 0; row < visible_rows; row++) {
-        if (request->selected[row] && chance(request, request->change_percent))
-            request->selected[row] = false;
-        held += request->selected[row];
-    }
-    while (held < wanted) {
-        uint32_t row = draw(request, 0, visible_rows - 1);
-        for (uint32_t i = draw(request, 1, 4); i > 0 && row < visible_rows && held < wanted;
-             i--, row++) {
-            held += !request->selected[row];
-            request->selected[row] = true;
-        }
-    }
-    selection->items = request->rows[query];
-    selection->count = 0;
-    memset(request->sets[query], 0, sizeof request->sets[query]);
-    for (uint32_t row = 0; row < visible_rows; row++) {
-        if (!request->selected[row])
-            continue;
-        selection->items[selection->count++] = (int)row;
-        request->sets[query][row / 64] |= UINT64_C(1) << row % 64;
-    }
-    request->selections[query] = request->sets[query];
-}
-
-/* Most pages stay what they were; of one row or of 64, by what the request drew. */
-static void change_pages(struct request *request)
-{
-    uint32_t page_rows = 1u << request->top_k % 7;
-
-    for (uint32_t first = 0; first < request->rows_max; first += page_rows) {
-        bool leaves = chance(request, 20), comes = chance(request, request->pages_percent / 4);
-        for (uint32_t row = first; row < first + page_rows && row < request->rows_max; row++)
-            request->paged[row] = (request->paged[row] && !leaves) || comes;
-    }
-    memset(request->page_rows, 0, sizeof request->page_rows);
-    for (uint32_t row = 0; row < request->rows_max; row++)
-        request->page_rows[row / 64] |= (uint64_t)request->paged[row] << row % 64;
-}
-
-static void request_next(struct request *request)
-{
-    uint32_t grown_rows = request->visible_rows + draw(request, 0, 8);
-    bool has_pages = request->pages_percent > 0 && chance(request, 90);
-
-    request->visible_rows = grown_rows < request->rows_max ? grown_rows : request->rows_max;
-    uint32_t tail_first_row =
-        request->visible_rows > request->tail_rows ? request->visible_rows - request->tail_rows : 0;
-    uint32_t query_count = draw(request, 1, QUERIES_MAX);
-    for (uint32_t query = 0; query < query_count; query++)
-        select_rows(request, query);
-    change_pages(request);
-    if (chance(request, 3)) /* everything is resident */
-        tail_first_row = 0;
-    request->call = (struct kvt_resolve_call){
-        .step = request->step++,
-        .visible_rows = request->visible_rows,
-        .tail_first_row = tail_first_row,
-        .page_rows = has_pages ? request->page_rows : NULL,
-        .query_count = query_count,
-        .selections = request->selections,
-        .promotion = chance(request, 50) ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE,
-    };
-    request->twin_call.query_count = (int)query_count;
-    request->twin_call.tail_first_row = (int)tail_first_row;
-    request->twin_call.paged = has_pages ? request->paged : NULL;
-    request->twin_call.promote_by_count = request->call.promotion == KVT_PROMOTE_BY_COUNT;
+    random_calls_init(request, seed, top_k, slots, 100 + (uint32_t)kvt_rng_below(&rng, 2900));
 }
 
 /* ---- Comparison -------------------------------------------------------------------------- */
@@ -240,7 +118,7 @@ struct bench {
     struct twin twin;
 };
 
-static void bench_open(struct bench *bench, const struct request *request)
+static void bench_open(struct bench *bench, const struct random_calls *request)
 {
     struct kvt_replacement_env env = {.slot_count = request->slot_count, .top_k = request->top_k};
     struct kvt_error err;
@@ -268,7 +146,7 @@ static void bench_close(struct bench *bench)
 }
 
 /* What must hold whatever the twin says; `before` is the hot cache's rows before the call. */
-static void expect_rules(struct place place, const struct request *request,
+static void expect_rules(struct place place, const struct random_calls *request,
                          const struct kvt_resolve_call *call, const uint64_t *before,
                          const struct kvt_resolve_result *result)
 {
@@ -307,7 +185,7 @@ static void expect_rules(struct place place, const struct request *request,
                       result->missed_selected);
 }
 
-static void resolve_and_compare(struct bench *bench, const struct request *request,
+static void resolve_and_compare(struct bench *bench, const struct random_calls *request,
                                 const struct kvt_resolve_call *call,
                                 const struct twin_call *twin_call, struct place place)
 {
@@ -338,7 +216,7 @@ static void resolve_and_compare(struct bench *bench, const struct request *reque
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-static struct request request;
+static struct random_calls request;
 static struct bench bench;
 
 START_TEST(every_answer_and_the_state_are_the_twins)
@@ -347,7 +225,7 @@ START_TEST(every_answer_and_the_state_are_the_twins)
     bench_open(&bench, &request);
     for (int i = 0; i < SMALL_CALLS; i++) {
         struct place place = {.seed = _i, .call = i};
-        request_next(&request);
+        random_calls_next(&request);
         resolve_and_compare(&bench, &request, &request.call, &request.twin_call, place);
     }
     bench_close(&bench);
@@ -360,7 +238,7 @@ START_TEST(calls_of_one_query_each_are_resolves_in_turn)
     request_init_small(&request, 1000 + (uint64_t)_i);
     bench_open(&bench, &request);
     for (int i = 0; i < SMALL_CALLS / 4; i++) {
-        request_next(&request);
+        random_calls_next(&request);
         for (uint32_t query = 0; query < request.call.query_count; query++) {
             struct place place = {.seed = 1000 + _i, .call = i};
             struct kvt_resolve_call call = request.call;
@@ -380,11 +258,12 @@ START_TEST(caches_of_full_size_are_the_twins_too)
 {
     static const uint32_t slots_per_k[LARGE_CASES] = {1, 2, 3, 4, 16};
 
-    request_init(&request, 2000 + (uint64_t)_i, TOP_K_MAX, slots_per_k[_i] * TOP_K_MAX, ROWS_MAX);
+    random_calls_init(&request, 2000 + (uint64_t)_i, RANDOM_TOP_K_MAX,
+                      slots_per_k[_i] * RANDOM_TOP_K_MAX, ROWS_MAX);
     bench_open(&bench, &request);
     for (int i = 0; i < LARGE_CALLS; i++) {
         struct place place = {.seed = 2000 + _i, .call = i};
-        request_next(&request);
+        random_calls_next(&request);
         resolve_and_compare(&bench, &request, &request.call, &request.twin_call, place);
     }
     bench_close(&bench);

@@ -51,13 +51,15 @@ static unsigned below(struct kvt_rng *rng, unsigned bound)
  * and 1.1 MB without. */
 static void draw_scenario(struct kvt_rng *rng, struct text *text)
 {
-    static const char *const residencies[] = {"resident", "hisparse", "adaptive", "adaptive"};
+    static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
+                                              "vllm-hybrid", "sglang-demote", "prefix-offload"};
     static const char *const laws[] = {"{\"law\": \"score\"}",
                                        "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
-    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue"};
+    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
+                                          "cache-aware"};
     unsigned gpus = 1 + below(rng, 3), output = 1 + below(rng, 120);
     bool open = below(rng, 3) == 0, sampled = below(rng, 4) == 0;
-    const char *residency = residencies[below(rng, 4)];
+    const char *residency = residencies[below(rng, 6)];
 
     *text = (struct text){0};
     say(text, "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drawn\", \"seed\": %u, ",
@@ -79,11 +81,16 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
         below(rng, 2) ? "shared" : "per_rank");
     say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
         1 + below(rng, 3));
-    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 3)]);
+    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
     say(text, "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u", residency,
         16 + below(rng, 80));
     if (strcmp(residency, "adaptive") == 0)
-        say(text, ", \"refill_gb_per_s\": %s", below(rng, 2) ? "0.01" : "100");
+        say(text,
+            ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s, \"backup_below_fraction\": %s, "
+            "\"backup_gb_per_s\": %s, \"landing_writes_later\": %s",
+            below(rng, 2) ? "0.01" : "100", below(rng, 2) ? "0" : "0.5",
+            below(rng, 2) ? "1" : "0.2", below(rng, 2) ? "0" : "0.01",
+            below(rng, 2) ? "true" : "false");
     say(text, "}, \"selection\": %s, \"timing\": {\"model\": \"roofline\"}, ", laws[below(rng, 2)]);
     say(text, "\"workload\": {\"arrival\": \"%s\", %s: %u, \"requests\": %u, ",
         open ? "open" : "closed", open ? "\"rate\"" : "\"concurrency\"", 1 + below(rng, 24),
@@ -105,29 +112,16 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
             ck_abort_msg("does not hold: %s", #condition);                                         \
     } while (0)
 
-/* Rows on host by now; the boundary has yet to take note of the newest of them. */
-static uint32_t backed_by(const struct kvt_pages *pages, kvt_ns now_ns)
-{
-    uint32_t backed = pages->backed_tokens;
-    for (uint32_t w = 0; w < pages->pending_count; w++) {
-        const struct kvt_backup *write =
-            &pages->pending[(pages->pending_head + w) % KVT_BACKUPS_MAX];
-        if (write->done_ns <= now_ns)
-            backed = write->tokens;
-    }
-    return backed;
-}
-
 static void check_homes(const struct kvt_live *live, kvt_ns now_ns)
 {
     const struct kvt_pages *pages = &live->pages;
-    uint32_t tail_end = pages->committed_tokens + 1; /* the coming call's row included */
+    uint32_t tail_end = pages->committed_tokens + pages->queries; /* the coming call's rows too */
     uint32_t left = tail_end > KVT_TAIL_ROWS ? tail_end - KVT_TAIL_ROWS : 0;
-    /* Rows not backed yet live in the tail alone: none of them may have left it. */
-    if (!pages->all_ready)
-        hold(backed_by(pages, now_ns) + 1 >= left);
-    hold(pages->eligible_pages * KVT_PAGE_ROWS <= left);
-    hold(pages->eligible_pages * KVT_PAGE_ROWS <= pages->backed_tokens);
+
+    hold(kvt_pages_have_homes(pages, now_ns));
+    hold(pages->clean_pages * KVT_PAGE_ROWS <= left);
+    hold(pages->clean_pages * KVT_PAGE_ROWS <= pages->backed_tokens);
+    hold(pages->eligible_pages == (pages->whole ? 0 : pages->clean_pages));
     hold(pages->committed_tokens == kvt_live_context(live));
     hold(kvt_pages_is_sane(pages));
 }
@@ -135,16 +129,17 @@ static void check_homes(const struct kvt_live *live, kvt_ns now_ns)
 static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
 {
     const struct kvt_rank *rank = &sim->ranks[r];
-    const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running};
+    const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running,
+                                           &rank->waiting};
     uint64_t by_class[KVT_MEM_CLASSES] = {0}, pools[2] = {0}, reserve = 0;
 
-    for (size_t l = 0; l < 3; l++) {
+    for (size_t l = 0; l < 4; l++) {
         for (uint32_t i = 0; i < lists[l]->count; i++) {
             const struct kvt_live *live = lists[l]->items[i];
-            uint64_t optional =
-                (live->pages.optional_pages + live->pages.filling_pages) * rank->page_bytes;
-            if (rank->needs.optional_pages)
-                hold(live->holding.bytes[KVT_MEM_PAYLOAD] == optional);
+            const struct kvt_holding *holding = &live->holding;
+            if (lists[l] != &rank->waiting && !live->pages.whole)
+                hold(holding->bytes[KVT_MEM_PAYLOAD] + holding->reserve_bytes[KVT_MEM_PAYLOAD] ==
+                     kvt_pages_held(&live->pages) * rank->page_bytes);
             for (int c = 0; c < KVT_MEM_CLASSES; c++) {
                 by_class[c] += live->holding.bytes[c] + live->holding.reserve_bytes[c];
                 pools[rank->memory.pool_of[c]] += live->holding.bytes[c];
@@ -178,10 +173,12 @@ static void check_tails(const struct kvt_sim *sim)
             kvt_ns begun_ns = sim->now_ns;
             for (uint32_t i = 0; i < rank->running.count && group->stepping; i++) {
                 const struct kvt_live *live = rank->running.items[i];
-                if (live->blocked || live->pages.all_ready ||
+                if (live->blocked || live->pages.whole ||
                     live->pages.committed_tokens < KVT_TAIL_ROWS)
                     continue;
                 uint32_t row = live->pages.committed_tokens - KVT_TAIL_ROWS;
+                if (live->pages.ready_bits[row / 4096] >> row / 64 % 64 & 1)
+                    continue;
                 for (uint32_t w = 0; w < live->pages.pending_count; w++) {
                     const struct kvt_backup *write =
                         &live->pages.pending[(live->pages.pending_head + w) % KVT_BACKUPS_MAX];
@@ -411,7 +408,7 @@ START_TEST(the_last_admitted_is_put_aside_first)
     while (small.run->records[kept].preemptions == 0)
         kept++;
     ck_assert_uint_gt(kept, 1);
-    ck_assert_uint_gt(small.run->total.reprefill_tokens, 0);
+    ck_assert_uint_gt(small.run->total.preemptions, 0);
     for (uint32_t i = 1; i < small.run->record_count; i++)
         ck_assert_int_ge(small.run->records[i].first_token_ns,
                          small.run->records[i - 1].first_token_ns);

@@ -5,6 +5,7 @@
 #include "locality.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,8 @@ const uint32_t locality_rounds[LOCALITY_ROUNDS] = {1, 4, 6, 8};
 
 enum {
     QUERIES_MAX = 8,
-    HISTORY = 64,      /* selections kept for overlaps */
-    SAMPLE_TOKENS = 8, /* between two looks at them */
-    PAGES_PER_CONTEXT = 1563,
+    HISTORY = 64,       /* selections kept for overlaps */
+    SAMPLE_TOKENS = 8,  /* between two looks at them */
     CHOICE_TOKENS = 64, /* between two choices of pages */
     WARM_ROUNDS = 64,   /* not counted: the cache fills */
 };
@@ -114,7 +114,7 @@ static uint32_t rows_max_of(const struct locality_scale *scale)
     return visible_at(scale, scale->tokens + QUERIES_MAX);
 }
 
-/* Coverage by whole pages: as many pages at any scale. */
+/* Coverage by whole pages of 64 tokens. */
 struct pages {
     uint32_t rows; /* of a page */
     uint32_t count;
@@ -269,7 +269,7 @@ static bool measure_stream(struct watch *watch, uint32_t request, uint32_t selec
 static bool pages_init(struct pages *pages, const struct locality_scale *scale)
 {
     uint32_t rows_max = rows_max_of(scale);
-    *pages = (struct pages){.rows = scale->context_rows / PAGES_PER_CONTEXT};
+    *pages = (struct pages){.rows = KVT_PAGE_ROWS / scale->tokens_per_row};
     pages->count = rows_max / pages->rows + 1;
     pages->heat = calloc(pages->count, sizeof *pages->heat);
     pages->ranked = calloc(pages->count, sizeof *pages->ranked);
@@ -489,6 +489,16 @@ double locality_figure(const struct locality *locality, size_t figure)
     double figures[LOCALITY_FIGURES];
     memcpy(figures, locality, sizeof figures);
     return figures[figure];
+}
+
+unsigned locality_part_of(size_t figure)
+{
+    size_t coverage = offsetof(struct locality, covered) / sizeof(double);
+    size_t fetched = offsetof(struct locality, fetched) / sizeof(double);
+    size_t born = offsetof(struct locality, born) / sizeof(double);
+    if (figure < coverage || figure >= born)
+        return LOCALITY_STREAM;
+    return figure < fetched ? LOCALITY_COVERAGE : LOCALITY_FETCHED;
 }
 
 void locality_figure_name(size_t figure, char name[32])

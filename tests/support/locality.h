@@ -53,6 +53,8 @@ enum locality_parts {
     LOCALITY_ALL = 7
 };
 
+unsigned locality_part_of(size_t figure);
+
 /* Of one selector of one request. data was prepared for one side path of 7 tokens where
  * LOCALITY_FETCHED is asked for. False when memory is short or the law refuses. */
 bool locality_measure(const struct kvt_law *law, void *data, const struct locality_scale *scale,

@@ -75,8 +75,6 @@ static const struct refusal in_files[] = {
      "t.json#/cluster/decode/1/speculation_workspace_gib", "has no effect while"},
     {"\"cluster\": {\"router\": \"random\"}", "t.json#/cluster/router",
      "no such router policy; there are: round-robin"},
-    {"\"cluster\": {\"router\": \"cache-aware\"}", "t.json#/cluster/router",
-     "\"cache-aware\": belongs to a later version; there are: round-robin"},
     {"\"cluster\": {\"router\": {\"policy\": 3}}", "t.json#/cluster/router/policy",
      "3 is not the name of a router"},
     {"\"cluster\": {\"router\": 3}", "t.json#/cluster/router", "3 is not a name, or an object"},

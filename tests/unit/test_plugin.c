@@ -16,12 +16,13 @@ static const struct {
     {KVT_PLUGIN_RESIDENCY, "residency", "resident hisparse adaptive"},
     {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
-    {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue"},
-    {KVT_PLUGIN_LAW, "law", "tape score"},
-    {KVT_PLUGIN_SPECULATION, "speculation", "none dflash2"},
-    {KVT_PLUGIN_TIMING, "timing", "roofline paper"},
+    {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
+    {KVT_PLUGIN_LAW, "law", "tape score recorded"},
+    {KVT_PLUGIN_SPECULATION, "speculation",
+     "none dflash2 dspark mtp eagle eagle-tree medusa self-sparse"},
+    {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table"},
     {KVT_PLUGIN_IMPORT, "import", "rate paper"},
-    {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open trace"},
+    {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open sessions trace"},
     {KVT_PLUGIN_LENGTH, "length", "fixed lognormal empirical"},
 };
 enum {
@@ -112,9 +113,7 @@ static const struct {
     {KVT_PLUGIN_RESIDENCY, "vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT,
      "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
-    {KVT_PLUGIN_ROUTER, "cache-aware"},
-    {KVT_PLUGIN_LAW, "recorded indexer"},
-    {KVT_PLUGIN_SPECULATION, "dspark mtp eagle eagle-tree medusa self-sparse"},
+    {KVT_PLUGIN_LAW, "indexer"},
     {KVT_PLUGIN_TIMING, "profile"},
 };
 enum {
@@ -153,7 +152,7 @@ START_TEST(an_unknown_name_is_answered_with_those_there_are)
                      KVT_ERR_NOT_FOUND);
     ck_assert_str_eq(err.where, "my.json#/cluster/router/policy");
     ck_assert_str_eq(err.message, "\"sticky\": no such router policy; there are: "
-                                  "round-robin, least-loaded, shortest-queue");
+                                  "round-robin, least-loaded, shortest-queue, cache-aware");
     ck_assert_ptr_null(found);
     ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
                      KVT_ERR_NOT_FOUND);

@@ -5,6 +5,7 @@
 #include <check.h>
 
 #include "kvt/resolver.h"
+#include "support/support.h"
 
 extern const struct kvt_replacement_policy kvt_replacement_lru;
 
@@ -563,11 +564,59 @@ START_TEST(caches_and_resolvers_of_no_size_are_refused)
 }
 END_TEST
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+START_TEST(a_call_allocates_nothing)
+{
+    struct question question;
+
+    open_cache(3);
+    resolve(NO_TAIL, "1 2 3");
+    ask(&question, NO_TAIL, "1 2 6 | 2 5 | 1 5 | 1 5");
+    question.call.promotion = KVT_PROMOTE_BY_COUNT;
+    uint64_t before = support_allocations(); /* Check's assertions allocate, too */
+    kvt_status status = kvt_resolve(resolver, cache, &question.call, &result, &err);
+    (void)kvt_hot_cache_state_hash(resolver, cache);
+    uint64_t after = support_allocations();
+    ck_assert_int_eq(status, KVT_OK);
+    ck_assert_uint_eq(result.promoted_rows, 1);
+    ck_assert_uint_eq(after, before);
+}
+END_TEST
+
+START_TEST(memory_that_runs_out_is_reported_and_nothing_is_left)
+{
+    struct kvt_replacement_env env = {.slot_count = 4, .top_k = 3};
+    struct kvt_resolver *other = NULL;
+
+    if (!support_can_fail_allocations())
+        return;
+    support_fail_allocation(0);
+    expect_refusal(kvt_hot_cache_new(&kvt_replacement_lru, &env, ROWS, &cache, &err), KVT_ERR_NOMEM,
+                   "a hot cache");
+    ck_assert(support_allocation_failed());
+    ck_assert_ptr_null(cache);
+    for (uint64_t nth = 0;; nth++) {
+        support_fail_allocation(nth);
+        kvt_status status = kvt_resolver_new(4000, 4000, 4000, &other, &err);
+        if (!support_allocation_failed()) {
+            ck_assert_int_eq(status, KVT_OK);
+            ck_assert_uint_ge(nth, 2);
+            break;
+        }
+        expect_refusal(status, KVT_ERR_NOMEM, "a resolver");
+        ck_assert_ptr_null(other);
+    }
+    kvt_resolver_free(other);
+}
+END_TEST
+
 static Suite *resolver_suite(void)
 {
     Suite *suite = suite_create("resolver");
     TCase *rules = tcase_create("rules");
     TCase *refusals = tcase_create("refusals");
+    TCase *memory = tcase_create("memory");
 
     tcase_add_checked_fixture(rules, open_resolver, close_resolver);
     tcase_add_test(rules, the_worked_example_of_the_documentation_comes_out);
@@ -591,6 +640,10 @@ static Suite *resolver_suite(void)
     tcase_add_test(rules, selections_are_counted_with_multiplicity);
     tcase_add_test(rules, the_state_hash_tells_slots_rows_and_ranks_apart);
     suite_add_tcase(suite, rules);
+    tcase_add_checked_fixture(memory, open_resolver, close_resolver);
+    tcase_add_test(memory, a_call_allocates_nothing);
+    tcase_add_test(memory, memory_that_runs_out_is_reported_and_nothing_is_left);
+    suite_add_tcase(suite, memory);
     tcase_add_checked_fixture(refusals, open_resolver, close_resolver);
     tcase_add_test(refusals, a_malformed_call_is_refused_and_changes_nothing);
     tcase_add_test(refusals, a_row_past_the_last_one_is_refused_at_every_place_in_a_word);

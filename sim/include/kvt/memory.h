@@ -55,6 +55,16 @@ uint64_t kvt_rank_memory_shortfall(const struct kvt_rank_memory *memory,
                                    const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
                                    bool growth);
 
+/* How many bytes each pool and the host are short of for kvt_rank_memory_take() to succeed;
+ * host_bytes of one copy. */
+struct kvt_shortage {
+    uint64_t pool_bytes[2];
+    uint64_t host_bytes;
+};
+void kvt_rank_memory_shortage(const struct kvt_rank_memory *memory,
+                              const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
+                              bool growth, struct kvt_shortage *out);
+
 /* Gives back part of one class, what the pools gave before what the reserve gave, or
  * everything. */
 void kvt_rank_memory_give(struct kvt_rank_memory *memory, struct kvt_holding *holding,

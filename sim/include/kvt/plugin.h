@@ -34,7 +34,7 @@ enum kvt_param_type {
                        * "costs" it is what is shipped under that name in models/drafters,
                        * models/acceptance or models/costs, or such a path, and "none" where the
                        * table says that it may be: the plug-in sees the path. */
-    KVT_PARAM_LIST,   /* numbers, each in [minimum, maximum] */
+    KVT_PARAM_LIST,   /* numbers, each in [minimum, maximum]; one may stand alone */
     KVT_PARAM_RECORDS /* objects whose members, all required, are the numbers named in choices
                        * ("concurrency|seconds"); list holds them row by row */
 };

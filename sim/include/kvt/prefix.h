@@ -48,8 +48,7 @@ struct kvt_prefix_counters {
 
 struct kvt_prefix;
 
-/* page_bytes: of one page in each home, in every copy that the home keeps (tensor-parallel ranks
- * with a host pool each keep tp of them). *out is freed with kvt_prefix_free(). */
+/* page_bytes: of one page in each home. *out is freed with kvt_prefix_free(). */
 KVT_CHECKED kvt_status kvt_prefix_new(const uint64_t page_bytes[KVT_PREFIX_HOMES],
                                       struct kvt_prefix **out, struct kvt_error *err);
 void kvt_prefix_free(struct kvt_prefix *store); /* takes NULL */
@@ -88,10 +87,12 @@ KVT_CHECKED kvt_status kvt_prefix_insert(struct kvt_prefix *store, const uint64_
  */
 bool kvt_prefix_drop(struct kvt_prefix *store, uint64_t key, enum kvt_prefix_home home);
 
-/* Gives up copies in one home until want_bytes have come free or nobody's are left. Returns the
- * bytes that came free, in whole pages: at least want_bytes, or all there were. */
-uint64_t kvt_prefix_reclaim(struct kvt_prefix *store, enum kvt_prefix_home home,
-                            uint64_t want_bytes);
+/* Gives up copies in one home until want_bytes of it have come free or nobody's are left. A page
+ * that then has index rows without payload, or payload without index rows, in no home, serves
+ * nobody: what nobody holds of it in other homes goes with it. freed_bytes[h]: what came free in
+ * each home, in whole pages; in the one asked for at least want_bytes, or all there were. */
+void kvt_prefix_reclaim(struct kvt_prefix *store, enum kvt_prefix_home home, uint64_t want_bytes,
+                        uint64_t freed_bytes[KVT_PREFIX_HOMES]);
 
 /* On the store's account: all copies in a home, and those of them that nobody holds, which count
  * as free. */
