@@ -16,7 +16,7 @@
 
 bool kvt_kvsel_is_magic(const void *bytes, size_t byte_count)
 {
-    return byte_count >= 8 && memcmp(bytes, KVSEL_MAGIC, 8) == 0;
+    return byte_count >= sizeof kvsel_magic && memcmp(bytes, kvsel_magic, sizeof kvsel_magic) == 0;
 }
 
 struct kvt_kvsel {
@@ -281,14 +281,16 @@ kvt_status kvt_kvsel_parse(unsigned char *bytes, size_t byte_count, const char *
 {
     struct parser parser = {
         .bytes = bytes, .byte_count = byte_count, .where = where, .counts = counts, .err = err};
-    struct kvt_kvsel_header header;
+    struct kvt_kvsel_header header = {.key = 0};
     kvt_status status = parse_header(&parser, &header);
     if (status != KVT_OK)
         return status;
     uint32_t stream_count = header.request_count * header.selector_count;
+    assert(stream_count > 0);
     struct kvt_kvsel *file = calloc(1, sizeof *file + stream_count * sizeof file->streams[0]);
     parser.next_token = calloc(stream_count, sizeof *parser.next_token);
-    parser.scratch = counts ? malloc(2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
+    parser.scratch =
+        counts ? malloc((size_t)2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
     if (file == NULL || parser.next_token == NULL || (counts && parser.scratch == NULL)) {
         status = kvt_fail_nomem(err, where);
     } else {
