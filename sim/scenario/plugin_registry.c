@@ -61,8 +61,6 @@ static const char *const *later_names(enum kvt_plugin_kind kind)
         [KVT_PLUGIN_REPLACEMENT] = {"fifo", "clock", "lfu", "sieve", "s3fifo", "arc", "2q",
                                     "random", "sharded-lru", "belady", "oracle-pages"},
         [KVT_PLUGIN_LAW] = {"indexer"},
-        [KVT_PLUGIN_SPECULATION] = {"dspark", "mtp", "eagle", "eagle-tree", "medusa",
-                                    "self-sparse"},
         [KVT_PLUGIN_TIMING] = {"profile"},
     };
     return names[kind];

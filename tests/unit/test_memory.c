@@ -172,6 +172,24 @@ START_TEST(giving_back_is_by_class_or_everything)
 }
 END_TEST
 
+START_TEST(what_the_pool_gave_goes_back_before_what_the_reserve_gave)
+{
+    struct bench bench;
+    bench_start(&bench, 0, 2);
+    ck_assert(take(&bench, KVT_MEM_PAYLOAD, 250, 0, true)); /* of the reserve's 300 */
+    ck_assert(take(&bench, KVT_MEM_PAYLOAD, 100, 40, false));
+    kvt_rank_memory_give(&bench.memory, &bench.holding, KVT_MEM_PAYLOAD, 130);
+    ck_assert_uint_eq(bench.holding.bytes[KVT_MEM_PAYLOAD], 0);
+    ck_assert_uint_eq(bench.holding.reserve_bytes[KVT_MEM_PAYLOAD], 220);
+    ck_assert_uint_eq(bench.memory.reserve_used, 220);
+    ck_assert_uint_eq(bench.memory.pool_used[0], 0);
+    ck_assert(kvt_rank_memory_is_sane(&bench.memory));
+    kvt_rank_memory_give_host(&bench.memory, &bench.holding, 15);
+    ck_assert_uint_eq(bench.holding.host_bytes, 25);
+    ck_assert_uint_eq(bench.host.used_bytes, 2 * 25);
+}
+END_TEST
+
 /* Accounts as a clerk would keep them: one line for each byte range taken. */
 START_TEST(accounts_agree_with_a_clerks_over_random_days)
 {
@@ -275,6 +293,7 @@ static Suite *memory_suite(void)
     tcase_add_test(tcase, a_shortfall_is_what_optional_pages_would_have_to_give);
     tcase_add_test(tcase, host_copies_count_each);
     tcase_add_test(tcase, giving_back_is_by_class_or_everything);
+    tcase_add_test(tcase, what_the_pool_gave_goes_back_before_what_the_reserve_gave);
     tcase_add_loop_test(tcase, accounts_agree_with_a_clerks_over_random_days, 0, 6);
     tcase_add_test(tcase, broken_accounts_are_noticed);
     tcase_add_test(tcase, every_class_has_a_name);
