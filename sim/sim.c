@@ -191,12 +191,11 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
 
 static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
 {
-    static const char *const tasks[] = {"default"};
     const struct kvt_scenario *scenario = sim->scenario;
     struct kvt_speculation_env env = {.params = scenario->speculation.params,
                                       .llm = scenario->llm,
                                       .drafter = scenario->drafter,
-                                      .tasks = tasks,
+                                      .tasks = &scenario->task,
                                       .task_count = 1,
                                       .run_seed = scenario->seed,
                                       .host = kvt_host()};

@@ -314,21 +314,22 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 /* The widest round: asked of the method itself, which reads its tables for it. */
 static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    static const char *const tasks[] = {"default"};
+    const cJSON *task = kvt_tree_at(load->tree, "workload.task");
     const struct kvt_speculation_method *method =
         (const struct kvt_speculation_method *)(const void *)out->speculation.info;
     struct kvt_speculation_env env = {.params = out->speculation.params,
                                       .llm = out->llm,
                                       .drafter = out->drafter,
-                                      .tasks = tasks,
+                                      .tasks = &out->task,
                                       .task_count = 1,
                                       .run_seed = out->seed,
                                       .host = kvt_host()};
     struct kvt_speculation_shape shape;
     char place[KVT_PLACE_BYTES];
     void *data = NULL;
-    kvt_status status = method->prepare(&env, &data, err);
 
+    out->task = task != NULL ? task->valuestring : "default";
+    kvt_status status = method->prepare(&env, &data, err);
     if (status != KVT_OK)
         return status;
     method->shape(data, &shape);
