@@ -102,7 +102,8 @@ static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][
         eligible += cohort->alive * march->eligible_pages[j];
         tokens += cohort->alive * context;
     }
-    *coverage = env->refills && eligible > 0 ? pages / eligible : NAN;
+    bool tiered = !env->surfaces->run->rank->needs.history_in_hbm;
+    *coverage = tiered && eligible > 0 ? pages / eligible : NAN;
     *context_tokens = march->decoding > 0 ? tokens / march->decoding : env->surfaces->input_tokens;
 }
 

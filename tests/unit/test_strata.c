@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-#include "backend/strata.h"
+#include "kvt/strata.h"
 #include "support/shipped.h"
 
 enum {
