@@ -127,7 +127,7 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     sim->replacement = (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
     /* Without a hierarchy there is nothing to follow: all stores are counted. */
     kvt_status status =
-        strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
+        kvt_strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
     if (status == KVT_OK && env->hierarchy)
         status = open_crew(sim, err);
     if (status == KVT_OK && env->hierarchy)
@@ -138,6 +138,49 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     }
     *out = &sim->base;
     return KVT_OK;
+}
+
+/* The stores of a request that stand for others, stratum by stratum. */
+static void add_sample(const struct backend_sim *sim, const struct lane *lane,
+                       struct kvt_sampling *sampling)
+{
+    for (uint32_t s = 0; s < sim->strata.count; s++) {
+        const struct kvt_stratum *stratum = &sim->strata.strata[s];
+        struct kvt_store_sample samples[KVT_STORES_MAX];
+        uint32_t count = 0;
+        if (stratum->followed == stratum->stores)
+            continue;
+        for (uint32_t i = 0; i < lane->followed_count; i++) {
+            const struct followed *followed = &lane->followed[i];
+            if (sim->strata.stratum_of[followed->store] != s)
+                continue;
+            samples[count].store = followed->store;
+            memcpy(samples[count++].counts, followed->counts, sizeof followed->counts);
+        }
+        kvt_sampling_add(sampling, s, samples, count);
+    }
+}
+
+static void sim_restart_sampling(struct kvt_backend *backend)
+{
+    struct backend_sim *sim = backend_sim_of(backend);
+
+    sim->sampling = (struct kvt_sampling){0};
+    for (size_t l = 0; l < sim->lane_capacity; l++) {
+        for (uint32_t i = 0; sim->lanes[l] && i < sim->lanes[l]->followed_count; i++)
+            memset(sim->lanes[l]->followed[i].counts, 0, sizeof sim->lanes[l]->followed[i].counts);
+    }
+}
+
+static void sim_sampling(const struct kvt_backend *backend, struct kvt_sampling *out)
+{
+    const struct backend_sim *sim = (const struct backend_sim *)backend;
+
+    *out = sim->sampling;
+    for (size_t l = 0; l < sim->lane_capacity; l++) {
+        if (sim->lanes[l])
+            add_sample(sim, sim->lanes[l], out);
+    }
 }
 
 static void lane_free(struct lane *lane)
@@ -275,7 +318,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t stores[KVT_STORES_MAX];
     uint32_t count =
-        strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
+        kvt_strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
     uint32_t streams = 0;
     kvt_status status = KVT_OK;
 
@@ -345,6 +388,7 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
     if (!sim->env.hierarchy)
         return;
     close_caches(sim, sim->lanes[request], decisions);
+    add_sample(sim, sim->lanes[request], &sim->sampling);
     lane_free(sim->lanes[request]);
     sim->lanes[request] = NULL;
 }
@@ -359,4 +403,6 @@ const struct kvt_backend_ops kvt_backend_sim = {
     .resize = sim_resize,
     .release = sim_release,
     .step = backend_sim_step,
+    .restart_sampling = sim_restart_sampling,
+    .sampling = sim_sampling,
 };

@@ -230,8 +230,10 @@ static kvt_status bind_run(struct kvt_load *load, struct kvt_scenario *out, stru
     const char *rule = kvt_text_at(warmup, "rule");
     out->duration_s = kvt_real_at(run, "duration_s");
     out->interval_s = kvt_real_at(run, "interval_s");
-    out->fidelity = strcmp(kvt_text_at(run, "fidelity"), "sampled") == 0 ? KVT_FIDELITY_SAMPLED
-                                                                         : KVT_FIDELITY_EXACT;
+    for (int f = 0; f < KVT_FIDELITIES; f++) {
+        if (strcmp(kvt_text_at(run, "fidelity"), kvt_fidelity_name((enum kvt_fidelity)f)) == 0)
+            out->fidelity = (enum kvt_fidelity)f;
+    }
     out->sample_stores = (uint32_t)kvt_real_or(run, "sample_stores", out->llm->store_count);
     if (out->sample_stores > out->llm->store_count) {
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "run.sample_stores", place),

@@ -130,7 +130,7 @@ static const struct refusal in_files[] = {
      "0.5}]}",
      "t.json#/slo/classes", "two classes are called \"a\""},
     {"\"run\": {\"clock\": \"measured\"}", "t.json#/run/clock", "needs the CUDA backend"},
-    {"\"run\": {\"fidelity\": \"analytic\"}", "t.json#/run/fidelity", "later version"},
+    {"\"run\": {\"fidelity\": \"analytical\"}", "t.json#/run/fidelity", "analytic"},
     {"\"run\": {\"fidelity\": \"exact\", \"sample_stores\": 1}", "t.json#/run/sample_stores",
      "sample_stores has no effect while fidelity is \"exact\""},
     {"\"run\": {\"sample_stores\": 22}", "t.json#/run/sample_stores",

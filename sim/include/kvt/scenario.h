@@ -69,8 +69,11 @@ enum kvt_warmup_rule {
 };
 enum kvt_fidelity {
     KVT_FIDELITY_EXACT = 0,
-    KVT_FIDELITY_SAMPLED
+    KVT_FIDELITY_SAMPLED,
+    KVT_FIDELITY_ANALYTIC,
+    KVT_FIDELITIES
 };
+const char *kvt_fidelity_name(enum kvt_fidelity fidelity); /* "exact", ..; never NULL */
 
 struct kvt_scenario {
     const char *name;
