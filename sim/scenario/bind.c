@@ -179,10 +179,15 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
 static void bind_prefill(const struct kvt_load *load, struct kvt_prefill *out)
 {
     const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
-    if (strcmp(kvt_text_at(object, "mode"), "separate") != 0)
+    const char *mode = kvt_text_at(object, "mode");
+    if (strcmp(mode, "none") == 0)
         return;
-    out->mode = KVT_PREFILL_SEPARATE;
-    out->gpus = kvt_count_at(object, "gpus");
+    bool is_separate = strcmp(mode, "separate") == 0;
+    out->mode = is_separate ? KVT_PREFILL_SEPARATE : KVT_PREFILL_COLOCATED;
+    if (is_separate)
+        out->gpus = kvt_count_at(object, "gpus");
+    else
+        out->chunk_tokens = kvt_count_at(object, "chunk_tokens");
     out->tokens_per_s = kvt_real_at(object, "tokens_per_s");
     out->context_half_tokens = kvt_real_at(object, "context_half_tokens");
 }
