@@ -316,6 +316,31 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 
 /* ---- Speculation ------------------------------------------------------------------------- */
 
+/* A method gives requests of a task that its table does not name the list "default", as
+ * traces need it; a task that somebody has written down must be there. */
+static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *scenario,
+                             struct kvt_error *err)
+{
+    enum {
+        TABLE_BYTES_MAX = 1 << 20
+    };
+    char place[KVT_PLACE_BYTES];
+    const struct kvt_param_value *table = kvt_param_of(&scenario->speculation, "acceptance");
+    cJSON *tree = NULL;
+
+    if (table == NULL || strcmp(scenario->task, "default") == 0)
+        return KVT_OK;
+    kvt_status status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
+    if (status != KVT_OK)
+        return status;
+    if (kvt_json_find(kvt_json_find(tree, "tasks"), scenario->task) == NULL)
+        status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
+                          "\"%.64s\": no such task in \"tasks\" of %s", scenario->task,
+                          table->text);
+    cJSON_Delete(tree);
+    return status;
+}
+
 /* The widest round: asked of the method itself, which reads its tables for it. */
 static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
@@ -397,6 +422,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = kvt_bind_drafter(load, out, err);
     if (status == KVT_OK)
         status = bind_shape(load, out, err);
+    if (status == KVT_OK)
+        status = check_task(load, out, err);
     if (status == KVT_OK)
         bind_retrieval(load, out);
     if (status == KVT_OK)
