@@ -80,7 +80,7 @@ static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on r
 
     switch (rests_on) {
     case COUNTED:
-        return KVT_BASIS_EXACT;
+        return run->analytic ? law : KVT_BASIS_EXACT;
     case ROWS:
         return run->needs.optional_pages ? worse(times, run->import_basis) : law;
     case TIME:
