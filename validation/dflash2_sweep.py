@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""GLM-5.3 at 100K by offered concurrency: DFlash2 at blocks of 4, 6, 8 and by load, beside no drafter.
+"""GLM-5.3 at 100K by offered concurrency: DFlash2 in blocks of 4, 6, 8 and by load, and no drafter.
 
     validation/dflash2_sweep.py --out FILE.json [--concurrency 4,8,..] [OPTION of kvtide compare]..
     validation/dflash2_sweep.py --print FILE.json
 
-One `kvtide compare` for each concurrency, on the scenario's seed. What is done is written after each, and
-a file that is there already is gone on with. Beside it: arXiv 2610.13708, Table 2 and the blocks of its Figure 4.
+One `kvtide compare` for each concurrency, on the scenario's seed. The file is written after each, and
+points that it has already are not run again. Beside them: arXiv 2610.13708, Table 2 and the blocks
+of its Figure 4.
 
-Acceptance, draft_ms and query_ms were fitted to TPOT at C128 and to those blocks. That the blocks fall as in
-the paper shows that one set of constants can do both; it is no evidence for the constants.
+Acceptance, draft_ms and query_ms were fitted to TPOT at C128 and to those blocks. That the blocks fall
+as in the paper shows that one set of constants can do both; it is no evidence for the constants.
 """
 import argparse
 import json
@@ -22,8 +23,8 @@ KVTIDE = os.environ.get("KVTIDE", str(TOP / "build" / "kvtide"))
 SCENARIO = "glm-5.3-100k"
 DFLASH2 = "speculation.method=dflash2"
 
-# Offered concurrency: requests of a run. Table 2 has six for each offered; this many keep the order and
-# TPOT, while ramp and drain weigh more: output and active come out lower, TTFT is the first wave's.
+# Offered concurrency: requests of a run. Table 2 has six for each offered. With fewer the order stays,
+# while ramp and drain weigh more: output and active come out lower, TTFT is the first wave's.
 REQUESTS = {4: 24, 8: 48, 16: 64, 32: 96, 64: 128, 128: 256, 256: 320}
 
 VARIANTS = {
@@ -48,7 +49,7 @@ PAPER = {
                     (256, "hisparse"): 190.5, (256, "adaptive"): 201.5},
 }
 PAPER_BLOCK = {4: 8, 8: 8, 16: 8, 32: 8, 64: 6, 128: 4, 256: 4}
-WITHIN_BEST = 0.02  # as our list of targets has it: the paper's block is the best, or so close to it
+WITHIN_BEST = 0.02  # set before the runs: the paper's block is the best, or so close to it
 
 
 def measure(concurrency, options):
