@@ -389,7 +389,7 @@ def ranks_in_lockstep_do_not_push_each_other_past_the_largest_graph(folder):
     del folder
     path = "deepseek-v4.1-flash-500k,residency=resident"
     adaptive, three = compared(path, path + ",speculation.fixed_drafts=3", "--set",
-                               "run.duration_s=20")["variants"]
+                               "run.duration_s=30")["variants"]
     assert three["metrics"]["active_mean"] > 400, three["metrics"]["active_mean"]
     assert (adaptive["metrics"]["output_throughput"]
             > 1.02 * three["metrics"]["output_throughput"])
