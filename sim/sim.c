@@ -88,6 +88,16 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* A rank's share of its node's, of one copy. */
+static uint64_t index_offload_bytes(const struct kvt_decode_pool *pool)
+{
+    uint32_t gpus = pool->gpus < pool->gpus_per_node ? pool->gpus : pool->gpus_per_node;
+    uint32_t ranks = gpus > pool->tp ? gpus / pool->tp : 1;
+    uint32_t copies = pool->host_pool_per_rank ? pool->tp : 1;
+
+    return (uint64_t)(pool->index_offload_gib_per_node * (double)KVT_GIB) / ranks / copies;
+}
+
 static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kvt_decode_pool *pool,
                             struct kvt_host_pool *host, struct kvt_error *err)
 {
@@ -103,6 +113,8 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .growth_reserve_bytes = pool->growth_reserve_bytes,
                                .host = host,
                                .host_copies = pool->host_pool_per_rank ? pool->tp : 1,
+                               .index_offload_bytes = index_offload_bytes(pool),
+                               .prefills_here = scenario->prefill.mode == KVT_PREFILL_COLOCATED,
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
@@ -160,7 +172,8 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
             if (status != KVT_OK)
                 return status;
             if (r == 0 || !pool->lockstep) {
-                sim->groups[group] = (struct group){.first_rank = rank, .pool = p};
+                sim->groups[group] =
+                    (struct group){.first_rank = rank, .pool = p, .prefill = &scenario->prefill};
                 status = open_timing(sim, &sim->groups[group], err);
                 if (status != KVT_OK)
                     return status;
@@ -191,12 +204,11 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
 
 static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
 {
-    static const char *const tasks[] = {"default"};
     const struct kvt_scenario *scenario = sim->scenario;
     struct kvt_speculation_env env = {.params = scenario->speculation.params,
                                       .llm = scenario->llm,
                                       .drafter = scenario->drafter,
-                                      .tasks = tasks,
+                                      .tasks = &scenario->task,
                                       .task_count = 1,
                                       .run_seed = scenario->seed,
                                       .host = kvt_host()};
@@ -312,6 +324,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     for (size_t i = 0; i < sim->record_count; i++) {
         if (sim->live[i]) {
             kvt_pages_fini(&sim->live[i]->pages);
+            kvt_shared_fini(&sim->live[i]->shared);
             free(sim->live[i]->drafting);
             free(sim->live[i]);
         }

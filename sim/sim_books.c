@@ -129,9 +129,9 @@ void sim_books_advance(struct kvt_sim *sim)
     }
     sim->tally.running_ns += ns * (double)sim->decoding;
     sim->tally.waiting_ns += ns * (double)(sim->waiting - sim->prefilling);
-    sim->tally.prefilling_ns += ns * (double)sim->prefilling;
+    sim->tally.prefilling_ns += ns * (double)(sim->prefilling + sim->computing);
     sim->tally.host_short_ns += ns * (double)waiting_for_host(sim);
-    sim->tally.importing_ns += ns * (double)sim->importing;
+    sim->tally.importing_ns += ns * (double)(sim->importing - sim->computing);
     sim->tally.held_ns += ns * (double)(sim->importing + sim->decoding);
     double covered = eligible_rows > 0 ? 1 : 0;
     double coverage = eligible_rows > 0 ? (double)ready_rows / (double)eligible_rows : 0;
@@ -155,6 +155,7 @@ static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank, uint64_
     tally->admitted += counters->admitted;
     tally->input_tokens += counters->admitted_input_tokens;
     tally->preemptions += counters->preemptions;
+    tally->prefix_hit_tokens += counters->prefix_hit_tokens;
     tally->reprefill_tokens += counters->reprefill_tokens;
     tally->import_hbm_bytes += gpus * counters->import_hbm_bytes;
     tally->import_host_bytes += copies * counters->import_host_bytes;

@@ -119,7 +119,8 @@ static kvt_status view_rank(const struct kvt_rank *rank, const struct kvt_live *
         .waiting = rank->waiting.count,
         .running = rank->running.count + rank->arrived.count + rank->importing.count,
         .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
-        .free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD)};
+        .free_bytes = kvt_rank_free_bytes(rank),
+        .prefix_hit_tokens = kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS};
     if (rank->needs.optional_pages)
         view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD];
     return status;
@@ -169,12 +170,16 @@ static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
     return KVT_OK;
 }
 
+/* The prefill pool is told what of the prompt the rank has as it begins, and computes the rest.
+ * What has been reclaimed when the request is admitted comes from the pool all the same. */
 static kvt_status prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live, kvt_ns *out,
                              struct kvt_error *err)
 {
     const struct kvt_prefill *prefill = &sim->scenario->prefill;
-    double tokens = live->input_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
+    const struct kvt_rank *rank = &sim->ranks[sim->records[live->id].rank];
+    double context = live->input_tokens;
+    double tokens = context - (double)kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS;
+    double slow = prefill->context_half_tokens > 0 ? 1 + context / prefill->context_half_tokens : 1;
     double seconds = tokens * slow / prefill->tokens_per_s;
 
     if (kvt_ns_from_seconds(seconds, out))
@@ -245,13 +250,22 @@ kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt
     return begin_prefill(sim, next, err);
 }
 
+/* The request has ended, one way or the other; its memory is its rank's again. */
+static void forget(struct kvt_sim *sim, struct kvt_live *live, bool is_completed)
+{
+    if (sim->arrival->on_finished)
+        sim->arrival->on_finished(sim->source, live->tag, is_completed, sim->now_ns);
+    sim->live[live->id] = NULL;
+    kvt_shared_fini(&live->shared);
+    free(live->drafting);
+    free(live);
+}
+
 static void drop(struct kvt_sim *sim, uint32_t id)
 {
     sim->records[id].status = KVT_REQUEST_UNSERVABLE;
     sim->tally.unservable++;
-    free(sim->live[id]->drafting);
-    free(sim->live[id]);
-    sim->live[id] = NULL;
+    forget(sim, sim->live[id], false);
 }
 
 static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spec,
@@ -282,7 +296,8 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                               .output_tokens = spec->output_tokens,
                               .max_tokens =
                                   sim_longest_context(sim, spec->input_tokens, spec->output_tokens),
-                              .arrival_ns = sim->now_ns};
+                              .arrival_ns = sim->now_ns,
+                              .tag = spec->tag};
     sim->live[id] = live;
     sim->record_count++;
     sim->tally.arrived++;
@@ -290,7 +305,9 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     if (!live->drafting)
         return kvt_fail_nomem(err, "a request");
     sim->speculation->request_init(sim->speculation_data, live->drafting, id, 0);
-    status = class_of(sim, spec, id, &record->slo_class, err);
+    status = kvt_shared_init(&live->shared, spec->page_keys, spec->page_key_count, err);
+    if (status == KVT_OK)
+        status = class_of(sim, spec, id, &record->slo_class, err);
     if (status == KVT_OK)
         status = route(sim, live, record, err);
     if (status != KVT_OK)
@@ -427,17 +444,17 @@ kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_e
     sim->in_flight--;
     if (live->has_lane)
         sim->backend->ops->release(sim->backend, live->id, &sim->decisions);
-    kvt_rank_release(&sim->ranks[rank], live);
-    sim->live[live->id] = NULL;
-    free(live->drafting);
-    free(live);
+    kvt_status status = kvt_rank_finish(&sim->ranks[rank], live, sim->now_ns, err);
+    if (status != KVT_OK)
+        return status;
+    forget(sim, live, true);
     return sim_wake_node(sim, rank, err);
 }
 
-kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
-                              struct kvt_error *err)
+/* Its history is there: the first token goes out, and it decodes, unless that was all. */
+static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_live *live,
+                                 struct kvt_error *err)
 {
-    struct kvt_live *live = sim->live[request];
     bool first = live->generated_tokens == 0;
     bool last = first && live->output_tokens == 1;
     kvt_status status = kvt_rank_end_import(&sim->ranks[rank], sim->now_ns, live, !last, err);
@@ -449,15 +466,29 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
         sim_deliver(sim, live, 1);
     if (last) {
         status = sim_complete(sim, live, err);
-        if (status == KVT_OK)
-            status = sim_poll_arrivals(sim, err);
+        return status == KVT_OK ? sim_poll_arrivals(sim, err) : status;
+    }
+    sim->decoding++;
+    sim->records[live->id].status = KVT_REQUEST_RUNNING;
+    status =
+        sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live), live->max_tokens,
+                                 live->input_tokens + live->output_tokens, live->hot_tokens, err);
+    live->has_lane = status == KVT_OK;
+    return status;
+}
+
+kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
+                              struct kvt_error *err)
+{
+    struct kvt_live *live = sim->live[request];
+    kvt_status status;
+
+    if (live->prefill_left > 0) {
+        sim->computing++;
+        sim->records[request].status = KVT_REQUEST_PREFILLING;
+        status = kvt_rank_queue_prefill(&sim->ranks[rank], live, err);
     } else {
-        sim->decoding++;
-        sim->records[request].status = KVT_REQUEST_RUNNING;
-        status = sim->backend->ops->admit(
-            sim->backend, live->id, kvt_live_context(live), live->max_tokens,
-            live->input_tokens + live->output_tokens, live->hot_tokens, err);
-        live->has_lane = status == KVT_OK;
+        status = begin_decoding(sim, rank, live, err);
     }
     if (status == KVT_OK)
         status = sim_begin_imports(sim, rank, err);

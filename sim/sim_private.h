@@ -28,6 +28,7 @@ struct group {
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     const struct kvt_timing_model *timing;
     void *timing_state;
+    const struct kvt_prefill *prefill; /* at which rate prompts are computed beside */
 };
 
 /* The prefill pool: servers, and a queue before them. */
@@ -59,6 +60,7 @@ struct kvt_sim {
     size_t record_count, record_capacity;
     uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */
+    uint64_t computing;           /* of importing, those whose prompts the ranks compute */
 
     /* Who serves them. */
     uint32_t rank_count, group_count, host_count, gpus;

@@ -55,7 +55,8 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
     const struct kvt_rank *rank = &sim->ranks[r];
     struct kvt_rank_step *step = &sim->rank_steps[r];
 
-    *step = (struct kvt_rank_step){.items = sim->items + *count};
+    *step = (struct kvt_rank_step){.items = sim->items + *count,
+                                   .outcome = {.measured_ns = KVT_NS_NEVER}};
     for (uint32_t i = 0; i < rank->running.count; i++) {
         const struct kvt_live *live = rank->running.items[i];
         const struct kvt_pages *pages = &live->pages;
@@ -155,7 +156,8 @@ kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group, uint3
                                         .step_ns = step_ns,
                                         .step_context = &estimate,
                                         .scratch = sim->plan_scratch};
-    sim->speculation->plan(sim->speculation_data, &view, sim->rounds);
+    if (*count > 0)
+        sim->speculation->plan(sim->speculation_data, &view, sim->rounds);
     for (uint32_t i = 0; i < *count && status == KVT_OK; i++) {
         status = check_round(sim, i, err);
         sim->live[sim->asks[i].id]->round_tokens = sim->rounds[i].committed_tokens;

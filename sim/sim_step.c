@@ -36,6 +36,18 @@ static kvt_status resized(void *context, struct kvt_live *live, struct kvt_error
                                      err);
 }
 
+/* Ranks of a node share its DRAM: what nobody holds there goes, in order of ranks. */
+static void make_host_room(void *context, const struct kvt_rank *rank, uint64_t host_bytes)
+{
+    struct kvt_sim *sim = context;
+    uint64_t copies = rank->memory.host_copies, freed_bytes = 0;
+
+    for (uint32_t r = 0; r < sim->rank_count && freed_bytes / copies < host_bytes; r++) {
+        if (&sim->ranks[r] != rank && sim->ranks[r].env.host == rank->env.host)
+            freed_bytes += kvt_rank_yield_host(&sim->ranks[r], host_bytes - freed_bytes / copies);
+    }
+}
+
 /* Requests that the boundary has admitted. */
 static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
 {
@@ -88,6 +100,17 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
     sim->loads[r] = load;
 }
 
+/* What queries leave of a rank's chunk goes to the prompts that it computes. */
+static void share_prefill(struct kvt_sim *sim, uint32_t r)
+{
+    struct kvt_rank_load *load = &sim->loads[r];
+    uint32_t most = sim->scenario->prefill.chunk_tokens;
+
+    if (sim->ranks[r].prefilling.count > 0)
+        kvt_rank_share_prefill(&sim->ranks[r], most > load->queries ? most - load->queries : 0,
+                               load);
+}
+
 /* How long the batch must wait for tail rows to be on host. */
 static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
 {
@@ -99,6 +122,18 @@ static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
         ready_ns = at > ready_ns ? at : ready_ns;
     }
     return ready_ns - sim->now_ns;
+}
+
+/* Every token of a prompt waits for the context before it. */
+static double prefill_ns(const struct kvt_prefill *prefill, const struct kvt_rank_load *load)
+{
+    double tokens = load->prefill_tokens;
+
+    if (load->prefill_tokens == 0)
+        return 0;
+    if (prefill->context_half_tokens > 0)
+        tokens += load->prefill_context_tokens / prefill->context_half_tokens;
+    return tokens / prefill->tokens_per_s * (double)KVT_NS_PER_S;
 }
 
 static double sum(const double parts[KVT_PARTS])
@@ -139,6 +174,7 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
         double parts[KVT_PARTS] = {0};
         loads[r].group_queries = load.queries;
         group->timing->rank_step(group->timing_state, &loads[r], parts);
+        parts[KVT_PART_PREFILL] = prefill_ns(group->prefill, &loads[r]);
         double rank_ns = sum(parts);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
@@ -181,11 +217,13 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     if (status != KVT_OK)
         return status;
     kvt_ns stall_ns = backup_stall_ns(sim, count);
-    status = sim->backend->ops->step(sim->backend, steps, group->rank_count, err);
+    if (count > 0)
+        status = sim->backend->ops->step(sim->backend, steps, group->rank_count, err);
     if (status != KVT_OK)
         return status;
     for (uint32_t r = 0; r < group->rank_count; r++) {
         book_rank_step(sim, group->first_rank + r);
+        share_prefill(sim, group->first_rank + r);
         if (steps[r].outcome.measured_ns > measured_ns)
             measured_ns = steps[r].outcome.measured_ns;
     }
@@ -221,9 +259,11 @@ static kvt_status await_transfers(struct kvt_sim *sim, uint32_t g, struct kvt_er
 kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
-    const struct kvt_rank_hooks hooks = {
-        .context = sim, .put_aside = put_aside, .resized = resized};
-    bool decodes = false;
+    const struct kvt_rank_hooks hooks = {.context = sim,
+                                         .put_aside = put_aside,
+                                         .resized = resized,
+                                         .make_host_room = make_host_room};
+    bool works = false;
 
     group->boundary_scheduled = false;
     if (group->stepping) /* it was to await pages, and a step began before they came */
@@ -239,11 +279,30 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
             status = sim_wake_node(sim, r, err);
         if (status != KVT_OK)
             return status;
+        works = works || rank->prefilling.count > 0;
         for (uint32_t i = 0; i < rank->running.count; i++)
-            decodes = decodes || !rank->running.items[i]->blocked;
+            works = works || !rank->running.items[i]->blocked;
     }
     sim_books_collect(sim);
-    return decodes ? begin_step(sim, g, err) : await_transfers(sim, g, err);
+    return works ? begin_step(sim, g, err) : await_transfers(sim, g, err);
+}
+
+/* Prompts that are computed: those requests are in as if imported, once their rows are where they
+ * belong. */
+static kvt_status end_rank_prefill(struct kvt_sim *sim, uint32_t r, struct kvt_error *err)
+{
+    kvt_ns done_ns = sim->now_ns;
+    struct kvt_live *live = kvt_rank_end_prefill(&sim->ranks[r], sim->now_ns, &done_ns);
+
+    for (; live; live = kvt_rank_end_prefill(&sim->ranks[r], sim->now_ns, &done_ns)) {
+        sim->computing--;
+        sim->records[live->id].status = KVT_REQUEST_IMPORTING;
+        kvt_status status =
+            sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r, live->id, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
 }
 
 /* Every request that took part: commit, deliver, end. */
@@ -275,7 +334,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
         if (status != KVT_OK)
             return status;
     }
-    return KVT_OK;
+    return end_rank_prefill(sim, r, err);
 }
 
 kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)

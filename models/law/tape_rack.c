@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kvt/hash.h"
 #include "tape_prepare.h"
@@ -29,6 +30,7 @@ static const char where[] = "law \"tape\"";
 
 struct rack {
     struct rack_plan plan;
+    uint32_t stream_store[KVT_SELECTORS_MAX]; /* the plan's, where it has one */
     struct tape_cache cache;
     uint64_t used_bytes; /* reel_bytes() of all */
     pthread_mutex_t growing;
@@ -303,6 +305,11 @@ kvt_status rack_new(const struct rack_plan *plan, const struct kvt_law_env *env,
         return kvt_fail_nomem(err, "the tapes of selections");
     }
     rack->plan = *plan;
+    if (plan->model.stream_store != NULL) {
+        memcpy(rack->stream_store, plan->model.stream_store,
+               plan->model.stream_count * sizeof rack->stream_store[0]);
+        rack->plan.model.stream_store = rack->stream_store;
+    }
     rack->bucket_capacity = capacity;
     tape_cache_init(&rack->cache, env->cache_dir, &rack->plan.process);
     kvt_status status = record_prepared(rack, env, err);

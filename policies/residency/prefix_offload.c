@@ -2,7 +2,8 @@
  *
  * A running request has all its history in HBM. One that is put aside is written to host
  * whole, index rows with it, and comes back whole, without being prefilled again; where host
- * DRAM is short, copies are dropped and it is. Finished prefixes are the prefix store's.
+ * DRAM is short, copies are dropped and it is. Pages of a finished request are written to host
+ * whole too, for prompts that begin with them; the least recently used make room.
  *
  * Source: vLLM's offloading connector without HiSparse, the baseline of its hybrid HiSparse
  * measurements (GLM-5.3, OpenHands replay), which collapses once the working set of the
@@ -27,7 +28,8 @@ static kvt_status offload_init(void *state, const struct kvt_residency_env *env,
 static void offload_needs(const void *state, struct kvt_residency_needs *needs)
 {
     (void)state;
-    *needs = (struct kvt_residency_needs){.history_in_hbm = true, .keeps_aside = true};
+    *needs = (struct kvt_residency_needs){
+        .history_in_hbm = true, .keeps_aside = true, .offloads_whole = true};
 }
 
 const struct kvt_residency_policy kvt_residency_prefix_offload = {

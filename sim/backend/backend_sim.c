@@ -49,11 +49,13 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
 {
     const struct kvt_backend_env *env = &sim->env;
     uint32_t lengths[LENGTHS_MAX], tokens_per_row[LENGTHS_MAX];
-    uint32_t stream_store[KVT_SELECTORS_MAX];
+    uint32_t stream_tokens[KVT_SELECTORS_MAX];
     size_t length_count = 0;
 
-    for (uint32_t i = 0; i < env->llm->selector_count; i++)
-        stream_store[i] = env->llm->selectors[i].store;
+    for (uint32_t i = 0; i < env->llm->selector_count; i++) {
+        sim->stream_store[i] = env->llm->selectors[i].store;
+        stream_tokens[i] = env->llm->stores[sim->stream_store[i]].compress_ratio;
+    }
     /* The lengths that selections start from, in rows of each kind of store. */
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         uint32_t ratio = sim->strata.strata[s].compress_ratio;
@@ -65,7 +67,8 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
     struct kvt_law_env law_env = {.params = env->selection.params,
                                   .top_k = env->llm->top_k,
                                   .stream_count = env->llm->selector_count,
-                                  .stream_store = stream_store,
+                                  .stream_store = sim->stream_store,
+                                  .stream_tokens_per_row = stream_tokens,
                                   .side_paths = env->speculation.side_paths,
                                   .side_tokens = env->speculation.side_tokens,
                                   .context_rows = lengths,

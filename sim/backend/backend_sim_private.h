@@ -45,6 +45,7 @@ struct backend_sim {
     struct kvt_backend_env env;
     const struct kvt_law *law;
     void *law_data;
+    uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
     struct kvt_crew *crew;

@@ -1,4 +1,5 @@
 /* cmd_trace.c -- kvtide trace: what a trace holds, and trace files into our own formats. */
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
@@ -280,6 +281,7 @@ static kvt_status read_stats(const struct question *question, const char *const 
 static kvt_status run_stats(const struct question *question, const char *const *paths, size_t count,
                             struct kvt_error *err)
 {
+    assert(count > 0);
     struct stats *stats = calloc(count, sizeof *stats);
     if (stats == NULL)
         return kvt_fail_nomem(err, "trace stats");

@@ -98,6 +98,20 @@ void kvt_pages_land(struct kvt_pages *pages, uint32_t count)
     pages->kept_pages += count;
 }
 
+void kvt_pages_found(struct kvt_pages *pages, uint32_t tokens)
+{
+    if (pages->backed_tokens < tokens)
+        pages->backed_tokens = pages->queued_tokens = tokens;
+}
+
+void kvt_pages_take(struct kvt_pages *pages, uint32_t page)
+{
+    if (pages->whole)
+        return;
+    set_ready(pages, page, page + 1);
+    pages->kept_pages++;
+}
+
 void kvt_pages_queue_backup(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns)
 {
     if (pages->pending_count == KVT_BACKUPS_MAX) /* the newest write takes these rows along */

@@ -283,6 +283,12 @@ void kvt_prefix_lookup(const struct kvt_prefix *store, const uint64_t *keys, uin
     }
 }
 
+bool kvt_prefix_has(const struct kvt_prefix *store, uint64_t key, enum kvt_prefix_home home)
+{
+    uint32_t n = find(store, key);
+    return n != NONE && has_copy(&store->nodes[n], home);
+}
+
 void kvt_prefix_adopt(struct kvt_prefix *store, const uint64_t *keys, const kvt_prefix_homes *homes,
                       uint32_t count)
 {

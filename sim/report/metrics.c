@@ -270,7 +270,7 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
     out->backup_stall_ns = (double)tally->backup_stall_ns;
     out->extrapolated_step_share = metric_ratio((double)tally->extrapolated_steps, steps);
     out->preemptions = (double)tally->preemptions;
-    out->prefix_hit_tokens = 0;
+    out->prefix_hit_tokens = (double)tally->prefix_hit_tokens;
     out->reprefill_tokens = (double)tally->reprefill_tokens;
     out->d2h_bytes = (double)tally->d2h_bytes;
     out->fill_bytes = (double)tally->fill_bytes;

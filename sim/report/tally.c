@@ -22,6 +22,7 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->preemptions += from->preemptions;
     into->output_tokens += from->output_tokens;
     into->input_tokens += from->input_tokens;
+    into->prefix_hit_tokens += from->prefix_hit_tokens;
     into->reprefill_tokens += from->reprefill_tokens;
     into->decode_steps += from->decode_steps;
     into->rounds += from->rounds;

@@ -10,6 +10,8 @@
 #define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
 #define LATER "belongs to a later version"
 
+#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
+
 /* ---- cluster ------------------------------------------------------------------ */
 
 static const struct kvt_key pools_keys[] = {
@@ -81,8 +83,7 @@ static const struct kvt_key decode_keys[] = {
      .minimum = 0,
      .maximum = GIB_MAX,
      .dflt = "0.5",
-     .idle_path = "speculation.method",
-     .idle_text = "none"},
+     WHILE_SPECULATING},
     {.name = "growth_reserve_gib",
      .help = "Kept beside the pools for requests that grow, GiB per GPU.",
      .type = KVT_KEY_REAL,
@@ -96,6 +97,14 @@ static const struct kvt_key decode_keys[] = {
      .maximum = 1e9,
      .word = "hardware",
      .dflt = "\"hardware\""},
+    {.name = "index_offload_gib_per_node",
+     .help = "Host DRAM for index rows of finished requests, GiB per node, beside "
+             "host_dram_gib_per_node. 0: index rows stay in HBM, or lie with the payload where the "
+             "policy writes whole prefixes to host.",
+     .type = KVT_KEY_REAL,
+     .minimum = 0,
+     .maximum = 1e9,
+     .dflt = "0"},
     {.name = "host_pool",
      .help = "One host copy a replica, or one for each of its ranks.",
      .type = KVT_KEY_CHOICE,
@@ -125,11 +134,11 @@ static const struct kvt_key prefill_keys[] = {
      .noun = "hardware",
      .refused = "prefill is timed by tokens_per_s in this version; a GPU to time it by " LATER},
     {.name = "mode",
-     .help = "Where prompts are computed; none: histories exist and are imported.",
+     .help = "Where prompts are computed; none: histories exist and are imported; separate: on "
+             "servers of their own, then imported; colocated: on the decoding ranks, a chunk a "
+             "step.",
      .type = KVT_KEY_CHOICE,
-     .choices = "none|separate",
-     .refused_choice = "colocated",
-     .refused_choice_why = "prefill on the decoding GPUs " LATER,
+     .choices = "none|separate|colocated",
      .dflt = "\"none\"",
      .is_switch = true},
     {.name = "gpus",
@@ -141,13 +150,21 @@ static const struct kvt_key prefill_keys[] = {
      .when_key = "mode",
      .when = "separate"},
     {.name = "tokens_per_s",
-     .help = "Rate of one server at no context.",
+     .help = "Rate of one server, or of one decoding rank, at no context.",
      .type = KVT_KEY_REAL,
      .minimum = 0.001,
      .maximum = 1e9,
      .required = true,
      .when_key = "mode",
-     .when = "separate"},
+     .when = "separate|colocated"},
+    {.name = "chunk_tokens",
+     .help = "Most tokens of one step of a rank, queries of decoding requests included.",
+     .type = KVT_KEY_COUNT,
+     .minimum = 1,
+     .maximum = 1e9,
+     .dflt = "8192",
+     .when_key = "mode",
+     .when = "colocated"},
     {.name = "context_half_tokens",
      .help = "Context at which the rate has halved; 0: never.",
      .type = KVT_KEY_REAL,
@@ -155,7 +172,7 @@ static const struct kvt_key prefill_keys[] = {
      .maximum = 1e9,
      .dflt = "0",
      .when_key = "mode",
-     .when = "separate"},
+     .when = "separate|colocated"},
 };
 
 static const struct kvt_key cluster_keys[] = {
@@ -222,18 +239,17 @@ static const struct kvt_key workload_keys[] = {
      .belongs = takes_lengths,
      .belongs_why = "its requests bring their own lengths",
      MEMBERS(lengths_keys)},
-    {.name = "sessions",
-     .help = "Conversations of several turns.",
-     .type = KVT_KEY_OBJECT,
-     .refused = "conversations of several turns belong to a later version"},
     {.name = "classes",
      .help = "Kinds of requests with lengths of their own.",
      .type = KVT_KEY_LIST,
      .refused = "kinds of requests with lengths of their own belong to a later version"},
     {.name = "task",
-     .help = "What the requests are about, for acceptance rates.",
+     .help = "What the requests are about: the list of that name in speculation.acceptance.",
      .type = KVT_KEY_TEXT,
-     .refused = "acceptance by task comes with running speculation, which " LATER},
+     .minimum = 1,
+     .maximum = 64,
+     .dflt = "\"default\"",
+     WHILE_SPECULATING},
 };
 
 /* ---- slo, run -------------------------------------------------------------------- */
@@ -361,8 +377,6 @@ static const struct kvt_key residency_keys[] = {
      .word = "auto",
      .dflt = "\"auto\""},
 };
-
-#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
 
 static const struct kvt_key speculation_keys[] = {
     {.name = "retrieval",

@@ -180,6 +180,7 @@ static kvt_status bind_pool(struct kvt_load *load, struct kvt_scenario *out, con
     pool.growth_reserve_gib = kvt_real_at(object, "growth_reserve_gib");
     pool.host_dram_gib_per_node =
         kvt_real_or(object, "host_dram_gib_per_node", pool.hardware->host_dram_gib);
+    pool.index_offload_gib_per_node = kvt_real_at(object, "index_offload_gib_per_node");
     pool.host_pool_per_rank = strcmp(kvt_text_at(object, "host_pool"), "per_rank") == 0;
     pool.gpus_per_node =
         (uint32_t)kvt_real_or(object, "gpus_per_node", (double)pool.hardware->gpus_per_node);

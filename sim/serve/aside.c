@@ -34,8 +34,7 @@ kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *live, kvt_ns n
 
     kvt_rank_release(rank, live);
     if (status != KVT_OK || !rank->needs.keeps_aside ||
-        !kvt_rank_memory_take(&rank->memory, &live->holding, nothing, index_bytes + payload_bytes,
-                              false))
+        !rank_take(rank, live, nothing, index_bytes + payload_bytes, false))
         return status;
     uint64_t bytes = unwritten_tokens * rank->row_bytes_per_token + index_bytes;
     rank->counters.backup_bytes += bytes;

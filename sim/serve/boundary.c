@@ -51,10 +51,10 @@ static kvt_status missing_bytes(const struct kvt_rank *rank, const struct kvt_li
     if (status != KVT_OK)
         return status;
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
-        uint64_t held = rank_held_bytes(live, (enum kvt_mem_class)c);
+        uint64_t held = rank_held_bytes(live, (enum kvt_mem_class)c) + live->shared.bytes[c];
         missing[c] = required.hbm_by_class[c] > held ? required.hbm_by_class[c] - held : 0;
     }
-    uint64_t held = live->holding.host_bytes;
+    uint64_t held = live->holding.host_bytes + live->shared.host_bytes;
     *host_bytes = required.host_bytes > held ? required.host_bytes - held : 0;
     return KVT_OK;
 }
@@ -95,16 +95,18 @@ static bool transfers_would_do(const struct boundary *boundary,
                                const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes)
 {
     struct kvt_rank *rank = boundary->rank;
+    uint64_t idle_bytes =
+        kvt_rank_free_bytes(rank) - kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD);
     uint64_t pages = 0;
 
     for (uint32_t i = 0; i < rank->running.count; i++) {
         const struct kvt_pages *held = &rank->running.items[i]->pages;
         pages += held->filling_pages;
-        if (rank->needs.deferred_backup)
+        if (rank->needs.host_backing)
             pages += kvt_pages_await_backup(held);
     }
     if (kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, true) >
-        pages * rank->page_bytes)
+        pages * rank->page_bytes + idle_bytes)
         return false;
     for (uint32_t i = 0; i < rank->running.count && rank->needs.deferred_backup; i++) {
         struct kvt_live *live = rank->running.items[i];
@@ -127,7 +129,7 @@ static void leave_tail(const struct boundary *boundary, struct kvt_live *live)
     uint32_t leaving = kvt_pages_begin_to_leave(pages, &unbacked);
     if (leaving > 0 && unbacked > 0 && pages->rule == KVT_BACKUP_LATER) {
         uint64_t bytes[KVT_MEM_CLASSES] = {[KVT_MEM_PAYLOAD] = unbacked * rank->page_bytes};
-        if (kvt_rank_memory_take(&rank->memory, &live->holding, bytes, 0, false))
+        if (rank_take(rank, live, bytes, 0, false))
             keep = unbacked;
     }
     if (leaving > 0)
@@ -167,7 +169,7 @@ static kvt_status grow(const struct boundary *boundary, struct kvt_live *live,
                                missing, &host_bytes, err);
         if (status != KVT_OK)
             break;
-        rank_drop_copies(rank, host_bytes, NULL);
+        rank_make_host_room(boundary, host_bytes, NULL);
         uint32_t hot_tokens = live->hot_tokens;
         status = rank_reclaim(boundary, missing, host_bytes, true, &fits, err);
         if (status != KVT_OK)
@@ -207,6 +209,10 @@ static kvt_status grow_all(const struct boundary *boundary, struct kvt_error *er
         status = grow(boundary, live, err);
         /* Victims on either side, or itself, may have left the list. Those that have
          * grown want nothing more, so that beginning again is harmless. */
+        if (i < rank->running.count && rank->running.items[i] == live) {
+            i++;
+            continue;
+        }
         uint32_t at = live_list_find(&rank->running, live);
         i = at < rank->running.count ? at + 1 : 0;
     }
@@ -269,11 +275,13 @@ static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
     live_list_remove_at(&rank->waiting, entry->at);
     rank_decide(rank, DECIDE_ADMIT, live->id, rank->env.index, context);
+    rank_use_prefix(rank, live);
     if (live->generated_tokens == 0) {
         rank->counters.admitted++;
         rank->counters.admitted_input_tokens += live->input_tokens;
     } else {
-        rank->counters.reprefill_tokens += context - live->aside_tokens;
+        rank->counters.reprefill_tokens +=
+            context - live->aside_tokens - live->shared.page_count * KVT_PAGE_ROWS;
     }
     return KVT_OK;
 }
@@ -284,7 +292,7 @@ static kvt_status try_entry(const struct boundary *boundary, struct entry *entry
                             struct kvt_error *err)
 {
     struct kvt_rank *rank = boundary->rank;
-    const struct kvt_live *live = rank->waiting.items[entry->at];
+    struct kvt_live *live = rank->waiting.items[entry->at];
     uint32_t context = kvt_live_context(live);
     bool grown = live->generated_tokens > 0;
     kvt_status status = KVT_OK;
@@ -295,18 +303,19 @@ static kvt_status try_entry(const struct boundary *boundary, struct entry *entry
         status = missing_bytes(rank, live, context, 0, entry->bytes, &entry->host_bytes, err);
         if (status != KVT_OK)
             return status;
-        rank_drop_copies(rank, entry->host_bytes, live);
-        *fits =
-            kvt_rank_memory_shortfall(&rank->memory, entry->bytes, entry->host_bytes, grown) == 0;
+        rank_make_host_room(boundary, entry->host_bytes, live);
+        *fits = rank_displace_idle(rank, entry->bytes, entry->host_bytes, grown);
         if (*fits)
             return KVT_OK;
     }
+    if (!rank->needs.history_in_hbm)
+        rank_let_go_of_rows(rank, live);
     entry->hot_tokens = rank->hot_tokens;
     status = missing_bytes(rank, live, context, entry->hot_tokens, entry->bytes, &entry->host_bytes,
                            err);
     if (status != KVT_OK)
         return status;
-    rank_drop_copies(rank, entry->host_bytes, live);
+    rank_make_host_room(boundary, entry->host_bytes, live);
     return rank_reclaim(boundary, entry->bytes, entry->host_bytes, grown, fits, err);
 }
 
@@ -334,7 +343,10 @@ static kvt_status admit_all(const struct boundary *boundary, struct kvt_error *e
                 return status;
         }
         bool fits = false;
+        rank_adopt_prefix(rank, live);
         status = try_entry(boundary, &entry, &fits, err);
+        if (status != KVT_OK || !fits)
+            rank_let_go(rank, live);
         if (status != KVT_OK)
             return status;
         rank->host_short = kvt_rank_memory_host_is_short(&rank->memory, entry.host_bytes);

@@ -1,5 +1,7 @@
 /* import.c -- a request's history coming in: from outside, or back from host.
  *
+ *     what has been found or put aside is there; what of it must be in HBM comes up from host;
+ *     the rest comes from outside, or is computed here afterwards;
  *     index rows, and every page of a whole request, land in HBM;
  *     other pages land on host, or in HBM as far as the policy wants and room allows;
  *     what has landed in HBM is copied to host from there, once it is all in;
@@ -26,6 +28,12 @@ static kvt_status in_hbm(const struct kvt_rank *rank, const struct kvt_live *liv
     return status;
 }
 
+/* Rows that need not come from outside: on host since it was put aside, or found. */
+static uint32_t known_tokens(const struct kvt_live *live)
+{
+    return live->aside_tokens > 0 ? live->aside_tokens : live->shared.page_count * KVT_PAGE_ROWS;
+}
+
 /* As many pages as the policy wants, there are, and fit. */
 static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns,
                                  struct kvt_residency_landing *landing, struct kvt_error *err)
@@ -38,11 +46,11 @@ static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *l
     kvt_status status = rank_view(rank, now_ns, &view, err);
     if (status != KVT_OK)
         return status;
-    const struct kvt_residency_import import = {
-        .id = live->id,
-        .context_tokens = live->pages.committed_tokens,
-        .page_count = live->pages.left_pages,
-        .free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD)};
+    const struct kvt_residency_import import = {.id = live->id,
+                                                .context_tokens = live->pages.committed_tokens,
+                                                .page_count = live->pages.left_pages -
+                                                              live->shared.page_count,
+                                                .free_bytes = kvt_rank_free_bytes(rank)};
     rank->residency->landing(rank->residency_state, &view, &import, landing);
     uint64_t fit = import.free_bytes / rank->page_bytes;
     uint32_t most = fit < import.page_count ? (uint32_t)fit : import.page_count;
@@ -57,8 +65,8 @@ static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *l
 
 /* Rows that come into HBM do not come to host beside that. */
 static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
-                       const struct kvt_residency_landing *landing, struct shipment *shipment,
-                       struct kvt_error *err)
+                       const struct kvt_residency_landing *landing, uint64_t known_host_bytes,
+                       struct shipment *shipment, struct kvt_error *err)
 {
     uint64_t bytes = landing->pages * rank->page_bytes;
     uint64_t by_class[KVT_MEM_CLASSES] = {[KVT_MEM_PAYLOAD] = bytes};
@@ -66,11 +74,12 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     live->writes_later = rank->needs.deferred_backup;
     if (live->pages.whole && live->aside_tokens == 0 && rank->needs.host_backing) {
         kvt_pages_land(&live->pages, 0);
+        kvt_pages_found(&live->pages, known_tokens(live));
         shipment->host_bytes = 0;
     }
     if (landing->pages == 0)
         return KVT_OK;
-    if (!kvt_rank_memory_take(&rank->memory, &live->holding, by_class, 0, false))
+    if (!rank_take(rank, live, by_class, 0, false))
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
     kvt_pages_land(&live->pages, landing->pages);
     live->writes_later = landing->write_later;
@@ -78,41 +87,54 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     rank_decide(rank, DECIDE_LAND, live->id, landing->pages, landing->write_later);
     shipment->hbm_bytes += bytes;
     uint64_t ignored;
-    return in_hbm(rank, live, live->pages.backed_tokens, &ignored, &shipment->host_bytes, err);
+    kvt_status status =
+        in_hbm(rank, live, live->pages.backed_tokens, &ignored, &shipment->host_bytes, err);
+    shipment->host_bytes -= known_host_bytes;
+    return status;
 }
 
-/* What has to come in from where. Rows that wait on host are brought up, not sent again. */
+/* What has to come in from where. Rows that are on host are brought up, not sent again. */
 static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
                        struct shipment *shipment, struct kvt_error *err)
 {
     struct kvt_residency_landing landing;
-    uint64_t aside_host_bytes = 0;
+    uint64_t known_hbm_bytes = 0, known_host_bytes = 0;
     kvt_status status = in_hbm(rank, live, kvt_live_context(live), &shipment->hbm_bytes,
                                &shipment->host_bytes, err);
 
-    if (status == KVT_OK && live->aside_tokens > 0)
-        status = in_hbm(rank, live, live->aside_tokens, &shipment->recalled_bytes,
-                        &aside_host_bytes, err);
+    if (status == KVT_OK && known_tokens(live) > 0)
+        status = in_hbm(rank, live, known_tokens(live), &known_hbm_bytes, &known_host_bytes, err);
     if (status != KVT_OK)
         return status;
-    shipment->hbm_bytes -= shipment->recalled_bytes;
-    shipment->host_bytes -= aside_host_bytes;
+    shipment->recalled_bytes = live->aside_tokens > 0 ? known_hbm_bytes : live->shared.recall_bytes;
+    shipment->hbm_bytes -= known_hbm_bytes;
+    shipment->host_bytes -= known_host_bytes;
     status = choose_landing(rank, live, now_ns, &landing, err);
-    return status == KVT_OK ? land(rank, live, &landing, shipment, err) : status;
+    if (status == KVT_OK)
+        status = land(rank, live, &landing, known_host_bytes, shipment, err);
+    if (rank->env.prefills_here) {
+        live->prefill_left = kvt_live_context(live) - known_tokens(live);
+        shipment->hbm_bytes = shipment->host_bytes = 0;
+    }
+    return status;
 }
 
 static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns,
                     const struct shipment *shipment)
 {
-    kvt_ns outside_ns = 0, recall_ns = 0;
+    kvt_ns outside_ns = 0, recall_ns = 0, from_ns = now_ns;
 
     if (shipment->hbm_bytes + shipment->host_bytes > 0)
         outside_ns = rank->import->duration_ns(rank->import_state, live->id, shipment->host_bytes,
                                                shipment->hbm_bytes);
-    if (shipment->recalled_bytes > 0) {
-        kvt_ns from_ns = live->aside_ns > now_ns ? live->aside_ns : now_ns;
-        recall_ns = kvt_link_send(&rank->h2d, from_ns, shipment->recalled_bytes) - now_ns;
-    }
+    /* What it knows may still be on its way to host. */
+    if (live->aside_tokens > 0 && live->aside_ns > from_ns)
+        from_ns = live->aside_ns;
+    if (live->shared.page_count > 0 && rank->prefixes_ns > from_ns)
+        from_ns = rank->prefixes_ns;
+    if (shipment->recalled_bytes > 0)
+        from_ns = kvt_link_send(&rank->h2d, from_ns, shipment->recalled_bytes);
+    recall_ns = from_ns - now_ns;
     return outside_ns > recall_ns ? outside_ns : recall_ns;
 }
 
@@ -121,7 +143,8 @@ kvt_status kvt_rank_begin_import(struct kvt_rank *rank, kvt_ns now_ns, struct kv
 {
     *live = NULL;
     if (rank->imports_under_way == rank->importing.count ||
-        rank->imports_under_way >= rank->import->servers(rank->import_state))
+        (!rank->env.prefills_here &&
+         rank->imports_under_way >= rank->import->servers(rank->import_state)))
         return KVT_OK;
     struct kvt_live *next = rank->importing.items[rank->imports_under_way];
     struct shipment shipment = {0};

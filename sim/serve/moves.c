@@ -80,7 +80,7 @@ static kvt_status refill(struct kvt_rank *rank, struct kvt_live *live,
     kvt_status status = make_room_for_fill(rank, err);
     if (status != KVT_OK)
         return status;
-    if (!kvt_rank_memory_take(&rank->memory, &live->holding, by_class, 0, false))
+    if (!rank_take(rank, live, by_class, 0, false))
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "it refills %u pages, and the pool of rank %u has not that much free",
                         action->count, rank->env.index);
@@ -140,7 +140,7 @@ static uint32_t pages_that_stay(const struct kvt_pages *pages, uint32_t first)
                (first < pages->clean_pages ? first : pages->clean_pages);
     uint32_t stay = kvt_pages_held(pages);
     for (uint32_t page = first; page < pages->eligible_pages; page++)
-        stay -= pages->ready_bits[page / 64] >> page % 64 & 1;
+        stay -= (uint32_t)(pages->ready_bits[page / 64] >> page % 64 & 1);
     return stay;
 }
 
@@ -172,7 +172,7 @@ static kvt_status plan_exchange(const struct kvt_rank *rank, const struct kvt_li
 static bool has_room(const struct kvt_rank *rank, const struct kvt_live *live,
                      const struct exchange *exchange)
 {
-    uint64_t room = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD), taken = 0;
+    uint64_t room = kvt_rank_free_bytes(rank), taken = 0;
 
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
         uint64_t from_pool = live->holding.bytes[c];
@@ -197,7 +197,7 @@ static kvt_status give_hot_cache(const struct boundary *boundary, struct kvt_liv
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         kvt_rank_memory_give(&rank->memory, &live->holding, (enum kvt_mem_class)c,
                              exchange.give[c]);
-    if (!kvt_rank_memory_take(&rank->memory, &live->holding, exchange.take, 0, false))
+    if (!rank_take(rank, live, exchange.take, 0, false))
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
     if (live->pages.whole)
         kvt_pages_part(&live->pages);
@@ -299,45 +299,5 @@ kvt_status rank_act(const struct boundary *boundary, const struct kvt_residency_
                         "it asks for action %u; there are release, refill, backup, resize and "
                         "demote, 0 to 4",
                         action->verb);
-    }
-}
-
-static uint64_t reclaimable_bytes(const struct kvt_rank *rank)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < rank->running.count; i++)
-        bytes += rank_reclaimable_bytes(rank, rank->running.items[i]);
-    return bytes;
-}
-
-kvt_status rank_reclaim(const struct boundary *boundary, const uint64_t bytes[KVT_MEM_CLASSES],
-                        uint64_t host_bytes, bool growth, bool *fits, struct kvt_error *err)
-{
-    struct kvt_rank *rank = boundary->rank;
-
-    for (;;) {
-        uint64_t short_bytes = kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, growth);
-        *fits = short_bytes == 0;
-        if (*fits || !rank->residency->reclaim || short_bytes > reclaimable_bytes(rank))
-            return KVT_OK;
-        struct kvt_residency_view view;
-        kvt_status status = rank_view(rank, boundary->now_ns, &view, err);
-        if (status != KVT_OK)
-            return status;
-        uint32_t count = rank->residency->reclaim(rank->residency_state, &view, short_bytes,
-                                                  rank->actions, RANK_ACTIONS);
-        if (count == 0)
-            return KVT_OK;
-        for (uint32_t i = 0; i < count && status == KVT_OK; i++) {
-            if (rank->actions[i].verb != KVT_RESIDENCY_RELEASE &&
-                rank->actions[i].verb != KVT_RESIDENCY_DEMOTE)
-                return kvt_fail(err, KVT_ERR_POLICY, rank->residency->info.name,
-                                "asked to reclaim memory, it wants something other than a release "
-                                "or a demotion");
-            status = rank_act(boundary, &rank->actions[i], err);
-        }
-        if (status != KVT_OK)
-            return status;
     }
 }

@@ -29,6 +29,10 @@ static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "its needs() asks for no host_backing, which only history_in_hbm can be "
                         "without, and deferred_backup never");
+    if (needs->offloads_whole && needs->host_backing)
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() says offloads_whole, which is for requests without "
+                        "host_backing");
     return KVT_OK;
 }
 
@@ -100,6 +104,8 @@ kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, 
     rank->actions = malloc(RANK_ACTIONS * sizeof *rank->actions);
     kvt_status status =
         rank->actions ? init_policies(rank, err) : kvt_fail_nomem(err, "a rank's actions");
+    if (status == KVT_OK)
+        status = rank_open_prefixes(rank, err);
     if (status != KVT_OK)
         kvt_rank_fini(rank);
     return status;
@@ -110,7 +116,10 @@ void kvt_rank_fini(struct kvt_rank *rank)
     free(rank->residency_state);
     free(rank->scheduling_state);
     free(rank->import_state);
+    kvt_prefix_pool_fini(&rank->prefixes);
+    free(rank->homes);
     free(rank->waiting.items);
+    free(rank->prefilling.items);
     free(rank->importing.items);
     free(rank->arrived.items);
     free(rank->running.items);
@@ -247,6 +256,7 @@ void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
     if (at < rank->running.count)
         live_list_remove_at(&rank->running, at);
     rank->admission_held = false;
+    rank_let_go(rank, live);
     kvt_rank_memory_give_all(&rank->memory, &live->holding);
     kvt_pages_fini(&live->pages);
     /* Fills under way have lost their target. */
@@ -270,6 +280,9 @@ static bool is_live_sane(const struct kvt_rank *rank, const struct kvt_live *liv
 bool kvt_rank_is_sane(const struct kvt_rank *rank, kvt_ns now_ns)
 {
     uint64_t held = 0;
+
+    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+        held += rank->prefixes.holding.bytes[c];
     const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running};
 
     for (size_t l = 0; l < 3; l++) {
@@ -281,5 +294,6 @@ bool kvt_rank_is_sane(const struct kvt_rank *rank, kvt_ns now_ns)
                 return false;
         }
     }
-    return held == kvt_rank_memory_used(&rank->memory) && kvt_rank_memory_is_sane(&rank->memory);
+    return held == kvt_rank_memory_used(&rank->memory) &&
+           kvt_prefix_pool_is_sane(&rank->prefixes) && kvt_rank_memory_is_sane(&rank->memory);
 }

@@ -16,7 +16,8 @@ enum rank_decision {
     DECIDE_BACKUP,
     DECIDE_RESIZE,
     DECIDE_LAND,
-    DECIDE_KEEP
+    DECIDE_KEEP,
+    DECIDE_ADOPT
 };
 
 /* One boundary of one rank. */
@@ -48,15 +49,41 @@ void rank_end_fills(struct kvt_rank *rank, kvt_ns now_ns);
 /* Carries out one action, or names the policy and what it may not do. */
 KVT_CHECKED kvt_status rank_act(const struct boundary *boundary,
                                 const struct kvt_residency_action *action, struct kvt_error *err);
-/* Has the policy release optional pages, and demote, until bytes[] fit. *fits says whether they
- * now do; nothing is moved where nothing can help. */
-KVT_CHECKED kvt_status rank_reclaim(const struct boundary *boundary,
-                                    const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
-                                    bool growth, bool *fits, struct kvt_error *err);
 /* Sends every committed row of the request to host that is not there or on its way. */
 void rank_write_back(struct kvt_rank *rank, struct kvt_live *live, uint32_t tokens, kvt_ns now_ns);
 /* Hot caches that are due, as far as there is room. */
 KVT_CHECKED kvt_status rank_resize_due(const struct boundary *boundary, struct kvt_error *err);
+
+/* ---- room.c ---- */
+
+/* Makes room for bytes[]: out of what nobody holds, then by having the policy release optional
+ * pages and demote. *fits says whether they now fit; nothing is moved where nothing can help. */
+KVT_CHECKED kvt_status rank_reclaim(const struct boundary *boundary,
+                                    const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
+                                    bool growth, bool *fits, struct kvt_error *err);
+/* Room out of what nobody holds alone, for what need not be: returns whether bytes[] fit. */
+bool rank_displace_idle(struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                        uint64_t host_bytes, bool growth);
+/* The same, and takes them. */
+bool rank_take(struct kvt_rank *rank, struct kvt_live *live, const uint64_t bytes[KVT_MEM_CLASSES],
+               uint64_t host_bytes, bool growth);
+/* Host DRAM out of what nobody holds, on this rank and others of the node; then out of copies of
+ * requests put aside, spare's never. */
+void rank_make_host_room(const struct boundary *boundary, uint64_t host_bytes,
+                         const struct kvt_live *spare);
+
+/* ---- reuse.c ---- */
+
+KVT_CHECKED kvt_status rank_open_prefixes(struct kvt_rank *rank, struct kvt_error *err);
+/* A request that is about to be admitted holds what the store has of its prompt. */
+void rank_adopt_prefix(struct kvt_rank *rank, struct kvt_live *live);
+/* Of that, payload in HBM: no longer. */
+void rank_let_go_of_rows(struct kvt_rank *rank, struct kvt_live *live);
+/* It is admitted, its pages are fresh: payload in HBM goes over to it where it can be its own, and
+ * what has to come up from host is counted. */
+void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live);
+/* It holds nothing of the store any more. */
+void rank_let_go(struct kvt_rank *rank, struct kvt_live *live);
 
 /* ---- aside.c ---- */
 

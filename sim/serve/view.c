@@ -77,16 +77,16 @@ kvt_status rank_view(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_residency_
         }
         rank->views[at] = view_of(rank, live);
     }
-    *view = (struct kvt_residency_view){
-        .now_ns = now_ns,
-        .last_step_ns = rank->last_step_ns,
-        .since_boundary_ns = now_ns - rank->last_boundary_ns,
-        .queue_length = rank->waiting.count,
-        .free_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD),
-        .h2d_backlog_bytes = kvt_link_backlog_bytes(&rank->h2d, now_ns),
-        .d2h_backlog_bytes = kvt_link_backlog_bytes(&rank->d2h, now_ns),
-        .requests = rank->views,
-        .request_count = count};
+    *view =
+        (struct kvt_residency_view){.now_ns = now_ns,
+                                    .last_step_ns = rank->last_step_ns,
+                                    .since_boundary_ns = now_ns - rank->last_boundary_ns,
+                                    .queue_length = rank->waiting.count,
+                                    .free_bytes = kvt_rank_free_bytes(rank),
+                                    .h2d_backlog_bytes = kvt_link_backlog_bytes(&rank->h2d, now_ns),
+                                    .d2h_backlog_bytes = kvt_link_backlog_bytes(&rank->d2h, now_ns),
+                                    .requests = rank->views,
+                                    .request_count = count};
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         view->used_bytes[c] = rank->memory.used_by_class[c];
     return KVT_OK;

@@ -13,7 +13,8 @@ static const struct {
     const char *word;
     const char *names;
 } built_in[] = {
-    {KVT_PLUGIN_RESIDENCY, "residency", "resident hisparse adaptive"},
+    {KVT_PLUGIN_RESIDENCY, "residency",
+     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
@@ -110,7 +111,6 @@ static const struct {
     enum kvt_plugin_kind kind;
     const char *names;
 } later[] = {
-    {KVT_PLUGIN_RESIDENCY, "vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT,
      "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_LAW, "indexer"},

@@ -83,6 +83,11 @@ uint32_t kvt_pages_leaving(uint32_t context_tokens, uint32_t queries);
  * to host, nor has the tail. Of a whole request that is so for every page, whatever the count. */
 void kvt_pages_land(struct kvt_pages *pages, uint32_t count);
 
+/* Fresh, and landed: rows [0, tokens) are on host all the same. */
+void kvt_pages_found(struct kvt_pages *pages, uint32_t tokens);
+/* Fresh: page [0, left) has a copy in HBM too. Nothing to do where the request is whole. */
+void kvt_pages_take(struct kvt_pages *pages, uint32_t page);
+
 /* Tokens committed in a round. Where rows are written at once, their write-back ends at
  * done_ns. */
 void kvt_pages_commit(struct kvt_pages *pages, uint32_t tokens, kvt_ns done_ns);

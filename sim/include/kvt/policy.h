@@ -98,6 +98,9 @@ struct kvt_residency_needs {
                            * otherwise behind the step that made them */
     bool keeps_aside;     /* rows of a request that is put aside wait on host, where it has room;
                            * otherwise they are computed again */
+    bool offloads_whole;  /* pages of finished requests are written to host, index rows with
+                           * payload, where it has room; without host_backing only, with which
+                           * payload is there already */
 };
 
 struct kvt_residency_env {

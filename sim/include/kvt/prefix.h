@@ -65,6 +65,9 @@ static inline uint32_t kvt_prefix_pages_of(uint32_t input_tokens)
 void kvt_prefix_lookup(const struct kvt_prefix *store, const uint64_t *keys, uint32_t count,
                        kvt_prefix_homes *homes, struct kvt_prefix_hit *hit);
 
+/* Whether there is a copy of the page in this home. */
+bool kvt_prefix_has(const struct kvt_prefix *store, uint64_t key, enum kvt_prefix_home home);
+
 /* Holds the copies in homes[i] of each page keys[i], which must be there: found by a lookup since
  * the last reclaim. They become the most recently used. A copy may be held by any number. */
 void kvt_prefix_adopt(struct kvt_prefix *store, const uint64_t *keys, const kvt_prefix_homes *homes,

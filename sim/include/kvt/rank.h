@@ -12,10 +12,28 @@
 #include "kvt/memory.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
+#include "kvt/prefix_pool.h"
 #include "kvt/request.h"
 #include "kvt/timing.h"
 
 KVT_BEGIN_DECLS
+
+/* What a request's history consists of, and what of it the rank's prefix store has. The pages it
+ * found when it was admitted are [0, page_count); their bytes stay on the store's account, once
+ * for all who hold them, and are nothing that the request must hold itself. */
+struct kvt_shared {
+    uint64_t *keys;          /* [key_count] as kvt_request_spec.page_keys; its own */
+    kvt_prefix_homes *homes; /* [key_count] of the pages found, the copies that it holds */
+    uint32_t key_count, page_count;
+    uint64_t bytes[KVT_MEM_CLASSES]; /* of the copies held, by class, ... */
+    uint64_t host_bytes;             /* ... and payload on host */
+    uint64_t recall_bytes;           /* of the pages found, on host and wanted in HBM */
+};
+
+/* A copy of keys[key_count]. On failure nothing is allocated. */
+KVT_CHECKED kvt_status kvt_shared_init(struct kvt_shared *shared, const uint64_t *keys,
+                                       uint32_t key_count, struct kvt_error *err);
+void kvt_shared_fini(struct kvt_shared *shared); /* of one that is zeroed too */
 
 /* A request that has arrived and not ended. */
 struct kvt_live {
@@ -39,6 +57,10 @@ struct kvt_live {
     bool writes_later;        /* what landed in HBM; else once its import is over */
     uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
     kvt_ns aside_ns;          /* when they are all there */
+    uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
+    uint32_t prefill_chunk;   /* of those, in the step under way */
+    struct kvt_shared shared;
+    uint64_t tag; /* the workload's own */
     struct kvt_holding holding;
     struct kvt_pages pages;
 };
@@ -74,6 +96,8 @@ struct kvt_rank_env {
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
+    uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
+    bool prefills_here;           /* what is not found is computed here; else it is imported */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;
@@ -82,7 +106,8 @@ struct kvt_rank_env {
 /* What a rank did since its owner last looked. */
 struct kvt_rank_counters {
     uint64_t admitted, admitted_input_tokens, preemptions;
-    uint64_t reprefill_tokens; /* of requests let in again whose rows were not kept */
+    uint64_t prefix_hit_tokens; /* of their prompts, found in the prefix store */
+    uint64_t reprefill_tokens; /* of requests let in again whose rows were neither kept nor found */
     uint64_t import_hbm_bytes, import_host_bytes; /* from outside */
     uint64_t pages_filled, pages_released, fill_bytes;
     uint64_t pages_landed;  /* straight in HBM as their history came in */
@@ -92,9 +117,12 @@ struct kvt_rank_counters {
     uint64_t backup_forced; /* write-backs that rows leaving the tail could not do without */
     uint64_t resizes;       /* hot caches given or resized, demotions among them */
     uint64_t demotions;
-    uint64_t recalled_bytes; /* from host to HBM, of requests that had been put aside */
-    uint64_t copies_dropped; /* of requests put aside, for want of host DRAM */
+    uint64_t recalled_bytes;    /* from host to HBM, of what was put aside or found there */
+    uint64_t kept_prefix_pages; /* that finished requests left to the prefix store */
+    uint64_t copies_dropped;    /* of requests put aside, for want of host DRAM */
 };
+
+struct kvt_rank;
 
 /* What the rank tells its owner as it happens. */
 struct kvt_rank_hooks {
@@ -104,6 +132,9 @@ struct kvt_rank_hooks {
     /* From the coming step on it has a hot cache of live->hot_tokens: its first, which is empty,
      * or another one than before. */
     kvt_status (*resized)(void *context, struct kvt_live *live, struct kvt_error *err);
+    /* Its node's DRAM is short by host_bytes of one of its copies: other ranks of the node give up
+     * what nobody holds (kvt_rank_yield_host()). Optional: they do not. */
+    void (*make_host_room)(void *context, const struct kvt_rank *rank, uint64_t host_bytes);
 };
 
 struct kvt_fill {          /* optional pages on their way up */
@@ -130,7 +161,10 @@ struct kvt_rank {
     struct kvt_live_list arrived;   /* imported, joining the batch at the next boundary */
     struct kvt_live_list running;   /* in order of admission */
     struct kvt_link h2d, d2h;
-    struct kvt_fill *fills; /* ring [fill_capacity] */
+    struct kvt_prefix_pool prefixes; /* pages that finished requests left */
+    kvt_ns prefixes_ns;              /* when those of them that go to host are all there */
+    struct kvt_live_list prefilling; /* of importing, those whose prompts are computed here */
+    struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
     uint64_t kept_pages; /* protected pages of running requests */
@@ -138,7 +172,9 @@ struct kvt_rank {
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */
     uint32_t view_capacity;
-    struct kvt_residency_action *actions;      /* scratch */
+    struct kvt_residency_action *actions; /* scratch */
+    kvt_prefix_homes *homes;              /* scratch [home_capacity] */
+    uint32_t home_capacity;
     struct kvt_scheduling_request *candidates; /* scratch [candidate_capacity] */
     uint32_t candidate_capacity;
     struct kvt_rank_counters counters;
@@ -200,6 +236,30 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t toke
 
 /* Gives back everything a request holds and takes it off the running batch. */
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live);
+/* The same at its end: whole pages whose keys are known stay with the prefix store, readable until
+ * their bytes are wanted. Rows of them that are not on host and belong there are sent. */
+KVT_CHECKED kvt_status kvt_rank_finish(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
+                                       struct kvt_error *err);
+
+/* How many pages of the prompt a request would find on this rank, from the first on. */
+uint32_t kvt_rank_prefix_pages(const struct kvt_rank *rank, const struct kvt_live *live);
+/* What nobody holds counts as free: of the pool that optional pages live in. */
+uint64_t kvt_rank_free_bytes(const struct kvt_rank *rank);
+/* Gives up payload on host that nobody holds, want_bytes of it or all; returns how much of one
+ * copy has come free, times the copies that the node keeps. */
+uint64_t kvt_rank_yield_host(struct kvt_rank *rank, uint64_t want_bytes);
+
+/* Prompts computed here. A request whose import is over and that has prefill_left waits its turn;
+ * it counts as being imported until kvt_rank_end_import(). */
+KVT_CHECKED kvt_status kvt_rank_queue_prefill(struct kvt_rank *rank, struct kvt_live *live,
+                                              struct kvt_error *err);
+/* Shares out up to budget_tokens of the coming step, first come first served, and adds them to
+ * *load. */
+void kvt_rank_share_prefill(struct kvt_rank *rank, uint32_t budget_tokens,
+                            struct kvt_rank_load *load);
+/* After the step: the next request whose prompt is computed leaves, NULL when there is none. Its
+ * rows that belong on host are there at *done_ns. */
+struct kvt_live *kvt_rank_end_prefill(struct kvt_rank *rank, kvt_ns now_ns, kvt_ns *done_ns);
 
 /* Bytes, pages and counts agree, and every committed row has a home by now_ns. Checked at the
  * end of every run, and by tests. */

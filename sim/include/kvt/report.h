@@ -24,12 +24,13 @@ struct kvt_tally {
     kvt_ns from_ns, to_ns;
     struct kvt_row_counts rows[KVT_STRATA_MAX];
     uint64_t arrived, admitted, completed, unservable, preemptions;
-    uint64_t output_tokens;    /* delivered, first tokens included */
-    uint64_t input_tokens;     /* of requests admitted */
-    uint64_t reprefill_tokens; /* context brought in again after a preemption */
-    uint64_t decode_steps;     /* of groups of ranks */
-    uint64_t rounds;           /* request x step */
-    uint64_t round_tokens;     /* that those rounds deliver */
+    uint64_t output_tokens;     /* delivered, first tokens included */
+    uint64_t input_tokens;      /* of requests admitted */
+    uint64_t prefix_hit_tokens; /* of those, found in prefix stores */
+    uint64_t reprefill_tokens;  /* context brought in again after a preemption */
+    uint64_t decode_steps;      /* of groups of ranks */
+    uint64_t rounds;            /* request x step */
+    uint64_t round_tokens;      /* that those rounds deliver */
     uint64_t extrapolated_steps;
     kvt_ns step_ns;                  /* sum of step durations over groups */
     kvt_ns parts_ns[KVT_PARTS];      /* of the group's slowest rank: they sum to step_ns */
@@ -39,7 +40,7 @@ struct kvt_tally {
     uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
     uint64_t pages_filled, pages_released;
     /* Time integrals, in unit x ns. */
-    double prefilling_ns; /* in the prefill pool or before it */
+    double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
     double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */

@@ -32,7 +32,8 @@ struct kvt_decode_pool {
     double speculation_workspace_gib;
     double growth_reserve_gib; /* per GPU, beside the pools */
     double host_dram_gib_per_node;
-    bool host_pool_per_rank; /* a copy per tensor-parallel rank instead of a shared one */
+    double index_offload_gib_per_node; /* host DRAM for index rows of finished requests */
+    bool host_pool_per_rank;           /* a copy per tensor-parallel rank instead of a shared one */
     uint32_t gpus_per_node;
     uint64_t dram_bytes_per_s_per_node;
     /* Resolved at load: bytes per GPU that KV may take, by pool, without the share of speculation
@@ -45,12 +46,14 @@ struct kvt_decode_pool {
 
 enum kvt_prefill_mode {
     KVT_PREFILL_NONE = 0,
-    KVT_PREFILL_SEPARATE
+    KVT_PREFILL_SEPARATE,
+    KVT_PREFILL_COLOCATED /* on the decoding ranks, a chunk a step */
 };
 struct kvt_prefill {
     enum kvt_prefill_mode mode;
-    uint32_t gpus;              /* servers of the pool */
-    double tokens_per_s;        /* of one server, at no context */
+    uint32_t gpus;              /* servers of the pool; separate */
+    uint32_t chunk_tokens;      /* of one step of a rank, queries included; colocated */
+    double tokens_per_s;        /* of one server or rank, at no context */
     double context_half_tokens; /* context at which the rate has halved; 0: never */
 };
 
@@ -91,6 +94,7 @@ struct kvt_scenario {
     struct kvt_choice residency, replacement, selection, speculation, timing;
     uint64_t hot_tokens;
     const struct kvt_drafter *drafter; /* NULL: none */
+    const char *task;                  /* what requests are about, for what is accepted */
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
     bool resolve_each_query;           /* K calls of one query instead of one of K */
     bool has_staging;                  /* rows of a call may find no hot slot */

@@ -26,10 +26,12 @@ struct kvt_rank_load {
     double wire_bytes;          /* missed rows as they cross the link, by the model's row format */
     double granules;            /* distinct 64-KiB granules of host memory behind the misses */
     double calls_with_misses;
-    uint64_t backup_bytes;  /* device to host, queued by the step before */
-    uint64_t import_bytes;  /* host or network to device while the step runs */
-    uint64_t fill_bytes;    /* optional pages coming in while the step runs */
-    uint32_t group_queries; /* over all ranks in lockstep with this one; 0: it steps alone */
+    uint64_t backup_bytes;         /* device to host, queued by the step before */
+    uint64_t import_bytes;         /* host or network to device while the step runs */
+    uint64_t fill_bytes;           /* optional pages coming in while the step runs */
+    uint32_t group_queries;        /* over all ranks in lockstep with this one; 0: it steps alone */
+    uint32_t prefill_tokens;       /* of prompts, computed in this step */
+    double prefill_context_tokens; /* of each of those the context up to it, summed */
 };
 
 /* What ranks in lockstep share: one mixture-of-experts exchange. */
@@ -50,6 +52,7 @@ enum kvt_step_part {
     KVT_PART_FETCH,    /* missing rows over the link */
     KVT_PART_ATTEND,   /* sparse attention */
     KVT_PART_DRAFT,    /* drafting and sampling */
+    KVT_PART_PREFILL,  /* prompts computed beside decoding; the host's, at cluster.prefill's rate */
     KVT_PART_OTHER,    /* terms a calibration does not tell apart */
     KVT_PARTS
 };
