@@ -204,12 +204,11 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
 
 static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
 {
-    static const char *const tasks[] = {"default"};
     const struct kvt_scenario *scenario = sim->scenario;
     struct kvt_speculation_env env = {.params = scenario->speculation.params,
                                       .llm = scenario->llm,
                                       .drafter = scenario->drafter,
-                                      .tasks = tasks,
+                                      .tasks = &scenario->task,
                                       .task_count = 1,
                                       .run_seed = scenario->seed,
                                       .host = kvt_host()};
@@ -275,6 +274,16 @@ static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* Everything is there; the first requests arrive. */
+static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
+{
+    kvt_status status = open_backend(sim, err);
+
+    if (status == KVT_OK)
+        status = sim_books_open(sim, err);
+    return status == KVT_OK ? sim_poll_arrivals(sim, err) : status;
+}
+
 kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim_options *options,
                        struct kvt_sim **out, struct kvt_error *err)
 {
@@ -296,13 +305,10 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
     if (status == KVT_OK)
         status = open_router(sim, err);
     if (status == KVT_OK)
-        status = open_backend(sim, err);
-    if (status == KVT_OK)
         status = schedule_end(sim, err);
     if (status == KVT_OK)
-        status = sim_books_open(sim, err);
-    if (status == KVT_OK)
-        status = sim_poll_arrivals(sim, err);
+        status =
+            scenario->fidelity == KVT_FIDELITY_ANALYTIC ? sim_solve(sim, err) : begin(sim, err);
     if (status != KVT_OK) {
         kvt_sim_free(sim);
         return status;
@@ -459,6 +465,8 @@ kvt_ns kvt_sim_now_ns(const struct kvt_sim *sim)
 double kvt_sim_progress(const struct kvt_sim *sim)
 {
     uint64_t expected = sim->arrival->expected(sim->source);
+    if (sim->ended)
+        return 1;
     double by_time = -1, by_requests = -1;
 
     if (sim->end_ns != KVT_NS_NEVER)
@@ -476,7 +484,12 @@ uint64_t kvt_sim_decision_hash(const struct kvt_sim *sim)
 kvt_status kvt_sim_finish(struct kvt_sim *sim, bool interrupted, const struct kvt_run **out,
                           struct kvt_error *err)
 {
-    kvt_status status = sim_books_finish(sim, interrupted, err);
+    kvt_status status = KVT_OK;
+
+    if (sim->scenario->fidelity == KVT_FIDELITY_ANALYTIC)
+        sim_books_describe(sim);
+    else
+        status = sim_books_finish(sim, interrupted, err);
 
     if (status == KVT_OK)
         *out = &sim->run;

@@ -196,6 +196,8 @@ static void end_warmup_if_due(struct kvt_sim *sim)
     if (scenario->warmup_rule == KVT_WARMUP_REQUESTS && sim->warmup_ns == KVT_NS_NEVER &&
         (double)sim->completed >= scenario->warmup_value)
         sim->warmup_ns = sim->now_ns;
+    if (sim->warmup_ns == sim->now_ns)
+        sim->backend->ops->restart_sampling(sim->backend);
 }
 
 /* The best rate of any interval but the shortest scraps. */
@@ -327,6 +329,20 @@ static kvt_ns phase_edge(const struct kvt_sim *sim, uint32_t phase, bool end)
     return end ? tally->to_ns : tally->from_ns;
 }
 
+void sim_books_describe(struct kvt_sim *sim)
+{
+    struct kvt_run *run = &sim->run;
+
+    run->scenario = sim->scenario;
+    run->gpus = sim->gpus;
+    run->ranks = sim->rank_count;
+    run->decision_hash = sim->decisions;
+    run->timing_basis = sim->groups[0].timing->basis;
+    run->import_basis = sim->ranks[0].import->basis;
+    run->needs = sim->ranks[0].needs;
+    run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
+}
+
 kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_error *err)
 {
     struct kvt_run *run = &sim->run;
@@ -337,7 +353,6 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     if (status != KVT_OK)
         return status;
     record_unfinished(sim);
-    run->scenario = sim->scenario;
     run->records = sim->records;
     run->record_count = sim->record_count;
     run->closed_loop = sim->arrival->closed_loop;
@@ -347,13 +362,8 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     for (uint32_t p = 0; p < run->phase_count; p++)
         central_half(sim, phase_edge(sim, p, false), phase_edge(sim, p, true),
                      &run->phase_active_mean[p], &run->phase_coverage_mean[p]);
-    run->gpus = sim->gpus;
-    run->ranks = sim->rank_count;
-    run->decision_hash = sim->decisions;
-    run->timing_basis = sim->groups[0].timing->basis;
-    run->import_basis = sim->ranks[0].import->basis;
-    run->needs = sim->ranks[0].needs;
-    run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
+    sim->backend->ops->sampling(sim->backend, &run->sampling);
+    sim_books_describe(sim);
     run->law_description = sim->backend->ops->describe(sim->backend);
     run->account = sim->arrival->account(sim->source);
     run->events = sim->event_count;

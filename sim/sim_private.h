@@ -147,6 +147,11 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
 
+/* ---- sim_analytic.c: mean values instead of events ---- */
+
+/* Fills sim->run but for what its bases are; the run has ended then. */
+KVT_CHECKED kvt_status sim_solve(struct kvt_sim *sim, struct kvt_error *err);
+
 /* ---- sim_books.c: what is counted ---- */
 
 KVT_CHECKED kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err);
@@ -161,6 +166,8 @@ void sim_books_cut(struct kvt_sim *sim);
 KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,
                                         struct kvt_error *err);
+/* Who served, and what the figures rest on: of any run. */
+void sim_books_describe(struct kvt_sim *sim);
 uint32_t sim_phase_now(const struct kvt_sim *sim);
 
 #endif

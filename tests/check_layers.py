@@ -1,6 +1,6 @@
 """The include layers hold, and each public header stands alone.
 
-base < core < {kv, serve} < backend < scenario < report < sim.c < cli. A file includes public
+base < core < {kv, serve} < backend < scenario < report < analytic < sim.c < cli. A file includes public
 headers of its own layer and below and private headers of its own folder, nothing else. policies/,
 models/ and workloads/ are built as a plug-in would be: they see public headers up to core, where
 the contracts are. Public headers compile alone as C11, C17 and C++17.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 RANK = {"base": 0, "core": 1, "kv": 2, "serve": 2, "backend": 3, "scenario": 4, "report": 5,
-        "sim": 6, "cli": 7}
+        "analytic": 6, "sim": 7, "cli": 8}
 PLUGIN_FOLDERS = ("policies", "models", "workloads")
 # The one file of the library that knows the built-in plug-ins, through each folder's table.h.
 REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
@@ -24,12 +24,13 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law kvsel timing llm hardware workload row_counts "
-            "row_set speculation costs page_keys",
-    "kv": "layout resolver memory pages prefix prefix_pool",
+            "row_set sampling speculation costs page_keys",
+    "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
     "backend": "backend",
     "scenario": "scenario",
     "report": "report size compare",
+    "analytic": "analytic",
     "sim": "sim",
 }
 LAYER_OF_HEADER = {"kvt/%s.h" % noun: layer for layer, nouns in HEADERS.items()

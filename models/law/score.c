@@ -14,6 +14,7 @@
 struct score_law {
     struct score_shape shape;
     struct score_model model;
+    uint32_t stream_store[KVT_SELECTORS_MAX]; /* the model's, where it has one */
     uint32_t top_k;
     uint32_t side_paths;
     float *gauss;
@@ -58,6 +59,11 @@ static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struc
         .side_paths = env->side_paths,
         .gauss = gauss,
     };
+    assert(env->stream_count <= KVT_SELECTORS_MAX);
+    if (env->stream_store != NULL) {
+        memcpy(law->stream_store, env->stream_store, env->stream_count * sizeof *law->stream_store);
+        law->model.stream_store = law->stream_store;
+    }
     score_describe_params(&env->params, law->params, sizeof law->params);
     *out = law;
     return KVT_OK;
@@ -66,7 +72,7 @@ static kvt_status score_prepare(const struct kvt_law_env *env, void **out, struc
 static void score_describe(const void *data, char *out, size_t bytes)
 {
     const struct score_law *law = data;
-    (void)snprintf(out, bytes, "scores of all visible rows, the best %u selected; %s", law->top_k,
+    (void)snprintf(out, bytes, "scores of all visible rows, top %u of them; %s", law->top_k,
                    law->params);
 }
 

@@ -234,9 +234,9 @@ FOR_AVX2 static void advance_avx2(const struct score_step *step, const struct sc
 FOR_AVX2 static void mark_avx2(const float *score, float least, uint64_t *reached)
 {
     const __m256 bar = _mm256_set1_ps(least);
-    for (uint32_t word = 0; word < ROWS / 64; word++) {
+    for (size_t word = 0; word < ROWS / 64; word++) {
         reached[word] = 0;
-        for (uint32_t i = 0; i < 64; i += 8) {
+        for (size_t i = 0; i < 64; i += 8) {
             __m256 reaches = _mm256_cmp_ps(_mm256_loadu_ps(score + 64 * word + i), bar, _CMP_GE_OQ);
             reached[word] |= (uint64_t)(uint32_t)_mm256_movemask_ps(reaches) << i;
         }

@@ -72,6 +72,7 @@ static uint64_t key_of(uint64_t base, uint64_t link, uint64_t number)
 struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, uint32_t selector,
                               uint32_t tokens_per_row)
 {
+    assert(model->stream_count >= 1 && selector < model->stream_count);
     struct kvt_rng rng = kvt_rng_stream(model->run_seed, KVT_RNG_SELECTION, entity);
     uint64_t base = kvt_rng_u64(&rng);
     uint32_t store = store_of(model, selector);

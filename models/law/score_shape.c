@@ -136,15 +136,16 @@ kvt_status score_shape_init(struct score_shape *shape, const struct kvt_params *
 
 void score_describe_params(const struct kvt_params *params, char *out, size_t bytes)
 {
-    size_t preset = (size_t)params->values[SCORE_PARAM_PRESET].number;
-    static const char *const names[] = {"flat", "clustered", "skewed"};
-    (void)snprintf(out, bytes,
-                   "%s (page share %.3g, store share %.3g, recency %.3g, %.0f sink rows, layer "
-                   "spread %.3g)",
-                   names[preset], value_of(params, SCORE_PARAM_PAGE_SHARE),
-                   value_of(params, SCORE_PARAM_STORE_SHARE), value_of(params, SCORE_PARAM_RECENCY),
-                   value_of(params, SCORE_PARAM_SINK_ROWS),
-                   value_of(params, SCORE_PARAM_LAYER_SPREAD));
+    static const char *const presets[] = {"flat", "clustered", "skewed"};
+    static const char *const words[PRESET_VALUES] = {"page share", "store share", "recency",
+                                                     "sink rows", "layer spread"};
+    size_t used = (size_t)snprintf(out, bytes, "%s",
+                                   presets[(size_t)params->values[SCORE_PARAM_PRESET].number]);
+    for (size_t v = 0; v < PRESET_VALUES && used < bytes; v++) {
+        double value = value_of(params, PRESET_FIRST + v);
+        if (value > 0)
+            used += (size_t)snprintf(out + used, bytes - used, ", %s %.3g", words[v], value);
+    }
 }
 
 float *score_gauss_new(void)

@@ -110,7 +110,7 @@ struct score_shape {
 KVT_CHECKED kvt_status score_shape_init(struct score_shape *shape, const struct kvt_params *params,
                                         uint32_t top_k, const char *where, struct kvt_error *err);
 
-/* The preset's name and every value of it that is in force, for the summary. */
+/* The preset's name and what rows have in common by the values in force, for the summary. */
 void score_describe_params(const struct kvt_params *params, char *out, size_t bytes);
 
 /* Standard normal quantiles at (i + 1/2) / 65,536, in multiples of 2^-18: so

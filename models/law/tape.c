@@ -20,7 +20,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "replay.h"
 #include "tape_rack.h"
@@ -160,16 +159,26 @@ static bool are_kin(const struct score_shape *shape, const struct score_model *m
     return false;
 }
 
+static bool is_same_drift(const struct score_drift *a, const struct score_drift *b)
+{
+    return a->static_weight == b->static_weight && a->slow_weight == b->slow_weight &&
+           a->fast_weight == b->fast_weight && a->white_weight == b->white_weight &&
+           a->slow_keep == b->slow_keep && a->fast_keep == b->fast_keep;
+}
+
+/* The band of a selector's layer. */
+static const struct score_drift *drift_of(const struct rack_plan *plan, uint32_t selector)
+{
+    return &plan->process.shape.bands[score_kin_of(&plan->model, 0, selector, 1).band];
+}
+
 /* Selectors whose scores drift alike are one class, unless streams are kin. */
 static void classify(struct rack_plan *plan, bool kin)
 {
-    const struct score_model *model = &plan->model;
-    const struct score_drift *bands = plan->process.shape.bands;
-    for (uint32_t s = 0; s < model->stream_count; s++) {
-        uint32_t band = score_kin_of(model, 0, s, 1).band, c = kin ? plan->class_count : 0;
+    for (uint32_t s = 0; s < plan->model.stream_count; s++) {
+        uint32_t c = kin ? plan->class_count : 0;
         while (c < plan->class_count &&
-               memcmp(&bands[score_kin_of(model, 0, plan->class_selector[c], 1).band], &bands[band],
-                      sizeof bands[0]) != 0)
+               !is_same_drift(drift_of(plan, plan->class_selector[c]), drift_of(plan, s)))
             c++;
         if (c == plan->class_count)
             plan->class_selector[plan->class_count++] = s;

@@ -4,9 +4,7 @@
  *
  * Part of that is the program: a short stretch of the process, hashed, tells a version that
  * draws otherwise from this one without anybody having to think of it. */
-#define _DEFAULT_SOURCE                                                                            \
-    1 /* flock(): a lock that goes with its process, and that threads respect                      \
-       */
+#define _GNU_SOURCE 1 /* flock(): goes with its process, and threads respect it */
 
 #include "tape_cache.h"
 

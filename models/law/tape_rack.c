@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kvt/hash.h"
 #include "tape_prepare.h"
@@ -29,7 +30,9 @@ static const char where[] = "law \"tape\"";
 
 struct rack {
     struct rack_plan plan;
+    uint32_t stream_store[KVT_SELECTORS_MAX]; /* the plan's, where it has one */
     struct tape_cache cache;
+    uint64_t used_bytes; /* reel_bytes() of all */
     pthread_mutex_t growing;
     size_t bucket_count, bucket_capacity;
     struct rack_bucket *buckets[]; /* [bucket_capacity]: streams read while it grows */
@@ -173,20 +176,8 @@ static void for_each_reel(const struct rack *rack, void (*visit)(void *context, 
     }
 }
 
-static void add_bytes(void *total, struct reel *reel)
-{
-    *(uint64_t *)total += reel_bytes(reel);
-}
-
-static uint64_t used_bytes(const struct rack *rack)
-{
-    uint64_t total = 0;
-    for_each_reel(rack, add_bytes, &total);
-    return total;
-}
-
-/* Records on, or takes from the cache, what is not there yet. Another run that records the
- * same tape just now is not waited for: that takes no longer than doing it. */
+/* Records on, or takes from the cache, what is not there yet: more than was wanted before. Another
+ * run that records the same tape just now is not waited for: that takes no longer than doing it. */
 static kvt_status extend(struct rack *rack, struct reel *reel, uint32_t steps,
                          struct kvt_error *err)
 {
@@ -195,9 +186,12 @@ static kvt_status extend(struct rack *rack, struct reel *reel, uint32_t steps,
     kvt_status status = KVT_OK;
     if (reel->recorded < steps)
         status = reel_record(reel, &rack->plan.process, steps, err);
-    if (status == KVT_OK && steps > reel->wanted)
-        reel->wanted = (steps + REEL_BLOCK_STEPS - 1) / REEL_BLOCK_STEPS * REEL_BLOCK_STEPS;
-    return status;
+    if (status != KVT_OK)
+        return status;
+    rack->used_bytes -= reel_bytes(reel);
+    reel->wanted = (steps + REEL_BLOCK_STEPS - 1) / REEL_BLOCK_STEPS * REEL_BLOCK_STEPS;
+    rack->used_bytes += reel_bytes(reel);
+    return KVT_OK;
 }
 
 kvt_status rack_provide(struct rack *rack, uint32_t number, uint32_t tape, uint32_t class,
@@ -215,7 +209,7 @@ kvt_status rack_provide(struct rack *rack, uint32_t number, uint32_t tape, uint3
     if (until <= reel->wanted)
         return KVT_OK;
     uint64_t more = reel_bytes_expected(reel, until - reel->wanted);
-    kvt_status status = check_memory(rack, used_bytes(rack) + more, bucket, err);
+    kvt_status status = check_memory(rack, rack->used_bytes + more, bucket, err);
     return status == KVT_OK ? extend(rack, reel, until, err) : status;
 }
 
@@ -293,6 +287,8 @@ static kvt_status record_prepared(struct rack *rack, const struct kvt_law_env *e
     kvt_status status = make_all_prepared(rack, env, &work, err);
     if (status == KVT_OK && work.reel_count > 0)
         status = tape_prepare_all(&work, err);
+    for (size_t r = 0; r < work.reel_count; r++)
+        rack->used_bytes += reel_bytes(work.reels[r]);
     free(work.reels);
     return status;
 }
@@ -309,6 +305,11 @@ kvt_status rack_new(const struct rack_plan *plan, const struct kvt_law_env *env,
         return kvt_fail_nomem(err, "the tapes of selections");
     }
     rack->plan = *plan;
+    if (plan->model.stream_store != NULL) {
+        memcpy(rack->stream_store, plan->model.stream_store,
+               plan->model.stream_count * sizeof rack->stream_store[0]);
+        rack->plan.model.stream_store = rack->stream_store;
+    }
     rack->bucket_capacity = capacity;
     tape_cache_init(&rack->cache, env->cache_dir, &rack->plan.process);
     kvt_status status = record_prepared(rack, env, err);
@@ -384,7 +385,7 @@ void rack_describe(const struct rack *rack, char *out, size_t bytes)
     if (rack->plan.side_paths > 0)
         (void)snprintf(sides, sizeof sides, " and %u x %u branches", rack->plan.side_paths,
                        rack->plan.side_tokens);
-    unsigned long long mib = (used_bytes(rack) + MIB - 1) / MIB;
+    unsigned long long mib = (rack->used_bytes + MIB - 1) / MIB;
     if (tapes == 0)
         (void)snprintf(out, bytes, "no tape was needed");
     else if (shortest == longest)

@@ -17,7 +17,7 @@ struct rack_size {
 /* What decides all that a rack will ever hold. */
 struct rack_plan {
     struct reel_process process;
-    struct score_model model;
+    struct score_model model; /* its stream_store is borrowed; rack_plan_of() has its own */
     uint32_t top_k;
     uint32_t side_paths, side_tokens;
     struct rack_size ahead, other;

@@ -112,7 +112,7 @@ static kvt_status set_branching(struct tree *tree, const struct kvt_param_value 
     return KVT_OK;
 }
 
-static kvt_status prepare(const struct kvt_speculation_env *env, struct tree **out,
+static kvt_status prepare(const struct kvt_speculation_env *env, bool is_one_pass, void **out,
                           struct kvt_error *err)
 {
     assert(env->params.count == PARAM_COUNT);
@@ -130,6 +130,7 @@ static kvt_status prepare(const struct kvt_speculation_env *env, struct tree **o
         tree_free(tree);
         return status;
     }
+    tree->passes = is_one_pass ? 1 : tree->depth;
     *out = tree;
     return KVT_OK;
 }
@@ -137,25 +138,13 @@ static kvt_status prepare(const struct kvt_speculation_env *env, struct tree **o
 static kvt_status eagle_tree_prepare(const struct kvt_speculation_env *env, void **out,
                                      struct kvt_error *err)
 {
-    struct tree *tree = NULL;
-    kvt_status status = prepare(env, &tree, err);
-    if (status != KVT_OK)
-        return status;
-    tree->passes = tree->depth;
-    *out = tree;
-    return KVT_OK;
+    return prepare(env, false, out, err);
 }
 
 static kvt_status medusa_prepare(const struct kvt_speculation_env *env, void **out,
                                  struct kvt_error *err)
 {
-    struct tree *tree = NULL;
-    kvt_status status = prepare(env, &tree, err);
-    if (status != KVT_OK)
-        return status;
-    tree->passes = 1;
-    *out = tree;
-    return KVT_OK;
+    return prepare(env, true, out, err);
 }
 
 /* Every leaf is the end of a side path where the first candidates are all rejected. */

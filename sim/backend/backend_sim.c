@@ -49,11 +49,13 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
 {
     const struct kvt_backend_env *env = &sim->env;
     uint32_t lengths[LENGTHS_MAX], tokens_per_row[LENGTHS_MAX];
-    uint32_t stream_store[KVT_SELECTORS_MAX];
+    uint32_t stream_tokens[KVT_SELECTORS_MAX];
     size_t length_count = 0;
 
-    for (uint32_t i = 0; i < env->llm->selector_count; i++)
-        stream_store[i] = env->llm->selectors[i].store;
+    for (uint32_t i = 0; i < env->llm->selector_count; i++) {
+        sim->stream_store[i] = env->llm->selectors[i].store;
+        stream_tokens[i] = env->llm->stores[sim->stream_store[i]].compress_ratio;
+    }
     /* The lengths that selections start from, in rows of each kind of store. */
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         uint32_t ratio = sim->strata.strata[s].compress_ratio;
@@ -65,7 +67,8 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
     struct kvt_law_env law_env = {.params = env->selection.params,
                                   .top_k = env->llm->top_k,
                                   .stream_count = env->llm->selector_count,
-                                  .stream_store = stream_store,
+                                  .stream_store = sim->stream_store,
+                                  .stream_tokens_per_row = stream_tokens,
                                   .side_paths = env->speculation.side_paths,
                                   .side_tokens = env->speculation.side_tokens,
                                   .context_rows = lengths,
@@ -128,7 +131,7 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     sim->replacement = (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
     /* Without a hierarchy there is nothing to follow: all stores are counted. */
     kvt_status status =
-        strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
+        kvt_strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
     if (status == KVT_OK && env->hierarchy)
         status = open_crew(sim, err);
     if (status == KVT_OK && env->hierarchy)
@@ -139,6 +142,49 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     }
     *out = &sim->base;
     return KVT_OK;
+}
+
+/* The stores of a request that stand for others, stratum by stratum. */
+static void add_sample(const struct backend_sim *sim, const struct lane *lane,
+                       struct kvt_sampling *sampling)
+{
+    for (uint32_t s = 0; s < sim->strata.count; s++) {
+        const struct kvt_stratum *stratum = &sim->strata.strata[s];
+        struct kvt_store_sample samples[KVT_STORES_MAX];
+        uint32_t count = 0;
+        if (stratum->followed == stratum->stores)
+            continue;
+        for (uint32_t i = 0; i < lane->followed_count; i++) {
+            const struct followed *followed = &lane->followed[i];
+            if (sim->strata.stratum_of[followed->store] != s)
+                continue;
+            samples[count].store = followed->store;
+            memcpy(samples[count++].counts, followed->counts, sizeof followed->counts);
+        }
+        kvt_sampling_add(sampling, s, samples, count);
+    }
+}
+
+static void sim_restart_sampling(struct kvt_backend *backend)
+{
+    struct backend_sim *sim = backend_sim_of(backend);
+
+    sim->sampling = (struct kvt_sampling){0};
+    for (size_t l = 0; l < sim->lane_capacity; l++) {
+        for (uint32_t i = 0; sim->lanes[l] && i < sim->lanes[l]->followed_count; i++)
+            memset(sim->lanes[l]->followed[i].counts, 0, sizeof sim->lanes[l]->followed[i].counts);
+    }
+}
+
+static void sim_sampling(const struct kvt_backend *backend, struct kvt_sampling *out)
+{
+    const struct backend_sim *sim = (const struct backend_sim *)backend;
+
+    *out = sim->sampling;
+    for (size_t l = 0; l < sim->lane_capacity; l++) {
+        if (sim->lanes[l])
+            add_sample(sim, sim->lanes[l], out);
+    }
 }
 
 static void lane_free(struct lane *lane)
@@ -276,7 +322,7 @@ static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t stores[KVT_STORES_MAX];
     uint32_t count =
-        strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
+        kvt_strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
     uint32_t streams = 0;
     kvt_status status = KVT_OK;
 
@@ -346,6 +392,7 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
     if (!sim->env.hierarchy)
         return;
     close_caches(sim, sim->lanes[request], decisions);
+    add_sample(sim, sim->lanes[request], &sim->sampling);
     lane_free(sim->lanes[request]);
     sim->lanes[request] = NULL;
 }
@@ -360,4 +407,6 @@ const struct kvt_backend_ops kvt_backend_sim = {
     .resize = sim_resize,
     .release = sim_release,
     .step = backend_sim_step,
+    .restart_sampling = sim_restart_sampling,
+    .sampling = sim_sampling,
 };

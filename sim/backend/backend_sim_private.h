@@ -5,7 +5,7 @@
 #include "backend_sim.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
-#include "strata.h"
+#include "kvt/strata.h"
 
 enum {
     RATIOS_MAX = 7 /* 1, 2, .. KVT_PAGE_ROWS */
@@ -14,8 +14,9 @@ enum {
 /* One store that a request follows. */
 struct followed {
     uint32_t store;
-    struct kvt_hot_cache *cache; /* NULL while all history is in HBM */
-    uint32_t first_stream;       /* of its selectors, in lane->streams */
+    struct kvt_hot_cache *cache;       /* NULL while all history is in HBM */
+    uint32_t first_stream;             /* of its selectors, in lane->streams */
+    double counts[KVT_SAMPLED_COUNTS]; /* of its calls, while some stores stand for others */
 };
 
 /* What a decoding request owns here. */
@@ -44,12 +45,14 @@ struct backend_sim {
     struct kvt_backend_env env;
     const struct kvt_law *law;
     void *law_data;
+    uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
     const struct kvt_replacement_policy *replacement;
-    struct strata strata;
+    struct kvt_strata strata;
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */
     size_t lane_capacity;
+    struct kvt_sampling sampling; /* of the requests that have been released */
     char description[160];
 };
 

@@ -12,10 +12,7 @@
 #include <string.h>
 
 #include "kvt/hash.h"
-
-enum {
-    GRANULE_BYTES = 65536
-};
+#include "kvt/layout.h"
 
 /* log2 of a compress ratio, which divides KVT_PAGE_ROWS. */
 static uint32_t ratio_index(const struct kvt_store *store)
@@ -26,16 +23,6 @@ static uint32_t ratio_index(const struct kvt_store *store)
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
-}
-
-/* Distinct granules that m rows at random fall on, of G: G (1 - (1 - 1/G)^m). */
-static double distinct_granules(double rows_of_store, double row_bytes, double missed_rows)
-{
-    double granules = ceil(rows_of_store * row_bytes / GRANULE_BYTES);
-
-    if (granules <= 1 || missed_rows <= 0)
-        return missed_rows > 0 ? 1 : 0;
-    return granules * -expm1(missed_rows * log1p(-1 / granules));
 }
 
 static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
@@ -66,6 +53,8 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     rows->union_hot += result->hot_rows;
     rows->filled += result->filled_rows;
     rows->staged += result->staged_rows;
+    rows->fetched_squares += (uint64_t)(result->filled_rows + result->staged_rows) *
+                             (result->filled_rows + result->staged_rows);
 
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
@@ -77,11 +66,31 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
         load->leader_layer_rows += scale * fetched;
         load->wire_bytes += layer_rows * llm->payload.wire_bytes;
         load->granules +=
-            scale *
-            distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes, fetched);
+            scale * kvt_distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes,
+                                          fetched);
         load->calls_with_misses += scale;
         outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
     }
+}
+
+/* Rows that took slots: a sum, whose terms wait for nothing. Who took which slot is in each
+ * term, and the order in which they came follows from the selections. */
+static uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, uint32_t count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += kvt_mix64(((uint64_t)slots[i] << 32 | rows[i]) + 1);
+    return sum;
+}
+
+/* For what sampling leaves open: a lane is in one rank, so that threads never share one. */
+static void count_sample(struct followed *followed, const struct kvt_resolve_result *result)
+{
+    followed->counts[KVT_SAMPLED_SELECTED] += result->selected;
+    followed->counts[KVT_SAMPLED_MISSED] += result->missed_selected;
+    followed->counts[KVT_SAMPLED_LOOKED_UP] += result->hot_selected + result->missed_selected;
+    followed->counts[KVT_SAMPLED_FETCHED] += result->filled_rows + result->staged_rows;
 }
 
 static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,
@@ -91,11 +100,11 @@ static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item,
     decisions = kvt_chain64(decisions, (uint64_t)item->request << 32 | selector);
     decisions = kvt_chain64(decisions, (uint64_t)result->tail_rows << 32 | result->page_rows);
     decisions = kvt_chain64(decisions, (uint64_t)result->hot_rows << 32 | result->staged_rows);
-    for (uint32_t i = 0; i < result->filled_rows; i++)
-        decisions = kvt_chain64(decisions, (uint64_t)result->fills[i] << 32 | result->missed[i]);
-    for (uint32_t i = 0; i < result->promoted_rows; i++)
-        decisions =
-            kvt_chain64(decisions, (uint64_t)result->promoted_slots[i] << 32 | result->promoted[i]);
+    decisions =
+        kvt_chain64(decisions, sum_placed(result->fills, result->missed, result->filled_rows));
+    if (result->promoted_rows > 0)
+        decisions = kvt_chain64(
+            decisions, sum_placed(result->promoted_slots, result->promoted, result->promoted_rows));
     return decisions;
 }
 
@@ -130,7 +139,7 @@ static void see(const struct kvt_store *store, const struct kvt_step_item *item,
 
 /* All calls of one followed store: its selectors in layer order, each ages it. */
 static kvt_status step_store(const struct backend_sim *sim, struct worker *worker,
-                             const struct lane *lane, const struct followed *followed,
+                             const struct lane *lane, struct followed *followed,
                              struct kvt_step_item *item, struct kvt_step_outcome *outcome,
                              struct kvt_error *err)
 {
@@ -163,6 +172,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             if (status != KVT_OK)
                 return status;
             count_call(sim, followed->store, visible, &result, outcome);
+            count_sample(followed, &result);
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
             outcome->decisions = chain_call(outcome->decisions, item, s, &result);
@@ -172,9 +182,9 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
 }
 
 /* With all history in HBM every selected row is in a page there, and nothing is resolved:
- * each query reads its rows. */
+ * each query reads its rows. followed: NULL where every store is. */
 static void step_resident(const struct backend_sim *sim, struct kvt_step_item *item, uint32_t store,
-                          struct kvt_step_outcome *outcome)
+                          struct followed *followed, struct kvt_step_outcome *outcome)
 {
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
@@ -186,6 +196,8 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
                                             .page_selected = count,
                                             .skipped = true};
         count_call(sim, store, visible, &result, outcome);
+        if (followed)
+            count_sample(followed, &result);
         item->selected_rows += count;
     }
 }
@@ -216,16 +228,16 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
     outcome->load.context_rows += item->context_tokens;
     if (!sim->env.hierarchy) {
         for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
-            step_resident(sim, item, sim->env.llm->selectors[s].store, outcome);
+            step_resident(sim, item, sim->env.llm->selectors[s].store, NULL, outcome);
         return KVT_OK;
     }
     const struct lane *lane = sim->lanes[item->request];
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
-        const struct followed *followed = &lane->followed[f];
+        struct followed *followed = &lane->followed[f];
         if (!followed->cache) {
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
-                step_resident(sim, item, followed->store, outcome);
+                step_resident(sim, item, followed->store, followed, outcome);
             pass_over(sim, lane, followed, item);
             continue;
         }

@@ -1,4 +1,5 @@
-/* cmd_trace.c -- kvtide trace: what a request trace holds, and trace files into our own CSV. */
+/* cmd_trace.c -- kvtide trace: what a trace holds, and trace files into our own formats. */
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include "kvt/json.h"
 #include "kvt/metrics.h"
 #include "kvt/workload.h"
+#include "trace_kvsel.h"
 
 #define KVTIDE_HEADER                                                                              \
     "arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens,think_s,"     \
@@ -20,10 +22,13 @@ enum {
     UNUSED_BYTES = 256
 };
 
+#define NOT_GIVEN UINT64_MAX
+
 /* What the command was asked. */
 struct question {
     const char *format, *window, *rate_scale, *to;
-    uint64_t seed;
+    uint64_t seed;         /* NOT_GIVEN */
+    uint64_t context_rows; /* 0: not given */
     bool json, quiet;
 };
 
@@ -47,7 +52,8 @@ static kvt_status open_trace(const struct question *question, const char *path,
     struct kvt_trace_options options = {.path = path,
                                         .format = question->format ? question->format : "auto",
                                         .rate_scale = 1,
-                                        .run_seed = question->seed};
+                                        .run_seed =
+                                            question->seed != NOT_GIVEN ? question->seed : 1};
     kvt_status status = KVT_OK;
     if (question->rate_scale != NULL)
         status = kvt_text_real(question->rate_scale, "trace --rate-scale", 1e-6, 1e6,
@@ -275,6 +281,7 @@ static kvt_status read_stats(const struct question *question, const char *const 
 static kvt_status run_stats(const struct question *question, const char *const *paths, size_t count,
                             struct kvt_error *err)
 {
+    assert(count > 0);
     struct stats *stats = calloc(count, sizeof *stats);
     if (stats == NULL)
         return kvt_fail_nomem(err, "trace stats");
@@ -379,34 +386,86 @@ static kvt_status run_convert(const struct question *question, const char *path,
 
 /* ---- The command -------------------------------------------------------------------- */
 
+/* True where an option was given that only request traces have. */
+static bool asks_of_requests(const struct question *question)
+{
+    return question->format != NULL || question->window != NULL || question->rate_scale != NULL ||
+           question->seed != NOT_GIVEN;
+}
+
+static int act_stats(const struct question *question, const char *const *paths, size_t count)
+{
+    if (question->to != NULL || question->context_rows > 0)
+        return cli_malformed("trace stats: %s belongs to trace convert",
+                             question->to != NULL ? "--to" : "--context-rows");
+    size_t kvsel_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum trace_kind kind = trace_kind_of(paths[i]);
+        kvsel_count += kind == TRACE_KVSEL;
+        if (kind == TRACE_NPY)
+            return cli_malformed("trace stats: %s is a NumPy array; trace convert --to OUT.kvsel "
+                                 "makes it readable",
+                                 paths[i]);
+    }
+    if (kvsel_count > 0 && kvsel_count < count)
+        return cli_malformed("trace stats: files of selections (.kvsel) and request traces; one "
+                             "kind at a time is expected");
+    if (kvsel_count > 0 && asks_of_requests(question))
+        return cli_malformed("trace stats: --format, --window, --rate-scale and --seed are of "
+                             "request traces; %s holds selections",
+                             paths[0]);
+    struct kvt_error err;
+    kvt_status status = kvsel_count > 0 ? trace_kvsel_stats(paths, count, question->json, &err)
+                                        : run_stats(question, paths, count, &err);
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
+}
+
+static int act_convert(const struct question *question, const char *const *paths, size_t count)
+{
+    if (question->to == NULL || count != 1 || question->json)
+        return cli_malformed("trace convert: one FILE and --to OUT.csv (OUT.kvsel of selections) "
+                             "are expected, no --json");
+    enum trace_kind kind = trace_kind_of(paths[0]);
+    if (kind == TRACE_KVSEL)
+        return cli_malformed("trace convert: %s is a .kvsel file already", paths[0]);
+    if (kind == TRACE_NPY && asks_of_requests(question))
+        return cli_malformed("trace convert: --format, --window, --rate-scale and --seed are of "
+                             "request traces; %s holds selections",
+                             paths[0]);
+    if (kind == TRACE_REQUESTS && question->context_rows > 0)
+        return cli_malformed("trace convert: --context-rows is of selections; %s holds none",
+                             paths[0]);
+    if (question->context_rows > UINT32_MAX)
+        return cli_malformed("trace convert: --context-rows %" PRIu64 " is too large",
+                             question->context_rows);
+    struct kvt_error err;
+    kvt_status status = kind == TRACE_NPY ? trace_npy_convert(paths[0], question->to,
+                                                              (uint32_t)question->context_rows,
+                                                              question->quiet, &err)
+                                          : run_convert(question, paths[0], &err);
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
+}
+
 static int act(const struct question *question, const struct cli_texts *positional)
 {
     const char *action = positional->items[0];
     const char *const *paths = positional->items + 1;
     size_t count = positional->count - 1;
-    struct kvt_error err;
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(action, later[i]) == 0)
             return cli_malformed("trace %s: this version of kvtide does not have it yet", action);
     }
     bool is_stats = strcmp(action, "stats") == 0;
-    bool is_convert = strcmp(action, "convert") == 0;
-    if (!is_stats && !is_convert)
+    if (!is_stats && strcmp(action, "convert") != 0)
         return cli_malformed("trace: no action %s; there are: stats convert", action);
     if (count == 0)
         return cli_malformed("trace %s: which file?", action);
-    if (is_stats && question->to != NULL)
-        return cli_malformed("trace stats: --to belongs to trace convert");
-    if (is_convert && (question->to == NULL || count != 1 || question->json))
-        return cli_malformed("trace convert: one FILE and --to OUT.csv are expected, no --json");
-    kvt_status status =
-        is_stats ? run_stats(question, paths, count, &err) : run_convert(question, paths[0], &err);
-    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
+    return is_stats ? act_stats(question, paths, count) : act_convert(question, paths, count);
 }
 
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
 {
-    struct question question = {.seed = 1};
+    struct question question = {.seed = NOT_GIVEN};
     const struct cli_option options[] = {
         {"--format", "FORMAT", "the files' format; without it, by their content", CLI_TEXT,
          &question.format},
@@ -416,8 +475,11 @@ int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
          &question.rate_scale},
         {"--seed", "N", "for formats that give rates only (servegen); 1", CLI_COUNT,
          &question.seed},
-        {"--to", "OUT.csv", "convert: the file to write, in kvtide's own format", CLI_TEXT,
-         &question.to},
+        {"--to", "OUT", "convert: the file to write, kvtide's own CSV, or .kvsel of a NumPy array",
+         CLI_TEXT, &question.to},
+        {"--context-rows", "N",
+         "convert: rows visible to the first token of an array; without it, the fewest that fit",
+         CLI_COUNT, &question.context_rows},
         {"--json", NULL, "stats: prints the answer as JSON", CLI_FLAG, &question.json},
         {"--quiet", NULL, "says nothing on stderr when all went well", CLI_FLAG, &question.quiet},
     };

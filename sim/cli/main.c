@@ -12,8 +12,10 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
-    {"trace", "stats|convert FILE.. [options]", "Reads, counts and converts request traces.",
-     kvt_cmd_trace},
+    {"trace", "stats|convert FILE.. [options]",
+     "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
+    {"validate", "[SCENARIO..] --suite fidelity [options]",
+     "Each level of fidelity against exact: errors, intervals, speed.", kvt_cmd_validate},
     {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
      kvt_cmd_list},
     {"check", "FILE.. | SCENARIO --print [options]",
@@ -25,7 +27,7 @@ enum {
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan", "explain", "validate", "calibrate", "paper"};
+static const char *const later[] = {"sweep", "plan", "explain", "calibrate", "paper"};
 
 static void print_examples(void)
 {

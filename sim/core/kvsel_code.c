@@ -81,7 +81,7 @@ kvt_status kvt_kvsel_coder_begin(struct kvt_kvsel_coder *coder, uint32_t stream,
 }
 
 /* Writes the gaps of the words' bits and where the lanes begin; returns the bytes written, at
- * most kvsel_list_bytes_max(). */
+ * most list_bytes_max(). */
 static size_t put_list(unsigned char *out, const uint64_t *set, const uint64_t *from, size_t words)
 {
     unsigned char *gaps = out + KVSEL_LIST_HEADER_BYTES;
@@ -110,13 +110,10 @@ static size_t put_list(unsigned char *out, const uint64_t *set, const uint64_t *
     return KVSEL_LIST_HEADER_BYTES + count;
 }
 
-/* A gap for each bit that can differ, and two for each 255 rows. */
-static size_t list_bytes_max(const uint64_t *set, const uint64_t *from, size_t words)
+/* A gap for each bit, and two for each 255 rows: room is cheaper than counting. */
+static size_t list_bytes_max(size_t words)
 {
-    size_t bits = 0;
-    for (size_t w = 0; w < words; w++)
-        bits += (size_t)__builtin_popcountll(from != NULL ? set[w] ^ from[w] : set[w]);
-    return KVSEL_LIST_HEADER_BYTES + bits + 2 * (words * 64 / KVSEL_GAP_MAX + 1);
+    return KVSEL_LIST_HEADER_BYTES + words * 64 + 2 * (words * 64 / KVSEL_GAP_MAX + 1);
 }
 
 kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const uint64_t *set,
@@ -131,7 +128,7 @@ kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const uint64_t *se
             here = KVSEL_SEGMENT_WORDS;
         const uint64_t *before = from != NULL && here > 0 ? from + first : NULL;
         const uint64_t *now = here > 0 ? set + first : NULL;
-        kvt_status status = reserve(coder, list_bytes_max(now, before, here), err);
+        kvt_status status = reserve(coder, list_bytes_max(here), err);
         if (status != KVT_OK) {
             coder->used = used;
             return status;

@@ -6,6 +6,7 @@
  *
  * NumPy's format is that of its numpy/lib/format.py: a magic, a version, a header that is a
  * literal of Python, and the numbers. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static bool take_shape(struct literal *text, uint64_t shape[NPY_DIMENSIONS])
 static kvt_status parse_literal(const char *header, size_t bytes, const char *path,
                                 uint64_t shape[NPY_DIMENSIONS], struct kvt_error *err)
 {
+    assert(header != NULL);
     struct literal text = {header};
     bool has_type = false, has_order = false, has_shape = false;
     bool is_sound = take(&text, "{");
@@ -207,6 +209,7 @@ static kvt_status npy_open(struct npy *npy, const char *path, struct kvt_error *
         status = check_size(npy, shape, err);
     if (status != KVT_OK)
         return status;
+    assert(npy->layers > 0 && npy->top_k > 0);
     npy->token = malloc((size_t)npy->layers * npy->top_k * 4);
     return npy->token != NULL ? KVT_OK : kvt_fail_nomem(err, path);
 }
@@ -380,6 +383,7 @@ static kvt_status convert(struct conversion *conversion, const char *to_path, ui
                           struct kvt_error *err)
 {
     struct npy *npy = &conversion->npy;
+    assert(npy->layers > 0);
     if (first_rows > KVT_KVSEL_ROWS_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, npy->path,
                         "%u rows visible to the first token; at most %u are expected", first_rows,

@@ -16,7 +16,7 @@
 
 bool kvt_kvsel_is_magic(const void *bytes, size_t byte_count)
 {
-    return byte_count >= 8 && memcmp(bytes, KVSEL_MAGIC, 8) == 0;
+    return byte_count >= sizeof kvsel_magic && memcmp(bytes, kvsel_magic, sizeof kvsel_magic) == 0;
 }
 
 struct kvt_kvsel {
@@ -148,31 +148,45 @@ static bool are_lists_sound(const unsigned char *block, const struct kvt_kvsel_s
     return true;
 }
 
-/* Every selection has the rows that it should. Segment by segment, so that branches go on
- * from where the scratch sets stand. */
-static kvt_status count_rows(const struct parser *parser, const unsigned char *block,
-                             const struct kvt_kvsel_shape *shape)
+/* Counts the rows of each selection kept for one token of a block, the t-th. Segment by
+ * segment, so that branches go on from where the scratch sets stand. */
+static void count_token(uint64_t *scratch, const unsigned char *block,
+                        const struct kvt_kvsel_shape *shape, uint32_t t, uint64_t *counted)
+{
+    uint32_t segments = kvsel_u32(block + BLOCK_SEGMENTS_AT);
+    uint32_t per_token = kvsel_lists_per_token(shape);
+    uint64_t rows = kvsel_rows_after(shape, (uint64_t)kvsel_u32(block + BLOCK_FIRST_TOKEN_AT) + t);
+    uint64_t *own = scratch, *side = scratch + KVSEL_SEGMENT_WORDS;
+    memset(counted, 0, per_token * sizeof *counted);
+    for (uint32_t segment = 0; segment < segments; segment++) {
+        uint64_t first = (uint64_t)segment * KVSEL_SEGMENT_ROWS;
+        uint64_t here = rows > first ? rows - first : 0;
+        size_t words =
+            kvt_row_words(here < KVSEL_SEGMENT_ROWS ? (uint32_t)here : KVSEL_SEGMENT_ROWS);
+        for (uint32_t list = 0; list < per_token; list++) {
+            uint64_t *set = list == 0 ? own : side;
+            if (list == 0)
+                memset(own, 0, words * sizeof *own);
+            else if ((list - 1) % shape->side_tokens == 0)
+                memcpy(side, own, words * sizeof *own);
+            struct kvsel_list found = kvsel_list_at(block, segments, t * per_token + list, segment);
+            if (found.gap_count > 0)
+                kvsel_toggle(set, &found);
+            counted[list] += kvt_row_set_count(set, words);
+        }
+    }
+}
+
+/* Every selection has the rows that it should. */
+static kvt_status check_counts(const struct parser *parser, const unsigned char *block,
+                               const struct kvt_kvsel_shape *shape)
 {
     uint32_t first_token = kvsel_u32(block + BLOCK_FIRST_TOKEN_AT);
     uint32_t tokens = kvsel_u32(block + BLOCK_TOKENS_AT);
-    uint32_t segments = kvsel_u32(block + BLOCK_SEGMENTS_AT);
     uint32_t per_token = kvsel_lists_per_token(shape);
-    uint64_t *own = parser->scratch, *side = own + KVSEL_SEGMENT_WORDS;
+    uint64_t counted[1 + KVT_KVSEL_SIDES_MAX];
     for (uint32_t t = 0; t < tokens; t++) {
-        uint64_t counted[1 + KVT_KVSEL_SIDES_MAX] = {0};
-        for (uint32_t segment = 0; segment < segments; segment++) {
-            for (uint32_t list = 0; list < per_token; list++) {
-                uint64_t *set = list == 0 ? own : side;
-                if (list == 0)
-                    memset(own, 0, KVSEL_SEGMENT_WORDS * sizeof *own);
-                else if ((list - 1) % shape->side_tokens == 0)
-                    memcpy(side, own, KVSEL_SEGMENT_WORDS * sizeof *own);
-                struct kvsel_list found =
-                    kvsel_list_at(block, segments, t * per_token + list, segment);
-                kvsel_toggle(set, &found);
-                counted[list] += kvt_row_set_count(set, KVSEL_SEGMENT_WORDS);
-            }
-        }
+        count_token(parser->scratch, block, shape, t, counted);
         for (uint32_t list = 0; list < per_token; list++) {
             uint64_t rows = list_rows(shape, first_token + t, list);
             uint64_t due = rows < shape->top_k ? rows : shape->top_k;
@@ -217,7 +231,7 @@ static kvt_status parse_block(struct parser *parser, struct kvt_kvsel *file)
         return REFUSE(parser, "byte %zu: the block's lists are not laid out as its header says",
                       parser->at);
     if (parser->counts) {
-        kvt_status status = count_rows(parser, block, shape);
+        kvt_status status = check_counts(parser, block, shape);
         if (status != KVT_OK)
             return status;
     }
@@ -281,14 +295,16 @@ kvt_status kvt_kvsel_parse(unsigned char *bytes, size_t byte_count, const char *
 {
     struct parser parser = {
         .bytes = bytes, .byte_count = byte_count, .where = where, .counts = counts, .err = err};
-    struct kvt_kvsel_header header;
+    struct kvt_kvsel_header header = {.key = 0};
     kvt_status status = parse_header(&parser, &header);
     if (status != KVT_OK)
         return status;
     uint32_t stream_count = header.request_count * header.selector_count;
+    assert(stream_count > 0);
     struct kvt_kvsel *file = calloc(1, sizeof *file + stream_count * sizeof file->streams[0]);
     parser.next_token = calloc(stream_count, sizeof *parser.next_token);
-    parser.scratch = counts ? malloc(2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
+    parser.scratch =
+        counts ? malloc((size_t)2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
     if (file == NULL || parser.next_token == NULL || (counts && parser.scratch == NULL)) {
         status = kvt_fail_nomem(err, where);
     } else {

@@ -20,7 +20,8 @@ enum {
     KVSEL_GAP_MAX = 255,
 };
 
-#define KVSEL_MAGIC "\x89KVSEL\r\n"            /* what text mode or seven bits would spoil */
+/* "\x89KVSEL\r\n": what text mode or seven bits would spoil. */
+static const unsigned char kvsel_magic[8] = {0x89, 'K', 'V', 'S', 'E', 'L', '\r', '\n'};
 #define KVSEL_BLOCK_MAGIC UINT32_C(0x4b4c424b) /* "KBLK" */
 #define KVSEL_END_MAGIC UINT32_C(0x444e454b)   /* "KEND" */
 

@@ -1,4 +1,5 @@
 /* kvsel_stats.c -- how local recorded selections are: overlap by lag, rows of several in a row. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,6 +109,7 @@ kvt_status kvt_kvsel_stats_of(const struct kvt_kvsel *file, struct kvt_kvsel_sta
     struct kvt_kvsel_stats stats;
     survey(file, stream_count, &stats);
     size_t words = kvt_row_words(stats.rows_max);
+    assert(words > 0);
     uint64_t *memory = calloc((RING + 1) * words, sizeof *memory);
     if (memory == NULL)
         return kvt_fail_nomem(err, "the sets of consecutive selections");

@@ -50,7 +50,7 @@ static kvt_status write_header(struct kvt_kvsel_writer *writer,
     unsigned char *out = calloc(1, bytes);
     if (out == NULL)
         return kvt_fail_nomem(err, "the header of a file of selections");
-    memcpy(out, KVSEL_MAGIC, 8);
+    memcpy(out, kvsel_magic, sizeof kvsel_magic);
     kvsel_put_u32(out + HEADER_VERSION_AT, KVSEL_VERSION);
     kvsel_put_u32(out + HEADER_TOP_K_AT, header->top_k);
     kvsel_put_u32(out + HEADER_SIDE_PATHS_AT, header->side_paths);

@@ -230,3 +230,12 @@ kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, enum kvt_engin
     *out = bytes;
     return KVT_OK;
 }
+
+double kvt_distinct_granules(double rows_of_store, double row_bytes, double missed_rows)
+{
+    double granules = ceil(rows_of_store * row_bytes / KVT_GRANULE_BYTES);
+
+    if (granules <= 1 || missed_rows <= 0)
+        return missed_rows > 0 ? 1 : 0;
+    return granules * -expm1(missed_rows * log1p(-1 / granules));
+}

@@ -135,21 +135,26 @@ AVX512 static void look(const struct history *history, struct row_counts *select
         look_with(history, history->query_count, true, selections, rows, misses);
 }
 
+AVX512_INLINE void store_eight(uint32_t first_row, __m128i places, uint32_t *rows)
+{
+    __m256i first = _mm256_set1_epi32((int)first_row);
+    _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(first, _mm256_cvtepu8_epi32(places)));
+}
+
 /* The places of a word's bits move to the front of a register of bytes. Eight are widened
- * and stored whether there are so many or not; more are rare. */
+ * and stored whether there are so many or not: words that hold more are those of pages that
+ * are selected nearly whole. */
 AVX512_INLINE uint32_t list_word(uint64_t word, uint32_t first_row, __m512i iota, uint32_t *rows)
 {
     uint32_t count = (uint32_t)_mm_popcnt_u64(word);
     __m512i places = _mm512_maskz_compress_epi8(word, iota);
-    __m256i first = _mm256_set1_epi32((int)first_row);
-    __m256i eight = _mm256_cvtepu8_epi32(_mm512_castsi512_si128(places));
 
-    _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(first, eight));
+    store_eight(first_row, _mm512_castsi512_si128(places), rows);
     if (count > 8) {
         uint8_t bytes[64];
         _mm512_storeu_si512(bytes, places);
-        for (uint32_t i = 8; i < count; i++)
-            rows[i] = first_row + bytes[i];
+        for (uint32_t i = 8; i < count; i += 8)
+            store_eight(first_row, _mm_loadl_epi64((const __m128i *)(bytes + i)), rows + i);
     }
     return count;
 }

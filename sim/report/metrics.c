@@ -98,8 +98,31 @@ static void summarise_itl(const struct kvt_histogram *itl, struct kvt_summary *o
         (out)->post_wave_p99_##key##_ms = (post).p99;                                              \
     } while (0)
 
+/* Means alone: no distribution follows from them. */
+static void mean_latencies(const struct kvt_mean_latencies *means, struct metric_values *out)
+{
+    const struct kvt_summary none = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+
+    STORE_LATENCY(out, ttft, none, none);
+    STORE_LATENCY(out, tpot, none, none);
+    STORE_LATENCY(out, itl, none, none);
+    STORE_LATENCY(out, e2el, none, none);
+    out->mean_ttft_ms = means->ttft_ms;
+    out->mean_tpot_ms = means->tpot_ms;
+    out->mean_itl_ms = means->itl_ms;
+    out->mean_e2el_ms = means->e2el_ms;
+    out->post_wave_mean_ttft_ms = means->post_wave_ttft_ms;
+    out->post_wave_mean_tpot_ms = means->post_wave_tpot_ms;
+    out->post_wave_mean_itl_ms = means->post_wave_itl_ms;
+    out->post_wave_mean_e2el_ms = means->post_wave_e2el_ms;
+}
+
 static bool latencies(const struct kvt_run *run, int phase, struct metric_values *out)
 {
+    if (run->analytic) {
+        mean_latencies(&run->mean_latencies, out);
+        return true;
+    }
     const struct kvt_summary none = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     struct kvt_summary all[3], post[3] = {none, none, none}, itl, post_itl = none;
     double *scratch = malloc((run->record_count + 1) * sizeof *scratch);
@@ -171,7 +194,7 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
     size_t interval_count = (size_t)((double)run->end_ns / interval_ns) + 1;
 
     out->request_goodput = out->slo_violation_s = NAN;
-    if (scenario->slo_class_count == 0)
+    if (scenario->slo_class_count == 0 || run->analytic)
         return true;
     struct attainment *attained =
         calloc(interval_count * scenario->slo_class_count, sizeof *attained);
@@ -232,7 +255,7 @@ static void throughput(const struct kvt_run *run, const struct kvt_tally *tally,
     out->output_throughput = metric_ratio(tokens, seconds);
     out->output_throughput_per_gpu = metric_ratio(tokens, seconds * run->gpus);
     out->total_token_throughput = metric_ratio(tokens + out->total_input_tokens, seconds);
-    out->max_output_tokens_per_s = phase < 0 ? run->max_output_tokens_per_s : NAN;
+    out->max_output_tokens_per_s = phase < 0 && !run->analytic ? run->max_output_tokens_per_s : NAN;
     out->max_concurrent_requests = phase < 0 ? (double)run->max_concurrent_requests : NAN;
 }
 

@@ -83,6 +83,17 @@ struct kvt_run;
 /* phase: index, or -1 for the whole run. False when memory is short. */
 _Bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out);
 
+/* Half-widths of 99 % intervals, over the metric's value, of what sampling leaves open. */
+struct sampled_errors {
+    double host_fetch_share, hot_miss_ratio, fetched_rows_per_round;
+    double bytes;  /* missed rows, stored and on the link */
+    double step;   /* and time per token */
+    double output; /* tokens a second */
+};
+/* sampled.c: whether some stores stand for others, and what that leaves open. */
+_Bool run_is_sampled(const struct kvt_run *run);
+void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out);
+
 enum metric_rests_on {
     COUNTED,
     ROWS,

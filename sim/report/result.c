@@ -80,7 +80,7 @@ static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on r
 
     switch (rests_on) {
     case COUNTED:
-        return KVT_BASIS_EXACT;
+        return run->analytic ? law : KVT_BASIS_EXACT;
     case ROWS:
         return run->needs.optional_pages ? worse(times, run->import_basis) : law;
     case TIME:
@@ -128,7 +128,7 @@ static bool add_requests(cJSON *object, const struct kvt_run *run)
 {
     struct kvt_request_counts counts = kvt_run_count_requests(run);
     cJSON *requests = add_object(object, "requests");
-    bool ok = requests && add_number(requests, "arrived", (double)run->record_count) &&
+    bool ok = requests && add_number(requests, "arrived", (double)kvt_run_arrived(run)) &&
               add_number(requests, "completed", (double)counts.completed) &&
               add_number(requests, "running", (double)counts.running) &&
               add_number(requests, "waiting", (double)counts.waiting);
@@ -154,24 +154,52 @@ static bool add_trace(cJSON *object, const struct kvt_trace_account *account)
            add_number(trace, "span_s", account->span_s);
 }
 
+/* A metric's half-width, in its unit. */
+static bool add_half_width(cJSON *half_widths, const cJSON *result, const char *name,
+                           double relative)
+{
+    const cJSON *value = kvt_json_find(kvt_json_find(result, "metrics"), name);
+    return add_number(half_widths, name,
+                      cJSON_IsNumber(value) ? relative * fabs(value->valuedouble) : NAN);
+}
+
+static bool add_half_widths(cJSON *rows, const struct kvt_run *run, const cJSON *result)
+{
+    struct sampled_errors errors;
+    cJSON *list = add_object(rows, "ci99");
+
+    sampled_errors_compute(run, &errors);
+    return list && add_half_width(list, result, "host_fetch_share", errors.host_fetch_share) &&
+           add_half_width(list, result, "hot_miss_ratio", errors.hot_miss_ratio) &&
+           add_half_width(list, result, "fetched_rows_per_round", errors.fetched_rows_per_round) &&
+           add_half_width(list, result, "h2d_payload_bytes", errors.bytes) &&
+           add_half_width(list, result, "h2d_wire_bytes", errors.bytes) &&
+           add_half_width(list, result, "mean_step_ms", errors.step) &&
+           add_half_width(list, result, "mean_tpot_ms", errors.step) &&
+           add_half_width(list, result, "output_throughput", errors.output) &&
+           add_half_width(list, result, "output_throughput_per_gpu", errors.output);
+}
+
+/* What stands for something larger, by what it is: rows, where some stores are followed. */
 static bool add_scaled(cJSON *object, const struct kvt_run *run)
 {
-    cJSON *scaled = add_array(object, "scaled");
-    bool ok = scaled != NULL;
+    cJSON *scaled = add_object(object, "scaled");
 
+    if (!scaled || !run_is_sampled(run))
+        return scaled != NULL;
+    cJSON *rows = add_object(scaled, "rows");
+    cJSON *strata = rows ? add_array(rows, "strata") : NULL;
+    bool ok = strata != NULL;
     for (uint32_t s = 0; s < run->stratum_count && ok; s++) {
         const struct kvt_stratum *stratum = &run->strata[s];
-        char text[160];
-        if (stratum->followed == stratum->stores)
-            continue;
-        snprintf(
-            text, sizeof text,
-            "rows: %u of %u stores (compress ratio %u) followed per request, counts scaled by %g",
-            stratum->followed, stratum->stores, stratum->compress_ratio,
-            kvt_stratum_scale(stratum));
-        ok = cJSON_AddItemToArray(scaled, cJSON_CreateString(text));
+        cJSON *entry = cJSON_CreateObject();
+        ok = entry && cJSON_AddItemToArray(strata, entry) &&
+             add_number(entry, "compress_ratio", stratum->compress_ratio) &&
+             add_number(entry, "stores", stratum->stores) &&
+             add_number(entry, "followed", stratum->followed) &&
+             add_number(entry, "scale", kvt_stratum_scale(stratum));
     }
-    return ok;
+    return ok && add_half_widths(rows, run, object);
 }
 
 /* Parameters of one plug-in that still stand at a default fitted to something. */

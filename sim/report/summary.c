@@ -73,8 +73,7 @@ static void put_head(FILE *stream, const struct kvt_run *run)
                                  scenario->pools[p].gpus, scenario->pools[p].hardware->name);
     put_line(stream, "%s: %s on %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
              scenario->llm->name, gpus, scenario->residency.info->name,
-             scenario->arrival.info->name,
-             scenario->fidelity == KVT_FIDELITY_SAMPLED ? "sampled" : "exact",
+             scenario->arrival.info->name, kvt_fidelity_name(scenario->fidelity),
              scenario->timing.info->name, scenario->seed);
     for (int i = 0; i < COLUMNS; i++)
         fputc('-', stream);
@@ -100,9 +99,9 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
                      account->unused);
     }
     put_line(stream,
-             "requests   arrived %zu = completed %" PRIu64 " + running %" PRIu64
+             "requests   arrived %" PRIu64 " = completed %" PRIu64 " + running %" PRIu64
              " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
-             run->record_count, counts.completed, counts.running, counts.waiting,
+             kvt_run_arrived(run), counts.completed, counts.running, counts.waiting,
              counts.unservable);
 }
 
@@ -303,7 +302,8 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
 
 static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    put_line(stream, "basis      rows %s; step times %s; imports %s; selections: %s",
+    put_line(stream, "basis      %srows %s; step times %s; imports %s; selections: %s",
+             run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
              kvt_basis_name(run->import_basis), run->law_description);
 }
@@ -336,11 +336,46 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
     }
 }
 
-static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
+/* "+-1.2 %" of its value. */
+static const char *percent(double relative, char out[24])
+{
+    char text[16];
+
+    if (!isfinite(relative))
+        snprintf(out, 24, "not known");
+    else
+        snprintf(out, 24, "+-%s %%", figure(100 * relative, text));
+    return out;
+}
+
+static void put_scaled(FILE *stream, const struct kvt_run *run)
+{
+    struct sampled_errors errors;
+    char a[24], b[24], c[24];
+
+    if (!run_is_sampled(run))
+        return;
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        if (stratum->followed < stratum->stores)
+            put_line(stream,
+                     "scaled     rows: %u of %u stores (compress ratio %u) followed per request, "
+                     "counts scaled by %g",
+                     stratum->followed, stratum->stores, stratum->compress_ratio,
+                     kvt_stratum_scale(stratum));
+    }
+    sampled_errors_compute(run, &errors);
+    put_line(stream,
+             "sampling   leaves open, 99 %% of the time: output %s, TPOT %s, host fetch share %s "
+             "(of the value)",
+             percent(errors.output, a), percent(errors.step, b),
+             percent(errors.host_fetch_share, c));
+}
+
+static void put_caveats(FILE *stream, const struct kvt_run *run)
 {
     const struct kvt_scenario *scenario = run->scenario;
     char calibrated[400] = "";
-    const cJSON *item;
 
     append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
     append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
@@ -348,10 +383,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
     append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
     if (calibrated[0])
         put_line(stream, "calibrated %s", calibrated);
-    cJSON_ArrayForEach(item, kvt_json_find(result, "scaled"))
-    {
-        put_line(stream, "scaled     %s", item->valuestring);
-    }
+    put_scaled(stream, run);
     if (run->total.extrapolated_steps > 0)
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
@@ -376,7 +408,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
-    put_caveats(stream, run, result);
+    put_caveats(stream, run);
     put_parts(stream, run, result);
     put_limit(stream, run);
     put_change(stream, run, result);

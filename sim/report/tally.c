@@ -61,6 +61,8 @@ struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run)
 {
     struct kvt_request_counts counts = {0};
 
+    if (run->analytic)
+        return run->mean_counts;
     for (size_t i = 0; i < run->record_count; i++) {
         switch ((enum kvt_request_status)run->records[i].status) {
         case KVT_REQUEST_COMPLETED:
@@ -77,4 +79,13 @@ struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run)
         }
     }
     return counts;
+}
+
+uint64_t kvt_run_arrived(const struct kvt_run *run)
+{
+    const struct kvt_request_counts *counts = &run->mean_counts;
+
+    if (!run->analytic)
+        return run->record_count;
+    return counts->completed + counts->running + counts->waiting + counts->unservable;
 }

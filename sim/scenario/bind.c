@@ -235,8 +235,10 @@ static kvt_status bind_run(struct kvt_load *load, struct kvt_scenario *out, stru
     const char *rule = kvt_text_at(warmup, "rule");
     out->duration_s = kvt_real_at(run, "duration_s");
     out->interval_s = kvt_real_at(run, "interval_s");
-    out->fidelity = strcmp(kvt_text_at(run, "fidelity"), "sampled") == 0 ? KVT_FIDELITY_SAMPLED
-                                                                         : KVT_FIDELITY_EXACT;
+    for (int f = 0; f < KVT_FIDELITIES; f++) {
+        if (strcmp(kvt_text_at(run, "fidelity"), kvt_fidelity_name((enum kvt_fidelity)f)) == 0)
+            out->fidelity = (enum kvt_fidelity)f;
+    }
     out->sample_stores = (uint32_t)kvt_real_or(run, "sample_stores", out->llm->store_count);
     if (out->sample_stores > out->llm->store_count) {
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "run.sample_stores", place),
@@ -314,24 +316,50 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 
 /* ---- Speculation ------------------------------------------------------------------------- */
 
+/* A method gives requests of a task that its table does not name the list "default", as
+ * traces need it; a task that somebody has written down must be there. */
+static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *scenario,
+                             struct kvt_error *err)
+{
+    enum {
+        TABLE_BYTES_MAX = 1 << 20
+    };
+    char place[KVT_PLACE_BYTES];
+    const struct kvt_param_value *table = kvt_param_of(&scenario->speculation, "acceptance");
+    cJSON *tree = NULL;
+
+    if (table == NULL || strcmp(scenario->task, "default") == 0)
+        return KVT_OK;
+    kvt_status status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
+    if (status != KVT_OK)
+        return status;
+    if (kvt_json_find(kvt_json_find(tree, "tasks"), scenario->task) == NULL)
+        status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
+                          "\"%.64s\": no such task in \"tasks\" of %s", scenario->task,
+                          table->text);
+    cJSON_Delete(tree);
+    return status;
+}
+
 /* The widest round: asked of the method itself, which reads its tables for it. */
 static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    static const char *const tasks[] = {"default"};
+    const cJSON *task = kvt_tree_at(load->tree, "workload.task");
     const struct kvt_speculation_method *method =
         (const struct kvt_speculation_method *)(const void *)out->speculation.info;
     struct kvt_speculation_env env = {.params = out->speculation.params,
                                       .llm = out->llm,
                                       .drafter = out->drafter,
-                                      .tasks = tasks,
+                                      .tasks = &out->task,
                                       .task_count = 1,
                                       .run_seed = out->seed,
                                       .host = kvt_host()};
     struct kvt_speculation_shape shape;
     char place[KVT_PLACE_BYTES];
     void *data = NULL;
-    kvt_status status = method->prepare(&env, &data, err);
 
+    out->task = task != NULL ? task->valuestring : "default";
+    kvt_status status = method->prepare(&env, &data, err);
     if (status != KVT_OK)
         return status;
     method->shape(data, &shape);
@@ -394,6 +422,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = kvt_bind_drafter(load, out, err);
     if (status == KVT_OK)
         status = bind_shape(load, out, err);
+    if (status == KVT_OK)
+        status = check_task(load, out, err);
     if (status == KVT_OK)
         bind_retrieval(load, out);
     if (status == KVT_OK)

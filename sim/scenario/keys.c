@@ -10,6 +10,8 @@
 #define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
 #define LATER "belongs to a later version"
 
+#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
+
 /* ---- cluster ------------------------------------------------------------------ */
 
 static const struct kvt_key pools_keys[] = {
@@ -81,8 +83,7 @@ static const struct kvt_key decode_keys[] = {
      .minimum = 0,
      .maximum = GIB_MAX,
      .dflt = "0.5",
-     .idle_path = "speculation.method",
-     .idle_text = "none"},
+     WHILE_SPECULATING},
     {.name = "growth_reserve_gib",
      .help = "Kept beside the pools for requests that grow, GiB per GPU.",
      .type = KVT_KEY_REAL,
@@ -243,9 +244,12 @@ static const struct kvt_key workload_keys[] = {
      .type = KVT_KEY_LIST,
      .refused = "kinds of requests with lengths of their own belong to a later version"},
     {.name = "task",
-     .help = "What the requests are about, for acceptance rates.",
+     .help = "What the requests are about: the list of that name in speculation.acceptance.",
      .type = KVT_KEY_TEXT,
-     .refused = "acceptance by task comes with running speculation, which " LATER},
+     .minimum = 1,
+     .maximum = 64,
+     .dflt = "\"default\"",
+     WHILE_SPECULATING},
 };
 
 /* ---- slo, run -------------------------------------------------------------------- */
@@ -339,11 +343,9 @@ static const struct kvt_key run_keys[] = {
      .maximum = 86400,
      .dflt = "1"},
     {.name = "fidelity",
-     .help = "Every call, or those of some stores with the rest scaled.",
+     .help = "Every call; those of some stores with the rest scaled; or none, but mean values.",
      .type = KVT_KEY_CHOICE,
-     .choices = "exact|sampled",
-     .refused_choice = "analytic",
-     .refused_choice_why = "runs without events belong to a later version",
+     .choices = "exact|sampled|analytic",
      .dflt = "\"exact\"",
      .is_switch = true},
     {.name = "sample_stores",
@@ -375,8 +377,6 @@ static const struct kvt_key residency_keys[] = {
      .word = "auto",
      .dflt = "\"auto\""},
 };
-
-#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
 
 static const struct kvt_key speculation_keys[] = {
     {.name = "retrieval",

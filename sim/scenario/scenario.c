@@ -5,6 +5,12 @@
 
 #include "load.h"
 
+const char *kvt_fidelity_name(enum kvt_fidelity fidelity)
+{
+    static const char *const names[KVT_FIDELITIES] = {"exact", "sampled", "analytic"};
+    return fidelity < KVT_FIDELITIES ? names[fidelity] : "unknown";
+}
+
 /* Owned by the arena: layers and values point here as long as the scenario lives. */
 static kvt_status start(const struct kvt_scenario_options *options, struct kvt_arena *arena,
                         struct kvt_load **out, struct kvt_error *err)

@@ -102,7 +102,7 @@ static bool transfers_would_do(const struct boundary *boundary,
     for (uint32_t i = 0; i < rank->running.count; i++) {
         const struct kvt_pages *held = &rank->running.items[i]->pages;
         pages += held->filling_pages;
-        if (rank->needs.deferred_backup)
+        if (rank->needs.host_backing)
             pages += kvt_pages_await_backup(held);
     }
     if (kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, true) >
@@ -209,6 +209,10 @@ static kvt_status grow_all(const struct boundary *boundary, struct kvt_error *er
         status = grow(boundary, live, err);
         /* Victims on either side, or itself, may have left the list. Those that have
          * grown want nothing more, so that beginning again is harmless. */
+        if (i < rank->running.count && rank->running.items[i] == live) {
+            i++;
+            continue;
+        }
         uint32_t at = live_list_find(&rank->running, live);
         i = at < rank->running.count ? at + 1 : 0;
     }

@@ -140,7 +140,7 @@ static uint32_t pages_that_stay(const struct kvt_pages *pages, uint32_t first)
                (first < pages->clean_pages ? first : pages->clean_pages);
     uint32_t stay = kvt_pages_held(pages);
     for (uint32_t page = first; page < pages->eligible_pages; page++)
-        stay -= pages->ready_bits[page / 64] >> page % 64 & 1;
+        stay -= (uint32_t)(pages->ready_bits[page / 64] >> page % 64 & 1);
     return stay;
 }
 

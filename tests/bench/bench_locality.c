@@ -1,10 +1,11 @@
 /* bench_locality.c -- how local the laws' selections are: score, tape and the reconstruction.
  *
- *     bench_locality [SEEDS [CASE..]]
+ *     bench_locality [SEEDS [STEPS [CASE..]]]
  *
  * Sets A, B and C and the three presets at GLM-5.3's size, 100,032 rows of which 2,048 are
- * selected; mean and deviation over SEEDS runs (5), and by how many standard errors the laws
- * differ. A Markdown table a case. */
+ * selected; mean and deviation over SEEDS runs (5) of one stream, and by how many standard
+ * errors the laws differ. Each run has one tape, of STEPS tokens; 0, the default, is what the
+ * law takes by itself, and the tape then turns on the way. A Markdown table a case. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ static const struct kvt_law *const laws[] = {&kvt_law_score, &kvt_law_tape};
 enum {
     LAWS = sizeof laws / sizeof laws[0],
     SEEDS_MAX = 64,
+    STEPS_MAX = 65536,
     PARAMS_MAX = 64,
     SELECTORS = 21
 };
@@ -32,7 +34,7 @@ struct setting {
 
 static const struct {
     const char *name;
-    struct setting settings[6];
+    struct setting settings[6]; /* the last has no name */
 } cases[] = {
     {"A, flat", {{"preset", 0}}},
     {"B, flat", {{"f0", .128}, {"f1", .665}, {"f2", .169}, {"tau1_tokens", 300}}},
@@ -55,24 +57,35 @@ static const struct locality printed = {
     .fetched = {.142, .48, .71, .90},
 };
 
+/* Settings end with one without a name. */
 static void set_params(const struct kvt_law *law, const struct setting *settings,
                        struct kvt_param_value *values)
+{
+    for (; settings->param != NULL; settings++) {
+        for (size_t i = 0; i < law->info.param_count; i++) {
+            if (strcmp(settings->param, law->info.params[i].name) == 0)
+                values[i].number = settings->number;
+        }
+    }
+}
+
+static void set_defaults(const struct kvt_law *law, struct kvt_param_value *values)
 {
     for (size_t i = 0; i < law->info.param_count; i++) {
         const struct kvt_param_spec *spec = &law->info.params[i];
         bool is_choice = spec->type == KVT_PARAM_CHOICE; /* the first is the default */
         values[i] = (struct kvt_param_value){.number = is_choice ? 0 : spec->default_number};
-        for (size_t s = 0; s < 6 && settings[s].param != NULL; s++) {
-            if (strcmp(settings[s].param, spec->name) == 0)
-                values[i].number = settings[s].number;
-        }
     }
 }
 
-static void *prepared(const struct kvt_law *law, const struct setting *settings, uint64_t run_seed)
+static void *prepared(const struct kvt_law *law, const struct setting *settings, uint64_t run_seed,
+                      double steps)
 {
+    const struct setting of_tape[] = {{"tapes", 1}, {"steps", steps}, {.param = NULL}};
     const struct locality_scale *scale = &locality_full_scale;
     struct kvt_param_value values[PARAMS_MAX];
+    set_defaults(law, values);
+    set_params(law, of_tape, values);
     set_params(law, settings, values);
     struct kvt_law_env env = {.params = {.values = values, .count = law->info.param_count},
                               .top_k = scale->top_k,
@@ -95,10 +108,10 @@ static void *prepared(const struct kvt_law *law, const struct setting *settings,
 }
 
 static void measure(const struct kvt_law *law, const struct setting *settings, size_t seeds,
-                    struct locality *found)
+                    double steps, struct locality *found)
 {
     for (size_t s = 0; s < seeds; s++) {
-        void *data = prepared(law, settings, s + 1);
+        void *data = prepared(law, settings, s + 1, steps);
         /* A selector of each band of layers in turn. */
         uint32_t selector = (uint32_t)(s * 7 % SELECTORS);
         if (!locality_measure(law, data, &locality_full_scale, (uint32_t)s, selector, LOCALITY_ALL,
@@ -133,11 +146,11 @@ static void print_row(const struct locality found[LAWS][SEEDS_MAX], size_t seeds
     (void)printf("| %+.1f |\n", error > 0 ? apart / error : 0.0);
 }
 
-static void print_case(size_t c, size_t seeds)
+static void print_case(size_t c, size_t seeds, double steps)
 {
     static struct locality found[LAWS][SEEDS_MAX];
     for (size_t l = 0; l < LAWS; l++)
-        measure(laws[l], cases[c].settings, seeds, found[l]);
+        measure(laws[l], cases[c].settings, seeds, steps, found[l]);
     (void)printf("\n### %s\n\n| figure | reconstruction | %s | %s | apart, in standard errors "
                  "|\n| --- | --- | --- | --- | --- |\n",
                  cases[c].name, laws[0]->info.name, laws[1]->info.name);
@@ -148,18 +161,20 @@ static void print_case(size_t c, size_t seeds)
 
 static bool is_asked_for(size_t c, int argc, char **argv)
 {
-    for (int a = 2; a < argc; a++) {
+    for (int a = 3; a < argc; a++) {
         if (strcmp(argv[a], cases[c].name) == 0)
             return true;
     }
-    return argc <= 2;
+    return argc <= 3;
 }
 
 int main(int argc, char **argv)
 {
     long seeds = argc > 1 ? strtol(argv[1], NULL, 10) : 5;
-    if (seeds < 2 || seeds > SEEDS_MAX) {
-        (void)fprintf(stderr, "bench_locality: 2 to %d seeds are expected\n", SEEDS_MAX);
+    long steps = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+    if (seeds < 2 || seeds > SEEDS_MAX || steps < 0 || steps > STEPS_MAX) {
+        (void)fprintf(stderr, "bench_locality: 2 to %d seeds and at most %d steps are expected\n",
+                      SEEDS_MAX, STEPS_MAX);
         return EXIT_FAILURE;
     }
     (void)printf("%u rows, %u selected, %u tokens, %ld seeds: mean ± deviation\n",
@@ -167,7 +182,7 @@ int main(int argc, char **argv)
                  locality_full_scale.tokens, seeds);
     for (size_t c = 0; c < CASES; c++) {
         if (is_asked_for(c, argc, argv))
-            print_case(c, (size_t)seeds);
+            print_case(c, (size_t)seeds, (double)steps);
     }
     return EXIT_SUCCESS;
 }

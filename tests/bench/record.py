@@ -2,9 +2,9 @@
 
     record.py NAME OUT -- COMMAND...
 
-The benchmark prints one JSON object a line; they are shown as they come. The file has them with
-the processor they were measured on, appears whole or not at all, and holds no date: the same
-figures are the same bytes.
+What the benchmark prints is shown as it comes. Each line that is a JSON object is a case; a table
+for people is kept as text. The file has them with the processor they were measured on, appears
+whole or not at all, and holds no date: the same figures are the same bytes.
 """
 import json
 import os
@@ -33,13 +33,26 @@ def machine():
 
 
 def measure(command):
-    """The objects that command prints; None where it fails."""
-    cases = []
+    """The objects that command prints, and its other lines; None where it fails."""
+    cases, text = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
         for line in process.stdout:
             print(line, end="", flush=True)
-            cases.append(json.loads(line))
-    return cases if process.returncode == 0 else None
+            if line.startswith("{"):
+                cases.append(json.loads(line))
+            else:
+                text.append(line.rstrip("\n"))
+    return (cases, text) if process.returncode == 0 else None
+
+
+def document(name, cases, text):
+    """One member a line, one case a line, so that a change of figures is read line by line."""
+    members = [("bench", json.dumps(name)), ("machine", json.dumps(machine()))]
+    for key, items in (("cases", cases), ("text", text)):
+        if items:
+            lines = ",\n".join("    " + json.dumps(item, ensure_ascii=False) for item in items)
+            members.append((key, "[\n%s\n  ]" % lines))
+    return "{\n%s\n}\n" % ",\n".join('  "%s": %s' % member for member in members)
 
 
 def write_whole(path, text):
@@ -60,13 +73,11 @@ def main():
     if dashes != "--" or not command:
         print(__doc__, file=sys.stderr)
         return 2
-    cases = measure(command)
-    if cases is None:
+    measured = measure(command)
+    if measured is None:
         print("record.py: %s failed; %s is as it was" % (name, out), file=sys.stderr)
         return 1
-    lines = ",\n".join("    " + json.dumps(case) for case in cases)
-    head = json.dumps({"bench": name, "machine": machine()}, indent=2)[:-2]
-    write_whole(out, head + ',\n  "cases": [\n' + lines + "\n  ]\n}\n")
+    write_whole(out, document(name, *measured))
     return 0
 
 

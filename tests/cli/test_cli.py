@@ -61,7 +61,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--threads", "0"), "expected 1 to"),
             (("run", "--threads", "two"), "--threads"),
             (("run", "--seed", "x", "quickstart"), "seed"),
-            (("run", "--fidelity", "analytic"), "analytic"),
+            (("run", "--fidelity", "analytical"), "analytical"),
             (("run", "--backend", "cuda"), "cuda"),
             (("run", "--plugin", "x.so"), "--plugin"),
             (("run", "--goodput"), "--goodput ttft:MS"),

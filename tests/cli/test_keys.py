@@ -28,6 +28,10 @@ PAPER = {
     "workload.lengths.input": {"law": "fixed", "tokens": 6000},
 }
 PAPER_HISPARSE = {**PAPER, "residency": {"policy": "hisparse", "hot_tokens": 4096}}
+PAPER_DFLASH2 = {**PAPER, "cluster.decode.pools": {"unified_gib": 8},
+                 "speculation": {"method": "dflash2"}}
+# Room for a drafter's weights beside everything else.
+ROOMY = {**HISPARSE, "cluster.decode.pools": {"unified_gib": 6}}
 # Outputs that outlast a tape.
 LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
 # Stores of several layers, whose copies can follow one another.
@@ -51,12 +55,22 @@ SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
 TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
 DERIVED = {"cluster.decode.pools": "derived"}
 
+# Blocks of a medium load; and the size of a round by one old round alone, over stairs.
+MEDIUM = {"light_requests": 0, "block": 0}
+ONE_ROUND = {"confidence_pool_requests": 1, "costs": "deepseek-v4-flash-b300"}
+
 REFUSED = object()  # the value is answered with status 2, or 3 where memory_mib is too small
 NAMED = object()    # shows in the report and nowhere else
 
 
 def roofline(key, value, base=None):
     return ("timing(roofline)." + key, (base or HISPARSE, {"timing." + key: value}))
+
+
+def drafting(method, key, value, base=None):
+    return ("speculation(%s).%s" % (method, key),
+            ({**ROOMY, "speculation": {"method": method, **(base or {})}},
+             {"speculation." + key: value}))
 
 
 def tape(key, value, base=None):
@@ -118,6 +132,7 @@ TABLE = {
     "cluster.import(rate).staging": (HISPARSE, {"cluster.import.staging": 0.001}),
     "cluster.import(rate).queue": (HISPARSE, {"cluster.import.queue": 4}),
     "cluster.import(paper).hisparse_mean_s": (PAPER_HISPARSE, {"cluster.import.hisparse_mean_s": 1}),
+    "cluster.import(paper).dflash2_mean_s": (PAPER_DFLASH2, {"cluster.import.dflash2_mean_s": 2}),
     "cluster.import(paper).adaptive_mean_s": (PAPER, {"cluster.import.adaptive_mean_s": 1}),
     "cluster.router.policy": ({"workload.concurrency": 5}, {"cluster.router.policy": "round-robin"}),
     "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
@@ -127,10 +142,7 @@ TABLE = {
     "residency(adaptive).refill_gb_per_s": (CROWDED, {"residency.refill_gb_per_s": 0.02}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
-    "speculation.method": ({}, {"speculation": {"method": "dflash2"}}, REFUSED),
-    "speculation(dflash2).drafter": (
-        {}, {"speculation": {"method": "dflash2", "drafter": "glm-5.3-mtp"}}, REFUSED),
-    "speculation(dflash2).block": ({}, {"speculation": {"method": "dflash2", "block": 4}}, REFUSED),
+    "speculation.method": (ROOMY, {"speculation": {"method": "dflash2"}}),
     "selection.law": ({}, {"selection": {"law": "score"}}),
     "selection(tape).memory_mib": (
         {"workload.lengths.input.tokens": 100000, "selection.tapes": 2}, {"selection.memory_mib": 1},
@@ -140,6 +152,11 @@ TABLE = {
     "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),
     "timing(paper).hisparse_request_ms": (PAPER_HISPARSE, {"timing.hisparse_request_ms": 0.5}),
     "timing(paper).adaptive_request_ms": (PAPER, {"timing.adaptive_request_ms": 0.5}),
+    "timing(paper).draft_ms": (PAPER_DFLASH2, {"timing.draft_ms": 5}),
+    "timing(paper).query_ms": (PAPER_DFLASH2, {"timing.query_ms": 0.5}),
+    "timing(cost-table).costs": (
+        {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"}},
+        {"timing.costs": "./costs.json"}),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
     "workload.arrival": (
@@ -203,6 +220,33 @@ TABLE = {
         roofline("link_efficiency", 0.1, WIDE), roofline("duplex_efficiency", 0.1, WIDE),
         roofline("dram_efficiency", 0.1, NARROW_DRAM),
         roofline("interconnect_efficiency", 0.1), roofline("dense_math", "bf16", SLOW_MATH),
+        roofline("index_query_share", 0.9, {**ROOMY, "speculation": {"method": "mtp"}}),
+        roofline("graph_step_tokens", 1, SLOW_MATH), roofline("graph_largest_tokens", 1),
+        roofline("eager_layer_us", 500, {**HISPARSE, "timing.graph_largest_tokens": 1}),
+        roofline("draft_layer_us", 900, {**ROOMY, "speculation": {"method": "mtp"}}),
+        drafting("dflash2", "drafter", "glm-5.3-eagle"), drafting("dflash2", "acceptance", "dflash"),
+        drafting("dflash2", "block", 3), drafting("dflash2", "block_light", 3),
+        drafting("dflash2", "light_requests", 0), drafting("dflash2", "block_medium", 3, MEDIUM),
+        drafting("dflash2", "medium_requests", 0, MEDIUM),
+        drafting("dflash2", "block_heavy", 3, {"light_requests": 0, "medium_requests": 0}),
+        drafting("dspark", "drafter", "glm-5.3-dflash2"), drafting("dspark", "acceptance", "dspark"),
+        drafting("dspark", "costs", "./costs.json"), drafting("dspark", "drafts", 2),
+        drafting("dspark", "fixed_drafts", 1), drafting("dspark", "confidence_auc", 0.6),
+        drafting("dspark", "confidence_lag_rounds", 0, ONE_ROUND),
+        drafting("dspark", "confidence_pool_requests", 64, ONE_ROUND),
+        drafting("dspark", "early_stop", True, ONE_ROUND),
+        drafting("mtp", "acceptance", "eagle3"), drafting("mtp", "drafts", 5),
+        drafting("mtp", "drafter", "glm-5.3-dflash2"),
+        drafting("eagle", "acceptance", "./chances.json"), drafting("eagle", "drafts", 5),
+        drafting("eagle", "drafter", "glm-5.3-dflash2"),
+        drafting("eagle-tree", "acceptance", "medusa"), drafting("eagle-tree", "branching", [2, 1]),
+        drafting("eagle-tree", "further_share", 0.9),
+        drafting("eagle-tree", "drafter", "glm-5.3-dflash2", {"branching": [2, 1]}),
+        drafting("medusa", "acceptance", "eagle3"), drafting("medusa", "branching", [2, 1]),
+        drafting("medusa", "further_share", 0.9),
+        drafting("medusa", "drafter", "glm-5.3-eagle"),
+        drafting("self-sparse", "acceptance", "eagle3"), drafting("self-sparse", "drafts", 2),
+        drafting("self-sparse", "draft_budget_tokens", 8192),
         roofline("attention_math", "fp8"), roofline("fetch_order", "leader_first", FOLLOWERS),
         ("slo.classes[].priority",
          ({**CROWDED, **SLO},
@@ -219,6 +263,14 @@ FILES = {
     "lengths.csv": "2000\n2500\n3000\n",
     "longer.csv": "4000\n4100\n4200\n",
     "short.csv": "20\n30\n",
+    "costs.json": json.dumps({
+        "schema": "kvtide/costs/1", "name": "steep", "summary": "each token costs",
+        "draft": [{"requests": 64, "ms": 1}],
+        "verify": [{"tokens": n, "ms": 10 * n} for n in range(1, 64)],
+        "graph_limit_tokens": 64, "sources": {"verify": "made up"}}),
+    "chances.json": json.dumps({
+        "schema": "kvtide/acceptance/1", "name": "even", "summary": "one in two",
+        "tasks": {"default": [0.5]}, "sources": {"tasks": "made up"}}),
     "base.json": json.dumps({"schema": "kvtide/scenario/1", "workload": {
         "arrival": "closed", "concurrency": 3}}),
 }

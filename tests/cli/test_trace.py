@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,21 @@ REFUSED = (  # arguments; what stderr says
     (("convert", "mixed.csv", "mixed.csv", "--to", "x.csv"), "one FILE"),
     (("convert", "bad.csv", "--to", "x.csv"), "bad.csv:2:2"),
     (("convert", "mixed.csv", "--to", "none/x.csv"), "none/x.csv"),
+    (("convert", "mixed.csv", "--to", "x.csv", "--context-rows", "7"), "--context-rows is of"),
+    (("stats", "mixed.csv", "--context-rows", "7"), "--context-rows belongs to trace convert"),
+    (("stats", "rows.npy"), "rows.npy is a NumPy array; trace convert"),
+    (("convert", "rows.npy"), "--to OUT.csv (OUT.kvsel of selections)"),
+    (("convert", "rows.npy", "--to", "x.kvsel", "--window", "1:2"), "rows.npy holds selections"),
+    (("convert", "rows.npy", "--to", "x.kvsel", "--context-rows", "3"), "it sees 3 rows"),
+    (("convert", "rows.npy", "--to", "x.kvsel", "--context-rows", "5000000000"), "is too large"),
+    (("convert", "rows.npy", "--to", "none/x.kvsel"), "none/x.kvsel"),
+    (("convert", "cut.npy", "--to", "x.kvsel"), "cut.npy: 0 bytes of numbers"),
+    (("stats", "cut.kvsel"), "cut.kvsel: byte 8: the file ends before its end; it was cut"),
+    (("stats", "cut.kvsel", "--seed", "0"), "cut.kvsel holds selections"),
+    (("stats", "cut.kvsel", "mixed.csv"), "one kind at a time"),
+    (("convert", "cut.kvsel", "--to", "x.csv"), "cut.kvsel is a .kvsel file already"),
 )
+ROWS = [[list(range(t, t + 4)), [-1] * 4, list(range(2, 6))] for t in range(100)]
 
 
 def trace(folder, *arguments):
@@ -91,6 +106,39 @@ def converted_files_convert_to_themselves(folder):
         assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes(), name
 
 
+def npy(rows, shape):
+    """What numpy.save() writes of int32."""
+    literal = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }" % (shape,)
+    literal += " " * (117 - len(literal)) + "\n"
+    numbers = [number for token in rows for layer in token for number in layer]
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(literal)) + literal.encode()
+            + struct.pack("<%di" % len(numbers), *numbers))
+
+
+def selections_of_an_engine_are_converted_and_counted(folder):
+    done = trace(folder, "convert", "rows.npy", "--to", "a.kvsel")
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert ("a.kvsel: 100 tokens of 2 layers, 4 rows each; the first token sees 6 rows, "
+            "the fewest that fit\na.kvsel: left out: 1 of 3 layers, all of them -1\n"
+            == done.stderr), done.stderr
+    said = json.loads(trace(folder, "stats", "a.kvsel", "--json").stdout)
+    assert (said["format"], said["selectors"], said["top_k"]) == ("kvsel", 2, 4), said
+    assert (said["tokens"], said["selected_rows"]) == (200, 800), said
+    assert (said["visible_rows_min"], said["visible_rows_max"]) == (6, 105), said
+    # One layer moves on by a row a token, the other never.
+    assert said["overlap_by_lag"] == {"1": 0.875, "2": 0.75, "4": 0.5, "8": 0.5, "16": 0.5,
+                                      "32": 0.5, "63": 0.5}, said
+    assert said["union_by_selections"]["8"] == (11 / 4 + 1) / 2, said
+    again = trace(folder, "convert", "rows.npy", "--to", "b.kvsel", "--context-rows", "50",
+                  "--quiet")
+    assert (again.returncode, again.stderr) == (0, ""), again.stderr
+    several = json.loads(trace(folder, "stats", "a.kvsel", "b.kvsel", "--json").stdout)
+    assert [item["visible_rows_max"] for item in several] == [105, 149], several
+    text = trace(folder, "stats", "b.kvsel").stdout
+    assert "  k               4 of 50 to 149 visible rows\n" in text, text
+    assert max(map(len, text.splitlines())) <= 80, text
+
+
 def malformed_questions_leave_nothing(folder):
     for arguments, says in REFUSED:
         before = sorted(folder.iterdir())
@@ -102,7 +150,8 @@ def malformed_questions_leave_nothing(folder):
 
 CHECKS = (counts_and_lengths, several_files_are_an_array, text_says_the_same,
           classes_survive_quoting, what_is_not_simulated_or_carried_over_is_said,
-          converted_files_convert_to_themselves, malformed_questions_leave_nothing)
+          converted_files_convert_to_themselves,
+          selections_of_an_engine_are_converted_and_counted, malformed_questions_leave_nothing)
 
 
 def main():
@@ -112,6 +161,10 @@ def main():
             folder = pathlib.Path(name)
             (folder / "mixed.csv").write_text(MIXED)
             (folder / "bad.csv").write_text("arrival_s,input_tokens,output_tokens\n1,1.5,2\n")
+            array = npy(ROWS, (100, 3, 4))
+            (folder / "rows.npy").write_bytes(array)
+            (folder / "cut.npy").write_bytes(array[:128])
+            (folder / "cut.kvsel").write_bytes(b"\x89KVSEL\r\n")
             try:
                 check(folder)
             except AssertionError as fault:

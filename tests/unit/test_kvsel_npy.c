@@ -35,12 +35,14 @@ static void write_npy(const char *literal, int version, const int32_t *numbers, 
     size_t prefix = version == 1 ? 10 : 12, header = (prefix + strlen(literal) + 64) / 64 * 64;
     unsigned char *bytes = calloc(1, header + 4 * count);
     ck_assert_ptr_nonnull(bytes);
-    memcpy(bytes, "\x93NUMPY", 6);
+    static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+    memcpy(bytes, magic, sizeof magic);
     bytes[6] = (unsigned char)version;
     bytes[8] = (unsigned char)(header - prefix);
     bytes[9] = (unsigned char)((header - prefix) >> 8);
     memset(bytes + prefix, ' ', header - prefix - 1);
-    memcpy(bytes + prefix, literal, strlen(literal));
+    for (size_t i = 0; literal[i] != '\0'; i++)
+        bytes[prefix + i] = (unsigned char)literal[i];
     bytes[header - 1] = '\n';
     for (size_t i = 0; i < count; i++) {
         for (size_t b = 0; b < 4; b++)

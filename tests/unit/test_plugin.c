@@ -13,13 +13,15 @@ static const struct {
     const char *word;
     const char *names;
 } built_in[] = {
-    {KVT_PLUGIN_RESIDENCY, "residency", "resident hisparse adaptive"},
+    {KVT_PLUGIN_RESIDENCY, "residency",
+     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
-    {KVT_PLUGIN_LAW, "law", "tape score"},
-    {KVT_PLUGIN_SPECULATION, "speculation", "none dflash2"},
-    {KVT_PLUGIN_TIMING, "timing", "roofline paper"},
+    {KVT_PLUGIN_LAW, "law", "tape score recorded"},
+    {KVT_PLUGIN_SPECULATION, "speculation",
+     "none dflash2 dspark mtp eagle eagle-tree medusa self-sparse"},
+    {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table"},
     {KVT_PLUGIN_IMPORT, "import", "rate paper"},
     {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open sessions trace"},
     {KVT_PLUGIN_LENGTH, "length", "fixed lognormal empirical"},
@@ -109,11 +111,9 @@ static const struct {
     enum kvt_plugin_kind kind;
     const char *names;
 } later[] = {
-    {KVT_PLUGIN_RESIDENCY, "vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT,
      "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
-    {KVT_PLUGIN_LAW, "recorded indexer"},
-    {KVT_PLUGIN_SPECULATION, "dspark mtp eagle eagle-tree medusa self-sparse"},
+    {KVT_PLUGIN_LAW, "indexer"},
     {KVT_PLUGIN_TIMING, "profile"},
 };
 enum {

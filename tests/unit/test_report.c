@@ -181,8 +181,12 @@ START_TEST(rows_of_a_sample_are_scaled_by_kind)
     check_metric(result, "hot_miss_ratio", 70.0 / (70 + 5 * 30 + 10));
     check_metric(result, "fetched_rows_per_round", (5 * 8 + 20) / 10.0);
     const cJSON *scaled = kvt_json_find(result, "scaled");
-    ck_assert_int_eq(cJSON_GetArraySize(scaled), 1);
-    ck_assert_ptr_nonnull(strstr(cJSON_GetArrayItem(scaled, 0)->valuestring, "2 of 10 stores"));
+    const cJSON *rows = kvt_json_find(scaled, "rows");
+    const cJSON *first = cJSON_GetArrayItem(kvt_json_find(rows, "strata"), 0);
+    ck_assert_double_eq(kvt_json_find(first, "stores")->valuedouble, 10);
+    ck_assert_double_eq(kvt_json_find(first, "followed")->valuedouble, 2);
+    ck_assert_double_eq(kvt_json_find(first, "scale")->valuedouble, 5);
+    ck_assert_int_eq(cJSON_GetArraySize(kvt_json_find(rows, "ci99")), 9);
     cJSON_Delete(result);
 }
 END_TEST

@@ -118,8 +118,10 @@ START_TEST(a_row_is_there_when_its_page_is)
     const uint32_t rows_per_page = 1u << _i;
     uint64_t pages[PAGES / 64], rows[WORDS + 1];
 
-    for (size_t w = 0; w < PAGES / 64; w++)
-        pages[w] = kvt_rng_u64(&rng) & kvt_rng_u64(&rng);
+    for (size_t w = 0; w < PAGES / 64; w++) {
+        pages[w] = kvt_rng_u64(&rng);
+        pages[w] &= kvt_rng_u64(&rng); /* a quarter of the pages */
+    }
     for (uint32_t page_count = 0; page_count <= ROWS / rows_per_page + 2; page_count += 3) {
         memset(rows, GUARD, sizeof rows);
         kvt_row_set_of_pages(pages, page_count, rows_per_page, rows, WORDS);

@@ -604,9 +604,11 @@ START_TEST(speculation_is_sized_with_its_drafter_taken_from_the_pool)
     ck_assert_double_eq(floor(left / (double)KVT_GIB / 0.4924), 35);
     kvt_arena_free(loaded.arena);
 
-    loaded = loaded_over("\"speculation\": \"dflash2\"", NULL, false);
-    loaded_check_refused(&loaded, KVT_ERR_UNSUPPORTED, "t.json#/speculation/method",
-                         "speculation is sized here but not run yet");
+    loaded = loaded_over("\"speculation\": {\"method\": \"dflash2\", \"block\": 4}", NULL, false);
+    loaded_check_ok(&loaded);
+    ck_assert_uint_eq(loaded.scenario.queries_max, 4);
+    ck_assert(loaded.scenario.has_staging);
+    ck_assert(!loaded.scenario.resolve_each_query);
     kvt_arena_free(loaded.arena);
 }
 END_TEST

@@ -113,8 +113,10 @@ START_TEST(every_kernel_gives_the_same_bits)
             if (!kernels[k].runs_here())
                 continue;
             run_kernel(&kernels[k], kinds, &other);
-            ck_assert_msg(memcmp(&portable, &other, sizeof other) == 0, "%s, kinds %u",
-                          kernels[k].name, kinds);
+            ck_assert_mem_eq(portable.slow, other.slow, sizeof other.slow);
+            ck_assert_mem_eq(portable.fast, other.fast, sizeof other.fast);
+            ck_assert_mem_eq(portable.score, other.score, sizeof other.score);
+            ck_assert_mem_eq(portable.reached, other.reached, sizeof other.reached);
         }
     }
 }
@@ -389,10 +391,10 @@ START_TEST(shares_are_of_one_variance_whatever_they_are)
 {
     static const char *const names[] = {"f0", "page_share", "store_share", "selector_share",
                                         "layer_spread"};
-    for (double preset = 0; preset < 3; preset++) {
+    for (int preset = 0; preset < 3; preset++) {
         for (size_t p = 0; p < 5; p++) {
-            for (double share = 0; share < .55; share += .1) {
-                struct score_shape shape = shape_with("preset", preset, names[p], share);
+            for (int tenths = 0; tenths <= 5; tenths++) {
+                struct score_shape shape = shape_with("preset", preset, names[p], tenths * .1);
                 check_unit_variance(&shape);
             }
         }
@@ -421,6 +423,24 @@ START_TEST(a_preset_fills_what_is_left_to_it_and_nothing_else)
     ck_assert_double_eq_tol(square(skewed.bands[1].white_weight), .035, 1e-6);
     ck_assert_double_eq_tol(square(skewed.bands[2].fast_weight), .155 * .6, 1e-6);
     ck_assert_mem_eq(&skewed.bands[1], &flat.bands[1], sizeof flat.bands[1]);
+}
+END_TEST
+
+START_TEST(the_description_says_what_is_in_force)
+{
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_score, 64);
+    law_setting_set(&setting, &kvt_law_score, "preset", 2);
+    law_setting_set(&setting, &kvt_law_score, "page_share", .2385);
+    law_setting_set(&setting, &kvt_law_score, "sink_rows", 0);
+    void *data = law_prepared(&kvt_law_score, &setting);
+    char text[160];
+    kvt_law_score.describe(data, text, sizeof text);
+    ck_assert_str_eq(text, "scores of all visible rows, top 64 of them; skewed, page share 0.238, "
+                           "recency 1, layer spread 0.4");
+    kvt_law_score.describe(data, text, 8);
+    ck_assert_str_eq(text, "scores ");
+    kvt_law_score.free(data);
 }
 END_TEST
 
@@ -592,6 +612,7 @@ int main(void)
                         (int)(sizeof definitions / sizeof definitions[0]));
     tcase_add_test(process, shares_are_of_one_variance_whatever_they_are);
     tcase_add_test(process, a_preset_fills_what_is_left_to_it_and_nothing_else);
+    tcase_add_test(process, the_description_says_what_is_in_force);
     tcase_add_test(process, streams_share_rows_by_their_kinship);
     tcase_add_test(process, sinks_are_always_selected_and_new_rows_more_often);
     suite_add_tcase(suite, process);

@@ -121,6 +121,20 @@ START_TEST(rounds_of_every_method_are_well_formed)
 }
 END_TEST
 
+START_TEST(nobody_decoding_is_no_round)
+{
+    struct speculation_bench bench;
+    struct kvt_round untouched = {.query_count = 77};
+    struct kvt_speculation_view view = {.step_ns = step_of_queries_ns};
+    make_number(&bench, _i);
+    speculation_bench_start(&bench);
+    bench.method->plan(bench.data, &view, &untouched);
+
+    ck_assert_uint_eq(untouched.query_count, 77);
+    speculation_bench_end(&bench);
+}
+END_TEST
+
 START_TEST(every_method_says_what_it_is)
 {
     struct speculation_bench bench;
@@ -516,6 +530,7 @@ static Suite *speculation_suite(void)
     TCase *every = tcase_create("every_method");
     tcase_add_test(every, a_chain_forks_where_its_first_draft_is_rejected);
     tcase_add_loop_test(every, rounds_of_every_method_are_well_formed, 0, methods);
+    tcase_add_loop_test(every, nobody_decoding_is_no_round, 0, methods);
     tcase_add_loop_test(every, every_method_says_what_it_is, 0, methods);
     tcase_add_loop_test(every, what_is_drawn_depends_on_the_request_and_its_rounds, 0, methods);
     tcase_add_loop_test(every, a_copy_of_a_requests_state_is_the_request, 0, methods);

@@ -257,8 +257,8 @@ static uint32_t verified_at(double query_cost, double lag, bool early_stop)
 START_TEST(dearer_queries_never_verify_more)
 {
     uint32_t last = UINT32_MAX;
-    for (double cost = 0; cost < 4; cost += 0.25) {
-        uint32_t verified = verified_at(cost, 2, false);
+    for (uint32_t quarters = 0; quarters < 16; quarters++) {
+        uint32_t verified = verified_at(0.25 * quarters, 2, false);
         ck_assert_uint_le(verified, last);
         last = verified;
     }

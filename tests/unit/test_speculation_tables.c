@@ -138,7 +138,7 @@ START_TEST(a_list_longer_than_a_round_is_refused)
     char *end = strstr(text, "0.5") + 3;
     for (int i = 0; i < DRAFTS_MAX; i++)
         end += sprintf(end, ", 0.5");
-    (void)strcpy(end, "]}, \"sources\": {\"tasks\": \"here\"}}");
+    (void)sprintf(end, "%s", "]}, \"sources\": {\"tasks\": \"here\"}}");
 
     ck_assert_int_eq(load_text(text, &table, &err), KVT_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(err.message, "32 chances; expected 1 to 31"));

@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-#include "backend/strata.h"
+#include "kvt/strata.h"
 #include "support/shipped.h"
 
 enum {
@@ -24,18 +24,18 @@ static void free_arena(void)
     kvt_arena_free(arena);
 }
 
-static struct strata strata_of(const struct kvt_llm *llm, uint32_t sample_stores)
+static struct kvt_strata strata_of(const struct kvt_llm *llm, uint32_t sample_stores)
 {
-    struct strata strata;
+    struct kvt_strata strata;
     struct kvt_error err = {0};
-    kvt_status status = strata_init(&strata, llm, sample_stores, &err);
+    kvt_status status = kvt_strata_init(&strata, llm, sample_stores, &err);
     ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
     return strata;
 }
 
 START_TEST(stores_that_differ_in_layers_alone_are_alike)
 {
-    struct strata strata = strata_of(shipped_llm(arena, "glm-5.3"), 1);
+    struct kvt_strata strata = strata_of(shipped_llm(arena, "glm-5.3"), 1);
     ck_assert_uint_eq(strata.count, 1);
     ck_assert_uint_eq(strata.strata[0].stores, 21);
     ck_assert_uint_eq(strata.strata[0].layers, 78);
@@ -48,7 +48,7 @@ END_TEST
 START_TEST(ratio_and_number_of_selectors_tell_stores_apart)
 {
     /* Sources of ratio 2 with one selector each, and one of ratio 1 with five. */
-    struct strata strata = strata_of(shipped_llm(arena, "deepseek-v4.1-flash"), 2);
+    struct kvt_strata strata = strata_of(shipped_llm(arena, "deepseek-v4.1-flash"), 2);
     ck_assert_uint_eq(strata.count, 2);
     ck_assert_uint_eq(strata.strata[0].stores, 3);
     ck_assert_uint_eq(strata.strata[0].compress_ratio, 2);
@@ -58,7 +58,7 @@ START_TEST(ratio_and_number_of_selectors_tell_stores_apart)
     ck_assert_uint_eq(strata.strata[1].compress_ratio, 1);
     ck_assert_uint_eq(strata.strata[1].selectors, 5);
     ck_assert_uint_eq(strata.strata[1].followed, 1);
-    ck_assert_uint_eq(strata_followed(&strata), 3);
+    ck_assert_uint_eq(kvt_strata_followed(&strata), 3);
 }
 END_TEST
 
@@ -68,9 +68,9 @@ START_TEST(no_sample_and_a_sample_of_more_follow_all)
     uint32_t stores[KVT_STORES_MAX];
     const uint32_t samples[] = {0, 21, 22, 1000};
     for (size_t i = 0; i < 4; i++) {
-        struct strata strata = strata_of(llm, samples[i]);
-        ck_assert_uint_eq(strata_followed(&strata), 21);
-        ck_assert_uint_eq(strata_draw(&strata, llm->store_count, 1, 7, stores), 21);
+        struct kvt_strata strata = strata_of(llm, samples[i]);
+        ck_assert_uint_eq(kvt_strata_followed(&strata), 21);
+        ck_assert_uint_eq(kvt_strata_draw(&strata, llm->store_count, 1, 7, stores), 21);
         for (uint32_t s = 0; s < 21; s++)
             ck_assert_uint_eq(stores[s], s);
     }
@@ -81,11 +81,11 @@ START_TEST(each_store_is_drawn_as_often_as_any_other_of_its_kind)
 {
     static const char *const models[] = {"glm-5.3", "deepseek-v4.1-flash"};
     const struct kvt_llm *llm = shipped_llm(arena, models[_i]);
-    struct strata strata = strata_of(llm, 2);
+    struct kvt_strata strata = strata_of(llm, 2);
     uint32_t drawn[KVT_STORES_MAX] = {0}, stores[KVT_STORES_MAX];
     for (uint32_t request = 0; request < REQUESTS; request++) {
-        uint32_t count = strata_draw(&strata, llm->store_count, 2385, request, stores);
-        ck_assert_uint_eq(count, strata_followed(&strata));
+        uint32_t count = kvt_strata_draw(&strata, llm->store_count, 2385, request, stores);
+        ck_assert_uint_eq(count, kvt_strata_followed(&strata));
         for (uint32_t i = 0; i < count; i++) {
             ck_assert(i == 0 || stores[i - 1] < stores[i]);
             drawn[stores[i]]++;
@@ -104,15 +104,15 @@ END_TEST
 START_TEST(a_draw_is_of_the_seed_and_the_request_alone)
 {
     const struct kvt_llm *llm = shipped_llm(arena, "glm-5.3");
-    struct strata strata = strata_of(llm, 3);
+    struct kvt_strata strata = strata_of(llm, 3);
     uint32_t a[KVT_STORES_MAX], b[KVT_STORES_MAX], others = 0, other_seeds = 0;
     for (uint32_t request = 0; request < 50; request++) {
-        (void)strata_draw(&strata, llm->store_count, 1, request, a);
-        (void)strata_draw(&strata, llm->store_count, 1, request, b);
+        (void)kvt_strata_draw(&strata, llm->store_count, 1, request, a);
+        (void)kvt_strata_draw(&strata, llm->store_count, 1, request, b);
         ck_assert_mem_eq(a, b, 3 * sizeof a[0]);
-        (void)strata_draw(&strata, llm->store_count, 1, request + 1, b);
+        (void)kvt_strata_draw(&strata, llm->store_count, 1, request + 1, b);
         others += memcmp(a, b, 3 * sizeof a[0]) != 0;
-        (void)strata_draw(&strata, llm->store_count, 2, request, b);
+        (void)kvt_strata_draw(&strata, llm->store_count, 2, request, b);
         other_seeds += memcmp(a, b, 3 * sizeof a[0]) != 0;
     }
     ck_assert_uint_ge(others, 45);
@@ -123,11 +123,11 @@ END_TEST
 START_TEST(more_kinds_of_stores_than_there_is_room_for_are_refused)
 {
     struct kvt_llm llm = *shipped_llm(arena, "glm-5.3");
-    struct strata strata;
+    struct kvt_strata strata;
     struct kvt_error err = {0};
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
         llm.stores[s].compress_ratio = s + 2; /* and ratio 1, of the others */
-    ck_assert_int_eq(strata_init(&strata, &llm, 1, &err), KVT_ERR_UNSUPPORTED);
+    ck_assert_int_eq(kvt_strata_init(&strata, &llm, 1, &err), KVT_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.message, "more than 8 kinds"));
 }
 END_TEST

@@ -207,6 +207,84 @@ START_TEST(a_tape_turns_at_its_end_and_at_its_beginning)
 }
 END_TEST
 
+/* ---- What the presets ask of tapes ----------------------------------------------------- */
+
+enum {
+    KIN_K = 64,
+    KIN_ROWS = 3000,
+    KIN_REQUESTS = 12
+};
+
+static void *prepared_preset(double preset)
+{
+    static const uint32_t contexts[] = {KIN_ROWS};
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_tape, KIN_K);
+    law_setting_set(&setting, &kvt_law_tape, "preset", preset);
+    setting.env.context_rows = contexts;
+    setting.env.context_count = 1;
+    return law_prepared(&kvt_law_tape, &setting);
+}
+
+static void select_first(void *data, uint32_t request, uint32_t selector, uint32_t context_rows,
+                         uint32_t rows[KIN_K])
+{
+    struct kvt_law_stream_env env =
+        law_stream_env(request, selector, context_rows, context_rows + 50);
+    void *stream = law_stream_new(&kvt_law_tape, data, &env);
+    for (uint32_t step = 0; step < 20; step++)
+        (void)law_select_one(&kvt_law_tape, data, stream, context_rows + step, rows);
+    free(stream);
+}
+
+/* Rows that selectors 0 and 1 of a request share, of all they select. */
+static double shared_by_selectors(double preset)
+{
+    void *data = prepared_preset(preset);
+    double shared = 0;
+    for (uint32_t request = 0; request < KIN_REQUESTS; request++) {
+        uint32_t rows[2][KIN_K];
+        for (uint32_t s = 0; s < 2; s++)
+            select_first(data, request, s, KIN_ROWS, rows[s]);
+        for (uint32_t i = 0; i < KIN_K; i++)
+            shared += law_rows_contain(rows[1], KIN_K, rows[0][i]);
+    }
+    kvt_law_tape.free(data);
+    return shared / KIN_K / KIN_REQUESTS;
+}
+
+START_TEST(selectors_of_a_request_are_kin_where_the_process_says_so)
+{
+    double flat = shared_by_selectors(0), clustered = shared_by_selectors(1);
+    ck_assert_double_le(flat, .05); /* k/rows is .021 */
+    ck_assert_double_ge(clustered, .08);
+}
+END_TEST
+
+START_TEST(sinks_stay_and_new_rows_keep_their_distance)
+{
+    void *data = prepared_preset(2);
+    /* A length that was prepared for, and one that lies between two tapes. */
+    static const uint32_t contexts[] = {KIN_ROWS, KIN_ROWS - 77};
+    for (size_t c = 0; c < 2; c++) {
+        uint32_t newest = 0;
+        for (uint32_t request = 0; request < KIN_REQUESTS; request++) {
+            uint32_t rows[KIN_K];
+            select_first(data, request, 2, contexts[c], rows);
+            for (uint32_t sink = 0; sink < 4; sink++)
+                ck_assert_uint_eq(rows[sink], sink);
+            for (uint32_t i = 0; i < KIN_K; i++)
+                newest += rows[i] >= contexts[c] + 20 - 400;
+        }
+        /* 400 of 3,000 rows, were all alike, would be 8.5 of 64. */
+        ck_assert_uint_ge(newest, 12 * KIN_REQUESTS);
+    }
+    kvt_law_tape.free(data);
+}
+END_TEST
+
+/* ---- Limits and progress ------------------------------------------------------------------ */
+
 START_TEST(a_tape_of_absurdly_large_rows_is_refused)
 {
     struct law_setting setting;
@@ -313,7 +391,7 @@ START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
     law_setting_init(&setting, &kvt_law_score, 64);
     data = law_prepared(&kvt_law_score, &setting);
     kvt_law_score.describe(data, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "best 64"));
+    ck_assert_ptr_nonnull(strstr(text, "scores"));
     kvt_law_score.free(data);
 }
 END_TEST
@@ -327,6 +405,8 @@ int main(void)
                         sizeof reel_shapes / sizeof reel_shapes[0]);
     tcase_add_test(tape, streams_on_one_tape_differ_by_a_lag_and_a_turn);
     tcase_add_test(tape, a_tape_turns_at_its_end_and_at_its_beginning);
+    tcase_add_test(tape, selectors_of_a_request_are_kin_where_the_process_says_so);
+    tcase_add_test(tape, sinks_stay_and_new_rows_keep_their_distance);
     tcase_add_test(tape, a_tape_of_absurdly_large_rows_is_refused);
     tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
     tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);

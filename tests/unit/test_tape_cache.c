@@ -1,6 +1,6 @@
 /* test_tape_cache.c -- tapes from the cache are those that would be recorded, whatever befell it.
  */
-#define _DEFAULT_SOURCE 1 /* flock() */
+#define _GNU_SOURCE 1 /* flock() */
 
 #include <check.h>
 #include <dirent.h>

@@ -12,6 +12,7 @@
 #include "kvt/policy.h"
 #include "kvt/resolver.h"
 #include "kvt/row_counts.h"
+#include "kvt/sampling.h"
 #include "kvt/speculation.h"
 #include "kvt/timing.h"
 
@@ -95,6 +96,12 @@ struct kvt_backend_ops {
     /* One step of ranks that step together: a round of every item. No request is in two ranks. */
     kvt_status (*step)(struct kvt_backend *backend, struct kvt_rank_step *ranks,
                        uint32_t rank_count, struct kvt_error *err);
+
+    /* What is counted for sampling() begins now. */
+    void (*restart_sampling)(struct kvt_backend *backend);
+    /* Of the requests released since then, and of those that still decode. One that lost its
+     * memory and came back is two. */
+    void (*sampling)(const struct kvt_backend *backend, struct kvt_sampling *out);
 };
 
 /* First member of every implementation's own struct. */

@@ -28,7 +28,7 @@ struct kvt_law_round {
                                    * never falling, from round to round too */
 };
 
-/* What a law may know before the run. Borrowed; valid for the law's life. */
+/* What a law may know before the run. Borrowed until prepare() returns. */
 struct kvt_law_env {
     struct kvt_params params;
     uint32_t top_k;

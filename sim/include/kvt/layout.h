@@ -10,6 +10,10 @@
 
 KVT_BEGIN_DECLS
 
+enum {
+    KVT_GRANULE_BYTES = 65536
+};
+
 enum kvt_engine {
     KVT_ENGINE_IDEAL = 0,
     KVT_ENGINE_VLLM,
@@ -54,6 +58,10 @@ struct kvt_session_bytes {
 KVT_CHECKED kvt_status kvt_session_bytes(const struct kvt_session_spec *spec,
                                          enum kvt_engine engine, struct kvt_session_bytes *out,
                                          struct kvt_error *err);
+
+/* Granules of KVT_GRANULE_BYTES that so many of a store's rows fall on, rows at random:
+ * G (1 - (1 - 1/G)^m), G granules in all; what a gather from host memory pays for. */
+double kvt_distinct_granules(double rows_of_store, double row_bytes, double missed_rows);
 
 KVT_END_DECLS
 #endif

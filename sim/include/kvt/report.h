@@ -8,6 +8,7 @@
 #include "kvt/policy.h"
 #include "kvt/request.h"
 #include "kvt/row_counts.h"
+#include "kvt/sampling.h"
 #include "kvt/scenario.h"
 #include "kvt/timing.h"
 
@@ -50,6 +51,18 @@ struct kvt_tally {
 /* `from` begins where `into` ends (or into is empty: from_ns == to_ns). */
 void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from);
 
+/* Where a run's requests stand at its end: arrived is their sum. */
+struct kvt_request_counts {
+    uint64_t completed, running, unservable;
+    uint64_t waiting; /* also in prefill or import */
+};
+
+/* Mean latencies of a run without requests of its own; NaN: not defined. */
+struct kvt_mean_latencies {
+    double ttft_ms, tpot_ms, itl_ms, e2el_ms;
+    double post_wave_ttft_ms, post_wave_tpot_ms, post_wave_itl_ms, post_wave_e2el_ms;
+};
+
 /* Everything a finished run leaves. Borrowed by the report functions. */
 struct kvt_run {
     const struct kvt_scenario *scenario;
@@ -67,6 +80,7 @@ struct kvt_run {
     struct kvt_histogram *post_wave_itl;
     uint32_t stratum_count;
     struct kvt_stratum strata[KVT_STRATA_MAX];
+    struct kvt_sampling sampling;      /* of what is in total */
     double active_mean, coverage_mean; /* over the central half of the run; NaN: nothing to cover */
     double phase_active_mean[KVT_PHASES_MAX],
         phase_coverage_mean[KVT_PHASES_MAX]; /* over each phase's
@@ -81,16 +95,15 @@ struct kvt_run {
     const char *law_description;
     const struct kvt_trace_account *account; /* NULL: no file was read */
     uint64_t events, tied_events;
+    bool analytic; /* no records and no histograms: what follows stands instead */
+    struct kvt_mean_latencies mean_latencies;
+    struct kvt_request_counts mean_counts; /* to the nearest whole request */
     bool stopped_early; /* duration_s or a signal ended it with requests under way */
     bool interrupted;
 };
 
-/* Where a run's requests stand at its end: arrived is their sum. */
-struct kvt_request_counts {
-    uint64_t completed, running, unservable;
-    uint64_t waiting; /* also in prefill or import */
-};
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run);
+uint64_t kvt_run_arrived(const struct kvt_run *run);
 
 struct cJSON;
 

@@ -72,8 +72,11 @@ enum kvt_warmup_rule {
 };
 enum kvt_fidelity {
     KVT_FIDELITY_EXACT = 0,
-    KVT_FIDELITY_SAMPLED
+    KVT_FIDELITY_SAMPLED,
+    KVT_FIDELITY_ANALYTIC,
+    KVT_FIDELITIES
 };
+const char *kvt_fidelity_name(enum kvt_fidelity fidelity); /* "exact", ..; never NULL */
 
 struct kvt_scenario {
     const char *name;
@@ -91,6 +94,7 @@ struct kvt_scenario {
     struct kvt_choice residency, replacement, selection, speculation, timing;
     uint64_t hot_tokens;
     const struct kvt_drafter *drafter; /* NULL: none */
+    const char *task;                  /* what requests are about, for what is accepted */
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
     bool resolve_each_query;           /* K calls of one query instead of one of K */
     bool has_staging;                  /* rows of a call may find no hot slot */

@@ -2,6 +2,7 @@
 #ifndef KVT_SIM_H
 #define KVT_SIM_H
 
+#include "kvt/analytic.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 
@@ -21,6 +22,8 @@ struct kvt_sim_options {
      * KVT_ERR_INTERRUPTED. Optional. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
+    struct kvt_surfaces *surfaces; /* of analytic runs, kept for a sweep, borrowed; NULL: the
+                                    * run's own */
 };
 
 /* The scenario is borrowed for the run's life. Refuses what cannot run. */

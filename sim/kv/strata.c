@@ -1,12 +1,12 @@
 /* strata.c -- stores that are alike, and which of them a request follows. */
-#include "strata.h"
+#include "kvt/strata.h"
 
 #include "kvt/rng.h"
 
-kvt_status strata_init(struct strata *strata, const struct kvt_llm *llm, uint32_t sample_stores,
-                       struct kvt_error *err)
+kvt_status kvt_strata_init(struct kvt_strata *strata, const struct kvt_llm *llm,
+                           uint32_t sample_stores, struct kvt_error *err)
 {
-    *strata = (struct strata){0};
+    *strata = (struct kvt_strata){0};
     for (uint32_t i = 0; i < llm->selector_count; i++)
         strata->selectors_of[llm->selectors[i].store]++;
     for (uint32_t store = 0; store < llm->store_count; store++) {
@@ -37,7 +37,7 @@ kvt_status strata_init(struct strata *strata, const struct kvt_llm *llm, uint32_
     return KVT_OK;
 }
 
-uint32_t strata_followed(const struct strata *strata)
+uint32_t kvt_strata_followed(const struct kvt_strata *strata)
 {
     uint32_t followed = 0;
 
@@ -46,8 +46,8 @@ uint32_t strata_followed(const struct strata *strata)
     return followed;
 }
 
-uint32_t strata_draw(const struct strata *strata, uint32_t store_count, uint64_t run_seed,
-                     uint32_t request, uint32_t *stores)
+uint32_t kvt_strata_draw(const struct kvt_strata *strata, uint32_t store_count, uint64_t run_seed,
+                         uint32_t request, uint32_t *stores)
 {
     struct kvt_rng rng = kvt_rng_stream(run_seed, KVT_RNG_SAMPLE, request);
     uint32_t left[KVT_STRATA_MAX], want[KVT_STRATA_MAX], drawn = 0;

@@ -1,0 +1,260 @@
+/* inputs.c -- what a march is told: lengths, imports, places and memory of a scenario. */
+#include "inputs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LENGTHS_MAX = 4096, /* requests whose lengths stand for all */
+    IMPORTS_MAX = 2048, /* and whose imports do */
+    CELLS_OF_A_LIFE = 48,
+    CELLS_OF_A_LIFE_MIN = 8,
+    CELLS_WANTED = 1200
+};
+
+static double param_of(const struct kvt_choice *choice, const char *name, double otherwise)
+{
+    for (size_t i = 0; i < choice->info->param_count; i++) {
+        if (strcmp(choice->info->params[i].name, name) == 0)
+            return choice->params.values[i].number;
+    }
+    return otherwise;
+}
+
+/* The lengths of the first requests, as the run itself would draw them. */
+static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs *inputs,
+                               struct kvt_error *err)
+{
+    double input = 0, output = 0;
+    kvt_ns now_ns = 0;
+
+    while (inputs->length_count < LENGTHS_MAX) {
+        enum kvt_arrival_answer answer;
+        struct kvt_request_spec spec = {0};
+        kvt_ns due_ns = KVT_NS_NEVER;
+        kvt_status status =
+            run->arrival->poll(run->source, now_ns, 0, &answer, &spec, &due_ns, err);
+        if (status != KVT_OK)
+            return status;
+        if (answer == KVT_ARRIVAL_LATER) {
+            now_ns = due_ns;
+            continue;
+        }
+        if (answer != KVT_ARRIVAL_NOW)
+            break;
+        if ((uint64_t)spec.input_tokens + spec.output_tokens >
+            run->scenario->llm->max_position_tokens)
+            return kvt_fail(err, KVT_ERR_UNSUPPORTED, run->scenario->name,
+                            "a request of %u input and %u output tokens is longer than the %u that "
+                            "the model takes: fidelity \"analytic\" leaves nobody out; exact does",
+                            spec.input_tokens, spec.output_tokens,
+                            run->scenario->llm->max_position_tokens);
+        inputs->output_tokens[inputs->length_count++] = spec.output_tokens;
+        input += spec.input_tokens;
+        output += spec.output_tokens;
+    }
+    if (inputs->length_count == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, run->scenario->name, "no request ever arrives");
+    inputs->mean_input_tokens = input / (double)inputs->length_count;
+    inputs->mean_output_tokens = output / (double)inputs->length_count;
+    return KVT_OK;
+}
+
+static kvt_status read_slots(const struct kvt_analytic_env *run, struct inputs *inputs,
+                             struct kvt_error *err)
+{
+    uint32_t input = (uint32_t)llround(inputs->mean_input_tokens);
+    uint64_t longest = (uint64_t)input + inputs->output_cap, by_pools = 0, by_host = 0;
+    uint32_t limit = run->scenario->llm->max_position_tokens;
+    uint32_t last = longest < limit ? (uint32_t)longest : limit;
+    kvt_status status =
+        kvt_rank_required(run->rank, input, last, run->rank->hot_tokens, &inputs->required, err);
+
+    if (status == KVT_OK)
+        status = kvt_rank_slots(run->rank, input, last, &by_pools, &by_host, err);
+    if (status != KVT_OK)
+        return status;
+    /* Ranks of a node share its DRAM. */
+    if (by_host != UINT64_MAX)
+        by_host = by_host * run->hosts / run->rank_count;
+    inputs->slots = by_pools < by_host ? by_pools : by_host;
+    if (inputs->slots == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, run->scenario->name,
+                        "a request of %u input tokens, the mean, fits no rank: larger "
+                        "cluster.decode.pools or host_dram_gib_per_node are expected",
+                        input);
+    return KVT_OK;
+}
+
+kvt_status inputs_read(const struct kvt_analytic_env *run, struct inputs *out,
+                       struct kvt_error *err)
+{
+    uint32_t longest, inputs[KVT_INPUTS_MAX];
+    size_t input_count = KVT_INPUTS_MAX;
+    uint64_t expected = run->arrival->expected(run->source);
+
+    *out = (struct inputs){.requests = expected > 0 ? (double)expected : INFINITY};
+    out->output_tokens = malloc(LENGTHS_MAX * sizeof *out->output_tokens);
+    if (!out->output_tokens)
+        return kvt_fail_nomem(err, "the lengths of requests");
+    run->arrival->extent(run->source, &longest, &out->output_cap, inputs, &input_count);
+    kvt_status status = read_lengths(run, out, err);
+    return status == KVT_OK ? read_slots(run, out, err) : status;
+}
+
+void inputs_free(struct inputs *inputs)
+{
+    free(inputs->output_tokens);
+}
+
+/* ---- Places ---------------------------------------------------------------------- */
+
+static void read_arrivals(const struct kvt_analytic_env *run, const struct inputs *inputs,
+                          struct march_env *march)
+{
+    double ranks = run->rank_count;
+    const struct kvt_choice *arrival = &run->scenario->arrival;
+
+    march->closed = run->arrival->closed_loop;
+    march->requests = inputs->requests / ranks;
+    march->in_flight = (double)run->arrival->first_wave(run->source) / ranks;
+    march->arrivals_per_s = param_of(arrival, "rate", 0) / ranks;
+    march->arrival_scv = 1 / param_of(arrival, "burstiness", 1);
+    march->duration_s = run->scenario->duration_s > 0 ? run->scenario->duration_s : INFINITY;
+    march->warmup_s =
+        run->scenario->warmup_rule == KVT_WARMUP_SECONDS ? run->scenario->warmup_value : 0;
+    march->warmup_requests =
+        run->scenario->warmup_rule == KVT_WARMUP_REQUESTS ? run->scenario->warmup_value / ranks : 0;
+}
+
+/* The import times that the first requests of the run would have. */
+static void read_imports(const struct kvt_analytic_env *run, const struct inputs *inputs,
+                         struct march_env *march)
+{
+    const struct kvt_rank *rank = run->rank;
+    const uint64_t *hbm = inputs->required.hbm_by_class;
+    double sum = 0, squares = 0, count = fmin(inputs->requests, IMPORTS_MAX);
+    double burst = (double)run->arrival->first_wave(run->source);
+
+    for (uint32_t i = 0; i < (uint32_t)count; i++) {
+        double s =
+            (double)rank->import->duration_ns(rank->import_state, i, inputs->required.host_bytes,
+                                              hbm[KVT_MEM_INDEX] + hbm[KVT_MEM_PAYLOAD]) *
+            1e-9;
+        sum += s;
+        squares += s * s;
+        if (i + 1 == (uint32_t)burst)
+            march->burst_import_s = sum / burst;
+    }
+    march->import_hbm_bytes = (double)(hbm[KVT_MEM_INDEX] + hbm[KVT_MEM_PAYLOAD]);
+    march->import_servers = rank->import->servers(rank->import_state);
+    march->import_s = sum / count;
+    if (burst < 1 || burst > count)
+        march->burst_import_s = march->import_s;
+    march->import_scv = sum > 0 ? fmax(squares * count / (sum * sum) - 1, 0) : 0;
+}
+
+static void read_prefill(const struct kvt_analytic_env *run, const struct inputs *inputs,
+                         struct march_env *march)
+{
+    const struct kvt_prefill *prefill = &run->scenario->prefill;
+    double tokens = inputs->mean_input_tokens;
+    double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
+
+    if (prefill->mode != KVT_PREFILL_SEPARATE)
+        return;
+    march->prefill_servers = (double)prefill->gpus / run->rank_count;
+    march->prefill_s = tokens * slow / prefill->tokens_per_s;
+}
+
+/* Bytes of the pool that history shares, and of the one beside it. */
+static kvt_status read_memory(const struct kvt_analytic_env *run, const struct inputs *inputs,
+                              struct march_env *march, struct kvt_error *err)
+{
+    const struct kvt_rank *rank = run->rank;
+    const uint8_t *pool_of = rank->memory.pool_of;
+    uint8_t optional = pool_of[KVT_MEM_PAYLOAD];
+    uint32_t input = (uint32_t)llround(inputs->mean_input_tokens);
+    uint32_t grown = input + (uint32_t)llround(fmax(inputs->mean_output_tokens, 1));
+    struct kvt_session_bytes later;
+    kvt_status status =
+        kvt_rank_required(rank, grown, grown + inputs->output_cap, rank->hot_tokens, &later, err);
+
+    if (status != KVT_OK)
+        return status;
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+        double now = (double)inputs->required.hbm_by_class[c];
+        bool grows = c == KVT_MEM_INDEX || c == KVT_MEM_PAYLOAD;
+        double growth = grows ? ((double)later.hbm_by_class[c] - now) / (grown - input) : 0;
+        *(pool_of[c] == optional ? &march->held_bytes : &march->other_held_bytes) += now;
+        *(pool_of[c] == optional ? &march->growth_bytes : &march->other_growth_bytes) += growth;
+    }
+    march->pool_bytes = (double)rank->memory.pool_bytes[optional];
+    march->other_pool_bytes = (double)rank->memory.pool_bytes[1 - optional];
+    march->reserve_bytes = (double)rank->memory.reserve_bytes;
+    march->page_bytes = (double)rank->page_bytes;
+    march->refills = rank->needs.optional_pages;
+    march->spare_fraction = param_of(&run->scenario->residency, "optional_capacity_fraction", 1);
+    march->refill_bytes_per_s =
+        fmin(param_of(&run->scenario->residency, "refill_gb_per_s", 0) * 1e9,
+             (double)rank->h2d.bytes_per_s);
+    return KVT_OK;
+}
+
+kvt_status inputs_places(const struct kvt_analytic_env *run, const struct inputs *inputs,
+                         struct march_env *march, struct kvt_error *err)
+{
+    read_arrivals(run, inputs, march);
+    read_imports(run, inputs, march);
+    read_prefill(run, inputs, march);
+    march->slots = (double)inputs->slots;
+    march->mean_output_tokens = inputs->mean_output_tokens;
+    return read_memory(run, inputs, march, err);
+}
+
+/* ---- Lengths ------------------------------------------------------------------------ */
+
+/* Lives that follow one another in the run, about. */
+static double lives(const struct march_env *march, double step_s, double tokens_per_round)
+{
+    double life_s = fmax(march->mean_life_tokens / tokens_per_round * step_s, 1e-9);
+    double by_time = march->duration_s / life_s;
+    double by_requests = march->closed ? march->requests / march->in_flight
+                                       : march->requests / march->arrivals_per_s / life_s;
+    return 2 + fmin(by_time, by_requests);
+}
+
+void inputs_lengths(const struct inputs *inputs, double step_s, struct march_env *march)
+{
+    const struct round_means *means = &march->loads[march->load_count - 1]->rounds;
+    double committed = means->committed_tokens, longest = 0, sum = 0;
+
+    /* Half a round until the batch takes it in, and what the last round has too much: the mean
+     * overshoot of a renewal process. */
+    march->extra_tokens =
+        0.5 * committed + (means->committed_squares - committed) / (2 * committed);
+    for (size_t i = 0; i < inputs->length_count; i++) {
+        double life =
+            inputs->output_tokens[i] > 1 ? inputs->output_tokens[i] - 1 + march->extra_tokens : 0;
+        longest = life > longest ? life : longest;
+        sum += life;
+    }
+    march->mean_life_tokens = fmax(sum / (double)inputs->length_count, 1e-3);
+    double cells = fmax(fmin(CELLS_WANTED / lives(march, step_s, committed), CELLS_OF_A_LIFE),
+                        CELLS_OF_A_LIFE_MIN);
+    march->cell_tokens = fmax(march->mean_life_tokens / cells, longest / (LIFE_CELLS - 2));
+    march->life_cells = (uint32_t)(longest / march->cell_tokens) + 1;
+    memset(march->chance_of_life, 0, sizeof march->chance_of_life);
+    for (size_t i = 0; i < inputs->length_count; i++) {
+        double share = 1 / (double)inputs->length_count;
+        double life =
+            inputs->output_tokens[i] > 1 ? inputs->output_tokens[i] - 1 + march->extra_tokens : 0;
+        double at = life / march->cell_tokens;
+        uint32_t low = (uint32_t)at;
+        /* In whole cells, with the mean kept; an answer of two tokens takes one at least. */
+        double upper = life > 0 && low == 0 ? 1 : at - low;
+        march->chance_of_life[low] += share * (1 - upper);
+        march->chance_of_life[low + 1] += share * upper;
+    }
+}

@@ -1,0 +1,537 @@
+/* march.c -- mean numbers of requests on their way through a run, without events.
+ *
+ *     time goes by cells of decoded tokens; in each
+ *         step time    = the timing model, at the mean load of those that decode
+ *         cell's time  = tokens of a cell / tokens a round x step time
+ *         arrivals -> prefill -> slots -> import -> decode, each as much as its queue lets
+ *             through in that time (queue_cost.c)
+ *         those that began together decode together, and end as the lengths say
+ *         what is spare fills with history, what is short takes it back (spare.c)
+ *
+ * Renewal theory in tokens, fluid queues in time: a steady load is its fixed point, and
+ * the way there and the drain come out with it. What is left at the end of a closed run
+ * counts as done once it is less than half a request over all ranks. */
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "march.h"
+
+/* A queue with a burst before it that is served without a pause. */
+struct stage {
+    double burst, queue;
+};
+
+/* What a cell of the march looked like, for means over the central half. */
+struct trail {
+    double from_s, running, coverage, covered;
+};
+
+struct march {
+    const struct march_env *env;
+    struct march_result *out;
+    struct cohort *cohorts; /* [MARCH_CELLS + 1] by the cell that they began in */
+    struct trail *trail;    /* [MARCH_CELLS + 1] */
+    double *eligible_pages; /* [MARCH_CELLS + 1] scratch, of each cohort */
+    double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell's rounds in each age */
+    double aged_for;                           /* rounds of a cell that ages[] is made for */
+    uint32_t cell;                             /* in hand */
+    double last_share;                         /* of the newest cell, that the clock let pass */
+    double now_s, step_s;
+    double waiting; /* for a slot */
+    struct stage prefill, import;
+    double decoding;
+    double first_wave; /* requests of it; 0: open */
+    double released_pages;
+    double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */
+    bool counting;
+};
+
+/* ---- Rounds ------------------------------------------------------------------------ */
+
+/* Ages of the rounds of each cell of a life, `rounds` rounds a cell. */
+static void make_ages(struct march *march, double rounds)
+{
+    if (rounds == march->aged_for)
+        return;
+    march->aged_for = rounds;
+    for (uint32_t n = 0; n <= march->env->life_cells; n++) {
+        double from = n * rounds, to = from + rounds;
+        for (uint32_t a = 0; a < SURFACE_AGES; a++) {
+            double low = a > 0 ? (double)(1u << (a - 1)) : 0;
+            double high = a + 1 < SURFACE_AGES ? (double)(1u << a) : INFINITY;
+            double both = fmin(to, high) - fmax(from, low);
+            march->ages[n][a] = both > 0 ? both / rounds : 0;
+        }
+    }
+}
+
+static uint32_t oldest(const struct march *march)
+{
+    uint32_t life = march->env->life_cells;
+    return march->cell > life ? march->cell - life : 0;
+}
+
+/* Where those that decode stand: coverage and age, as shares of them. */
+static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][SURFACE_AGES],
+                          double *coverage, double *context_tokens)
+{
+    const struct march_env *env = march->env;
+    double pages = 0, eligible = 0, tokens = 0;
+
+    memset(places, 0, SURFACE_COVERAGES * sizeof *places);
+    for (uint32_t j = oldest(march); j < march->cell; j++) {
+        const struct cohort *cohort = &march->cohorts[j];
+        uint32_t age = march->cell - j - 1;
+        double context = env->surfaces->input_tokens + (age + 0.5) * env->cell_tokens;
+        double whole = (context - KVT_TAIL_ROWS) / KVT_PAGE_ROWS - 0.5;
+        march->eligible_pages[j] = whole > 0 ? whole : 0;
+        if (cohort->alive <= 0)
+            continue;
+        double covered = whole > 0 ? fmin(cohort->pages / whole, 1) : 0;
+        double at = covered * (SURFACE_COVERAGES - 1);
+        uint32_t low = at < SURFACE_COVERAGES - 1 ? (uint32_t)at : SURFACE_COVERAGES - 2;
+        double upper = cohort->alive / march->decoding * (at - low);
+        double lower = cohort->alive / march->decoding - upper;
+        for (uint32_t a = 0; a < SURFACE_AGES; a++) {
+            places[low][a] += lower * march->ages[age][a];
+            places[low + 1][a] += upper * march->ages[age][a];
+        }
+        pages += cohort->alive * cohort->pages;
+        eligible += cohort->alive * march->eligible_pages[j];
+        tokens += cohort->alive * context;
+    }
+    bool tiered = !env->surfaces->run->rank->needs.history_in_hbm;
+    *coverage = tiered && eligible > 0 ? pages / eligible : NAN;
+    *context_tokens = march->decoding > 0 ? tokens / march->decoding : env->surfaces->input_tokens;
+}
+
+static void add_rows(const struct march_env *env, const struct surface *surface, double share,
+                     double places[SURFACE_COVERAGES][SURFACE_AGES],
+                     struct surface_cell rows[KVT_STRATA_MAX])
+{
+    for (uint32_t c = 0; c < SURFACE_COVERAGES; c++) {
+        for (uint32_t a = 0; a < SURFACE_AGES; a++) {
+            double weight = share * places[c][a];
+            if (weight <= 0)
+                continue;
+            for (uint32_t s = 0; s < env->surfaces->stratum_count; s++) {
+                for (int n = 0; n < SURFACE_COUNTS; n++)
+                    rows[s].counts[n] += weight * surface->cells[s][c][a].counts[n];
+            }
+        }
+    }
+}
+
+static void mix_means(const struct round_means *a, const struct round_means *b, double share,
+                      struct round_means *out)
+{
+    out->queries = (1 - share) * a->queries + share * b->queries;
+    out->draft_tokens = (1 - share) * a->draft_tokens + share * b->draft_tokens;
+    out->committed_tokens = (1 - share) * a->committed_tokens + share * b->committed_tokens;
+    out->committed_squares = (1 - share) * a->committed_squares + share * b->committed_squares;
+}
+
+/* How many more requests the slowest rank of a step decodes than the mean one: the numbers that
+ * each imports differ, as in a queue of memoryless arrivals. */
+static double excess_requests(const struct march *march, double largest)
+{
+    const struct march_env *env = march->env;
+    double there = march->import.burst + march->import.queue;
+    double variance = there * (1 + there) * (1 + env->import_scv) / 2;
+    double most = march->import.burst > 0 ? env->import_scv * march->decoding : march->decoding;
+
+    return fmin(largest * sqrt(fmin(variance, most)), there);
+}
+
+/* Seconds of a step and how many of them the mean rank waits for the slowest: one has more
+ * requests, another misses more rows, and the largest of ranks that differ in both is as far out
+ * as both together (G. Blom's approximation of the largest of G normal ones). */
+static double slowest_step(const struct march *march, const struct round_load *load,
+                           double parts_s[KVT_PARTS], double *waited_s, bool *in_range)
+{
+    const struct march_env *env = march->env;
+    double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
+    double mean_s = step_cost(env, load, march->decoding, march->decoding, parts_s, in_range);
+
+    *waited_s = 0;
+    if (ranks < 2)
+        return mean_s;
+    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
+    double excess = excess_requests(march, largest), more_parts_s[KVT_PARTS];
+    double more_s =
+        step_cost(env, load, march->decoding, march->decoding + excess, more_parts_s, in_range) -
+        mean_s;
+    double fetch_s =
+        largest * load->fetched_spread / sqrt(fmax(march->decoding, 1)) * parts_s[KVT_PART_FETCH];
+    *waited_s = hypot(more_s, fetch_s);
+    double share = more_s + fetch_s > 0 ? *waited_s / (more_s + fetch_s) : 0;
+    for (int p = 0; p < KVT_PARTS; p++)
+        parts_s[p] += share * (more_parts_s[p] - parts_s[p]);
+    parts_s[KVT_PART_FETCH] += share * fetch_s;
+    return mean_s + *waited_s;
+}
+
+/* ---- Queues -------------------------------------------------------------------------- */
+
+/* What leaves a stage in dt_s; its integral of numbers x time is added to *there_s. The burst is
+ * whole requests, each of them there until its own service ends: half a service more than the
+ * flow's integral. */
+static double serve(struct stage *stage, double servers, double burst_service_s, double service_s,
+                    double variability, double dt_s, double *there_s)
+{
+    double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
+    double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
+    double of_queue = 0;
+
+    *there_s += (stage->burst - 0.5 * of_burst) * busy_s + 0.5 * of_burst * burst_service_s;
+    *there_s += (stage->burst - of_burst) * (dt_s - busy_s) + stage->queue * busy_s;
+    stage->burst -= of_burst;
+    if (busy_s < dt_s) {
+        stage->burst = 0;
+        of_queue = queue_served(stage->queue, servers, service_s, variability, dt_s - busy_s);
+        stage->queue -= of_queue;
+    }
+    *there_s += stage->queue * (dt_s - busy_s);
+    return of_burst + of_queue;
+}
+
+/* Arrivals of the cell; before the first, those that exist at once. */
+static double arrivals(struct march *march, double dt_s, double ended)
+{
+    const struct march_env *env = march->env;
+    double left = env->requests - march->out->arrived, come;
+
+    if (env->closed)
+        come = march->cell == 0 ? env->in_flight : ended;
+    else
+        come = env->arrivals_per_s * dt_s;
+    come = fmin(come, left > 0 ? left : 0);
+    march->out->arrived += come;
+    march->out->counted_arrived += march->counting ? come : 0;
+    return come;
+}
+
+/* From arrival to the first token; returns how many got theirs. ended: their places are free. */
+static double let_in(struct march *march, double come, double ended, double dt_s)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double variability = (1 + env->import_scv) / 2, prefilling_s = 0, importing_s = 0;
+    double held = march->import.burst + march->import.queue + march->decoding - ended;
+    bool first = march->cell == 0 && env->closed;
+
+    if (env->prefill_servers > 0) {
+        *(first ? &march->prefill.burst : &march->prefill.queue) += come;
+        come = serve(&march->prefill, env->prefill_servers, env->prefill_s, env->prefill_s,
+                     (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
+        first = false;
+    }
+    if (!env->closed)
+        variability = (env->arrival_scv + env->import_scv) / 2;
+    march->waiting += come;
+    double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
+    march->waiting -= admitted;
+    *(first ? &march->import.burst : &march->import.queue) += admitted;
+    double served = serve(&march->import, env->import_servers, env->burst_import_s, env->import_s,
+                          variability, dt_s, &importing_s);
+    if (march->counting) {
+        out->admitted += admitted;
+        out->prefilling_s += prefilling_s;
+        out->importing_s += importing_s;
+        out->waiting_s += march->waiting * dt_s;
+    }
+    double before = march->first_wave - out->first_tokens;
+    double after = before - served;
+    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) +
+                                     0.5 * (before - fmax(after, 0)) * env->burst_import_s
+                               : 0;
+    double all_s = prefilling_s + importing_s + march->waiting * dt_s;
+    out->ttft_s += all_s;
+    out->post_ttft_s += fmax(all_s - wave_s, 0);
+    out->first_tokens += served;
+    march->import_bytes_per_s = dt_s > 0 ? served * env->import_hbm_bytes / dt_s : 0;
+    return served;
+}
+
+/* ---- Memory --------------------------------------------------------------------------- */
+
+static void move_pages(struct march *march, double dt_s)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double importing = march->import.burst + march->import.queue;
+    double held = importing, grown = 0, pages = 0, eligible = 0;
+
+    for (uint32_t j = oldest(march); j < march->cell; j++) {
+        const struct cohort *cohort = &march->cohorts[j];
+        held += cohort->alive;
+        grown += cohort->alive * (march->cell - j - 0.5) * env->cell_tokens;
+        pages += cohort->alive * cohort->pages;
+        eligible += cohort->alive * march->eligible_pages[j];
+    }
+    double growth = grown * (env->growth_bytes + env->other_growth_bytes);
+    out->growth_peak_bytes = fmax(out->growth_peak_bytes, growth);
+    out->held_peak = fmax(out->held_peak, held);
+    if (!env->refills)
+        return;
+    double beyond = fmax(grown * env->growth_bytes - env->reserve_bytes, 0);
+    double free_pages = (env->pool_bytes - held * env->held_bytes - beyond) / env->page_bytes;
+    free_pages = fmax(free_pages, 0);
+    if (pages > free_pages)
+        march->released_pages +=
+            spare_release(march->cohorts, oldest(march), march->cell, pages - free_pages);
+    double room = env->spare_fraction * free_pages - pages;
+    march->fill_bytes_per_s = 0;
+    /* With requests waiting for memory nothing is brought up that would have to go again. */
+    if (march->waiting < 0.5 && room > 0) {
+        double most = env->refill_bytes_per_s * dt_s / env->page_bytes;
+        double want = fmin(room, eligible - pages), alive = held - importing;
+        double each = alive > 0 ? fmin(eligible, env->spare_fraction * free_pages) / alive : 0;
+        double filled = spare_fill(march->cohorts, oldest(march), march->cell,
+                                   march->eligible_pages, refill_done(want, each, alive, most));
+        march->fill_bytes_per_s = dt_s > 0 ? filled * env->page_bytes / dt_s : 0;
+        out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
+        pages += filled;
+    }
+    out->optional_peak_bytes =
+        fmax(out->optional_peak_bytes, fmin(pages, free_pages) * env->page_bytes);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------ */
+
+/* Requests of a cohort that end, or stand so at the end of the run, after `cells`. */
+static void note_spans(struct march *march, const struct cohort *cohort, double requests,
+                       double cells, double now_s, bool completed)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double span_s = now_s - cohort->entry_s;
+    double tokens = fmax(cells * env->cell_tokens - (completed ? env->extra_tokens : 0), 1);
+    bool post = cohort->arrival_s >= march->first_wave;
+
+    if (requests <= 0 || span_s <= 0)
+        return;
+    out->tpot_s += requests * span_s / tokens;
+    out->tpot_requests += requests;
+    out->post_tpot_s += post ? requests * span_s / tokens : 0;
+    out->post_tpot_requests += post ? requests : 0;
+    if (!completed)
+        return;
+    out->span_s += requests * span_s;
+    out->span_requests += requests;
+    out->post_span_s += post ? requests * span_s : 0;
+    out->post_span_requests += post ? requests : 0;
+}
+
+/* Those whose answer ends in this cell; a cell that the clock cuts short ends its share. */
+static double end_cell(struct march *march, double middle_s, double share)
+{
+    const struct march_env *env = march->env;
+    double ended = 0;
+
+    for (uint32_t j = oldest(march); j < march->cell; j++) {
+        struct cohort *cohort = &march->cohorts[j];
+        uint32_t cells = march->cell - j;
+        double here = fmin(cohort->entered * env->chance_of_life[cells] * share, cohort->alive);
+        cohort->alive -= here;
+        note_spans(march, cohort, here, cells, middle_s, true);
+        ended += here;
+    }
+    return ended;
+}
+
+static void begin_cohort(struct march *march, double served, double middle_s)
+{
+    double alive = served * (1 - march->env->chance_of_life[0]);
+
+    march->cohorts[march->cell] =
+        (struct cohort){.entered = served,
+                        .alive = alive,
+                        .entry_s = middle_s,
+                        .arrival_s = march->out->first_tokens - 0.5 * served};
+}
+
+/* ---- The march -------------------------------------------------------------------------- */
+
+static void count_cell(struct march *march, const double parts_s[KVT_PARTS], double waited_s,
+                       bool in_range, double dt_s, const struct surface_cell rows[KVT_STRATA_MAX])
+{
+    const struct kvt_analytic_env *run = march->env->surfaces->run;
+    struct march_result *out = march->out;
+    double step_s = march->step_s, ranks = run->lockstep ? run->rank_count : 1;
+    double rounds = march->decoding * dt_s / step_s;
+    double steps = dt_s / step_s * fmin(march->decoding * ranks, 1);
+
+    if (!march->counting)
+        return;
+    out->counted_s += dt_s;
+    out->rounds += rounds;
+    out->steps += steps;
+    out->step_s += steps * step_s;
+    out->rank_step_s += steps * step_s * ranks;
+    out->waited_s += steps * waited_s * ranks;
+    out->extrapolated_steps += in_range ? 0 : steps;
+    for (int p = 0; p < KVT_PARTS; p++)
+        out->parts_s[p] += steps * parts_s[p];
+    out->running_s += march->decoding * dt_s;
+    for (uint32_t s = 0; s < march->env->surfaces->stratum_count; s++) {
+        for (int n = 0; n < SURFACE_COUNTS; n++)
+            out->rows[s].counts[n] += rounds * rows[s].counts[n];
+    }
+}
+
+static void look(struct march *march, struct round_load *load, double *coverage,
+                 struct surface_cell rows[KVT_STRATA_MAX])
+{
+    const struct march_env *env = march->env;
+    double places[SURFACE_COVERAGES][SURFACE_AGES];
+    double active =
+        march->decoding * (env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1);
+    uint32_t low;
+    double share = step_cost_between(env, active, &low);
+    const struct surface *below = env->loads[low];
+    const struct surface *above = env->loads[env->load_count > 1 ? low + 1 : low];
+
+    mix_means(&below->rounds, &above->rounds, share, &load->means);
+    make_ages(march, env->cell_tokens / load->means.committed_tokens);
+    place_cohorts(march, places, coverage, &load->context_tokens);
+    memset(rows, 0, KVT_STRATA_MAX * sizeof *rows);
+    add_rows(env, below, 1 - share, places, rows);
+    add_rows(env, above, share, places, rows);
+    step_cost_fold(env, rows, load);
+    if (env->surfaces->run->rank->needs.host_backing)
+        load->backup_bytes =
+            load->means.committed_tokens * (double)env->surfaces->run->rank->row_bytes_per_token;
+    load->fill_bytes_per_s = march->fill_bytes_per_s;
+    load->import_bytes_per_s = march->import_bytes_per_s;
+}
+
+/* One cell; false at the end of the run. */
+static bool advance(struct march *march, double *ended)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    struct round_load load = {0};
+    struct surface_cell rows[KVT_STRATA_MAX];
+    double parts_s[KVT_PARTS], coverage, waited_s;
+    bool in_range;
+
+    look(march, &load, &coverage, rows);
+    march->step_s = slowest_step(march, &load, parts_s, &waited_s, &in_range);
+    double cell_s = env->cell_tokens / load.means.committed_tokens * march->step_s;
+    double dt_s = fmin(cell_s, env->duration_s - march->now_s);
+    double middle_s = march->now_s + 0.5 * dt_s, share = cell_s > 0 ? dt_s / cell_s : 1;
+
+    march->counting = march->now_s >= env->warmup_s && out->completed >= env->warmup_requests;
+    march->trail[march->cell] = (struct trail){.from_s = march->now_s,
+                                               .running = march->decoding,
+                                               .coverage = isnan(coverage) ? 0 : coverage,
+                                               .covered = isnan(coverage) ? 0 : 1};
+    count_cell(march, parts_s, waited_s, in_range, dt_s, rows);
+    double freed = end_cell(march, middle_s, share);
+    double come = arrivals(march, dt_s, freed + *ended);
+    out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed - freed);
+    double served = let_in(march, come, freed, dt_s);
+    move_pages(march, dt_s);
+    begin_cohort(march, served, middle_s);
+    *ended = served * env->chance_of_life[0]; /* answers of one token, whose places are free next */
+    out->completed += freed + *ended;
+    out->counted_completed += march->counting ? freed + *ended : 0;
+    double decoded = march->decoding * env->cell_tokens * share *
+                     (1 - env->extra_tokens / fmax(env->mean_life_tokens, 1));
+    if (march->counting) {
+        out->output_tokens += served + decoded;
+        out->decode_tokens += decoded;
+    }
+    march->now_s += dt_s;
+    march->last_share = share;
+    march->cell++;
+    march->decoding = 0;
+    for (uint32_t j = oldest(march); j < march->cell; j++)
+        march->decoding += march->cohorts[j].alive;
+    double left = env->requests - out->completed;
+    return march->now_s < env->duration_s && march->cell < MARCH_CELLS &&
+           left * env->surfaces->run->rank_count > 0.5;
+}
+
+/* Means over the central half of what was counted. */
+static void central_half(struct march *march)
+{
+    struct march_result *out = march->out;
+    double from_s = out->end_s - out->counted_s + 0.25 * out->counted_s;
+    double to_s = from_s + 0.5 * out->counted_s, coverage = 0;
+
+    for (uint32_t k = 0; k < march->cell; k++) {
+        const struct trail *trail = &march->trail[k];
+        double until_s = k + 1 < march->cell ? march->trail[k + 1].from_s : out->end_s;
+        double both_s = fmin(until_s, to_s) - fmax(trail->from_s, from_s);
+        if (both_s <= 0)
+            continue;
+        out->active += both_s * trail->running / (to_s - from_s);
+        out->covered += both_s * trail->covered;
+        coverage += both_s * trail->coverage;
+    }
+    out->coverage = out->covered > 0 ? coverage / out->covered : NAN;
+}
+
+static void close_march(struct march *march)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+
+    out->end_s = march->now_s;
+    for (uint32_t j = oldest(march); j < march->cell; j++)
+        note_spans(march, &march->cohorts[j], march->cohorts[j].alive,
+                   march->cell - j - 1.5 + march->last_share, march->now_s, false);
+    out->running_end = march->decoding;
+    out->waiting_end = march->prefill.burst + march->prefill.queue + march->waiting +
+                       march->import.burst + march->import.queue;
+    if (env->requests - out->completed <= 0.5 / env->surfaces->run->rank_count) {
+        out->counted_completed += env->requests - out->completed;
+        out->completed = env->requests;
+        out->running_end = out->waiting_end = 0;
+    }
+    /* Those without a first token have waited too, and are in no mean: they came last, the older
+     * of them when as many as have been served since had come. */
+    double rate = out->end_s > 0 ? out->first_tokens / out->end_s : 0;
+    double aged_s =
+        env->closed && out->arrived <= env->in_flight
+            ? out->waiting_end * out->end_s
+            : 0.5 * out->waiting_end * fmin(rate > 0 ? out->waiting_end / rate : 0, out->end_s);
+    out->ttft_s = fmax(out->ttft_s - aged_s, 0);
+    out->post_first_tokens = fmax(out->first_tokens - march->first_wave, 0);
+    out->post_ttft_s = fmax(out->post_ttft_s - (out->post_first_tokens > 0 ? aged_s : 0), 0);
+    out->released_bytes = march->released_pages * env->page_bytes;
+    central_half(march);
+}
+
+kvt_status march_run(const struct march_env *env, struct march_result *out, struct kvt_error *err)
+{
+    struct march *march = calloc(1, sizeof *march);
+    double ended = 0;
+
+    *out = (struct march_result){0};
+    if (march) {
+        march->cohorts = calloc(MARCH_CELLS + 1, sizeof *march->cohorts);
+        march->trail = calloc(MARCH_CELLS + 1, sizeof *march->trail);
+        march->eligible_pages = calloc(MARCH_CELLS + 1, sizeof *march->eligible_pages);
+    }
+    bool ready = march && march->cohorts && march->trail && march->eligible_pages;
+    if (ready) {
+        march->env = env;
+        march->out = out;
+        march->first_wave = env->closed ? fmin(env->in_flight, env->requests) : 0;
+        while (advance(march, &ended))
+            ;
+        close_march(march);
+    }
+    if (march) {
+        free(march->cohorts);
+        free(march->trail);
+        free(march->eligible_pages);
+    }
+    free(march);
+    return ready ? KVT_OK : kvt_fail_nomem(err, "a march through a run");
+}

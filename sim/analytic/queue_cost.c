@@ -1,0 +1,57 @@
+/* queue_cost.c -- a queue in mean values: what leaves it in a while.
+ *
+ *     number present = s rho + rho^sqrt(2(s+1)) / (1 - rho) x variability     (stationary)
+ *     present at the end + served = present,  served = rho s dt / service
+ *
+ * The first line is Sakasegawa's approximation of G/G/s, exact for M/G/1; read backwards
+ * at each moment it is a pointwise stationary fluid flow. H. Sakasegawa, "An approximation
+ * formula Lq = alpha rho^beta / (1 - rho)", Ann. Inst. Stat. Math. 29, 1977; W. Wang,
+ * D. Tipper, S. Banerjee, "A simple approximation for modeling nonstationary queues",
+ * INFOCOM 1996. */
+#include <math.h>
+
+#include "march.h"
+
+double queue_served(double present, double servers, double service_s, double variability,
+                    double dt_s)
+{
+    double low = 0, high = 1, power = sqrt(2 * (servers + 1));
+
+    if (present <= 0 || dt_s <= 0)
+        return 0;
+    if (service_s <= 0)
+        return present;
+    double most = servers * dt_s / service_s; /* when no server is ever idle */
+    for (int i = 0; i < 48; i++) {
+        double rho = 0.5 * (low + high);
+        double there = servers * rho + pow(rho, power) / (1 - rho) * variability;
+        if (there + rho * most < present)
+            low = rho;
+        else
+            high = rho;
+    }
+    double served = low * most;
+    return served < present ? served : present;
+}
+
+/*     pages wanted, in requests = rho / 2 + (1 - 1/n) rho^2 / (2 (1 - rho))
+ *
+ * The work before a server whose customers come whole and are served evenly: half of the one in
+ * hand, and M/D/1's queue, less as much as n requests cannot queue behind themselves. As a flow
+ * alone, pages would be there as soon as the rate suffices. */
+double refill_done(double want, double each, double requests, double most)
+{
+    double low = 0, high = 1, others = requests > 1 ? 1 - 1 / requests : 0;
+
+    if (want <= 0 || each <= 0)
+        return 0;
+    for (int i = 0; i < 48; i++) {
+        double rho = 0.5 * (low + high);
+        double left = each * (0.5 * rho + others * rho * rho / (2 * (1 - rho)));
+        if (left + rho * most < want)
+            low = rho;
+        else
+            high = rho;
+    }
+    return fmin(low * most, want);
+}

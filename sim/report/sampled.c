@@ -1,0 +1,134 @@
+/* sampled.c -- metrics of a sampled run, and how far sampling leaves them from exact.
+ *
+ *     rows    d = half-width of the sum of fetched rows (core/sampling.c), relative
+ *     bytes   d + |layers|        a missing row is as many bytes as its store has layers, and
+ *                                 the mean of the stratum stands for them
+ *     step    fetch part x (d + |layers|) + slowest
+ *     TPOT    as the step; output too, and a step more where the clock ends the run
+ *
+ * slowest: a group steps as its slowest rank does, and the maximum of ranks that are
+ * seen through a sample is too large. By no more than ranks wait for each other in all;
+ * and with cv the spread of the rows of a rank's step that sampling adds, by no more than
+ * fetch part x cv x E[largest of G normal ones]: the smaller of the two. Queues react
+ * to the step time too; what they make of it is not in these figures. */
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+
+#include "kvt/llm.h"
+#include "kvt/report.h"
+#include "metrics_table.h"
+
+bool run_is_sampled(const struct kvt_run *run)
+{
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        if (run->strata[s].followed < run->strata[s].stores)
+            return true;
+    }
+    return false;
+}
+
+static double mean_layers(const struct kvt_stratum *stratum)
+{
+    return (double)stratum->layers / stratum->stores;
+}
+
+static bool is_of(const struct kvt_llm *llm, uint32_t store, const struct kvt_stratum *stratum)
+{
+    uint32_t selectors = 0;
+
+    for (uint32_t i = 0; i < llm->selector_count; i++)
+        selectors += llm->selectors[i].store == store;
+    return llm->stores[store].compress_ratio == stratum->compress_ratio &&
+           selectors == stratum->selectors;
+}
+
+/* Bytes that stores with more layers than the mean miss beyond their share, over all that
+ * is missed: by the rows that each store missed of what it selected. */
+static double layer_share(const struct kvt_run *run)
+{
+    const struct kvt_llm *llm = run->scenario->llm;
+    double beyond = 0, all = 0;
+
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        const double *totals = run->sampling.strata[s].totals;
+        if (stratum->followed == stratum->stores || totals[KVT_SAMPLED_SELECTED] == 0)
+            continue;
+        double mean = totals[KVT_SAMPLED_FETCHED] / totals[KVT_SAMPLED_SELECTED];
+        for (uint32_t store = 0; store < llm->store_count; store++) {
+            double selected = run->sampling.store_selected[store];
+            if (!is_of(llm, store, stratum))
+                continue;
+            double ratio = selected > 0 ? run->sampling.store_fetched[store] / selected : mean;
+            beyond += (llm->stores[store].layers - mean_layers(stratum)) * ratio *
+                      totals[KVT_SAMPLED_SELECTED] / stratum->followed;
+        }
+        all += kvt_stratum_scale(stratum) * mean_layers(stratum) * totals[KVT_SAMPLED_FETCHED];
+    }
+    return all > 0 ? beyond / all : 0;
+}
+
+/* Ranks of the largest group that steps together. */
+static uint32_t ranks_in_step(const struct kvt_scenario *scenario)
+{
+    uint32_t ranks = 1;
+
+    for (uint32_t p = 0; p < scenario->pool_count; p++) {
+        if (scenario->pools[p].lockstep && scenario->pools[p].dp > ranks)
+            ranks = scenario->pools[p].dp;
+    }
+    return ranks;
+}
+
+/* What the slowest rank of a step seems to fetch beyond what it does, at most. */
+static double slowest_share(const struct kvt_run *run)
+{
+    double variance = 0, mean = 0, ranks = ranks_in_step(run->scenario);
+
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        const struct kvt_row_counts *rows = &run->total.rows[s];
+        double stores = stratum->stores, calls = (double)rows->calls;
+        if (calls == 0)
+            continue;
+        double fetched = (double)(rows->filled + rows->staged) / calls;
+        double spread = (double)rows->fetched_squares / calls - fetched * fetched;
+        mean += mean_layers(stratum) * stores * stratum->selectors * fetched;
+        variance += pow(mean_layers(stratum) * stores * stratum->selectors, 2) *
+                    (1 / (double)stratum->followed - 1 / stores) * fmax(spread, 0);
+    }
+    double requests =
+        metric_ratio((double)run->total.rounds, (double)run->total.decode_steps * ranks);
+    if (ranks < 2 || mean <= 0 || !(requests > 0))
+        return 0;
+    /* The largest of so many: G. Blom, "Statistical Estimates and Transformed Beta-Variables",
+     * 1958. */
+    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
+    return largest * sqrt(variance / requests) / mean;
+}
+
+void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out)
+{
+    const struct kvt_tally *total = &run->total;
+    double layers[KVT_STRATA_MAX];
+
+    for (uint32_t s = 0; s < run->stratum_count; s++)
+        layers[s] = mean_layers(&run->strata[s]);
+#define HALF_WIDTH(count, per, weights)                                                            \
+    kvt_sampling_half_width(&run->sampling, run->strata, run->stratum_count, KVT_SAMPLED_##count,  \
+                            KVT_SAMPLED_##per, weights)
+    double bytes = HALF_WIDTH(FETCHED, SELECTED, layers) + fabs(layer_share(run));
+    double fetch = metric_ratio((double)total->parts_ns[KVT_PART_FETCH],
+                                (double)(total->step_ns + total->backup_stall_ns));
+    double waited = metric_ratio((double)total->barrier_wait_ns, (double)total->rank_ns);
+    double step = fetch > 0 ? fetch * bytes + fmin(fetch * slowest_share(run), waited) : 0;
+    double last_step = run->stopped_early ? metric_ratio(1, (double)total->decode_steps) : 0;
+
+    *out = (struct sampled_errors){.host_fetch_share = HALF_WIDTH(MISSED, SELECTED, NULL),
+                                   .hot_miss_ratio = HALF_WIDTH(MISSED, LOOKED_UP, NULL),
+                                   .fetched_rows_per_round = HALF_WIDTH(FETCHED, SELECTED, NULL),
+                                   .bytes = bytes + step + last_step,
+                                   .step = step,
+                                   .output = step + last_step};
+#undef HALF_WIDTH
+}

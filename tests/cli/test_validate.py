@@ -1,0 +1,124 @@
+"""kvtide validate --suite fidelity: each level against exact, and the runs it is made of."""
+import json
+import math
+import sys
+
+import support
+from support import files_below, kvtide, refuses, succeeds, tiny
+
+HISPARSE = {"residency": {"policy": "hisparse", "hot_tokens": 2048}}
+
+
+def validated(*arguments):
+    """The report; a dozen requests are few for mean values, and either answer may be right."""
+    done = kvtide("validate", "--suite", "fidelity", *arguments, "--json", "--quiet")
+    assert done.stderr == "", done.stderr
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["good"] else 1), done.returncode
+    return report
+
+
+def metrics_of_run(path, fidelity, *sets):
+    return json.loads(succeeds("run", path, "--fidelity", fidelity, "--json", "--quiet", *sets))
+
+
+def every_level_is_set_beside_the_exact_run(folder):
+    path = tiny(folder, changes=HISPARSE)
+    report = validated(path)
+    assert report["schema"] == "kvtide/validate/1" and report["suite"] == "fidelity"
+    assert [p["fidelity"] for p in report["points"]] == ["sampled", "analytic"]
+    exact = metrics_of_run(path, "exact")["metrics"]
+    for point in report["points"]:
+        ours = metrics_of_run(path, point["fidelity"])
+        for name, values in point["metrics"].items():
+            assert values["exact"] == exact[name], name
+            assert values["value"] == ours["metrics"][name], name
+            if "half_width" in values:
+                assert values["half_width"] == ours["scaled"]["rows"]["ci99"][name], name
+
+
+def families_sum_up_their_points(folder):
+    report = validated(tiny(folder, changes=HISPARSE), "--seeds", 3)
+    assert sorted({p["seed"] for p in report["points"]}) == [1, 2, 3]
+    for family in report["families"]:
+        level, name = family["name"].split()
+        values = [p["metrics"][name] for p in report["points"] if p["fidelity"] == level]
+        errors = [v["error"] for v in values if v["error"] is not None]
+        assert family["n"] == len(errors), family
+        assert math.isclose(family["bias"], sum(errors) / len(errors), abs_tol=1e-12), family
+        assert math.isclose(family["mape"], sum(map(abs, errors)) / len(errors), abs_tol=1e-12)
+        if level == "sampled":
+            within = [abs(v["value"] - v["exact"]) <= v["half_width"] for v in values]
+            assert math.isclose(family["in_range"], sum(within) / len(within)), family
+    assert report["good"] == all(f["good"] for f in report["families"])
+
+
+def a_level_that_is_refused_says_why_and_is_no_failure(folder):
+    path = tiny(folder, changes=dict(HISPARSE, **{
+        "workload": {"phases": [{"concurrency": 3, "seconds": 0.1}],
+                     "lengths": support.TINY["workload"]["lengths"]}}))
+    report = validated(path)
+    refused = [p["refused"] for p in report["points"]]
+    assert refused[0] is None and "not steady" in refused[1], refused
+    assert report["good"]
+    assert "refused: workload" in succeeds("validate", path, "--suite", "fidelity", "--quiet")
+
+
+def an_answer_of_no_is_status_1(folder):
+    # One request after another, of any length: no mean value is near a single one.
+    path = tiny(folder, changes=dict(HISPARSE, **{"workload.requests": 2, "workload.concurrency": 1,
+                                                  "workload.lengths.output.cv": 2}))
+    assert not validated(path, "--seeds", 4)["good"]
+
+
+def the_answer_does_not_depend_on_threads_or_the_cache(folder):
+    path = tiny(folder, changes=HISPARSE)
+    one = validated(path, "--threads", 1, "--cache", "none")
+    assert one == validated(path, "--threads", 2, "--cache", folder / "cache")
+    assert any(name.startswith("surface-") for name in files_below(folder / "cache"))
+    assert one == validated(path, "--cache", folder / "cache")
+
+
+def wall_time_is_told_on_stderr_alone(folder):
+    path = tiny(folder, changes=HISPARSE)
+    done = kvtide("validate", path, "--suite", "fidelity", "--json")
+    assert "simulated seconds a second" in done.stderr and "ms a point" in done.stderr
+    assert "_s\"" not in done.stdout and "speed" not in done.stdout
+
+
+def what_cannot_be_asked_is_refused(folder):
+    for arguments, word in (
+            ((), "--suite is missing"),
+            (("--suite", "time"), "does not have it yet"),
+            (("--suite", "fidelty"), "no such suite; there is: fidelity"),
+            (("--suite", "fidelity", "--seeds", "0"), "expected 1 to 20"),
+            (("--suite", "fidelity", "--threads", "0"), "expected 1 to"),
+            (("--suite", "fidelity", "no-such-scenario"), "no-such-scenario")):
+        sentence = refuses(2, "validate", *arguments, "--quiet")
+        assert word in sentence, (arguments, sentence)
+
+
+def an_analytic_run_writes_its_files_and_no_percentile(folder):
+    path = tiny(folder, changes=HISPARSE)
+    summary = succeeds("run", path, "--fidelity", "analytic", "--out", folder / "out", "--quiet")
+    assert "fidelity analytic" in summary
+    assert all(len(line) <= 80 for line in summary.splitlines())
+    result = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    assert result["metrics"]["mean_tpot_ms"] > 0 and result["metrics"]["p99_tpot_ms"] is None
+    assert result["requests"]["arrived"] == result["requests"]["completed"] == 12
+    assert result["scaled"] == {}
+    lines = (folder / "out/requests.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1, "an analytic run has no requests of its own"
+
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases([
+        every_level_is_set_beside_the_exact_run,
+        families_sum_up_their_points,
+        a_level_that_is_refused_says_why_and_is_no_failure,
+        an_answer_of_no_is_status_1,
+        the_answer_does_not_depend_on_threads_or_the_cache,
+        wall_time_is_told_on_stderr_alone,
+        what_cannot_be_asked_is_refused,
+        an_analytic_run_writes_its_files_and_no_percentile,
+    ]))

@@ -1,0 +1,373 @@
+/* test_analytic.c -- mean values: queues by their closed forms, levelled pages by a page-by-page
+ * twin, surfaces kept and thrown away, a small run beside the exact one, and what is refused. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "analytic/march.h"
+#include "kvt/json.h"
+#include "kvt/rng.h"
+#include "support/small_run.h"
+#include "support/support.h"
+
+#define SCENARIO                                                                                   \
+    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"small\", \"seed\": 1, "                       \
+    "\"model\": {\"base\": \"glm-5.3\", \"layers\": 6, \"top_k\": 16, "                            \
+    "\"weight_bytes\": 2147483648, \"dense_weight_bytes\": 1073741824, "                           \
+    "\"weights_replicated_gib\": 1, \"weights_expert_gib\": 1, \"stores\": ["                      \
+    "{\"first_layer\": 0, \"layers\": 1, \"compress_ratio\": 1, \"repeat\": 2, "                   \
+    "\"stride_layers\": 1}, {\"first_layer\": 2, \"layers\": 4, \"compress_ratio\": 1, "           \
+    "\"repeat\": 1, \"stride_layers\": 4}]}, "                                                     \
+    "\"hardware\": {\"base\": \"b300\", \"link_h2d_bytes_per_s\": 2000000000}, "                   \
+    "\"cluster\": {\"decode\": {\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"lockstep\": true, "           \
+    "\"pools\": {\"unified_gib\": 1}}, \"import\": {\"law\": \"rate\", \"rate\": 1}}, "            \
+    "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 32}, "                              \
+    "\"selection\": {\"law\": \"score\"}, \"timing\": {\"model\": \"roofline\"}, "                 \
+    "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 96, "              \
+    "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 256}, "                             \
+    "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": 60, \"cv\": 0.25}}}, "                  \
+    "\"run\": {\"fidelity\": \"analytic\"}}"
+
+/* ---- Queues ------------------------------------------------------------------------ */
+
+/* The number in a queue that `arrivals_per_s` feed until nothing changes any more. */
+static double settled(double arrivals_per_s, double servers, double service_s, double variability)
+{
+    double there = 0, dt_s = 0.1 * service_s;
+    for (int i = 0; i < 20000; i++) {
+        there += arrivals_per_s * dt_s;
+        there -= queue_served(there, servers, service_s, variability, dt_s);
+    }
+    return there;
+}
+
+START_TEST(a_queue_settles_where_the_closed_form_says)
+{
+    static const double loads[] = {0.1, 0.5, 0.8, 0.95};
+    double rho = loads[_i];
+    ck_assert_double_eq_tol(settled(rho / 2.5, 1, 2.5, 1), rho / (1 - rho), 5e-3 * rho / (1 - rho));
+    ck_assert_double_eq_tol(settled(rho / 2.5, 1, 2.5, 0.5), rho + rho * rho / (2 * (1 - rho)),
+                            5e-3 * rho / (1 - rho));
+}
+END_TEST
+
+START_TEST(a_queue_serves_no_more_than_it_has_or_can)
+{
+    for (double there = 0; there < 50; there += 1.7) {
+        double served = queue_served(there, 2, 0.5, 1, 3);
+        ck_assert_double_ge(served, 0);
+        ck_assert_double_le(served, there);
+        ck_assert_double_le(served, 12);
+    }
+    ck_assert_double_gt(queue_served(1000, 1, 0.5, 1, 3), 5.9);
+    ck_assert_double_eq(queue_served(4, 1, 0, 1, 1), 4);
+    ck_assert_double_eq(queue_served(4, 1, 1, 1, 0), 0);
+}
+END_TEST
+
+START_TEST(refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load)
+{
+    ck_assert_double_eq(refill_done(0, 10, 4, 100), 0);
+    ck_assert_double_le(refill_done(30, 10, 4, 5), 5);
+    ck_assert_double_ge(refill_done(30, 10, 4, 1e6), 29.9);
+    /* The more requests there may be behind one another, the more is left. */
+    ck_assert_double_ge(refill_done(30, 10, 2, 20), refill_done(30, 10, 50, 20));
+}
+END_TEST
+
+/* ---- Levels --------------------------------------------------------------------------- */
+
+enum {
+    COHORTS = 6
+};
+
+/* One small step at a time, to whoever has least and wants more. */
+static void fill_step_by_step(struct cohort *cohorts, const double *eligible, double pages)
+{
+    const double step = 0.002;
+    for (double left = pages; left > 0; left -= step) {
+        int lowest = -1;
+        for (int j = 0; j < COHORTS; j++) {
+            if (cohorts[j].alive > 0 && cohorts[j].pages < eligible[j] &&
+                (lowest < 0 || cohorts[j].pages < cohorts[lowest].pages))
+                lowest = j;
+        }
+        if (lowest < 0)
+            return;
+        cohorts[lowest].pages += step / cohorts[lowest].alive;
+    }
+}
+
+static void release_step_by_step(struct cohort *cohorts, double pages)
+{
+    const double step = 0.002;
+    for (double left = pages; left > 0; left -= step) {
+        int highest = -1;
+        for (int j = 0; j < COHORTS; j++) {
+            if (cohorts[j].alive > 0 && cohorts[j].pages > 0 &&
+                (highest < 0 || cohorts[j].pages > cohorts[highest].pages))
+                highest = j;
+        }
+        if (highest < 0)
+            return;
+        cohorts[highest].pages -= step / cohorts[highest].alive;
+    }
+}
+
+START_TEST(pages_are_levelled_as_one_by_one)
+{
+    struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
+    struct cohort cohorts[COHORTS] = {{0}}, twin[COHORTS];
+    double eligible[COHORTS], level = 30;
+    for (int j = 0; j < COHORTS; j++) {
+        level *= kvt_rng_below(&rng, 3) ? kvt_rng_unit(&rng) : 1;
+        cohorts[j].alive = kvt_rng_below(&rng, 4) ? 0.2 + kvt_rng_unit(&rng) : 0;
+        eligible[j] = 34 - j;
+        cohorts[j].pages = fmin(level, eligible[j]);
+    }
+    memcpy(twin, cohorts, sizeof twin);
+    double pages = 60 * kvt_rng_unit(&rng), sum = 0;
+    double filled = spare_fill(cohorts, 0, COHORTS, eligible, pages);
+    fill_step_by_step(twin, eligible, pages);
+    for (int j = 0; j < COHORTS; j++) {
+        if (cohorts[j].alive > 0)
+            ck_assert_double_eq_tol(cohorts[j].pages, twin[j].pages, 0.05);
+        sum += cohorts[j].alive * cohorts[j].pages;
+    }
+    ck_assert_double_le(filled, pages + 1e-9);
+    double given = spare_release(cohorts, 0, COHORTS, 0.6 * sum), left = 0;
+    release_step_by_step(twin, 0.6 * sum);
+    for (int j = 0; j < COHORTS; j++) {
+        if (cohorts[j].alive > 0)
+            ck_assert_double_eq_tol(cohorts[j].pages, twin[j].pages, 0.1);
+        left += cohorts[j].alive * cohorts[j].pages;
+    }
+    ck_assert_double_eq_tol(given, 0.6 * sum, 1e-9 * sum + 1e-12);
+    ck_assert_double_eq_tol(left, 0.4 * sum, 1e-9 * sum + 1e-12);
+}
+END_TEST
+
+/* ---- Whole runs --------------------------------------------------------------------------- */
+
+static char *text_with(const char *const *sets, const struct kvt_sim_options *options)
+{
+    struct small_run small;
+    small_run_open(&small, SCENARIO, sets, options);
+    small_run_finish(&small);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    char *text = small_run_result_text(&small);
+    small_run_close(&small);
+    return text;
+}
+
+static double metric_of(const struct small_run *small, const char *name)
+{
+    struct cJSON *result = NULL;
+    struct kvt_error err;
+    ck_assert_int_eq(kvt_report_result(small->run, &result, &err), KVT_OK);
+    const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
+    double value = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+    cJSON_Delete(result);
+    return value;
+}
+
+START_TEST(means_are_near_those_of_the_exact_run)
+{
+    static const struct {
+        const char *name;
+        double tolerance;
+    } near[] = {{"output_throughput", 0.05}, {"mean_tpot_ms", 0.05},
+                {"active_mean", 0.05},       {"host_fetch_share", 0.05},
+                {"h2d_payload_bytes", 0.05}, {"mean_ttft_ms", 0.2},
+                {"mean_e2el_ms", 0.05},      {"slots", 1e-12},
+                {"completed", 1e-12}};
+    static const char *const residencies[] = {"residency.hot_tokens=32", "residency=resident"};
+    const char *const ours[] = {residencies[_i], NULL};
+    const char *const theirs[] = {residencies[_i], "run.fidelity=exact", NULL};
+    struct small_run analytic, exact;
+    small_run_whole(&analytic, SCENARIO, ours);
+    small_run_whole(&exact, SCENARIO, theirs);
+    for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
+        double a = metric_of(&analytic, near[i].name), b = metric_of(&exact, near[i].name);
+        ck_assert_msg(fabs(a - b) <= near[i].tolerance * fabs(b), "%s: %g, exact %g", near[i].name,
+                      a, b);
+    }
+    small_run_close(&analytic);
+    small_run_close(&exact);
+}
+END_TEST
+
+START_TEST(no_percentile_is_answered)
+{
+    static const char *const names[] = {"p50_ttft_ms",     "p99_tpot_ms",    "std_e2el_ms",
+                                        "median_itl_ms",   "p90_ttft_ms",    "post_wave_p99_itl_ms",
+                                        "request_goodput", "slo_violation_s"};
+    struct small_run small;
+    small_run_whole(&small, SCENARIO, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ck_assert_msg(isnan(metric_of(&small, names[i])), "%s is answered", names[i]);
+    ck_assert(kvt_row_counts_conserve(&small.run->total.rows[0]));
+    struct kvt_request_counts counts = kvt_run_count_requests(small.run);
+    ck_assert_uint_eq(counts.completed + counts.running + counts.waiting, 96);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(the_same_bytes_on_any_threads_and_with_surfaces_at_hand)
+{
+    struct kvt_error err;
+    struct kvt_sim_options options = {.threads = 1};
+    char *one = text_with(NULL, &options);
+    options.threads = 3;
+    ck_assert_int_eq(kvt_surfaces_new(&options.surfaces, &err), KVT_OK);
+    char *three = text_with(NULL, &options), *again = text_with(NULL, &options);
+    ck_assert_str_eq(one, three);
+    ck_assert_str_eq(one, again);
+    free(one);
+    free(three);
+    free(again);
+    kvt_surfaces_free(options.surfaces);
+}
+END_TEST
+
+/* ---- The folder ----------------------------------------------------------------------------- */
+
+static struct support_folder folder;
+
+static void make_folder(void)
+{
+    support_folder_make(&folder);
+}
+
+static void remove_folder(void)
+{
+    support_folder_remove(&folder);
+}
+
+static size_t list_surfaces(char path[SUPPORT_PATH_BYTES])
+{
+    char command[2 * SUPPORT_PATH_BYTES];
+    size_t count = 0;
+    ck_assert(snprintf(command, sizeof command, "ls %s/surface-*.bin", folder.path) > 0);
+    FILE *list = popen(command, "r");
+    ck_assert_ptr_nonnull(list);
+    while (fgets(path, SUPPORT_PATH_BYTES, list)) {
+        path[strcspn(path, "\n")] = '\0';
+        count++;
+    }
+    (void)pclose(list);
+    return count;
+}
+
+START_TEST(a_surface_is_kept_and_a_damaged_one_is_measured_again)
+{
+    char path[SUPPORT_PATH_BYTES];
+    size_t bytes, damaged_bytes;
+    const struct kvt_sim_options options = {.cache_dir = folder.path};
+    char *fresh = text_with(NULL, &options);
+    ck_assert_uint_eq(list_surfaces(path), 1);
+    char *kept = support_read(path, &bytes);
+    ck_assert_ptr_nonnull(kept);
+
+    /* Read back; a byte of a number changed; cut short; empty: one answer. */
+    for (int damage = 0; damage < 4; damage++) {
+        char *damaged = malloc(bytes);
+        memcpy(damaged, kept, bytes);
+        damaged_bytes = damage == 2 ? bytes - 1 : damage == 3 ? 0 : bytes;
+        if (damage == 1)
+            damaged[bytes / 2] ^= 1;
+        support_write(path, damaged, damaged_bytes);
+        char *text = text_with(NULL, &options);
+        ck_assert_str_eq(text, fresh);
+        free(text);
+        free(damaged);
+        size_t now_bytes;
+        char *now = support_read(path, &now_bytes);
+        ck_assert_uint_eq(now_bytes, bytes);
+        ck_assert_mem_eq(now, kept, bytes);
+        free(now);
+    }
+    free(kept);
+    free(fresh);
+}
+END_TEST
+
+START_TEST(another_hot_cache_has_another_surface)
+{
+    char path[SUPPORT_PATH_BYTES];
+    const struct kvt_sim_options options = {.cache_dir = folder.path};
+    static const char *const larger[] = {"residency.hot_tokens=64", NULL};
+    static const char *const seed[] = {"seed=77", NULL};
+    static const char *const loaded[] = {"workload.concurrency=6", NULL};
+    free(text_with(NULL, &options));
+    free(text_with(seed, &options));
+    free(text_with(loaded, &options));
+    ck_assert_uint_eq(list_surfaces(path), 1);
+    free(text_with(larger, &options));
+    ck_assert_uint_eq(list_surfaces(path), 2);
+}
+END_TEST
+
+/* ---- What is refused ----------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *set, *also, *where, *words;
+} refusals[] = {
+    {"workload={\"phases\": [{\"concurrency\": 4, \"seconds\": 1}], \"lengths\": {\"input\": "
+     "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 9}}}",
+     NULL, "workload", "not steady"},
+    {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "residency/policy",
+     "no policy that moves pages"},
+    {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,
+     "residency", "landing_fraction at its default only"},
+    {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
+     "residency.hot_tokens=1024", "small", "fits no rank"},
+};
+
+START_TEST(what_mean_values_cannot_stand_for_is_refused)
+{
+    const char *const sets[] = {refusals[_i].set, refusals[_i].also, NULL};
+    struct small_run small;
+    small_run_open(&small, SCENARIO, sets, NULL);
+    ck_assert_int_ne(small.status, KVT_OK);
+    ck_assert_str_eq(small.err.where, refusals[_i].where);
+    ck_assert_msg(strstr(small.err.message, refusals[_i].words) != NULL, "\"%s\"",
+                  small.err.message);
+    small_run_close(&small);
+}
+END_TEST
+
+static Suite *analytic_suite(void)
+{
+    Suite *suite = suite_create("analytic");
+    TCase *parts = tcase_create("parts"), *runs = tcase_create("runs");
+    tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
+    tcase_add_test(parts, a_queue_serves_no_more_than_it_has_or_can);
+    tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
+    tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
+    suite_add_tcase(suite, parts);
+    tcase_add_checked_fixture(runs, make_folder, remove_folder);
+    tcase_set_timeout(runs, 30);
+    tcase_add_loop_test(runs, means_are_near_those_of_the_exact_run, 0, 2);
+    tcase_add_test(runs, no_percentile_is_answered);
+    tcase_add_test(runs, the_same_bytes_on_any_threads_and_with_surfaces_at_hand);
+    tcase_add_test(runs, a_surface_is_kept_and_a_damaged_one_is_measured_again);
+    tcase_add_test(runs, another_hot_cache_has_another_surface);
+    tcase_add_loop_test(runs, what_mean_values_cannot_stand_for_is_refused, 0,
+                        sizeof refusals / sizeof refusals[0]);
+    suite_add_tcase(suite, runs);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(analytic_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
