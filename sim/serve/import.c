@@ -192,6 +192,10 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_
     if (joins && rank->needs.host_backing && !live->writes_later &&
         live->pages.queued_tokens < live->pages.committed_tokens)
         rank_write_back(rank, live, live->pages.committed_tokens, now_ns);
+    if (joins)
+        status = rank_share_prompt(rank, live, err);
+    if (status != KVT_OK)
+        return status;
     live_list_remove_at(&rank->importing, at);
     rank->imports_under_way--;
     rank->import_bytes_per_s -= live->import_bytes_per_s;

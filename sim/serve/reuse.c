@@ -4,7 +4,9 @@
  *                payload in HBM: shared where requests stay whole; else it goes over to the
  *                request, as pages of its own
  *                does not fit: let go
- *     end:       whole pages go to the store with their bytes; then what was held is let go of
+ *     computed:  the prompt's whole pages go to the store, held; others find them from now on
+ *     end:       further whole pages go to the store with their bytes; then what was held is let go
+ * of
  *
  * A page counts as found where its index rows and its payload are, in any home; a request that
  * keeps its rows on host finds only pages whose payload is there. */
@@ -201,6 +203,65 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live)
         shared->recall_bytes += (shared->page_count - in_hbm) * rank->page_bytes;
     if (live->generated_tokens == 0)
         rank->counters.prefix_hit_tokens += (uint64_t)shared->page_count * KVT_PAGE_ROWS;
+}
+
+/* ---- Sharing ------------------------------------------------------------------------------ */
+
+/* Of what it holds of its own, how much is beyond what it must hold beside what it shares. */
+static uint64_t surplus_bytes(uint64_t own, uint64_t shared, uint64_t wanted)
+{
+    if (shared == 0 || own + shared <= wanted)
+        return 0;
+    uint64_t more = own + shared - wanted;
+    return more < own ? more : own;
+}
+
+/* The store had some of the pages already: those of its own go. */
+static kvt_status give_duplicates(struct kvt_rank *rank, struct kvt_live *live,
+                                  struct kvt_error *err)
+{
+    struct kvt_session_bytes required;
+    const struct kvt_shared *shared = &live->shared;
+    kvt_status status = kvt_rank_required(rank, live->pages.committed_tokens, live->max_tokens,
+                                          live->hot_tokens, &required, err);
+
+    if (status != KVT_OK)
+        return status;
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+        enum kvt_mem_class mem_class = (enum kvt_mem_class)c;
+        uint64_t own = rank_held_bytes(live, mem_class);
+        kvt_rank_memory_give(&rank->memory, &live->holding, mem_class,
+                             surplus_bytes(own, shared->bytes[c], required.hbm_by_class[c]));
+    }
+    kvt_rank_memory_give_host(
+        &rank->memory, &live->holding,
+        surplus_bytes(live->holding.host_bytes, shared->host_bytes, required.host_bytes));
+    return KVT_OK;
+}
+
+kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_shared *shared = &live->shared;
+    uint32_t first = shared->page_count, count = live->input_tokens / KVT_PAGE_ROWS;
+    uint32_t backed_pages = live->pages.backed_tokens / KVT_PAGE_ROWS;
+
+    count = count < shared->key_count ? count : shared->key_count;
+    if (count <= first)
+        return KVT_OK;
+    for (uint32_t i = first; i < count; i++) {
+        shared->homes[i] = KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
+        if (rank->needs.history_in_hbm)
+            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM);
+        if (i < backed_pages)
+            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+    }
+    kvt_status status = kvt_prefix_pool_keep(&rank->prefixes, &live->holding, shared->keys + first,
+                                             shared->homes + first, count - first, true, err);
+    if (status != KVT_OK)
+        return status;
+    shared->page_count = count;
+    count_bytes(rank, shared);
+    return give_duplicates(rank, live, err);
 }
 
 /* ---- Leaving ----------------------------------------------------------------------------- */
