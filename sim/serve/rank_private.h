@@ -85,6 +85,9 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live);
 /* Its history is in: whole pages of its prompt go to the store, where it holds them. */
 KVT_CHECKED kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live,
                                          struct kvt_error *err);
+/* When the pages that it found are on host, now_ns or later. */
+kvt_ns rank_prefix_ready_ns(const struct kvt_rank *rank, const struct kvt_live *live,
+                            kvt_ns now_ns);
 /* It holds nothing of the store any more. */
 void rank_let_go(struct kvt_rank *rank, struct kvt_live *live);
 

@@ -205,6 +205,19 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live)
         rank->counters.prefix_hit_tokens += (uint64_t)shared->page_count * KVT_PAGE_ROWS;
 }
 
+/* A prompt that begins otherwise has nothing of a write. */
+kvt_ns rank_prefix_ready_ns(const struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns)
+{
+    kvt_ns ready_ns = now_ns;
+
+    for (uint32_t i = 0; i < rank->prefix_write_count; i++) {
+        const struct kvt_prefix_write *write = &rank->prefix_writes[i];
+        if (write->first_key == live->shared.keys[0] && write->done_ns > ready_ns)
+            ready_ns = write->done_ns;
+    }
+    return ready_ns;
+}
+
 /* ---- Sharing ------------------------------------------------------------------------------ */
 
 /* Of what it holds of its own, how much is beyond what it must hold beside what it shares. */
@@ -328,6 +341,32 @@ static uint64_t offload(struct kvt_rank *rank, struct kvt_live *live, uint32_t c
     return bytes;
 }
 
+/* Those that have ended by now are forgotten. */
+static kvt_status note_write(struct kvt_rank *rank, uint64_t first_key, kvt_ns now_ns,
+                             kvt_ns done_ns, struct kvt_error *err)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < rank->prefix_write_count; i++) {
+        if (rank->prefix_writes[i].done_ns > now_ns)
+            rank->prefix_writes[count++] = rank->prefix_writes[i];
+    }
+    rank->prefix_write_count = count;
+    if (done_ns <= now_ns)
+        return KVT_OK;
+    if (count == rank->prefix_write_capacity) {
+        size_t capacity = count > 0 ? 2 * (size_t)count : 16;
+        struct kvt_prefix_write *writes = realloc(rank->prefix_writes, capacity * sizeof *writes);
+        if (!writes)
+            return kvt_fail_nomem(err, "pages on their way to host");
+        rank->prefix_writes = writes;
+        rank->prefix_write_capacity = (uint32_t)capacity;
+    }
+    rank->prefix_writes[rank->prefix_write_count++] =
+        (struct kvt_prefix_write){.first_key = first_key, .done_ns = done_ns};
+    return KVT_OK;
+}
+
 static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
                               struct kvt_error *err)
 {
@@ -351,8 +390,8 @@ static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_
              rank->prefixes.page_bytes[KVT_PREFIX_INDEX_HOST];
     rank->counters.backup_bytes += bytes;
     kvt_ns done_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
-    if (rank->needs.host_backing || bytes > 0)
-        rank->prefixes_ns = done_ns;
+    if (status == KVT_OK && (rank->needs.host_backing || bytes > 0))
+        status = note_write(rank, live->shared.keys[0], now_ns, done_ns, err);
     return status;
 }
 
