@@ -133,15 +133,19 @@ static void mix_means(const struct round_means *a, const struct round_means *b, 
     out->committed_squares = (1 - share) * a->committed_squares + share * b->committed_squares;
 }
 
-/* How many more requests the slowest rank of a step decodes than the mean one: the numbers that
- * each imports differ, as in a queue of memoryless arrivals. */
+/* How many more requests the slowest rank of a step decodes than the mean one. In a closed loop the
+ * numbers that each imports differ, as in a queue of memoryless arrivals; in an open one their sum
+ * is seldom one that the ranks can share evenly. */
 static double excess_requests(const struct march *march, double largest)
 {
     const struct march_env *env = march->env;
+    double ranks = env->surfaces->run->rank_count;
     double there = march->import.burst + march->import.queue;
     double variance = there * (1 + there) * (1 + env->import_scv) / 2;
     double most = march->import.burst > 0 ? env->import_scv * march->decoding : march->decoding;
 
+    if (!env->closed)
+        return fmin((ranks - 1) / (2 * ranks), march->decoding * (ranks - 1));
     return fmin(largest * sqrt(fmin(variance, most)), there);
 }
 
@@ -153,18 +157,17 @@ static double slowest_step(const struct march *march, const struct round_load *l
 {
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
-    double mean_s = step_cost(env, load, march->decoding, march->decoding, parts_s, in_range);
+    /* Of requests that come on their own, each sees the others' mean and itself. */
+    double seen = march->decoding + (env->closed ? 0 : 1 / ranks);
+    double mean_s = step_cost(env, load, seen, seen, parts_s, in_range);
 
     *waited_s = 0;
     if (ranks < 2)
         return mean_s;
     double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
     double excess = excess_requests(march, largest), more_parts_s[KVT_PARTS];
-    double more_s =
-        step_cost(env, load, march->decoding, march->decoding + excess, more_parts_s, in_range) -
-        mean_s;
-    double fetch_s =
-        largest * load->fetched_spread / sqrt(fmax(march->decoding, 1)) * parts_s[KVT_PART_FETCH];
+    double more_s = step_cost(env, load, seen, seen + excess, more_parts_s, in_range) - mean_s;
+    double fetch_s = largest * load->fetched_spread / sqrt(fmax(seen, 1)) * parts_s[KVT_PART_FETCH];
     *waited_s = hypot(more_s, fetch_s);
     double share = more_s + fetch_s > 0 ? *waited_s / (more_s + fetch_s) : 0;
     for (int p = 0; p < KVT_PARTS; p++)
@@ -175,11 +178,12 @@ static double slowest_step(const struct march *march, const struct round_load *l
 
 /* ---- Queues -------------------------------------------------------------------------- */
 
-/* What leaves a stage in dt_s; its integral of numbers x time is added to *there_s. The burst is
+/* What leaves a rank's share of a stage in dt_s, `shares` of which queue together for servers that
+ * each has so many of; its integral of numbers x time is added to *there_s. The burst is
  * whole requests, each of them there until its own service ends: half a service more than the
  * flow's integral. */
-static double serve(struct stage *stage, double servers, double burst_service_s, double service_s,
-                    double variability, double dt_s, double *there_s)
+static double serve(struct stage *stage, double shares, double servers, double burst_service_s,
+                    double service_s, double variability, double dt_s, double *there_s)
 {
     double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
     double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
@@ -190,7 +194,9 @@ static double serve(struct stage *stage, double servers, double burst_service_s,
     stage->burst -= of_burst;
     if (busy_s < dt_s) {
         stage->burst = 0;
-        of_queue = queue_served(stage->queue, servers, service_s, variability, dt_s - busy_s);
+        of_queue = queue_served(shares * stage->queue, shares * servers, service_s, variability,
+                                dt_s - busy_s) /
+                   shares;
         stage->queue -= of_queue;
     }
     *there_s += stage->queue * (dt_s - busy_s);
@@ -224,8 +230,9 @@ static double let_in(struct march *march, double come, double ended, double dt_s
 
     if (env->prefill_servers > 0) {
         *(first ? &march->prefill.burst : &march->prefill.queue) += come;
-        come = serve(&march->prefill, env->prefill_servers, env->prefill_s, env->prefill_s,
-                     (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
+        come =
+            serve(&march->prefill, env->surfaces->run->rank_count, env->prefill_servers,
+                  env->prefill_s, env->prefill_s, (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
         first = false;
     }
     if (!env->closed)
@@ -234,8 +241,8 @@ static double let_in(struct march *march, double come, double ended, double dt_s
     double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
     march->waiting -= admitted;
     *(first ? &march->import.burst : &march->import.queue) += admitted;
-    double served = serve(&march->import, env->import_servers, env->burst_import_s, env->import_s,
-                          variability, dt_s, &importing_s);
+    double served = serve(&march->import, 1, env->import_servers, env->burst_import_s,
+                          env->import_s, variability, dt_s, &importing_s);
     if (march->counting) {
         out->admitted += admitted;
         out->prefilling_s += prefilling_s;
