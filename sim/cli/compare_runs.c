@@ -34,8 +34,9 @@ struct pool {
     struct outcome *outcomes; /* [job_count] */
     size_t job_count;
     unsigned threads_per_job;
-    pthread_mutex_t lock; /* guards what follows, and progress */
-    pthread_cond_t ended; /* a thread has */
+    struct kvt_surfaces *surfaces; /* of analytic runs, shared by all */
+    pthread_mutex_t lock;          /* guards what follows, and progress */
+    pthread_cond_t ended;          /* a thread has */
     size_t next, running_threads;
     bool has_failed;
     size_t failed_job;
@@ -111,6 +112,7 @@ static kvt_status run_job(struct pool *pool, size_t index, struct kvt_error *err
     const struct kvt_sim_options options = {.threads = pool->threads_per_job,
                                             .cache_dir = plan->cache_dir,
                                             .on_prepare = on_prepare,
+                                            .surfaces = pool->surfaces,
                                             .prepare_context = &job};
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
@@ -267,9 +269,12 @@ kvt_status compare_run(struct compare_plan *plan, struct kvt_arena *arena, bool 
         .plan = plan, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
     kvt_status status = prepare(&pool, arena, err);
 
+    if (status == KVT_OK)
+        status = kvt_surfaces_new(&pool.surfaces, err);
     if (status != KVT_OK)
         return status;
     run_all(&pool);
+    kvt_surfaces_free(pool.surfaces);
     (void)pthread_cond_destroy(&pool.ended);
     (void)pthread_mutex_destroy(&pool.lock);
     if (pool.has_failed) {

@@ -250,9 +250,9 @@ static const char *limit_of(const struct kvt_run *run, double waiting, double pr
 {
     const struct kvt_tally *total = &run->total;
 
-    if (run->record_count == 0)
+    if (kvt_run_arrived(run) == 0)
         return "nothing arrived";
-    if (kvt_run_count_requests(run).unservable == run->record_count)
+    if (kvt_run_count_requests(run).unservable == kvt_run_arrived(run))
         return "memory: not one request can ever fit";
     if (waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"

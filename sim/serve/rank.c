@@ -117,6 +117,7 @@ void kvt_rank_fini(struct kvt_rank *rank)
     free(rank->scheduling_state);
     free(rank->import_state);
     kvt_prefix_pool_fini(&rank->prefixes);
+    free(rank->prefix_writes);
     free(rank->homes);
     free(rank->waiting.items);
     free(rank->prefilling.items);

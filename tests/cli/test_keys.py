@@ -38,6 +38,14 @@ LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
 FOLLOWERS = {**PAPER_HISPARSE, "cluster.import": {"law": "rate"}, "timing": {"model": "roofline"}}
 SCORE = {"selection": {"law": "score"}, "workload.requests": 4, "workload.concurrency": 4}
 SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
+TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
+                     "new_tokens": [3000, 300], "output_tokens": 20}}
+THINKING = {**TALK, "workload.think_s": 0.05}
+COLOCATED = {**TALK, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
+# A rank that holds little of a prompt, and others that are less crowded.
+AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
+         "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
+         "workload.shared_prefix_tokens": 2000}
 OPEN = {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                      "lengths": support.TINY["workload"]["lengths"]}}
 PHASES = {"workload": {"arrival": "phases", "phases": [{"concurrency": 2, "seconds": 0.3},
@@ -144,6 +152,10 @@ TABLE = {
     "cluster.decode.host_dram_gib_per_node": (
         CROWDED, {"cluster.decode.host_dram_gib_per_node": 0.02}),
     "cluster.decode.host_pool": ({**TWO_WAY, **CROWDED}, {"cluster.decode.host_pool": "per_rank"}),
+    "cluster.decode.index_offload_gib_per_node": (
+        {**TALK, "residency.hot_tokens": 1024,
+         "cluster.decode.pools": {"index_gib": 0.003, "rows_gib": 0.01}},
+        {"cluster.decode.index_offload_gib_per_node": 1}),
     "cluster.decode.gpus_per_node": (
         {**CROWDED, "cluster.decode.host_dram_gib_per_node": 0.02},
         {"cluster.decode.gpus_per_node": 1}),
@@ -153,6 +165,7 @@ TABLE = {
     "cluster.prefill.gpus": (SEPARATE, {"cluster.prefill.gpus": 3}),
     "cluster.prefill.tokens_per_s": (SEPARATE, {"cluster.prefill.tokens_per_s": 90000}),
     "cluster.prefill.context_half_tokens": (SEPARATE, {"cluster.prefill.context_half_tokens": 5000}),
+    "cluster.prefill.chunk_tokens": (COLOCATED, {"cluster.prefill.chunk_tokens": 256}),
     "cluster.import.law": (PAPER, {"cluster.import": {"law": "rate"}}),
     "cluster.import(rate).rate": ({}, {"cluster.import.rate": 2.385}),
     "cluster.import(rate).staging": (HISPARSE, {"cluster.import.staging": 0.001}),
@@ -161,6 +174,11 @@ TABLE = {
     "cluster.import(paper).dflash2_mean_s": (PAPER_DFLASH2, {"cluster.import.dflash2_mean_s": 2}),
     "cluster.import(paper).adaptive_mean_s": (PAPER, {"cluster.import.adaptive_mean_s": 1}),
     "cluster.router.policy": ({"workload.concurrency": 5}, {"cluster.router.policy": "round-robin"}),
+    "cluster.router(cache-aware).match_fraction": (AWARE, {"cluster.router.match_fraction": 0.9}),
+    "cluster.router(cache-aware).balance_requests": (
+        {**AWARE, "cluster.router.balance_rel": 1}, {"cluster.router.balance_requests": 0}),
+    "cluster.router(cache-aware).balance_rel": (
+        {**AWARE, "cluster.router.balance_requests": 0}, {"cluster.router.balance_rel": 9}),
     "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
     "residency.policy": ({}, {"residency": {"policy": "hisparse"}}),
     "residency(adaptive).optional_capacity_fraction": (
@@ -197,6 +215,15 @@ TABLE = {
         {"timing.costs": "./costs.json"}),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
+    "workload(sessions).concurrency": (TALK, {"workload.concurrency": 2}),
+    "workload(sessions).conversations": (TALK, {"workload.conversations": 5}),
+    "workload(sessions).turns": (TALK, {"workload.turns": 2}),
+    "workload(sessions).new_tokens": (TALK, {"workload.new_tokens": [3000, 400]}),
+    "workload(sessions).output_tokens": (TALK, {"workload.output_tokens": 30}),
+    "workload(sessions).length_spread_fraction": (TALK, {"workload.length_spread_fraction": 0.2}),
+    "workload(sessions).shared_prefix_tokens": (TALK, {"workload.shared_prefix_tokens": 640}),
+    "workload(sessions).think_s": (TALK, {"workload.think_s": 0.1}),
+    "workload(sessions).think_law": (THINKING, {"workload.think_law": "exponential"}),
     "workload.arrival": (
         {}, {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                           "lengths": support.TINY["workload"]["lengths"]}}),

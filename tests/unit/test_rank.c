@@ -660,7 +660,8 @@ START_TEST(needs_that_contradict_each_other_are_named)
         {.history_in_hbm = true, .starts_whole = true, .host_backing = true},
         {.optional_pages = true},
         {.starts_whole = true},
-        {.history_in_hbm = true, .deferred_backup = true}};
+        {.history_in_hbm = true, .deferred_backup = true},
+        {.host_backing = true, .offloads_whole = true}};
     struct kvt_error err = {0};
     start("adaptive", 1, 0, 0);
     ck_assert_int_eq(try_to_obey(cases[_i], &err), KVT_ERR_POLICY);
@@ -1048,7 +1049,7 @@ static Suite *rank_suite(void)
     tcase_add_test(tcase, a_link_carries_one_transfer_after_the_other);
     tcase_add_loop_test(tcase, a_policy_that_does_what_it_may_not_is_named, 0, 13);
     tcase_add_test(tcase, a_policy_that_refills_under_pressure_is_named);
-    tcase_add_loop_test(tcase, needs_that_contradict_each_other_are_named, 0, 5);
+    tcase_add_loop_test(tcase, needs_that_contradict_each_other_are_named, 0, 6);
     tcase_add_test(tcase, a_whole_request_holds_its_rows_and_no_hot_cache);
     tcase_add_loop_test(tcase, where_a_request_does_not_fit_whole_it_starts_with_a_hot_cache, 0, 2);
     tcase_add_test(tcase, a_resize_is_due_at_the_next_boundary_and_parts_a_whole_request);
