@@ -69,8 +69,7 @@ const char *cli_data_dir(void);
  * user's own, $XDG_CACHE_HOME/kvtide or ~/.cache/kvtide. NULL too when there is no such place or
  * memory is short: a cache is never needed. */
 const char *cli_cache_dir(const char *given, struct kvt_arena *arena);
-#define CLI_CACHE_HELP                                                                             \
-    "where recorded selections are kept (~/.cache/kvtide); never changes a result"
+#define CLI_CACHE_HELP "where tapes are kept (~/.cache/kvtide); never changes a result"
 
 /* goodput.c: bounds as vLLM spells them, "ttft:2000" and the like, each word one or several with
  * commas between, as the setting "slo.classes=[...]" of one class. Lives in the arena. */

@@ -342,7 +342,7 @@ def a_signal_leaves_whole_files_marked_interrupted(folder):
 
 
 def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
-    path = tiny(folder, changes={"workload.lengths.input.tokens": 900000, "selection.tapes": 64,
+    path = tiny(folder, changes={"workload.lengths.input.tokens": 900000, "selection.tapes": 32,
                                  "selection.steps": 65536, "selection.memory_mib": 65536,
                                  "workload.lengths.output": {"law": "fixed", "tokens": 60000},
                                  "cluster.decode.pools": "derived"})

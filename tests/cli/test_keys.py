@@ -58,6 +58,28 @@ SLO = {"slo": {"classes": [
 # The link, not the host's address translation, is what a fetch waits for.
 WIDE = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 1e6}
 NARROW_DRAM = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 2}
+# Requests that come in a burst, for whom optional pages of those before must go.
+BURST = {**OPEN, "workload.rate": 100, "workload.requests": 20,
+         "cluster.decode.pools": {"unified_gib": 0.012}, "residency.hot_tokens": 1024}
+# Histories fill HBM as they come in, and new rows are written to host when it runs short.
+LANDED = {**BURST, "residency.landing_fraction": 0.9}
+DEFERRED = {**LANDED, "residency.backup_below_fraction": 0.2,
+            "workload.lengths.output.mean_tokens": 150}
+HYBRID = {**BURST, "residency": {"policy": "vllm-hybrid", "hot_tokens": 1024}}
+DEMOTE = {**BURST, "residency": {"policy": "sglang-demote", "hot_tokens": 1024}}
+# Rounds whose queries together select more rows than the hot cache holds.
+DRAFTS = {**ROOMY, "speculation": {"method": "mtp"}}
+# GLM-5.3 in small, so that a recording of it is: three stores of 16 rows a query.
+SMALL_MODEL = {
+    "base": "glm-5.3", "layers": 6, "top_k": 16, "weight_bytes": 1 << 31,
+    "dense_weight_bytes": 1 << 30, "weights_replicated_gib": 1, "weights_expert_gib": 1,
+    "stores": [{"first_layer": 0, "layers": 1, "compress_ratio": 1, "repeat": 2,
+                "stride_layers": 1},
+               {"first_layer": 2, "layers": 4, "compress_ratio": 1, "repeat": 1,
+                "stride_layers": 4}]}
+RECORDED = {"model": SMALL_MODEL, "residency": {"policy": "hisparse", "hot_tokens": 16},
+            "cluster.decode.pools": {"unified_gib": 2},
+            "selection": {"law": "recorded", "path": "./near.kvsel"}}
 # What a step computes takes longer than what it reads.
 SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
 TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
@@ -87,6 +109,10 @@ def tape(key, value, base=None):
 
 def score(key, value):
     return ("selection(score)." + key, (SCORE, {"selection." + key: value}))
+
+
+def adaptive(key, value, base=None):
+    return ("residency(adaptive)." + key, (base or DEFERRED, {"residency." + key: value}))
 
 
 def slo(key, value):
@@ -158,13 +184,25 @@ TABLE = {
     "residency(adaptive).optional_capacity_fraction": (
         CROWDED, {"residency.optional_capacity_fraction": 0.385}),
     "residency(adaptive).refill_gb_per_s": (CROWDED, {"residency.refill_gb_per_s": 0.02}),
+    "residency(vllm-hybrid).watermark_fraction": (HYBRID, {"residency.watermark_fraction": 0.5}),
+    "residency(vllm-hybrid).backup_pages": (HYBRID, {"residency.backup_pages": 1}),
+    "residency(vllm-hybrid).release_order": (HYBRID, {"residency.release_order": "lowest"}),
+    "residency(sglang-demote).free_fraction": (DEMOTE, {"residency.free_fraction": 0.5}),
+    "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
     "speculation.method": (ROOMY, {"speculation": {"method": "dflash2"}}),
+    "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
+    "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
+    "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
     "selection.law": ({}, {"selection": {"law": "score"}}),
     "selection(tape).memory_mib": (
         {"workload.lengths.input.tokens": 100000, "selection.tapes": 2}, {"selection.memory_mib": 1},
         REFUSED),
+    "selection(recorded).path": (RECORDED, {"selection.path": "./far.kvsel"}),
+    "selection(recorded).drafts": (
+        {**RECORDED, "selection.drafts": "main", "speculation": {"method": "mtp"}},
+        {"selection.drafts": "refuse"}, REFUSED),
     "timing.model": (PAPER, {"timing": {"model": "roofline"}}),
     "timing(paper).shared_ms": (PAPER, {"timing.shared_ms": 9.5}),
     "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),
@@ -220,6 +258,9 @@ TABLE = {
     "workload.lengths.output(empirical).path": (
         {"workload.lengths.output": {"law": "empirical", "path": "./short.csv"}},
         {"workload.lengths.output.path": "./lengths.csv"}),
+    "workload.task": (
+        {**ROOMY, "speculation": {"method": "dflash2", "acceptance": "dflash"}},
+        {"workload.task": "math"}),
     "slo.classes": ({}, SLO),
     "slo.classes[].name": (SLO, {"slo.classes": [dict(entry, name=entry["name"] * 2)
                                                  for entry in SLO["slo"]["classes"]]}, NAMED),
@@ -236,6 +277,10 @@ TABLE = {
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
+        *[row for law in (tape, score) for row in (
+            law("preset", "clustered"), law("selector_share", 0.2), law("page_share", 0.4),
+            law("store_share", 0.4), law("recency", 2), law("sink_rows", 64),
+            law("layer_spread", 0.5))],
         score("f0", 0.2), score("f1", 0.1), score("f2", 0.1), score("tau1_tokens", 20),
         score("tau2_tokens", 3),
         roofline("host_us_per_step", 300), roofline("sampling_us_per_step", 200),
@@ -278,6 +323,9 @@ TABLE = {
         ("slo.classes[].priority",
          ({**CROWDED, **SLO},
           {"slo.classes": [dict(SLO["slo"]["classes"][0], priority=7), SLO["slo"]["classes"][1]]})),
+        adaptive("landing_fraction", 0.1), adaptive("backup_below_fraction", 0.9),
+        adaptive("backup_gb_per_s", 5), adaptive("landing_writes_later", True),
+        adaptive("release_order", "highest", LANDED), adaptive("refill_order", "lowest", LANDED),
         slo("ttft_ms", 0.9), slo("tpot_ms", 5.1), slo("e2el_ms", 170),
         slo("attain", 0.5),
     ]),
@@ -301,6 +349,18 @@ FILES = {
     "base.json": json.dumps({"schema": "kvtide/scenario/1", "workload": {
         "arrival": "closed", "concurrency": 3}}),
 }
+
+
+def write_files(folder):
+    """What scenarios of TABLE name: FILES, and recordings whose rows move on by `stride`."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for name, stride in (("near", 1), ("far", 5)):
+        rows = [[[token + selector + stride * i for i in range(16)] for selector in range(3)]
+                for token in range(256)]
+        (folder / "rows.npy").write_bytes(support.npy(rows, (256, 3, 16)))
+        succeeds("trace", "convert", "rows.npy", "--context-rows", 4032, "--to", name + ".kvsel",
+                 cwd=folder)
 
 
 def documented():
@@ -334,8 +394,7 @@ def fault_of(folder, base, change, wanted):
 
 
 def every_key_takes_effect_or_is_refused(folder):
-    for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_files(folder)
     faults = []
     for key in documented():
         if key["path"] not in TABLE:
