@@ -339,8 +339,17 @@ void sim_books_describe(struct kvt_sim *sim)
     run->decision_hash = sim->decisions;
     run->timing_basis = sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
+    run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
+}
+
+static enum kvt_basis acceptance_basis(const struct kvt_sim *sim)
+{
+    struct kvt_speculation_shape shape;
+
+    sim->speculation->shape(sim->speculation_data, &shape);
+    return shape.queries_max > 1 ? shape.basis : KVT_BASIS_EXACT;
 }
 
 kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_error *err)
