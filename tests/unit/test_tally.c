@@ -11,7 +11,8 @@
 /* clang-format off */
 #define SUMS(X)                                                                                    \
     X(arrived) X(admitted) X(completed) X(unservable) X(preemptions) X(output_tokens)              \
-    X(input_tokens) X(reprefill_tokens) X(decode_steps) X(rounds) X(round_tokens) X(extrapolated_steps)            \
+    X(input_tokens) X(prefix_hit_tokens) X(reprefill_tokens) X(decode_steps) X(rounds)             \
+    X(round_tokens) X(extrapolated_steps)                                                          \
     X(step_ns) X(rank_ns) X(barrier_wait_ns) X(backup_stall_ns) X(h2d_payload_bytes)               \
     X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes) X(import_host_bytes) X(d2h_bytes)          \
     X(pages_filled) X(pages_released) X(running_ns) X(waiting_ns) X(importing_ns) X(held_ns)       \
