@@ -179,6 +179,10 @@ static void put_memory(FILE *stream, const struct kvt_run *run)
     put_line(stream, "memory     HBM peak %.2f GiB over %u GPUs (%s); host peak %.2f GiB",
              (double)run->total.hbm_peak_bytes / gib, run->gpus, classes,
              (double)run->total.host_peak_bytes / gib);
+    if (run->total.prefix_hit_tokens > 0)
+        put_line(stream, "prefixes   %" PRIu64 " of %" PRIu64 " prompt tokens were found, %.1f %%",
+                 run->total.prefix_hit_tokens, run->total.input_tokens,
+                 100 * (double)run->total.prefix_hit_tokens / (double)run->total.input_tokens);
     if (run->total.preemptions > 0 || run->total.backup_stall_ns > 0)
         put_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
                  run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);

@@ -365,6 +365,7 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     method->shape(data, &shape);
     method->free(data);
     out->queries_max = shape.queries_max;
+    out->draft_budget_tokens = shape.draft_budget_tokens;
     if (out->drafter != NULL && out->queries_max > out->drafter->block_max) {
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
                         "%u queries a round; %s drafts for at most %u", out->queries_max,

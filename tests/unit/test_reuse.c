@@ -55,6 +55,8 @@ START_TEST(a_second_turn_imports_what_the_first_did_not_leave)
     ck_assert_uint_eq(small.run->record_count, 2);
     ck_assert_uint_eq(small.run->records[1].input_tokens, 135);
     ck_assert_uint_eq(total->prefix_hit_tokens, 64);
+    ck_assert_uint_eq(small.run->records[0].prefix_hit_tokens, 0);
+    ck_assert_uint_eq(small.run->records[1].prefix_hit_tokens, 64);
     ck_assert_uint_eq(total->import_hbm_bytes, (100 + 71) * INDEX_TOKEN);
     ck_assert_uint_eq(total->import_host_bytes, (100 + 71) * PAYLOAD_TOKEN);
     ck_assert_int_eq(ttft_ns(&small, 1), outside_ns);
@@ -235,6 +237,48 @@ START_TEST(a_prefix_that_many_begin_with_is_held_once)
 }
 END_TEST
 
+/* Tokens a second of 20 conversations of six turns, so many at once. Host DRAM has room for six of
+ * them, index rows and payload, in two copies; or for all ten with payload in one, and index rows
+ * beside it. */
+static double tokens_per_s(bool offloads_whole, const char *concurrency)
+{
+    const char *sets[] = {
+        offloads_whole ? "residency={\"policy\": \"prefix-offload\"}"
+                       : "residency={\"policy\": \"hisparse\", \"hot_tokens\": 2048}",
+        offloads_whole ? "cluster.decode.host_pool=per_rank" : "cluster.decode.host_pool=shared",
+        offloads_whole ? "cluster.decode.index_offload_gib_per_node=0"
+                       : "cluster.decode.index_offload_gib_per_node=0.1",
+        concurrency,
+        COLOCATED,
+        "workload.conversations=20",
+        "workload.turns=6",
+        "workload.new_tokens=[640, 30]",
+        "cluster.decode.gpus=2",
+        "cluster.decode.tp=2",
+        "cluster.decode.pools.unified_gib=0.15",
+        "cluster.decode.host_dram_gib_per_node=0.42",
+        NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    const struct kvt_tally *total = &small.run->total;
+    ck_assert_uint_eq(total->completed, 20 * 6);
+    double tokens = (double)total->input_tokens + (double)total->output_tokens;
+    double seconds = (double)small.run->end_ns / (double)KVT_NS_PER_S;
+    small_run_close(&small);
+    return tokens / seconds;
+}
+
+START_TEST(plain_offload_collapses_where_its_prefixes_no_longer_fit)
+{
+    double few = tokens_per_s(true, "workload.concurrency=4");
+    double many = tokens_per_s(true, "workload.concurrency=10");
+    ck_assert_double_lt(many, 0.5 * few);
+    few = tokens_per_s(false, "workload.concurrency=4");
+    many = tokens_per_s(false, "workload.concurrency=10");
+    ck_assert_double_gt(many, 0.9 * few);
+}
+END_TEST
+
 START_TEST(a_store_that_must_make_room_for_all_is_empty)
 {
     static const char *const policies[] = {"resident",    "hisparse",      "adaptive",
@@ -296,6 +340,7 @@ int main(void)
     tcase_add_test(store, host_dram_bounds_what_is_offloaded);
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
+    tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
     tcase_add_test(store, a_conversation_ends_where_a_turn_can_never_fit);
     suite_add_tcase(suite, store);

@@ -93,6 +93,8 @@ struct kvt_rank_env {
     const struct kvt_hardware *hardware;
     uint64_t hot_tokens;
     uint32_t queries_max;
+    bool without_staging;                                             /* as in kvt_session_spec */
+    uint32_t draft_budget_tokens;                                     /* likewise */
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
