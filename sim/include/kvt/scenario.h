@@ -98,7 +98,7 @@ struct kvt_scenario {
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
     uint32_t draft_budget_tokens;      /* as in kvt_speculation_shape */
     bool resolve_each_query;           /* K calls of one query instead of one of K */
-    bool has_staging;                  /* rows of a call that find no hot slot have a place */
+    bool without_staging;              /* every row of a call finds a hot slot */
     enum kvt_promotion promotion;      /* of staged rows */
     double duration_s;                 /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;
