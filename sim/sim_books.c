@@ -329,6 +329,14 @@ static kvt_ns phase_edge(const struct kvt_sim *sim, uint32_t phase, bool end)
     return end ? tally->to_ns : tally->from_ns;
 }
 
+static enum kvt_basis acceptance_basis(const struct kvt_sim *sim)
+{
+    struct kvt_speculation_shape shape;
+
+    sim->speculation->shape(sim->speculation_data, &shape);
+    return shape.queries_max > 1 ? shape.basis : KVT_BASIS_EXACT;
+}
+
 void sim_books_describe(struct kvt_sim *sim)
 {
     struct kvt_run *run = &sim->run;
@@ -339,6 +347,7 @@ void sim_books_describe(struct kvt_sim *sim)
     run->decision_hash = sim->decisions;
     run->timing_basis = sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
+    run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "calibrated.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
@@ -306,10 +307,14 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
 
 static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    put_line(stream, "basis      %srows %s; step times %s; imports %s; selections: %s",
+    char drafts[48] = "";
+
+    if (run->scenario->queries_max > 1)
+        snprintf(drafts, sizeof drafts, "; drafts %s", kvt_basis_name(run->acceptance_basis));
+    put_line(stream, "basis      %srows %s; step times %s; imports %s%s; selections: %s",
              run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
-             kvt_basis_name(run->import_basis), run->law_description);
+             kvt_basis_name(run->import_basis), drafts, run->law_description);
 }
 
 /* ---- What was fitted, scaled, cut short ------------------------------------------ */
@@ -319,7 +324,7 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
                               const struct kvt_choice *choice)
 {
     size_t used = strlen(text), fitted = 0, last = 0;
-    char number[32];
+    char in_force[CALIBRATED_BYTES];
 
     for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
         if (choice->info->params[i].calibrated_to) {
@@ -331,9 +336,9 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
         return;
     const char *separator = used > 0 ? ", " : "";
     if (fitted == 1) {
-        kvt_json_print_number(choice->params.values[last].number, number);
+        calibrated_print(&choice->params.values[last], in_force);
         snprintf(text + used, bytes - used, "%s%s.%s %s", separator, object,
-                 choice->info->params[last].name, number);
+                 choice->info->params[last].name, in_force);
     } else {
         snprintf(text + used, bytes - used, "%s%s %s (%zu constants)", separator, object,
                  choice->info->name, fitted);
@@ -383,6 +388,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run)
 
     append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
     append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
+    append_calibrated(calibrated, sizeof calibrated, "speculation", &scenario->speculation);
     append_calibrated(calibrated, sizeof calibrated, "timing", &scenario->timing);
     append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
     if (calibrated[0])

@@ -91,6 +91,7 @@ struct kvt_run {
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;
+    enum kvt_basis acceptance_basis; /* exact where nothing is drafted */
     struct kvt_residency_needs needs; /* of the policy in force */
     const char *law_description;
     const struct kvt_trace_account *account; /* NULL: no file was read */
