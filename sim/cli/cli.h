@@ -91,6 +91,13 @@ void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, b
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what);
 void cli_progress_end(struct cli_progress *progress);
 
+/* advance.c: takes the run to its end, or to a signal: then *interrupted. note() is told now and
+ * then how much is done, as kvt_sim_progress() says it. */
+struct kvt_sim;
+KVT_CHECKED kvt_status cli_advance(struct kvt_sim *sim,
+                                   void (*note)(void *context, double done_fraction), void *context,
+                                   bool *interrupted, struct kvt_error *err);
+
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);

@@ -64,28 +64,13 @@ static bool on_prepare(void *context, double fraction, const char *what)
     return !cli_interrupted();
 }
 
-/* ---- One job ------------------------------------------------------------------------- */
-
-static kvt_status advance(const struct job *job, struct kvt_sim *sim, struct kvt_error *err)
+static void note_done(void *context, double done_fraction)
 {
-    bool more = true;
-
-    while (more) {
-        if (cli_interrupted())
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "compare", "a signal ended the comparison");
-        kvt_status status =
-            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
-        /* A quiet stretch longer than the window: take the next event as it is. */
-        if (status == KVT_OK && more)
-            status = kvt_sim_step(sim, &more, err);
-        if (status != KVT_OK)
-            return status;
-        double progress = kvt_sim_progress(sim);
-        if (progress >= 0)
-            note_progress(job, 0.5 + 0.5 * progress);
-    }
-    return KVT_OK;
+    if (done_fraction >= 0)
+        note_progress(context, 0.5 + 0.5 * done_fraction);
 }
+
+/* ---- One job ------------------------------------------------------------------------- */
 
 static void keep(const struct kvt_run *run, const cJSON *result, struct outcome *outcome)
 {
@@ -117,11 +102,14 @@ static kvt_status run_job(struct pool *pool, size_t index, struct kvt_error *err
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
+    bool interrupted = false;
 
     scenario.seed = plan->seeds[index / plan->variant_count];
     kvt_status status = kvt_sim_new(&scenario, &options, &sim, err);
     if (status == KVT_OK)
-        status = advance(&job, sim, err);
+        status = cli_advance(sim, note_done, &job, &interrupted, err);
+    if (status == KVT_OK && interrupted)
+        status = kvt_fail(err, KVT_ERR_INTERRUPTED, "compare", "a signal ended the comparison");
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, false, &run, err);
     if (status == KVT_OK)

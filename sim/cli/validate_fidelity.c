@@ -56,25 +56,13 @@ static bool on_prepare(void *context, double fraction, const char *what)
     return !cli_interrupted();
 }
 
-static kvt_status advance(const struct runner *runner, struct kvt_sim *sim, struct kvt_error *err)
+static void note_done(void *context, double done_fraction)
 {
-    bool more = true;
+    const struct runner *runner = context;
 
-    while (more) {
-        if (cli_interrupted())
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "validate", "a signal ended it");
-        kvt_status status =
-            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
-        if (status == KVT_OK && more)
-            status = kvt_sim_step(sim, &more, err);
-        if (status != KVT_OK)
-            return status;
-        cli_progress_show(runner->progress,
-                          ((double)runner->runs_done + kvt_sim_progress(sim)) /
-                              (double)runner->runs,
-                          "validating");
-    }
-    return KVT_OK;
+    cli_progress_show(runner->progress,
+                      ((double)runner->runs_done + done_fraction) / (double)runner->runs,
+                      "validating");
 }
 
 static double number_of(const cJSON *object, const char *name)
@@ -113,11 +101,14 @@ static kvt_status run_once(struct runner *runner, const struct kvt_scenario *sce
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
+    bool interrupted = false;
     kvt_status status = kvt_sim_new(scenario, &options, &sim, err);
     struct kvt_wall start = kvt_wall_now();
 
     if (status == KVT_OK)
-        status = advance(runner, sim, err);
+        status = cli_advance(sim, note_done, runner, &interrupted, err);
+    if (status == KVT_OK && interrupted)
+        status = kvt_fail(err, KVT_ERR_INTERRUPTED, "validate", "a signal ended it");
     timing->wall_s = kvt_wall_seconds_since(start);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, false, &run, err);

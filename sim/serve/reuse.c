@@ -5,8 +5,7 @@
  *                request, as pages of its own
  *                does not fit: let go
  *     computed:  the prompt's whole pages go to the store, held; others find them from now on
- *     end:       further whole pages go to the store with their bytes; then what was held is let go
- * of
+ *     end:       further whole pages go to the store with their bytes; what was held is let go
  *
  * A page counts as found where its index rows and its payload are, in any home; a request that
  * keeps its rows on host finds only pages whose payload is there. */

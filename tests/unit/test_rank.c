@@ -42,16 +42,6 @@ struct bench {
 
 static struct bench bench;
 
-static struct kvt_choice choice_of(enum kvt_plugin_kind kind, const char *name,
-                                   struct kvt_param_value *values)
-{
-    struct kvt_choice choice = {0};
-    struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(kind, name, "test", &choice.info, &err), KVT_OK);
-    choice.params = support_default_params(choice.info, values);
-    return choice;
-}
-
 /* A rank whose pool holds `requests` of INPUT tokens to the byte, and pool_bytes more. */
 static void start(const char *residency, uint32_t requests, uint64_t more_bytes,
                   uint64_t reserve_bytes)
@@ -73,9 +63,9 @@ static void start(const char *residency, uint32_t requests, uint64_t more_bytes,
         .growth_reserve_bytes = reserve_bytes,
         .host = &bench.host,
         .host_copies = 1,
-        .residency = choice_of(KVT_PLUGIN_RESIDENCY, residency, bench.values[0]),
-        .scheduling = choice_of(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[1]),
-        .import = choice_of(KVT_PLUGIN_IMPORT, "rate", bench.values[2]),
+        .residency = support_default_choice(KVT_PLUGIN_RESIDENCY, residency, bench.values[0]),
+        .scheduling = support_default_choice(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[1]),
+        .import = support_default_choice(KVT_PLUGIN_IMPORT, "rate", bench.values[2]),
         .run_seed = 1};
     kvt_status status = kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err);
     ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
