@@ -327,7 +327,7 @@ static void check_books(const struct small_run *small, const struct seen *seen)
 {
     const struct kvt_run *run = small->run;
     const struct kvt_tally *total = &run->total;
-    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0;
+    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0, found = 0;
 
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -337,10 +337,13 @@ static void check_books(const struct small_run *small, const struct seen *seen)
         first_tokens += record->first_token_ns != KVT_NS_NEVER;
         completed += record->status == KVT_REQUEST_COMPLETED;
         unservable += record->status == KVT_REQUEST_UNSERVABLE;
+        found += record->prefix_hit_tokens;
+        ck_assert_uint_lt(record->prefix_hit_tokens, record->input_tokens);
     }
     ck_assert_uint_eq(total->arrived, run->record_count);
     ck_assert_uint_eq(total->completed, completed);
     ck_assert_uint_eq(total->unservable, unservable);
+    ck_assert_uint_eq(total->prefix_hit_tokens, found);
     ck_assert_uint_eq(total->output_tokens, tokens);
     /* A round delivers one token, and what a round did not deliver an import did. */
     ck_assert_uint_eq(total->rounds + first_tokens, tokens);

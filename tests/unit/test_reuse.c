@@ -172,6 +172,9 @@ START_TEST(whole_prefixes_on_host_outlive_their_place_in_hbm)
     ck_assert_uint_eq(total->prefix_hit_tokens, 2 * 640);
     /* Written once each, index rows with payload; there at the end, too. */
     ck_assert_uint_eq(total->d2h_bytes, 2 * 10 * PAGE);
+    /* Payload of both came up; of the second also the index rows of eight pages: for 675 tokens and
+     * four more the first took 1,393,854 B beyond all idle payload, 7.9 pages of index rows. */
+    ck_assert_uint_eq(total->recall_bytes, 2 * 10 * 64 * PAYLOAD_TOKEN + 8 * 64 * INDEX_TOKEN);
     ck_assert_uint_eq(total->host_peak_bytes, 2 * 10 * PAGE);
     ck_assert_uint_eq(total->import_hbm_bytes, 2 * (640 + 35) * (INDEX_TOKEN + PAYLOAD_TOKEN));
     /* The first one's second turn waited for the other to end. Its index rows had room beside
