@@ -68,6 +68,22 @@ START_TEST(a_second_turn_imports_what_the_first_did_not_leave)
 }
 END_TEST
 
+START_TEST(rows_that_were_found_on_host_are_not_written_again)
+{
+    /* Whole pages are written: the first one in the first turn, the second one in the second. */
+    static const char *const sets[] = {"residency={\"policy\": \"vllm-hybrid\"}", NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->total.prefix_hit_tokens, 64);
+    ck_assert_uint_eq(small.run->total.d2h_bytes, 2 * 64 * PAYLOAD_TOKEN);
+    /* And its payload had stayed in HBM, where it went over to the second. */
+    ck_assert_uint_eq(small.run->total.recall_bytes, 0);
+    ck_assert_uint_eq(small.run->total.import_hbm_bytes,
+                      (100 + 71) * (INDEX_TOKEN + PAYLOAD_TOKEN));
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(a_prompt_is_computed_at_its_rate_and_only_what_was_not_found)
 {
     static const char *const sets[] = {COLOCATED, NULL};
@@ -306,6 +322,25 @@ START_TEST(a_store_that_must_make_room_for_all_is_empty)
 }
 END_TEST
 
+START_TEST(host_dram_that_nobody_holds_is_any_ranks_of_the_node)
+{
+    /* A node's DRAM for one request, and two ranks that are taken in turn. */
+    static const char *const sets[] = {"cluster.decode.gpus=2",
+                                       "cluster.decode.host_dram_gib_per_node=0.03",
+                                       "cluster.router.policy=round-robin",
+                                       "workload.conversations=4",
+                                       "workload.turns=1",
+                                       "workload.new_tokens=640",
+                                       NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->total.completed, 4);
+    ck_assert_uint_eq(small.run->records[3].rank, 1);
+    ck_assert_uint_le(small.run->total.host_peak_bytes, (uint64_t)(0.03 * (double)KVT_GIB));
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(a_conversation_ends_where_a_turn_can_never_fit)
 {
     /* 675 tokens and their answer do not fit, 640 do. */
@@ -330,6 +365,7 @@ int main(void)
     TCase *hand = tcase_create("by_hand");
     tcase_set_timeout(hand, 20);
     tcase_add_test(hand, a_second_turn_imports_what_the_first_did_not_leave);
+    tcase_add_test(hand, rows_that_were_found_on_host_are_not_written_again);
     tcase_add_test(hand, a_prompt_is_computed_at_its_rate_and_only_what_was_not_found);
     tcase_add_test(hand, chunks_and_context_make_a_prompt_slower);
     tcase_add_test(hand, queries_come_before_prompts_in_a_chunk);
@@ -345,6 +381,7 @@ int main(void)
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
     tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
+    tcase_add_test(store, host_dram_that_nobody_holds_is_any_ranks_of_the_node);
     tcase_add_test(store, a_conversation_ends_where_a_turn_can_never_fit);
     suite_add_tcase(suite, store);
 
