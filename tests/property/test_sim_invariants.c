@@ -166,6 +166,22 @@ static void check_homes(const struct kvt_live *live, kvt_ns now_ns)
     hold(kvt_pages_is_sane(pages));
 }
 
+/* What it holds and what it shares is no more than its rows want, those of the coming round too. */
+static void check_share(const struct kvt_rank *rank, const struct kvt_live *live)
+{
+    struct kvt_session_bytes wanted;
+    struct kvt_error err = {0};
+    uint64_t index_bytes = live->holding.bytes[KVT_MEM_INDEX] +
+                           live->holding.reserve_bytes[KVT_MEM_INDEX] +
+                           live->shared.bytes[KVT_MEM_INDEX];
+
+    hold(kvt_rank_required(rank, live->pages.committed_tokens + rank->env.queries_max,
+                           live->max_tokens, live->hot_tokens, &wanted, &err) == KVT_OK);
+    hold(index_bytes <= wanted.hbm_by_class[KVT_MEM_INDEX]);
+    if (rank->needs.host_backing)
+        hold(live->holding.host_bytes + live->shared.host_bytes <= wanted.host_bytes);
+}
+
 static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
 {
     const struct kvt_rank *rank = &sim->ranks[r];
@@ -206,8 +222,10 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
     }
     hold(reserve == rank->memory.reserve_used);
     hold(reserve <= rank->memory.reserve_bytes);
-    for (uint32_t i = 0; i < rank->running.count; i++)
+    for (uint32_t i = 0; i < rank->running.count; i++) {
         check_homes(rank->running.items[i], sim->now_ns);
+        check_share(rank, rank->running.items[i]);
+    }
     hold(rank->ready_rows <= rank->eligible_rows);
 }
 
