@@ -298,6 +298,24 @@ START_TEST(plain_offload_collapses_where_its_prefixes_no_longer_fit)
 }
 END_TEST
 
+START_TEST(blocks_that_a_trace_names_are_found)
+{
+    /* 1,300 tokens of blocks 0, 1 and 2, and 512 of block 0, both at once; three seconds later 513
+     * of blocks 0 and 9: block 0 is eight pages. */
+    static const char *const sets[] = {"workload={\"arrival\": \"trace\", \"path\": "
+                                       "\"" KVT_TEST_ROOT
+                                       "/tests/unit/data/traces/mooncake.jsonl\"}",
+                                       NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->record_count, 3);
+    ck_assert_uint_eq(small.run->records[0].prefix_hit_tokens, 0);
+    ck_assert_uint_eq(small.run->records[1].prefix_hit_tokens, 0);
+    ck_assert_uint_eq(small.run->records[2].prefix_hit_tokens, 512);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(a_store_that_must_make_room_for_all_is_empty)
 {
     static const char *const policies[] = {"resident",    "hisparse",      "adaptive",
@@ -380,6 +398,7 @@ int main(void)
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
     tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
+    tcase_add_test(store, blocks_that_a_trace_names_are_found);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
     tcase_add_test(store, host_dram_that_nobody_holds_is_any_ranks_of_the_node);
     tcase_add_test(store, a_conversation_ends_where_a_turn_can_never_fit);
