@@ -369,6 +369,21 @@ def presets_are_refused_where_they_mean_nothing(folder):
     assert "no presets" in sentence and "recorded" in sentence, sentence
 
 
+# --- Adaptive verification ---------------------------------------------------------------------------------------------------
+
+
+def adaptive_verification_reaches_99_percent_of_the_best_fixed_length(folder):
+    del folder
+    path = str(TOP / "validation/scenarios/verification.json")
+    fixed = [path + ",speculation.fixed_drafts=%d" % drafts for drafts in (3, 5, 7)]
+    for concurrency in (16, 128):
+        variants = compared(path, *fixed, "--set", "workload.concurrency=%d" % concurrency,
+                            "--set", "workload.requests=%d" % (6 * concurrency))["variants"]
+        outputs = [variant["metrics"]["output_throughput"] for variant in variants]
+        assert outputs[0] >= 0.99 * max(outputs[1:]), (concurrency, outputs)
+        assert len(set(outputs)) == 4, outputs
+
+
 # --- Signals -----------------------------------------------------------------------------------------------------------
 
 
@@ -414,6 +429,7 @@ CASES = (
     an_order_that_holds_is_said_to_and_so_are_ties,
     gates_are_judged_under_every_preset,
     presets_are_refused_where_they_mean_nothing,
+    adaptive_verification_reaches_99_percent_of_the_best_fixed_length,
     an_interrupted_comparison_keeps_the_seeds_that_all_have_finished,
 )
 

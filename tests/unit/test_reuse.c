@@ -106,10 +106,9 @@ END_TEST
 
 START_TEST(chunks_and_context_make_a_prompt_slower)
 {
-    static const char *const sets[] = {
-        "cluster.prefill={\"mode\": \"colocated\", \"tokens_per_s\": 10000, "
-        "\"context_half_tokens\": 1000, \"chunk_tokens\": 64}",
-        "residency={\"policy\": \"resident\"}", NULL};
+    static const char *const sets[] = {COLOCATED, "cluster.prefill.context_half_tokens=1000",
+                                       "cluster.prefill.chunk_tokens=64",
+                                       "residency={\"policy\": \"resident\"}", NULL};
     struct small_run small;
     small_run_whole(&small, TALK, sets);
     /* 64 tokens see 1 to 64 rows, 2,080 in all; 36 see 65 to 100, 2,970: 6.608 and 3.897 ms. Then
@@ -123,15 +122,14 @@ END_TEST
 
 START_TEST(queries_come_before_prompts_in_a_chunk)
 {
-    static const char *const sets[] = {
-        "cluster.prefill={\"mode\": \"colocated\", \"tokens_per_s\": 10000, "
-        "\"chunk_tokens\": 64}",
-        "residency={\"policy\": \"resident\"}",
-        "workload.concurrency=2",
-        "workload.conversations=2",
-        "workload.turns=1",
-        "workload.new_tokens=100",
-        NULL};
+    static const char *const sets[] = {COLOCATED,
+                                       "cluster.prefill.chunk_tokens=64",
+                                       "residency={\"policy\": \"resident\"}",
+                                       "workload.concurrency=2",
+                                       "workload.conversations=2",
+                                       "workload.turns=1",
+                                       "workload.new_tokens=100",
+                                       NULL};
     struct small_run small;
     small_run_whole(&small, TALK, sets);
     /* 64 of the first; its other 36 and 28 of the second; with the first decoding, 63; 9. The first
@@ -302,10 +300,9 @@ START_TEST(blocks_that_a_trace_names_are_found)
 {
     /* 1,300 tokens of blocks 0, 1 and 2, and 512 of block 0, both at once; three seconds later 513
      * of blocks 0 and 9: block 0 is eight pages. */
-    static const char *const sets[] = {"workload={\"arrival\": \"trace\", \"path\": "
-                                       "\"" KVT_TEST_ROOT
-                                       "/tests/unit/data/traces/mooncake.jsonl\"}",
-                                       NULL};
+    static const char trace[] = "workload={\"arrival\": \"trace\", \"path\": "
+                                "\"" KVT_TEST_ROOT "/tests/unit/data/traces/mooncake.jsonl\"}";
+    static const char *const sets[] = {trace, NULL};
     struct small_run small;
     small_run_whole(&small, TALK, sets);
     ck_assert_uint_eq(small.run->record_count, 3);
