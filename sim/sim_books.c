@@ -162,6 +162,7 @@ static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank, uint64_
     tally->pages_filled += counters->pages_filled;
     tally->pages_released += counters->pages_released;
     tally->fill_bytes += gpus * counters->fill_bytes;
+    tally->recall_bytes += gpus * counters->recalled_bytes;
     tally->d2h_bytes += copies * counters->backup_bytes;
     *counters = (struct kvt_rank_counters){0};
 }

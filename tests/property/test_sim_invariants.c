@@ -205,6 +205,22 @@ static void check_hot_rows(const struct kvt_sim *sim, const struct kvt_rank *ran
     }
 }
 
+/* What it holds and what it shares is no more than its rows want, those of the coming round too. */
+static void check_share(const struct kvt_rank *rank, const struct kvt_live *live)
+{
+    struct kvt_session_bytes wanted;
+    struct kvt_error err = {0};
+    uint64_t index_bytes = live->holding.bytes[KVT_MEM_INDEX] +
+                           live->holding.reserve_bytes[KVT_MEM_INDEX] +
+                           live->shared.bytes[KVT_MEM_INDEX];
+
+    hold(kvt_rank_required(rank, live->pages.committed_tokens + rank->env.queries_max,
+                           live->max_tokens, live->hot_tokens, &wanted, &err) == KVT_OK);
+    hold(index_bytes <= wanted.hbm_by_class[KVT_MEM_INDEX]);
+    if (rank->needs.host_backing)
+        hold(live->holding.host_bytes + live->shared.host_bytes <= wanted.host_bytes);
+}
+
 static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
 {
     const struct kvt_rank *rank = &sim->ranks[r];
@@ -245,8 +261,10 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
     }
     hold(reserve == rank->memory.reserve_used);
     hold(reserve <= rank->memory.reserve_bytes);
-    for (uint32_t i = 0; i < rank->running.count; i++)
+    for (uint32_t i = 0; i < rank->running.count; i++) {
         check_homes(rank->running.items[i], sim->now_ns);
+        check_share(rank, rank->running.items[i]);
+    }
     hold(rank->ready_rows <= rank->eligible_rows);
     check_hot_rows(sim, rank);
 }
@@ -367,7 +385,7 @@ static void check_books(const struct small_run *small, const struct seen *seen)
 {
     const struct kvt_run *run = small->run;
     const struct kvt_tally *total = &run->total;
-    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0;
+    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0, found = 0;
 
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -377,10 +395,13 @@ static void check_books(const struct small_run *small, const struct seen *seen)
         first_tokens += record->first_token_ns != KVT_NS_NEVER;
         completed += record->status == KVT_REQUEST_COMPLETED;
         unservable += record->status == KVT_REQUEST_UNSERVABLE;
+        found += record->prefix_hit_tokens;
+        ck_assert_uint_lt(record->prefix_hit_tokens, record->input_tokens);
     }
     ck_assert_uint_eq(total->arrived, run->record_count);
     ck_assert_uint_eq(total->completed, completed);
     ck_assert_uint_eq(total->unservable, unservable);
+    ck_assert_uint_eq(total->prefix_hit_tokens, found);
     ck_assert_uint_eq(total->output_tokens, tokens);
     /* What a round did not deliver an import did. */
     ck_assert_uint_eq(total->round_tokens + first_tokens, tokens);

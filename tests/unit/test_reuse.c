@@ -68,6 +68,22 @@ START_TEST(a_second_turn_imports_what_the_first_did_not_leave)
 }
 END_TEST
 
+START_TEST(rows_that_were_found_on_host_are_not_written_again)
+{
+    /* Whole pages are written: the first one in the first turn, the second one in the second. */
+    static const char *const sets[] = {"residency={\"policy\": \"vllm-hybrid\"}", NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->total.prefix_hit_tokens, 64);
+    ck_assert_uint_eq(small.run->total.d2h_bytes, 2 * 64 * PAYLOAD_TOKEN);
+    /* And its payload had stayed in HBM, where it went over to the second. */
+    ck_assert_uint_eq(small.run->total.recall_bytes, 0);
+    ck_assert_uint_eq(small.run->total.import_hbm_bytes,
+                      (100 + 71) * (INDEX_TOKEN + PAYLOAD_TOKEN));
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(a_prompt_is_computed_at_its_rate_and_only_what_was_not_found)
 {
     static const char *const sets[] = {COLOCATED, NULL};
@@ -90,10 +106,9 @@ END_TEST
 
 START_TEST(chunks_and_context_make_a_prompt_slower)
 {
-    static const char *const sets[] = {
-        "cluster.prefill={\"mode\": \"colocated\", \"tokens_per_s\": 10000, "
-        "\"context_half_tokens\": 1000, \"chunk_tokens\": 64}",
-        "residency={\"policy\": \"resident\"}", NULL};
+    static const char *const sets[] = {COLOCATED, "cluster.prefill.context_half_tokens=1000",
+                                       "cluster.prefill.chunk_tokens=64",
+                                       "residency={\"policy\": \"resident\"}", NULL};
     struct small_run small;
     small_run_whole(&small, TALK, sets);
     /* 64 tokens see 1 to 64 rows, 2,080 in all; 36 see 65 to 100, 2,970: 6.608 and 3.897 ms. Then
@@ -107,15 +122,14 @@ END_TEST
 
 START_TEST(queries_come_before_prompts_in_a_chunk)
 {
-    static const char *const sets[] = {
-        "cluster.prefill={\"mode\": \"colocated\", \"tokens_per_s\": 10000, "
-        "\"chunk_tokens\": 64}",
-        "residency={\"policy\": \"resident\"}",
-        "workload.concurrency=2",
-        "workload.conversations=2",
-        "workload.turns=1",
-        "workload.new_tokens=100",
-        NULL};
+    static const char *const sets[] = {COLOCATED,
+                                       "cluster.prefill.chunk_tokens=64",
+                                       "residency={\"policy\": \"resident\"}",
+                                       "workload.concurrency=2",
+                                       "workload.conversations=2",
+                                       "workload.turns=1",
+                                       "workload.new_tokens=100",
+                                       NULL};
     struct small_run small;
     small_run_whole(&small, TALK, sets);
     /* 64 of the first; its other 36 and 28 of the second; with the first decoding, 63; 9. The first
@@ -172,6 +186,9 @@ START_TEST(whole_prefixes_on_host_outlive_their_place_in_hbm)
     ck_assert_uint_eq(total->prefix_hit_tokens, 2 * 640);
     /* Written once each, index rows with payload; there at the end, too. */
     ck_assert_uint_eq(total->d2h_bytes, 2 * 10 * PAGE);
+    /* Payload of both came up; of the second also the index rows of eight pages: for 675 tokens and
+     * four more the first took 1,393,854 B beyond all idle payload, 7.9 pages of index rows. */
+    ck_assert_uint_eq(total->recall_bytes, 2 * 10 * 64 * PAYLOAD_TOKEN + 8 * 64 * INDEX_TOKEN);
     ck_assert_uint_eq(total->host_peak_bytes, 2 * 10 * PAGE);
     ck_assert_uint_eq(total->import_hbm_bytes, 2 * (640 + 35) * (INDEX_TOKEN + PAYLOAD_TOKEN));
     /* The first one's second turn waited for the other to end. Its index rows had room beside
@@ -279,6 +296,23 @@ START_TEST(plain_offload_collapses_where_its_prefixes_no_longer_fit)
 }
 END_TEST
 
+START_TEST(blocks_that_a_trace_names_are_found)
+{
+    /* 1,300 tokens of blocks 0, 1 and 2, and 512 of block 0, both at once; three seconds later 513
+     * of blocks 0 and 9: block 0 is eight pages. */
+    static const char trace[] = "workload={\"arrival\": \"trace\", \"path\": "
+                                "\"" KVT_TEST_ROOT "/tests/unit/data/traces/mooncake.jsonl\"}";
+    static const char *const sets[] = {trace, NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->record_count, 3);
+    ck_assert_uint_eq(small.run->records[0].prefix_hit_tokens, 0);
+    ck_assert_uint_eq(small.run->records[1].prefix_hit_tokens, 0);
+    ck_assert_uint_eq(small.run->records[2].prefix_hit_tokens, 512);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(a_store_that_must_make_room_for_all_is_empty)
 {
     static const char *const policies[] = {"resident",    "hisparse",      "adaptive",
@@ -299,6 +333,25 @@ START_TEST(a_store_that_must_make_room_for_all_is_empty)
     ck_assert_uint_eq(kvt_prefix_page_count(rank->prefixes.store), 0);
     ck_assert_uint_eq(kvt_rank_memory_used(&rank->memory), 0);
     ck_assert_uint_eq(rank->env.host->used_bytes, 0);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(host_dram_that_nobody_holds_is_any_ranks_of_the_node)
+{
+    /* A node's DRAM for one request, and two ranks that are taken in turn. */
+    static const char *const sets[] = {"cluster.decode.gpus=2",
+                                       "cluster.decode.host_dram_gib_per_node=0.03",
+                                       "cluster.router.policy=round-robin",
+                                       "workload.conversations=4",
+                                       "workload.turns=1",
+                                       "workload.new_tokens=640",
+                                       NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    ck_assert_uint_eq(small.run->total.completed, 4);
+    ck_assert_uint_eq(small.run->records[3].rank, 1);
+    ck_assert_uint_le(small.run->total.host_peak_bytes, (uint64_t)(0.03 * (double)KVT_GIB));
     small_run_close(&small);
 }
 END_TEST
@@ -327,6 +380,7 @@ int main(void)
     TCase *hand = tcase_create("by_hand");
     tcase_set_timeout(hand, 20);
     tcase_add_test(hand, a_second_turn_imports_what_the_first_did_not_leave);
+    tcase_add_test(hand, rows_that_were_found_on_host_are_not_written_again);
     tcase_add_test(hand, a_prompt_is_computed_at_its_rate_and_only_what_was_not_found);
     tcase_add_test(hand, chunks_and_context_make_a_prompt_slower);
     tcase_add_test(hand, queries_come_before_prompts_in_a_chunk);
@@ -341,7 +395,9 @@ int main(void)
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
     tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
+    tcase_add_test(store, blocks_that_a_trace_names_are_found);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
+    tcase_add_test(store, host_dram_that_nobody_holds_is_any_ranks_of_the_node);
     tcase_add_test(store, a_conversation_ends_where_a_turn_can_never_fit);
     suite_add_tcase(suite, store);
 

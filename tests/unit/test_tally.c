@@ -20,7 +20,7 @@ enum {
     X(backup_stall_ns) X(h2d_payload_bytes) X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes)    \
     X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(running_ns)              \
     X(waiting_ns) X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns)         \
-    X(host_short_ns)
+    X(host_short_ns) X(recall_bytes)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the two arrays this is all of it, so that
