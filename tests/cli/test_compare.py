@@ -260,7 +260,7 @@ def table_2_speaks_of_the_shipped_scenario(folder):
     assert len(rows) == 5 and all(len(row["values"]) == 7 for row in rows)
     for row in rows:
         sets = []
-        for name in ("residency.policy", "workload.concurrency"):
+        for name in ("residency.policy", "workload.concurrency", "speculation.method"):
             sets += ["--set", "%s=%s" % (name, row["where"][name])]
         tree = json.loads(succeeds("check", "glm-5.3-100k", "--print", "--json", *sets))["scenario"]
         for dotted, wanted in row["where"].items():
