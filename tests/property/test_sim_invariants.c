@@ -214,8 +214,10 @@ static void check_share(const struct kvt_rank *rank, const struct kvt_live *live
                            live->holding.reserve_bytes[KVT_MEM_INDEX] +
                            live->shared.bytes[KVT_MEM_INDEX];
 
-    hold(kvt_rank_required(rank, live->pages.committed_tokens + rank->env.queries_max,
-                           live->max_tokens, live->hot_tokens, &wanted, &err) == KVT_OK);
+    uint32_t tokens = live->pages.committed_tokens + rank->env.queries_max;
+    tokens = tokens < live->max_tokens ? tokens : live->max_tokens;
+    hold(kvt_rank_required(rank, tokens, live->max_tokens, live->hot_tokens, &wanted, &err) ==
+         KVT_OK);
     hold(index_bytes <= wanted.hbm_by_class[KVT_MEM_INDEX]);
     if (rank->needs.host_backing)
         hold(live->holding.host_bytes + live->shared.host_bytes <= wanted.host_bytes);
