@@ -291,9 +291,10 @@ static kvt_status check_conservation(const struct kvt_sim *sim, struct kvt_error
 
     for (size_t i = 0; i < sim->record_count; i++)
         by_status[sim->records[i].status]++;
-    if (by_status[KVT_REQUEST_IMPORTING] != sim->importing ||
+    if (by_status[KVT_REQUEST_IMPORTING] + sim->computing != sim->importing ||
         by_status[KVT_REQUEST_RUNNING] != sim->decoding ||
-        by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] != sim->waiting ||
+        by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] !=
+            sim->waiting + sim->computing ||
         sim->waiting + sim->importing + sim->decoding != sim->in_flight)
         return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
                         "requests were lost: arrived is not completed + running + waiting + "

@@ -197,7 +197,7 @@ TABLE = {
     "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
     "selection.law": ({}, {"selection": {"law": "score"}}),
     "selection(tape).memory_mib": (
-        {"workload.lengths.input.tokens": 100000, "selection.tapes": 2}, {"selection.memory_mib": 1},
+        {"workload.lengths.input.tokens": 100000, "selection.tapes": 64}, {"selection.memory_mib": 1},
         REFUSED),
     "selection(recorded).path": (RECORDED, {"selection.path": "./far.kvsel"}),
     "selection(recorded).drafts": (

@@ -210,12 +210,12 @@ static void check_share(const struct kvt_rank *rank, const struct kvt_live *live
 {
     struct kvt_session_bytes wanted;
     struct kvt_error err = {0};
+    uint32_t next = live->pages.committed_tokens + rank->env.queries_max;
+    uint32_t tokens = next < live->max_tokens ? next : live->max_tokens;
     uint64_t index_bytes = live->holding.bytes[KVT_MEM_INDEX] +
                            live->holding.reserve_bytes[KVT_MEM_INDEX] +
                            live->shared.bytes[KVT_MEM_INDEX];
 
-    uint32_t tokens = live->pages.committed_tokens + rank->env.queries_max;
-    tokens = tokens < live->max_tokens ? tokens : live->max_tokens;
     hold(kvt_rank_required(rank, tokens, live->max_tokens, live->hot_tokens, &wanted, &err) ==
          KVT_OK);
     hold(index_bytes <= wanted.hbm_by_class[KVT_MEM_INDEX]);

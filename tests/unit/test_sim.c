@@ -287,6 +287,23 @@ START_TEST(a_run_that_is_stopped_says_what_its_requests_have_read)
 }
 END_TEST
 
+START_TEST(a_run_that_is_stopped_while_prompts_are_computed_loses_nobody)
+{
+    static const char *const modes[] = {"colocated", "separate"};
+    char prefill[96];
+    const char *const sets[] = {"run.duration_s=0.05", "workload.concurrency=3",
+                                "workload.requests=3", prefill, NULL};
+    struct small_run small;
+    (void)snprintf(prefill, sizeof prefill,
+                   "cluster.prefill={\"mode\": \"%s\", \"tokens_per_s\": 1000}", modes[_i]);
+    small_run_whole(&small, HAND, sets);
+    struct kvt_request_counts counts = kvt_run_count_requests(small.run);
+    ck_assert_uint_eq(counts.waiting, 3);
+    ck_assert_uint_eq(small.run->records[0].status, KVT_REQUEST_PREFILLING);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(without_any_cost_time_stands_still)
 {
     /* No step costs anything (a step lasts the one ns that keeps time moving), imports
@@ -481,6 +498,7 @@ static Suite *sim_suite(void)
     tcase_add_test(ends, a_stall_is_diagnosed);
     tcase_add_test(ends, requests_await_pages_on_their_way_up_rather_than_stall);
     tcase_add_test(ends, a_run_that_is_stopped_says_what_its_requests_have_read);
+    tcase_add_loop_test(ends, a_run_that_is_stopped_while_prompts_are_computed_loses_nobody, 0, 2);
     suite_add_tcase(suite, ends);
     return suite;
 }
