@@ -248,32 +248,37 @@ static void walk_stream(void *context, uint32_t request, unsigned worker)
     close_walk(&walk);
 }
 
-static kvt_status prepare_law(const struct surface_env *env, const struct kvt_law *law, void **out,
-                              struct kvt_error *err)
-{
-    const struct kvt_scenario *scenario = env->run->scenario;
+/* What the law may read for as long as it lives. */
+struct law_inputs {
     uint32_t stream_store[KVT_SELECTORS_MAX], stream_tokens[KVT_SELECTORS_MAX];
     uint32_t rows[KVT_STRATA_MAX], tokens_per_row[KVT_STRATA_MAX];
+};
+
+static kvt_status prepare_law(const struct surface_env *env, const struct kvt_law *law,
+                              struct law_inputs *inputs, void **out, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = env->run->scenario;
     struct kvt_speculation_shape shape;
 
     env->run->speculation->shape(env->run->speculation_data, &shape);
     for (uint32_t i = 0; i < scenario->llm->selector_count; i++) {
-        stream_store[i] = scenario->llm->selectors[i].store;
-        stream_tokens[i] = scenario->llm->stores[stream_store[i]].compress_ratio;
+        uint32_t store = scenario->llm->selectors[i].store;
+        inputs->stream_store[i] = store;
+        inputs->stream_tokens[i] = scenario->llm->stores[store].compress_ratio;
     }
     for (uint32_t s = 0; s < env->stratum_count; s++) {
-        tokens_per_row[s] = env->strata[s].compress_ratio;
-        rows[s] = (env->input_tokens + 1) / tokens_per_row[s];
+        inputs->tokens_per_row[s] = env->strata[s].compress_ratio;
+        inputs->rows[s] = (env->input_tokens + 1) / inputs->tokens_per_row[s];
     }
     struct kvt_law_env law_env = {.params = scenario->selection.params,
                                   .top_k = scenario->llm->top_k,
                                   .stream_count = scenario->llm->selector_count,
-                                  .stream_store = stream_store,
-                                  .stream_tokens_per_row = stream_tokens,
+                                  .stream_store = inputs->stream_store,
+                                  .stream_tokens_per_row = inputs->stream_tokens,
                                   .side_paths = shape.side_paths,
                                   .side_tokens = shape.side_tokens,
-                                  .context_rows = rows,
-                                  .context_tokens_per_row = tokens_per_row,
+                                  .context_rows = inputs->rows,
+                                  .context_tokens_per_row = inputs->tokens_per_row,
                                   .context_count = env->stratum_count,
                                   .output_tokens = env->output_tokens,
                                   .run_seed = SURFACE_SEED,
@@ -348,7 +353,8 @@ static kvt_status measure_all(struct measure *measure, struct kvt_crew *crew, st
                               struct kvt_error *err)
 {
     const struct surface_env *env = measure->env;
-    kvt_status status = prepare_law(env, measure->law, &measure->law_data, err);
+    struct law_inputs inputs;
+    kvt_status status = prepare_law(env, measure->law, &inputs, &measure->law_data, err);
 
     for (uint32_t s = 0; s < env->stratum_count && status == KVT_OK; s++) {
         if (env->run->on_prepare &&

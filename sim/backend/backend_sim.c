@@ -158,7 +158,9 @@ static void add_sample(const struct backend_sim *sim, const struct lane *lane,
             const struct followed *followed = &lane->followed[i];
             if (sim->strata.stratum_of[followed->store] != s)
                 continue;
-            samples[count].store = followed->store;
+            samples[count] = (struct kvt_store_sample){.store = followed->store,
+                                                       .changes = followed->changes,
+                                                       .change_count = followed->change_count};
             memcpy(samples[count++].counts, followed->counts, sizeof followed->counts);
         }
         kvt_sampling_add(sampling, s, samples, count);
@@ -171,8 +173,12 @@ static void sim_restart_sampling(struct kvt_backend *backend)
 
     sim->sampling = (struct kvt_sampling){0};
     for (size_t l = 0; l < sim->lane_capacity; l++) {
-        for (uint32_t i = 0; sim->lanes[l] && i < sim->lanes[l]->followed_count; i++)
-            memset(sim->lanes[l]->followed[i].counts, 0, sizeof sim->lanes[l]->followed[i].counts);
+        for (uint32_t i = 0; sim->lanes[l] && i < sim->lanes[l]->followed_count; i++) {
+            struct followed *followed = &sim->lanes[l]->followed[i];
+            memset(followed->counts, 0, sizeof followed->counts);
+            followed->changes = 0;
+            followed->change_count = 0;
+        }
     }
 }
 

@@ -14,9 +14,12 @@ enum {
 /* One store that a request follows. */
 struct followed {
     uint32_t store;
-    struct kvt_hot_cache *cache;       /* NULL while all history is in HBM */
-    uint32_t first_stream;             /* of its selectors, in lane->streams */
-    double counts[KVT_SAMPLED_COUNTS]; /* of its calls, while some stores stand for others */
+    struct kvt_hot_cache *cache; /* NULL while all history is in HBM */
+    uint32_t first_stream;       /* of its selectors, in lane->streams */
+    /* Of its calls, while some stores stand for others. */
+    double counts[KVT_SAMPLED_COUNTS], changes, last_fetched;
+    uint64_t change_count;
+    uint32_t calls;
 };
 
 /* What a decoding request owns here. */

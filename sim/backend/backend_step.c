@@ -14,6 +14,10 @@
 #include "kvt/hash.h"
 #include "kvt/layout.h"
 
+enum {
+    SETTLING_CALLS = 16 /* of a cold cache, whose misses fall from call to call */
+};
+
 /* log2 of a compress ratio, which divides KVT_PAGE_ROWS. */
 static uint32_t ratio_index(const struct kvt_store *store)
 {
@@ -53,8 +57,6 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     rows->union_hot += result->hot_rows;
     rows->filled += result->filled_rows;
     rows->staged += result->staged_rows;
-    rows->fetched_squares += (uint64_t)(result->filled_rows + result->staged_rows) *
-                             (result->filled_rows + result->staged_rows);
 
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
@@ -73,24 +75,21 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     }
 }
 
-/* Rows that took slots: a sum, whose terms wait for nothing. Who took which slot is in each
- * term, and the order in which they came follows from the selections. */
-static uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, uint32_t count)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        sum += kvt_mix64(((uint64_t)slots[i] << 32 | rows[i]) + 1);
-    return sum;
-}
-
 /* For what sampling leaves open: a lane is in one rank, so that threads never share one. */
 static void count_sample(struct followed *followed, const struct kvt_resolve_result *result)
 {
+    double fetched = result->filled_rows + result->staged_rows;
+
     followed->counts[KVT_SAMPLED_SELECTED] += result->selected;
     followed->counts[KVT_SAMPLED_MISSED] += result->missed_selected;
     followed->counts[KVT_SAMPLED_LOOKED_UP] += result->hot_selected + result->missed_selected;
-    followed->counts[KVT_SAMPLED_FETCHED] += result->filled_rows + result->staged_rows;
+    followed->counts[KVT_SAMPLED_FETCHED] += fetched;
+    if (followed->calls++ >= SETTLING_CALLS) {
+        followed->changes +=
+            (fetched - followed->last_fetched) * (fetched - followed->last_fetched);
+        followed->change_count++;
+    }
+    followed->last_fetched = fetched;
 }
 
 static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,
@@ -100,12 +99,7 @@ static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item,
     decisions = kvt_chain64(decisions, (uint64_t)item->request << 32 | selector);
     decisions = kvt_chain64(decisions, (uint64_t)result->tail_rows << 32 | result->page_rows);
     decisions = kvt_chain64(decisions, (uint64_t)result->hot_rows << 32 | result->staged_rows);
-    decisions =
-        kvt_chain64(decisions, sum_placed(result->fills, result->missed, result->filled_rows));
-    if (result->promoted_rows > 0)
-        decisions = kvt_chain64(
-            decisions, sum_placed(result->promoted_slots, result->promoted, result->promoted_rows));
-    return decisions;
+    return kvt_chain64(decisions, result->placed_hash);
 }
 
 /* The rows of the item's ready pages, in a store's own rows; made once for all stores of

@@ -21,6 +21,8 @@ void kvt_sampling_add(struct kvt_sampling *sampling, uint32_t stratum,
     for (uint32_t j = 0; j < count; j++) {
         for (int a = 0; a < KVT_SAMPLED_COUNTS; a++)
             sums[a] += samples[j].counts[a];
+        spread->changes += samples[j].changes;
+        spread->change_count += samples[j].change_count;
         sampling->store_selected[samples[j].store] += samples[j].counts[KVT_SAMPLED_SELECTED];
         sampling->store_fetched[samples[j].store] += samples[j].counts[KVT_SAMPLED_FETCHED];
     }

@@ -31,7 +31,7 @@ uint32_t kvt_pages_leaving(uint32_t context_tokens, uint32_t queries)
     return (before_tail(context_tokens, queries) + KVT_PAGE_ROWS - 1) / KVT_PAGE_ROWS;
 }
 
-/* Whether a page's rows so far, and those to come, are on host or on their way. */
+/* Whether a page has rows, made or still to come, that are not on host. */
 static bool leaves_unbacked(const struct kvt_pages *pages, uint32_t page)
 {
     return pages->backed_tokens < (page + 1) * KVT_PAGE_ROWS;

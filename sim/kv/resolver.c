@@ -403,6 +403,10 @@ kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cach
     if (found.staged_rows > 0 && call->promotion == KVT_PROMOTE_BY_COUNT)
         found.promoted_rows = kvt_promote_by_count(
             &resolver->promotion, cache, call, found.missed + found.filled_rows, found.staged_rows);
+    const struct resolver_passes *passes = resolver->passes;
+    found.placed_hash =
+        passes->sum_placed(found.fills, found.missed, found.filled_rows) +
+        passes->sum_placed(found.promoted_slots, found.promoted, found.promoted_rows);
     *result = found;
     return KVT_OK;
 }

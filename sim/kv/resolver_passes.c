@@ -2,6 +2,7 @@
  * for AVX2 and BMI2. */
 #include <string.h>
 
+#include "kvt/hash.h"
 #include "resolver_passes.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -116,6 +117,15 @@ ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
         rows[w] |= more[w];
 }
 
+ALWAYS_INLINE uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, uint32_t count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += kvt_mix64(((uint64_t)slots[i] << 32 | rows[i]) + 1);
+    return sum;
+}
+
 /* The functions of one level, compiled with the given attributes. */
 #define PASSES(level, ...)                                                                         \
     __VA_ARGS__ static void look_##level(const struct history *history,                            \
@@ -144,11 +154,17 @@ ALWAYS_INLINE void join(uint64_t *rows, const uint64_t *more, size_t words)
     {                                                                                              \
         join(rows, more, words);                                                                   \
     }                                                                                              \
+    __VA_ARGS__ static uint64_t sum_placed_##level(const kvt_slot *slots, const uint32_t *rows,    \
+                                                   uint32_t count)                                 \
+    {                                                                                              \
+        return sum_placed(slots, rows, count);                                                     \
+    }                                                                                              \
     static const struct resolver_passes passes_##level = {.look = look_##level,                    \
                                                           .list = list_##level,                    \
                                                           .find_hits = find_hits_##level,          \
                                                           .are_victims = are_victims_##level,      \
-                                                          .join = join_##level}
+                                                          .join = join_##level,                    \
+                                                          .sum_placed = sum_placed_##level}
 
 PASSES(plain, );
 #if defined(__x86_64__)

@@ -53,6 +53,8 @@ struct resolver_passes {
                         uint32_t slot_count, uint8_t *taken);
     /* Joins the second set to the first. */
     void (*join)(uint64_t *rows, const uint64_t *more, size_t words);
+    /* kvt_resolve_result.placed_hash of rows that took slots. */
+    uint64_t (*sum_placed)(const kvt_slot *slots, const uint32_t *rows, uint32_t count);
 };
 
 /* NULL where this build has none for the level. */

@@ -234,6 +234,36 @@ AVX512 static void join(uint64_t *rows, const uint64_t *more, size_t words)
         rows[w] |= more[w];
 }
 
-const struct resolver_passes kvt_resolver_passes_avx512 = {
-    .look = look, .list = list, .find_hits = find_hits, .are_victims = are_victims, .join = join};
+/* kvt_mix64() in every lane. */
+AVX512_INLINE __m512i mix(__m512i x)
+{
+    const __m512i first = _mm512_set1_epi64((long long)UINT64_C(0xbf58476d1ce4e5b9));
+    const __m512i second = _mm512_set1_epi64((long long)UINT64_C(0x94d049bb133111eb));
+
+    x = _mm512_mullo_epi64(_mm512_xor_si512(x, _mm512_srli_epi64(x, 30)), first);
+    x = _mm512_mullo_epi64(_mm512_xor_si512(x, _mm512_srli_epi64(x, 27)), second);
+    return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
+}
+
+AVX512 static uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, uint32_t count)
+{
+    const __m512i one = _mm512_set1_epi64(1);
+    __m512i sum = _mm512_setzero_si512();
+
+    for (uint32_t i = 0; i < count; i += WORDS) {
+        __mmask8 lanes = count - i < WORDS ? (__mmask8)((1u << (count - i)) - 1) : 0xff;
+        __m512i high = _mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(lanes, slots + i));
+        __m512i low = _mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(lanes, rows + i));
+        __m512i placed = _mm512_or_si512(_mm512_slli_epi64(high, 32), low);
+        sum = _mm512_mask_add_epi64(sum, lanes, sum, mix(_mm512_add_epi64(placed, one)));
+    }
+    return (uint64_t)_mm512_reduce_add_epi64(sum);
+}
+
+const struct resolver_passes kvt_resolver_passes_avx512 = {.look = look,
+                                                           .list = list,
+                                                           .find_hits = find_hits,
+                                                           .are_victims = are_victims,
+                                                           .join = join,
+                                                           .sum_placed = sum_placed};
 #endif

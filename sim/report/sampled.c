@@ -80,31 +80,36 @@ static uint32_t ranks_in_step(const struct kvt_scenario *scenario)
     return ranks;
 }
 
-/* What the slowest rank of a step seems to fetch beyond what it does, at most. */
-static double slowest_share(const struct kvt_run *run)
+/* What the slowest rank of a step seems to fetch beyond what it does, at most. Noise from call to
+ * call is half the mean square of a store's changes; what stores differ by all along is the noise
+ * of the whole run's rows, rows_half_width, which has more requests in it than a step. */
+static double slowest_share(const struct kvt_run *run, double rows_half_width)
 {
-    double variance = 0, mean = 0, ranks = ranks_in_step(run->scenario);
+    double variance = 0, mean = 0, clusters = 0, ranks = ranks_in_step(run->scenario);
 
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         const struct kvt_stratum *stratum = &run->strata[s];
+        const struct kvt_spread *spread = &run->sampling.strata[s];
         const struct kvt_row_counts *rows = &run->total.rows[s];
-        double stores = stratum->stores, calls = (double)rows->calls;
+        double calls = (double)rows->calls, stores = stratum->stores;
+        double weight = mean_layers(stratum) * stores * stratum->selectors;
         if (calls == 0)
             continue;
-        double fetched = (double)(rows->filled + rows->staged) / calls;
-        double spread = (double)rows->fetched_squares / calls - fetched * fetched;
-        mean += mean_layers(stratum) * stores * stratum->selectors * fetched;
-        variance += pow(mean_layers(stratum) * stores * stratum->selectors, 2) *
-                    (1 / (double)stratum->followed - 1 / stores) * fmax(spread, 0);
+        mean += weight * (double)(rows->filled + rows->staged) / calls;
+        if (spread->change_count > 0)
+            variance += weight * weight * (1 / (double)stratum->followed - 1 / stores) *
+                        spread->changes / (2 * (double)spread->change_count);
+        clusters = fmax(clusters, (double)spread->clusters);
     }
     double requests =
         metric_ratio((double)run->total.rounds, (double)run->total.decode_steps * ranks);
     if (ranks < 2 || mean <= 0 || !(requests > 0))
         return 0;
+    double lasting = rows_half_width / gsl_cdf_ugaussian_Pinv(0.995);
+    double noise = sqrt((variance / (mean * mean) + lasting * lasting * clusters) / requests);
     /* The largest of so many: G. Blom, "Statistical Estimates and Transformed Beta-Variables",
      * 1958. */
-    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
-    return largest * sqrt(variance / requests) / mean;
+    return noise * gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
 }
 
 void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out)
@@ -117,11 +122,12 @@ void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *ou
 #define HALF_WIDTH(count, per, weights)                                                            \
     kvt_sampling_half_width(&run->sampling, run->strata, run->stratum_count, KVT_SAMPLED_##count,  \
                             KVT_SAMPLED_##per, weights)
-    double bytes = HALF_WIDTH(FETCHED, SELECTED, layers) + fabs(layer_share(run));
+    double rows = HALF_WIDTH(FETCHED, SELECTED, layers);
+    double bytes = rows + fabs(layer_share(run));
     double fetch = metric_ratio((double)total->parts_ns[KVT_PART_FETCH],
                                 (double)(total->step_ns + total->backup_stall_ns));
     double waited = metric_ratio((double)total->barrier_wait_ns, (double)total->rank_ns);
-    double step = fetch > 0 ? fetch * bytes + fmin(fetch * slowest_share(run), waited) : 0;
+    double step = fetch > 0 ? fetch * bytes + fmin(fetch * slowest_share(run, rows), waited) : 0;
     double last_step = run->stopped_early ? metric_ratio(1, (double)total->decode_steps) : 0;
 
     *out = (struct sampled_errors){.host_fetch_share = HALF_WIDTH(MISSED, SELECTED, NULL),

@@ -4,7 +4,8 @@
  * All requests are there from the start and imports take no time, so that every rank decodes
  * its 32 from the first second on; the selections are recorded, and one simulated second has
  * passed, before the clock starts. $KVT_BENCH_CACHE may name a folder where the selections are
- * kept. One JSON line a case. */
+ * kept. One JSON line a case; a number as argument
+ * measures that case alone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,9 +43,9 @@ static double selected_rows(const struct kvt_run *run)
 static void measure(const struct bench_case *bench)
 {
     const char *sets[SETS_MAX] = {
-        "speculation.method=dflash2",     "cluster.import.law=rate",
+        "speculation.method=dflash2", "cluster.import.law=rate",
         "cluster.import.rate=100000", bench->fidelity,
-        "workload.requests=128",          "workload.lengths.output.mean_tokens=100000"};
+        "workload.requests=128",      "workload.lengths.output.mean_tokens=100000"};
     struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 6};
     struct kvt_sim_options sim_options = {.threads = bench->threads,
                                           .cache_dir = getenv("KVT_BENCH_CACHE")};
@@ -78,7 +79,7 @@ static void measure(const struct bench_case *bench)
     kvt_arena_free(arena);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
         {"exact", "run.fidelity=exact", 1, 4},
@@ -86,7 +87,9 @@ int main(void)
         {"sampled", "run.fidelity=sampled", 1, 60},
     };
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        measure(&cases[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc < 2 || i == (size_t)strtoul(argv[1], NULL, 10))
+            measure(&cases[i]);
+    }
     return EXIT_SUCCESS;
 }

@@ -210,6 +210,7 @@ static void resolve_and_compare(struct bench *bench, const struct random_calls *
                       err.message);
         expect_rules(place, request, call, before, &result);
         expect_equal(place, &result, &bench->twin.answer);
+        expect_number(place, "placed_hash", result.placed_hash, twin_placed_hash(&bench->twin));
         expect_equal_state(place, bench->resolvers[level], bench->caches[level], &bench->twin);
     }
 }

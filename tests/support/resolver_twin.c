@@ -256,6 +256,22 @@ uint64_t twin_chain(uint64_t chain, uint64_t value)
     return mix(chain * UINT64_C(11400714819323198485) + value + 1);
 }
 
+static uint64_t sum_placed(const struct twin_list *slots, const struct twin_list *rows)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < slots->count; i++)
+        sum += mix(((uint64_t)slots->items[i] << 32) + (uint64_t)rows->items[i] + 1);
+    return sum;
+}
+
+uint64_t twin_placed_hash(const struct twin *twin)
+{
+    const struct twin_answer *answer = &twin->answer;
+    return sum_placed(&answer->fills, &answer->misses) +
+           sum_placed(&answer->promoted_slots, &answer->promoted);
+}
+
 uint64_t twin_hash(const struct twin *twin)
 {
     uint64_t sum = 0;

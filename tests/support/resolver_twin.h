@@ -52,6 +52,8 @@ void twin_resolve(struct twin *twin, const struct twin_call *call);
 
 /* The state hash as docs/resolver.md defines it. */
 uint64_t twin_hash(const struct twin *twin);
+/* The sum of hashes of what the last call put where, as kvt/resolver.h defines it. */
+uint64_t twin_placed_hash(const struct twin *twin);
 /* One link of a chain of hashes. */
 uint64_t twin_chain(uint64_t chain, uint64_t value);
 

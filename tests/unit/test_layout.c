@@ -191,12 +191,32 @@ START_TEST(speculation_adds_a_ring_and_staging_and_resident_history_only_the_rin
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 37748736);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_PAYLOAD], 0);
+    spec.without_staging = true;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
     spec.needs = resident;
     bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_HOT], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_TAIL], 0);
+}
+END_TEST
+
+START_TEST(rows_that_the_model_drafts_with_stay_beside_the_hot_cache)
+{
+    struct kvt_session_spec spec = spec_of("glm-5.3", adaptive, 100032, 4096);
+    struct kvt_session_bytes bytes = {0};
+
+    spec.draft_budget_tokens = 1000;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], UINT64_C(1000) * 78 * 576);
+    spec.draft_budget_tokens = 200000; /* there are not so many */
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], UINT64_C(100032) * 78 * 576);
+    spec.needs = resident;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 0);
 }
 END_TEST
 
@@ -393,6 +413,7 @@ static Suite *layout_suite(void)
     tcase_add_test(ideal, a_request_of_v4_1_flash_with_dspark_takes_what_it_takes_by_hand);
     tcase_add_loop_test(ideal, size_against_context_is_as_worked_out, 0, LENGTHS);
     tcase_add_test(ideal, speculation_adds_a_ring_and_staging_and_resident_history_only_the_ring);
+    tcase_add_test(ideal, rows_that_the_model_drafts_with_stay_beside_the_hot_cache);
     tcase_add_test(ideal, the_tail_is_64_rows_of_each_payload_layer);
     tcase_add_test(ideal, what_is_required_is_the_sum_of_its_classes);
     tcase_add_test(ideal, windows_and_far_rows_stand_outside_the_sum);

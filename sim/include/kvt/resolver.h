@@ -73,7 +73,9 @@ struct kvt_resolve_result {
     uint32_t promoted_rows;         /* of those staged */
     const uint32_t *promoted;       /* [promoted_rows] in the order of the pairs */
     const kvt_slot *promoted_slots; /* [promoted_rows] that they took */
-    bool skipped;                   /* step 2 returned: everything was resident */
+    uint64_t placed_hash; /* sum modulo 2^64 of kvt_mix64(((uint64_t)slot << 32 | row) + 1) over the
+                           * fills and the promoted: of terms in any order */
+    bool skipped;         /* step 2 returned: everything was resident */
 };
 
 /* Resolves one call. KVT_ERR_INVALID for a malformed call, with no effect.

@@ -26,12 +26,16 @@ enum kvt_sampled_count {
 struct kvt_store_sample {
     uint32_t store;
     double counts[KVT_SAMPLED_COUNTS];
+    double changes; /* sum of (fetched - fetched by the call before)^2, once the cache is warm */
+    uint64_t change_count;
 };
 
 /* Running sums of one stratum. */
 struct kvt_spread {
     uint64_t clusters; /* requests */
     double totals[KVT_SAMPLED_COUNTS];
+    double changes;
+    uint64_t change_count;
     /* Products of deviations from the request's mean; of the counts themselves where one
      * store is followed. */
     double products[KVT_SAMPLED_COUNTS][KVT_SAMPLED_COUNTS];

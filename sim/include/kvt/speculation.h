@@ -105,5 +105,8 @@ struct kvt_speculation_method {
  * committed; all its drafts are verified. */
 void kvt_round_chain(struct kvt_round *round, uint32_t query_count, uint32_t committed_tokens);
 
+/* Reads a file of schema "kvtide/acceptance/1" as strictly as the methods do, and keeps nothing. */
+KVT_CHECKED kvt_status kvt_acceptance_check(const char *path, struct kvt_error *err);
+
 KVT_END_DECLS
 #endif
