@@ -37,7 +37,7 @@ enum {
     OTHER_STEPS_MAX = 640,
     /* Above so many selections a step there are fewer tapes, down to a quarter; and above so
      * many selections a tape, side branches included, fewer steps. */
-    MANY_SELECTIONS = 4,
+    MANY_SELECTIONS = 8,
     SELECTIONS_MAX = 34816,
     STEPS_MIN = 256,
     /* A loop of fewer times tau1 joins what is far apart. */
@@ -64,7 +64,7 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
      .maximum = 1024,
      .default_number = 0,
      .help = "Independent tapes for each length; 0 is 32 for lengths that all requests share, 4 "
-             "for others, fewer where more than 3 drafts are rejected at a time."},
+             "for others, fewer where more than 7 drafts are rejected at a time."},
     {.name = "steps",
      .type = KVT_PARAM_COUNT,
      .minimum = 0,
