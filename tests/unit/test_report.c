@@ -243,7 +243,7 @@ static void write_requests(FILE *stream, const struct kvt_run *told)
 static void write_timeline(FILE *stream, const struct kvt_run *told)
 {
     kvt_report_timeline_header(stream);
-    kvt_report_timeline_row(stream, &told->total, told->strata, told->stratum_count);
+    kvt_report_timeline_row(stream, &told->total, told->stratum_count);
 }
 
 static void write_summary(FILE *stream, const struct kvt_run *told)

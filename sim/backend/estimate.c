@@ -1,0 +1,142 @@
+/* estimate.c -- what a round fetches that nobody follows, from those that are followed.
+ *
+ *     add:   at each level, from the whole stratum to the kind itself
+ *                sums += counts; beyond MEMORY_ROUNDS, sums shrink to as many
+ *     rates: rate = 0; at each level, in the same order
+ *                rate = (sums + LEAN x mean weight x rate) / (weight + LEAN x mean weight) */
+#include "estimate.h"
+
+#include <stdlib.h>
+
+enum {
+    OCTAVES = 8, /* of an age, and of a context in units of top_k; the last is open */
+    LEVELS = 4   /* stratum; age; age and context; kind */
+};
+
+#define MEMORY_ROUNDS 128.0 /* followed rounds that a level remembers, older ones less */
+#define LEAN 2.0            /* rounds that the wider level counts for */
+
+struct level {
+    double rounds, weight;
+    double sums[ESTIMATED_COUNT];
+};
+
+struct rates {
+    uint64_t made; /* estimator->adds then; 0: never */
+    double rates[ESTIMATED_COUNT];
+};
+
+struct estimator {
+    uint32_t queries_max;
+    uint64_t adds;
+    struct level strata[KVT_STRATA_MAX];
+    struct level ages[KVT_STRATA_MAX][OCTAVES];
+    struct level contexts[KVT_STRATA_MAX][OCTAVES][OCTAVES];
+    struct level *kinds; /* [strata][ages][contexts][queries_max] */
+    struct rates *rates; /* of the kinds */
+};
+
+static uint32_t octave(uint64_t value)
+{
+    uint32_t bits = value > 0 ? 64 - (uint32_t)__builtin_clzll(value) : 0;
+    return bits < OCTAVES ? bits : OCTAVES - 1;
+}
+
+struct round_kind round_kind_of(uint32_t stratum, uint64_t rounds, uint32_t visible_rows,
+                                uint32_t top_k, uint32_t queries)
+{
+    return (struct round_kind){.stratum = stratum,
+                               .age = octave(rounds),
+                               .context = octave(visible_rows / top_k),
+                               .queries = queries};
+}
+
+kvt_status estimator_new(uint32_t queries_max, struct estimator **out, struct kvt_error *err)
+{
+    struct estimator *estimator = calloc(1, sizeof *estimator);
+    size_t kinds = (size_t)KVT_STRATA_MAX * OCTAVES * OCTAVES * queries_max;
+
+    if (!estimator)
+        return kvt_fail_nomem(err, "what followed rounds fetched");
+    estimator->queries_max = queries_max;
+    estimator->kinds = calloc(kinds, sizeof *estimator->kinds);
+    estimator->rates = calloc(kinds, sizeof *estimator->rates);
+    if (!estimator->kinds || !estimator->rates) {
+        estimator_free(estimator);
+        return kvt_fail_nomem(err, "what followed rounds fetched");
+    }
+    *out = estimator;
+    return KVT_OK;
+}
+
+void estimator_free(struct estimator *estimator)
+{
+    if (!estimator)
+        return;
+    free(estimator->kinds);
+    free(estimator->rates);
+    free(estimator);
+}
+
+static size_t index_of(const struct estimator *estimator, const struct round_kind *kind)
+{
+    size_t wider = ((size_t)kind->stratum * OCTAVES + kind->age) * OCTAVES + kind->context;
+    return wider * estimator->queries_max + kind->queries - 1;
+}
+
+static void levels_of(struct estimator *estimator, const struct round_kind *kind,
+                      struct level *levels[LEVELS])
+{
+    levels[0] = &estimator->strata[kind->stratum];
+    levels[1] = &estimator->ages[kind->stratum][kind->age];
+    levels[2] = &estimator->contexts[kind->stratum][kind->age][kind->context];
+    levels[3] = &estimator->kinds[index_of(estimator, kind)];
+}
+
+static void forget_beyond_memory(struct level *level)
+{
+    double kept = MEMORY_ROUNDS / level->rounds;
+
+    if (kept >= 1)
+        return;
+    level->rounds *= kept;
+    level->weight *= kept;
+    for (int c = 0; c < ESTIMATED_COUNT; c++)
+        level->sums[c] *= kept;
+}
+
+void estimator_add(struct estimator *estimator, const struct round_kind *kind, double weight,
+                   const double counts[ESTIMATED_COUNT])
+{
+    struct level *levels[LEVELS];
+
+    levels_of(estimator, kind, levels);
+    for (int l = 0; l < LEVELS; l++) {
+        levels[l]->rounds++;
+        levels[l]->weight += weight;
+        for (int c = 0; c < ESTIMATED_COUNT; c++)
+            levels[l]->sums[c] += counts[c];
+        forget_beyond_memory(levels[l]);
+    }
+    estimator->adds++;
+}
+
+const double *estimator_rates(struct estimator *estimator, const struct round_kind *kind)
+{
+    struct rates *rates = &estimator->rates[index_of(estimator, kind)];
+    struct level *levels[LEVELS];
+
+    if (rates->made == estimator->adds)
+        return rates->rates;
+    levels_of(estimator, kind, levels);
+    for (int c = 0; c < ESTIMATED_COUNT; c++) {
+        double rate = 0;
+        for (int l = 0; l < LEVELS && levels[l]->rounds > 0; l++) {
+            double lean = l > 0 ? LEAN * levels[l]->weight / levels[l]->rounds : 0;
+            rate = (levels[l]->sums[c] + lean * rate) / (levels[l]->weight + lean);
+        }
+        rates->rates[c] = rate;
+    }
+    rates->made = estimator->adds;
+    return rates->rates;
+}
