@@ -1,6 +1,7 @@
 /* backend_pooled.c -- some requests of each rank stand for the others.
  *
- *     before a step: a rank that follows too few follows the youngest of the rest
+ *     before a step: a rank that follows too few follows the youngest of the rest; and one more,
+ *                    for its first EXTRA_ROUNDS, where a first round is of a kind never followed
  *     after it:      followed rounds to the estimator
  *                    every round: what is known is counted, what is not is weight x rate
  *
@@ -13,63 +14,9 @@
 #include "backend_sim_private.h"
 #include "kvt/layout.h"
 
-/* ---- Who is followed ----------------------------------------------------------- */
-
-/* Of those that could be followed and are not, the one whose hot caches are youngest: rounds of
- * all ages are then followed, and who is does not depend on how long it will stay. */
-static const struct kvt_step_item *youngest_of(const struct backend_sim *sim,
-                                               const struct kvt_rank_step *rank)
-{
-    const struct kvt_step_item *youngest = NULL;
-    uint64_t least = UINT64_MAX;
-
-    for (uint32_t i = 0; i < rank->item_count; i++) {
-        const struct lane *lane = sim->lanes[rank->items[i].request];
-        if (lane->followed_count == 0 && lane->hot_tokens > 0 && lane->rounds < least) {
-            least = lane->rounds;
-            youngest = &rank->items[i];
-        }
-    }
-    return youngest;
-}
-
-static kvt_status follow_rank(struct backend_sim *sim, const struct kvt_rank_step *rank,
-                              struct kvt_error *err)
-{
-    uint32_t followed = 0;
-
-    for (uint32_t i = 0; i < rank->item_count; i++) {
-        struct lane *lane = sim->lanes[rank->items[i].request];
-        if (lane->followed_count == 0)
-            continue;
-        followed++;
-        memset(lane->seen, 0, sizeof lane->seen);
-    }
-    for (; followed < sim->env.sample_requests; followed++) {
-        const struct kvt_step_item *item = youngest_of(sim, rank);
-        if (!item)
-            return KVT_OK;
-        struct lane *lane = sim->lanes[item->request];
-        kvt_status status = lane_open_late(sim, lane, item->request, item->context_tokens, err);
-        if (status != KVT_OK)
-            return status;
-        memset(lane->seen, 0, sizeof lane->seen);
-        sim->open_lanes++;
-    }
-    return KVT_OK;
-}
-
-kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ranks,
-                         uint32_t rank_count, struct kvt_error *err)
-{
-    kvt_status status = KVT_OK;
-
-    for (uint32_t r = 0; r < rank_count && status == KVT_OK; r++)
-        status = follow_rank(sim, &ranks[r], err);
-    return status;
-}
-
-/* ---- What they say about the rest ------------------------------------------------- */
+enum {
+    EXTRA_ROUNDS = 64 /* by then a hot cache is filled */
+};
 
 /* A round, as each call of a stratum sees it. */
 struct call_shape {
@@ -118,13 +65,109 @@ static struct round_kind kind_of(const struct backend_sim *sim, uint32_t stratum
                          item->round->query_count);
 }
 
+/* ---- Who is followed ----------------------------------------------------------- */
+
+/* Of those that could be followed and are not, the one whose hot caches are youngest: rounds of
+ * all ages are then followed, and who is does not depend on how long it will stay. */
+static const struct kvt_step_item *youngest_of(const struct backend_sim *sim,
+                                               const struct kvt_rank_step *rank)
+{
+    const struct kvt_step_item *youngest = NULL;
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < rank->item_count; i++) {
+        const struct lane *lane = sim->lanes[rank->items[i].request];
+        if (lane->followed_count == 0 && lane->hot_tokens > 0 && lane->rounds < least) {
+            least = lane->rounds;
+            youngest = &rank->items[i];
+        }
+    }
+    return youngest;
+}
+
+/* Whether a first round like the item's has never been followed. */
+static bool is_new_kind(const struct backend_sim *sim, const struct kvt_step_item *item)
+{
+    for (uint32_t s = 0; s < sim->strata.count; s++) {
+        struct call_shape shape = shape_of(sim, s, item, 1);
+        struct round_kind kind = kind_of(sim, s, 0, &shape, item);
+        if (!estimator_knows(sim->estimator, &kind))
+            return true;
+    }
+    return false;
+}
+
+static kvt_status follow(struct backend_sim *sim, const struct kvt_step_item *item, bool is_extra,
+                         struct kvt_error *err)
+{
+    struct lane *lane = sim->lanes[item->request];
+    kvt_status status = lane_open_late(sim, lane, item->request, item->context_tokens, err);
+
+    if (status != KVT_OK)
+        return status;
+    lane->is_extra = is_extra;
+    memset(lane->seen, 0, sizeof lane->seen);
+    sim->open_lanes++;
+    return KVT_OK;
+}
+
+/* How many a rank follows, without the extra ones; of these, those that are done no more. */
+static uint32_t go_on_following(struct backend_sim *sim, const struct kvt_rank_step *rank)
+{
+    uint32_t followed = 0;
+
+    for (uint32_t i = 0; i < rank->item_count; i++) {
+        struct lane *lane = sim->lanes[rank->items[i].request];
+        if (lane->followed_count == 0)
+            continue;
+        if (lane->is_extra && lane->followed_rounds >= EXTRA_ROUNDS) {
+            lane_unfollow(sim, lane);
+            sim->open_lanes--;
+            continue;
+        }
+        followed += !lane->is_extra;
+        memset(lane->seen, 0, sizeof lane->seen);
+    }
+    return followed;
+}
+
+static kvt_status follow_rank(struct backend_sim *sim, const struct kvt_rank_step *rank,
+                              struct kvt_error *err)
+{
+    uint32_t followed = go_on_following(sim, rank);
+    const struct kvt_step_item *youngest = youngest_of(sim, rank);
+    kvt_status status = KVT_OK;
+
+    for (; youngest && followed < sim->env.sample_requests && status == KVT_OK; followed++) {
+        status = follow(sim, youngest, false, err);
+        youngest = youngest_of(sim, rank);
+    }
+    if (status == KVT_OK && youngest && sim->lanes[youngest->request]->rounds == 0 &&
+        is_new_kind(sim, youngest))
+        status = follow(sim, youngest, true, err);
+    return status;
+}
+
+kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ranks,
+                         uint32_t rank_count, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    for (uint32_t r = 0; r < rank_count && status == KVT_OK; r++)
+        status = follow_rank(sim, &ranks[r], err);
+    return status;
+}
+
+/* ---- What they say about the rest ------------------------------------------------- */
+
 static void learn(struct backend_sim *sim, const struct kvt_step_item *item)
 {
-    const struct lane *lane = sim->lanes[item->request];
+    struct lane *lane = sim->lanes[item->request];
     double uncovered = uncovered_share(item);
 
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         const struct kvt_stratum *stratum = &sim->strata.strata[s];
+        lane->seen[s][ESTIMATED_DISTINCT] *= uncovered;
         struct call_shape shape = shape_of(sim, s, item, uncovered);
         struct round_kind kind = kind_of(sim, s, lane->followed_rounds, &shape, item);
         double weight = (double)stratum->followed * stratum->selectors * shape.weight;

@@ -29,6 +29,7 @@ struct lane {
     uint64_t hot_tokens;      /* of its hot caches; 0: it has none */
     uint64_t rounds;          /* since they were empty, ... */
     uint64_t followed_rounds; /* ... and since those were that are followed */
+    bool is_extra;            /* followed beyond sample_requests, for a while */
     uint32_t followed_count, stream_count; /* 0: it is not followed */
     struct followed *followed;             /* [followed_count] */
     void **streams;                        /* [stream_count] */

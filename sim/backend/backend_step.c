@@ -100,6 +100,7 @@ static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t 
     count_rows(&outcome->rows[s], result);
     seen[ESTIMATED_MISSED] += result->missed_selected;
     seen[ESTIMATED_LOOKED_UP] += result->hot_selected + result->missed_selected;
+    seen[ESTIMATED_DISTINCT] += result->union_rows;
     seen[ESTIMATED_LOOKED_UP_ROWS] += result->hot_rows + fetched;
     seen[ESTIMATED_FETCHED] += fetched;
     seen[ESTIMATED_GRANULES] += kvt_distinct_granules(visible_rows, row_bytes, fetched);

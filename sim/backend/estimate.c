@@ -3,10 +3,15 @@
  *     add:   at each level, from the whole stratum to the kind itself
  *                sums += counts; beyond MEMORY_ROUNDS, sums shrink to as many
  *     rates: rate = 0; at each level, in the same order
- *                rate = (sums + LEAN x mean weight x rate) / (weight + LEAN x mean weight) */
+ *                rate = (sums + LEAN x mean weight x rate) / (weight + LEAN x mean weight)
+ *
+ * weight: of what is counted in distinct rows, distinct rows at all levels but the kind's,
+ * before which the rate is taken times the distinct rows per selection of as many queries. */
 #include "estimate.h"
 
 #include <stdlib.h>
+
+#include "kvt/speculation.h"
 
 enum {
     OCTAVES = 8, /* of an age, and of a context in units of top_k; the last is open */
@@ -14,7 +19,7 @@ enum {
 };
 
 #define MEMORY_ROUNDS 128.0 /* followed rounds that a level remembers, older ones less */
-#define LEAN 2.0            /* rounds that the wider level counts for */
+#define LEAN 0.1            /* rounds that the wider level counts for */
 
 struct level {
     double rounds, weight;
@@ -32,6 +37,7 @@ struct estimator {
     struct level strata[KVT_STRATA_MAX];
     struct level ages[KVT_STRATA_MAX][OCTAVES];
     struct level contexts[KVT_STRATA_MAX][OCTAVES][OCTAVES];
+    struct level widths[KVT_STRATA_MAX][OCTAVES][KVT_QUERIES_MAX]; /* of a context: all ages */
     struct level *kinds; /* [strata][ages][contexts][queries_max] */
     struct rates *rates; /* of the kinds */
 };
@@ -105,35 +111,66 @@ static void forget_beyond_memory(struct level *level)
         level->sums[c] *= kept;
 }
 
+static void add_to(struct level *level, double weight, const double counts[ESTIMATED_COUNT])
+{
+    level->rounds++;
+    level->weight += weight;
+    for (int c = 0; c < ESTIMATED_COUNT; c++)
+        level->sums[c] += counts[c];
+    forget_beyond_memory(level);
+}
+
+static struct level *width_of(struct estimator *estimator, const struct round_kind *kind)
+{
+    return &estimator->widths[kind->stratum][kind->context][kind->queries - 1];
+}
+
 void estimator_add(struct estimator *estimator, const struct round_kind *kind, double weight,
                    const double counts[ESTIMATED_COUNT])
 {
     struct level *levels[LEVELS];
 
     levels_of(estimator, kind, levels);
-    for (int l = 0; l < LEVELS; l++) {
-        levels[l]->rounds++;
-        levels[l]->weight += weight;
-        for (int c = 0; c < ESTIMATED_COUNT; c++)
-            levels[l]->sums[c] += counts[c];
-        forget_beyond_memory(levels[l]);
-    }
+    for (int l = 0; l < LEVELS; l++)
+        add_to(levels[l], weight, counts);
+    add_to(width_of(estimator, kind), weight, counts);
     estimator->adds++;
+}
+
+bool estimator_knows(const struct estimator *estimator, const struct round_kind *kind)
+{
+    return estimator->kinds[index_of(estimator, kind)].rounds > 0;
+}
+
+/* One level's rate, which leans on `wider`. */
+static double lean_on(const struct level *level, double weight, double sum, double wider)
+{
+    double lean = LEAN * weight / level->rounds;
+    return weight > 0 ? (sum + lean * wider) / (weight + lean) : wider;
 }
 
 const double *estimator_rates(struct estimator *estimator, const struct round_kind *kind)
 {
     struct rates *rates = &estimator->rates[index_of(estimator, kind)];
+    const struct level *width = width_of(estimator, kind);
     struct level *levels[LEVELS];
 
     if (rates->made == estimator->adds)
         return rates->rates;
     levels_of(estimator, kind, levels);
+    if (width->rounds == 0)
+        width = levels[0]; /* of any width, and any context */
     for (int c = 0; c < ESTIMATED_COUNT; c++) {
+        bool is_distinct = c >= ESTIMATED_DISTINCT;
         double rate = 0;
-        for (int l = 0; l < LEVELS && levels[l]->rounds > 0; l++) {
-            double lean = l > 0 ? LEAN * levels[l]->weight / levels[l]->rounds : 0;
-            rate = (levels[l]->sums[c] + lean * rate) / (levels[l]->weight + lean);
+        for (int l = 0; l < LEVELS; l++) {
+            const struct level *level = levels[l];
+            bool by_distinct = is_distinct && l + 1 < LEVELS;
+            if (is_distinct && l + 1 == LEVELS && width->weight > 0)
+                rate *= width->sums[ESTIMATED_DISTINCT] / width->weight;
+            if (level->rounds > 0)
+                rate = lean_on(level, by_distinct ? level->sums[ESTIMATED_DISTINCT] : level->weight,
+                               level->sums[c], rate);
         }
         rates->rates[c] = rate;
     }

@@ -6,7 +6,10 @@
  * A kind is how long the hot cache has been filling, how long the context is and how many
  * queries the round has. Each kind remembers its last rounds, and so do all rounds of an
  * age and a length, of an age, and of a stratum; a kind that has seen few leans on the
- * wider one: H. Buehlmann, "Experience Rating and Credibility", ASTIN Bulletin 4, 1967. */
+ * wider one: H. Buehlmann, "Experience Rating and Credibility", ASTIN Bulletin 4, 1967.
+ * Queries of a round select alike, so that twice as many fetch less than twice the rows: of
+ * the wider ones the rate is per distinct row, and how many of those so many queries select
+ * is the same at any age. */
 #ifndef KVT_ESTIMATE_H
 #define KVT_ESTIMATE_H
 
@@ -17,6 +20,7 @@
 enum estimated {
     ESTIMATED_MISSED = 0,     /* selections, with multiplicity */
     ESTIMATED_LOOKED_UP,      /* selections */
+    ESTIMATED_DISTINCT,       /* rows selected, by the share that the weight has: a weight too */
     ESTIMATED_LOOKED_UP_ROWS, /* distinct */
     ESTIMATED_FETCHED,        /* distinct rows */
     ESTIMATED_GRANULES,
@@ -44,6 +48,9 @@ void estimator_free(struct estimator *estimator); /* takes NULL */
 /* A followed round of positive weight. */
 void estimator_add(struct estimator *estimator, const struct round_kind *kind, double weight,
                    const double counts[ESTIMATED_COUNT]);
+
+/* Whether a round of the kind was ever added. */
+bool estimator_knows(const struct estimator *estimator, const struct round_kind *kind);
 
 /* Per weight; all 0 where nothing of the stratum was ever followed. Borrowed until the next
  * estimator_add(). */
