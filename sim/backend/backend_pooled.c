@@ -22,7 +22,8 @@ enum {
 struct call_shape {
     uint32_t visible_rows; /* of its last query */
     double selected;       /* over its queries */
-    double weight;         /* of those, by the share of the history that no page in HBM holds */
+    double uncovered;      /* share of the history that no page in HBM holds */
+    double weight;         /* selected, by that share */
 };
 
 /* Share of the committed rows that are in no page that can be read. */
@@ -45,7 +46,7 @@ static struct call_shape shape_of(const struct backend_sim *sim, uint32_t stratu
 {
     const struct kvt_store *store = &sim->env.llm->stores[sim->store_of[stratum]];
     const struct kvt_round *round = item->round;
-    struct call_shape shape = {0};
+    struct call_shape shape = {.uncovered = uncovered};
     uint32_t top_k = sim->env.llm->top_k;
 
     for (uint32_t q = 0; q < round->query_count; q++) {
@@ -61,8 +62,8 @@ static struct call_shape shape_of(const struct backend_sim *sim, uint32_t stratu
 static struct round_kind kind_of(const struct backend_sim *sim, uint32_t stratum, uint64_t rounds,
                                  const struct call_shape *shape, const struct kvt_step_item *item)
 {
-    return round_kind_of(stratum, rounds, shape->visible_rows, sim->env.llm->top_k,
-                         item->round->query_count);
+    return round_kind_of(stratum, rounds, shape->visible_rows, shape->uncovered,
+                         sim->env.llm->top_k, item->round->query_count);
 }
 
 /* ---- Who is followed ----------------------------------------------------------- */
@@ -111,7 +112,7 @@ static kvt_status follow(struct backend_sim *sim, const struct kvt_step_item *it
     return KVT_OK;
 }
 
-/* How many a rank follows, without the extra ones; of these, those that are done no more. */
+/* How many a rank follows, without the extra ones; of those, who are done are let go. */
 static uint32_t go_on_following(struct backend_sim *sim, const struct kvt_rank_step *rank)
 {
     uint32_t followed = 0;

@@ -15,7 +15,8 @@
 
 enum {
     OCTAVES = 8, /* of an age, and of a context in units of top_k; the last is open */
-    LEVELS = 4   /* stratum; age; age and context; kind */
+    COVERS = 8,
+    LEVELS = 4 /* stratum; age; age, context and cover; kind */
 };
 
 #define MEMORY_ROUNDS 128.0 /* followed rounds that a level remembers, older ones less */
@@ -36,9 +37,9 @@ struct estimator {
     uint64_t adds;
     struct level strata[KVT_STRATA_MAX];
     struct level ages[KVT_STRATA_MAX][OCTAVES];
-    struct level contexts[KVT_STRATA_MAX][OCTAVES][OCTAVES];
+    struct level covers[KVT_STRATA_MAX][OCTAVES][OCTAVES][COVERS];
     struct level widths[KVT_STRATA_MAX][OCTAVES][KVT_QUERIES_MAX]; /* of a context: all ages */
-    struct level *kinds; /* [strata][ages][contexts][queries_max] */
+    struct level *kinds; /* [strata][ages][contexts][covers][queries_max] */
     struct rates *rates; /* of the kinds */
 };
 
@@ -49,18 +50,21 @@ static uint32_t octave(uint64_t value)
 }
 
 struct round_kind round_kind_of(uint32_t stratum, uint64_t rounds, uint32_t visible_rows,
-                                uint32_t top_k, uint32_t queries)
+                                double uncovered, uint32_t top_k, uint32_t queries)
 {
+    uint32_t cover = (uint32_t)((1 - uncovered) * COVERS);
+
     return (struct round_kind){.stratum = stratum,
                                .age = octave(rounds),
                                .context = octave(visible_rows / top_k),
+                               .cover = cover < COVERS ? cover : COVERS - 1,
                                .queries = queries};
 }
 
 kvt_status estimator_new(uint32_t queries_max, struct estimator **out, struct kvt_error *err)
 {
     struct estimator *estimator = calloc(1, sizeof *estimator);
-    size_t kinds = (size_t)KVT_STRATA_MAX * OCTAVES * OCTAVES * queries_max;
+    size_t kinds = (size_t)KVT_STRATA_MAX * OCTAVES * OCTAVES * COVERS * queries_max;
 
     if (!estimator)
         return kvt_fail_nomem(err, "what followed rounds fetched");
@@ -87,7 +91,7 @@ void estimator_free(struct estimator *estimator)
 static size_t index_of(const struct estimator *estimator, const struct round_kind *kind)
 {
     size_t wider = ((size_t)kind->stratum * OCTAVES + kind->age) * OCTAVES + kind->context;
-    return wider * estimator->queries_max + kind->queries - 1;
+    return (wider * COVERS + kind->cover) * estimator->queries_max + kind->queries - 1;
 }
 
 static void levels_of(struct estimator *estimator, const struct round_kind *kind,
@@ -95,7 +99,7 @@ static void levels_of(struct estimator *estimator, const struct round_kind *kind
 {
     levels[0] = &estimator->strata[kind->stratum];
     levels[1] = &estimator->ages[kind->stratum][kind->age];
-    levels[2] = &estimator->contexts[kind->stratum][kind->age][kind->context];
+    levels[2] = &estimator->covers[kind->stratum][kind->age][kind->context][kind->cover];
     levels[3] = &estimator->kinds[index_of(estimator, kind)];
 }
 

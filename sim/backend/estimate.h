@@ -3,13 +3,13 @@
  *     weight = selections of the round x share of its history that no page in HBM holds
  *     rate   = what followed rounds of its kind fetched / their weight
  *
- * A kind is how long the hot cache has been filling, how long the context is and how many
- * queries the round has. Each kind remembers its last rounds, and so do all rounds of an
- * age and a length, of an age, and of a stratum; a kind that has seen few leans on the
- * wider one: H. Buehlmann, "Experience Rating and Credibility", ASTIN Bulletin 4, 1967.
- * Queries of a round select alike, so that twice as many fetch less than twice the rows: of
- * the wider ones the rate is per distinct row, and how many of those so many queries select
- * is the same at any age. */
+ * A kind is how long the hot cache has been filling, how long the context is, how much of it
+ * is in pages and how many queries the round has. Each kind remembers its last rounds, and so
+ * do rounds that are alike but for their queries, all of an age, and of a stratum; a kind that has
+ * seen few leans on the wider one: H. Buehlmann, "Experience Rating and Credibility", ASTIN
+ * Bulletin 4, 1967. Queries of a round select alike, so that twice as many fetch less than twice
+ * the rows: of the wider ones the rate is per distinct row, and how many of those so many queries
+ * select is the same at any age. */
 #ifndef KVT_ESTIMATE_H
 #define KVT_ESTIMATE_H
 
@@ -31,13 +31,14 @@ enum estimated {
 /* A round, as far as it matters for what it fetches. */
 struct round_kind {
     uint32_t stratum, age, context; /* the latter two in octaves */
+    uint32_t cover;                 /* in eighths */
     uint32_t queries;
 };
 
-/* A round of a hot cache that has seen so many rounds, of visible_rows in the stratum's own rows.
- */
+/* A round of a hot cache that has seen so many rounds, of visible_rows in the stratum's own rows,
+ * of which that share is in no page in HBM. */
 struct round_kind round_kind_of(uint32_t stratum, uint64_t rounds, uint32_t visible_rows,
-                                uint32_t top_k, uint32_t queries);
+                                double uncovered, uint32_t top_k, uint32_t queries);
 
 struct estimator;
 

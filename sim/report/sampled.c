@@ -31,6 +31,15 @@ bool run_is_sampled(const struct kvt_run *run)
     return false;
 }
 
+double sampled_scale(const struct kvt_run *run, unsigned stratum)
+{
+    const struct kvt_spread *spread = &run->sampling.strata[stratum];
+
+    if (!run->sampling.pooled)
+        return kvt_stratum_scale(&run->strata[stratum]);
+    return metric_ratio(spread->whole[KVT_SAMPLED_SELECTED], spread->totals[KVT_SAMPLED_SELECTED]);
+}
+
 static double mean_layers(const struct kvt_stratum *stratum)
 {
     return (double)stratum->layers / stratum->stores;
@@ -109,8 +118,9 @@ static double call_variance(const struct kvt_run *run, uint32_t s)
     return fmax((double)rows->fetched_squares / calls - fetched * fetched, 0);
 }
 
-/* Calls of each stratum that stand for one, over the calls there are: what a rank's rows vary by
- * in a sample and not in truth; pooled, in truth and not in the estimate. */
+/* Times the variance of one call's rows: that of the mean over a request's stores, where it is
+ * not the same in the estimate and in truth. A sample of stores has it beyond what all of them
+ * have; pooled, the estimate has none. */
 static double open_calls(const struct kvt_run *run, uint32_t s)
 {
     double stores = run->strata[s].stores;
