@@ -2,13 +2,14 @@
  *
  *     add:   at each level, from the whole stratum to the kind itself
  *                sums += counts; beyond MEMORY_ROUNDS, sums shrink to as many
- *     rates: rate = 0; at each level, in the same order
+ *     rates: at each level, in the same order, the widest leaning on none
  *                rate = (sums + LEAN x mean weight x rate) / (weight + LEAN x mean weight)
  *
  * weight: of what is counted in distinct rows, distinct rows at all levels but the kind's,
  * before which the rate is taken times the distinct rows per selection of as many queries. */
 #include "estimate.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "kvt/speculation.h"
@@ -146,11 +147,14 @@ bool estimator_knows(const struct estimator *estimator, const struct round_kind 
     return estimator->kinds[index_of(estimator, kind)].rounds > 0;
 }
 
-/* One level's rate, which leans on `wider`. */
+/* One level's rate, which leans on `wider`; NaN: there is no wider one. */
 static double lean_on(const struct level *level, double weight, double sum, double wider)
 {
-    double lean = LEAN * weight / level->rounds;
-    return weight > 0 ? (sum + lean * wider) / (weight + lean) : wider;
+    double lean = isnan(wider) ? 0 : LEAN * weight / level->rounds;
+
+    if (weight <= 0)
+        return wider;
+    return (sum + (lean > 0 ? lean * wider : 0)) / (weight + lean);
 }
 
 const double *estimator_rates(struct estimator *estimator, const struct round_kind *kind)
@@ -166,7 +170,7 @@ const double *estimator_rates(struct estimator *estimator, const struct round_ki
         width = levels[0]; /* of any width, and any context */
     for (int c = 0; c < ESTIMATED_COUNT; c++) {
         bool is_distinct = c >= ESTIMATED_DISTINCT;
-        double rate = 0;
+        double rate = NAN;
         for (int l = 0; l < LEVELS; l++) {
             const struct level *level = levels[l];
             bool by_distinct = is_distinct && l + 1 < LEVELS;
@@ -176,7 +180,7 @@ const double *estimator_rates(struct estimator *estimator, const struct round_ki
                 rate = lean_on(level, by_distinct ? level->sums[ESTIMATED_DISTINCT] : level->weight,
                                level->sums[c], rate);
         }
-        rates->rates[c] = rate;
+        rates->rates[c] = isnan(rate) ? 0 : rate;
     }
     rates->made = estimator->adds;
     return rates->rates;

@@ -49,6 +49,7 @@ void kvt_sampling_add(struct kvt_sampling *sampling, uint32_t stratum,
         spread->totals[a] += sums[a];
     if (sampling->pooled) {
         add_products(spread, beyond);
+        spread->selected_squares += sums[KVT_SAMPLED_SELECTED] * sums[KVT_SAMPLED_SELECTED];
         return;
     }
     for (uint32_t j = 0; j < count; j++) {
@@ -97,8 +98,11 @@ static double freedom_of(const struct kvt_sampling *sampling, const struct kvt_s
                          const struct kvt_stratum *stratum)
 {
     double requests = (double)spread->clusters;
+    double selected = spread->totals[KVT_SAMPLED_SELECTED];
 
-    if (stratum->followed == 1 || sampling->pooled)
+    if (sampling->pooled) /* as many as would say as much, were they equal: L. Kish, 1965 */
+        return selected * selected / spread->selected_squares - 1;
+    if (stratum->followed == 1)
         return requests - 1;
     return requests * (stratum->followed - 1);
 }

@@ -40,6 +40,7 @@ struct kvt_spread {
     double products[KVT_SAMPLED_COUNTS][KVT_SAMPLED_COUNTS];
     /* Pooled alone. */
     double whole[KVT_SAMPLED_COUNTS]; /* estimates for all requests and stores */
+    double selected_squares;          /* over requests: how unequal their parts are */
     double rounds, call_squares; /* of followed rounds: squares of what a call fetched beyond what
                                   * was expected, the mean call of each round */
 };
