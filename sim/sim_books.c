@@ -162,6 +162,7 @@ static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank, uint64_
     tally->pages_filled += counters->pages_filled;
     tally->pages_released += counters->pages_released;
     tally->fill_bytes += gpus * counters->fill_bytes;
+    tally->recall_bytes += gpus * counters->recalled_bytes;
     tally->d2h_bytes += copies * counters->backup_bytes;
     *counters = (struct kvt_rank_counters){0};
 }
@@ -289,9 +290,10 @@ static kvt_status check_conservation(const struct kvt_sim *sim, struct kvt_error
 
     for (size_t i = 0; i < sim->record_count; i++)
         by_status[sim->records[i].status]++;
-    if (by_status[KVT_REQUEST_IMPORTING] != sim->importing ||
+    if (by_status[KVT_REQUEST_IMPORTING] + sim->computing != sim->importing ||
         by_status[KVT_REQUEST_RUNNING] != sim->decoding ||
-        by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] != sim->waiting ||
+        by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING] !=
+            sim->waiting + sim->computing ||
         sim->waiting + sim->importing + sim->decoding != sim->in_flight)
         return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name,
                         "requests were lost: arrived is not completed + running + waiting + "
@@ -328,6 +330,14 @@ static kvt_ns phase_edge(const struct kvt_sim *sim, uint32_t phase, bool end)
     return end ? tally->to_ns : tally->from_ns;
 }
 
+static enum kvt_basis acceptance_basis(const struct kvt_sim *sim)
+{
+    struct kvt_speculation_shape shape;
+
+    sim->speculation->shape(sim->speculation_data, &shape);
+    return shape.queries_max > 1 ? shape.basis : KVT_BASIS_EXACT;
+}
+
 void sim_books_describe(struct kvt_sim *sim)
 {
     struct kvt_run *run = &sim->run;
@@ -338,6 +348,7 @@ void sim_books_describe(struct kvt_sim *sim)
     run->decision_hash = sim->decisions;
     run->timing_basis = sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
+    run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
 }

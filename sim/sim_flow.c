@@ -108,45 +108,49 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 }
 
 /* What the router may know of a rank. */
-static kvt_status view_rank(const struct kvt_rank *rank, const struct kvt_live *live,
-                            struct kvt_router_rank *view, struct kvt_error *err)
+static void view_rank(const struct kvt_rank *rank, const struct kvt_live *live, uint64_t slots,
+                      struct kvt_router_rank *view)
 {
-    uint64_t slots;
-    kvt_status status =
-        kvt_rank_slots(rank, live->input_tokens, live->max_tokens, &slots, NULL, err);
-
     *view = (struct kvt_router_rank){
         .waiting = rank->waiting.count,
         .running = rank->running.count + rank->arrived.count + rank->importing.count,
         .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
         .free_bytes = kvt_rank_free_bytes(rank),
         .prefix_hit_tokens = kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS};
+    /* Nobody holds payload of the store in HBM where pages are optional: it is in there. */
     if (rank->needs.optional_pages)
-        view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD];
-    return status;
+        view->free_bytes += rank->memory.used_by_class[KVT_MEM_PAYLOAD] -
+                            rank->prefixes.holding.bytes[KVT_MEM_PAYLOAD];
 }
 
 /* The ranks on which the request could run to its end, were they empty; the router
- * chooses among these. None: it is unservable. */
+ * chooses among these. None: it is unservable. Ranks of a pool are alike in that. */
 static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live, uint32_t *count,
                                struct kvt_error *err)
 {
-    uint64_t longest = (uint64_t)live->input_tokens + live->output_tokens;
+    uint64_t longest = (uint64_t)live->input_tokens + live->output_tokens, slots = 0;
+    uint32_t known_pool = UINT32_MAX;
+    bool fits = false;
 
     *count = 0;
     if (longest > sim->scenario->llm->max_position_tokens)
         return KVT_OK;
     for (uint32_t r = 0; r < sim->rank_count; r++) {
-        bool fits = false;
-        kvt_status status =
-            kvt_rank_can_ever_fit(&sim->ranks[r], live->input_tokens, (uint32_t)longest - 1,
-                                  live->max_tokens, &fits, err);
-        if (status == KVT_OK && fits) {
-            sim->router_choices[*count] = r;
-            status = view_rank(&sim->ranks[r], live, &sim->router_views[(*count)++], err);
-        }
+        const struct kvt_rank *rank = &sim->ranks[r];
+        uint32_t pool = sim->groups[sim->group_of[r]].pool;
+        kvt_status status = KVT_OK;
+        if (pool != known_pool)
+            status = kvt_rank_can_ever_fit(rank, live->input_tokens, (uint32_t)longest - 1,
+                                           live->max_tokens, &fits, err);
+        if (status == KVT_OK && fits && pool != known_pool)
+            status = kvt_rank_slots(rank, live->input_tokens, live->max_tokens, &slots, NULL, err);
         if (status != KVT_OK)
             return status;
+        known_pool = pool;
+        if (!fits)
+            continue;
+        sim->router_choices[*count] = r;
+        view_rank(rank, live, slots, &sim->router_views[(*count)++]);
     }
     return KVT_OK;
 }

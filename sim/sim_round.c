@@ -50,7 +50,8 @@ static uint32_t queries_left(const struct kvt_sim *sim, uint32_t context_tokens)
     return left > 0 ? left : 1;
 }
 
-static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
+/* listed: ranks before this one that decode something. */
+static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_t *count)
 {
     const struct kvt_rank *rank = &sim->ranks[r];
     struct kvt_rank_step *step = &sim->rank_steps[r];
@@ -65,6 +66,7 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
         sim->asks[*count] = (struct kvt_speculation_request){
             .state = live->drafting,
             .id = live->id,
+            .rank = *listed,
             .context_tokens = pages->committed_tokens,
             .generated_tokens = live->generated_tokens,
             .queries_max = queries_left(sim, pages->committed_tokens)};
@@ -77,6 +79,8 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *count)
         (*count)++;
         step->item_count++;
     }
+    if (step->item_count > 0)
+        (*listed)++;
 }
 
 /* ---- What a step would take --------------------------------------------------- */
@@ -86,42 +90,51 @@ struct estimate {
     const struct group *group;
 };
 
-/* The newest loads of the group's ranks, as they would be with so many requests and
- * queries: rows in proportion to queries, contexts to requests. */
+/* The newest load of a rank, as it would be with so many requests and queries: rows in proportion
+ * to queries, contexts to requests. */
+static void guess_load(const struct kvt_rank_load *newest, uint32_t requests, uint32_t draft_tokens,
+                       uint32_t queries, struct kvt_rank_load *out)
+{
+    double by_requests = newest->requests > 0 ? (double)requests / newest->requests : 0;
+    double by_queries = newest->queries > 0 ? (double)queries / newest->queries : 0;
+
+    *out = *newest;
+    out->requests = requests;
+    out->queries = queries;
+    out->draft_tokens = draft_tokens;
+    out->context_rows = (uint64_t)((double)newest->context_rows * by_requests);
+    out->selected_rows *= by_queries;
+    out->attended_layer_rows *= by_queries;
+    out->looked_up_rows *= by_queries;
+    out->missed_rows *= by_queries;
+    out->missed_layer_rows *= by_queries;
+    out->leader_layer_rows *= by_queries;
+    out->wire_bytes *= by_queries;
+    out->granules *= by_queries;
+}
+
+/* Requests lie on the ranks as they do now; drafts are shared as kvt_rank_drafts() has it, so that
+ * a plan that keeps to it does not find one rank beyond a graph that the mean would fit. */
 static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries)
 {
     const struct estimate *estimate = context;
     const struct group *group = estimate->group;
-    const struct kvt_rank_load *newest = &estimate->sim->loads[group->first_rank];
-    struct kvt_rank_load *loads = estimate->sim->guesses;
+    const struct kvt_sim *sim = estimate->sim;
     kvt_ns parts_ns[KVT_PARTS];
     double waited_ns;
-    uint64_t all_requests = 0, all_queries = 0;
+    uint32_t all = 0;
 
+    for (uint32_t r = 0; r < group->rank_count; r++)
+        all += sim->rank_steps[group->first_rank + r].item_count;
     for (uint32_t r = 0; r < group->rank_count; r++) {
-        all_requests += newest[r].requests;
-        all_queries += newest[r].queries;
+        uint32_t here = sim->rank_steps[group->first_rank + r].item_count;
+        uint32_t of_rank = (uint32_t)((double)requests * here / all + 0.5);
+        uint32_t drafts = kvt_rank_drafts(queries - requests, here, all);
+        guess_load(&sim->loads[group->first_rank + r], of_rank,
+                   (uint32_t)((double)draft_tokens * here / all + 0.5), of_rank + drafts,
+                   &sim->guesses[r]);
     }
-    double by_requests = all_requests > 0 ? (double)requests / (double)all_requests : 0;
-    double by_queries = all_queries > 0 ? (double)queries / (double)all_queries : 0;
-    double draft_share = requests > 0 ? (double)draft_tokens / requests : 0;
-    for (uint32_t r = 0; r < group->rank_count; r++) {
-        struct kvt_rank_load *load = &loads[r];
-        *load = newest[r];
-        load->requests = (uint32_t)(newest[r].requests * by_requests + 0.5);
-        load->queries = (uint32_t)(newest[r].queries * by_queries + 0.5);
-        load->draft_tokens = (uint32_t)(load->requests * draft_share + 0.5);
-        load->context_rows = (uint64_t)((double)newest[r].context_rows * by_requests);
-        load->selected_rows *= by_queries;
-        load->attended_layer_rows *= by_queries;
-        load->looked_up_rows *= by_queries;
-        load->missed_rows *= by_queries;
-        load->missed_layer_rows *= by_queries;
-        load->leader_layer_rows *= by_queries;
-        load->wire_bytes *= by_queries;
-        load->granules *= by_queries;
-    }
-    return (double)sim_predict(group, loads, parts_ns, &waited_ns);
+    return (double)sim_predict(group, sim->guesses, parts_ns, &waited_ns);
 }
 
 /* ---- Planning ------------------------------------------------------------------ */
@@ -148,9 +161,10 @@ kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group, uint3
 
     if (status != KVT_OK)
         return status;
+    uint32_t listed = 0;
     *count = 0;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
-        list_rank(sim, r, count);
+        list_rank(sim, r, &listed, count);
     struct kvt_speculation_view view = {.requests = sim->asks,
                                         .request_count = *count,
                                         .step_ns = step_ns,

@@ -52,12 +52,15 @@ static void make_host_room(void *context, const struct kvt_rank *rank, uint64_t 
 static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
 {
     for (uint32_t i = rank->imports_under_way; i < rank->importing.count; i++) {
-        struct kvt_request_record *record = &sim->records[rank->importing.items[i]->id];
+        const struct kvt_live *live = rank->importing.items[i];
+        struct kvt_request_record *record = &sim->records[live->id];
         if (record->status != KVT_REQUEST_WAITING)
             continue;
         record->status = KVT_REQUEST_IMPORTING;
-        if (record->admitted_ns == KVT_NS_NEVER)
+        if (record->admitted_ns == KVT_NS_NEVER) {
             record->admitted_ns = sim->now_ns;
+            record->prefix_hit_tokens = live->shared.page_count * KVT_PAGE_ROWS;
+        }
         sim->waiting--;
         sim->importing++;
     }

@@ -8,9 +8,12 @@ enum {
     BATCH = 32 /* places read at once */
 };
 
-/* The token of a stream's n-th read: up and down the recording, the ends once each. */
+/* The token of a stream's n-th read: round and round, or up and down the recording, the ends
+ * once each. */
 static uint32_t token_of(const struct replay *replay, uint32_t token_count, uint64_t read)
 {
+    if (replay->is_loop)
+        return (uint32_t)((replay->first_token + read) % token_count);
     uint64_t last = token_count - 1 - replay->turn_token;
     if (last == 0)
         return replay->turn_token;
@@ -46,23 +49,44 @@ static uint32_t unrecorded_depths(const struct kvt_law_round *round, uint32_t de
     return count;
 }
 
+/* A selection of the recording, and on which round of a loop it is read. */
+struct reading {
+    struct kvt_kvsel_place place;
+    uint64_t lap;
+};
+
 /* Of a query that sees more than top_k rows; `unrecorded` as above. */
-static struct kvt_kvsel_place place_of(const struct replay *replay,
-                                       const struct kvt_kvsel_stream *recording,
-                                       const struct kvt_law_query *query, uint32_t unrecorded)
+static struct reading reading_of(const struct replay *replay,
+                                 const struct kvt_kvsel_stream *recording,
+                                 const struct kvt_law_query *query, uint32_t unrecorded)
 {
     const struct kvt_kvsel_shape *shape = &recording->shape;
-    if (query->path == 0 || shape->side_paths == 0 || query->fork <= unrecorded) {
-        uint64_t read = replay->reads + query->depth - unrecorded;
-        return (struct kvt_kvsel_place){.token = token_of(replay, recording->token_count, read)};
+    bool is_side = query->path != 0 && shape->side_paths > 0 && query->fork > unrecorded;
+    uint32_t depth = is_side ? query->fork - 1 : query->depth;
+    uint64_t read = replay->reads + depth - unrecorded;
+    struct reading reading = {.place.token = token_of(replay, recording->token_count, read)};
+    if (replay->is_loop)
+        reading.lap = (replay->first_token + read) / recording->token_count;
+    if (is_side) {
+        assert(query->depth - query->fork < shape->side_tokens);
+        reading.place.side_path = 1 + (query->path - 1) % shape->side_paths;
+        reading.place.side_token = query->depth - query->fork;
     }
-    uint64_t last_committed = replay->reads + query->fork - 1 - unrecorded;
-    assert(query->depth - query->fork < shape->side_tokens);
-    return (struct kvt_kvsel_place){
-        .token = token_of(replay, recording->token_count, last_committed),
-        .side_path = 1 + (query->path - 1) % shape->side_paths,
-        .side_token = query->depth - query->fork,
-    };
+    return reading;
+}
+
+/* How rows lie on a later round of a loop: those that were old where reading began, but born
+ * on the loop, are born again, behind all that were born so far. */
+static struct kvt_kvsel_map map_of(const struct replay *replay,
+                                   const struct kvt_kvsel_stream *recording, uint64_t lap)
+{
+    struct kvt_kvsel_map map = replay->map;
+    if (lap > 0) {
+        uint32_t tokens_per_row = recording->shape.tokens_per_row;
+        map.reborn_rows = replay->first_token / tokens_per_row;
+        map.skip_rows = (uint32_t)(lap * (recording->token_count / tokens_per_row));
+    }
+    return map;
 }
 
 static void answer(const struct replay *replay, const struct kvt_kvsel_stream *recording,
@@ -72,21 +96,27 @@ static void answer(const struct replay *replay, const struct kvt_kvsel_stream *r
     struct kvt_kvsel_place places[BATCH];
     uint64_t *place_sets[BATCH];
     size_t count = 0;
+    uint64_t lap = 0; /* of all places of a batch */
     for (uint32_t q = 0; q < round->query_count; q++) {
         const struct kvt_law_query *query = &round->queries[q];
         if (query->depth < unrecorded) {
             select_all(sets[q], round->visible_rows[query->depth], words);
             continue;
         }
-        places[count] = place_of(replay, recording, query, unrecorded);
-        place_sets[count++] = sets[q];
-        if (count == BATCH) {
-            kvt_kvsel_read(recording, places, count, &replay->map, place_sets, words);
+        struct reading reading = reading_of(replay, recording, query, unrecorded);
+        if (count == BATCH || (count > 0 && reading.lap != lap)) {
+            struct kvt_kvsel_map map = map_of(replay, recording, lap);
+            kvt_kvsel_read(recording, places, count, &map, place_sets, words);
             count = 0;
         }
+        lap = reading.lap;
+        places[count] = reading.place;
+        place_sets[count++] = sets[q];
     }
-    if (count > 0)
-        kvt_kvsel_read(recording, places, count, &replay->map, place_sets, words);
+    if (count > 0) {
+        struct kvt_kvsel_map map = map_of(replay, recording, lap);
+        kvt_kvsel_read(recording, places, count, &map, place_sets, words);
+    }
 }
 
 void replay_round(struct replay *replay, const struct kvt_kvsel_stream *recording, uint32_t top_k,

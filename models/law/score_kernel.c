@@ -7,6 +7,7 @@
  *         white += bent((b & 65535) + (b >> 16) - 65535)
  *     the same for each page, added to its rows
  *     x = slow_keep x + slow;  y = fast_keep y + fast
+ *     where the step leads home:  x += slow_pull x(0);  y += fast_pull y(0)
  *     score = static_weight a + slow_weight x + fast_weight y + white
  *
  * The words are a 32-bit hash of the row's number in the manner of C. Wellons's
@@ -80,18 +81,25 @@ INLINE float score_of(const struct score_drift *drift, float fixed, float slow, 
            white;
 }
 
-/* One source, and rows that have nothing in common: all in registers. */
-INLINE void advance_plain(const struct score_step *step, uint32_t first_row,
+/* One source, and rows that have nothing in common: all in registers. is_bound is known where
+ * this is expanded; without it nothing has a home. */
+INLINE void advance_plain(const struct score_step *step, bool is_bound, uint32_t first_row,
                           const float *restrict fixed, float *restrict slow, float *restrict fast,
+                          const float *restrict slow_home, const float *restrict fast_home,
                           float *restrict score)
 {
     const struct score_drift drift = step->drift;
     const struct score_draws draws = step->rows[0];
+    const float slow_pull = step->slow_pull, fast_pull = step->fast_pull;
     uint32_t place = first_row * GOLDEN;
     for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
         struct kick kick = kick_of(&draws, place);
         float x = drift.slow_keep * slow[i] + kick.slow;
         float y = drift.fast_keep * fast[i] + kick.fast;
+        if (is_bound) {
+            x += slow_pull * slow_home[i];
+            y += fast_pull * fast_home[i];
+        }
         slow[i] = x;
         fast[i] = y;
         score[i] = score_of(&drift, fixed[i], x, y, kick.white);
@@ -165,6 +173,16 @@ INLINE void add_drift(const struct score_drift *of, const struct kicks *restrict
     }
 }
 
+INLINE void add_pull(const struct score_step *step, const float *restrict slow_home,
+                     const float *restrict fast_home, float *restrict slow, float *restrict fast)
+{
+    const float slow_pull = step->slow_pull, fast_pull = step->fast_pull;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        slow[i] += slow_pull * slow_home[i];
+        fast[i] += fast_pull * fast_home[i];
+    }
+}
+
 INLINE void score_rows(const struct score_drift *of, const struct kicks *restrict kicks,
                        const float *restrict fixed, const float *restrict slow,
                        const float *restrict fast, float *restrict score)
@@ -179,7 +197,12 @@ INLINE void advance(const struct score_step *step, const struct score_block *blo
 {
     if (step->row_sources == 1 && step->page_sources == 0 && step->recency <= 0 &&
         !step->is_settled) {
-        advance_plain(step, block->first_row, block->fixed, block->slow, block->fast, score);
+        if (step->is_bound)
+            advance_plain(step, true, block->first_row, block->fixed, block->slow, block->fast,
+                          block->slow_home, block->fast_home, score);
+        else
+            advance_plain(step, false, block->first_row, block->fixed, block->slow, block->fast,
+                          NULL, NULL, score);
         return;
     }
     struct kicks kicks;
@@ -192,6 +215,8 @@ INLINE void advance(const struct score_step *step, const struct score_block *blo
         add_recency(step, block->first_row, &kicks);
     if (!step->is_settled)
         add_drift(&step->drift, &kicks, block->slow, block->fast);
+    if (step->is_bound && !step->is_settled)
+        add_pull(step, block->slow_home, block->fast_home, block->slow, block->fast);
     score_rows(&step->drift, &kicks, block->fixed, block->slow, block->fast, score);
 }
 
@@ -242,6 +267,31 @@ FOR_AVX2 static void mark_avx2(const float *score, float least, uint64_t *reache
         }
     }
 }
+
+#define FOR_AVX512 __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+
+FOR_AVX512 static void advance_avx512(const struct score_step *step,
+                                      const struct score_block *block, float *score)
+{
+    advance(step, block, score);
+}
+
+FOR_AVX512 static void mark_avx512(const float *score, float least, uint64_t *reached)
+{
+    const __m512 bar = _mm512_set1_ps(least);
+    for (size_t word = 0; word < ROWS / 64; word++) {
+        reached[word] = 0;
+        for (size_t i = 0; i < 64; i += 16) {
+            __m512 lane = _mm512_loadu_ps(score + 64 * word + i);
+            reached[word] |= (uint64_t)_mm512_cmp_ps_mask(lane, bar, _CMP_GE_OQ) << i;
+        }
+    }
+}
 #endif
 
 static const struct score_kernel kernels[] = {
@@ -251,6 +301,7 @@ static const struct score_kernel kernels[] = {
      .mark = mark_portable},
 #if defined(__x86_64__)
     {.name = "avx2", .runs_here = has_avx2, .advance = advance_avx2, .mark = mark_avx2},
+    {.name = "avx512", .runs_here = has_avx512, .advance = advance_avx512, .mark = mark_avx512},
 #endif
 };
 

@@ -24,16 +24,19 @@ struct score_step {
     uint32_t row_sources, page_sources; /* how many of each there are */
     uint32_t rows_per_page;             /* a power of two, SCORE_RUN_ROWS to SCORE_BLOCK_ROWS */
     bool is_settled;                    /* x and y are this token's already */
-    float recency;                      /* 0: none */
-    float age_unit;                     /* half-lives a row */
-    uint32_t newest_row;                /* that is visible */
+    bool is_bound;                      /* x and y are pulled to where they began */
+    float slow_pull, fast_pull;
+    float recency;       /* 0: none */
+    float age_unit;      /* half-lives a row */
+    uint32_t newest_row; /* that is visible */
 };
 
 /* The parts of rows first_row .. first_row + SCORE_BLOCK_ROWS - 1. */
 struct score_block {
     const float *fixed;
     float *slow, *fast;
-    uint32_t first_row; /* a multiple of SCORE_BLOCK_ROWS */
+    const float *slow_home, *fast_home; /* looked at where a step is bound */
+    uint32_t first_row;                 /* a multiple of SCORE_BLOCK_ROWS */
 };
 
 /* One kind of CPU. The same bits, whichever it is. */

@@ -69,6 +69,16 @@ static uint64_t key_of(uint64_t base, uint64_t link, uint64_t number)
     return kvt_chain64(kvt_chain64(base, link), number);
 }
 
+uint32_t score_group_of(const struct score_model *model, uint32_t selector)
+{
+    return store_of(model, selector) / GROUP_STORES;
+}
+
+uint32_t score_place_of(const struct score_model *model, uint32_t selector)
+{
+    return store_of(model, selector) % GROUP_STORES;
+}
+
 struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, uint32_t selector,
                               uint32_t tokens_per_row)
 {
@@ -79,7 +89,7 @@ struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, 
     uint32_t readers = 0;
     for (uint32_t s = 0; s < model->stream_count; s++)
         readers += store_of(model, s) == store;
-    uint64_t group = key_of(base, LINK_GROUP, store / GROUP_STORES);
+    uint64_t group = key_of(base, LINK_GROUP, score_group_of(model, selector));
     return (struct score_kin){
         .keys = {[SCORE_SOURCE_OWN] = key_of(base, LINK_STREAM, selector),
                  [SCORE_SOURCE_STORE] = key_of(base, LINK_STORE, store),
@@ -92,8 +102,9 @@ struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, 
 /* ---- A stream's memory ---------------------------------------------------------------- */
 
 struct parts {
-    float *fixed, *slow, *fast; /* [padded rows] */
-    uint32_t *rows, *images;    /* [score_candidate_count()] of the candidates */
+    float *fixed, *slow, *fast;   /* [padded rows] */
+    float *slow_home, *fast_home; /* the same, of a loop */
+    uint32_t *rows, *images;      /* [score_candidate_count()] of the candidates */
 };
 
 static size_t padded_rows(const struct score_extent *extent)
@@ -104,25 +115,24 @@ static size_t padded_rows(const struct score_extent *extent)
 static struct parts parts_of(struct score_stream *stream)
 {
     size_t rows = padded_rows(&stream->extent);
-    uint32_t *candidates = (uint32_t *)(void *)(stream->values + 3 * rows);
+    bool is_loop = stream->extent.loop_tokens > 0;
+    uint32_t *candidates = (uint32_t *)(void *)(stream->values + (is_loop ? 5 : 3) * rows);
     return (struct parts){
-        .fixed = stream->values,
-        .slow = stream->values + rows,
-        .fast = stream->values + 2 * rows,
+        .slow = stream->values,
+        .fast = stream->values + rows,
+        .fixed = stream->values + 2 * rows,
+        .slow_home = is_loop ? stream->values + 3 * rows : NULL,
+        .fast_home = is_loop ? stream->values + 4 * rows : NULL,
         .rows = candidates,
         .images = candidates + score_candidate_count(stream->extent.top_k),
     };
 }
 
-static size_t lasting_bytes(const struct score_extent *extent)
-{
-    return sizeof(struct score_stream) + 3 * padded_rows(extent) * sizeof(float);
-}
-
 size_t score_stream_bytes(const struct score_extent *extent)
 {
-    size_t bytes =
-        lasting_bytes(extent) + 2 * score_candidate_count(extent->top_k) * sizeof(uint32_t);
+    size_t parts = extent->loop_tokens > 0 ? 5 : 3;
+    size_t bytes = sizeof(struct score_stream) + parts * padded_rows(extent) * sizeof(float) +
+                   2 * score_candidate_count(extent->top_k) * sizeof(uint32_t);
     return (bytes + 7) / 8 * 8;
 }
 
@@ -170,6 +180,7 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
     memset(stream->values, 0, 3 * rows * sizeof(float));
     const float *weights = source_weights(stream, shape);
     for (size_t s = 0; s < SCORE_SOURCES; s++) {
+        stream->fixed_key = kvt_chain64(stream->fixed_key, kin->keys[s]);
         uint64_t start = kvt_chain64(kin->keys[s], 0);
         if (weights[s] * shape->row_weight > 0)
             add_start(&parts, gauss, start, weights[s] * shape->row_weight, rows, 1);
@@ -177,6 +188,51 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
             add_start(&parts, gauss, kvt_chain64(start, LINK_PAGES),
                       weights[s] * shape->page_weight, rows, rows_per_page(&stream->extent));
     }
+    if (extent->loop_tokens > 0) {
+        memcpy(parts.slow_home, parts.slow, rows * sizeof(float));
+        memcpy(parts.fast_home, parts.fast, rows * sizeof(float));
+    }
+}
+
+/* ---- The way home -----------------------------------------------------------------------
+ *
+ * A process x(t + 1) = r x(t) + s g that is to be at h after n more tokens moves by its law
+ * given that, which is normal too:
+ *
+ *     mean      (r - p r^n) x + p h,  p = r^(n-1) (1 - r^2) / (1 - r^2n)
+ *     variance  (1 - r^2) (1 - r^2(n-1)) / (1 - r^2n)
+ *
+ * With h = x(0) this is the stationary process on a circle of N tokens, whose variance is
+ * (1 + r^N) / (1 - r^N) that of the open one; its kicks are made smaller by the root of that.
+ * While r^n is below a thousandth, home is too far to be felt. */
+
+static double power_of(double base, uint64_t exponent)
+{
+    double power = 1;
+    for (; exponent > 0; exponent /= 2) {
+        if (exponent % 2 != 0)
+            power *= base;
+        base *= base;
+    }
+    return power;
+}
+
+/* One token's keep and kick, `left` tokens before home; returns the pull. */
+static float lead_home(float *keep, float *kick, uint64_t loop_tokens, uint64_t left)
+{
+    static const double felt = 1e-3;
+    double r = (double)*keep;
+    double round = power_of(r, loop_tokens), far = power_of(r, left);
+    double circle = (1 - round) / (1 + round);
+    double scale = circle, pull = 0;
+    if (far >= felt) {
+        double near = power_of(r, left - 1);
+        pull = near * (1 - r * r) / (1 - far * far);
+        scale *= (1 - near * near) / (1 - far * far);
+    }
+    *keep = (float)(r - pull * far);
+    *kick *= (float)sqrt(scale);
+    return (float)pull;
 }
 
 /* ---- One token -------------------------------------------------------------------------- */
@@ -204,10 +260,21 @@ static struct score_draws draws_of(uint64_t key, float weight, const struct scor
 static void step_of(const struct score_stream *stream, const struct score_shape *shape,
                     uint32_t visible_rows, struct score_step *step)
 {
-    const struct score_drift *drift = &shape->bands[stream->kin.band];
+    struct score_drift drift = shape->bands[stream->kin.band];
+    uint64_t loop = stream->extent.loop_tokens;
+    float slow_pull = 0, fast_pull = 0;
+    if (loop > 0) {
+        assert(stream->token <= loop);
+        uint64_t left = loop - stream->token + 1;
+        slow_pull = lead_home(&drift.slow_keep, &drift.slow_kick, loop, left);
+        fast_pull = lead_home(&drift.fast_keep, &drift.fast_kick, loop, left);
+    }
     const float *weights = source_weights(stream, shape);
     *step = (struct score_step){
-        .drift = *drift,
+        .drift = drift,
+        .is_bound = slow_pull > 0 || fast_pull > 0,
+        .slow_pull = slow_pull,
+        .fast_pull = fast_pull,
         .rows_per_page = rows_per_page(&stream->extent),
         .recency = shape->recency,
         .age_unit = (float)stream->extent.tokens_per_row / (float)RECENCY_HALF_LIFE_TOKENS,
@@ -218,10 +285,10 @@ static void step_of(const struct score_stream *stream, const struct score_shape 
         float row_weight = weights[s] * shape->row_weight;
         float page_weight = weights[s] * shape->page_weight;
         if (row_weight > 0)
-            step->rows[step->row_sources++] = draws_of(key, row_weight, drift);
+            step->rows[step->row_sources++] = draws_of(key, row_weight, &drift);
         if (page_weight > 0)
             step->pages[step->page_sources++] =
-                draws_of(kvt_chain64(key, LINK_PAGES), page_weight, drift);
+                draws_of(kvt_chain64(key, LINK_PAGES), page_weight, &drift);
     }
 }
 
@@ -239,6 +306,10 @@ static void score_rows(const struct score_step *step, const struct parts *parts,
                                     .slow = parts->slow + row,
                                     .fast = parts->fast + row,
                                     .first_row = row};
+        if (step->is_bound) {
+            block.slow_home = parts->slow_home + row;
+            block.fast_home = parts->fast_home + row;
+        }
         kernel->advance(step, &block, score);
         if (candidates == NULL)
             continue;
@@ -298,7 +369,11 @@ void score_stream_select(struct score_stream *stream, const struct score_shape *
 void score_stream_fork(const struct score_stream *stream, uint32_t path, struct score_stream *side)
 {
     assert(path >= 1);
-    memcpy(side, stream, lasting_bytes(&stream->extent));
+    size_t rows = padded_rows(&stream->extent);
+    bool has_fixed = side->fixed_key == stream->fixed_key && padded_rows(&side->extent) == rows;
+    memcpy(side->values, stream->values, (has_fixed ? 2 : 3) * rows * sizeof(float));
+    *side = *stream; /* all but the values */
+    side->extent.loop_tokens = 0;
     for (size_t s = 0; s < SCORE_SOURCES; s++)
         side->kin.keys[s] = key_of(stream->kin.keys[s], stream->token, path);
 }

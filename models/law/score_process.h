@@ -27,6 +27,12 @@ struct score_kin {
     uint32_t is_alone; /* no other selector reads its store */
 };
 
+/* Selectors whose stores are neighbours: only within such a group can streams have chances in
+ * common. */
+uint32_t score_group_of(const struct score_model *model, uint32_t selector);
+/* Which of its group's stores a selector reads. */
+uint32_t score_place_of(const struct score_model *model, uint32_t selector);
+
 /* Streams of one entity (a request, or a tape's number) are kin: those that read one
  * store draw from its key, and those of neighbouring stores whose rows are as many
  * tokens from their group's. */
@@ -37,6 +43,7 @@ struct score_extent {
     uint32_t rows_max; /* rows it can ever see */
     uint32_t top_k;
     uint32_t tokens_per_row;
+    uint32_t loop_tokens; /* after which the process is where it began; 0: never */
 };
 
 /* One stream. Plain bytes of score_stream_bytes(), without pointers: a copy
@@ -44,15 +51,18 @@ struct score_extent {
 struct score_stream {
     struct score_kin kin;
     struct score_extent extent;
-    uint64_t token; /* tokens that it has moved on by */
-    float guess;    /* a score that few more than top_k rows are expected to reach */
-    float values[]; /* static, slow, fast: [padded rows_max] each; then the candidates */
+    uint64_t token;     /* tokens that it has moved on by */
+    uint64_t fixed_key; /* of what the static parts are */
+    float guess;        /* a score that few more than top_k rows are expected to reach */
+    float values[];     /* slow, fast, static and, of a loop, where slow and fast began: [padded
+                         * rows_max] each; then the candidates */
 };
 
 size_t score_stream_bytes(const struct score_extent *extent);
 
 /* Row i's static, slow and fast parts start at draws of (key, i) from the
- * stationary law. gauss[SCORE_GAUSS_COUNT] is read here only. */
+ * stationary law. A loop goes through loop_tokens tokens and is then, but for rounding, where
+ * it began; it may be asked for no more than those. gauss[SCORE_GAUSS_COUNT] is read here only. */
 void score_stream_init(struct score_stream *stream, const struct score_shape *shape,
                        const float *gauss, const struct score_kin *kin,
                        const struct score_extent *extent);
@@ -63,7 +73,9 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
 void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
                          uint32_t visible_rows, uint64_t *set);
 
-/* Makes `side`, of as many bytes, a copy at the current token. What it draws from now on
+/* Makes `side` a copy at the current token; of score_stream_bytes() of the same extent without
+ * a loop, for a fork never goes home. It is zeroed, or a fork already: of a fork of the same
+ * stream only what drifts is copied. What it draws from now on
  * belongs to (stream, token, path) alone: not to what else was asked, nor to any other
  * fork. path is at least 1. */
 void score_stream_fork(const struct score_stream *stream, uint32_t path, struct score_stream *side);

@@ -2,44 +2,49 @@
  *
  *     a tape of length L begins with L - P rows and gains rows as a stream does;
  *                          P = min(L/16, 512 or 128 steps, L - k), at least 1
+ *     it is a loop: its process is, after the last step, where it began
  *     a stream, when more than k of its n rows are first visible, draws
  *         a tape of its length, a phase p in [0, P), a shift of whole pages,
  *     and from then on reads the tape, from the step where L - P + p rows are
- *     visible, forwards to the end, backwards to the beginning, and again:
- *     the process is the same in either direction. What it drafts in vain it
- *     reads from a branch that the tape has after the last committed step.
+ *     visible, round and round. What it drafts in vain it reads from a branch
+ *     that the tape has after the last committed step.
  *
  * Old rows are turned by the shift, so that two streams on one tape prefer
  * different rows; rows born later follow the stream's own old ones. n - (L - P
- * + p) of a stream's old rows are never selected, nor are rows born after its
- * tape has turned. How close the locality comes to that of `score` is held by
- * tests/property/test_law_locality.c and test_tape_rounds.c.
+ * + p) of a stream's old rows are never selected. Where the loop closes, rows
+ * that were born on it are selected no more, and those that the stream gains
+ * from there on take their place. How close the locality comes to that of
+ * `score` is held by tests/property/test_law_locality.c.
  *
  * Where the process prefers new rows or the first ones, nothing turns: rows
- * keep their distance to the newest, and those never selected follow the sinks. */
+ * keep their distance to the newest while the loop is first gone round, and those
+ * never selected follow the sinks. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "replay.h"
-#include "tape_rack.h"
+#include "tape_class.h"
 
 enum {
     AHEAD_TAPES = 32, /* of lengths that all requests share */
     OTHER_TAPES = 4,  /* of lengths that turn up */
     KIN_TAPES = 4,    /* fewest, where each is one of every selector */
 
-    /* Selections of one tape behind its phases, side branches included; and the steps that
-     * come of it. */
-    STEP_SELECTIONS = 6144,
-    AHEAD_STEPS_MAX = 2048,
-    OTHER_STEPS_MAX = 512,
+    AHEAD_STEPS_MAX = 2560,
+    AHEAD_STEPS_MAX_BRANCHED = 2176,
+    OTHER_STEPS_MAX = 640,
+    /* Above so many selections a step there are fewer tapes, down to a quarter; and above so
+     * many selections a tape, side branches included, fewer steps. */
+    MANY_SELECTIONS = 8,
+    SELECTIONS_MAX = 34816,
     STEPS_MIN = 256,
+    /* A loop of fewer times tau1 joins what is far apart. */
+    LOOP_TAUS = 6,
 
     AHEAD_PHASES = 512,
     OTHER_PHASES = 128,
-    /* Above so many selections a step, there are fewer tapes and fewer phases. */
-    MANY_SELECTIONS = 8,
 };
 
 static const char where[] = "law \"tape\"";
@@ -59,15 +64,15 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
      .maximum = 1024,
      .default_number = 0,
      .help = "Independent tapes for each length; 0 is 32 for lengths that all requests share, 4 "
-             "for others, fewer where many drafts are rejected at a time."},
+             "for others, fewer where more than 7 drafts are rejected at a time."},
     {.name = "steps",
      .type = KVT_PARAM_COUNT,
      .minimum = 0,
      .maximum = 65536,
      .default_number = 0,
-     .help = "Tokens a stream reads before its tape turns; 0 is the longest output, at most 2,048 "
-             "for lengths that all requests share, 512 for others, fewer where drafts are "
-             "rejected."},
+     .help = "Tokens of a tape, after which it goes on where it began; 0 is the longest output and "
+             "512 more, at most 2,560 for lengths that all requests share (2,176 where drafts are "
+             "rejected, fewer where many are), 640 for others, and at least 6 tau1_tokens."},
     {.name = "memory_mib",
      .type = KVT_PARAM_COUNT,
      .minimum = 1,
@@ -79,7 +84,7 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
 struct tape_law {
     struct rack *rack;
     float *gauss;
-    bool are_kin;     /* streams of a request: all read one tape's number, phase and shift */
+    bool are_kin;     /* streams of a group: all read one tape's number, phase and shift */
     bool is_turned;   /* old rows; else each keeps its distance to the newest */
     bool keeps_pages; /* rows of a page stay one page's */
 };
@@ -91,9 +96,14 @@ struct tape_stream {
     struct replay replay;
 };
 
+static uint32_t at_least(uint32_t value, uint32_t limit)
+{
+    return value > limit ? value : limit;
+}
+
 static uint32_t at_least_one(uint32_t value)
 {
-    return value > 0 ? value : 1;
+    return at_least(value, 1);
 }
 
 static uint32_t at_most(uint32_t value, uint32_t limit)
@@ -109,14 +119,17 @@ static uint32_t step_selections(const struct kvt_law_env *env)
     return 1 + env->side_paths * env->side_tokens;
 }
 
-static uint32_t steps_of(const struct kvt_law_env *env, uint32_t automatic_max)
+/* As many as the longest output reads from the last phase, as far as that can be afforded. */
+static uint32_t steps_of(const struct kvt_law_env *env, uint32_t automatic_max, uint32_t phases)
 {
     uint32_t asked = (uint32_t)env->params.values[PARAM_STEPS].number;
     if (asked > 0)
         return asked;
-    uint32_t affordable = STEP_SELECTIONS / step_selections(env);
-    affordable = affordable < STEPS_MIN ? STEPS_MIN : at_most(affordable, automatic_max);
-    return at_most(at_least_one(env->output_tokens), affordable);
+    uint32_t fewest =
+        (uint32_t)fmin(LOOP_TAUS * env->params.values[SCORE_PARAM_TAU1].number, AHEAD_STEPS_MAX);
+    uint32_t read = at_most(env->output_tokens, automatic_max) + phases;
+    uint32_t steps = at_least(at_most(read, automatic_max), fewest);
+    return at_most(steps, at_least(SELECTIONS_MAX / step_selections(env), STEPS_MIN));
 }
 
 static uint32_t tapes_of(const struct kvt_law_env *env, uint32_t automatic, uint32_t class_count)
@@ -126,7 +139,7 @@ static uint32_t tapes_of(const struct kvt_law_env *env, uint32_t automatic, uint
         return asked;
     uint32_t selections = step_selections(env);
     if (selections > MANY_SELECTIONS)
-        automatic = at_least_one(automatic * MANY_SELECTIONS / selections);
+        automatic = at_least(automatic * MANY_SELECTIONS / selections, automatic / 4);
     uint32_t each = (automatic + class_count - 1) / class_count;
     uint32_t fewest = at_most(automatic, KIN_TAPES);
     return each > fewest ? each : fewest;
@@ -137,53 +150,9 @@ static struct rack_size size_of(const struct kvt_law_env *env, uint32_t tapes, u
 {
     return (struct rack_size){
         .tapes = tapes_of(env, tapes, class_count),
-        .steps = steps_of(env, steps_max),
+        .steps = steps_of(env, steps_max, phases),
         .phases = env->side_paths > 0 ? phases / 2 : phases,
     };
-}
-
-/* True where streams of one request have chances in common. */
-static bool are_kin(const struct score_shape *shape, const struct score_model *model)
-{
-    bool any_alone = false, any_together = false;
-    for (uint32_t s = 0; s < model->stream_count; s++) {
-        bool is_alone = score_kin_of(model, 0, s, 1).is_alone != 0;
-        any_alone |= is_alone;
-        any_together |= !is_alone;
-    }
-    for (int source = SCORE_SOURCE_STORE; source < SCORE_SOURCES; source++) {
-        if ((any_alone && model->stream_count > 1 && shape->source_weight_alone[source] > 0) ||
-            (any_together && shape->source_weight[source] > 0))
-            return true;
-    }
-    return false;
-}
-
-static bool is_same_drift(const struct score_drift *a, const struct score_drift *b)
-{
-    return a->static_weight == b->static_weight && a->slow_weight == b->slow_weight &&
-           a->fast_weight == b->fast_weight && a->white_weight == b->white_weight &&
-           a->slow_keep == b->slow_keep && a->fast_keep == b->fast_keep;
-}
-
-/* The band of a selector's layer. */
-static const struct score_drift *drift_of(const struct rack_plan *plan, uint32_t selector)
-{
-    return &plan->process.shape.bands[score_kin_of(&plan->model, 0, selector, 1).band];
-}
-
-/* Selectors whose scores drift alike are one class, unless streams are kin. */
-static void classify(struct rack_plan *plan, bool kin)
-{
-    for (uint32_t s = 0; s < plan->model.stream_count; s++) {
-        uint32_t c = kin ? plan->class_count : 0;
-        while (c < plan->class_count &&
-               !is_same_drift(drift_of(plan, plan->class_selector[c]), drift_of(plan, s)))
-            c++;
-        if (c == plan->class_count)
-            plan->class_selector[plan->class_count++] = s;
-        plan->class_of[s] = c;
-    }
 }
 
 static kvt_status plan_rack(struct tape_law *law, const struct kvt_law_env *env,
@@ -206,14 +175,14 @@ static kvt_status plan_rack(struct tape_law *law, const struct kvt_law_env *env,
     plan->model = (struct score_model){.run_seed = env->run_seed,
                                        .stream_count = env->stream_count,
                                        .stream_store = env->stream_store};
-    law->are_kin = are_kin(shape, &plan->model);
+    law->are_kin = tape_classify(plan, env);
     law->is_turned = !(shape->recency > 0) && shape->sink_rows == 0;
     law->keeps_pages = shape->page_weight > 0;
-    classify(plan, law->are_kin);
     plan->top_k = env->top_k;
     plan->side_paths = env->side_tokens > 0 ? env->side_paths : 0;
     plan->side_tokens = env->side_paths > 0 ? env->side_tokens : 0;
-    plan->ahead = size_of(env, AHEAD_TAPES, AHEAD_STEPS_MAX, AHEAD_PHASES, plan->class_count);
+    uint32_t ahead_steps = plan->side_paths > 0 ? AHEAD_STEPS_MAX_BRANCHED : AHEAD_STEPS_MAX;
+    plan->ahead = size_of(env, AHEAD_TAPES, ahead_steps, AHEAD_PHASES, plan->class_count);
     plan->other = size_of(env, OTHER_TAPES, OTHER_STEPS_MAX, OTHER_PHASES, plan->class_count);
     plan->memory_bytes = (uint64_t)env->params.values[PARAM_MEMORY].number << 20;
     return KVT_OK;
@@ -274,9 +243,9 @@ static size_t tape_bytes(const void *data, const struct kvt_law_stream_env *env)
 static struct kvt_rng place_rng(const struct tape_law *law, const struct kvt_law_stream_env *env)
 {
     const struct score_model *model = &rack_plan_of(law->rack)->model;
-    uint64_t selector = law->are_kin ? 0 : env->selector;
+    uint64_t place = law->are_kin ? score_group_of(model, env->selector) : env->selector;
     return kvt_rng_stream(model->run_seed, KVT_RNG_SELECTION,
-                          (uint64_t)env->request * KVT_SELECTORS_MAX + selector);
+                          (uint64_t)env->request * KVT_SELECTORS_MAX + place);
 }
 
 /* The nearest phase, not above, from which the tape's rows lie on the stream's pages; where
@@ -314,6 +283,7 @@ static kvt_status attach(struct tape_law *law, struct tape_stream *stream,
 
     stream->is_attached = true;
     stream->replay = (struct replay){
+        .is_loop = true,
         .first_token = phase * tokens_per_row,
         .map = {.old_rows = bucket->length_rows - bucket->phase_count + phase,
                 .stream_rows = rows,

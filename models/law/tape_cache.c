@@ -23,7 +23,7 @@
 #include "kvt/hash.h"
 
 enum {
-    CACHE_VERSION = 1,
+    CACHE_VERSION = 2,
     NAME_BYTES = 32,
     PROBE_ROWS = 700,
     PROBE_TOP_K = 40,
@@ -38,12 +38,14 @@ enum {
  * when memory is short, which only costs the cache. */
 static uint64_t probe(const struct reel_process *process)
 {
-    static const struct score_extent extent = {
+    static const struct score_extent side_extent = {
         .rows_max = PROBE_ROWS + PROBE_STEPS, .top_k = PROBE_TOP_K, .tokens_per_row = 1};
+    struct score_extent extent = side_extent;
+    extent.loop_tokens = PROBE_STEPS;
     struct score_kin kin = {.keys = {1, 2, 3}};
     uint64_t set[(PROBE_ROWS + PROBE_STEPS + 63) / 64];
     struct score_stream *main = malloc(score_stream_bytes(&extent));
-    struct score_stream *side = malloc(score_stream_bytes(&extent));
+    struct score_stream *side = calloc(1, score_stream_bytes(&side_extent));
     uint64_t chain = 0;
     if (main != NULL && side != NULL) {
         score_stream_init(main, &process->shape, process->gauss, &kin, &extent);

@@ -63,9 +63,10 @@ static uint32_t grid_length(uint32_t top_k, uint32_t rows)
 }
 
 static uint32_t phase_count(uint32_t length_rows, uint32_t tokens_per_row, uint32_t top_k,
-                            uint32_t phases)
+                            const struct rack_size *size)
 {
     uint32_t count = length_rows / PHASE_SHARE;
+    uint32_t phases = size->phases < size->steps ? size->phases : size->steps;
     if (count > phases / tokens_per_row)
         count = phases / tokens_per_row;
     if (count > length_rows - top_k)
@@ -95,12 +96,7 @@ static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens
                         "tapes for %zu lengths exist, and %u rows ask for another; no more are "
                         "expected",
                         rack->bucket_count, length);
-    uint32_t phases = phase_count(length, tokens_per_row, plan->top_k, size->phases);
-    uint64_t step_count = (uint64_t)phases * tokens_per_row + size->steps;
-    if (step_count > SCORE_ROWS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "rows of %u tokens make a tape of %llu steps; at most %u are expected",
-                        tokens_per_row, (unsigned long long)step_count, SCORE_ROWS_MAX);
+    uint32_t phases = phase_count(length, tokens_per_row, plan->top_k, size);
     size_t reels = (size_t)size->tapes * plan->class_count;
     struct rack_bucket *bucket = calloc(1, sizeof *bucket + reels * sizeof(struct reel *));
     if (bucket == NULL)
@@ -109,7 +105,7 @@ static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens
     bucket->tokens_per_row = tokens_per_row;
     bucket->phase_count = phases;
     bucket->tape_count = size->tapes;
-    bucket->steps = size->steps;
+    bucket->steps = (size->steps + REEL_BLOCK_STEPS - 1) / REEL_BLOCK_STEPS * REEL_BLOCK_STEPS;
     rack->buckets[rack->bucket_count] = bucket;
     *out = (uint32_t)rack->bucket_count++;
     return KVT_OK;
@@ -146,7 +142,7 @@ static struct reel *make_reel(const struct rack_plan *plan, struct rack_bucket *
         .side_tokens = plan->side_tokens,
     };
     struct reel **place = rack_reel_at(plan, bucket, tape, class);
-    *place = reel_new(&kin, &shape, bucket->phase_count * bucket->tokens_per_row + bucket->steps);
+    *place = reel_new(&kin, &shape, bucket->steps);
     return *place;
 }
 

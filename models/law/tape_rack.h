@@ -10,7 +10,7 @@ struct rack;
  * lengths that turn up beside them. */
 struct rack_size {
     uint32_t tapes;  /* of each length and class of selectors; independent of each other */
-    uint32_t steps;  /* that a stream reads before its tape turns */
+    uint32_t steps;  /* of a tape, which is a loop */
     uint32_t phases; /* steps by which streams may begin apart */
 };
 
@@ -24,8 +24,8 @@ struct rack_plan {
     uint64_t memory_bytes; /* that all tapes may take */
 
     /* Selectors whose streams the process tells apart have tapes of their own: a class.
-     * Where streams of a request are kin, each selector is a class, and tape t of all
-     * classes is recorded of one kin. */
+     * Where streams of a request are kin, each member of a group is a class, tape t of all
+     * of them is recorded of one kin, and groups that are alike have the same classes. */
     uint32_t class_count;
     uint32_t class_of[KVT_SELECTORS_MAX];       /* [stream_count] */
     uint32_t class_selector[KVT_SELECTORS_MAX]; /* [class_count] one of each */
@@ -38,7 +38,7 @@ struct rack_bucket {
     uint32_t phase_count; /* rows by which streams may begin apart; tapes begin with
                            * length_rows - phase_count */
     uint32_t tape_count;
-    uint32_t steps;       /* recorded behind the last phase */
+    uint32_t steps;       /* after which a tape goes on where it began */
     struct reel *reels[]; /* [tape_count][class_count], NULL until needed */
 };
 

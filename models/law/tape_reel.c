@@ -1,8 +1,8 @@
-/* tape_reel.c -- recording of one tape.
+/* tape_reel.c -- recording of one tape, a loop.
  *
  *     for each step:
- *         the process moves on and selects: the step's own selection
- *         for each side path: a fork of the process moves on side_tokens times and
+ *         the process, which is back where it began after the last one, moves on and selects: the
+ * step's own selection for each side path: a fork of the process moves on side_tokens times and
  *             selects: what a draft selects that is rejected after this step */
 #include "tape_reel.h"
 
@@ -103,14 +103,16 @@ static struct reel_recorder *recorder_new(const struct reel *reel,
                                           const struct reel_process *process)
 {
     const struct kvt_kvsel_shape *shape = shape_of(reel);
-    struct score_extent extent = {
+    struct score_extent side = {
         .rows_max = rows_max(reel), .top_k = shape->top_k, .tokens_per_row = shape->tokens_per_row};
+    struct score_extent loop = side;
+    loop.loop_tokens = step_count(reel);
     struct reel_recorder *recorder = calloc(1, sizeof *recorder);
     if (recorder == NULL)
         return NULL;
-    recorder->set_words = kvt_row_words(extent.rows_max);
-    recorder->main = malloc(score_stream_bytes(&extent));
-    recorder->side = shape->side_paths > 0 ? malloc(score_stream_bytes(&extent)) : NULL;
+    recorder->set_words = kvt_row_words(loop.rows_max);
+    recorder->main = malloc(score_stream_bytes(&loop));
+    recorder->side = shape->side_paths > 0 ? calloc(1, score_stream_bytes(&side)) : NULL;
     recorder->own = calloc(3 * recorder->set_words, sizeof *recorder->own);
     recorder->coder = kvt_kvsel_coder_new(shape);
     if (recorder->main == NULL || (shape->side_paths > 0 && recorder->side == NULL) ||
@@ -120,7 +122,7 @@ static struct reel_recorder *recorder_new(const struct reel *reel,
     }
     recorder->sides[0] = recorder->own + recorder->set_words;
     recorder->sides[1] = recorder->own + 2 * recorder->set_words;
-    score_stream_init(recorder->main, &process->shape, process->gauss, &reel->kin, &extent);
+    score_stream_init(recorder->main, &process->shape, process->gauss, &reel->kin, &loop);
     return recorder;
 }
 

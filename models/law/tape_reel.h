@@ -1,4 +1,5 @@
-/* tape_reel.h -- one tape: selections of the score process, recorded once and read many times. */
+/* tape_reel.h -- one tape: a loop of selections of the score process, recorded once and read often.
+ */
 #ifndef KVT_TAPE_REEL_H
 #define KVT_TAPE_REEL_H
 

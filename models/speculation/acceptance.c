@@ -133,6 +133,16 @@ kvt_status acceptance_load(const char *path, const char *const *tasks, uint32_t 
     return KVT_OK;
 }
 
+kvt_status kvt_acceptance_check(const char *path, struct kvt_error *err)
+{
+    static const char *const tasks[] = {"default"};
+    struct acceptance acceptance;
+    kvt_status status = acceptance_load(path, tasks, 1, &acceptance, err);
+    if (status == KVT_OK)
+        acceptance_fini(&acceptance);
+    return status;
+}
+
 void acceptance_fini(struct acceptance *acceptance)
 {
     free(acceptance->lists);

@@ -124,12 +124,6 @@ static void chain_shape(const void *method, struct kvt_speculation_shape *shape)
     };
 }
 
-static size_t chain_request_bytes(const void *method)
-{
-    (void)method;
-    return sizeof(struct course);
-}
-
 static void chain_request_init(const void *method, void *state, uint32_t request, uint32_t task)
 {
     const struct chain *chain = method;
@@ -162,7 +156,7 @@ static void chain_plan(const void *method, const struct kvt_speculation_view *vi
         .prepare = (prepare_),                                                                     \
         .free = chain_free,                                                                        \
         .shape = chain_shape,                                                                      \
-        .request_bytes = chain_request_bytes,                                                      \
+        .request_bytes = course_bytes,                                                             \
         .request_init = chain_request_init,                                                        \
         .plan = chain_plan,                                                                        \
     }

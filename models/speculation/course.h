@@ -28,6 +28,13 @@ static inline void course_init(struct course *course, uint64_t run_seed, uint32_
     course->task = task;
 }
 
+/* Of a method whose requests need nothing else. */
+static inline size_t course_bytes(const void *method)
+{
+    (void)method;
+    return sizeof(struct course);
+}
+
 /* Rounds that the request has had. */
 static inline uint64_t course_rounds(const struct course *course)
 {

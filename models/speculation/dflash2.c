@@ -156,12 +156,6 @@ static void dflash2_shape(const void *method, struct kvt_speculation_shape *shap
     };
 }
 
-static size_t dflash2_request_bytes(const void *method)
-{
-    (void)method;
-    return sizeof(struct course);
-}
-
 static void dflash2_request_init(const void *method, void *state, uint32_t request, uint32_t task)
 {
     const struct dflash2 *dflash2 = method;
@@ -200,7 +194,7 @@ const struct kvt_speculation_method kvt_speculation_dflash2 = {
     .prepare = dflash2_prepare,
     .free = dflash2_free,
     .shape = dflash2_shape,
-    .request_bytes = dflash2_request_bytes,
+    .request_bytes = course_bytes,
     .request_init = dflash2_request_init,
     .plan = dflash2_plan,
 };

@@ -188,12 +188,6 @@ static void dspark_shape(const void *method, struct kvt_speculation_shape *shape
     };
 }
 
-static size_t dspark_request_bytes(const void *method)
-{
-    (void)method;
-    return sizeof(struct course);
-}
-
 static void dspark_request_init(const void *method, void *state, uint32_t request, uint32_t task)
 {
     const struct dspark *dspark = method;
@@ -211,7 +205,7 @@ const struct kvt_speculation_method kvt_speculation_dspark = {
     .prepare = dspark_prepare,
     .free = dspark_free,
     .shape = dspark_shape,
-    .request_bytes = dspark_request_bytes,
+    .request_bytes = course_bytes,
     .request_init = dspark_request_init,
     .plan = kvt_dspark_plan,
     .plan_bytes = kvt_dspark_plan_bytes,

@@ -4,7 +4,8 @@
  *     size:     B = argmax over b of (R + sum of the b largest S) / (draft(R) + verify(R + b))
  *               by confidences `confidence_lag_rounds` old, as the host has no newer ones,
  *               and older where few requests decode
- *     allocate: the B largest S by the current ones; each request gets a prefix of its drafts
+ *     allocate: the B largest S by the current ones, on each rank its share of B at most; each
+ *               request gets a prefix of its drafts
  *     early stop: the first b after which the ratio falls, not the best of all
  *
  * With n drafts of R requests a plan takes O(n log R). Sources: DSpark, arXiv 2607.05147,
@@ -140,18 +141,39 @@ static uint32_t best_budget(const struct dspark *dspark, const struct kvt_specul
     return best;
 }
 
-/* Into query_count of each round. */
+/* How many drafts each rank may verify, where the gains lay: there are no more ranks than requests,
+ * and a request has one gain at least. */
+static uint32_t *share_budget(const struct kvt_speculation_view *view, uint32_t budget)
+{
+    uint32_t *shares = (uint32_t *)(void *)gains_of(view);
+    memset(shares, 0, view->request_count * sizeof shares[0]);
+    for (uint32_t i = 0; i < view->request_count; i++)
+        shares[view->requests[i].rank]++;
+    for (uint32_t rank = 0; rank < view->request_count; rank++)
+        shares[rank] = kvt_rank_drafts(budget, shares[rank], view->request_count);
+    return shares;
+}
+
+/* Into query_count of each round. A draft of a rank that has had its share is passed over, and so
+ * are those behind it: the rank's share does not come back. */
 static void allocate(const struct dspark *dspark, const struct kvt_speculation_view *view,
                      struct kvt_round *rounds)
 {
     struct candidates candidates = {.dspark = dspark, .view = view, .rounds_back = 0};
     uint32_t budget = best_budget(dspark, view);
+    uint32_t *shares = share_budget(view, budget);
     for (uint32_t i = 0; i < view->request_count; i++)
         rounds[i].query_count = 1;
     candidates_open(&candidates);
-    for (; budget > 0; budget--) {
+    while (budget > 0 && candidates.heap.count > 0) {
         double survival = 0;
-        rounds[candidates_take(&candidates, &survival)].query_count++;
+        uint32_t taken = candidates_take(&candidates, &survival);
+        uint32_t *share = &shares[view->requests[taken].rank];
+        if (*share == 0)
+            continue;
+        (*share)--;
+        rounds[taken].query_count++;
+        budget--;
     }
 }
 

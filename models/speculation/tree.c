@@ -161,12 +161,6 @@ static void tree_shape(const void *method, struct kvt_speculation_shape *shape)
     };
 }
 
-static size_t tree_request_bytes(const void *method)
-{
-    (void)method;
-    return sizeof(struct course);
-}
-
 static void tree_request_init(const void *method, void *state, uint32_t request, uint32_t task)
 {
     const struct tree *tree = method;
@@ -265,7 +259,7 @@ static void tree_plan(const void *method, const struct kvt_speculation_view *vie
         .prepare = (prepare_),                                                                     \
         .free = tree_free,                                                                         \
         .shape = tree_shape,                                                                       \
-        .request_bytes = tree_request_bytes,                                                       \
+        .request_bytes = course_bytes,                                                             \
         .request_init = tree_request_init,                                                         \
         .plan = tree_plan,                                                                         \
     }

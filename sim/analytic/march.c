@@ -16,37 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "march.h"
-
-/* A queue with a burst before it that is served without a pause. */
-struct stage {
-    double burst, queue;
-};
-
-/* What a cell of the march looked like, for means over the central half. */
-struct trail {
-    double from_s, running, coverage, covered;
-};
-
-struct march {
-    const struct march_env *env;
-    struct march_result *out;
-    struct cohort *cohorts; /* [MARCH_CELLS + 1] by the cell that they began in */
-    struct trail *trail;    /* [MARCH_CELLS + 1] */
-    double *eligible_pages; /* [MARCH_CELLS + 1] scratch, of each cohort */
-    double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell's rounds in each age */
-    double aged_for;                           /* rounds of a cell that ages[] is made for */
-    uint32_t cell;                             /* in hand */
-    double last_share;                         /* of the newest cell, that the clock let pass */
-    double now_s, step_s;
-    double waiting; /* for a slot */
-    struct stage prefill, import;
-    double decoding;
-    double first_wave; /* requests of it; 0: open */
-    double released_pages;
-    double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */
-    bool counting;
-};
+#include "march_state.h"
 
 /* ---- Rounds ------------------------------------------------------------------------ */
 
@@ -67,12 +37,6 @@ static void make_ages(struct march *march, double rounds)
     }
 }
 
-static uint32_t oldest(const struct march *march)
-{
-    uint32_t life = march->env->life_cells;
-    return march->cell > life ? march->cell - life : 0;
-}
-
 /* Where those that decode stand: coverage and age, as shares of them. */
 static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][SURFACE_AGES],
                           double *coverage, double *context_tokens)
@@ -81,7 +45,7 @@ static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][
     double pages = 0, eligible = 0, tokens = 0;
 
     memset(places, 0, SURFACE_COVERAGES * sizeof *places);
-    for (uint32_t j = oldest(march); j < march->cell; j++) {
+    for (uint32_t j = march_oldest(march); j < march->cell; j++) {
         const struct cohort *cohort = &march->cohorts[j];
         uint32_t age = march->cell - j - 1;
         double context = env->surfaces->input_tokens + (age + 0.5) * env->cell_tokens;
@@ -176,190 +140,6 @@ static double slowest_step(const struct march *march, const struct round_load *l
     return mean_s + *waited_s;
 }
 
-/* ---- Queues -------------------------------------------------------------------------- */
-
-/* What leaves a rank's share of a stage in dt_s, `shares` of which queue together for servers that
- * each has so many of; its integral of numbers x time is added to *there_s. The burst is
- * whole requests, each of them there until its own service ends: half a service more than the
- * flow's integral. */
-static double serve(struct stage *stage, double shares, double servers, double burst_service_s,
-                    double service_s, double variability, double dt_s, double *there_s)
-{
-    double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
-    double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
-    double of_queue = 0;
-
-    *there_s += (stage->burst - 0.5 * of_burst) * busy_s + 0.5 * of_burst * burst_service_s;
-    *there_s += (stage->burst - of_burst) * (dt_s - busy_s) + stage->queue * busy_s;
-    stage->burst -= of_burst;
-    if (busy_s < dt_s) {
-        stage->burst = 0;
-        of_queue = queue_served(shares * stage->queue, shares * servers, service_s, variability,
-                                dt_s - busy_s) /
-                   shares;
-        stage->queue -= of_queue;
-    }
-    *there_s += stage->queue * (dt_s - busy_s);
-    return of_burst + of_queue;
-}
-
-/* Arrivals of the cell; before the first, those that exist at once. */
-static double arrivals(struct march *march, double dt_s, double ended)
-{
-    const struct march_env *env = march->env;
-    double left = env->requests - march->out->arrived, come;
-
-    if (env->closed)
-        come = march->cell == 0 ? env->in_flight : ended;
-    else
-        come = env->arrivals_per_s * dt_s;
-    come = fmin(come, left > 0 ? left : 0);
-    march->out->arrived += come;
-    march->out->counted_arrived += march->counting ? come : 0;
-    return come;
-}
-
-/* From arrival to the first token; returns how many got theirs. ended: their places are free. */
-static double let_in(struct march *march, double come, double ended, double dt_s)
-{
-    const struct march_env *env = march->env;
-    struct march_result *out = march->out;
-    double variability = (1 + env->import_scv) / 2, prefilling_s = 0, importing_s = 0;
-    double held = march->import.burst + march->import.queue + march->decoding - ended;
-    bool first = march->cell == 0 && env->closed;
-
-    if (env->prefill_servers > 0) {
-        *(first ? &march->prefill.burst : &march->prefill.queue) += come;
-        come =
-            serve(&march->prefill, env->surfaces->run->rank_count, env->prefill_servers,
-                  env->prefill_s, env->prefill_s, (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
-        first = false;
-    }
-    if (!env->closed)
-        variability = (env->arrival_scv + env->import_scv) / 2;
-    march->waiting += come;
-    double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
-    march->waiting -= admitted;
-    *(first ? &march->import.burst : &march->import.queue) += admitted;
-    double served = serve(&march->import, 1, env->import_servers, env->burst_import_s,
-                          env->import_s, variability, dt_s, &importing_s);
-    if (march->counting) {
-        out->admitted += admitted;
-        out->prefilling_s += prefilling_s;
-        out->importing_s += importing_s;
-        out->waiting_s += march->waiting * dt_s;
-    }
-    double before = march->first_wave - out->first_tokens;
-    double after = before - served;
-    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) +
-                                     0.5 * (before - fmax(after, 0)) * env->burst_import_s
-                               : 0;
-    double all_s = prefilling_s + importing_s + march->waiting * dt_s;
-    out->ttft_s += all_s;
-    out->post_ttft_s += fmax(all_s - wave_s, 0);
-    out->first_tokens += served;
-    march->import_bytes_per_s = dt_s > 0 ? served * env->import_hbm_bytes / dt_s : 0;
-    return served;
-}
-
-/* ---- Memory --------------------------------------------------------------------------- */
-
-static void move_pages(struct march *march, double dt_s)
-{
-    const struct march_env *env = march->env;
-    struct march_result *out = march->out;
-    double importing = march->import.burst + march->import.queue;
-    double held = importing, grown = 0, pages = 0, eligible = 0;
-
-    for (uint32_t j = oldest(march); j < march->cell; j++) {
-        const struct cohort *cohort = &march->cohorts[j];
-        held += cohort->alive;
-        grown += cohort->alive * (march->cell - j - 0.5) * env->cell_tokens;
-        pages += cohort->alive * cohort->pages;
-        eligible += cohort->alive * march->eligible_pages[j];
-    }
-    double growth = grown * (env->growth_bytes + env->other_growth_bytes);
-    out->growth_peak_bytes = fmax(out->growth_peak_bytes, growth);
-    out->held_peak = fmax(out->held_peak, held);
-    if (!env->refills)
-        return;
-    double beyond = fmax(grown * env->growth_bytes - env->reserve_bytes, 0);
-    double free_pages = (env->pool_bytes - held * env->held_bytes - beyond) / env->page_bytes;
-    free_pages = fmax(free_pages, 0);
-    if (pages > free_pages)
-        march->released_pages +=
-            spare_release(march->cohorts, oldest(march), march->cell, pages - free_pages);
-    double room = env->spare_fraction * free_pages - pages;
-    march->fill_bytes_per_s = 0;
-    /* With requests waiting for memory nothing is brought up that would have to go again. */
-    if (march->waiting < 0.5 && room > 0) {
-        double most = env->refill_bytes_per_s * dt_s / env->page_bytes;
-        double want = fmin(room, eligible - pages), alive = held - importing;
-        double each = alive > 0 ? fmin(eligible, env->spare_fraction * free_pages) / alive : 0;
-        double filled = spare_fill(march->cohorts, oldest(march), march->cell,
-                                   march->eligible_pages, refill_done(want, each, alive, most));
-        march->fill_bytes_per_s = dt_s > 0 ? filled * env->page_bytes / dt_s : 0;
-        out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
-        pages += filled;
-    }
-    out->optional_peak_bytes =
-        fmax(out->optional_peak_bytes, fmin(pages, free_pages) * env->page_bytes);
-}
-
-/* ---- Ends ------------------------------------------------------------------------------ */
-
-/* Requests of a cohort that end, or stand so at the end of the run, after `cells`. */
-static void note_spans(struct march *march, const struct cohort *cohort, double requests,
-                       double cells, double now_s, bool completed)
-{
-    const struct march_env *env = march->env;
-    struct march_result *out = march->out;
-    double span_s = now_s - cohort->entry_s;
-    double tokens = fmax(cells * env->cell_tokens - (completed ? env->extra_tokens : 0), 1);
-    bool post = cohort->arrival_s >= march->first_wave;
-
-    if (requests <= 0 || span_s <= 0)
-        return;
-    out->tpot_s += requests * span_s / tokens;
-    out->tpot_requests += requests;
-    out->post_tpot_s += post ? requests * span_s / tokens : 0;
-    out->post_tpot_requests += post ? requests : 0;
-    if (!completed)
-        return;
-    out->span_s += requests * span_s;
-    out->span_requests += requests;
-    out->post_span_s += post ? requests * span_s : 0;
-    out->post_span_requests += post ? requests : 0;
-}
-
-/* Those whose answer ends in this cell; a cell that the clock cuts short ends its share. */
-static double end_cell(struct march *march, double middle_s, double share)
-{
-    const struct march_env *env = march->env;
-    double ended = 0;
-
-    for (uint32_t j = oldest(march); j < march->cell; j++) {
-        struct cohort *cohort = &march->cohorts[j];
-        uint32_t cells = march->cell - j;
-        double here = fmin(cohort->entered * env->chance_of_life[cells] * share, cohort->alive);
-        cohort->alive -= here;
-        note_spans(march, cohort, here, cells, middle_s, true);
-        ended += here;
-    }
-    return ended;
-}
-
-static void begin_cohort(struct march *march, double served, double middle_s)
-{
-    double alive = served * (1 - march->env->chance_of_life[0]);
-
-    march->cohorts[march->cell] =
-        (struct cohort){.entered = served,
-                        .alive = alive,
-                        .entry_s = middle_s,
-                        .arrival_s = march->out->first_tokens - 0.5 * served};
-}
-
 /* ---- The march -------------------------------------------------------------------------- */
 
 static void count_cell(struct march *march, const double parts_s[KVT_PARTS], double waited_s,
@@ -437,12 +217,12 @@ static bool advance(struct march *march, double *ended)
                                                .coverage = isnan(coverage) ? 0 : coverage,
                                                .covered = isnan(coverage) ? 0 : 1};
     count_cell(march, parts_s, waited_s, in_range, dt_s, rows);
-    double freed = end_cell(march, middle_s, share);
-    double come = arrivals(march, dt_s, freed + *ended);
+    double freed = march_end_cell(march, middle_s, share);
+    double come = march_arrivals(march, dt_s, freed + *ended);
     out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed - freed);
-    double served = let_in(march, come, freed, dt_s);
-    move_pages(march, dt_s);
-    begin_cohort(march, served, middle_s);
+    double served = march_let_in(march, come, freed, dt_s);
+    march_move_pages(march, dt_s);
+    march_begin_cohort(march, served, middle_s);
     *ended = served * env->chance_of_life[0]; /* answers of one token, whose places are free next */
     out->completed += freed + *ended;
     out->counted_completed += march->counting ? freed + *ended : 0;
@@ -456,7 +236,7 @@ static bool advance(struct march *march, double *ended)
     march->last_share = share;
     march->cell++;
     march->decoding = 0;
-    for (uint32_t j = oldest(march); j < march->cell; j++)
+    for (uint32_t j = march_oldest(march); j < march->cell; j++)
         march->decoding += march->cohorts[j].alive;
     double left = env->requests - out->completed;
     return march->now_s < env->duration_s && march->cell < MARCH_CELLS &&
@@ -489,9 +269,9 @@ static void close_march(struct march *march)
     struct march_result *out = march->out;
 
     out->end_s = march->now_s;
-    for (uint32_t j = oldest(march); j < march->cell; j++)
-        note_spans(march, &march->cohorts[j], march->cohorts[j].alive,
-                   march->cell - j - 1.5 + march->last_share, march->now_s, false);
+    for (uint32_t j = march_oldest(march); j < march->cell; j++)
+        march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive,
+                         march->cell - j - 1.5 + march->last_share, march->now_s, false);
     out->running_end = march->decoding;
     out->waiting_end = march->prefill.burst + march->prefill.queue + march->waiting +
                        march->import.burst + march->import.queue;

@@ -195,7 +195,9 @@ void lane_add_sample(const struct backend_sim *sim, const struct lane *lane,
             const struct followed *followed = &lane->followed[i];
             if (sim->strata.stratum_of[followed->store] != s)
                 continue;
-            samples[count].store = followed->store;
+            samples[count] = (struct kvt_store_sample){.store = followed->store,
+                                                       .changes = followed->changes,
+                                                       .change_count = followed->change_count};
             memcpy(samples[count].expected, followed->expected, sizeof followed->expected);
             memcpy(samples[count++].counts, followed->counts, sizeof followed->counts);
         }

@@ -157,6 +157,8 @@ static void sim_restart_sampling(struct kvt_backend *backend)
             struct followed *followed = &sim->lanes[l]->followed[i];
             memset(followed->counts, 0, sizeof followed->counts);
             memset(followed->expected, 0, sizeof followed->expected);
+            followed->changes = 0;
+            followed->change_count = 0;
         }
     }
 }

@@ -17,8 +17,11 @@ struct followed {
     uint32_t store;
     struct kvt_hot_cache *cache;         /* NULL while all history is in HBM */
     uint32_t first_stream;               /* of its selectors, in lane->streams */
-    double counts[KVT_SAMPLED_COUNTS];   /* of its calls, while some stand for others */
-    double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of them */
+    double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of its calls */
+    /* Of its calls, while some stand for others. */
+    double counts[KVT_SAMPLED_COUNTS], changes, last_fetched;
+    uint64_t change_count;
+    uint32_t calls;
 };
 
 /* What a decoding request owns here. */

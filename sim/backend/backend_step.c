@@ -17,6 +17,10 @@
 #include "kvt/hash.h"
 #include "kvt/layout.h"
 
+enum {
+    SETTLING_CALLS = 16 /* of a cold cache, whose misses fall from call to call */
+};
+
 /* log2 of a compress ratio, which divides KVT_PAGE_ROWS. */
 static uint32_t ratio_index(const struct kvt_store *store)
 {
@@ -30,8 +34,6 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 
 static void count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result)
 {
-    uint64_t fetched = (uint64_t)result->filled_rows + result->staged_rows;
-
     rows->calls++;
     rows->skipped_calls += result->skipped;
     rows->selected += result->selected;
@@ -45,7 +47,6 @@ static void count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_res
     rows->union_hot += result->hot_rows;
     rows->filled += result->filled_rows;
     rows->staged += result->staged_rows;
-    rows->fetched_squares += fetched * fetched;
 }
 
 /* A call that stands for as many as its stratum's scale. */
@@ -110,10 +111,18 @@ static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t 
 /* For what sampling leaves open: a lane is in one rank, so that threads never share one. */
 static void count_sample(struct followed *followed, const struct kvt_resolve_result *result)
 {
+    double fetched = result->filled_rows + result->staged_rows;
+
     followed->counts[KVT_SAMPLED_SELECTED] += result->selected;
     followed->counts[KVT_SAMPLED_MISSED] += result->missed_selected;
     followed->counts[KVT_SAMPLED_LOOKED_UP] += result->hot_selected + result->missed_selected;
-    followed->counts[KVT_SAMPLED_FETCHED] += result->filled_rows + result->staged_rows;
+    followed->counts[KVT_SAMPLED_FETCHED] += fetched;
+    if (followed->calls++ >= SETTLING_CALLS) {
+        followed->changes +=
+            (fetched - followed->last_fetched) * (fetched - followed->last_fetched);
+        followed->change_count++;
+    }
+    followed->last_fetched = fetched;
 }
 
 static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,

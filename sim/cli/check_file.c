@@ -13,8 +13,10 @@
 #include "check.h"
 #include "cli.h"
 #include "kvt/compare.h"
+#include "kvt/costs.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
+#include "kvt/speculation.h"
 
 enum {
     JSON_BYTES_MAX = 64 << 20, /* as scenarios and results are read; traces may be longer */
@@ -55,6 +57,24 @@ static kvt_status check_drafter(const cJSON *tree, const char *path, struct kvt_
 {
     struct kvt_drafter drafter;
     return kvt_drafter_from_json(tree, path, arena, &drafter, err);
+}
+
+static kvt_status check_acceptance(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                                   struct kvt_error *err)
+{
+    (void)tree; /* read again */
+    (void)arena;
+    return kvt_acceptance_check(path, err);
+}
+
+static kvt_status check_costs(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                              struct kvt_error *err)
+{
+    struct kvt_costs costs;
+
+    (void)tree; /* read again */
+    (void)arena;
+    return kvt_costs_load(path, &costs, err);
 }
 
 static kvt_status check_reference(const cJSON *tree, const char *path, struct kvt_arena *arena,
@@ -113,6 +133,8 @@ static const struct file_kind {
     {"kvtide/llm/1", "model", check_model},
     {"kvtide/hardware/1", "hardware", check_hardware},
     {"kvtide/drafter/1", "drafter", check_drafter},
+    {"kvtide/acceptance/1", "acceptance table", check_acceptance},
+    {"kvtide/costs/1", "cost table", check_costs},
     {"kvtide/result/1", "result", check_result},
     {KVT_REFERENCE_SCHEMA, "reference", check_reference},
 };

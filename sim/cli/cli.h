@@ -69,8 +69,7 @@ const char *cli_data_dir(void);
  * user's own, $XDG_CACHE_HOME/kvtide or ~/.cache/kvtide. NULL too when there is no such place or
  * memory is short: a cache is never needed. */
 const char *cli_cache_dir(const char *given, struct kvt_arena *arena);
-#define CLI_CACHE_HELP                                                                             \
-    "where recorded selections are kept (~/.cache/kvtide); never changes a result"
+#define CLI_CACHE_HELP "where tapes are kept (~/.cache/kvtide); never changes a result"
 
 /* goodput.c: bounds as vLLM spells them, "ttft:2000" and the like, each word one or several with
  * commas between, as the setting "slo.classes=[...]" of one class. Lives in the arena. */
@@ -91,6 +90,13 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, bool quiet);
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what);
 void cli_progress_end(struct cli_progress *progress);
+
+/* advance.c: takes the run to its end, or to a signal: then *interrupted. note() is told now and
+ * then how much is done, as kvt_sim_progress() says it. */
+struct kvt_sim;
+KVT_CHECKED kvt_status cli_advance(struct kvt_sim *sim,
+                                   void (*note)(void *context, double done_fraction), void *context,
+                                   bool *interrupted, struct kvt_error *err);
 
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);

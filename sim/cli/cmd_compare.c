@@ -18,7 +18,7 @@ struct question {
     struct cli_texts variants, sets, fail_if;
     const char *reference, *cache, *out;
     uint64_t seeds, threads;
-    bool quiet, json;
+    bool presets, quiet, json;
 };
 
 /* Everything that is known before the first run. */
@@ -94,6 +94,8 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
     if (status == KVT_OK)
         status = compare_load_variants(&question->variants, &question->sets, arena, &prepared->plan,
                                        err);
+    if (status == KVT_OK && question->presets)
+        status = compare_spread_presets(&question->sets, arena, &prepared->plan, err);
     if (status == KVT_OK)
         status = prepare_seeds(question, &prepared->plan, err);
     return status == KVT_OK ? prepare_out(question->out, arena, prepared, err) : status;
@@ -101,14 +103,46 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
 
 /* ---- Telling ----------------------------------------------------------------------------- */
 
+/* What has run: one comparison, or one for each preset. */
+struct answer {
+    struct kvt_comparison comparisons[COMPARE_PRESETS_MAX];
+    struct kvt_presets presets; /* their names; count 0 where there is one comparison alone */
+    size_t output;              /* the metric that orders variants */
+};
+
+static kvt_status gather(const struct compare_plan *plan, bool interrupted, struct answer *answer,
+                         struct kvt_error *err)
+{
+    size_t count = plan->preset_count > 0 ? plan->preset_count : 1;
+
+    for (size_t p = 0; p < count; p++)
+        answer->comparisons[p] =
+            (struct kvt_comparison){.variants = plan->variants + p * (plan->variant_count / count),
+                                    .variant_count = plan->variant_count / count,
+                                    .seeds = plan->seeds,
+                                    .seed_count = plan->seed_count,
+                                    .interrupted = interrupted};
+    answer->presets = (struct kvt_presets){
+        .names = plan->presets, .comparisons = answer->comparisons, .count = plan->preset_count};
+    return kvt_metric_find("output_throughput", "compare", &answer->output, err);
+}
+
+static kvt_status tree_of(const struct prepared *prepared, const struct answer *answer, cJSON **out,
+                          struct kvt_error *err)
+{
+    return answer->presets.count > 0
+               ? kvt_presets_tree(&answer->presets, prepared->conditions, prepared->condition_count,
+                                  answer->output, out, err)
+               : kvt_comparison_tree(answer->comparisons, prepared->conditions,
+                                     prepared->condition_count, prepared->reference, out, err);
+}
+
 static kvt_status tell(const struct question *question, struct prepared *prepared,
-                       const struct kvt_comparison *comparison, struct kvt_error *err)
+                       const struct answer *answer, struct kvt_error *err)
 {
     cJSON *tree = NULL;
     char *text = NULL;
-    kvt_status status =
-        kvt_comparison_tree(comparison, prepared->conditions, prepared->condition_count,
-                            prepared->reference, &tree, err);
+    kvt_status status = tree_of(prepared, answer, &tree, err);
 
     if (status == KVT_OK && (text = kvt_json_print(tree)) == NULL)
         status = kvt_fail_nomem(err, "compare.json");
@@ -120,16 +154,18 @@ static kvt_status tell(const struct question *question, struct prepared *prepare
     }
     if (status == KVT_OK && question->json)
         puts(text);
+    else if (status == KVT_OK && answer->presets.count > 0)
+        status = compare_print_presets(&answer->presets, answer->output, err);
     else if (status == KVT_OK)
-        status = compare_print(comparison, prepared->reference, err);
+        status = compare_print(answer->comparisons, prepared->reference, err);
     free(text);
     cJSON_Delete(tree);
     return status;
 }
 
-/* Says which variant met which --fail-if; false when none did. */
+/* Says which variant met which --fail-if; preset: NULL where there is none. */
 static kvt_status judge(const struct prepared *prepared, const struct kvt_comparison *comparison,
-                        bool *failed, struct kvt_error *err)
+                        const char *preset, bool *failed, struct kvt_error *err)
 {
     for (size_t c = 0; c < prepared->condition_count; c++) {
         const struct kvt_condition *condition = &prepared->conditions[c];
@@ -141,15 +177,26 @@ static kvt_status judge(const struct prepared *prepared, const struct kvt_compar
             if (!kvt_condition_holds(condition, ratio.mean))
                 continue;
             *failed = true;
+            fprintf(stderr, "kvtide: compare: %s%s%s: --fail-if %s: ", comparison->variants[v].name,
+                    preset != NULL ? " under " : "", preset != NULL ? preset : "", condition->text);
             if (ratio.mean != ratio.mean)
-                fprintf(stderr, "kvtide: compare: %s: --fail-if %s: there is no ratio to judge\n",
-                        comparison->variants[v].name, condition->text);
+                fputs("there is no ratio to judge\n", stderr);
             else
-                fprintf(stderr, "kvtide: compare: %s: --fail-if %s: the ratio is %.6g\n",
-                        comparison->variants[v].name, condition->text, ratio.mean);
+                fprintf(stderr, "the ratio is %.6g\n", ratio.mean);
         }
     }
     return KVT_OK;
+}
+
+static kvt_status judge_all(const struct prepared *prepared, const struct answer *answer,
+                            bool *failed, struct kvt_error *err)
+{
+    if (answer->presets.count == 0)
+        return judge(prepared, answer->comparisons, NULL, failed, err);
+    kvt_status status = KVT_OK;
+    for (size_t p = 0; status == KVT_OK && p < answer->presets.count; p++)
+        status = judge(prepared, &answer->comparisons[p], answer->presets.names[p], failed, err);
+    return status;
 }
 
 /* ---- The command --------------------------------------------------------------------------- */
@@ -158,6 +205,7 @@ static int run_and_tell(const struct question *question, struct kvt_arena *arena
                         struct prepared *prepared)
 {
     struct kvt_error err;
+    struct answer answer;
     bool interrupted = false, failed = false;
     struct compare_plan *plan = &prepared->plan;
     kvt_status status = prepare(question, arena, prepared, &err);
@@ -167,16 +215,12 @@ static int run_and_tell(const struct question *question, struct kvt_arena *arena
     if (status == KVT_OK && plan->seed_count == 0)
         status = kvt_fail(&err, KVT_ERR_INTERRUPTED, "compare",
                           "interrupted before every scenario had run on one seed");
-    if (status == KVT_OK) {
-        const struct kvt_comparison comparison = {.variants = plan->variants,
-                                                  .variant_count = plan->variant_count,
-                                                  .seeds = plan->seeds,
-                                                  .seed_count = plan->seed_count,
-                                                  .interrupted = interrupted};
-        status = tell(question, prepared, &comparison, &err);
-        if (status == KVT_OK)
-            status = judge(prepared, &comparison, &failed, &err);
-    }
+    if (status == KVT_OK)
+        status = gather(plan, interrupted, &answer, &err);
+    if (status == KVT_OK)
+        status = tell(question, prepared, &answer, &err);
+    if (status == KVT_OK)
+        status = judge_all(prepared, &answer, &failed, &err);
     if (status != KVT_OK)
         return cli_fail(&err);
     return interrupted || failed ? CLI_NO : CLI_DONE;
@@ -208,6 +252,11 @@ static int check_limits(const struct question *question)
     if (question->variants.count < 2 && question->reference == NULL)
         return cli_malformed("compare: one scenario given; it takes two or more, or one and a "
                              "--reference");
+    if (question->presets && question->variants.count < 2)
+        return cli_malformed("compare --presets: one scenario given; an order takes two or more");
+    if (question->presets && question->reference != NULL)
+        return cli_malformed("compare --presets: a --reference speaks of one law of selections; "
+                             "ask for one of the two");
     if (question->seeds < 1 || question->seeds > COMPARE_SEEDS_MAX)
         return cli_malformed("compare --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)question->seeds, COMPARE_SEEDS_MAX);
@@ -229,6 +278,8 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
          CLI_TEXTS, &question.sets},
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,
          &question.seeds},
+        {"--presets", NULL, "runs each under every preset of its law; says if the order changes",
+         CLI_FLAG, &question.presets},
         {"--fail-if", "METRIC<RATIO",
          "exit 1 if a later scenario's ratio is so; < <= > >=", CLI_TEXTS, &question.fail_if},
         {"--reference", "FILE", "sets published numbers beside ours", CLI_TEXT,

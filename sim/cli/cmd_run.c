@@ -103,28 +103,9 @@ static bool show_prepare(void *context, double fraction, const char *what)
     return !cli_interrupted();
 }
 
-/* Advances the run until it ends, showing progress; false in *more when it has. */
-static kvt_status advance(struct kvt_sim *sim, struct cli_progress *progress, bool *interrupted,
-                          struct kvt_error *err)
+static void show_done(void *context, double done_fraction)
 {
-    bool more = true;
-
-    *interrupted = false;
-    while (more && !*interrupted) {
-        kvt_status status =
-            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
-        if (status != KVT_OK)
-            return status;
-        cli_progress_show(progress, kvt_sim_progress(sim), "simulating");
-        *interrupted = cli_interrupted();
-        if (more) {
-            /* A quiet stretch longer than the window: take the next event as it is. */
-            status = kvt_sim_step(sim, &more, err);
-            if (status != KVT_OK)
-                return status;
-        }
-    }
-    return KVT_OK;
+    cli_progress_show(context, done_fraction, "simulating");
 }
 
 /* A run that ended of itself and served nobody is no answer. */
@@ -156,7 +137,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &sim_options, &sim, err);
     if (status == KVT_OK)
-        status = advance(sim, &progress, &interrupted, err);
+        status = cli_advance(sim, show_done, &progress, &interrupted, err);
     cli_progress_end(&progress);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, interrupted, &run, err);

@@ -1,6 +1,5 @@
 /* cmd_trace.c -- kvtide trace: what a trace holds, and trace files into our own formats. */
 #include <assert.h>
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +8,9 @@
 
 #include "cli.h"
 #include "kvt/file.h"
-#include "kvt/json.h"
 #include "kvt/metrics.h"
 #include "kvt/workload.h"
+#include "trace_json.h"
 #include "trace_kvsel.h"
 
 #define KVTIDE_HEADER                                                                              \
@@ -176,22 +175,17 @@ static void print_stats(const struct stats *stats)
     printf("  longest context %" PRIu32 " tokens\n", stats->longest_tokens);
 }
 
-/* cJSON marks what does not fit into memory by NULL; a tree that lacks anything is freed. */
-static bool add_number(cJSON *object, const char *name, double value)
-{
-    if (!isfinite(value))
-        return cJSON_AddNullToObject(object, name) != NULL;
-    return cJSON_AddNumberToObject(object, name, value) != NULL;
-}
-
 static bool add_lengths(cJSON *object, const char *name, const struct kvt_summary *summary,
                         double maximum)
 {
     cJSON *lengths = cJSON_AddObjectToObject(object, name);
-    return lengths != NULL && add_number(lengths, "mean", summary->mean) &&
-           add_number(lengths, "std", summary->std) && add_number(lengths, "p50", summary->p50) &&
-           add_number(lengths, "p90", summary->p90) && add_number(lengths, "p95", summary->p95) &&
-           add_number(lengths, "p99", summary->p99) && add_number(lengths, "max", maximum);
+    return lengths != NULL && trace_add_number(lengths, "mean", summary->mean) &&
+           trace_add_number(lengths, "std", summary->std) &&
+           trace_add_number(lengths, "p50", summary->p50) &&
+           trace_add_number(lengths, "p90", summary->p90) &&
+           trace_add_number(lengths, "p95", summary->p95) &&
+           trace_add_number(lengths, "p99", summary->p99) &&
+           trace_add_number(lengths, "max", maximum);
 }
 
 static bool add_dropped(cJSON *object, const struct kvt_trace_account *account)
@@ -199,8 +193,8 @@ static bool add_dropped(cJSON *object, const struct kvt_trace_account *account)
     cJSON *dropped = cJSON_AddObjectToObject(object, "dropped");
     bool is_whole = dropped != NULL;
     for (int i = 0; is_whole && i < KVT_DROP_REASONS; i++)
-        is_whole = add_number(dropped, kvt_drop_reason_name((enum kvt_drop_reason)i),
-                              (double)account->dropped[i]);
+        is_whole = trace_add_number(dropped, kvt_drop_reason_name((enum kvt_drop_reason)i),
+                                    (double)account->dropped[i]);
     return is_whole;
 }
 
@@ -220,47 +214,31 @@ static bool add_unused(cJSON *object, const char *names)
     return is_whole;
 }
 
-static cJSON *tree_of(const struct stats *stats)
+static cJSON *tree_of(const void *read)
 {
+    const struct stats *stats = read;
     const struct kvt_trace_account *account = &stats->account;
     cJSON *tree = cJSON_CreateObject();
-    bool is_whole = tree != NULL && cJSON_AddStringToObject(tree, "file", stats->path) != NULL &&
-                    cJSON_AddStringToObject(tree, "format", account->format) != NULL &&
-                    add_number(tree, "rows_read", (double)account->rows_read) &&
-                    add_number(tree, "used", (double)account->used) && add_dropped(tree, account) &&
-                    add_number(tree, "requests", (double)account->requests) &&
-                    add_number(tree, "out_of_order_rows", (double)account->out_of_order_rows) &&
-                    add_number(tree, "orphan_turns", (double)account->orphan_turns) &&
-                    add_number(tree, "rebased_s", account->rebased_s) &&
-                    add_number(tree, "span_s", account->span_s) &&
-                    add_number(tree, "mean_rate_per_s", stats->mean_rate_per_s) &&
-                    add_lengths(tree, "input_tokens", &stats->input, stats->input_max) &&
-                    add_lengths(tree, "output_tokens", &stats->output, stats->output_max) &&
-                    add_number(tree, "longest_context_tokens", stats->longest_tokens) &&
-                    add_unused(tree, stats->unused);
+    bool is_whole =
+        tree != NULL && cJSON_AddStringToObject(tree, "file", stats->path) != NULL &&
+        cJSON_AddStringToObject(tree, "format", account->format) != NULL &&
+        trace_add_number(tree, "rows_read", (double)account->rows_read) &&
+        trace_add_number(tree, "used", (double)account->used) && add_dropped(tree, account) &&
+        trace_add_number(tree, "requests", (double)account->requests) &&
+        trace_add_number(tree, "out_of_order_rows", (double)account->out_of_order_rows) &&
+        trace_add_number(tree, "orphan_turns", (double)account->orphan_turns) &&
+        trace_add_number(tree, "rebased_s", account->rebased_s) &&
+        trace_add_number(tree, "span_s", account->span_s) &&
+        trace_add_number(tree, "mean_rate_per_s", stats->mean_rate_per_s) &&
+        add_lengths(tree, "input_tokens", &stats->input, stats->input_max) &&
+        add_lengths(tree, "output_tokens", &stats->output, stats->output_max) &&
+        trace_add_number(tree, "longest_context_tokens", stats->longest_tokens) &&
+        add_unused(tree, stats->unused);
     if (!is_whole) {
         cJSON_Delete(tree);
         return NULL;
     }
     return tree;
-}
-
-/* One file: an object. Several: an array of them, in the order given. */
-static kvt_status print_json(const struct stats *stats, size_t count, struct kvt_error *err)
-{
-    cJSON *tree = count == 1 ? tree_of(&stats[0]) : cJSON_CreateArray();
-    bool is_whole = tree != NULL;
-    for (size_t i = 0; count > 1 && is_whole && i < count; i++) {
-        cJSON *item = tree_of(&stats[i]);
-        is_whole = item != NULL && cJSON_AddItemToArray(tree, item);
-    }
-    char *text = is_whole ? kvt_json_print(tree) : NULL;
-    cJSON_Delete(tree);
-    if (text == NULL)
-        return kvt_fail_nomem(err, "trace stats --json");
-    puts(text);
-    free(text);
-    return KVT_OK;
 }
 
 static kvt_status read_stats(const struct question *question, const char *const *paths,
@@ -287,7 +265,7 @@ static kvt_status run_stats(const struct question *question, const char *const *
         return kvt_fail_nomem(err, "trace stats");
     kvt_status status = read_stats(question, paths, count, stats, err);
     if (status == KVT_OK && question->json)
-        status = print_json(stats, count, err);
+        status = trace_print_json(stats, sizeof *stats, count, tree_of, err);
     for (size_t i = 0; status == KVT_OK && !question->json && i < count; i++)
         print_stats(&stats[i]);
     free(stats);
@@ -475,11 +453,11 @@ int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
          &question.rate_scale},
         {"--seed", "N", "for formats that give rates only (servegen); 1", CLI_COUNT,
          &question.seed},
-        {"--to", "OUT", "convert: the file to write, kvtide's own CSV, or .kvsel of a NumPy array",
-         CLI_TEXT, &question.to},
+        {"--to", "OUT", "convert: the file to write, kvtide's CSV, or .kvsel of an array", CLI_TEXT,
+         &question.to},
         {"--context-rows", "N",
-         "convert: rows visible to the first token of an array; without it, the fewest that fit",
-         CLI_COUNT, &question.context_rows},
+         "convert: rows that an array's first token sees; the fewest that fit", CLI_COUNT,
+         &question.context_rows},
         {"--json", NULL, "stats: prints the answer as JSON", CLI_FLAG, &question.json},
         {"--quiet", NULL, "says nothing on stderr when all went well", CLI_FLAG, &question.quiet},
     };

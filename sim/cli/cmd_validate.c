@@ -24,8 +24,7 @@ struct question {
 static void tell_speed(const struct validate_outcome *outcome)
 {
     if (outcome->exact_s > 0 && outcome->sampled_s > 0)
-        fprintf(stderr,
-                "speed: exact %.2f, sampled %.2f simulated seconds a second, preparing included",
+        fprintf(stderr, "speed: exact %.2f, sampled %.2f simulated seconds a second once prepared",
                 outcome->exact_simulated_s / outcome->exact_s,
                 outcome->sampled_simulated_s / outcome->sampled_s);
     if (outcome->solves > 0)
@@ -52,6 +51,7 @@ static kvt_status tell(const struct question *question, const struct validate_ou
     } else {
         validate_print(outcome, families, *good);
     }
+    (void)fflush(stdout);
     if (status == KVT_OK && !question->quiet)
         tell_speed(outcome);
     free(text);

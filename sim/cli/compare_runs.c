@@ -34,8 +34,9 @@ struct pool {
     struct outcome *outcomes; /* [job_count] */
     size_t job_count;
     unsigned threads_per_job;
-    pthread_mutex_t lock; /* guards what follows, and progress */
-    pthread_cond_t ended; /* a thread has */
+    struct kvt_surfaces *surfaces; /* of analytic runs, shared by all */
+    pthread_mutex_t lock;          /* guards what follows, and progress */
+    pthread_cond_t ended;          /* a thread has */
     size_t next, running_threads;
     bool has_failed;
     size_t failed_job;
@@ -63,28 +64,13 @@ static bool on_prepare(void *context, double fraction, const char *what)
     return !cli_interrupted();
 }
 
-/* ---- One job ------------------------------------------------------------------------- */
-
-static kvt_status advance(const struct job *job, struct kvt_sim *sim, struct kvt_error *err)
+static void note_done(void *context, double done_fraction)
 {
-    bool more = true;
-
-    while (more) {
-        if (cli_interrupted())
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "compare", "a signal ended the comparison");
-        kvt_status status =
-            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
-        /* A quiet stretch longer than the window: take the next event as it is. */
-        if (status == KVT_OK && more)
-            status = kvt_sim_step(sim, &more, err);
-        if (status != KVT_OK)
-            return status;
-        double progress = kvt_sim_progress(sim);
-        if (progress >= 0)
-            note_progress(job, 0.5 + 0.5 * progress);
-    }
-    return KVT_OK;
+    if (done_fraction >= 0)
+        note_progress(context, 0.5 + 0.5 * done_fraction);
 }
+
+/* ---- One job ------------------------------------------------------------------------- */
 
 static void keep(const struct kvt_run *run, const cJSON *result, struct outcome *outcome)
 {
@@ -111,15 +97,19 @@ static kvt_status run_job(struct pool *pool, size_t index, struct kvt_error *err
     const struct kvt_sim_options options = {.threads = pool->threads_per_job,
                                             .cache_dir = plan->cache_dir,
                                             .on_prepare = on_prepare,
+                                            .surfaces = pool->surfaces,
                                             .prepare_context = &job};
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
+    bool interrupted = false;
 
     scenario.seed = plan->seeds[index / plan->variant_count];
     kvt_status status = kvt_sim_new(&scenario, &options, &sim, err);
     if (status == KVT_OK)
-        status = advance(&job, sim, err);
+        status = cli_advance(sim, note_done, &job, &interrupted, err);
+    if (status == KVT_OK && interrupted)
+        status = kvt_fail(err, KVT_ERR_INTERRUPTED, "compare", "a signal ended the comparison");
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, false, &run, err);
     if (status == KVT_OK)
@@ -267,9 +257,12 @@ kvt_status compare_run(struct compare_plan *plan, struct kvt_arena *arena, bool 
         .plan = plan, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
     kvt_status status = prepare(&pool, arena, err);
 
+    if (status == KVT_OK)
+        status = kvt_surfaces_new(&pool.surfaces, err);
     if (status != KVT_OK)
         return status;
     run_all(&pool);
+    kvt_surfaces_free(pool.surfaces);
     (void)pthread_cond_destroy(&pool.ended);
     (void)pthread_mutex_destroy(&pool.lock);
     if (pool.has_failed) {

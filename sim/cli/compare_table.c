@@ -42,7 +42,7 @@ static kvt_status mean_of(const struct kvt_comparison *comparison, size_t varian
 
 /* ---- Variants ---------------------------------------------------------------------------- */
 
-static int name_columns(const struct kvt_comparison *comparison)
+int compare_name_columns(const struct kvt_comparison *comparison)
 {
     size_t widest = NAME_COLUMNS_MIN;
 
@@ -119,7 +119,7 @@ static kvt_status print_variant(const struct kvt_comparison *comparison, size_t 
     return print_ratio(comparison, variant, err);
 }
 
-static void print_basis(const struct kvt_comparison *comparison)
+void compare_print_basis(const struct kvt_comparison *comparison)
 {
     bool same = true;
 
@@ -134,26 +134,28 @@ static void print_basis(const struct kvt_comparison *comparison)
                comparison->variants[v].basis);
 }
 
-static kvt_status print_variants(const struct kvt_comparison *comparison, struct kvt_error *err)
+void compare_print_head(const struct kvt_comparison *comparison, int name_columns)
 {
-    int width = name_columns(comparison);
-
     if (comparison->seed_count == 1)
         printf("seed %" PRIu64, comparison->seeds[0]);
     else
         printf("seeds %" PRIu64 " to %" PRIu64 ", means and 95 %% intervals of the paired ratio",
                comparison->seeds[0], comparison->seeds[comparison->seed_count - 1]);
     puts(comparison->interrupted ? "; interrupted: the seeds that all have finished" : "");
-    printf("%*s   tok/s   TTFT   post-wave s   TPOT   active       host  cover  output\n", width,
-           "");
-    printf("%-*s    /GPU      s   mean    p99     ms   /slots          %%   -age   ratio\n", width,
-           "variant");
+    printf("%*s   tok/s   TTFT   post-wave s   TPOT   active       host  cover  output\n",
+           name_columns, "");
+    printf("%-*s    /GPU      s   mean    p99     ms   /slots          %%   -age   ratio\n",
+           name_columns, "variant");
+}
+
+kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_columns,
+                              struct kvt_error *err)
+{
     for (size_t v = 0; v < comparison->variant_count; v++) {
-        kvt_status status = print_variant(comparison, v, width, err);
+        kvt_status status = print_variant(comparison, v, name_columns, err);
         if (status != KVT_OK)
             return status;
     }
-    print_basis(comparison);
     return KVT_OK;
 }
 
@@ -278,8 +280,12 @@ static kvt_status print_reference(const struct kvt_comparison *comparison,
 kvt_status compare_print(const struct kvt_comparison *comparison,
                          const struct kvt_reference *reference, struct kvt_error *err)
 {
-    kvt_status status = print_variants(comparison, err);
+    int name_columns = compare_name_columns(comparison);
 
-    return status == KVT_OK && reference != NULL ? print_reference(comparison, reference, err)
-                                                 : status;
+    compare_print_head(comparison, name_columns);
+    kvt_status status = compare_print_rows(comparison, name_columns, err);
+    if (status != KVT_OK)
+        return status;
+    compare_print_basis(comparison);
+    return reference != NULL ? print_reference(comparison, reference, err) : KVT_OK;
 }

@@ -66,10 +66,12 @@ static kvt_status split(const char *argument, struct kvt_arena *arena, struct kv
     return KVT_OK;
 }
 
+/* last: one more change after the variant's own, or NULL. */
 static kvt_status load(const struct kvt_variant *variant, const struct cli_texts *sets,
-                       struct kvt_arena *arena, struct kvt_scenario *out, struct kvt_error *err)
+                       const char *last, struct kvt_arena *arena, struct kvt_scenario *out,
+                       struct kvt_error *err)
 {
-    size_t count = sets->count + variant->change_count;
+    size_t count = sets->count + variant->change_count + (last != NULL);
     const char **all = kvt_arena_array(arena, count + 1, sizeof *all, _Alignof(const char *));
 
     if (all == NULL)
@@ -78,6 +80,8 @@ static kvt_status load(const struct kvt_variant *variant, const struct cli_texts
         all[i] = sets->items[i];
     for (size_t i = 0; i < variant->change_count; i++)
         all[sets->count + i] = variant->changes[i];
+    if (last != NULL)
+        all[count - 1] = last;
     const struct kvt_scenario_options options = {
         .data_dir = cli_data_dir(), .sets = all, .set_count = count};
     return kvt_scenario_load(variant->source, &options, arena, out, err);
@@ -119,7 +123,7 @@ kvt_status compare_load_variants(const struct cli_texts *arguments, const struct
         struct kvt_variant *variant = &plan->variants[i];
         kvt_status status = split(arguments->items[i], arena, variant, err);
         if (status == KVT_OK)
-            status = load(variant, sets, arena, &plan->scenarios[i], err);
+            status = load(variant, sets, NULL, arena, &plan->scenarios[i], err);
         if (status != KVT_OK)
             return status;
         variant->scenario = plan->scenarios[i].tree;
@@ -132,4 +136,103 @@ kvt_status compare_load_variants(const struct cli_texts *arguments, const struct
     }
     plan->variant_count = arguments->count;
     return name_variants(plan, arena, err);
+}
+
+/* ---- Presets ------------------------------------------------------------------------------- */
+
+static const char preset_path[] = "selection.preset";
+
+static const struct kvt_param_spec *find_preset(const struct kvt_scenario *scenario)
+{
+    const struct kvt_plugin_info *law = scenario->selection.info;
+
+    for (size_t i = 0; i < law->param_count; i++) {
+        if (law->params[i].type == KVT_PARAM_CHOICE && strcmp(law->params[i].name, "preset") == 0)
+            return &law->params[i];
+    }
+    return NULL;
+}
+
+static bool chooses_preset(const char *change)
+{
+    size_t length = sizeof preset_path - 1;
+
+    return strncmp(change, preset_path, length) == 0 && change[length] == '=';
+}
+
+static kvt_status check_free_of_presets(const struct compare_plan *plan,
+                                        const struct cli_texts *sets, struct kvt_error *err)
+{
+    for (size_t i = 0; i < sets->count; i++) {
+        if (chooses_preset(sets->items[i]))
+            return kvt_fail(err, KVT_ERR_INVALID, "compare --presets",
+                            "--set %s chooses one preset; --presets runs all of them",
+                            sets->items[i]);
+    }
+    for (size_t v = 0; v < plan->variant_count; v++) {
+        const struct kvt_variant *variant = &plan->variants[v];
+        for (size_t i = 0; i < variant->change_count; i++) {
+            if (chooses_preset(variant->changes[i]))
+                return kvt_fail(err, KVT_ERR_INVALID, "compare --presets",
+                                "variant \"%.100s\" chooses one preset; --presets runs all of them",
+                                variant->name);
+        }
+    }
+    return KVT_OK;
+}
+
+/* Names of the presets: those of the first variant's law, which all others must have. */
+static kvt_status find_presets(struct compare_plan *plan, struct kvt_arena *arena,
+                               struct kvt_error *err)
+{
+    const char *choices = NULL;
+
+    for (size_t v = 0; v < plan->variant_count; v++) {
+        const struct kvt_param_spec *spec = find_preset(&plan->scenarios[v]);
+        if (spec == NULL)
+            return kvt_fail(err, KVT_ERR_INVALID, "compare --presets",
+                            "variant \"%.100s\" has the law of selections \"%s\", which has no "
+                            "presets; a law with the parameter preset is expected: tape or score",
+                            plan->variants[v].name, plan->scenarios[v].selection.info->name);
+        if (choices != NULL && strcmp(choices, spec->choices) != 0)
+            return kvt_fail(err, KVT_ERR_INVALID, "compare --presets",
+                            "the laws of the variants have different presets, %s and %s", choices,
+                            spec->choices);
+        choices = spec->choices;
+    }
+    plan->preset_count = 0;
+    while (*choices != '\0' && plan->preset_count < COMPARE_PRESETS_MAX) {
+        size_t length = strcspn(choices, "|");
+        const char *name = kvt_arena_printf(arena, "%.*s", (int)length, choices);
+        if (name == NULL)
+            return kvt_fail_nomem(err, "a preset");
+        plan->presets[plan->preset_count++] = name;
+        choices += length + (choices[length] == '|');
+    }
+    return KVT_OK;
+}
+
+kvt_status compare_spread_presets(const struct cli_texts *sets, struct kvt_arena *arena,
+                                  struct compare_plan *plan, struct kvt_error *err)
+{
+    size_t count = plan->variant_count;
+    kvt_status status = check_free_of_presets(plan, sets, err);
+
+    if (status == KVT_OK)
+        status = find_presets(plan, arena, err);
+    if (status == KVT_OK && count * plan->preset_count > COMPARE_VARIANTS_MAX)
+        status = kvt_fail(err, KVT_ERR_INVALID, "compare --presets",
+                          "%zu scenarios under %zu presets are more than %d", count,
+                          plan->preset_count, COMPARE_VARIANTS_MAX);
+    for (size_t i = 0; status == KVT_OK && i < count * plan->preset_count; i++) {
+        const char *preset = plan->presets[i / count];
+        const char *change = kvt_arena_printf(arena, "%s=%s", preset_path, preset);
+        if (change == NULL)
+            return kvt_fail_nomem(err, "a variant");
+        plan->variants[i] = plan->variants[i % count];
+        status = load(&plan->variants[i], sets, change, arena, &plan->scenarios[i], err);
+        plan->variants[i].scenario = plan->scenarios[i].tree;
+    }
+    plan->variant_count = count * plan->preset_count;
+    return status;
 }

@@ -2,15 +2,14 @@
  */
 #include "trace_kvsel.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvt/json.h"
 #include "kvt/kvsel.h"
+#include "trace_json.h"
 
 /* One file's answer. */
 struct answer {
@@ -74,13 +73,6 @@ static void print_answer(const struct answer *answer)
                  KVT_KVSEL_UNIONS);
 }
 
-static bool add_number(cJSON *object, const char *name, double value)
-{
-    if (!isfinite(value))
-        return cJSON_AddNullToObject(object, name) != NULL;
-    return cJSON_AddNumberToObject(object, name, value) != NULL;
-}
-
 static bool add_row_of(cJSON *object, const char *name, const uint32_t *heads, const double *values,
                        int count)
 {
@@ -89,13 +81,14 @@ static bool add_row_of(cJSON *object, const char *name, const uint32_t *heads, c
     for (int i = 0; is_whole && i < count; i++) {
         char head[16];
         (void)snprintf(head, sizeof head, "%" PRIu32, heads[i]);
-        is_whole = add_number(row, head, values[i]);
+        is_whole = trace_add_number(row, head, values[i]);
     }
     return is_whole;
 }
 
-static cJSON *tree_of(const struct answer *answer)
+static cJSON *tree_of(const void *read)
 {
+    const struct answer *answer = read;
     const struct kvt_kvsel_header *header = &answer->header;
     const struct kvt_kvsel_stats *stats = &answer->stats;
     uint32_t counts[KVT_KVSEL_UNIONS];
@@ -105,15 +98,15 @@ static cJSON *tree_of(const struct answer *answer)
     bool is_whole =
         tree != NULL && cJSON_AddStringToObject(tree, "file", answer->path) != NULL &&
         cJSON_AddStringToObject(tree, "format", "kvsel") != NULL &&
-        add_number(tree, "requests", header->request_count) &&
-        add_number(tree, "selectors", header->selector_count) &&
-        add_number(tree, "tokens", (double)stats->tokens) &&
-        add_number(tree, "selected_rows", (double)stats->selected) &&
-        add_number(tree, "top_k", header->top_k) &&
-        add_number(tree, "visible_rows_min", stats->rows_min) &&
-        add_number(tree, "visible_rows_max", stats->rows_max) &&
-        add_number(tree, "side_paths", header->side_paths) &&
-        add_number(tree, "side_tokens", header->side_tokens) &&
+        trace_add_number(tree, "requests", header->request_count) &&
+        trace_add_number(tree, "selectors", header->selector_count) &&
+        trace_add_number(tree, "tokens", (double)stats->tokens) &&
+        trace_add_number(tree, "selected_rows", (double)stats->selected) &&
+        trace_add_number(tree, "top_k", header->top_k) &&
+        trace_add_number(tree, "visible_rows_min", stats->rows_min) &&
+        trace_add_number(tree, "visible_rows_max", stats->rows_max) &&
+        trace_add_number(tree, "side_paths", header->side_paths) &&
+        trace_add_number(tree, "side_tokens", header->side_tokens) &&
         add_row_of(tree, "overlap_by_lag", kvt_kvsel_lags, stats->overlap, KVT_KVSEL_LAGS) &&
         add_row_of(tree, "union_by_selections", counts, stats->unions, KVT_KVSEL_UNIONS);
     if (!is_whole) {
@@ -121,24 +114,6 @@ static cJSON *tree_of(const struct answer *answer)
         return NULL;
     }
     return tree;
-}
-
-/* One file: an object. Several: an array of them, in the order given. */
-static kvt_status print_json(const struct answer *answers, size_t count, struct kvt_error *err)
-{
-    cJSON *tree = count == 1 ? tree_of(&answers[0]) : cJSON_CreateArray();
-    bool is_whole = tree != NULL;
-    for (size_t i = 0; count > 1 && is_whole && i < count; i++) {
-        cJSON *item = tree_of(&answers[i]);
-        is_whole = item != NULL && cJSON_AddItemToArray(tree, item);
-    }
-    char *text = is_whole ? kvt_json_print(tree) : NULL;
-    cJSON_Delete(tree);
-    if (text == NULL)
-        return kvt_fail_nomem(err, "trace stats --json");
-    puts(text);
-    free(text);
-    return KVT_OK;
 }
 
 static kvt_status read_answer(const char *path, struct answer *out, struct kvt_error *err)
@@ -163,7 +138,7 @@ kvt_status trace_kvsel_stats(const char *const *paths, size_t count, bool json,
     for (size_t i = 0; i < count && status == KVT_OK; i++)
         status = read_answer(paths[i], &answers[i], err);
     if (status == KVT_OK && json)
-        status = print_json(answers, count, err);
+        status = trace_print_json(answers, sizeof *answers, count, tree_of, err);
     for (size_t i = 0; i < count && status == KVT_OK && !json; i++)
         print_answer(&answers[i]);
     free(answers);

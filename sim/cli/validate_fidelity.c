@@ -56,25 +56,13 @@ static bool on_prepare(void *context, double fraction, const char *what)
     return !cli_interrupted();
 }
 
-static kvt_status advance(const struct runner *runner, struct kvt_sim *sim, struct kvt_error *err)
+static void note_done(void *context, double done_fraction)
 {
-    bool more = true;
+    const struct runner *runner = context;
 
-    while (more) {
-        if (cli_interrupted())
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "validate", "a signal ended it");
-        kvt_status status =
-            kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + KVT_NS_PER_S / 4, &more, err);
-        if (status == KVT_OK && more)
-            status = kvt_sim_step(sim, &more, err);
-        if (status != KVT_OK)
-            return status;
-        cli_progress_show(runner->progress,
-                          ((double)runner->runs_done + kvt_sim_progress(sim)) /
-                              (double)runner->runs,
-                          "validating");
-    }
-    return KVT_OK;
+    cli_progress_show(runner->progress,
+                      ((double)runner->runs_done + done_fraction) / (double)runner->runs,
+                      "validating");
 }
 
 static double number_of(const cJSON *object, const char *name)
@@ -96,10 +84,14 @@ static void keep(const cJSON *result, double values[VALIDATE_METRICS],
     }
 }
 
-/* *simulated_s: how long the run was on its own clock. */
+/* How long a run was on its own clock, and on the wall's once it was prepared. */
+struct timing {
+    double simulated_s, wall_s;
+};
+
 static kvt_status run_once(struct runner *runner, const struct kvt_scenario *scenario,
                            double values[VALIDATE_METRICS], double half_width[VALIDATE_METRICS],
-                           double *simulated_s, struct kvt_error *err)
+                           struct timing *timing, struct kvt_error *err)
 {
     const struct kvt_sim_options options = {.threads = runner->plan->threads,
                                             .cache_dir = runner->plan->cache_dir,
@@ -109,17 +101,22 @@ static kvt_status run_once(struct runner *runner, const struct kvt_scenario *sce
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
+    bool interrupted = false;
     kvt_status status = kvt_sim_new(scenario, &options, &sim, err);
+    struct kvt_wall start = kvt_wall_now();
 
     if (status == KVT_OK)
-        status = advance(runner, sim, err);
+        status = cli_advance(sim, note_done, runner, &interrupted, err);
+    if (status == KVT_OK && interrupted)
+        status = kvt_fail(err, KVT_ERR_INTERRUPTED, "validate", "a signal ended it");
+    timing->wall_s = kvt_wall_seconds_since(start);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, false, &run, err);
     if (status == KVT_OK)
         status = kvt_report_result(run, &result, err);
     if (status == KVT_OK) {
         keep(result, values, half_width);
-        *simulated_s = (double)run->end_ns * 1e-9;
+        timing->simulated_s = (double)run->end_ns * 1e-9;
     }
     cJSON_Delete(result);
     kvt_sim_free(sim);
@@ -131,13 +128,13 @@ static kvt_status run_once(struct runner *runner, const struct kvt_scenario *sce
 static kvt_status run_exact(struct runner *runner, struct kvt_scenario scenario,
                             double values[VALIDATE_METRICS], struct kvt_error *err)
 {
-    double none[VALIDATE_METRICS], simulated_s = 0;
-    struct kvt_wall start = kvt_wall_now();
+    double none[VALIDATE_METRICS];
+    struct timing timing = {0};
 
     scenario.fidelity = KVT_FIDELITY_EXACT;
-    kvt_status status = run_once(runner, &scenario, values, none, &simulated_s, err);
-    runner->out->exact_s += kvt_wall_seconds_since(start);
-    runner->out->exact_simulated_s += simulated_s;
+    kvt_status status = run_once(runner, &scenario, values, none, &timing, err);
+    runner->out->exact_s += timing.wall_s;
+    runner->out->exact_simulated_s += timing.simulated_s;
     runner->runs_done++;
     return status;
 }
@@ -145,17 +142,15 @@ static kvt_status run_exact(struct runner *runner, struct kvt_scenario scenario,
 static kvt_status run_sampled(struct runner *runner, struct kvt_scenario scenario,
                               struct validate_point *point, struct kvt_error *err)
 {
-    double simulated_s = 0;
-    struct kvt_wall start = kvt_wall_now();
+    struct timing timing = {0};
 
     if (scenario.fidelity != KVT_FIDELITY_SAMPLED)
         scenario.sample_stores = 1;
     scenario.fidelity = KVT_FIDELITY_SAMPLED;
     point->level = VALIDATE_SAMPLED;
-    kvt_status status =
-        run_once(runner, &scenario, point->ours, point->half_width, &simulated_s, err);
-    runner->out->sampled_s += kvt_wall_seconds_since(start);
-    runner->out->sampled_simulated_s += simulated_s;
+    kvt_status status = run_once(runner, &scenario, point->ours, point->half_width, &timing, err);
+    runner->out->sampled_s += timing.wall_s;
+    runner->out->sampled_simulated_s += timing.simulated_s;
     runner->runs_done++;
     return status;
 }
@@ -164,18 +159,17 @@ static kvt_status run_sampled(struct runner *runner, struct kvt_scenario scenari
 static kvt_status run_analytic(struct runner *runner, struct kvt_scenario scenario,
                                struct validate_point *point, struct kvt_error *err)
 {
-    double simulated_s = 0;
+    struct timing timing = {0};
 
     scenario.fidelity = KVT_FIDELITY_ANALYTIC;
     point->level = VALIDATE_ANALYTIC;
-    kvt_status status =
-        run_once(runner, &scenario, point->ours, point->half_width, &simulated_s, err);
+    kvt_status status = run_once(runner, &scenario, point->ours, point->half_width, &timing, err);
     if (status == KVT_ERR_UNSUPPORTED) {
         point->refused = kvt_arena_printf(runner->arena, "%s: %s", err->where, err->message);
         status = point->refused ? KVT_OK : kvt_fail_nomem(err, "a sentence");
     } else if (status == KVT_OK) {
         struct kvt_wall start = kvt_wall_now();
-        status = run_once(runner, &scenario, point->ours, point->half_width, &simulated_s, err);
+        status = run_once(runner, &scenario, point->ours, point->half_width, &timing, err);
         runner->out->solve_s += kvt_wall_seconds_since(start);
         runner->out->solves++;
     }

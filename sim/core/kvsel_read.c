@@ -23,13 +23,15 @@ enum {
 
 static void pieces_of(const struct kvt_kvsel_map *map, struct piece pieces[PIECES])
 {
-    uint32_t old = map->old_rows;
-    int64_t born = (int64_t)map->stream_rows - old;
+    assert(map->reborn_rows <= map->old_rows);
+    uint32_t old = map->old_rows - map->reborn_rows;
+    int64_t beside = (int64_t)map->stream_rows - map->old_rows;
+    pieces[3] = (struct piece){old, UINT64_MAX, beside + map->skip_rows};
     if (map->is_shifted) {
         uint32_t front = map->front_rows < old ? map->front_rows : old;
         pieces[0] = (struct piece){0, front, 0};
-        pieces[1] = (struct piece){front, UINT64_MAX, born};
-        pieces[2] = pieces[3] = (struct piece){0, 0, 0};
+        pieces[1] = (struct piece){front, old, beside};
+        pieces[2] = (struct piece){0, 0, 0};
         return;
     }
     uint32_t whole = map->stream_rows - map->stream_rows % 64;
@@ -38,7 +40,6 @@ static void pieces_of(const struct kvt_kvsel_map *map, struct piece pieces[PIECE
     pieces[0] = (struct piece){0, split, map->shift_rows};
     pieces[1] = (struct piece){split, turned, (int64_t)map->shift_rows - whole};
     pieces[2] = (struct piece){turned, old, 0};
-    pieces[3] = (struct piece){old, UINT64_MAX, born};
 }
 
 /* Adds up to 64 bits of one word of `from` to `to`. Nothing is written behind the last of them

@@ -16,7 +16,6 @@ void kvt_row_counts_add(struct kvt_row_counts *into, const struct kvt_row_counts
     into->union_hot += from->union_hot;
     into->filled += from->filled;
     into->staged += from->staged;
-    into->fetched_squares += from->fetched_squares;
 }
 
 bool kvt_row_counts_conserve(const struct kvt_row_counts *counts)

@@ -37,6 +37,8 @@ void kvt_sampling_add(struct kvt_sampling *sampling, uint32_t stratum,
             sums[a] += sample->counts[a];
             beyond[a] += sample->counts[a] - sample->expected[a];
         }
+        spread->changes += sample->changes;
+        spread->change_count += sample->change_count;
         sampling->store_base[sample->store] += sampling->pooled
                                                    ? sample->expected[KVT_SAMPLED_FETCHED]
                                                    : sample->counts[KVT_SAMPLED_SELECTED];

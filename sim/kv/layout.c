@@ -47,7 +47,7 @@ static uint64_t staging_bytes(const struct kvt_session_spec *spec)
 {
     uint64_t widest = 0;
 
-    if (spec->queries_max < 2) {
+    if (spec->queries_max < 2 || spec->without_staging) {
         return 0; /* a single query's rows always find a slot: a hot cache holds top_k */
     }
     for (uint32_t i = 0; i < spec->llm->store_count; i++) {
@@ -83,7 +83,12 @@ static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_
         }
     }
     if (!spec->needs.history_in_hbm) {
+        uint64_t budget =
+            spec->draft_budget_tokens < spec->tokens ? spec->draft_budget_tokens : spec->tokens;
+
         out->hbm_by_class[KVT_MEM_STAGING] = staging_bytes(spec);
+        out->hbm_by_class[KVT_MEM_RING] =
+            (uint64_t)ceil(kvt_llm_payload_bytes_per_token(llm) * (double)budget);
     }
 }
 
@@ -220,7 +225,7 @@ kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, enum kvt_engin
         count_ideal(spec, &bytes);
     }
     if (spec->drafter != NULL) {
-        bytes.hbm_by_class[KVT_MEM_RING] = kvt_drafter_ring_bytes(spec->drafter);
+        bytes.hbm_by_class[KVT_MEM_RING] += kvt_drafter_ring_bytes(spec->drafter);
     }
     bytes.window_bytes = spec->llm->window_bytes +
                          (uint64_t)ceil(spec->llm->kv_bytes_per_token_other * (double)spec->tokens);

@@ -265,6 +265,7 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
     out->prefix_hit_tokens = (double)tally->prefix_hit_tokens;
     out->reprefill_tokens = (double)tally->reprefill_tokens;
     out->d2h_bytes = (double)tally->d2h_bytes;
+    out->recall_bytes = (double)tally->recall_bytes;
     out->fill_bytes = (double)tally->fill_bytes;
     out->import_bytes = (double)(tally->import_hbm_bytes + tally->import_host_bytes);
     out->hbm_kv_peak_bytes = (double)tally->hbm_peak_bytes;

@@ -51,6 +51,7 @@
     X(h2d_wire_bytes, "bytes", QUEUE, "Missed rows, as they cross the link")                       \
     X(d2h_bytes, "bytes", QUEUE, "Rows written back to host")                                      \
     X(fill_bytes, "bytes", QUEUE, "Optional pages brought up from host")                           \
+    X(recall_bytes, "bytes", QUEUE, "Rows of found prefixes and requests put aside, from host")    \
     X(import_bytes, "bytes", QUEUE, "History and index rows that came in")                         \
     X(hbm_kv_peak_bytes, "bytes", QUEUE, "Most KV bytes held in HBM at once, all GPUs")            \
     X(host_peak_bytes, "bytes", QUEUE, "Most KV bytes held in host DRAM at once, all nodes")       \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrated.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/version.h"
@@ -69,11 +70,12 @@ static enum kvt_basis worse(enum kvt_basis a, enum kvt_basis b)
     return a > b ? a : b;
 }
 
-/* Which rows are where follows from the law; with optional pages, also from when they
- * come and go. Without a hierarchy no selection matters. */
+/* Which rows are where follows from the law, and from what is accepted of drafts; with
+ * optional pages, also from when they come and go. Without a hierarchy no selection matters. */
 static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
 {
     enum kvt_basis law = run->needs.history_in_hbm ? KVT_BASIS_EXACT : run->law_basis;
+    law = worse(law, run->acceptance_basis);
     enum kvt_basis steps =
         run->total.extrapolated_steps > 0 ? KVT_BASIS_EXTRAPOLATED : run->timing_basis;
     enum kvt_basis times = worse(law, worse(steps, run->timing_basis));
@@ -208,13 +210,12 @@ static bool add_calibrated_of(cJSON *list, const char *object, const struct kvt_
     for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
         const struct kvt_param_spec *spec = &choice->info->params[i];
         const struct kvt_param_value *value = &choice->params.values[i];
-        char number[32], text[256];
+        char in_force[CALIBRATED_BYTES], text[256];
         if (!spec->calibrated_to)
             continue;
-        kvt_json_print_number(value->number, number);
-        snprintf(text, sizeof text, "%s.%s = %s (%s%s)", object, spec->name, number,
-                 value->number == spec->default_number ? "fitted to "
-                                                       : "changed; default fitted to ",
+        calibrated_print(value, in_force);
+        snprintf(text, sizeof text, "%s.%s = %s (%s%s)", object, spec->name, in_force,
+                 calibrated_is_default(spec, value) ? "fitted to " : "changed; default fitted to ",
                  spec->calibrated_to);
         if (!cJSON_AddItemToArray(list, cJSON_CreateString(text)))
             return false;
@@ -228,6 +229,7 @@ static bool add_calibrated(cJSON *object, const struct kvt_run *run)
     cJSON *list = add_array(object, "calibrated");
     return list && add_calibrated_of(list, "residency", &scenario->residency) &&
            add_calibrated_of(list, "selection", &scenario->selection) &&
+           add_calibrated_of(list, "speculation", &scenario->speculation) &&
            add_calibrated_of(list, "timing", &scenario->timing) &&
            add_calibrated_of(list, "cluster.import", &scenario->import);
 }

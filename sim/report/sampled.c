@@ -105,51 +105,64 @@ static uint32_t ranks_in_step(const struct kvt_scenario *scenario)
     return ranks;
 }
 
-/* Of what a call fetches, about its mean; pooled, about what was expected. */
-static double call_variance(const struct kvt_run *run, uint32_t s)
+/* Squared noise of what one request's calls fetch in a step, relative, where some stores stand for
+ * all. From call to call it is half the mean square of a store's changes; what stores differ by
+ * all along is the noise of the whole run's rows, rows_half_width, which has more requests in it
+ * than a step. */
+static double noise_of_stores(const struct kvt_run *run, double rows_half_width)
 {
-    const struct kvt_spread *spread = &run->sampling.strata[s];
-    const struct kvt_row_counts *rows = &run->total.rows[s];
-    double calls = (double)rows->calls;
+    double variance = 0, mean = 0, clusters = 0;
 
-    if (run->sampling.pooled)
-        return spread->rounds > 0 ? spread->call_squares / spread->rounds : 0;
-    double fetched = (double)(rows->filled + rows->staged) / calls;
-    return fmax((double)rows->fetched_squares / calls - fetched * fetched, 0);
+    for (uint32_t s = 0; s < run->stratum_count; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        const struct kvt_spread *spread = &run->sampling.strata[s];
+        const struct kvt_row_counts *rows = &run->total.rows[s];
+        double calls = (double)rows->calls, stores = stratum->stores;
+        double weight = mean_layers(stratum) * stores * stratum->selectors;
+        if (calls == 0)
+            continue;
+        mean += weight * (double)(rows->filled + rows->staged) / calls;
+        if (spread->change_count > 0)
+            variance += weight * weight * (1 / (double)stratum->followed - 1 / stores) *
+                        spread->changes / (2 * (double)spread->change_count);
+        clusters = fmax(clusters, (double)spread->clusters);
+    }
+    double lasting = rows_half_width / gsl_cdf_ugaussian_Pinv(0.995);
+    return mean > 0 ? variance / (mean * mean) + lasting * lasting * clusters : 0;
 }
 
-/* Times the variance of one call's rows: that of the mean over a request's stores, where it is
- * not the same in the estimate and in truth. A sample of stores has it beyond what all of them
- * have; pooled, the estimate has none. */
-static double open_calls(const struct kvt_run *run, uint32_t s)
+/* The same of what they fetch in truth, which an estimate common to all ranks has not. */
+static double noise_of_truth(const struct kvt_run *run)
 {
-    double stores = run->strata[s].stores;
+    double variance = 0, mean = 0, rounds = (double)run->total.rounds;
 
-    return run->sampling.pooled ? 1 / stores : 1 / (double)run->strata[s].followed - 1 / stores;
+    for (uint32_t s = 0; s < run->stratum_count && rounds > 0; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        const struct kvt_spread *spread = &run->sampling.strata[s];
+        double weight = mean_layers(stratum) * stratum->selectors;
+        if (spread->rounds == 0)
+            continue;
+        mean += mean_layers(stratum) * fetched_in(run, s) / rounds;
+        variance += weight * weight * stratum->stores * spread->call_squares / spread->rounds;
+    }
+    return mean > 0 ? variance / (mean * mean) : 0;
 }
 
 /* What the slowest rank of a step seems to fetch beyond what it does, at most; pooled, what it
  * fetches beyond what it seems to. */
-static double slowest_share(const struct kvt_run *run)
+static double slowest_share(const struct kvt_run *run, double rows_half_width)
 {
-    double variance = 0, mean = 0, ranks = ranks_in_step(run->scenario);
-    double rounds = (double)run->total.rounds;
-    double requests = metric_ratio(rounds, (double)run->total.decode_steps * ranks);
+    double ranks = ranks_in_step(run->scenario);
+    double requests =
+        metric_ratio((double)run->total.rounds, (double)run->total.decode_steps * ranks);
 
-    for (uint32_t s = 0; s < run->stratum_count && rounds > 0; s++) {
-        const struct kvt_stratum *stratum = &run->strata[s];
-        if (run->total.rows[s].calls == 0)
-            continue;
-        double layers = mean_layers(stratum), calls = (double)stratum->stores * stratum->selectors;
-        mean += layers * fetched_in(run, s) / rounds;
-        variance += pow(layers * calls, 2) * open_calls(run, s) * call_variance(run, s);
-    }
-    if (ranks < 2 || mean <= 0 || !(requests > 0))
+    if (ranks < 2 || !(requests > 0))
         return 0;
+    double noise =
+        run->sampling.pooled ? noise_of_truth(run) : noise_of_stores(run, rows_half_width);
     /* The largest of so many: G. Blom, "Statistical Estimates and Transformed Beta-Variables",
      * 1958. */
-    double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
-    return largest * sqrt(variance / requests) / mean;
+    return sqrt(noise / requests) * gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
 }
 
 void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out)
@@ -162,11 +175,12 @@ void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *ou
 #define HALF_WIDTH(count, per, weights)                                                            \
     kvt_sampling_half_width(&run->sampling, run->strata, run->stratum_count, KVT_SAMPLED_##count,  \
                             KVT_SAMPLED_##per, weights)
-    double bytes = HALF_WIDTH(FETCHED, SELECTED, layers) + fabs(layer_share(run));
+    double rows = HALF_WIDTH(FETCHED, SELECTED, layers);
+    double bytes = rows + fabs(layer_share(run));
     double fetch = metric_ratio((double)total->parts_ns[KVT_PART_FETCH],
                                 (double)(total->step_ns + total->backup_stall_ns));
     double waited = metric_ratio((double)total->barrier_wait_ns, (double)total->rank_ns);
-    double slowest = fetch * slowest_share(run);
+    double slowest = fetch * slowest_share(run, rows);
     double step =
         fetch > 0 ? fetch * bytes + (run->sampling.pooled ? slowest : fmin(slowest, waited)) : 0;
     double last_step = run->stopped_early ? metric_ratio(1, (double)total->decode_steps) : 0;

@@ -151,6 +151,8 @@ kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engi
         .max_tokens = tokens,
         .hot_tokens = scenario->hot_tokens,
         .queries_max = scenario->queries_max,
+        .without_staging = scenario->without_staging,
+        .draft_budget_tokens = scenario->draft_budget_tokens,
     };
     kvt_status status = KVT_OK;
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "calibrated.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
@@ -179,6 +180,10 @@ static void put_memory(FILE *stream, const struct kvt_run *run)
     put_line(stream, "memory     HBM peak %.2f GiB over %u GPUs (%s); host peak %.2f GiB",
              (double)run->total.hbm_peak_bytes / gib, run->gpus, classes,
              (double)run->total.host_peak_bytes / gib);
+    if (run->total.prefix_hit_tokens > 0)
+        put_line(stream, "prefixes   %" PRIu64 " of %" PRIu64 " prompt tokens were found, %.1f %%",
+                 run->total.prefix_hit_tokens, run->total.input_tokens,
+                 100 * (double)run->total.prefix_hit_tokens / (double)run->total.input_tokens);
     if (run->total.preemptions > 0 || run->total.backup_stall_ns > 0)
         put_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
                  run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);
@@ -250,9 +255,9 @@ static const char *limit_of(const struct kvt_run *run, double waiting, double pr
 {
     const struct kvt_tally *total = &run->total;
 
-    if (run->record_count == 0)
+    if (kvt_run_arrived(run) == 0)
         return "nothing arrived";
-    if (kvt_run_count_requests(run).unservable == run->record_count)
+    if (kvt_run_count_requests(run).unservable == kvt_run_arrived(run))
         return "memory: not one request can ever fit";
     if (waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"
@@ -302,10 +307,14 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
 
 static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    put_line(stream, "basis      %srows %s; step times %s; imports %s; selections: %s",
+    char drafts[48] = "";
+
+    if (run->scenario->queries_max > 1)
+        snprintf(drafts, sizeof drafts, "; drafts %s", kvt_basis_name(run->acceptance_basis));
+    put_line(stream, "basis      %srows %s; step times %s; imports %s%s; selections: %s",
              run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
-             kvt_basis_name(run->import_basis), run->law_description);
+             kvt_basis_name(run->import_basis), drafts, run->law_description);
 }
 
 /* ---- What was fitted, scaled, cut short ------------------------------------------ */
@@ -315,7 +324,7 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
                               const struct kvt_choice *choice)
 {
     size_t used = strlen(text), fitted = 0, last = 0;
-    char number[32];
+    char in_force[CALIBRATED_BYTES];
 
     for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
         if (choice->info->params[i].calibrated_to) {
@@ -327,9 +336,9 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
         return;
     const char *separator = used > 0 ? ", " : "";
     if (fitted == 1) {
-        kvt_json_print_number(choice->params.values[last].number, number);
+        calibrated_print(&choice->params.values[last], in_force);
         snprintf(text + used, bytes - used, "%s%s.%s %s", separator, object,
-                 choice->info->params[last].name, number);
+                 choice->info->params[last].name, in_force);
     } else {
         snprintf(text + used, bytes - used, "%s%s %s (%zu constants)", separator, object,
                  choice->info->name, fitted);
@@ -389,6 +398,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run)
 
     append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
     append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
+    append_calibrated(calibrated, sizeof calibrated, "speculation", &scenario->speculation);
     append_calibrated(calibrated, sizeof calibrated, "timing", &scenario->timing);
     append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
     if (calibrated[0])

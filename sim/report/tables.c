@@ -18,7 +18,8 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
 {
     fputs("request,arrival_ns,admitted_ns,first_token_ns,last_token_ns,finished_ns,rank,"
           "input_tokens,output_tokens,generated_tokens,status,slo_class,preemptions,"
-          "followed_selected_rows,followed_missed_rows,session_id,turn,line\n",
+          "followed_selected_rows,followed_missed_rows,session_id,turn,line,"
+          "prefix_hit_tokens\n",
           stream);
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -42,7 +43,7 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
         fprintf(stream, ",%u,", record->turn);
         if (record->line > 0)
             fprintf(stream, "%" PRIu64, record->line);
-        fputc('\n', stream);
+        fprintf(stream, ",%u\n", record->prefix_hit_tokens);
     }
 }
 

@@ -38,6 +38,7 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->backup_stall_ns += from->backup_stall_ns;
     into->h2d_payload_bytes += from->h2d_payload_bytes;
     into->h2d_wire_bytes += from->h2d_wire_bytes;
+    into->recall_bytes += from->recall_bytes;
     into->fill_bytes += from->fill_bytes;
     into->import_hbm_bytes += from->import_hbm_bytes;
     into->import_host_bytes += from->import_host_bytes;

@@ -370,6 +370,7 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     method->shape(data, &shape);
     method->free(data);
     out->queries_max = shape.queries_max;
+    out->draft_budget_tokens = shape.draft_budget_tokens;
     if (out->drafter != NULL && out->queries_max > out->drafter->block_max) {
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
                         "%u queries a round; %s drafts for at most %u", out->queries_max,
@@ -386,7 +387,7 @@ static kvt_status check_staging(struct kvt_load *load, const struct kvt_scenario
     char place[KVT_PLACE_BYTES];
     uint64_t rows = (uint64_t)scenario->queries_max * llm->top_k;
 
-    for (uint32_t i = 0; i < llm->store_count && !scenario->has_staging; i++) {
+    for (uint32_t i = 0; i < llm->store_count && scenario->without_staging; i++) {
         uint32_t ratio = llm->stores[i].compress_ratio;
         if (scenario->resolve_each_query || scenario->hot_tokens / ratio >= rows)
             continue;
@@ -405,8 +406,8 @@ static void bind_retrieval(const struct kvt_load *load, struct kvt_scenario *out
     if (kvt_tree_find(object, "retrieval") == NULL)
         return; /* nothing speculates */
     out->resolve_each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
-    out->has_staging = out->queries_max > 1 && !out->resolve_each_query &&
-                       strcmp(kvt_text_at(object, "overflow"), "staging") == 0;
+    out->without_staging =
+        out->resolve_each_query || strcmp(kvt_text_at(object, "overflow"), "none") == 0;
     out->promotion = strcmp(kvt_text_at(object, "promotion"), "by_count") == 0
                          ? KVT_PROMOTE_BY_COUNT
                          : KVT_PROMOTE_NONE;

@@ -130,8 +130,8 @@ static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns n
     /* What it knows may still be on its way to host. */
     if (live->aside_tokens > 0 && live->aside_ns > from_ns)
         from_ns = live->aside_ns;
-    if (live->shared.page_count > 0 && rank->prefixes_ns > from_ns)
-        from_ns = rank->prefixes_ns;
+    if (live->shared.page_count > 0 && (rank->needs.host_backing || shipment->recalled_bytes > 0))
+        from_ns = rank_prefix_ready_ns(rank, live, from_ns);
     if (shipment->recalled_bytes > 0)
         from_ns = kvt_link_send(&rank->h2d, from_ns, shipment->recalled_bytes);
     recall_ns = from_ns - now_ns;
@@ -192,6 +192,10 @@ kvt_status kvt_rank_end_import(struct kvt_rank *rank, kvt_ns now_ns, struct kvt_
     if (joins && rank->needs.host_backing && !live->writes_later &&
         live->pages.queued_tokens < live->pages.committed_tokens)
         rank_write_back(rank, live, live->pages.committed_tokens, now_ns);
+    if (joins)
+        status = rank_share_prompt(rank, live, err);
+    if (status != KVT_OK)
+        return status;
     live_list_remove_at(&rank->importing, at);
     rank->imports_under_way--;
     rank->import_bytes_per_s -= live->import_bytes_per_s;

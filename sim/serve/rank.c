@@ -117,6 +117,7 @@ void kvt_rank_fini(struct kvt_rank *rank)
     free(rank->scheduling_state);
     free(rank->import_state);
     kvt_prefix_pool_fini(&rank->prefixes);
+    free(rank->prefix_writes);
     free(rank->homes);
     free(rank->waiting.items);
     free(rank->prefilling.items);
@@ -140,7 +141,9 @@ kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens, uint3
                                     .tokens = tokens,
                                     .max_tokens = max_tokens,
                                     .hot_tokens = hot_tokens,
-                                    .queries_max = rank->env.queries_max};
+                                    .queries_max = rank->env.queries_max,
+                                    .without_staging = rank->env.without_staging,
+                                    .draft_budget_tokens = rank->env.draft_budget_tokens};
 
     spec.needs.history_in_hbm = hot_tokens == 0;
     return kvt_session_bytes(&spec, KVT_ENGINE_IDEAL, out, err);

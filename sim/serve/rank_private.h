@@ -82,6 +82,12 @@ void rank_let_go_of_rows(struct kvt_rank *rank, struct kvt_live *live);
 /* It is admitted, its pages are fresh: payload in HBM goes over to it where it can be its own, and
  * what has to come up from host is counted. */
 void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live);
+/* Its history is in: whole pages of its prompt go to the store, where it holds them. */
+KVT_CHECKED kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live,
+                                         struct kvt_error *err);
+/* When the pages that it found are on host, now_ns or later. */
+kvt_ns rank_prefix_ready_ns(const struct kvt_rank *rank, const struct kvt_live *live,
+                            kvt_ns now_ns);
 /* It holds nothing of the store any more. */
 void rank_let_go(struct kvt_rank *rank, struct kvt_live *live);
 

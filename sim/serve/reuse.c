@@ -4,7 +4,8 @@
  *                payload in HBM: shared where requests stay whole; else it goes over to the
  *                request, as pages of its own
  *                does not fit: let go
- *     end:       whole pages go to the store with their bytes; then what was held is let go of
+ *     computed:  the prompt's whole pages go to the store, held; others find them from now on
+ *     end:       further whole pages go to the store with their bytes; what was held is let go
  *
  * A page counts as found where its index rows and its payload are, in any home; a request that
  * keeps its rows on host finds only pages whose payload is there. */
@@ -203,6 +204,78 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live)
         rank->counters.prefix_hit_tokens += (uint64_t)shared->page_count * KVT_PAGE_ROWS;
 }
 
+/* A prompt that begins otherwise has nothing of a write. */
+kvt_ns rank_prefix_ready_ns(const struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns)
+{
+    kvt_ns ready_ns = now_ns;
+
+    for (uint32_t i = 0; i < rank->prefix_write_count; i++) {
+        const struct kvt_prefix_write *write = &rank->prefix_writes[i];
+        if (write->first_key == live->shared.keys[0] && write->done_ns > ready_ns)
+            ready_ns = write->done_ns;
+    }
+    return ready_ns;
+}
+
+/* ---- Sharing ------------------------------------------------------------------------------ */
+
+/* Of what it holds of its own, how much is beyond what it must hold beside what it shares. */
+static uint64_t surplus_bytes(uint64_t own, uint64_t shared, uint64_t wanted)
+{
+    if (shared == 0 || own + shared <= wanted)
+        return 0;
+    uint64_t more = own + shared - wanted;
+    return more < own ? more : own;
+}
+
+/* The store had some of the pages already: those of its own go. */
+static kvt_status give_duplicates(struct kvt_rank *rank, struct kvt_live *live,
+                                  struct kvt_error *err)
+{
+    struct kvt_session_bytes required;
+    const struct kvt_shared *shared = &live->shared;
+    kvt_status status = kvt_rank_required(rank, live->pages.committed_tokens, live->max_tokens,
+                                          live->hot_tokens, &required, err);
+
+    if (status != KVT_OK)
+        return status;
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+        enum kvt_mem_class mem_class = (enum kvt_mem_class)c;
+        uint64_t own = rank_held_bytes(live, mem_class);
+        kvt_rank_memory_give(&rank->memory, &live->holding, mem_class,
+                             surplus_bytes(own, shared->bytes[c], required.hbm_by_class[c]));
+    }
+    kvt_rank_memory_give_host(
+        &rank->memory, &live->holding,
+        surplus_bytes(live->holding.host_bytes, shared->host_bytes, required.host_bytes));
+    return KVT_OK;
+}
+
+kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_shared *shared = &live->shared;
+    uint32_t first = shared->page_count, count = live->input_tokens / KVT_PAGE_ROWS;
+    uint32_t backed_pages = live->pages.backed_tokens / KVT_PAGE_ROWS;
+
+    count = count < shared->key_count ? count : shared->key_count;
+    if (count <= first)
+        return KVT_OK;
+    for (uint32_t i = first; i < count; i++) {
+        shared->homes[i] = KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
+        if (rank->needs.history_in_hbm)
+            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM);
+        if (i < backed_pages)
+            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+    }
+    kvt_status status = kvt_prefix_pool_keep(&rank->prefixes, &live->holding, shared->keys + first,
+                                             shared->homes + first, count - first, true, err);
+    if (status != KVT_OK)
+        return status;
+    shared->page_count = count;
+    count_bytes(rank, shared);
+    return give_duplicates(rank, live, err);
+}
+
 /* ---- Leaving ----------------------------------------------------------------------------- */
 
 static kvt_status room_for_homes(struct kvt_rank *rank, uint32_t count, struct kvt_error *err)
@@ -267,6 +340,32 @@ static uint64_t offload(struct kvt_rank *rank, struct kvt_live *live, uint32_t c
     return bytes;
 }
 
+/* Those that have ended by now are forgotten. */
+static kvt_status note_write(struct kvt_rank *rank, uint64_t first_key, kvt_ns now_ns,
+                             kvt_ns done_ns, struct kvt_error *err)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < rank->prefix_write_count; i++) {
+        if (rank->prefix_writes[i].done_ns > now_ns)
+            rank->prefix_writes[count++] = rank->prefix_writes[i];
+    }
+    rank->prefix_write_count = count;
+    if (done_ns <= now_ns)
+        return KVT_OK;
+    if (count == rank->prefix_write_capacity) {
+        size_t capacity = count > 0 ? 2 * (size_t)count : 16;
+        struct kvt_prefix_write *writes = realloc(rank->prefix_writes, capacity * sizeof *writes);
+        if (!writes)
+            return kvt_fail_nomem(err, "pages on their way to host");
+        rank->prefix_writes = writes;
+        rank->prefix_write_capacity = (uint32_t)capacity;
+    }
+    rank->prefix_writes[rank->prefix_write_count++] =
+        (struct kvt_prefix_write){.first_key = first_key, .done_ns = done_ns};
+    return KVT_OK;
+}
+
 static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
                               struct kvt_error *err)
 {
@@ -290,8 +389,8 @@ static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_
              rank->prefixes.page_bytes[KVT_PREFIX_INDEX_HOST];
     rank->counters.backup_bytes += bytes;
     kvt_ns done_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
-    if (rank->needs.host_backing || bytes > 0)
-        rank->prefixes_ns = done_ns;
+    if (status == KVT_OK && (rank->needs.host_backing || bytes > 0))
+        status = note_write(rank, live->shared.keys[0], now_ns, done_ns, err);
     return status;
 }
 

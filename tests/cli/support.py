@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,15 @@ def refuses(status, *arguments, **options):
         "%s: one sentence was expected:\n%s" % (arguments, done.stderr))
     assert done.stdout == "", "%s: printed %r" % (arguments, done.stdout)
     return lines[0]
+
+
+def npy(rows, shape):
+    """What numpy.save() writes of int32."""
+    literal = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }" % (shape,)
+    literal += " " * (117 - len(literal)) + "\n"
+    numbers = [number for token in rows for layer in token for number in layer]
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(literal)) + literal.encode()
+            + struct.pack("<%di" % len(numbers), *numbers))
 
 
 def files_below(folder):

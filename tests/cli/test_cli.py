@@ -130,7 +130,8 @@ def every_shipped_scenario_and_file_is_sound(folder):
     for name in names:
         assert "%s: ok (scenario)" % name in said, said
     for path in files:
-        noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter"}[path.split("/")[-2]]
+        noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter",
+                "acceptance": "acceptance table", "costs": "cost table"}[path.split("/")[-2]]
         assert "%s: ok (%s)" % (path, noun) in said, said
 
 
@@ -342,8 +343,8 @@ def a_signal_leaves_whole_files_marked_interrupted(folder):
 
 
 def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
-    path = tiny(folder, changes={"workload.lengths.input.tokens": 900000, "selection.tapes": 64,
-                                 "selection.steps": 65536, "selection.memory_mib": 65536,
+    path = tiny(folder, changes={"workload.lengths.input.tokens": 900000, "selection.tapes": 32,
+                                 "selection.steps": 65536, "selection.memory_mib": 1 << 20,
                                  "workload.lengths.output": {"law": "fixed", "tokens": 60000},
                                  "cluster.decode.pools": "derived"})
     for command in (("run", path), ("compare", path, path)):

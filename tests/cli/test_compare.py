@@ -257,10 +257,10 @@ def a_reference_is_read_strictly(folder):
 def table_2_speaks_of_the_shipped_scenario(folder):
     file = TOP / "validation/reference/table2.json"
     rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
-    assert len(rows) == 4 and all(len(row["values"]) == 7 for row in rows)
+    assert len(rows) == 5 and all(len(row["values"]) == 7 for row in rows)
     for row in rows:
         sets = []
-        for name in ("residency.policy", "workload.concurrency"):
+        for name in ("residency.policy", "workload.concurrency", "speculation.method"):
             sets += ["--set", "%s=%s" % (name, row["where"][name])]
         tree = json.loads(succeeds("check", "glm-5.3-100k", "--print", "--json", *sets))["scenario"]
         for dotted, wanted in row["where"].items():
@@ -268,6 +268,120 @@ def table_2_speaks_of_the_shipped_scenario(folder):
             for part in dotted.split("."):
                 node = node[part]
             assert node == wanted, (dotted, node, wanted)
+
+
+# --- Presets ---------------------------------------------------------------------------------------------------------------
+
+PRESETS = ["flat", "clustered", "skewed"]
+
+# A slow link, and room for about half of the history. The first keeps what is new, the second what is old
+# and a larger hot cache: with rows that all pages share evenly the cache is worth more, where new rows are
+# preferred the pages are.
+HALF_COVERED = {"hardware": {"base": "b300", "link_h2d_bytes_per_s": 20000000},
+                "cluster.decode.pools.unified_gib": 0.01}
+KEEPS_NEW = ",residency.hot_tokens=1024"
+KEEPS_OLD = (",residency.release_order=highest,residency.refill_order=lowest"
+             ",residency.hot_tokens=1150")
+
+
+def half_covered(folder):
+    path = tiny(folder, "half.json", HALF_COVERED)
+    return path + KEEPS_NEW, path + KEEPS_OLD
+
+
+def each_preset_has_the_figures_of_a_comparison_of_its_own(folder):
+    path = tiny(folder)
+    pair = (path, path + ",residency=hisparse", "--seeds", 2, "--fail-if", "slots<1")
+    report = compared(*pair, "--presets")
+    assert report["seeds"] == [1, 2] and "variants" not in report and "fail_if" not in report
+    assert [entry["preset"] for entry in report["presets"]] == PRESETS
+    for entry in report["presets"]:
+        alone = compared(*pair, "--set", "selection.preset=" + entry["preset"])
+        assert entry["variants"] == alone["variants"], entry["preset"]
+        assert entry["fail_if"] == alone["fail_if"], entry["preset"]
+        assert all(variant["scenario"]["selection"]["preset"] == entry["preset"]
+                   for variant in entry["variants"])
+
+
+def an_order_that_changes_between_presets_is_warned_of(folder):
+    pair = half_covered(folder)
+    done = kvtide("compare", *pair, "--presets", "--quiet", "--out", folder / "out")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    report = json.loads((folder / "out/compare.json").read_text(encoding="utf-8"))
+    outputs = {entry["preset"]: [variant["metrics"]["output_throughput"]
+                                 for variant in entry["variants"]] for entry in report["presets"]}
+    new, old = [variant["name"] for variant in report["presets"][0]["variants"]]
+    ahead = {preset: 0 if abs(a - b) <= 0.005 * max(a, b) else a - b
+             for preset, (a, b) in outputs.items()}
+    assert ahead["skewed"] > 0 > ahead["clustered"], outputs
+    assert report["order"]["metric"] == "output_throughput" and report["order"]["changes"]
+    assert report["order"]["ties"] == sum(sign == 0 for sign in ahead.values())
+    of_old = [preset for preset in PRESETS if ahead[preset] < 0][0]
+    of_new = [preset for preset in PRESETS if ahead[preset] > 0][0]
+    assert report["order"]["reversals"] == [
+        {"a": new, "b": old, "a_ahead_under": of_new, "b_ahead_under": of_old}]
+    for entry in report["presets"]:
+        a, b = outputs[entry["preset"]]
+        names = [new, old] if a >= b else [old, new]
+        assert entry["order"] == [
+            {"variant": names[0], "tied_with_next": ahead[entry["preset"]] == 0},
+            {"variant": names[1], "tied_with_next": False}], entry["order"]
+    last = done.stdout.splitlines()[-1]
+    assert last == ("warning: the order changes between presets: %s %s > %s, %s %s > %s" % (
+        of_new, new, old, of_old, old, new)), last
+
+
+def an_order_that_holds_is_said_to_and_so_are_ties(folder):
+    path = tiny(folder)
+    said = succeeds("compare", path, path + ",workload.concurrency=2", "--presets",
+                    "--quiet").splitlines()
+    assert said[-1] == "the order is the same under all 3 presets", said[-1]
+    assert [line.split()[0] for line in said[-4:-1]] == PRESETS, said
+    said = succeeds("compare", path, path, "--presets", "--seeds", 2, "--quiet").splitlines()
+    assert said[-1] == "the order is the same under all 3 presets, ties (~) apart", said[-1]
+    assert said[-2].split(None, 1) == ["skewed", path + " ~ " + path], said[-2]
+
+
+def gates_are_judged_under_every_preset(folder):
+    path = tiny(folder)
+    done = kvtide("compare", path, path, "--presets", "--fail-if", "slots>=1", "--quiet")
+    assert done.returncode == 1, done.stderr
+    assert [line.split(" under ")[1].split(":")[0]
+            for line in done.stderr.splitlines()] == PRESETS, done.stderr
+
+
+def presets_are_refused_where_they_mean_nothing(folder):
+    path = tiny(folder)
+    for arguments, word in (
+            ((path,), "two or more"),
+            ((path, path, "--reference", folder / "none.json"), "--reference"),
+            ((path, path + ",selection.preset=flat"), "chooses one preset"),
+            ((path, path, "--set", "selection.preset=flat"), "--set selection.preset=flat"),
+            ((path,) * 22, "22 scenarios under 3 presets"),
+    ):
+        sentence = refuses(2, "compare", *arguments, "--presets", "--out", folder / "out")
+        assert word in sentence, "%r was expected in: %s" % (word, sentence)
+        assert files_below(folder) == ["tiny.json"], files_below(folder)
+    (folder / "rows.kvsel").write_bytes(b"never read")
+    recorded = {"selection": {"law": "recorded", "path": "rows.kvsel"}}
+    path = tiny(folder, "recorded.json", recorded)
+    sentence = refuses(2, "compare", path, path, "--presets")
+    assert "no presets" in sentence and "recorded" in sentence, sentence
+
+
+# --- Adaptive verification ---------------------------------------------------------------------------------------------------
+
+
+def adaptive_verification_reaches_99_percent_of_the_best_fixed_length(folder):
+    del folder
+    path = str(TOP / "validation/scenarios/verification.json")
+    fixed = [path + ",speculation.fixed_drafts=%d" % drafts for drafts in (3, 5, 7)]
+    for concurrency in (16, 128):
+        variants = compared(path, *fixed, "--set", "workload.concurrency=%d" % concurrency,
+                            "--set", "workload.requests=%d" % (6 * concurrency))["variants"]
+        outputs = [variant["metrics"]["output_throughput"] for variant in variants]
+        assert outputs[0] >= 0.99 * max(outputs[1:]), (concurrency, outputs)
+        assert len(set(outputs)) == 4, outputs
 
 
 # --- Signals -----------------------------------------------------------------------------------------------------------
@@ -310,6 +424,12 @@ CASES = (
     one_scenario_is_enough_beside_a_reference,
     a_reference_is_read_strictly,
     table_2_speaks_of_the_shipped_scenario,
+    each_preset_has_the_figures_of_a_comparison_of_its_own,
+    an_order_that_changes_between_presets_is_warned_of,
+    an_order_that_holds_is_said_to_and_so_are_ties,
+    gates_are_judged_under_every_preset,
+    presets_are_refused_where_they_mean_nothing,
+    adaptive_verification_reaches_99_percent_of_the_best_fixed_length,
     an_interrupted_comparison_keeps_the_seeds_that_all_have_finished,
 )
 

@@ -38,6 +38,14 @@ LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
 FOLLOWERS = {**PAPER_HISPARSE, "cluster.import": {"law": "rate"}, "timing": {"model": "roofline"}}
 SCORE = {"selection": {"law": "score"}, "workload.requests": 4, "workload.concurrency": 4}
 SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
+TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
+                     "new_tokens": [3000, 300], "output_tokens": 20}}
+THINKING = {**TALK, "workload.think_s": 0.05}
+COLOCATED = {**TALK, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
+# A rank that holds little of a prompt, and others that are less crowded.
+AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
+         "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
+         "workload.shared_prefix_tokens": 2000}
 OPEN = {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                      "lengths": support.TINY["workload"]["lengths"]}}
 PHASES = {"workload": {"arrival": "phases", "phases": [{"concurrency": 2, "seconds": 0.3},
@@ -50,6 +58,28 @@ SLO = {"slo": {"classes": [
 # The link, not the host's address translation, is what a fetch waits for.
 WIDE = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 1e6}
 NARROW_DRAM = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 2}
+# Requests that come in a burst, for whom optional pages of those before must go.
+BURST = {**OPEN, "workload.rate": 100, "workload.requests": 20,
+         "cluster.decode.pools": {"unified_gib": 0.012}, "residency.hot_tokens": 1024}
+# Histories fill HBM as they come in, and new rows are written to host when it runs short.
+LANDED = {**BURST, "residency.landing_fraction": 0.9}
+DEFERRED = {**LANDED, "residency.backup_below_fraction": 0.2,
+            "workload.lengths.output.mean_tokens": 150}
+HYBRID = {**BURST, "residency": {"policy": "vllm-hybrid", "hot_tokens": 1024}}
+DEMOTE = {**BURST, "residency": {"policy": "sglang-demote", "hot_tokens": 1024}}
+# Rounds whose queries together select more rows than the hot cache holds.
+DRAFTS = {**ROOMY, "speculation": {"method": "mtp"}}
+# GLM-5.3 in small, so that a recording of it is: three stores of 16 rows a query.
+SMALL_MODEL = {
+    "base": "glm-5.3", "layers": 6, "top_k": 16, "weight_bytes": 1 << 31,
+    "dense_weight_bytes": 1 << 30, "weights_replicated_gib": 1, "weights_expert_gib": 1,
+    "stores": [{"first_layer": 0, "layers": 1, "compress_ratio": 1, "repeat": 2,
+                "stride_layers": 1},
+               {"first_layer": 2, "layers": 4, "compress_ratio": 1, "repeat": 1,
+                "stride_layers": 4}]}
+RECORDED = {"model": SMALL_MODEL, "residency": {"policy": "hisparse", "hot_tokens": 16},
+            "cluster.decode.pools": {"unified_gib": 2},
+            "selection": {"law": "recorded", "path": "./near.kvsel"}}
 # What a step computes takes longer than what it reads.
 SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
 TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
@@ -79,6 +109,10 @@ def tape(key, value, base=None):
 
 def score(key, value):
     return ("selection(score)." + key, (SCORE, {"selection." + key: value}))
+
+
+def adaptive(key, value, base=None):
+    return ("residency(adaptive)." + key, (base or DEFERRED, {"residency." + key: value}))
 
 
 def slo(key, value):
@@ -118,6 +152,10 @@ TABLE = {
     "cluster.decode.host_dram_gib_per_node": (
         CROWDED, {"cluster.decode.host_dram_gib_per_node": 0.02}),
     "cluster.decode.host_pool": ({**TWO_WAY, **CROWDED}, {"cluster.decode.host_pool": "per_rank"}),
+    "cluster.decode.index_offload_gib_per_node": (
+        {**TALK, "residency.hot_tokens": 1024,
+         "cluster.decode.pools": {"index_gib": 0.003, "rows_gib": 0.01}},
+        {"cluster.decode.index_offload_gib_per_node": 1}),
     "cluster.decode.gpus_per_node": (
         {**CROWDED, "cluster.decode.host_dram_gib_per_node": 0.02},
         {"cluster.decode.gpus_per_node": 1}),
@@ -127,6 +165,7 @@ TABLE = {
     "cluster.prefill.gpus": (SEPARATE, {"cluster.prefill.gpus": 3}),
     "cluster.prefill.tokens_per_s": (SEPARATE, {"cluster.prefill.tokens_per_s": 90000}),
     "cluster.prefill.context_half_tokens": (SEPARATE, {"cluster.prefill.context_half_tokens": 5000}),
+    "cluster.prefill.chunk_tokens": (COLOCATED, {"cluster.prefill.chunk_tokens": 256}),
     "cluster.import.law": (PAPER, {"cluster.import": {"law": "rate"}}),
     "cluster.import(rate).rate": ({}, {"cluster.import.rate": 2.385}),
     "cluster.import(rate).staging": (HISPARSE, {"cluster.import.staging": 0.001}),
@@ -135,18 +174,35 @@ TABLE = {
     "cluster.import(paper).dflash2_mean_s": (PAPER_DFLASH2, {"cluster.import.dflash2_mean_s": 2}),
     "cluster.import(paper).adaptive_mean_s": (PAPER, {"cluster.import.adaptive_mean_s": 1}),
     "cluster.router.policy": ({"workload.concurrency": 5}, {"cluster.router.policy": "round-robin"}),
+    "cluster.router(cache-aware).match_fraction": (AWARE, {"cluster.router.match_fraction": 0.9}),
+    "cluster.router(cache-aware).balance_requests": (
+        {**AWARE, "cluster.router.balance_rel": 1}, {"cluster.router.balance_requests": 0}),
+    "cluster.router(cache-aware).balance_rel": (
+        {**AWARE, "cluster.router.balance_requests": 0}, {"cluster.router.balance_rel": 9}),
     "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
     "residency.policy": ({}, {"residency": {"policy": "hisparse"}}),
     "residency(adaptive).optional_capacity_fraction": (
         CROWDED, {"residency.optional_capacity_fraction": 0.385}),
     "residency(adaptive).refill_gb_per_s": (CROWDED, {"residency.refill_gb_per_s": 0.02}),
+    "residency(vllm-hybrid).watermark_fraction": (HYBRID, {"residency.watermark_fraction": 0.5}),
+    "residency(vllm-hybrid).backup_pages": (HYBRID, {"residency.backup_pages": 1}),
+    "residency(vllm-hybrid).release_order": (HYBRID, {"residency.release_order": "lowest"}),
+    "residency(sglang-demote).free_fraction": (DEMOTE, {"residency.free_fraction": 0.5}),
+    "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
     "speculation.method": (ROOMY, {"speculation": {"method": "dflash2"}}),
+    "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
+    "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
+    "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
     "selection.law": ({}, {"selection": {"law": "score"}}),
     "selection(tape).memory_mib": (
-        {"workload.lengths.input.tokens": 100000, "selection.tapes": 2}, {"selection.memory_mib": 1},
+        {"workload.lengths.input.tokens": 100000, "selection.tapes": 64}, {"selection.memory_mib": 1},
         REFUSED),
+    "selection(recorded).path": (RECORDED, {"selection.path": "./far.kvsel"}),
+    "selection(recorded).drafts": (
+        {**RECORDED, "selection.drafts": "main", "speculation": {"method": "mtp"}},
+        {"selection.drafts": "refuse"}, REFUSED),
     "timing.model": (PAPER, {"timing": {"model": "roofline"}}),
     "timing(paper).shared_ms": (PAPER, {"timing.shared_ms": 9.5}),
     "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),
@@ -159,6 +215,15 @@ TABLE = {
         {"timing.costs": "./costs.json"}),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
+    "workload(sessions).concurrency": (TALK, {"workload.concurrency": 2}),
+    "workload(sessions).conversations": (TALK, {"workload.conversations": 5}),
+    "workload(sessions).turns": (TALK, {"workload.turns": 2}),
+    "workload(sessions).new_tokens": (TALK, {"workload.new_tokens": [3000, 400]}),
+    "workload(sessions).output_tokens": (TALK, {"workload.output_tokens": 30}),
+    "workload(sessions).length_spread_fraction": (TALK, {"workload.length_spread_fraction": 0.2}),
+    "workload(sessions).shared_prefix_tokens": (TALK, {"workload.shared_prefix_tokens": 640}),
+    "workload(sessions).think_s": (TALK, {"workload.think_s": 0.1}),
+    "workload(sessions).think_law": (THINKING, {"workload.think_law": "exponential"}),
     "workload.arrival": (
         {}, {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                           "lengths": support.TINY["workload"]["lengths"]}}),
@@ -193,6 +258,9 @@ TABLE = {
     "workload.lengths.output(empirical).path": (
         {"workload.lengths.output": {"law": "empirical", "path": "./short.csv"}},
         {"workload.lengths.output.path": "./lengths.csv"}),
+    "workload.task": (
+        {**ROOMY, "speculation": {"method": "dflash2", "acceptance": "dflash"}},
+        {"workload.task": "math"}),
     "slo.classes": ({}, SLO),
     "slo.classes[].name": (SLO, {"slo.classes": [dict(entry, name=entry["name"] * 2)
                                                  for entry in SLO["slo"]["classes"]]}, NAMED),
@@ -210,6 +278,10 @@ TABLE = {
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
+        *[row for law in (tape, score) for row in (
+            law("preset", "clustered"), law("selector_share", 0.2), law("page_share", 0.4),
+            law("store_share", 0.4), law("recency", 2), law("sink_rows", 64),
+            law("layer_spread", 0.5))],
         score("f0", 0.2), score("f1", 0.1), score("f2", 0.1), score("tau1_tokens", 20),
         score("tau2_tokens", 3),
         roofline("host_us_per_step", 300), roofline("sampling_us_per_step", 200),
@@ -252,6 +324,9 @@ TABLE = {
         ("slo.classes[].priority",
          ({**CROWDED, **SLO},
           {"slo.classes": [dict(SLO["slo"]["classes"][0], priority=7), SLO["slo"]["classes"][1]]})),
+        adaptive("landing_fraction", 0.1), adaptive("backup_below_fraction", 0.9),
+        adaptive("backup_gb_per_s", 5), adaptive("landing_writes_later", True),
+        adaptive("release_order", "highest", LANDED), adaptive("refill_order", "lowest", LANDED),
         slo("ttft_ms", 0.9), slo("tpot_ms", 5.1), slo("e2el_ms", 170),
         slo("attain", 0.5),
     ]),
@@ -275,6 +350,18 @@ FILES = {
     "base.json": json.dumps({"schema": "kvtide/scenario/1", "workload": {
         "arrival": "closed", "concurrency": 3}}),
 }
+
+
+def write_files(folder):
+    """What scenarios of TABLE name: FILES, and recordings whose rows move on by `stride`."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for name, stride in (("near", 1), ("far", 5)):
+        rows = [[[token + selector + stride * i for i in range(16)] for selector in range(3)]
+                for token in range(256)]
+        (folder / "rows.npy").write_bytes(support.npy(rows, (256, 3, 16)))
+        succeeds("trace", "convert", "rows.npy", "--context-rows", 4032, "--to", name + ".kvsel",
+                 cwd=folder)
 
 
 def documented():
@@ -308,8 +395,7 @@ def fault_of(folder, base, change, wanted):
 
 
 def every_key_takes_effect_or_is_refused(folder):
-    for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_files(folder)
     faults = []
     for key in documented():
         if key["path"] not in TABLE:

@@ -2,10 +2,11 @@
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
+
+import support
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KVTIDE = os.path.abspath(os.environ.get("KVTIDE", TOP / "build/kvtide"))
@@ -106,15 +107,6 @@ def converted_files_convert_to_themselves(folder):
         assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes(), name
 
 
-def npy(rows, shape):
-    """What numpy.save() writes of int32."""
-    literal = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }" % (shape,)
-    literal += " " * (117 - len(literal)) + "\n"
-    numbers = [number for token in rows for layer in token for number in layer]
-    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(literal)) + literal.encode()
-            + struct.pack("<%di" % len(numbers), *numbers))
-
-
 def selections_of_an_engine_are_converted_and_counted(folder):
     done = trace(folder, "convert", "rows.npy", "--to", "a.kvsel")
     assert done.returncode == 0 and done.stdout == "", done.stderr
@@ -161,7 +153,7 @@ def main():
             folder = pathlib.Path(name)
             (folder / "mixed.csv").write_text(MIXED)
             (folder / "bad.csv").write_text("arrival_s,input_tokens,output_tokens\n1,1.5,2\n")
-            array = npy(ROWS, (100, 3, 4))
+            array = support.npy(ROWS, (100, 3, 4))
             (folder / "rows.npy").write_bytes(array)
             (folder / "cut.npy").write_bytes(array[:128])
             (folder / "cut.kvsel").write_bytes(b"\x89KVSEL\r\n")

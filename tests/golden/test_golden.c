@@ -12,7 +12,7 @@
 #include "support/small_run.h"
 #include "support/support.h"
 
-static const char *const names[] = {"adaptive", "preemption", "ratios"};
+static const char *const names[] = {"adaptive", "preemption", "ratios", "sessions"};
 enum {
     NAMES = sizeof names / sizeof names[0],
     PATH_BYTES = 256

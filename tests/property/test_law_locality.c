@@ -19,8 +19,8 @@ enum {
 /* Grows with every token, so that a tape is soon made. */
 static const struct locality_scale brief_scale = {12504, 256, 8, 1, 2120};
 
-/* One length, tapes as asked for, which do not turn while they are looked at, and rounds of so
- * many queries. */
+/* One length, tapes as asked for, about as long as they are looked at, and rounds of so many
+ * queries. */
 static void setting_of(struct law_setting *setting, const struct kvt_law *law,
                        const struct locality_scale *scale, double tapes, uint32_t queries)
 {
@@ -85,7 +85,7 @@ static void check_at_full_size(const struct kvt_law *law, uint32_t queries, unsi
 
 START_TEST(score_is_as_local_as_the_reconstruction_at_full_size)
 {
-    check_at_full_size(&kvt_law_score, 8, LOCALITY_ALL);
+    check_at_full_size(&kvt_law_score, 8, LOCALITY_STREAM | LOCALITY_FETCHED);
 }
 END_TEST
 
@@ -169,7 +169,7 @@ static void measure_streams(const struct kvt_law *law, struct locality found[STR
 {
     struct law_setting setting;
     setting_of(&setting, law, &locality_small_scale, TAPES, 8);
-    setting.env.run_seed = 7;
+    setting.env.run_seed = 8;
     void *data = law_prepared(law, &setting);
     for (uint32_t request = 0; request < STREAMS; request++)
         found[request] = measured(law, data, &locality_small_scale, request, 0, LOCALITY_ALL);
@@ -211,8 +211,11 @@ START_TEST(streams_on_one_tape_do_not_miss_in_step)
     struct locality found[REPLAYED];
     for (uint32_t request = 0; request < REPLAYED; request++) {
         found[request] = measured(&kvt_law_tape, data, &brief_scale, request, 0, LOCALITY_STREAM);
+        /* What a selection shares with the one before it does not depend on which rows those
+         * are, only on the token. */
         for (uint32_t other = 0; other < request; other++)
-            ck_assert_msg(fabs(found[other].miss[2] - found[request].miss[2]) > 0,
+            ck_assert_msg(fabs(found[other].overlap[0] - found[request].overlap[0]) > 0 &&
+                              fabs(found[other].miss[2] - found[request].miss[2]) > 0,
                           "requests %u and %u miss alike", other, request);
     }
     kvt_law_tape.free(data);

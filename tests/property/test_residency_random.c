@@ -218,16 +218,6 @@ static const struct kvt_residency_policy anything = {
 
 /* ---- The rank ------------------------------------------------------------------------------ */
 
-static struct kvt_choice choice_of(enum kvt_plugin_kind kind, const char *name,
-                                   struct kvt_param_value *values)
-{
-    struct kvt_choice choice = {0};
-    struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(kind, name, "test", &choice.info, &err), KVT_OK);
-    choice.params = support_default_params(choice.info, values);
-    return choice;
-}
-
 static void start(int nth)
 {
     struct kvt_error err = {0};
@@ -256,8 +246,8 @@ static void start(int nth)
         .host = &bench.host,
         .host_copies = 1 + below(2),
         .residency = {.info = &anything.info},
-        .scheduling = choice_of(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[0]),
-        .import = choice_of(KVT_PLUGIN_IMPORT, "rate", bench.values[1]),
+        .scheduling = support_default_choice(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[0]),
+        .import = support_default_choice(KVT_PLUGIN_IMPORT, "rate", bench.values[1]),
         .speculation = "none",
         .run_seed = 1};
     kvt_status status = kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err);

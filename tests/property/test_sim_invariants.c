@@ -8,12 +8,15 @@
 
 #include <check.h>
 
+#include "backend/backend_sim_private.h"
+#include "kvt/layout.h"
 #include "kvt/rng.h"
 #include "sim_private.h"
 #include "support/small_run.h"
 
 enum {
-    CASES = 24,
+    CASES = 24, /* without drafts, and as many with */
+    TALKS = 64,
     TEXT_BYTES = 4096
 };
 
@@ -47,9 +50,56 @@ static unsigned below(struct kvt_rng *rng, unsigned bound)
     return (unsigned)kvt_rng_below(rng, bound);
 }
 
+/* Drafters that are a layer or heads of the model: their weights are none of the pool's. */
+static const char *const methods[] = {
+    "\"method\": \"mtp\", \"drafts\": 3",
+    "\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"",
+    "\"method\": \"eagle-tree\", \"branching\": [2, 2], \"promotion\": \"by_count\"",
+    "\"method\": \"medusa\", \"branching\": [3, 1], \"retrieval\": \"each_query\""};
+enum {
+    METHODS = sizeof methods / sizeof methods[0]
+};
+
 /* Pools hold a few requests; a request of 300 tokens needs about 0.4 MB under a hierarchy
  * and 1.1 MB without. */
-static void draw_scenario(struct kvt_rng *rng, struct text *text)
+static void say_requests(struct kvt_rng *rng, struct text *text)
+{
+    bool open = below(rng, 3) == 0;
+    say(text, "\"workload\": {\"arrival\": \"%s\", %s: %u, \"requests\": %u, ",
+        open ? "open" : "closed", open ? "\"rate\"" : "\"concurrency\"", 1 + below(rng, 24),
+        5 + below(rng, 20));
+    say(text,
+        "\"lengths\": {\"input\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}, ",
+        40 + below(rng, 400));
+    say(text, "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}}}, ",
+        1 + below(rng, 120));
+}
+
+/* Conversations begin alike, and each of their turns repeats all before it. */
+static void say_conversations(struct kvt_rng *rng, struct text *text)
+{
+    say(text,
+        "\"workload\": {\"arrival\": \"sessions\", \"concurrency\": %u, \"conversations\": %u, "
+        "\"turns\": %u, \"new_tokens\": [%u, %u], \"output_tokens\": %u, "
+        "\"length_spread_fraction\": 0.3, \"shared_prefix_tokens\": %u, \"think_s\": %s}, ",
+        1 + below(rng, 8), 3 + below(rng, 6), 2 + below(rng, 4), 150 + below(rng, 300),
+        20 + below(rng, 100), 1 + below(rng, 80), below(rng, 2) ? 0 : 100,
+        below(rng, 2) ? "0" : "0.05");
+}
+
+static void say_prefill(struct kvt_rng *rng, struct text *text)
+{
+    unsigned mode = below(rng, 4);
+    if (mode == 1)
+        say(text, "\"prefill\": {\"mode\": \"separate\", \"gpus\": 2, \"tokens_per_s\": 20000}, ");
+    else if (mode > 1)
+        say(text,
+            "\"prefill\": {\"mode\": \"colocated\", \"tokens_per_s\": 20000, "
+            "\"context_half_tokens\": %u, \"chunk_tokens\": %u}, ",
+            below(rng, 2) * 500, 16 + below(rng, 200));
+}
+
+static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, const char *method)
 {
     static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
                                               "vllm-hybrid", "sglang-demote", "prefix-offload"};
@@ -57,9 +107,11 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
                                        "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
     static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
                                           "cache-aware"};
-    unsigned gpus = 1 + below(rng, 3), output = 1 + below(rng, 120);
-    bool open = below(rng, 3) == 0, sampled = below(rng, 4) == 0;
+    unsigned gpus = 1 + below(rng, 3);
+    bool sampled = below(rng, 4) == 0;
     const char *residency = residencies[below(rng, 6)];
+    /* Small, so that prefixes give way; but never all taken by one growing request a rank. */
+    const char *host_gib = below(rng, 4) ? "1" : talks ? "0.01" : "0.004";
 
     *text = (struct text){0};
     say(text, "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drawn\", \"seed\": %u, ",
@@ -75,10 +127,15 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
         say(text, "{\"index_gib\": 0.001, \"rows_gib\": %.4f}", 0.001 + 0.0001 * below(rng, 40));
     else
         say(text, "{\"unified_gib\": %.4f}", 0.0015 + 0.0001 * below(rng, 40));
+    if (method != NULL)
+        say(text, ", \"speculation_workspace_gib\": 0");
     say(text,
-        ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\"}, ",
-        below(rng, 2) ? "0" : "0.00005", below(rng, 4) ? "1" : "0.004",
-        below(rng, 2) ? "shared" : "per_rank");
+        ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\", "
+        "\"index_offload_gib_per_node\": %s}, ",
+        below(rng, 2) ? "0" : "0.00005", host_gib, below(rng, 2) ? "shared" : "per_rank",
+        talks && below(rng, 2) ? "0.0003" : "0");
+    if (talks)
+        say_prefill(rng, text);
     say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
         1 + below(rng, 3));
     say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
@@ -92,13 +149,12 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text)
             below(rng, 2) ? "1" : "0.2", below(rng, 2) ? "0" : "0.01",
             below(rng, 2) ? "true" : "false");
     say(text, "}, \"selection\": %s, \"timing\": {\"model\": \"roofline\"}, ", laws[below(rng, 2)]);
-    say(text, "\"workload\": {\"arrival\": \"%s\", %s: %u, \"requests\": %u, ",
-        open ? "open" : "closed", open ? "\"rate\"" : "\"concurrency\"", 1 + below(rng, 24),
-        5 + below(rng, 20));
-    say(text,
-        "\"lengths\": {\"input\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}, ",
-        40 + below(rng, 400));
-    say(text, "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}}}, ", output);
+    if (method != NULL)
+        say(text, "\"speculation\": {%s}, ", method);
+    if (talks)
+        say_conversations(rng, text);
+    else
+        say_requests(rng, text);
     say(text, "\"run\": {\"interval_s\": 0.05, \"fidelity\": \"%s\"}}",
         sampled ? "sampled" : "exact");
 }
@@ -126,6 +182,47 @@ static void check_homes(const struct kvt_live *live, kvt_ns now_ns)
     hold(kvt_pages_is_sane(pages));
 }
 
+/* What a rejected draft leaves: nothing in a hot cache, where every row is a committed one that
+ * has left the tail. */
+static void check_hot_rows(const struct kvt_sim *sim, const struct kvt_rank *rank)
+{
+    const struct backend_sim *backend = backend_sim_of(sim->backend);
+
+    for (uint32_t i = 0; i < rank->running.count; i++) {
+        const struct kvt_live *live = rank->running.items[i];
+        const struct lane *lane =
+            live->id < backend->lane_capacity ? backend->lanes[live->id] : NULL;
+        for (uint32_t f = 0; lane && f < lane->followed_count; f++) {
+            const struct kvt_hot_cache *cache = lane->followed[f].cache;
+            const struct kvt_store *store = &sim->scenario->llm->stores[lane->followed[f].store];
+            uint32_t committed = kvt_store_rows(store, live->pages.committed_tokens);
+            uint32_t slots = cache ? kvt_hot_cache_slot_count(cache) : 0;
+            for (uint32_t slot = 0; slot < slots; slot++) {
+                uint32_t row = kvt_hot_cache_rows(cache)[slot];
+                hold(row == KVT_ROW_NONE || row < committed);
+            }
+        }
+    }
+}
+
+/* What it holds and what it shares is no more than its rows want, those of the coming round too. */
+static void check_share(const struct kvt_rank *rank, const struct kvt_live *live)
+{
+    struct kvt_session_bytes wanted;
+    struct kvt_error err = {0};
+    uint32_t next = live->pages.committed_tokens + rank->env.queries_max;
+    uint32_t tokens = next < live->max_tokens ? next : live->max_tokens;
+    uint64_t index_bytes = live->holding.bytes[KVT_MEM_INDEX] +
+                           live->holding.reserve_bytes[KVT_MEM_INDEX] +
+                           live->shared.bytes[KVT_MEM_INDEX];
+
+    hold(kvt_rank_required(rank, tokens, live->max_tokens, live->hot_tokens, &wanted, &err) ==
+         KVT_OK);
+    hold(index_bytes <= wanted.hbm_by_class[KVT_MEM_INDEX]);
+    if (rank->needs.host_backing)
+        hold(live->holding.host_bytes + live->shared.host_bytes <= wanted.host_bytes);
+}
+
 static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
 {
     const struct kvt_rank *rank = &sim->ranks[r];
@@ -133,10 +230,19 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
                                            &rank->waiting};
     uint64_t by_class[KVT_MEM_CLASSES] = {0}, pools[2] = {0}, reserve = 0;
 
+    /* What finished requests left is on the store's account, and on nobody else's. */
+    hold(kvt_prefix_pool_is_sane(&rank->prefixes));
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
+        by_class[c] = rank->prefixes.holding.bytes[c];
+        pools[rank->memory.pool_of[c]] += rank->prefixes.holding.bytes[c];
+    }
+    host_bytes[rank->memory.host - sim->hosts] +=
+        rank->prefixes.holding.host_bytes * rank->memory.host_copies;
     for (size_t l = 0; l < 4; l++) {
         for (uint32_t i = 0; i < lists[l]->count; i++) {
             const struct kvt_live *live = lists[l]->items[i];
             const struct kvt_holding *holding = &live->holding;
+            hold(lists[l] != &rank->waiting || live->shared.page_count == 0);
             if (lists[l] != &rank->waiting && !live->pages.whole)
                 hold(holding->bytes[KVT_MEM_PAYLOAD] + holding->reserve_bytes[KVT_MEM_PAYLOAD] ==
                      kvt_pages_held(&live->pages) * rank->page_bytes);
@@ -157,9 +263,12 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
     }
     hold(reserve == rank->memory.reserve_used);
     hold(reserve <= rank->memory.reserve_bytes);
-    for (uint32_t i = 0; i < rank->running.count; i++)
+    for (uint32_t i = 0; i < rank->running.count; i++) {
         check_homes(rank->running.items[i], sim->now_ns);
+        check_share(rank, rank->running.items[i]);
+    }
     hold(rank->ready_rows <= rank->eligible_rows);
+    check_hot_rows(sim, rank);
 }
 
 /* While a step is under way, every row that it rewrites must have been backed when it began:
@@ -212,8 +321,9 @@ static void check_requests(const struct kvt_sim *sim)
          by_status[KVT_REQUEST_COMPLETED] + by_status[KVT_REQUEST_RUNNING] +
              by_status[KVT_REQUEST_IMPORTING] + by_status[KVT_REQUEST_PREFILLING] +
              by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_UNSERVABLE]);
-    hold(sim->waiting == by_status[KVT_REQUEST_WAITING] + by_status[KVT_REQUEST_PREFILLING]);
-    hold(sim->importing == by_status[KVT_REQUEST_IMPORTING]);
+    hold(sim->prefill.busy + sim->computing == by_status[KVT_REQUEST_PREFILLING]);
+    hold(sim->waiting == by_status[KVT_REQUEST_WAITING] + sim->prefill.busy);
+    hold(sim->importing == by_status[KVT_REQUEST_IMPORTING] + sim->computing);
     hold(sim->decoding == by_status[KVT_REQUEST_RUNNING]);
 }
 
@@ -249,6 +359,7 @@ static void add_interval(void *context, const struct kvt_tally *interval, uint32
  * run that ends empty, to the rounding of its sums. */
 static void check_little(const struct kvt_run *run)
 {
+    bool computes = run->scenario->prefill.mode == KVT_PREFILL_COLOCATED;
     double stay_ns = 0, wait_ns = 0;
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -258,19 +369,22 @@ static void check_little(const struct kvt_run *run)
         wait_ns += (double)(record->admitted_ns - record->arrival_ns);
     }
     const struct kvt_tally *total = &run->total;
+    double held_ns = total->importing_ns + total->running_ns;
     double in_system = total->waiting_ns + total->importing_ns + total->running_ns;
+    in_system += total->prefilling_ns;
+    held_ns += computes ? total->prefilling_ns : 0;
+    wait_ns -= computes ? 0 : total->prefilling_ns;
     ck_assert_double_eq_tol(in_system, stay_ns, 1e-9 * stay_ns + 1);
     if (total->preemptions == 0)
         ck_assert_double_eq_tol(total->waiting_ns, wait_ns, 1e-9 * wait_ns + 1);
-    ck_assert_double_eq_tol(total->held_ns, total->importing_ns + total->running_ns,
-                            1e-9 * stay_ns + 1);
+    ck_assert_double_eq_tol(total->held_ns, held_ns, 1e-9 * stay_ns + 1);
 }
 
 static void check_books(const struct small_run *small, const struct seen *seen)
 {
     const struct kvt_run *run = small->run;
     const struct kvt_tally *total = &run->total;
-    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0;
+    uint64_t tokens = 0, first_tokens = 0, completed = 0, unservable = 0, found = 0;
 
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -280,14 +394,17 @@ static void check_books(const struct small_run *small, const struct seen *seen)
         first_tokens += record->first_token_ns != KVT_NS_NEVER;
         completed += record->status == KVT_REQUEST_COMPLETED;
         unservable += record->status == KVT_REQUEST_UNSERVABLE;
+        found += record->prefix_hit_tokens;
+        ck_assert_uint_lt(record->prefix_hit_tokens, record->input_tokens);
     }
     ck_assert_uint_eq(total->arrived, run->record_count);
     ck_assert_uint_eq(total->completed, completed);
     ck_assert_uint_eq(total->unservable, unservable);
+    ck_assert_uint_eq(total->prefix_hit_tokens, found);
     ck_assert_uint_eq(total->output_tokens, tokens);
-    /* A round delivers one token, and what a round did not deliver an import did. */
-    ck_assert_uint_eq(total->rounds + first_tokens, tokens);
-    ck_assert_uint_eq(kvt_histogram_count(run->itl), tokens - first_tokens);
+    /* What a round did not deliver an import did. */
+    ck_assert_uint_eq(total->round_tokens + first_tokens, tokens);
+    ck_assert_uint_eq(kvt_histogram_count(run->itl), total->rounds);
     kvt_ns parts_ns = 0;
     for (int p = 0; p < KVT_PARTS; p++)
         parts_ns += total->parts_ns[p];
@@ -295,10 +412,15 @@ static void check_books(const struct small_run *small, const struct seen *seen)
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         ck_assert(kvt_row_counts_conserve(&total->rows[s]));
         uint64_t calls = total->rounds * run->strata[s].followed * run->strata[s].selectors;
-        if (run->sampling.pooled)
-            ck_assert(total->rows[s].calls > 0 && total->rows[s].calls <= calls);
-        else
+        if (run->sampling.pooled) { /* of some requests alone */
+            ck_assert_uint_gt(total->rows[s].calls, 0);
+            continue;
+        }
+        ck_assert_uint_ge(total->rows[s].calls, calls); /* more where each query has its own */
+        if (run->scenario->queries_max == 1) {
             ck_assert_uint_eq(total->rows[s].calls, calls);
+            ck_assert_uint_eq(total->rows[s].staged, 0);
+        }
     }
     ck_assert_mem_eq(&seen->sum.rows, &total->rows, sizeof total->rows);
     ck_assert_uint_eq(seen->sum.output_tokens, total->output_tokens);
@@ -340,20 +462,37 @@ static struct outcome run_case(const struct text *text)
     return outcome;
 }
 
-START_TEST(every_invariant_holds_after_every_event)
+/* And, where asked for, that the same scenario is the same run. */
+static void check_case(const struct text *text, bool twice)
 {
-    struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
-    struct text text;
+    struct outcome first = run_case(text);
 
-    draw_scenario(&rng, &text);
-    struct outcome first = run_case(&text);
-    if (_i % 4 == 0) {
-        struct outcome again = run_case(&text);
+    if (twice) {
+        struct outcome again = run_case(text);
         ck_assert_uint_eq(first.hash, again.hash);
         ck_assert_str_eq(first.result, again.result);
         free(again.result);
     }
     free(first.result);
+}
+
+START_TEST(every_invariant_holds_after_every_event)
+{
+    struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
+    struct text text;
+
+    draw_scenario(&rng, &text, false, _i < CASES ? NULL : methods[_i % METHODS]);
+    check_case(&text, _i % 5 == 0);
+}
+END_TEST
+
+START_TEST(every_invariant_holds_of_conversations)
+{
+    struct kvt_rng rng = kvt_rng_stream(7411, KVT_RNG_TEST, (uint64_t)_i);
+    struct text text;
+
+    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : methods[_i % METHODS]);
+    check_case(&text, _i % 8 == 0);
 }
 END_TEST
 
@@ -432,22 +571,122 @@ START_TEST(another_seed_is_another_run)
 }
 END_TEST
 
-START_TEST(threads_and_looking_on_change_nothing)
+/* Three ranks in lockstep that draft, under a hierarchy that is short of HBM. */
+static void say_drafting(struct text *text, const char *residency, uint32_t hot_tokens,
+                         const char *method)
 {
-    static const char *const tapes[] = {"selection={\"law\": \"tape\"}", NULL};
-    struct small_run one, four;
+    *text = (struct text){0};
+    say(text,
+        "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drafting\", \"seed\": 11, \"model\": %s, "
+        "\"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 3, \"ep\": 3, "
+        "\"lockstep\": true, \"pools\": {\"unified_gib\": 0.006}, "
+        "\"speculation_workspace_gib\": 0}, \"import\": {\"law\": \"rate\"}}, "
+        "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u}, \"speculation\": {%s}, "
+        "\"selection\": {\"law\": \"tape\", \"tapes\": 2}, \"timing\": {\"model\": \"roofline\"}, "
+        "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 24, "
+        "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 600}, "
+        "\"output\": {\"law\": \"fixed\", \"tokens\": 60}}}, \"run\": {\"interval_s\": 0.05}}",
+        MODEL, residency, hot_tokens, method);
+}
+
+static char *result_on_threads(const struct text *text, const char *fidelity, unsigned threads)
+{
+    const char *const sets[] = {fidelity, NULL};
+    struct kvt_sim_options options = {.threads = threads};
+    struct small_run small;
+
+    small_run_open(&small, text->bytes, sets, &options);
+    small_run_finish(&small);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    char *result = small_run_result_text(&small);
+    small_run_close(&small);
+    return result;
+}
+
+START_TEST(threads_change_nothing)
+{
+    static const char *const residencies[] = {"adaptive", "vllm-hybrid"};
+    static const char *const fidelities[] = {"run.fidelity=exact", "run.fidelity=sampled"};
+    struct text text;
+
+    say_drafting(&text, residencies[_i / METHODS], 64, methods[_i % METHODS]);
+    for (size_t f = 0; f < 2; f++) {
+        char *one = result_on_threads(&text, fidelities[f], 1);
+        for (unsigned threads = 2; threads <= 4; threads += 2) {
+            char *several = result_on_threads(&text, fidelities[f], threads);
+            ck_assert_str_eq(one, several);
+            free(several);
+        }
+        free(one);
+    }
+}
+END_TEST
+
+START_TEST(looking_on_changes_nothing)
+{
+    struct small_run alone, watched;
     struct seen seen = {0};
-    struct kvt_sim_options options = {
-        .threads = 4, .on_interval = add_interval, .interval_context = &seen};
-    small_run_whole(&one, TIGHT, tapes);
-    small_run_open(&four, TIGHT, tapes, &options);
-    small_run_finish(&four);
-    char *text_one = small_run_result_text(&one), *text_four = small_run_result_text(&four);
-    ck_assert_str_eq(text_one, text_four);
-    free(text_one);
-    free(text_four);
-    small_run_close(&one);
-    small_run_close(&four);
+    struct kvt_sim_options options = {.on_interval = add_interval, .interval_context = &seen};
+    small_run_whole(&alone, TIGHT, NULL);
+    small_run_open(&watched, TIGHT, NULL, &options);
+    small_run_finish(&watched);
+    char *text_alone = small_run_result_text(&alone);
+    char *text_watched = small_run_result_text(&watched);
+    ck_assert_str_eq(text_alone, text_watched);
+    free(text_alone);
+    free(text_watched);
+    small_run_close(&alone);
+    small_run_close(&watched);
+}
+END_TEST
+
+static struct outcome run_drafting(uint32_t hot_tokens, const char *method)
+{
+    struct text text;
+
+    say_drafting(&text, "hisparse", hot_tokens, method);
+    struct outcome outcome = run_case(&text);
+    free(outcome.result);
+    outcome.result = NULL;
+    return outcome;
+}
+
+#define MTP "\"method\": \"mtp\", \"drafts\": 3"
+
+START_TEST(a_row_that_several_queries_miss_crosses_once_only_where_they_share_a_call)
+{
+    struct outcome shared = run_drafting(64, MTP);
+    struct outcome each = run_drafting(64, MTP ", \"retrieval\": \"each_query\"");
+    const struct kvt_row_counts *together = &shared.total.rows[0], *alone = &each.total.rows[0];
+
+    ck_assert_uint_eq(together->selected, alone->selected); /* the same rounds */
+    ck_assert_uint_eq(4 * together->calls, alone->calls);
+    ck_assert_uint_lt(together->filled + together->staged, alone->filled + alone->staged);
+    ck_assert_uint_eq(alone->staged, 0);
+}
+END_TEST
+
+START_TEST(with_room_for_every_query_s_rows_nothing_is_staged)
+{
+    /* 64 hot tokens are 4 queries x 16 rows: vLLM's rule. */
+    struct outcome none = run_drafting(64, MTP ", \"overflow\": \"none\"");
+
+    ck_assert_uint_gt(none.total.rows[0].filled, 0);
+    ck_assert_uint_eq(none.total.rows[0].staged, 0);
+    ck_assert_uint_eq(none.total.hbm_peak_by_class[KVT_MEM_STAGING], 0);
+}
+END_TEST
+
+START_TEST(promotion_by_count_keeps_what_was_staged)
+{
+    struct outcome none = run_drafting(16, MTP),
+                   by_count = run_drafting(16, MTP ", \"promotion\": \"by_count\"");
+    const struct kvt_row_counts *dropped = &none.total.rows[0], *kept = &by_count.total.rows[0];
+
+    ck_assert_uint_gt(dropped->staged, 0);
+    ck_assert_uint_eq(dropped->selected, kept->selected);
+    ck_assert_uint_ne(none.hash, by_count.hash);
+    ck_assert_uint_lt(kept->filled + kept->staged, dropped->filled + dropped->staged);
 }
 END_TEST
 
@@ -456,12 +695,18 @@ static Suite *invariants_suite(void)
     Suite *suite = suite_create("sim_invariants");
     TCase *tcase = tcase_create("sim_invariants");
     tcase_set_timeout(tcase, 30);
-    tcase_add_loop_test(tcase, every_invariant_holds_after_every_event, 0, CASES);
+    tcase_add_loop_test(tcase, every_invariant_holds_after_every_event, 0, 2 * CASES);
+    tcase_add_loop_test(tcase, every_invariant_holds_of_conversations, 0, TALKS);
     tcase_add_test(tcase, preemption_ends_with_every_request_completed);
     tcase_add_test(tcase, optional_history_comes_in_and_gives_way);
     tcase_add_test(tcase, the_last_admitted_is_put_aside_first);
     tcase_add_test(tcase, another_seed_is_another_run);
-    tcase_add_test(tcase, threads_and_looking_on_change_nothing);
+    tcase_add_loop_test(tcase, threads_change_nothing, 0, 2 * METHODS);
+    tcase_add_test(tcase, looking_on_changes_nothing);
+    tcase_add_test(tcase,
+                   a_row_that_several_queries_miss_crosses_once_only_where_they_share_a_call);
+    tcase_add_test(tcase, with_room_for_every_query_s_rows_nothing_is_staged);
+    tcase_add_test(tcase, promotion_by_count_keeps_what_was_staged);
     suite_add_tcase(suite, tcase);
     return suite;
 }

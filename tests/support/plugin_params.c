@@ -44,6 +44,17 @@ struct kvt_params support_default_params(const struct kvt_plugin_info *info,
     return (struct kvt_params){.values = values, .count = info->param_count};
 }
 
+struct kvt_choice support_default_choice(enum kvt_plugin_kind kind, const char *name,
+                                         struct kvt_param_value values[SUPPORT_PARAMS_MAX])
+{
+    struct kvt_choice choice = {0};
+    struct kvt_error err = {0};
+    ck_assert_msg(kvt_plugin_find(kind, name, "test", &choice.info, &err) == KVT_OK, "%s: %s",
+                  err.where, err.message);
+    choice.params = support_default_params(choice.info, values);
+    return choice;
+}
+
 void support_change_param(const struct kvt_param_spec *spec, struct kvt_param_value *value)
 {
     switch (spec->type) {

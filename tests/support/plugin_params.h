@@ -13,6 +13,10 @@ enum {
 struct kvt_params support_default_params(const struct kvt_plugin_info *info,
                                          struct kvt_param_value values[SUPPORT_PARAMS_MAX]);
 
+/* The built-in plug-in of that name with its defaults; one that is missing ends the test. */
+struct kvt_choice support_default_choice(enum kvt_plugin_kind kind, const char *name,
+                                         struct kvt_param_value values[SUPPORT_PARAMS_MAX]);
+
 /* Another value that the parameter allows: half its default, one more, the other
  * truth, the next choice. */
 void support_change_param(const struct kvt_param_spec *spec, struct kvt_param_value *value);

@@ -122,6 +122,34 @@ START_TEST(a_request_of_v4_1_flash_at_500k_is_041_gib_resident_and_085_tiered)
 }
 END_TEST
 
+/* By hand, 500,032 tokens: index 68 x (3/2 + 1) x 500,032; hot 288 x (3 x 4,096 + 8,192); tail
+ * 64 rows of 4 layers; ring 3 modules x 128 x 528; staging of 6 queries x 512 rows x 288 in the
+ * one layer of the largest store. All history instead: 288 x (3/2 + 1) x 500,032. The eight
+ * selectors take nothing of their own, and windows of 128 tokens stand outside the sum. */
+START_TEST(a_request_of_v4_1_flash_with_dspark_takes_what_it_takes_by_hand)
+{
+    struct kvt_session_spec spec = spec_of("deepseek-v4.1-flash", adaptive, 500032, 8192);
+    spec.drafter = shipped_drafter(arena, "v4.1-flash-dspark");
+    spec.queries_max = spec.drafter->block_max;
+    struct kvt_session_bytes tiered = bytes_of(&spec, KVT_ENGINE_IDEAL);
+
+    ck_assert_uint_eq(spec.queries_max, 6);
+    ck_assert_uint_eq(tiered.hbm_by_class[KVT_MEM_INDEX], 85005440);
+    ck_assert_uint_eq(tiered.hbm_by_class[KVT_MEM_HOT], 5898240);
+    ck_assert_uint_eq(tiered.hbm_by_class[KVT_MEM_TAIL], 73728);
+    ck_assert_uint_eq(tiered.hbm_by_class[KVT_MEM_RING], 202752);
+    ck_assert_uint_eq(tiered.hbm_by_class[KVT_MEM_STAGING], 884736);
+    ck_assert_uint_eq(tiered.hbm_bytes, 92064896);
+    ck_assert_uint_eq(tiered.host_bytes, 360023040);
+    ck_assert_uint_eq(tiered.window_bytes, 40 * 128 * 528);
+
+    spec.needs = resident;
+    struct kvt_session_bytes all = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(all.hbm_bytes, 890 * UINT64_C(500032) + 202752);
+    ck_assert_uint_eq(all.host_bytes, 0);
+}
+END_TEST
+
 /* GLM-5.3, B 4,096, against context: figures worked out apart from this code. */
 static const struct length {
     uint64_t tokens;
@@ -163,12 +191,32 @@ START_TEST(speculation_adds_a_ring_and_staging_and_resident_history_only_the_rin
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 37748736);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_PAYLOAD], 0);
+    spec.without_staging = true;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
     spec.needs = resident;
     bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_HOT], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_TAIL], 0);
+}
+END_TEST
+
+START_TEST(rows_that_the_model_drafts_with_stay_beside_the_hot_cache)
+{
+    struct kvt_session_spec spec = spec_of("glm-5.3", adaptive, 100032, 4096);
+    struct kvt_session_bytes bytes = {0};
+
+    spec.draft_budget_tokens = 1000;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], UINT64_C(1000) * 78 * 576);
+    spec.draft_budget_tokens = 200000; /* there are not so many */
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], UINT64_C(100032) * 78 * 576);
+    spec.needs = resident;
+    bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 0);
 }
 END_TEST
 
@@ -362,8 +410,10 @@ static Suite *layout_suite(void)
     tcase_add_test(ideal, table_3s_hot_cache_of_glm_5_3_is_184_mb);
     tcase_add_test(ideal, table_3s_hot_cache_of_v4_1_flash_is_5898240_bytes);
     tcase_add_test(ideal, a_request_of_v4_1_flash_at_500k_is_041_gib_resident_and_085_tiered);
+    tcase_add_test(ideal, a_request_of_v4_1_flash_with_dspark_takes_what_it_takes_by_hand);
     tcase_add_loop_test(ideal, size_against_context_is_as_worked_out, 0, LENGTHS);
     tcase_add_test(ideal, speculation_adds_a_ring_and_staging_and_resident_history_only_the_ring);
+    tcase_add_test(ideal, rows_that_the_model_drafts_with_stay_beside_the_hot_cache);
     tcase_add_test(ideal, the_tail_is_64_rows_of_each_payload_layer);
     tcase_add_test(ideal, what_is_required_is_the_sum_of_its_classes);
     tcase_add_test(ideal, windows_and_far_rows_stand_outside_the_sum);

@@ -300,6 +300,42 @@ START_TEST(pages_that_land_are_kept_until_their_copy_is_on_host)
 }
 END_TEST
 
+START_TEST(pages_that_were_found_are_on_host_and_may_be_in_hbm_too)
+{
+    struct kvt_pages pages;
+    start(&pages, CONTEXT, 1, false, KVT_BACKUP_LATER);
+    kvt_pages_take(&pages, 0);
+    kvt_pages_take(&pages, 2);
+    ck_assert_uint_eq(pages.kept_pages, 2);
+    kvt_pages_settle(&pages, 0);
+    ck_assert_uint_eq(pages.kept_pages, 0);
+    ck_assert_uint_eq(pages.optional_pages, 2);
+    ck_assert_int_eq(kvt_pages_state(&pages, 0), KVT_PAGE_OPTIONAL);
+    ck_assert_int_eq(kvt_pages_state(&pages, 1), KVT_PAGE_HOST_ONLY);
+    ck_assert(kvt_pages_is_sane(&pages));
+    kvt_pages_fini(&pages);
+
+    /* Whole: the rest came into HBM, and what was found is on host beside that. */
+    start(&pages, CONTEXT, 1, true, KVT_BACKUP_LATER);
+    kvt_pages_land(&pages, 0);
+    kvt_pages_found(&pages, 7 * PAGE);
+    kvt_pages_take(&pages, 2);
+    kvt_pages_settle(&pages, 0);
+    ck_assert_uint_eq(pages.backed_tokens, 7 * PAGE);
+    ck_assert_uint_eq(pages.queued_tokens, 7 * PAGE);
+    ck_assert_uint_eq(pages.clean_pages, 7);
+    ck_assert(kvt_pages_is_sane(&pages));
+    kvt_pages_fini(&pages);
+
+    /* More of it has landed there: nothing is taken back. */
+    start(&pages, CONTEXT, 1, false, KVT_BACKUP_LATER);
+    kvt_pages_land(&pages, 4);
+    kvt_pages_found(&pages, 7 * PAGE);
+    ck_assert_uint_eq(pages.backed_tokens, 11 * PAGE);
+    kvt_pages_fini(&pages);
+}
+END_TEST
+
 START_TEST(a_row_without_a_home_is_noticed)
 {
     struct kvt_pages pages;
@@ -554,6 +590,7 @@ static Suite *pages_suite(void)
     tcase_add_test(tcase, a_page_kept_as_it_leaves_the_tail_becomes_optional_without_a_transfer);
     tcase_add_test(tcase, pages_that_land_are_kept_until_their_copy_is_on_host);
     tcase_add_test(tcase, a_row_without_a_home_is_noticed);
+    tcase_add_test(tcase, pages_that_were_found_are_on_host_and_may_be_in_hbm_too);
     tcase_add_test(tcase, a_resident_history_is_ready_for_ever);
     tcase_add_loop_test(tcase, pages_agree_with_a_twin_that_follows_each_row, 0, 24);
     tcase_add_test(tcase, broken_pages_are_noticed);

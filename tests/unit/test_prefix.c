@@ -236,6 +236,16 @@ END_TEST
 
 START_TEST(a_page_without_a_copy_is_forgotten)
 {
+    const uint64_t key = UINT64_C(2385);
+    const kvt_prefix_homes homes = INDEX | HOST;
+    uint64_t added_bytes[KVT_PREFIX_HOMES];
+    struct kvt_error err = {0};
+    ck_assert(!kvt_prefix_has(store, key, KVT_PREFIX_ROWS_HOST));
+    ck_assert_int_eq(kvt_prefix_insert(store, &key, &homes, 1, false, added_bytes, &err), KVT_OK);
+    ck_assert(kvt_prefix_has(store, key, KVT_PREFIX_ROWS_HOST));
+    ck_assert(!kvt_prefix_has(store, key, KVT_PREFIX_ROWS_HBM));
+    (void)reclaim(KVT_PREFIX_ROWS_HOST, UINT64_MAX);
+    ck_assert(!kvt_prefix_has(store, key, KVT_PREFIX_ROWS_HOST));
     insert(1, PAGES_MAX, INDEX | HOST, false);
     ck_assert_uint_eq(reclaim(KVT_PREFIX_ROWS_HOST, UINT64_MAX), (uint64_t)PAGES_MAX * 5752);
     ck_assert_uint_eq(kvt_prefix_page_count(store), 0);

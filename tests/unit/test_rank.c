@@ -42,16 +42,6 @@ struct bench {
 
 static struct bench bench;
 
-static struct kvt_choice choice_of(enum kvt_plugin_kind kind, const char *name,
-                                   struct kvt_param_value *values)
-{
-    struct kvt_choice choice = {0};
-    struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(kind, name, "test", &choice.info, &err), KVT_OK);
-    choice.params = support_default_params(choice.info, values);
-    return choice;
-}
-
 /* A rank whose pool holds `requests` of INPUT tokens to the byte, and pool_bytes more. */
 static void start(const char *residency, uint32_t requests, uint64_t more_bytes,
                   uint64_t reserve_bytes)
@@ -73,9 +63,9 @@ static void start(const char *residency, uint32_t requests, uint64_t more_bytes,
         .growth_reserve_bytes = reserve_bytes,
         .host = &bench.host,
         .host_copies = 1,
-        .residency = choice_of(KVT_PLUGIN_RESIDENCY, residency, bench.values[0]),
-        .scheduling = choice_of(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[1]),
-        .import = choice_of(KVT_PLUGIN_IMPORT, "rate", bench.values[2]),
+        .residency = support_default_choice(KVT_PLUGIN_RESIDENCY, residency, bench.values[0]),
+        .scheduling = support_default_choice(KVT_PLUGIN_SCHEDULING, "fcfs", bench.values[1]),
+        .import = support_default_choice(KVT_PLUGIN_IMPORT, "rate", bench.values[2]),
         .run_seed = 1};
     kvt_status status = kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err);
     ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
@@ -660,7 +650,8 @@ START_TEST(needs_that_contradict_each_other_are_named)
         {.history_in_hbm = true, .starts_whole = true, .host_backing = true},
         {.optional_pages = true},
         {.starts_whole = true},
-        {.history_in_hbm = true, .deferred_backup = true}};
+        {.history_in_hbm = true, .deferred_backup = true},
+        {.host_backing = true, .offloads_whole = true}};
     struct kvt_error err = {0};
     start("adaptive", 1, 0, 0);
     ck_assert_int_eq(try_to_obey(cases[_i], &err), KVT_ERR_POLICY);
@@ -1048,7 +1039,7 @@ static Suite *rank_suite(void)
     tcase_add_test(tcase, a_link_carries_one_transfer_after_the_other);
     tcase_add_loop_test(tcase, a_policy_that_does_what_it_may_not_is_named, 0, 13);
     tcase_add_test(tcase, a_policy_that_refills_under_pressure_is_named);
-    tcase_add_loop_test(tcase, needs_that_contradict_each_other_are_named, 0, 5);
+    tcase_add_loop_test(tcase, needs_that_contradict_each_other_are_named, 0, 6);
     tcase_add_test(tcase, a_whole_request_holds_its_rows_and_no_hot_cache);
     tcase_add_loop_test(tcase, where_a_request_does_not_fit_whole_it_starts_with_a_hot_cache, 0, 2);
     tcase_add_test(tcase, a_resize_is_due_at_the_next_boundary_and_parts_a_whole_request);

@@ -263,6 +263,7 @@ START_TEST(the_table_of_requests_is_this_to_the_letter)
     records[1].session = 7;
     records[1].turn = 2;
     records[1].line = 13;
+    records[1].prefix_hit_tokens = 256;
     records[1].selected_rows = 5000000000;
     records[1].missed_rows = 41;
     records[1].preemptions = 3;
@@ -270,9 +271,9 @@ START_TEST(the_table_of_requests_is_this_to_the_letter)
     records[0] = records[4];
     char *text = written(write_requests, &run);
     const char *rows = strchr(text, '\n') + 1;
-    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,\n"
+    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0\n"
                            "1,0,0,200000000,500000000,500000000,1,300,20,11,completed,all,3,"
-                           "5000000000,41,7,2,13\n");
+                           "5000000000,41,7,2,13,256\n");
     free(text);
 }
 END_TEST

@@ -530,11 +530,15 @@ START_TEST(hot_tokens_is_a_number_a_multiple_of_top_k_or_auto)
         kvt_arena_free(loaded.arena);
     }
     /* 512 rows at ratio 2, and one query more than the widest round. */
-    const char *const sets[LOADED_SETS_MAX] = {"residency.hot_tokens=auto"};
-    struct loaded loaded = loaded_from("deepseek-v4.1-flash-500k", sets);
-    loaded_check_ok(&loaded);
-    ck_assert_uint_eq(loaded.scenario.hot_tokens, 2048);
-    kvt_arena_free(loaded.arena);
+    const char *const methods[] = {"speculation=none", "speculation=dspark"};
+    const uint64_t tokens[] = {(1 + 1) * 512 * 2, (6 + 1) * 512 * 2};
+    for (size_t i = 0; i < 2; i++) {
+        const char *const sets[LOADED_SETS_MAX] = {"residency.hot_tokens=auto", methods[i]};
+        struct loaded loaded = loaded_from("deepseek-v4.1-flash-500k", sets);
+        loaded_check_ok(&loaded);
+        ck_assert_uint_eq(loaded.scenario.hot_tokens, tokens[i]);
+        kvt_arena_free(loaded.arena);
+    }
 }
 END_TEST
 
@@ -607,7 +611,7 @@ START_TEST(speculation_is_sized_with_its_drafter_taken_from_the_pool)
     loaded = loaded_over("\"speculation\": {\"method\": \"dflash2\", \"block\": 4}", NULL, false);
     loaded_check_ok(&loaded);
     ck_assert_uint_eq(loaded.scenario.queries_max, 4);
-    ck_assert(loaded.scenario.has_staging);
+    ck_assert(!loaded.scenario.without_staging);
     ck_assert(!loaded.scenario.resolve_each_query);
     kvt_arena_free(loaded.arena);
 }

@@ -55,6 +55,9 @@ static struct score_step step_with(unsigned kinds, struct kvt_rng *rng)
         .rows_per_page = kinds & 4 ? 8 : 64,
         .recency = kinds & 8 ? 1.5F : 0,
         .is_settled = (kinds & 16) != 0,
+        .is_bound = (kinds & 32) != 0,
+        .slow_pull = .02F,
+        .fast_pull = .3F,
         .age_unit = 1 / 1024.0F,
         .newest_row = 1900,
     };
@@ -89,8 +92,13 @@ static void run_kernel(const struct score_kernel *kernel, unsigned kinds,
         state->slow[i] = (float)kvt_rng_gaussian(&rng);
         state->fast[i] = (float)kvt_rng_gaussian(&rng);
     }
-    struct score_block block = {
-        .fixed = state->fixed, .slow = state->slow, .fast = state->fast, .first_row = 1792};
+    struct kernel_state home = *state;
+    struct score_block block = {.fixed = state->fixed,
+                                .slow = state->slow,
+                                .fast = state->fast,
+                                .slow_home = home.slow,
+                                .fast_home = home.fast,
+                                .first_row = 1792};
     for (uint32_t token = 0; token < 50; token++) {
         struct score_step step = step_with(kinds, &rng);
         kernel->advance(&step, &block, state->score);
@@ -103,7 +111,7 @@ START_TEST(every_kernel_gives_the_same_bits)
     size_t count;
     const struct score_kernel *kernels = score_kernels(&count);
     ck_assert(kernels[0].runs_here());
-    for (unsigned kinds = 0; kinds < 32; kinds++) {
+    for (unsigned kinds = 0; kinds < 64; kinds++) {
         static struct kernel_state portable, other;
         run_kernel(&kernels[0], kinds, &portable);
         for (size_t i = 0; i < SCORE_BLOCK_ROWS; i++)
@@ -169,6 +177,57 @@ START_TEST(draws_are_independent_and_nearly_normal)
     }
     /* Bounded at three deviations, they make up for it here. */
     ck_assert_double_eq_tol(beyond_2 / n, .0455, .012);
+}
+END_TEST
+
+/* ---- Loops -------------------------------------------------------------------------------- */
+
+/* Parts of all rows, token after token: of unit variance, as correlated over d tokens as a
+ * stationary process on a circle is, and at the end where they began. */
+START_TEST(a_loop_ends_where_it_began_and_is_stationary)
+{
+    enum {
+        ROWS = 20 * SCORE_BLOCK_ROWS,
+        LAG = 40
+    };
+    static const uint32_t loops[] = {400, 100};
+    uint32_t loop = loops[_i];
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_score, 100);
+    struct score_shape shape;
+    ck_assert_int_eq(score_shape_init(&shape, &setting.env.params, 100, "test", NULL), KVT_OK);
+    float *gauss = score_gauss_new();
+    struct score_kin kin = {.keys = {5, 6, 7}, .is_alone = 1};
+    struct score_extent extent = {
+        .rows_max = ROWS, .top_k = 100, .tokens_per_row = 1, .loop_tokens = loop};
+    struct score_stream *stream = malloc(score_stream_bytes(&extent));
+    float *then = malloc((loop + 1) * (size_t)ROWS * sizeof *then);
+    ck_assert(gauss != NULL && stream != NULL && then != NULL);
+    score_stream_init(stream, &shape, gauss, &kin, &extent);
+    memcpy(then, stream->values, ROWS * sizeof *then);
+    for (uint32_t token = 1; token <= loop; token++) {
+        score_stream_select(stream, &shape, ROWS, NULL);
+        memcpy(then + (size_t)token * ROWS, stream->values, ROWS * sizeof *then);
+    }
+    double r = exp(-1 / 100.0), round = pow(r, loop);
+    double expected = (pow(r, LAG) + pow(r, loop - LAG)) / (1 + round);
+    /* Across the end, and from one quarter to the next. */
+    for (uint32_t token = 0; token < loop; token += loop / 4) {
+        double variance = 0, product = 0;
+        const float *a = then + (size_t)token * ROWS;
+        const float *b = then + (size_t)((token + loop - LAG) % loop) * ROWS;
+        for (size_t i = 0; i < ROWS; i++) {
+            variance += (double)a[i] * (double)a[i] / ROWS;
+            product += (double)a[i] * (double)b[i] / ROWS;
+        }
+        ck_assert_double_eq_tol(variance, 1, .07);
+        ck_assert_double_eq_tol(product, expected, .07);
+    }
+    for (size_t i = 0; i < ROWS; i++)
+        ck_assert_double_eq_tol((double)then[(size_t)loop * ROWS + i], (double)then[i], 1e-5);
+    free(then);
+    free(stream);
+    free(gauss);
 }
 END_TEST
 
@@ -606,6 +665,7 @@ int main(void)
     TCase *process = tcase_create("process");
     tcase_set_timeout(process, 60);
     tcase_add_test(process, the_normal_table_is_symmetric_coarse_and_of_unit_variance);
+    tcase_add_loop_test(process, a_loop_ends_where_it_began_and_is_stationary, 0, 2);
     tcase_add_test(process, every_kernel_gives_the_same_bits);
     tcase_add_test(process, draws_are_independent_and_nearly_normal);
     tcase_add_loop_test(process, score_selects_what_its_definition_says, 0,

@@ -1,11 +1,13 @@
 /* test_sim.c -- the run: timestamps calculated by hand, and ends that are not the usual one. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <check.h>
 
 #include "support/small_run.h"
+#include "support/support.h"
 
 /* GLM-5.3 with light weights on one GPU: what the constants of timing "paper" hold for. */
 #define MODEL                                                                                      \
@@ -285,6 +287,23 @@ START_TEST(a_run_that_is_stopped_says_what_its_requests_have_read)
 }
 END_TEST
 
+START_TEST(a_run_that_is_stopped_while_prompts_are_computed_loses_nobody)
+{
+    static const char *const modes[] = {"colocated", "separate"};
+    char prefill[96];
+    const char *const sets[] = {"run.duration_s=0.05", "workload.concurrency=3",
+                                "workload.requests=3", prefill, NULL};
+    struct small_run small;
+    (void)snprintf(prefill, sizeof prefill,
+                   "cluster.prefill={\"mode\": \"%s\", \"tokens_per_s\": 1000}", modes[_i]);
+    small_run_whole(&small, HAND, sets);
+    struct kvt_request_counts counts = kvt_run_count_requests(small.run);
+    ck_assert_uint_eq(counts.waiting, 3);
+    ck_assert_uint_eq(small.run->records[0].status, KVT_REQUEST_PREFILLING);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(without_any_cost_time_stands_still)
 {
     /* No step costs anything (a step lasts the one ns that keeps time moving), imports
@@ -321,6 +340,134 @@ START_TEST(a_resident_history_moves_no_row)
 }
 END_TEST
 
+/* ---- With speculation -------------------------------------------------------------------- */
+
+/* The same request in rounds of four queries: drafts that are accepted with the chance given,
+ * 0 or 1, of an adaptive history that never comes up. */
+static void run_drafting(struct small_run *small, const char *chance, const char *output_tokens)
+{
+    struct support_folder folder;
+    char path[SUPPORT_PATH_BYTES], table[256], speculation[SUPPORT_PATH_BYTES + 128];
+    const char *const sets[] = {
+        "residency={\"policy\": \"adaptive\", \"hot_tokens\": 4096, \"refill_gb_per_s\": 0}",
+        "cluster.decode.pools.unified_gib=8", speculation, output_tokens, NULL};
+
+    support_folder_make(&folder);
+    (void)support_path(&folder, "certain.json", path);
+    (void)snprintf(table, sizeof table,
+                   "{\"schema\": \"kvtide/acceptance/1\", \"name\": \"certain\", \"summary\": "
+                   "\"all or nothing\", \"tasks\": {\"default\": [%s, %s, %s]}, "
+                   "\"sources\": {\"tasks\": \"this test\"}}",
+                   chance, chance, chance);
+    support_write(path, table, strlen(table));
+    (void)snprintf(speculation, sizeof speculation,
+                   "speculation={\"method\": \"dflash2\", \"block\": 4, \"acceptance\": \"%s\"}",
+                   path);
+    small_run_whole(small, HAND, sets);
+    support_folder_remove(&folder);
+}
+
+/* By hand:
+ *   step    15.8 ms + 22.2 ms x (1 - (248/256)^4)                           18,447,611 ns
+ *           drafts                                                         10,700,000
+ *           one request under adaptive, and 30,000 for each further query     115,000
+ *           rows that cross: 40 of 104 outside the tail in the first round, and of those
+ *           that have left the tail since, four or one in each later one
+ *                                                            41,432, and 4,143 or 1,036
+ * Query q of a round at n committed rows reads all n + q + 1; the tail holds [n - 60, n + 4). */
+enum {
+    ROUND_NS = 18447611 + 10700000 + 115000,
+    FIRST_ROUND_NS = ROUND_NS + 41432,
+    RING_BYTES = 6 * 2 * 8 * 128 * (2048 + 128), /* of the drafter: layers, K and V, heads, rows */
+    STAGING_BYTES = 4 * 2048 * 4 * 576           /* all rows of four queries, of four layers */
+};
+
+START_TEST(rounds_that_are_accepted_whole_are_as_calculated_by_hand)
+{
+    struct small_run small;
+    run_drafting(&small, "1", "workload.lengths.output.tokens=9");
+    const struct kvt_tally *total = &small.run->total;
+    const struct kvt_request_record *record = &small.run->records[0];
+    ck_assert_int_eq(record->first_token_ns, IMPORT_NS);
+    ck_assert_int_eq(record->finished_ns, IMPORT_NS + FIRST_ROUND_NS + ROUND_NS + 4143);
+    ck_assert_uint_eq(record->generated_tokens, 9);
+    ck_assert_uint_eq(total->decode_steps, 2);
+    ck_assert_uint_eq(total->rounds, 2);
+    ck_assert_uint_eq(total->round_tokens, 8);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_DENSE], 2 * 18447611);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_DRAFT], 2 * 10700000);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_OTHER], 2 * 115000);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_FETCH], 41432 + 4143);
+
+    const struct kvt_row_counts *rows = &total->rows[0];
+    ck_assert_uint_eq(rows->calls, 2 * 21);
+    ck_assert_uint_eq(rows->selected, 21 * (101 + 102 + 103 + 104 + 105 + 106 + 107 + 108));
+    ck_assert_uint_eq(rows->tail, 21 * 2 * (61 + 62 + 63 + 64));
+    ck_assert_uint_eq(rows->hot, 21 * 4 * 40);
+    ck_assert_uint_eq(rows->missed, 21 * 4 * (40 + 4));
+    ck_assert_uint_eq(rows->union_rows, 21 * (104 + 108));
+    ck_assert_uint_eq(rows->union_tail, 21 * 2 * 64);
+    ck_assert_uint_eq(rows->union_hot, 21 * 40);
+    ck_assert_uint_eq(rows->filled, 21 * (40 + 4));
+    ck_assert_uint_eq(rows->staged + rows->page + rows->skipped_calls, 0);
+    ck_assert_double_eq(total->h2d_payload_bytes, 44.0 * 78 * 576);
+    ck_assert_uint_eq(total->d2h_bytes, 8 * 78 * 576);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(rounds_that_are_rejected_whole_are_as_calculated_by_hand)
+{
+    struct small_run small;
+    run_drafting(&small, "0", "workload.lengths.output.tokens=5");
+    const struct kvt_tally *total = &small.run->total;
+    const struct kvt_request_record *record = &small.run->records[0];
+    ck_assert_int_eq(record->finished_ns, IMPORT_NS + FIRST_ROUND_NS + 3 * (ROUND_NS + 1036));
+    ck_assert_uint_eq(record->generated_tokens, 5);
+    ck_assert_uint_eq(total->rounds, 4);
+    ck_assert_uint_eq(total->round_tokens, 4);
+
+    const struct kvt_row_counts *rows = &total->rows[0];
+    ck_assert_uint_eq(rows->selected, 21 * (410 + 414 + 418 + 422));
+    ck_assert_uint_eq(rows->tail, 21 * 4 * (61 + 62 + 63 + 64));
+    ck_assert_uint_eq(rows->hot, 21 * 4 * (0 + 40 + 41 + 42));
+    ck_assert_uint_eq(rows->missed, 21 * 4 * (40 + 1 + 1 + 1));
+    ck_assert_uint_eq(rows->filled, 21 * (40 + 1 + 1 + 1));
+    ck_assert_uint_eq(rows->staged, 0);
+    /* Only what is committed is written to host: a row a round. */
+    ck_assert_uint_eq(total->d2h_bytes, 4 * 78 * 576);
+    ck_assert_uint_eq(total->host_peak_bytes, 104 * 78 * 576);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(a_last_round_delivers_no_more_than_was_asked_for)
+{
+    struct small_run small;
+    run_drafting(&small, "1", "workload.lengths.output.tokens=7");
+    ck_assert_uint_eq(small.run->records[0].generated_tokens, 7);
+    ck_assert_uint_eq(small.run->total.output_tokens, 7);
+    ck_assert_uint_eq(small.run->total.rounds, 2);
+    ck_assert_uint_eq(small.run->total.round_tokens, 6);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(a_drafting_request_holds_a_ring_and_staging_beside_its_rows)
+{
+    struct small_run small;
+    run_drafting(&small, "1", "workload.lengths.output.tokens=9");
+    const uint64_t *peak = small.run->total.hbm_peak_by_class;
+    /* Rows of the round in hand are room that is held, committed or not: 104 + 4. */
+    ck_assert_uint_eq(peak[KVT_MEM_INDEX], 108 * 21 * 132);
+    ck_assert_uint_eq(peak[KVT_MEM_HOT], 109 * 78 * 576);
+    ck_assert_uint_eq(peak[KVT_MEM_TAIL], 64 * 78 * 576);
+    ck_assert_uint_eq(peak[KVT_MEM_RING], RING_BYTES);
+    ck_assert_uint_eq(peak[KVT_MEM_STAGING], STAGING_BYTES);
+    small_run_close(&small);
+}
+END_TEST
+
 static Suite *sim_suite(void)
 {
     Suite *suite = suite_create("sim");
@@ -334,6 +481,13 @@ static Suite *sim_suite(void)
     tcase_add_test(hand, a_resident_history_moves_no_row);
     suite_add_tcase(suite, hand);
 
+    TCase *drafting = tcase_create("speculation");
+    tcase_add_test(drafting, rounds_that_are_accepted_whole_are_as_calculated_by_hand);
+    tcase_add_test(drafting, rounds_that_are_rejected_whole_are_as_calculated_by_hand);
+    tcase_add_test(drafting, a_last_round_delivers_no_more_than_was_asked_for);
+    tcase_add_test(drafting, a_drafting_request_holds_a_ring_and_staging_beside_its_rows);
+    suite_add_tcase(suite, drafting);
+
     TCase *ends = tcase_create("ends");
     tcase_set_timeout(ends, 20);
     tcase_add_test(ends, what_can_never_fit_is_dropped_and_counted);
@@ -344,6 +498,7 @@ static Suite *sim_suite(void)
     tcase_add_test(ends, a_stall_is_diagnosed);
     tcase_add_test(ends, requests_await_pages_on_their_way_up_rather_than_stall);
     tcase_add_test(ends, a_run_that_is_stopped_says_what_its_requests_have_read);
+    tcase_add_loop_test(ends, a_run_that_is_stopped_while_prompts_are_computed_loses_nobody, 0, 2);
     suite_add_tcase(suite, ends);
     return suite;
 }

@@ -147,6 +147,7 @@ START_TEST(the_papers_pools_give_the_papers_slots)
     if (slots[_i].speculates) {
         scenario.drafter = shipped_drafter(arena, "glm-5.3-dflash2");
         scenario.queries_max = 8;
+        scenario.has_staging = true;
     }
     ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.running, slots[_i].running);
 }

@@ -348,6 +348,52 @@ START_TEST(a_cost_table_takes_the_place_of_the_runs_timing)
 }
 END_TEST
 
+static uint32_t verified_on(const struct speculation_batch *batch, uint32_t first, uint32_t count)
+{
+    uint32_t verified = 0;
+    for (uint32_t i = first; i < first + count; i++)
+        verified += batch->rounds[i].query_count - 1;
+    return verified;
+}
+
+/* Of 32 requests 24 decode on one rank and 8 on another; beside them, all on one. The size is the
+ * same, as costs and confidences are, and without shares one rank often has more than its own. */
+START_TEST(no_rank_verifies_more_than_its_share)
+{
+    enum {
+        REQUESTS = 32,
+        FIRST = 24
+    };
+    struct linear_cost cost = {.fixed = 10, .query = .2};
+    struct speculation_bench bench;
+    struct speculation_batch apart, together;
+    uint32_t beyond = 0;
+    dspark_make(&bench);
+    speculation_bench_start(&bench);
+    speculation_batch_make(&apart, &bench, REQUESTS, 0, 0);
+    speculation_batch_make(&together, &bench, REQUESTS, 0, 0);
+    for (uint32_t i = FIRST; i < REQUESTS; i++)
+        apart.requests[i].rank = 1;
+    apart.view.step_ns = together.view.step_ns = linear_ns;
+    apart.view.step_context = together.view.step_context = &cost;
+    for (uint32_t plan = 0; plan < 100; plan++) {
+        speculation_batch_plan(&apart);
+        speculation_batch_plan(&together);
+        uint32_t all = verified_in_all(&together);
+        uint32_t first_share = (3 * all + 3) / 4, other_share = (all + 3) / 4;
+        ck_assert_uint_eq(verified_in_all(&apart), all);
+        ck_assert_uint_le(verified_on(&apart, 0, FIRST), first_share);
+        ck_assert_uint_le(verified_on(&apart, FIRST, REQUESTS - FIRST), other_share);
+        beyond += verified_on(&together, 0, FIRST) > first_share ||
+                  verified_on(&together, FIRST, REQUESTS - FIRST) > other_share;
+    }
+    ck_assert_uint_gt(beyond, 50);
+    speculation_batch_free(&apart);
+    speculation_batch_free(&together);
+    speculation_bench_end(&bench);
+}
+END_TEST
+
 /* ---- Refusals -----------------------------------------------------------------------------------
  */
 
@@ -410,6 +456,7 @@ static Suite *speculation_dspark_suite(void)
     tcase_add_loop_test(sizing, the_first_round_has_the_best_size_of_all, 0, 10);
     tcase_add_test(sizing, dearer_queries_never_verify_more);
     tcase_add_test(sizing, early_stop_takes_the_same_where_costs_are_smooth);
+    tcase_add_test(sizing, no_rank_verifies_more_than_its_share);
     tcase_add_test(sizing, the_age_of_confidences_changes_the_size);
     tcase_add_test(sizing, few_requests_are_sized_by_several_rounds);
     tcase_add_test(sizing, early_stop_ends_at_a_stair);

@@ -7,18 +7,23 @@
 #include "kvt/report.h"
 #include "kvt/rng.h"
 
+enum {
+    ROW_COUNTS = sizeof(struct kvt_row_counts) / sizeof(uint64_t) /* counts, and nothing else */
+};
+
 /* Everything of a tally that is a sum, as words and as reals. */
 /* clang-format off */
 #define SUMS(X)                                                                                    \
     X(arrived) X(admitted) X(completed) X(unservable) X(preemptions) X(output_tokens)              \
-    X(input_tokens) X(reprefill_tokens) X(decode_steps) X(rounds) X(round_tokens) X(extrapolated_steps)            \
-    X(step_ns) X(rank_ns) X(barrier_wait_ns) X(backup_stall_ns) X(h2d_payload_bytes)               \
-    X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes) X(import_host_bytes) X(d2h_bytes)          \
-    X(pages_filled) X(pages_released) X(running_ns) X(waiting_ns) X(importing_ns) X(held_ns)       \
-    X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)
+    X(input_tokens) X(prefix_hit_tokens) X(reprefill_tokens) X(decode_steps) X(rounds)             \
+    X(round_tokens) X(extrapolated_steps) X(step_ns) X(rank_ns) X(barrier_wait_ns)                 \
+    X(backup_stall_ns) X(h2d_payload_bytes) X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes)    \
+    X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(running_ns)              \
+    X(waiting_ns) X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns)         \
+    X(host_short_ns) X(recall_bytes)
 /* clang-format on */
 
-/* What is not a sum: the stretch and the peaks. With the two arrays this is all of it, so that
+/* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
  * a member added later and forgotten here does not compile. */
 struct sums {
 #define MEMBER(member) uint64_t member;
@@ -28,6 +33,7 @@ struct sums {
 _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
                                                KVT_PARTS * sizeof(kvt_ns) +
+                                               KVT_SAMPLED_COUNTS * sizeof(double) +
                                                (2 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
@@ -42,6 +48,8 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
 #undef DRAW
     for (int p = 0; p < KVT_PARTS; p++)
         tally.parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
         uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)] = {0};
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
@@ -63,15 +71,16 @@ START_TEST(every_sum_adds_up)
 #define SUMMED(member) ck_assert_uint_eq((uint64_t)both.member, (uint64_t)(a.member + b.member));
     SUMS(SUMMED)
 #undef SUMMED
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        ck_assert_double_eq(both.counts[c], a.counts[c] + b.counts[c]);
     for (int p = 0; p < KVT_PARTS; p++)
         ck_assert_int_eq(both.parts_ns[p], a.parts_ns[p] + b.parts_ns[p]);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
-        uint64_t of_a[14], of_b[14], of_both[14];
-        _Static_assert(sizeof of_a == sizeof a.rows[0], "kvt_row_counts has 14 counts");
+        uint64_t of_a[ROW_COUNTS], of_b[ROW_COUNTS], of_both[ROW_COUNTS];
         memcpy(of_a, &a.rows[s], sizeof of_a);
         memcpy(of_b, &b.rows[s], sizeof of_b);
         memcpy(of_both, &both.rows[s], sizeof of_both);
-        for (int w = 0; w < 14; w++)
+        for (int w = 0; w < ROW_COUNTS; w++)
             ck_assert_uint_eq(of_both[w], of_a[w] + of_b[w]);
     }
 }
@@ -134,8 +143,8 @@ START_TEST(each_count_of_rows_is_held_to_a_conservation_line)
     kvt_row_counts_add(&sum, &good);
     ck_assert(kvt_row_counts_conserve(&sum));
     ck_assert(kvt_row_counts_conserve(&(struct kvt_row_counts){0}));
-    uint64_t words[14] = {0};
-    for (int w = 2; w < 13; w++) { /* all but the two counts of calls, and the squares */
+    uint64_t words[ROW_COUNTS] = {0};
+    for (int w = 2; w < ROW_COUNTS; w++) { /* all but the two counts of calls */
         struct kvt_row_counts bad;
         memcpy(words, &good, sizeof words);
         words[w]++;

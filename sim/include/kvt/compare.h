@@ -46,6 +46,40 @@ KVT_CHECKED kvt_status kvt_comparison_ratio(const struct kvt_comparison *compari
                                             size_t metric, struct kvt_estimate *out,
                                             struct kvt_error *err);
 
+/* ---- Order, and whether it is one under several laws ----------------------------------- */
+
+/* Above 0 where variant a has more of the metric than b, below 0 where it has less, 0 where
+ * that cannot be told: the 95 % interval of the differences, seed by seed, holds 0; with one
+ * seed, they differ by at most 0.5 % of the larger; one of them is NaN. */
+KVT_CHECKED kvt_status kvt_comparison_ahead(const struct kvt_comparison *comparison, size_t a,
+                                            size_t b, size_t metric, int *out,
+                                            struct kvt_error *err);
+/* order: [variant_count] variants from the largest mean to the least. Equal ones stand as they
+ * were given, those without a value at the end. */
+KVT_CHECKED kvt_status kvt_comparison_order(const struct kvt_comparison *comparison, size_t metric,
+                                            size_t *order, struct kvt_error *err);
+
+/* The same variants on the same seeds, once under each preset of the law of selections. */
+struct kvt_presets {
+    const char *const *names;                 /* [count] */
+    const struct kvt_comparison *comparisons; /* [count] */
+    size_t count;
+};
+
+/* Variant a is ahead of b under one preset, and b ahead of a under another: the first of each. */
+struct kvt_reversal {
+    size_t a, b;             /* a < b */
+    size_t a_ahead, b_ahead; /* presets */
+};
+
+struct kvt_order_check {
+    struct kvt_reversal *reversals; /* [reversal_count] by a, then b; free() it */
+    size_t reversal_count;
+    size_t tie_count; /* pairs under a preset that cannot be told apart */
+};
+KVT_CHECKED kvt_status kvt_presets_check_order(const struct kvt_presets *presets, size_t metric,
+                                               struct kvt_order_check *out, struct kvt_error *err);
+
 /* ---- Conditions: 'output_throughput<0.98' ------------------------------------------ */
 
 enum kvt_condition_op {
@@ -121,6 +155,13 @@ KVT_CHECKED kvt_status kvt_comparison_tree(const struct kvt_comparison *comparis
                                            size_t condition_count,
                                            const struct kvt_reference *reference,
                                            struct cJSON **out, struct kvt_error *err);
+
+/* The same for several presets: `presets` has variants, conditions and order of each, `order`
+ * says by which metric, and what is reversed. cJSON_Delete() *out. */
+KVT_CHECKED kvt_status kvt_presets_tree(const struct kvt_presets *presets,
+                                        const struct kvt_condition *conditions,
+                                        size_t condition_count, size_t metric, struct cJSON **out,
+                                        struct kvt_error *err);
 
 KVT_END_DECLS
 #endif

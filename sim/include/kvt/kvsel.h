@@ -80,13 +80,16 @@ struct kvt_kvsel_place {
 /* How recorded rows lie in the history of whoever reads. Of the old ones, below old_rows,
  * those that fit into its whole pages turn by shift_rows within them, and the rest stay;
  * rows born later follow its own stream_rows. With is_shifted nothing turns: rows from
- * front_rows on keep their distance to the newest row, and those before it stay. */
+ * front_rows on keep their distance to the newest row, and those before it stay. Where the
+ * recording is a loop that has been gone through before, the last reborn_rows of the old ones
+ * are born again, and all that are born lie skip_rows further. */
 struct kvt_kvsel_map {
     uint32_t old_rows;    /* recorded rows that are visible where reading begins */
     uint32_t stream_rows; /* the reader's rows there; at least as many */
     uint32_t shift_rows;  /* whole pages, less than the reader's */
     uint32_t front_rows;
     bool is_shifted;
+    uint32_t reborn_rows, skip_rows;
 };
 
 /* Reads place i into sets[i], all of its `words`. The blocks of the places are there, and

@@ -34,7 +34,10 @@ struct kvt_session_spec {
     uint64_t tokens;     /* context held */
     uint64_t max_tokens; /* context it may grow to; at least tokens */
     uint64_t hot_tokens;
-    uint32_t queries_max; /* K of the widest round; 1 without speculation */
+    uint32_t queries_max;         /* K of the widest round; 1 without speculation */
+    bool without_staging;         /* every row of a call finds a hot slot */
+    uint32_t draft_budget_tokens; /* whose rows the model itself drafts with, kept in HBM beside the
+                                   * hot cache; 0: it does not */
 };
 
 struct kvt_session_bytes {
@@ -48,13 +51,12 @@ struct kvt_session_bytes {
 
 /* ideal: index rows of all tokens; then either every payload row (needs.history_in_hbm),
  * or the hot slots and KVT_TAIL_ROWS rows of every payload layer and, from two queries
- * on, staging of queries_max * top_k rows of the largest store. A drafter adds its ring
- * either way. Host bytes, where needs.host_backing: every payload row.
- * vllm, sglang: the same in those engines' pages; neither stages, so that both want
- * queries_max * top_k hot tokens. Their sources stand above each in layout.c.
- * KVT_ERR_UNSUPPORTED: the model file gives no layout for the engine.
- * KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot cache
- * too small for the engine. */
+ * on, staging of queries_max * top_k rows of the largest store, where there is any. A drafter adds
+ * its ring either way. Host bytes, where needs.host_backing: every payload row. vllm, sglang: the
+ * same in those engines' pages; neither stages, so that both want queries_max * top_k hot tokens.
+ * Their sources stand above each in layout.c. KVT_ERR_UNSUPPORTED: the model file gives no layout
+ * for the engine. KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot
+ * cache too small for the engine. */
 KVT_CHECKED kvt_status kvt_session_bytes(const struct kvt_session_spec *spec,
                                          enum kvt_engine engine, struct kvt_session_bytes *out,
                                          struct kvt_error *err);

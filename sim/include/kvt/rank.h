@@ -93,6 +93,8 @@ struct kvt_rank_env {
     const struct kvt_hardware *hardware;
     uint64_t hot_tokens;
     uint32_t queries_max;
+    bool without_staging;                                             /* as in kvt_session_spec */
+    uint32_t draft_budget_tokens;                                     /* likewise */
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
@@ -143,6 +145,11 @@ struct kvt_fill {          /* optional pages on their way up */
     kvt_ns done_ns;
 };
 
+struct kvt_prefix_write { /* pages of a prompt that begins with this key */
+    uint64_t first_key;
+    kvt_ns done_ns;
+};
+
 struct kvt_rank {
     struct kvt_rank_env env;
     struct kvt_rank_memory memory;
@@ -161,8 +168,9 @@ struct kvt_rank {
     struct kvt_live_list arrived;   /* imported, joining the batch at the next boundary */
     struct kvt_live_list running;   /* in order of admission */
     struct kvt_link h2d, d2h;
-    struct kvt_prefix_pool prefixes; /* pages that finished requests left */
-    kvt_ns prefixes_ns;              /* when those of them that go to host are all there */
+    struct kvt_prefix_pool prefixes;        /* pages that finished requests left */
+    struct kvt_prefix_write *prefix_writes; /* [prefix_write_count] of them on their way to host */
+    uint32_t prefix_write_count, prefix_write_capacity;
     struct kvt_live_list prefilling; /* of importing, those whose prompts are computed here */
     struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;

@@ -38,6 +38,7 @@ struct kvt_tally {
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
     double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
+    uint64_t recall_bytes;                    /* from host to HBM, of what was put aside or found */
     uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
     uint64_t pages_filled, pages_released;
     /* Time integrals, in unit x ns. */
@@ -92,6 +93,7 @@ struct kvt_run {
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;
+    enum kvt_basis acceptance_basis;  /* exact where nothing is drafted */
     struct kvt_residency_needs needs; /* of the policy in force */
     const char *law_description;
     const struct kvt_trace_account *account; /* NULL: no file was read */

@@ -29,6 +29,7 @@ struct kvt_request_record {
     uint64_t missed_rows;  /* of the calls that were followed exactly */
     uint64_t selected_rows;
     uint32_t input_tokens, output_tokens, generated_tokens;
+    uint32_t prefix_hit_tokens; /* of the prompt, found when it was admitted first */
     uint32_t turn;
     uint32_t rank; /* UINT32_MAX before routing */
     uint16_t slo_class, preemptions;

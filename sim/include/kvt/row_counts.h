@@ -17,7 +17,6 @@ struct kvt_row_counts {
     uint64_t calls, skipped_calls; /* skipped: everything was resident */
     uint64_t selected, tail, page, hot, missed;
     uint64_t union_rows, union_tail, union_page, union_hot, filled, staged;
-    uint64_t fetched_squares; /* sum over calls of (filled + staged)^2 */
 };
 void kvt_row_counts_add(struct kvt_row_counts *into, const struct kvt_row_counts *from);
 bool kvt_row_counts_conserve(const struct kvt_row_counts *counts);

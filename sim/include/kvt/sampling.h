@@ -29,12 +29,16 @@ struct kvt_store_sample {
     uint32_t store;
     double counts[KVT_SAMPLED_COUNTS];
     double expected[KVT_SAMPLED_COUNTS]; /* pooled: of the same rounds; else 0 */
+    double changes; /* sum of (fetched - fetched by the call before)^2, once the cache is warm */
+    uint64_t change_count;
 };
 
 /* Running sums of one stratum. */
 struct kvt_spread {
     uint64_t clusters; /* requests */
     double totals[KVT_SAMPLED_COUNTS];
+    double changes;
+    uint64_t change_count;
     /* Products of deviations from the request's mean; of the counts themselves where one
      * store is followed; pooled, of a request's sums beyond what was expected. */
     double products[KVT_SAMPLED_COUNTS][KVT_SAMPLED_COUNTS];

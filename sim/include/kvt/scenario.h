@@ -96,8 +96,9 @@ struct kvt_scenario {
     const struct kvt_drafter *drafter; /* NULL: none */
     const char *task;                  /* what requests are about, for what is accepted */
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
+    uint32_t draft_budget_tokens;      /* as in kvt_speculation_shape */
     bool resolve_each_query;           /* K calls of one query instead of one of K */
-    bool has_staging;                  /* rows of a call may find no hot slot */
+    bool without_staging;              /* every row of a call finds a hot slot */
     enum kvt_promotion promotion;      /* of staged rows */
     double duration_s;                 /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;

@@ -54,17 +54,26 @@ struct kvt_speculation_env {
 struct kvt_speculation_request {
     void *state; /* request_bytes() of it */
     uint32_t id;
+    uint32_t rank;           /* where it decodes: ranks that decode something, counted from 0 */
     uint32_t context_tokens; /* committed */
     uint32_t generated_tokens;
     uint32_t queries_max; /* this round's K at most: what the model's longest context leaves */
 };
 
-/* All requests of the ranks that step together. */
+/* Drafts of a rank with so many of the requests, of so many that are verified in all: its
+ * share, rounded up. What step_ns() takes for granted. */
+static inline uint32_t kvt_rank_drafts(uint32_t drafts, uint32_t rank_requests, uint32_t requests)
+{
+    return (uint32_t)(((uint64_t)drafts * rank_requests + requests - 1) / requests);
+}
+
+/* All requests of the ranks that step together, rank by rank. */
 struct kvt_speculation_view {
     const struct kvt_speculation_request *requests; /* [request_count] */
     uint32_t request_count;
     /* What a step of so many requests and queries in all would take, as the run's timing model
-     * has it, with rows missed as in the last step; for methods without costs of their own. */
+     * has it, with rows missed as in the last step and kvt_rank_drafts() on each rank; for
+     * methods without costs of their own. */
     double (*step_ns)(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries);
     void *step_context;
     void *scratch; /* plan_bytes() of it, aligned for any type; holds nothing from call to call */
@@ -95,6 +104,9 @@ struct kvt_speculation_method {
 /* A round of one path: `query_count` queries of which the first `committed_tokens` will be
  * committed; all its drafts are verified. */
 void kvt_round_chain(struct kvt_round *round, uint32_t query_count, uint32_t committed_tokens);
+
+/* Reads a file of schema "kvtide/acceptance/1" as strictly as the methods do, and keeps nothing. */
+KVT_CHECKED kvt_status kvt_acceptance_check(const char *path, struct kvt_error *err);
 
 KVT_END_DECLS
 #endif

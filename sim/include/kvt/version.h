@@ -7,7 +7,7 @@
 KVT_BEGIN_DECLS
 
 /* The only place that states the version: SConstruct reads it from here. */
-#define KVT_VERSION "0.2.0"
+#define KVT_VERSION "0.3.0"
 
 /* The version, and the commit as `git describe --always --dirty` named it at
  * build time ("unknown" when built outside a checkout). Never NULL or freed. */

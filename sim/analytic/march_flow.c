@@ -1,0 +1,184 @@
+/* march_flow.c -- a cell of a march: who comes, waits, is let in and ends, and whose pages move. */
+#include <math.h>
+
+#include "march_state.h"
+
+/* ---- Queues -------------------------------------------------------------------------- */
+
+/* What leaves a rank's share of a stage in dt_s, `shares` of which queue together for servers that
+ * each has so many of; its integral of numbers x time is added to *there_s. The burst is
+ * whole requests, each of them there until its own service ends: half a service more than the
+ * flow's integral. */
+static double serve(struct stage *stage, double shares, double servers, double burst_service_s,
+                    double service_s, double variability, double dt_s, double *there_s)
+{
+    double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
+    double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
+    double of_queue = 0;
+
+    *there_s += (stage->burst - 0.5 * of_burst) * busy_s + 0.5 * of_burst * burst_service_s;
+    *there_s += (stage->burst - of_burst) * (dt_s - busy_s) + stage->queue * busy_s;
+    stage->burst -= of_burst;
+    if (busy_s < dt_s) {
+        stage->burst = 0;
+        of_queue = queue_served(shares * stage->queue, shares * servers, service_s, variability,
+                                dt_s - busy_s) /
+                   shares;
+        stage->queue -= of_queue;
+    }
+    *there_s += stage->queue * (dt_s - busy_s);
+    return of_burst + of_queue;
+}
+
+double march_arrivals(struct march *march, double dt_s, double ended)
+{
+    const struct march_env *env = march->env;
+    double left = env->requests - march->out->arrived, come;
+
+    if (env->closed)
+        come = march->cell == 0 ? env->in_flight : ended;
+    else
+        come = env->arrivals_per_s * dt_s;
+    come = fmin(come, left > 0 ? left : 0);
+    march->out->arrived += come;
+    march->out->counted_arrived += march->counting ? come : 0;
+    return come;
+}
+
+double march_let_in(struct march *march, double come, double ended, double dt_s)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double variability = (1 + env->import_scv) / 2, prefilling_s = 0, importing_s = 0;
+    double held = march->import.burst + march->import.queue + march->decoding - ended;
+    bool first = march->cell == 0 && env->closed;
+
+    if (env->prefill_servers > 0) {
+        *(first ? &march->prefill.burst : &march->prefill.queue) += come;
+        come =
+            serve(&march->prefill, env->surfaces->run->rank_count, env->prefill_servers,
+                  env->prefill_s, env->prefill_s, (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
+        first = false;
+    }
+    if (!env->closed)
+        variability = (env->arrival_scv + env->import_scv) / 2;
+    march->waiting += come;
+    double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
+    march->waiting -= admitted;
+    *(first ? &march->import.burst : &march->import.queue) += admitted;
+    double served = serve(&march->import, 1, env->import_servers, env->burst_import_s,
+                          env->import_s, variability, dt_s, &importing_s);
+    if (march->counting) {
+        out->admitted += admitted;
+        out->prefilling_s += prefilling_s;
+        out->importing_s += importing_s;
+        out->waiting_s += march->waiting * dt_s;
+    }
+    double before = march->first_wave - out->first_tokens;
+    double after = before - served;
+    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) +
+                                     0.5 * (before - fmax(after, 0)) * env->burst_import_s
+                               : 0;
+    double all_s = prefilling_s + importing_s + march->waiting * dt_s;
+    out->ttft_s += all_s;
+    out->post_ttft_s += fmax(all_s - wave_s, 0);
+    out->first_tokens += served;
+    march->import_bytes_per_s = dt_s > 0 ? served * env->import_hbm_bytes / dt_s : 0;
+    return served;
+}
+
+/* ---- Memory --------------------------------------------------------------------------- */
+
+void march_move_pages(struct march *march, double dt_s)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double importing = march->import.burst + march->import.queue;
+    double held = importing, grown = 0, pages = 0, eligible = 0;
+
+    for (uint32_t j = march_oldest(march); j < march->cell; j++) {
+        const struct cohort *cohort = &march->cohorts[j];
+        held += cohort->alive;
+        grown += cohort->alive * (march->cell - j - 0.5) * env->cell_tokens;
+        pages += cohort->alive * cohort->pages;
+        eligible += cohort->alive * march->eligible_pages[j];
+    }
+    double growth = grown * (env->growth_bytes + env->other_growth_bytes);
+    out->growth_peak_bytes = fmax(out->growth_peak_bytes, growth);
+    out->held_peak = fmax(out->held_peak, held);
+    if (!env->refills)
+        return;
+    double beyond = fmax(grown * env->growth_bytes - env->reserve_bytes, 0);
+    double free_pages = (env->pool_bytes - held * env->held_bytes - beyond) / env->page_bytes;
+    free_pages = fmax(free_pages, 0);
+    if (pages > free_pages)
+        march->released_pages +=
+            spare_release(march->cohorts, march_oldest(march), march->cell, pages - free_pages);
+    double room = env->spare_fraction * free_pages - pages;
+    march->fill_bytes_per_s = 0;
+    /* With requests waiting for memory nothing is brought up that would have to go again. */
+    if (march->waiting < 0.5 && room > 0) {
+        double most = env->refill_bytes_per_s * dt_s / env->page_bytes;
+        double want = fmin(room, eligible - pages), alive = held - importing;
+        double each = alive > 0 ? fmin(eligible, env->spare_fraction * free_pages) / alive : 0;
+        double filled = spare_fill(march->cohorts, march_oldest(march), march->cell,
+                                   march->eligible_pages, refill_done(want, each, alive, most));
+        march->fill_bytes_per_s = dt_s > 0 ? filled * env->page_bytes / dt_s : 0;
+        out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
+        pages += filled;
+    }
+    out->optional_peak_bytes =
+        fmax(out->optional_peak_bytes, fmin(pages, free_pages) * env->page_bytes);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------ */
+
+void march_note_spans(struct march *march, const struct cohort *cohort, double requests,
+                      double cells, double now_s, bool completed)
+{
+    const struct march_env *env = march->env;
+    struct march_result *out = march->out;
+    double span_s = now_s - cohort->entry_s;
+    double tokens = fmax(cells * env->cell_tokens - (completed ? env->extra_tokens : 0), 1);
+    bool post = cohort->arrival_s >= march->first_wave;
+
+    if (requests <= 0 || span_s <= 0)
+        return;
+    out->tpot_s += requests * span_s / tokens;
+    out->tpot_requests += requests;
+    out->post_tpot_s += post ? requests * span_s / tokens : 0;
+    out->post_tpot_requests += post ? requests : 0;
+    if (!completed)
+        return;
+    out->span_s += requests * span_s;
+    out->span_requests += requests;
+    out->post_span_s += post ? requests * span_s : 0;
+    out->post_span_requests += post ? requests : 0;
+}
+
+double march_end_cell(struct march *march, double middle_s, double share)
+{
+    const struct march_env *env = march->env;
+    double ended = 0;
+
+    for (uint32_t j = march_oldest(march); j < march->cell; j++) {
+        struct cohort *cohort = &march->cohorts[j];
+        uint32_t cells = march->cell - j;
+        double here = fmin(cohort->entered * env->chance_of_life[cells] * share, cohort->alive);
+        cohort->alive -= here;
+        march_note_spans(march, cohort, here, cells, middle_s, true);
+        ended += here;
+    }
+    return ended;
+}
+
+void march_begin_cohort(struct march *march, double served, double middle_s)
+{
+    double alive = served * (1 - march->env->chance_of_life[0]);
+
+    march->cohorts[march->cell] =
+        (struct cohort){.entered = served,
+                        .alive = alive,
+                        .entry_s = middle_s,
+                        .arrival_s = march->out->first_tokens - 0.5 * served};
+}

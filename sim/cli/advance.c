@@ -1,0 +1,29 @@
+/* advance.c -- a run taken to its end, with looks at it on the way. */
+#include "cli.h"
+#include "kvt/sim.h"
+
+enum {
+    LOOK_NS = KVT_NS_PER_S / 4 /* simulated, between two looks */
+};
+
+kvt_status cli_advance(struct kvt_sim *sim, void (*note)(void *context, double done_fraction),
+                       void *context, bool *interrupted, struct kvt_error *err)
+{
+    bool more = true;
+
+    *interrupted = false;
+    while (more && !*interrupted) {
+        kvt_status status = kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + LOOK_NS, &more, err);
+        if (status != KVT_OK)
+            return status;
+        note(context, kvt_sim_progress(sim));
+        *interrupted = cli_interrupted();
+        if (more) {
+            /* A quiet stretch longer than the window: take the next event as it is. */
+            status = kvt_sim_step(sim, &more, err);
+            if (status != KVT_OK)
+                return status;
+        }
+    }
+    return KVT_OK;
+}
