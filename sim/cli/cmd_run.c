@@ -255,7 +255,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--seed", "N", "the run's seed", CLI_TEXT, &options.seed},
         {"--backend", "sim", "what executes the steps", CLI_TEXT, &options.backend},
         {"--fidelity", "exact|sampled|analytic",
-         "every call, some stores of each request, or mean values", CLI_TEXT, &options.fidelity},
+         "every call, some with the rest estimated, or mean values", CLI_TEXT, &options.fidelity},
         {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",
          CLI_PAIRS, &options.goodput},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},
