@@ -281,7 +281,7 @@ HALF_COVERED = {"hardware": {"base": "b300", "link_h2d_bytes_per_s": 20000000},
                 "cluster.decode.pools.unified_gib": 0.01}
 KEEPS_NEW = ",residency.hot_tokens=1024"
 KEEPS_OLD = (",residency.release_order=highest,residency.refill_order=lowest"
-             ",residency.hot_tokens=1150")
+             ",residency.hot_tokens=1090")
 
 
 def half_covered(folder):
