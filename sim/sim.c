@@ -243,6 +243,8 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .cache_dir = sim->options.cache_dir,
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
         .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
+        .sample_requests =
+            scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_requests : 0,
         .run_seed = scenario->seed,
         .longest_tokens = longest_tokens,
         .output_tokens = sim->output_cap,

@@ -224,8 +224,7 @@ void sim_books_cut(struct kvt_sim *sim)
             note_best_interval(sim);
         }
         if (sim->options.on_interval)
-            sim->options.on_interval(sim->options.interval_context, tally, sim->run.strata,
-                                     sim->run.stratum_count);
+            sim->options.on_interval(sim->options.interval_context, tally, sim->run.stratum_count);
     }
     end_warmup_if_due(sim);
     *tally = (struct kvt_tally){.from_ns = sim->now_ns, .to_ns = sim->now_ns};

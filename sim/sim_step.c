@@ -92,6 +92,8 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
         sim->decisions = kvt_chain64(sim->decisions, step->outcome.decisions);
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
         kvt_row_counts_add(&sim->tally.rows[s], &step->outcome.rows[s]);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        sim->tally.counts[c] += step->outcome.counts[c];
     sim->tally.h2d_payload_bytes += gpus * step->outcome.payload_bytes;
     sim->tally.h2d_wire_bytes += gpus * load.wire_bytes;
     sim->tally.rounds += step->item_count;

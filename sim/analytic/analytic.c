@@ -157,8 +157,10 @@ static kvt_ns in_ns(double seconds)
 }
 
 /* Of all stores of the stratum; both conservation lines hold in whole rows. */
-static void fill_rows(const struct surface_cell *cell, double stores, struct kvt_row_counts *out)
+static void fill_rows(const struct surface_cell *cell, double stores, struct kvt_tally *tally,
+                      uint32_t s)
 {
+    struct kvt_row_counts *out = &tally->rows[s];
     const double *counts = cell->counts;
 
     *out = (struct kvt_row_counts){.calls = whole(stores * counts[SURFACE_CALLS]),
@@ -175,6 +177,10 @@ static void fill_rows(const struct surface_cell *cell, double stores, struct kvt
     out->selected = out->tail + out->page + out->hot + out->missed;
     out->union_rows =
         out->union_tail + out->union_page + out->union_hot + out->filled + out->staged;
+    tally->counts[KVT_SAMPLED_SELECTED] += (double)out->selected;
+    tally->counts[KVT_SAMPLED_MISSED] += (double)out->missed;
+    tally->counts[KVT_SAMPLED_LOOKED_UP] += (double)(out->hot + out->missed);
+    tally->counts[KVT_SAMPLED_FETCHED] += (double)(out->filled + out->staged);
 }
 
 static void fill_bytes(const struct march_env *march, const struct inputs *inputs,
@@ -239,7 +245,7 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
                                 .waiting_ns = scale * result->waiting_s * 1e9,
                                 .importing_ns = scale * result->importing_s * 1e9};
     for (uint32_t s = 0; s < march->surfaces->stratum_count; s++)
-        fill_rows(&result->rows[s], scale * march->surfaces->strata[s].stores, &tally->rows[s]);
+        fill_rows(&result->rows[s], scale * march->surfaces->strata[s].stores, tally, s);
     for (int p = 0; p < KVT_PARTS; p++) {
         tally->parts_ns[p] = in_ns(groups * result->parts_s[p]);
         tally->step_ns += tally->parts_ns[p];

@@ -1,16 +1,14 @@
 /* backend_sim.c -- the predicted backend: what it is made of, and the requests that decode in it.
  *
- * Every followed call is resolved row by row (backend_step.c). A sampled run follows
- * some stores of each request and scales what the timing model sees by stores /
- * followed. */
+ * Every followed call is resolved row by row (backend_step.c). A sampled run follows some
+ * stores of each request and scales what the timing model sees by stores / followed; or
+ * of some requests, which stand for the others (backend_pooled.c). */
 #include "backend_sim_private.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvt/hash.h"
 #include "kvt/layout.h"
 #include "kvt/workload.h"
 
@@ -132,6 +130,11 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     /* Without a hierarchy there is nothing to follow: all stores are counted. */
     kvt_status status =
         kvt_strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
+    for (uint32_t store = env->llm->store_count; store > 0; store--)
+        sim->store_of[sim->strata.stratum_of[store - 1]] = store - 1;
+    if (status == KVT_OK && env->hierarchy && env->sample_requests > 0)
+        status = estimator_new(env->speculation.queries_max, &sim->estimator, err);
+    sim->sampling.pooled = sim->estimator != NULL;
     if (status == KVT_OK && env->hierarchy)
         status = open_crew(sim, err);
     if (status == KVT_OK && env->hierarchy)
@@ -144,38 +147,16 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     return KVT_OK;
 }
 
-/* The stores of a request that stand for others, stratum by stratum. */
-static void add_sample(const struct backend_sim *sim, const struct lane *lane,
-                       struct kvt_sampling *sampling)
-{
-    for (uint32_t s = 0; s < sim->strata.count; s++) {
-        const struct kvt_stratum *stratum = &sim->strata.strata[s];
-        struct kvt_store_sample samples[KVT_STORES_MAX];
-        uint32_t count = 0;
-        if (stratum->followed == stratum->stores)
-            continue;
-        for (uint32_t i = 0; i < lane->followed_count; i++) {
-            const struct followed *followed = &lane->followed[i];
-            if (sim->strata.stratum_of[followed->store] != s)
-                continue;
-            samples[count] = (struct kvt_store_sample){.store = followed->store,
-                                                       .changes = followed->changes,
-                                                       .change_count = followed->change_count};
-            memcpy(samples[count++].counts, followed->counts, sizeof followed->counts);
-        }
-        kvt_sampling_add(sampling, s, samples, count);
-    }
-}
-
 static void sim_restart_sampling(struct kvt_backend *backend)
 {
     struct backend_sim *sim = backend_sim_of(backend);
 
-    sim->sampling = (struct kvt_sampling){0};
+    sim->sampling = (struct kvt_sampling){.pooled = sim->estimator != NULL};
     for (size_t l = 0; l < sim->lane_capacity; l++) {
         for (uint32_t i = 0; sim->lanes[l] && i < sim->lanes[l]->followed_count; i++) {
             struct followed *followed = &sim->lanes[l]->followed[i];
             memset(followed->counts, 0, sizeof followed->counts);
+            memset(followed->expected, 0, sizeof followed->expected);
             followed->changes = 0;
             followed->change_count = 0;
         }
@@ -189,21 +170,8 @@ static void sim_sampling(const struct kvt_backend *backend, struct kvt_sampling 
     *out = sim->sampling;
     for (size_t l = 0; l < sim->lane_capacity; l++) {
         if (sim->lanes[l])
-            add_sample(sim, sim->lanes[l], out);
+            lane_add_sample(sim, sim->lanes[l], out);
     }
-}
-
-static void lane_free(struct lane *lane)
-{
-    if (!lane)
-        return;
-    for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++)
-        kvt_hot_cache_free(lane->followed[i].cache);
-    for (uint32_t i = 0; lane->streams && i < lane->stream_count; i++)
-        free(lane->streams[i]);
-    free(lane->followed);
-    free(lane->streams);
-    free(lane);
 }
 
 static void sim_close(struct kvt_backend *backend)
@@ -219,6 +187,7 @@ static void sim_close(struct kvt_backend *backend)
     }
     free(sim->workers);
     kvt_crew_free(sim->crew);
+    estimator_free(sim->estimator);
     if (sim->law)
         sim->law->free(sim->law_data);
     free(sim);
@@ -261,98 +230,6 @@ static kvt_status make_room_for_lane(struct backend_sim *sim, uint32_t request,
     return KVT_OK;
 }
 
-static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_t selector,
-                              uint32_t context_tokens, uint32_t last_tokens, void **out,
-                              struct kvt_error *err)
-{
-    const struct kvt_llm *llm = sim->env.llm;
-    const struct kvt_store *store = &llm->stores[llm->selectors[selector].store];
-    struct kvt_law_stream_env env = {.request = request,
-                                     .selector = selector,
-                                     .context_rows = kvt_store_rows(store, context_tokens + 1),
-                                     .rows_max = kvt_store_rows(store, last_tokens),
-                                     .tokens_per_row = store->compress_ratio};
-    size_t bytes = sim->law->stream_bytes(sim->law_data, &env);
-    void *stream = calloc(1, bytes ? bytes : 1);
-
-    if (!stream)
-        return kvt_fail_nomem(err, "a stream of selections");
-    *out = stream;
-    return sim->law->stream_init(sim->law_data, stream, &env, err);
-}
-
-static kvt_status open_cache(struct backend_sim *sim, const struct lane *lane, uint32_t request,
-                             uint32_t store, uint64_t hot_tokens, struct kvt_hot_cache **out,
-                             struct kvt_error *err)
-{
-    const struct kvt_llm *llm = sim->env.llm;
-    uint32_t slots = kvt_hot_slots(llm, &llm->stores[store], hot_tokens, lane->max_tokens);
-    struct kvt_replacement_env env = {.params = sim->env.replacement.params,
-                                      .slot_count =
-                                          slots > 0 ? slots : 1, /* a store may have no row yet */
-                                      .top_k = llm->top_k,
-                                      .entity = (uint64_t)request * KVT_STORES_MAX + store,
-                                      .run_seed = sim->env.run_seed,
-                                      .host = kvt_host()};
-    return kvt_hot_cache_new(sim->replacement, &env,
-                             kvt_store_rows(&llm->stores[store], lane->last_tokens), out, err);
-}
-
-static kvt_status open_caches(struct backend_sim *sim, struct lane *lane, uint32_t request,
-                              uint64_t hot_tokens, struct kvt_error *err)
-{
-    kvt_status status = KVT_OK;
-
-    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && hot_tokens > 0; i++)
-        status = open_cache(sim, lane, request, lane->followed[i].store, hot_tokens,
-                            &lane->followed[i].cache, err);
-    return status;
-}
-
-static void close_caches(const struct backend_sim *sim, struct lane *lane, uint64_t *decisions)
-{
-    for (uint32_t i = 0; i < lane->followed_count; i++) {
-        struct kvt_hot_cache *cache = lane->followed[i].cache;
-        if (!cache)
-            continue;
-        *decisions =
-            kvt_chain64(*decisions, kvt_hot_cache_state_hash(sim->workers[0].resolver, cache));
-        kvt_hot_cache_free(cache);
-        lane->followed[i].cache = NULL;
-    }
-}
-
-static kvt_status open_lane(struct backend_sim *sim, struct lane *lane, uint32_t request,
-                            uint32_t context_tokens, struct kvt_error *err)
-{
-    const struct kvt_llm *llm = sim->env.llm;
-    uint32_t stores[KVT_STORES_MAX];
-    uint32_t count =
-        kvt_strata_draw(&sim->strata, llm->store_count, sim->env.run_seed, request, stores);
-    uint32_t streams = 0;
-    kvt_status status = KVT_OK;
-
-    for (uint32_t i = 0; i < count; i++)
-        streams += sim->strata.selectors_of[stores[i]];
-    assert(count > 0 && streams > 0); /* every store has a selector */
-    lane->followed = calloc(count, sizeof *lane->followed);
-    lane->streams = calloc(streams, sizeof *lane->streams);
-    if (!lane->followed || !lane->streams)
-        return kvt_fail_nomem(err, "a decoding request");
-    lane->followed_count = count;
-    lane->stream_count = streams;
-    streams = 0;
-    for (uint32_t i = 0; i < count && status == KVT_OK; i++) {
-        lane->followed[i] = (struct followed){.store = stores[i], .first_stream = streams};
-        for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
-            if (llm->selectors[s].store == stores[i])
-                status = open_stream(sim, request, s, context_tokens, lane->last_tokens,
-                                     &lane->streams[streams++], err);
-        }
-    }
-    return status;
-}
-
 static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
                             uint32_t max_tokens, uint32_t last_tokens, uint64_t hot_tokens,
                             struct kvt_error *err)
@@ -367,11 +244,12 @@ static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint3
     struct lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
+    lane->admitted_tokens = context_tokens;
     lane->max_tokens = max_tokens;
     lane->last_tokens = last_tokens + sim->env.speculation.queries_max;
-    status = open_lane(sim, lane, request, context_tokens, err);
-    if (status == KVT_OK)
-        status = open_caches(sim, lane, request, hot_tokens, err);
+    lane->hot_tokens = hot_tokens;
+    if (!sim->estimator) /* else a step chooses */
+        status = lane_open(sim, lane, request, err);
     if (status != KVT_OK) {
         lane_free(lane);
         return status;
@@ -387,8 +265,15 @@ static kvt_status sim_resize(struct kvt_backend *backend, uint32_t request, uint
 
     if (!sim->env.hierarchy)
         return KVT_OK;
-    close_caches(sim, sim->lanes[request], decisions);
-    return open_caches(sim, sim->lanes[request], request, hot_tokens, err);
+    struct lane *lane = sim->lanes[request];
+    lane_close_caches(sim, lane, decisions);
+    lane->hot_tokens = hot_tokens;
+    lane->rounds = lane->followed_rounds = 0;
+    if (sim->estimator && hot_tokens == 0 && lane->followed_count > 0) {
+        lane_unfollow(sim, lane);
+        sim->open_lanes--;
+    }
+    return lane_open_caches(sim, lane, request, err);
 }
 
 static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t *decisions)
@@ -397,9 +282,11 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
 
     if (!sim->env.hierarchy)
         return;
-    close_caches(sim, sim->lanes[request], decisions);
-    add_sample(sim, sim->lanes[request], &sim->sampling);
-    lane_free(sim->lanes[request]);
+    struct lane *lane = sim->lanes[request];
+    lane_close_caches(sim, lane, decisions);
+    sim->open_lanes -= sim->estimator && lane->followed_count > 0;
+    lane_unfollow(sim, lane);
+    lane_free(lane);
     sim->lanes[request] = NULL;
 }
 

@@ -3,6 +3,7 @@
 #define KVT_BACKEND_SIM_PRIVATE_H
 
 #include "backend_sim.h"
+#include "estimate.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
 #include "kvt/strata.h"
@@ -14,9 +15,10 @@ enum {
 /* One store that a request follows. */
 struct followed {
     uint32_t store;
-    struct kvt_hot_cache *cache; /* NULL while all history is in HBM */
-    uint32_t first_stream;       /* of its selectors, in lane->streams */
-    /* Of its calls, while some stores stand for others. */
+    struct kvt_hot_cache *cache;         /* NULL while all history is in HBM */
+    uint32_t first_stream;               /* of its selectors, in lane->streams */
+    double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of its calls */
+    /* Of its calls, while some stand for others. */
     double counts[KVT_SAMPLED_COUNTS], changes, last_fetched;
     uint64_t change_count;
     uint32_t calls;
@@ -24,11 +26,18 @@ struct followed {
 
 /* What a decoding request owns here. */
 struct lane {
-    uint32_t max_tokens;  /* that its hot caches are sized for */
-    uint32_t last_tokens; /* that selections can be asked for, uncommitted ones included */
-    uint32_t followed_count, stream_count;
-    struct followed *followed; /* [followed_count] */
-    void **streams;            /* [stream_count] */
+    uint32_t admitted_tokens; /* committed as it was admitted */
+    uint32_t max_tokens;      /* that its hot caches are sized for */
+    uint32_t last_tokens;     /* that selections can be asked for, uncommitted ones included */
+    uint64_t hot_tokens;      /* of its hot caches; 0: it has none */
+    uint64_t rounds;          /* since they were empty, ... */
+    uint64_t followed_rounds; /* ... and since those were that are followed */
+    bool is_extra;            /* followed beyond sample_requests, for a while */
+    uint32_t followed_count, stream_count; /* 0: it is not followed */
+    struct followed *followed;             /* [followed_count] */
+    void **streams;                        /* [stream_count] */
+    double seen[KVT_STRATA_MAX]
+               [ESTIMATED_COUNT]; /* by the step in hand, where others stand for it */
 };
 
 /* What one thread works with. */
@@ -51,6 +60,9 @@ struct backend_sim {
     uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
+    uint32_t store_of[KVT_STRATA_MAX]; /* the first of each stratum */
+    struct estimator *estimator;       /* NULL: every request is followed */
+    uint32_t open_lanes;               /* followed, while there is one */
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */
@@ -63,6 +75,33 @@ static inline struct backend_sim *backend_sim_of(struct kvt_backend *backend)
 {
     return (struct backend_sim *)backend;
 }
+
+/* backend_lane.c: what is followed of a request. */
+
+/* Follows its stores from the round after admitted_tokens on. On failure it follows none. */
+KVT_CHECKED kvt_status lane_open(struct backend_sim *sim, struct lane *lane, uint32_t request,
+                                 struct kvt_error *err);
+/* The same from a later round on. */
+KVT_CHECKED kvt_status lane_open_late(struct backend_sim *sim, struct lane *lane, uint32_t request,
+                                      uint32_t context_tokens, struct kvt_error *err);
+/* Of hot_tokens; none at 0. */
+KVT_CHECKED kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane,
+                                        uint32_t request, struct kvt_error *err);
+/* *decisions is chained with the state hash of each. */
+void lane_close_caches(const struct backend_sim *sim, struct lane *lane, uint64_t *decisions);
+void lane_add_sample(const struct backend_sim *sim, const struct lane *lane,
+                     struct kvt_sampling *sampling);
+/* What it has seen goes to sim->sampling. */
+void lane_unfollow(struct backend_sim *sim, struct lane *lane);
+void lane_free(struct lane *lane); /* takes NULL */
+
+/* backend_pooled.c: some requests of each rank stand for the others. */
+
+/* Before a step: each rank follows as many as it should. */
+KVT_CHECKED kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ranks,
+                                     uint32_t rank_count, struct kvt_error *err);
+/* After it: what its requests with hot caches do to the loads. */
+void pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks, uint32_t rank_count);
 
 /* backend_step.c: one step of ranks that step together. */
 KVT_CHECKED kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,

@@ -4,6 +4,9 @@
  *         for each store it follows, for each selector of the store, by layer
  *             select K sets (law) -> resolve (hot cache) -> count
  *
+ * Where some requests stand for the others, the step begins with the choice of those that
+ * are followed and ends with what they say about the rest (backend_pooled.c).
+ *
  * Ranks share nothing that a step writes but the thread's scratch, so that the result
  * is the same on any number of threads. */
 #include "backend_sim_private.h"
@@ -29,21 +32,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
-                       const struct kvt_resolve_result *result, struct kvt_step_outcome *outcome)
+static void count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result)
 {
-    uint32_t s = sim->strata.stratum_of[store];
-    const struct kvt_stratum *stratum = &sim->strata.strata[s];
-    const struct kvt_llm *llm = sim->env.llm;
-    bool all = stratum->followed == stratum->stores;
-    double scale = kvt_stratum_scale(stratum);
-    double store_layers =
-        all ? llm->stores[store].layers : (double)stratum->layers / stratum->stores;
-    double fetched = result->filled_rows + result->staged_rows;
-    struct kvt_row_counts *rows = &outcome->rows[s];
-    struct kvt_rank_load *load = &outcome->load;
-
-    load->calls += (uint32_t)(scale + 0.5);
     rows->calls++;
     rows->skipped_calls += result->skipped;
     rows->selected += result->selected;
@@ -57,7 +47,29 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     rows->union_hot += result->hot_rows;
     rows->filled += result->filled_rows;
     rows->staged += result->staged_rows;
+}
 
+/* A call that stands for as many as its stratum's scale. */
+static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
+                       const struct kvt_resolve_result *result, struct kvt_step_outcome *outcome)
+{
+    uint32_t s = sim->strata.stratum_of[store];
+    const struct kvt_stratum *stratum = &sim->strata.strata[s];
+    const struct kvt_llm *llm = sim->env.llm;
+    bool all = stratum->followed == stratum->stores && !sim->estimator;
+    double scale = kvt_stratum_scale(stratum);
+    double store_layers =
+        all ? llm->stores[store].layers : (double)stratum->layers / stratum->stores;
+    double fetched = result->filled_rows + result->staged_rows;
+    struct kvt_rank_load *load = &outcome->load;
+
+    count_rows(&outcome->rows[s], result);
+    outcome->counts[KVT_SAMPLED_SELECTED] += scale * result->selected;
+    outcome->counts[KVT_SAMPLED_MISSED] += scale * result->missed_selected;
+    outcome->counts[KVT_SAMPLED_LOOKED_UP] +=
+        scale * (result->hot_selected + result->missed_selected);
+    outcome->counts[KVT_SAMPLED_FETCHED] += scale * fetched;
+    load->calls += (uint32_t)(scale + 0.5);
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
     load->looked_up_rows += scale * (result->hot_rows + fetched);
@@ -73,6 +85,27 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
         load->calls_with_misses += scale;
         outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
     }
+}
+
+/* A call of a request that stands for others: pooled_estimate() sees to the load. */
+static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t store,
+                     uint32_t visible_rows, const struct kvt_resolve_result *result,
+                     struct kvt_step_outcome *outcome)
+{
+    uint32_t s = sim->strata.stratum_of[store];
+    const struct kvt_stratum *stratum = &sim->strata.strata[s];
+    double row_bytes =
+        (double)stratum->layers / stratum->stores * sim->env.llm->payload.capacity_bytes;
+    double fetched = result->filled_rows + result->staged_rows, *seen = lane->seen[s];
+
+    count_rows(&outcome->rows[s], result);
+    seen[ESTIMATED_MISSED] += result->missed_selected;
+    seen[ESTIMATED_LOOKED_UP] += result->hot_selected + result->missed_selected;
+    seen[ESTIMATED_DISTINCT] += result->union_rows;
+    seen[ESTIMATED_LOOKED_UP_ROWS] += result->hot_rows + fetched;
+    seen[ESTIMATED_FETCHED] += fetched;
+    seen[ESTIMATED_GRANULES] += kvt_distinct_granules(visible_rows, row_bytes, fetched);
+    seen[ESTIMATED_MISSING_CALLS] += fetched > 0;
 }
 
 /* For what sampling leaves open: a lane is in one rank, so that threads never share one. */
@@ -133,7 +166,7 @@ static void see(const struct kvt_store *store, const struct kvt_step_item *item,
 
 /* All calls of one followed store: its selectors in layer order, each ages it. */
 static kvt_status step_store(const struct backend_sim *sim, struct worker *worker,
-                             const struct lane *lane, struct followed *followed,
+                             struct lane *lane, struct followed *followed,
                              struct kvt_step_item *item, struct kvt_step_outcome *outcome,
                              struct kvt_error *err)
 {
@@ -165,7 +198,10 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             kvt_status status = kvt_resolve(worker->resolver, followed->cache, &call, &result, err);
             if (status != KVT_OK)
                 return status;
-            count_call(sim, followed->store, visible, &result, outcome);
+            if (sim->estimator)
+                see_call(sim, lane, followed->store, visible, &result, outcome);
+            else
+                count_call(sim, followed->store, visible, &result, outcome);
             count_sample(followed, &result);
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
@@ -212,6 +248,17 @@ static void pass_over(const struct backend_sim *sim, const struct lane *lane,
         sim->law->select(sim->law_data, lane->streams[followed->first_stream + i], &round, NULL);
 }
 
+/* Nobody need be followed where all history is in HBM. */
+static void step_whole(const struct backend_sim *sim, struct kvt_step_item *item,
+                       struct kvt_step_outcome *outcome)
+{
+    for (uint32_t s = 0; s < sim->strata.count; s++) {
+        const struct kvt_stratum *stratum = &sim->strata.strata[s];
+        for (uint32_t c = 0; c < stratum->followed * stratum->selectors; c++)
+            step_resident(sim, item, sim->store_of[s], NULL, outcome);
+    }
+}
+
 static kvt_status step_item(const struct backend_sim *sim, struct worker *worker,
                             struct kvt_step_item *item, struct kvt_step_outcome *outcome,
                             struct kvt_error *err)
@@ -225,7 +272,11 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
             step_resident(sim, item, sim->env.llm->selectors[s].store, NULL, outcome);
         return KVT_OK;
     }
-    const struct lane *lane = sim->lanes[item->request];
+    struct lane *lane = sim->lanes[item->request];
+    if (sim->estimator && lane->hot_tokens == 0) {
+        step_whole(sim, item, outcome);
+        return KVT_OK;
+    }
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
         struct followed *followed = &lane->followed[f];
@@ -288,13 +339,20 @@ static kvt_status first_failure(struct backend_sim *sim, struct kvt_error *err)
 kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
                             uint32_t rank_count, struct kvt_error *err)
 {
-    struct step_work work = {.sim = backend_sim_of(backend), .ranks = ranks};
+    struct backend_sim *sim = backend_sim_of(backend);
+    struct step_work work = {.sim = sim, .ranks = ranks};
 
-    if (!work.sim->env.hierarchy) {
+    if (!sim->env.hierarchy) {
         for (uint32_t r = 0; r < rank_count; r++)
             step_rank(&work, r, 0);
         return KVT_OK;
     }
-    kvt_crew_run(work.sim->crew, rank_count, step_rank, &work);
-    return first_failure(work.sim, err);
+    kvt_status status = sim->estimator ? pooled_follow(sim, ranks, rank_count, err) : KVT_OK;
+    if (status != KVT_OK)
+        return status;
+    kvt_crew_run(sim->crew, rank_count, step_rank, &work);
+    status = first_failure(sim, err);
+    if (status == KVT_OK && sim->estimator)
+        pooled_estimate(sim, ranks, rank_count);
+    return status;
 }

@@ -35,11 +35,10 @@ static kvt_status open_out(struct outputs *outputs, const char *name, struct kvt
     return kvt_outfile_open(path, out, err);
 }
 
-static void write_interval(void *context, const struct kvt_tally *interval,
-                           const struct kvt_stratum *strata, uint32_t stratum_count)
+static void write_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
 {
     struct outputs *outputs = context;
-    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, strata, stratum_count);
+    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, stratum_count);
 }
 
 static kvt_status begin_outputs(struct outputs *outputs, struct kvt_error *err)
@@ -256,7 +255,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--seed", "N", "the run's seed", CLI_TEXT, &options.seed},
         {"--backend", "sim", "what executes the steps", CLI_TEXT, &options.backend},
         {"--fidelity", "exact|sampled|analytic",
-         "every call, some stores of each request, or mean values", CLI_TEXT, &options.fidelity},
+         "every call, some with the rest estimated, or mean values", CLI_TEXT, &options.fidelity},
         {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",
          CLI_PAIRS, &options.goodput},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},

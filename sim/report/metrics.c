@@ -220,22 +220,14 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
 
 /* ---- Rows and the rest ------------------------------------------------------------- */
 
-static void rows(const struct kvt_run *run, const struct kvt_tally *tally,
-                 struct metric_values *out)
+static void rows(const struct kvt_tally *tally, struct metric_values *out)
 {
-    double selected = 0, missed = 0, hot = 0, fetched = 0;
+    double missed = tally->counts[KVT_SAMPLED_MISSED];
 
-    for (uint32_t s = 0; s < run->stratum_count; s++) {
-        const struct kvt_row_counts *counts_of = &tally->rows[s];
-        double scale = kvt_stratum_scale(&run->strata[s]);
-        selected += scale * (double)counts_of->selected;
-        missed += scale * (double)counts_of->missed;
-        hot += scale * (double)counts_of->hot;
-        fetched += scale * (double)(counts_of->filled + counts_of->staged);
-    }
-    out->host_fetch_share = metric_ratio(missed, selected);
-    out->hot_miss_ratio = metric_ratio(missed, hot + missed);
-    out->fetched_rows_per_round = metric_ratio(fetched, (double)tally->rounds);
+    out->host_fetch_share = metric_ratio(missed, tally->counts[KVT_SAMPLED_SELECTED]);
+    out->hot_miss_ratio = metric_ratio(missed, tally->counts[KVT_SAMPLED_LOOKED_UP]);
+    out->fetched_rows_per_round =
+        metric_ratio(tally->counts[KVT_SAMPLED_FETCHED], (double)tally->rounds);
     out->h2d_payload_bytes = round(tally->h2d_payload_bytes);
     out->h2d_wire_bytes = round(tally->h2d_wire_bytes);
 }
@@ -286,7 +278,7 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
 
     throughput(run, tally, phase, out);
     steps_and_bytes(tally, out);
-    rows(run, tally, out);
+    rows(tally, out);
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;

@@ -93,6 +93,8 @@ struct sampled_errors {
 };
 /* sampled.c: whether some stores stand for others, and what that leaves open. */
 _Bool run_is_sampled(const struct kvt_run *run);
+/* What a followed row of a stratum stands for, on average; NaN: nobody was followed. */
+double sampled_scale(const struct kvt_run *run, unsigned stratum);
 void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out);
 
 enum metric_rests_on {

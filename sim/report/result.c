@@ -199,7 +199,7 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
              add_number(entry, "compress_ratio", stratum->compress_ratio) &&
              add_number(entry, "stores", stratum->stores) &&
              add_number(entry, "followed", stratum->followed) &&
-             add_number(entry, "scale", kvt_stratum_scale(stratum));
+             add_number(entry, "scale", sampled_scale(run, s));
     }
     return ok && add_half_widths(rows, run, object);
 }

@@ -9,8 +9,10 @@
  * slowest: a group steps as its slowest rank does, and the maximum of ranks that are
  * seen through a sample is too large. By no more than ranks wait for each other in all;
  * and with cv the spread of the rows of a rank's step that sampling adds, by no more than
- * fetch part x cv x E[largest of G normal ones]: the smaller of the two. Queues react
- * to the step time too; what they make of it is not in these figures. */
+ * fetch part x cv x E[largest of G normal ones]: the smaller of the two. Pooled, the
+ * estimate of a rank does not vary by chance, and what it fetches in truth does: the
+ * maximum is too small, by as much with cv that of the truth. Queues react to the step
+ * time too; what they make of it is not in these figures. */
 #include <gsl/gsl_cdf.h>
 #include <math.h>
 
@@ -20,11 +22,22 @@
 
 bool run_is_sampled(const struct kvt_run *run)
 {
+    if (run->sampling.pooled)
+        return true;
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         if (run->strata[s].followed < run->strata[s].stores)
             return true;
     }
     return false;
+}
+
+double sampled_scale(const struct kvt_run *run, unsigned stratum)
+{
+    const struct kvt_spread *spread = &run->sampling.strata[stratum];
+
+    if (!run->sampling.pooled)
+        return kvt_stratum_scale(&run->strata[stratum]);
+    return metric_ratio(spread->whole[KVT_SAMPLED_SELECTED], spread->totals[KVT_SAMPLED_SELECTED]);
 }
 
 static double mean_layers(const struct kvt_stratum *stratum)
@@ -42,28 +55,40 @@ static bool is_of(const struct kvt_llm *llm, uint32_t store, const struct kvt_st
            selectors == stratum->selectors;
 }
 
+/* Of all stores of a stratum. */
+static double fetched_in(const struct kvt_run *run, uint32_t s)
+{
+    const struct kvt_spread *spread = &run->sampling.strata[s];
+
+    if (run->sampling.pooled)
+        return spread->whole[KVT_SAMPLED_FETCHED];
+    return kvt_stratum_scale(&run->strata[s]) * spread->totals[KVT_SAMPLED_FETCHED];
+}
+
 /* Bytes that stores with more layers than the mean miss beyond their share, over all that
- * is missed: by the rows that each store missed of what it selected. */
+ * is missed: by what each store missed of its base. */
 static double layer_share(const struct kvt_run *run)
 {
     const struct kvt_llm *llm = run->scenario->llm;
+    const struct kvt_sampling *sampling = &run->sampling;
     double beyond = 0, all = 0;
 
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         const struct kvt_stratum *stratum = &run->strata[s];
-        const double *totals = run->sampling.strata[s].totals;
-        if (stratum->followed == stratum->stores || totals[KVT_SAMPLED_SELECTED] == 0)
+        double fetched = sampling->strata[s].totals[KVT_SAMPLED_FETCHED], base = 0;
+        if ((stratum->followed == stratum->stores && !sampling->pooled) || fetched == 0)
             continue;
-        double mean = totals[KVT_SAMPLED_FETCHED] / totals[KVT_SAMPLED_SELECTED];
+        for (uint32_t store = 0; store < llm->store_count; store++)
+            base += is_of(llm, store, stratum) ? sampling->store_base[store] : 0;
         for (uint32_t store = 0; store < llm->store_count; store++) {
-            double selected = run->sampling.store_selected[store];
+            double of = sampling->store_base[store];
             if (!is_of(llm, store, stratum))
                 continue;
-            double ratio = selected > 0 ? run->sampling.store_fetched[store] / selected : mean;
-            beyond += (llm->stores[store].layers - mean_layers(stratum)) * ratio *
-                      totals[KVT_SAMPLED_SELECTED] / stratum->followed;
+            double ratio = of > 0 ? sampling->store_fetched[store] / of : fetched / base;
+            beyond += (llm->stores[store].layers - mean_layers(stratum)) * ratio * base / fetched *
+                      fetched_in(run, s) / stratum->stores;
         }
-        all += kvt_stratum_scale(stratum) * mean_layers(stratum) * totals[KVT_SAMPLED_FETCHED];
+        all += mean_layers(stratum) * fetched_in(run, s);
     }
     return all > 0 ? beyond / all : 0;
 }
@@ -80,12 +105,13 @@ static uint32_t ranks_in_step(const struct kvt_scenario *scenario)
     return ranks;
 }
 
-/* What the slowest rank of a step seems to fetch beyond what it does, at most. Noise from call to
- * call is half the mean square of a store's changes; what stores differ by all along is the noise
- * of the whole run's rows, rows_half_width, which has more requests in it than a step. */
-static double slowest_share(const struct kvt_run *run, double rows_half_width)
+/* Squared noise of what one request's calls fetch in a step, relative, where some stores stand for
+ * all. From call to call it is half the mean square of a store's changes; what stores differ by
+ * all along is the noise of the whole run's rows, rows_half_width, which has more requests in it
+ * than a step. */
+static double noise_of_stores(const struct kvt_run *run, double rows_half_width)
 {
-    double variance = 0, mean = 0, clusters = 0, ranks = ranks_in_step(run->scenario);
+    double variance = 0, mean = 0, clusters = 0;
 
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         const struct kvt_stratum *stratum = &run->strata[s];
@@ -101,15 +127,42 @@ static double slowest_share(const struct kvt_run *run, double rows_half_width)
                         spread->changes / (2 * (double)spread->change_count);
         clusters = fmax(clusters, (double)spread->clusters);
     }
+    double lasting = rows_half_width / gsl_cdf_ugaussian_Pinv(0.995);
+    return mean > 0 ? variance / (mean * mean) + lasting * lasting * clusters : 0;
+}
+
+/* The same of what they fetch in truth, which an estimate common to all ranks has not. */
+static double noise_of_truth(const struct kvt_run *run)
+{
+    double variance = 0, mean = 0, rounds = (double)run->total.rounds;
+
+    for (uint32_t s = 0; s < run->stratum_count && rounds > 0; s++) {
+        const struct kvt_stratum *stratum = &run->strata[s];
+        const struct kvt_spread *spread = &run->sampling.strata[s];
+        double weight = mean_layers(stratum) * stratum->selectors;
+        if (spread->rounds == 0)
+            continue;
+        mean += mean_layers(stratum) * fetched_in(run, s) / rounds;
+        variance += weight * weight * stratum->stores * spread->call_squares / spread->rounds;
+    }
+    return mean > 0 ? variance / (mean * mean) : 0;
+}
+
+/* What the slowest rank of a step seems to fetch beyond what it does, at most; pooled, what it
+ * fetches beyond what it seems to. */
+static double slowest_share(const struct kvt_run *run, double rows_half_width)
+{
+    double ranks = ranks_in_step(run->scenario);
     double requests =
         metric_ratio((double)run->total.rounds, (double)run->total.decode_steps * ranks);
-    if (ranks < 2 || mean <= 0 || !(requests > 0))
+
+    if (ranks < 2 || !(requests > 0))
         return 0;
-    double lasting = rows_half_width / gsl_cdf_ugaussian_Pinv(0.995);
-    double noise = sqrt((variance / (mean * mean) + lasting * lasting * clusters) / requests);
+    double noise =
+        run->sampling.pooled ? noise_of_truth(run) : noise_of_stores(run, rows_half_width);
     /* The largest of so many: G. Blom, "Statistical Estimates and Transformed Beta-Variables",
      * 1958. */
-    return noise * gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
+    return sqrt(noise / requests) * gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
 }
 
 void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *out)
@@ -127,7 +180,9 @@ void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *ou
     double fetch = metric_ratio((double)total->parts_ns[KVT_PART_FETCH],
                                 (double)(total->step_ns + total->backup_stall_ns));
     double waited = metric_ratio((double)total->barrier_wait_ns, (double)total->rank_ns);
-    double step = fetch > 0 ? fetch * bytes + fmin(fetch * slowest_share(run, rows), waited) : 0;
+    double slowest = fetch * slowest_share(run, rows);
+    double step =
+        fetch > 0 ? fetch * bytes + (run->sampling.pooled ? slowest : fmin(slowest, waited)) : 0;
     double last_step = run->stopped_early ? metric_ratio(1, (double)total->decode_steps) : 0;
 
     *out = (struct sampled_errors){.host_fetch_share = HALF_WIDTH(MISSED, SELECTED, NULL),

@@ -357,6 +357,21 @@ static const char *percent(double relative, char out[24])
     return out;
 }
 
+static void put_followed(FILE *stream, const struct kvt_run *run, uint32_t s)
+{
+    const struct kvt_stratum *stratum = &run->strata[s];
+    char requests[32] = "each request", scale[16];
+
+    if (run->sampling.pooled)
+        snprintf(requests, sizeof requests, "%u requests of each rank",
+                 run->scenario->sample_requests);
+    put_line(stream,
+             "scaled     rows: %u of %u stores (compress ratio %u) of %s are followed, and stand "
+             "for %s times as many",
+             stratum->followed, stratum->stores, stratum->compress_ratio, requests,
+             figure(sampled_scale(run, s), scale));
+}
+
 static void put_scaled(FILE *stream, const struct kvt_run *run)
 {
     struct sampled_errors errors;
@@ -365,13 +380,8 @@ static void put_scaled(FILE *stream, const struct kvt_run *run)
     if (!run_is_sampled(run))
         return;
     for (uint32_t s = 0; s < run->stratum_count; s++) {
-        const struct kvt_stratum *stratum = &run->strata[s];
-        if (stratum->followed < stratum->stores)
-            put_line(stream,
-                     "scaled     rows: %u of %u stores (compress ratio %u) followed per request, "
-                     "counts scaled by %g",
-                     stratum->followed, stratum->stores, stratum->compress_ratio,
-                     kvt_stratum_scale(stratum));
+        if (run->sampling.pooled || run->strata[s].followed < run->strata[s].stores)
+            put_followed(stream, run, s);
     }
     sampled_errors_compute(run, &errors);
     put_line(stream,

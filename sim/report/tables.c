@@ -70,19 +70,13 @@ static void put(FILE *stream, double value, char separator)
     fputc(separator, stream);
 }
 
-void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
-                             const struct kvt_stratum *strata, uint32_t stratum_count)
+void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uint32_t stratum_count)
 {
     double ns = (double)(interval->to_ns - interval->from_ns);
-    double selected = 0, missed = 0;
     struct kvt_row_counts followed = {0};
 
-    for (uint32_t s = 0; s < stratum_count; s++) {
-        double scale = kvt_stratum_scale(&strata[s]);
-        selected += scale * (double)interval->rows[s].selected;
-        missed += scale * (double)interval->rows[s].missed;
+    for (uint32_t s = 0; s < stratum_count; s++)
         kvt_row_counts_add(&followed, &interval->rows[s]);
-    }
     put(stream, (double)interval->from_ns * 1e-9, ',');
     put(stream, (double)interval->to_ns * 1e-9, ',');
     put(stream, (double)interval->arrived, ',');
@@ -94,7 +88,9 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
     put(stream, metric_ratio(interval->waiting_ns, ns), ',');
     put(stream, metric_ratio(interval->importing_ns, ns), ',');
     put(stream, metric_ratio(interval->held_ns, ns), ',');
-    put(stream, metric_ratio(missed, selected), ',');
+    put(stream,
+        metric_ratio(interval->counts[KVT_SAMPLED_MISSED], interval->counts[KVT_SAMPLED_SELECTED]),
+        ',');
     put(stream, metric_ratio(interval->coverage_ns, interval->covered_ns), ',');
     put(stream, (double)followed.selected, ',');
     put(stream, (double)followed.tail, ',');

@@ -15,6 +15,8 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->to_ns = from->to_ns;
     for (int s = 0; s < KVT_STRATA_MAX; s++)
         kvt_row_counts_add(&into->rows[s], &from->rows[s]);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        into->counts[c] += from->counts[c];
     into->arrived += from->arrived;
     into->admitted += from->admitted;
     into->completed += from->completed;

@@ -227,6 +227,10 @@ static kvt_status bind_classes(struct kvt_load *load, struct kvt_scenario *out,
     return KVT_OK;
 }
 
+enum {
+    SAMPLE_REQUESTS = 2 /* where the key run.sample_requests has no effect: its default */
+};
+
 static kvt_status bind_run(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
@@ -240,6 +244,7 @@ static kvt_status bind_run(struct kvt_load *load, struct kvt_scenario *out, stru
             out->fidelity = (enum kvt_fidelity)f;
     }
     out->sample_stores = (uint32_t)kvt_real_or(run, "sample_stores", out->llm->store_count);
+    out->sample_requests = (uint32_t)kvt_real_or(run, "sample_requests", SAMPLE_REQUESTS);
     if (out->sample_stores > out->llm->store_count) {
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "run.sample_stores", place),
                         "%u stores to follow; %s has %u", out->sample_stores, out->llm->name,
@@ -334,9 +339,9 @@ static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *s
     if (status != KVT_OK)
         return status;
     if (kvt_json_find(kvt_json_find(tree, "tasks"), scenario->task) == NULL)
-        status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
-                          "\"%.64s\": no such task in \"tasks\" of %s", scenario->task,
-                          table->text);
+        status =
+            kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
+                     "\"%.64s\": no such task in \"tasks\" of %s", scenario->task, table->text);
     cJSON_Delete(tree);
     return status;
 }

@@ -272,6 +272,7 @@ TABLE = {
     "run.interval_s": ({}, {"run.interval_s": 0.05}),
     "run.fidelity": (HISPARSE, {"run.fidelity": "exact"}),
     "run.sample_stores": (HISPARSE, {"run.sample_stores": 2}),
+    "run.sample_requests": (HISPARSE, {"run.sample_requests": 1}),
     "run.clock": ({}, {"run.clock": "measured"}, REFUSED),
     "backend": ({}, {"backend": "cuda"}, REFUSED),
     **dict([

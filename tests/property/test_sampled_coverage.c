@@ -68,10 +68,19 @@ static void run_one(int seed, const char *fidelity, double values[METRICS],
     small_run_close(&small);
 }
 
-static const char *const sampled[] = {"\"sampled\", \"sample_stores\": 1",
-                                      "\"sampled\", \"sample_stores\": 3"};
+enum {
+    SAMPLES = 4
+};
+static const char *const sampled[SAMPLES] = {
+    "\"sampled\", \"sample_stores\": 1, \"sample_requests\": 0",
+    "\"sampled\", \"sample_stores\": 3, \"sample_requests\": 0",
+    "\"sampled\", \"sample_stores\": 1, \"sample_requests\": 2",
+    "\"sampled\", \"sample_stores\": 3, \"sample_requests\": 3"};
 /* Of the value, at most. */
-static const double widest[2][METRICS] = {{0.25, 0.25, 0.4, 0.1, 0.1}, {0.1, 0.1, 0.2, 0.06, 0.06}};
+static const double widest[SAMPLES][METRICS] = {{0.25, 0.25, 0.4, 0.1, 0.1},
+                                                {0.1, 0.1, 0.2, 0.06, 0.06},
+                                                {0.25, 0.25, 0.3, 0.03, 0.03},
+                                                {0.1, 0.1, 0.15, 0.02, 0.02}};
 static double exact[SEEDS][METRICS];
 static bool exact_is_known;
 
@@ -105,7 +114,7 @@ static Suite *sampled_coverage_suite(void)
     TCase *tcase = tcase_create("sampled_coverage");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, intervals_hold_what_exact_counts_and_are_no_wider_than_need_be, 0,
-                        2);
+                        SAMPLES);
     suite_add_tcase(suite, tcase);
     return suite;
 }

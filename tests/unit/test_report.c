@@ -176,6 +176,11 @@ START_TEST(rows_of_a_sample_are_scaled_by_kind)
         (struct kvt_row_counts){.selected = 100, .hot = 30, .missed = 10, .filled = 6, .staged = 2};
     run.total.rows[1] =
         (struct kvt_row_counts){.selected = 40, .hot = 10, .missed = 20, .filled = 20};
+    const double counts[KVT_SAMPLED_COUNTS] = {[KVT_SAMPLED_SELECTED] = 5 * 100 + 40,
+                                               [KVT_SAMPLED_MISSED] = 5 * 10 + 20,
+                                               [KVT_SAMPLED_LOOKED_UP] = 5 * 40 + 30,
+                                               [KVT_SAMPLED_FETCHED] = 5 * 8 + 20};
+    memcpy(run.total.counts, counts, sizeof counts);
     cJSON *result = result_of(&run);
     check_metric(result, "host_fetch_share", (5.0 * 10 + 20) / (5.0 * 100 + 40));
     check_metric(result, "hot_miss_ratio", 70.0 / (70 + 5 * 30 + 10));
@@ -243,7 +248,7 @@ static void write_requests(FILE *stream, const struct kvt_run *told)
 static void write_timeline(FILE *stream, const struct kvt_run *told)
 {
     kvt_report_timeline_header(stream);
-    kvt_report_timeline_row(stream, &told->total, told->strata, told->stratum_count);
+    kvt_report_timeline_row(stream, &told->total, told->stratum_count);
 }
 
 static void write_summary(FILE *stream, const struct kvt_run *told)

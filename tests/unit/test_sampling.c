@@ -108,6 +108,54 @@ START_TEST(weights_count_a_stratum_for_more)
 }
 END_TEST
 
+static void add_pooled(struct kvt_sampling *sampling, double missed, double expected)
+{
+    struct kvt_store_sample followed = sample(0, 100, missed);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        followed.expected[c] = followed.counts[c];
+    followed.expected[KVT_SAMPLED_MISSED] = expected;
+    kvt_sampling_add(sampling, 0, &followed, 1);
+}
+
+START_TEST(pooled_requests_leave_open_what_they_missed_beyond_what_was_expected)
+{
+    const struct kvt_stratum stratum = {.stores = 5, .followed = 1, .selectors = 1};
+    struct kvt_sampling sampling = {.pooled = true, .followed_rounds = 30, .followed_at_once = 90};
+    sampling.strata[0].whole[KVT_SAMPLED_SELECTED] = 1200;
+    sampling.strata[0].whole[KVT_SAMPLED_MISSED] = 130;
+    add_pooled(&sampling, 12, 10);
+    add_pooled(&sampling, 11, 12);
+    add_pooled(&sampling, 9, 10);
+    /* f = 300 / 1200, a = 3 at once: (1 - f) / f^2 = 12, a/(a-1) = 3/2, squares 4 + 1 + 1. */
+    double expected = T_2 * sqrt(12 * 1.5 * 6) / 130;
+    ck_assert_double_eq_tol(half_width(&sampling, &stratum, 1), expected, 1e-12);
+}
+END_TEST
+
+START_TEST(one_followed_alone_cannot_tell)
+{
+    const struct kvt_stratum stratum = {.stores = 5, .followed = 1, .selectors = 1};
+    struct kvt_sampling sampling = {.pooled = true, .followed_rounds = 30, .followed_at_once = 30};
+    sampling.strata[0].whole[KVT_SAMPLED_SELECTED] = 1200;
+    sampling.strata[0].whole[KVT_SAMPLED_MISSED] = 130;
+    add_pooled(&sampling, 12, 10);
+    add_pooled(&sampling, 11, 12);
+    ck_assert(isinf(half_width(&sampling, &stratum, 1)));
+}
+END_TEST
+
+START_TEST(pooled_and_all_followed_leaves_nothing_open)
+{
+    const struct kvt_stratum stratum = {.stores = 1, .followed = 1, .selectors = 1};
+    struct kvt_sampling sampling = {.pooled = true, .followed_rounds = 30, .followed_at_once = 60};
+    sampling.strata[0].whole[KVT_SAMPLED_SELECTED] = 200;
+    sampling.strata[0].whole[KVT_SAMPLED_MISSED] = 23;
+    add_pooled(&sampling, 12, 11);
+    add_pooled(&sampling, 11, 12);
+    ck_assert_double_eq(half_width(&sampling, &stratum, 1), 0);
+}
+END_TEST
+
 /* A population that is known: how often the interval holds its sum. */
 START_TEST(intervals_hold_a_known_population_99_times_in_100)
 {
@@ -154,6 +202,9 @@ static Suite *sampling_suite(void)
     tcase_add_test(tcase, one_request_alone_cannot_tell);
     tcase_add_test(tcase, nothing_missed_leaves_nothing_open);
     tcase_add_test(tcase, weights_count_a_stratum_for_more);
+    tcase_add_test(tcase, pooled_requests_leave_open_what_they_missed_beyond_what_was_expected);
+    tcase_add_test(tcase, one_followed_alone_cannot_tell);
+    tcase_add_test(tcase, pooled_and_all_followed_leaves_nothing_open);
     tcase_add_test(tcase, intervals_hold_a_known_population_99_times_in_100);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -186,12 +186,17 @@ static double linear_ns(void *context, uint32_t requests, uint32_t draft_tokens,
     return cost->fixed + cost->query * queries;
 }
 
-static uint32_t verified_in_all(const struct speculation_batch *batch)
+static uint32_t verified_on(const struct speculation_batch *batch, uint32_t first, uint32_t count)
 {
     uint32_t verified = 0;
-    for (uint32_t i = 0; i < batch->count; i++)
+    for (uint32_t i = first; i < first + count; i++)
         verified += batch->rounds[i].query_count - 1;
     return verified;
+}
+
+static uint32_t verified_in_all(const struct speculation_batch *batch)
+{
+    return verified_on(batch, 0, batch->count);
 }
 
 /* The first round knows no confidences: its size follows from the table, by trying every one. */
@@ -347,14 +352,6 @@ START_TEST(a_cost_table_takes_the_place_of_the_runs_timing)
     speculation_bench_end(&bench);
 }
 END_TEST
-
-static uint32_t verified_on(const struct speculation_batch *batch, uint32_t first, uint32_t count)
-{
-    uint32_t verified = 0;
-    for (uint32_t i = first; i < first + count; i++)
-        verified += batch->rounds[i].query_count - 1;
-    return verified;
-}
 
 /* Of 32 requests 24 decode on one rank and 8 on another; beside them, all on one. The size is the
  * same, as costs and confidences are, and without shares one rank often has more than its own. */

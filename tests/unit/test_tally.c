@@ -23,7 +23,7 @@ enum {
     X(host_short_ns) X(recall_bytes)
 /* clang-format on */
 
-/* What is not a sum: the stretch and the peaks. With the two arrays this is all of it, so that
+/* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
  * a member added later and forgotten here does not compile. */
 struct sums {
 #define MEMBER(member) uint64_t member;
@@ -33,6 +33,7 @@ struct sums {
 _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
                                                KVT_PARTS * sizeof(kvt_ns) +
+                                               KVT_SAMPLED_COUNTS * sizeof(double) +
                                                (2 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
@@ -47,6 +48,8 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
 #undef DRAW
     for (int p = 0; p < KVT_PARTS; p++)
         tally.parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
         uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)] = {0};
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
@@ -68,6 +71,8 @@ START_TEST(every_sum_adds_up)
 #define SUMMED(member) ck_assert_uint_eq((uint64_t)both.member, (uint64_t)(a.member + b.member));
     SUMS(SUMMED)
 #undef SUMMED
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
+        ck_assert_double_eq(both.counts[c], a.counts[c] + b.counts[c]);
     for (int p = 0; p < KVT_PARTS; p++)
         ck_assert_int_eq(both.parts_ns[p], a.parts_ns[p] + b.parts_ns[p]);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {

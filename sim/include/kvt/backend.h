@@ -25,8 +25,9 @@ struct kvt_backend_env {
     struct kvt_speculation_shape speculation;
     bool resolve_each_query; /* K calls of one query instead of one call of K */
     enum kvt_promotion promotion;
-    bool hierarchy;         /* false: everything resident, no hot caches, no selections needed */
-    uint32_t sample_stores; /* followed exactly per request and stratum; 0: all */
+    bool hierarchy;           /* false: everything resident, no hot caches, no selections needed */
+    uint32_t sample_stores;   /* followed exactly per request and stratum; 0: all */
+    uint32_t sample_requests; /* of those with hot caches, followed at once per rank; 0: all */
     uint64_t run_seed;
     uint32_t longest_tokens;      /* context that any request can reach */
     uint32_t output_tokens;       /* longest usual output */
@@ -52,10 +53,11 @@ struct kvt_step_item {
 
 struct kvt_step_outcome {
     struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
-    struct kvt_row_counts rows[KVT_STRATA_MAX]; /* added to */
-    double payload_bytes;                       /* of the missed rows, scaled */
-    uint64_t decisions;                         /* a chain of its own, in order of the items */
-    kvt_ns measured_ns;                         /* KVT_NS_NEVER where time is predicted */
+    struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
+    double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
+    double payload_bytes;              /* of the missed rows, scaled */
+    uint64_t decisions;                /* a chain of its own, in order of the items */
+    kvt_ns measured_ns;                /* KVT_NS_NEVER where time is predicted */
 };
 
 /* What one rank does in a step. */

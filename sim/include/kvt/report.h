@@ -22,7 +22,8 @@ enum {
  * neighbours gives the tally of both. */
 struct kvt_tally {
     kvt_ns from_ns, to_ns;
-    struct kvt_row_counts rows[KVT_STRATA_MAX];
+    struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
+    double counts[KVT_SAMPLED_COUNTS];          /* of all calls; estimated where sampled */
     uint64_t arrived, admitted, completed, unservable, preemptions;
     uint64_t output_tokens;     /* delivered, first tokens included */
     uint64_t input_tokens;      /* of requests admitted */
@@ -125,7 +126,7 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
 /* timeline.csv, row by row while the run goes on. */
 void kvt_report_timeline_header(FILE *stream);
 void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval,
-                             const struct kvt_stratum *strata, uint32_t stratum_count);
+                             uint32_t stratum_count);
 
 /* The terminal summary: fits 80 columns, ends with four lines of explanation.
  * result is what kvt_report_result() made. */

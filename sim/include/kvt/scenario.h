@@ -105,8 +105,9 @@ struct kvt_scenario {
     double warmup_value; /* seconds or requests */
     double interval_s;
     enum kvt_fidelity fidelity;
-    uint32_t sample_stores; /* stores followed exactly per request when sampled */
-    const char *backend;    /* "sim" */
+    uint32_t sample_stores;   /* stores followed exactly per request when sampled */
+    uint32_t sample_requests; /* requests followed at once per rank when sampled; 0: all */
+    const char *backend;      /* "sim" */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;

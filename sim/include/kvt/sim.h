@@ -15,8 +15,7 @@ struct kvt_sim_options {
     const char
         *cache_dir; /* where what is prepared may be kept, borrowed; NULL: nowhere. Nor does it. */
     /* Called as each interval of run.interval_s closes. Optional. */
-    void (*on_interval)(void *context, const struct kvt_tally *interval,
-                        const struct kvt_stratum *strata, uint32_t stratum_count);
+    void (*on_interval)(void *context, const struct kvt_tally *interval, uint32_t stratum_count);
     void *interval_context;
     /* Called now and then while the run is prepared; false ends kvt_sim_new() with
      * KVT_ERR_INTERRUPTED. Optional. */
