@@ -278,10 +278,10 @@ PRESETS = ["flat", "clustered", "skewed"]
 # and a larger hot cache: with rows that all pages share evenly the cache is worth more, where new rows are
 # preferred the pages are.
 HALF_COVERED = {"hardware": {"base": "b300", "link_h2d_bytes_per_s": 20000000},
-                "cluster.decode.pools.unified_gib": 0.01}
+                "cluster.decode.pools.unified_gib": 0.01, "run.fidelity": "exact"}
 KEEPS_NEW = ",residency.hot_tokens=1024"
 KEEPS_OLD = (",residency.release_order=highest,residency.refill_order=lowest"
-             ",residency.hot_tokens=1090")
+             ",residency.hot_tokens=1158")
 
 
 def half_covered(folder):
