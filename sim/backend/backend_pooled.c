@@ -159,6 +159,11 @@ kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ra
     return status;
 }
 
+/* Counts that fall with the share twice over: as what is looked up does, and as the hot cache is
+ * larger for the rest. The estimator has them over the share. */
+static const enum estimated misses[] = {ESTIMATED_MISSED, ESTIMATED_FETCHED, ESTIMATED_GRANULES,
+                                        ESTIMATED_MISSING_CALLS};
+
 /* ---- What they say about the rest ------------------------------------------------- */
 
 static void learn(struct backend_sim *sim, const struct kvt_step_item *item)
@@ -169,6 +174,8 @@ static void learn(struct backend_sim *sim, const struct kvt_step_item *item)
     for (uint32_t s = 0; s < sim->strata.count; s++) {
         const struct kvt_stratum *stratum = &sim->strata.strata[s];
         lane->seen[s][ESTIMATED_DISTINCT] *= uncovered;
+        for (size_t m = 0; m < sizeof misses / sizeof misses[0] && uncovered > 0; m++)
+            lane->seen[s][misses[m]] /= uncovered;
         struct call_shape shape = shape_of(sim, s, item, uncovered);
         struct round_kind kind = kind_of(sim, s, lane->followed_rounds, &shape, item);
         double weight = (double)stratum->followed * stratum->selectors * shape.weight;
@@ -186,19 +193,21 @@ static void compare(struct backend_sim *sim, struct lane *lane, const struct kvt
     struct round_kind kind = kind_of(sim, s, lane->followed_rounds, shape, item);
     const double *rates = estimator_rates(sim->estimator, &kind);
     double weight = stratum->selectors * shape->weight; /* of one store */
+    double fetched = weight * shape->uncovered * rates[ESTIMATED_FETCHED];
 
     for (uint32_t i = 0; i < lane->followed_count; i++) {
         struct followed *followed = &lane->followed[i];
         if (sim->strata.stratum_of[followed->store] != s)
             continue;
         followed->expected[KVT_SAMPLED_SELECTED] += stratum->selectors * shape->selected;
-        followed->expected[KVT_SAMPLED_MISSED] += weight * rates[ESTIMATED_MISSED];
+        followed->expected[KVT_SAMPLED_MISSED] +=
+            weight * shape->uncovered * rates[ESTIMATED_MISSED];
         followed->expected[KVT_SAMPLED_LOOKED_UP] += weight * rates[ESTIMATED_LOOKED_UP];
-        followed->expected[KVT_SAMPLED_FETCHED] += weight * rates[ESTIMATED_FETCHED];
+        followed->expected[KVT_SAMPLED_FETCHED] += fetched;
     }
     double calls = (double)stratum->followed * stratum->selectors;
     double beyond =
-        lane->seen[s][ESTIMATED_FETCHED] - stratum->followed * weight * rates[ESTIMATED_FETCHED];
+        lane->seen[s][ESTIMATED_FETCHED] * shape->uncovered - stratum->followed * fetched;
     spread->rounds++;
     spread->call_squares += beyond * beyond / calls;
 }
@@ -216,7 +225,8 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
     double calls = selectors * (sim->env.resolve_each_query ? item->round->query_count : 1);
     double selected = selectors * shape->selected, weight = selectors * shape->weight;
     double layers = (double)stratum->layers / stratum->stores;
-    double fetched = weight * rates[ESTIMATED_FETCHED];
+    double miss_weight = weight * shape->uncovered;
+    double fetched = miss_weight * rates[ESTIMATED_FETCHED];
 
     load->calls += (uint32_t)calls;
     load->selected_rows += selected;
@@ -226,13 +236,13 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
     load->missed_layer_rows += layers * fetched;
     load->leader_layer_rows += fetched;
     load->wire_bytes += layers * fetched * llm->payload.wire_bytes;
-    load->granules += weight * rates[ESTIMATED_GRANULES];
-    load->calls_with_misses += fmin(weight * rates[ESTIMATED_MISSING_CALLS], calls);
+    load->granules += miss_weight * rates[ESTIMATED_GRANULES];
+    load->calls_with_misses += fmin(miss_weight * rates[ESTIMATED_MISSING_CALLS], calls);
     outcome->payload_bytes += layers * fetched * llm->payload.capacity_bytes;
 
     const double counts[KVT_SAMPLED_COUNTS] = {
         [KVT_SAMPLED_SELECTED] = selected,
-        [KVT_SAMPLED_MISSED] = weight * rates[ESTIMATED_MISSED],
+        [KVT_SAMPLED_MISSED] = miss_weight * rates[ESTIMATED_MISSED],
         [KVT_SAMPLED_LOOKED_UP] = weight * rates[ESTIMATED_LOOKED_UP],
         [KVT_SAMPLED_FETCHED] = fetched};
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++) {

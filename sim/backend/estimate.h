@@ -1,7 +1,12 @@
 /* estimate.h -- what a round fetches that nobody follows, from those that are followed.
  *
- *     weight = selections of the round x share of its history that no page in HBM holds
- *     rate   = what followed rounds of its kind fetched / their weight
+ *     share  = of its history that no page in HBM holds
+ *     weight = selections of the round x share
+ *     rate   = what followed rounds of its kind fetched, each over its share / their weight
+ *     fetch  = rate x weight x share
+ *
+ * The share counts twice: of what is looked up, and because the hot cache then serves the less;
+ * misses fall about as the inverse of how large it is for what it serves (docs/laws.md).
  *
  * A kind is how long the hot cache has been filling, how long the context is, how much of it
  * is in pages and how many queries the round has. Each kind remembers its last rounds, and so

@@ -251,7 +251,8 @@ AVX512 static uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, u
     __m512i sum = _mm512_setzero_si512();
 
     for (uint32_t i = 0; i < count; i += WORDS) {
-        __mmask8 lanes = count - i < WORDS ? (__mmask8)((1u << (count - i)) - 1) : 0xff;
+        uint32_t left = count - i < WORDS ? count - i : WORDS;
+        __mmask8 lanes = (__mmask8)((1u << left) - 1);
         __m512i high = _mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(lanes, slots + i));
         __m512i low = _mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(lanes, rows + i));
         __m512i placed = _mm512_or_si512(_mm512_slli_epi64(high, 32), low);
