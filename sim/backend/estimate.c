@@ -16,8 +16,8 @@
 
 enum {
     OCTAVES = 8, /* of an age, and of a context in units of top_k; the last is open */
-    COVERS = 8,
-    LEVELS = 4 /* stratum; age; age, context and cover; kind */
+    COVERS = 16, /* half octaves of the share that is in no page; the last is open */
+    LEVELS = 4   /* stratum; age; age, context and cover; kind */
 };
 
 #define MEMORY_ROUNDS 128.0 /* followed rounds that a level remembers, older ones less */
@@ -50,15 +50,25 @@ static uint32_t octave(uint64_t value)
     return bits < OCTAVES ? bits : OCTAVES - 1;
 }
 
+/* How many halvings, by half steps, lead from 1 down to a share. */
+static uint32_t half_octave(double share)
+{
+    int exponent;
+    double mantissa = frexp(share, &exponent); /* share = mantissa x 2^exponent, from 1/2 below 1 */
+    int halves = -2 * exponent + (mantissa < 0.70710678118654752);
+
+    if (share <= 0 || halves >= COVERS)
+        return COVERS - 1;
+    return halves > 0 ? (uint32_t)halves : 0;
+}
+
 struct round_kind round_kind_of(uint32_t stratum, uint64_t rounds, uint32_t visible_rows,
                                 double uncovered, uint32_t top_k, uint32_t queries)
 {
-    uint32_t cover = (uint32_t)((1 - uncovered) * COVERS);
-
     return (struct round_kind){.stratum = stratum,
                                .age = octave(rounds),
                                .context = octave(visible_rows / top_k),
-                               .cover = cover < COVERS ? cover : COVERS - 1,
+                               .cover = half_octave(uncovered),
                                .queries = queries};
 }
 

@@ -36,7 +36,7 @@ enum estimated {
 /* A round, as far as it matters for what it fetches. */
 struct round_kind {
     uint32_t stratum, age, context; /* the latter two in octaves */
-    uint32_t cover;                 /* in eighths */
+    uint32_t cover;                 /* by half octaves of what is in no page */
     uint32_t queries;
 };
 
