@@ -139,13 +139,42 @@ static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, u
 
 /* ---- Planning ------------------------------------------------------------------ */
 
+/* Path 0 is asked for at each depth that it commits, in order, and other paths where they go
+ * their own way: what a law relies on. */
+static kvt_status check_queries(const struct kvt_sim *sim, uint32_t i, struct kvt_error *err)
+{
+    const struct kvt_round *round = &sim->rounds[i];
+    uint32_t committed = 0;
+
+    for (uint32_t q = 0; q < round->query_count; q++) {
+        const struct kvt_law_query *query = &round->queries[q];
+        bool fits = query->depth < round->query_count &&
+                    (query->path == 0 ? query->depth == committed && query->fork == 0
+                                      : query->fork >= 1 && query->fork <= query->depth &&
+                                            query->fork <= round->committed_tokens);
+        committed += query->path == 0;
+        if (!fits)
+            return kvt_fail(
+                err, KVT_ERR_POLICY, sim->speculation->info.name,
+                "query %u of the round of request %u has depth %u, path %u and fork %u; "
+                "path 0 rises from depth 0 by one, and a rejected path parts from it "
+                "at a depth from 1 to its own",
+                q, sim->asks[i].id, query->depth, query->path, query->fork);
+    }
+    if (committed == round->committed_tokens)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_POLICY, sim->speculation->info.name,
+                    "the round of request %u commits %u tokens and asks for %u of them",
+                    sim->asks[i].id, round->committed_tokens, committed);
+}
+
 static kvt_status check_round(const struct kvt_sim *sim, uint32_t i, struct kvt_error *err)
 {
     const struct kvt_round *round = &sim->rounds[i];
 
     if (round->query_count >= 1 && round->query_count <= sim->asks[i].queries_max &&
         round->committed_tokens >= 1 && round->committed_tokens <= round->query_count)
-        return KVT_OK;
+        return check_queries(sim, i, err);
     return kvt_fail(err, KVT_ERR_POLICY, sim->speculation->info.name,
                     "it plans a round of %u queries that commits %u tokens for request %u, which "
                     "may have 1 to %u queries and commits 1 to all of them",

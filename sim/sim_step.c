@@ -316,12 +316,15 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
     struct kvt_rank *rank = &sim->ranks[r];
     uint64_t tokens = 0;
 
-    for (uint32_t i = 0; i < rank->running.count; i++)
-        tokens += rank->running.items[i]->round_tokens;
+    for (uint32_t i = 0; i < rank->running.count; i++) {
+        struct kvt_live *live = rank->running.items[i];
+        live->round_tokens = round_delivery(live); /* rows past the answer's end are nobody's */
+        tokens += live->round_tokens;
+    }
     kvt_ns done_ns = kvt_rank_queue_backup(rank, sim->now_ns, tokens);
     for (uint32_t i = 0; i < rank->running.count;) {
         struct kvt_live *live = rank->running.items[i];
-        uint32_t delivered = round_delivery(live);
+        uint32_t delivered = live->round_tokens;
         if (delivered == 0) {
             i++;
             continue;

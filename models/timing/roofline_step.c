@@ -68,7 +68,7 @@ static double index_ns(const struct roofline *roofline, const struct kvt_rank_lo
 /* A launch resolves one call of each request. */
 static double resolve_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
 {
-    double launches = (double)load->calls / load->requests;
+    double launches = load->calls / load->requests;
     return launches * roofline->resolve_ns + load->looked_up_rows * roofline->resolve_row_ns;
 }
 

@@ -56,7 +56,7 @@ static struct kvt_rank_load rank_load(const struct march_env *env, const struct 
         .requests = requests,
         .queries = (uint32_t)llround(n * load->means.queries),
         .draft_tokens = (uint32_t)llround(n * load->means.draft_tokens),
-        .calls = (uint32_t)llround(n * load->calls),
+        .calls = n * load->calls,
         .context_rows = (uint64_t)(n * load->context_tokens),
         .selected_rows = n * load->selected,
         .attended_layer_rows = n * load->attended,

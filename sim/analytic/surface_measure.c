@@ -182,7 +182,7 @@ static kvt_status resolve_all(struct walk *walk, const struct kvt_law_round *rou
     struct kvt_resolve_call call = {
         .step = r,
         .visible_rows = visible,
-        .tail_first_row = visible > KVT_TAIL_ROWS ? visible - KVT_TAIL_ROWS : 0,
+        .tail_first_row = kvt_tail_first_row(walk->store, walk->context_tokens, round->query_count),
         .query_count = scenario->resolve_each_query ? 1 : round->query_count,
         .promotion = scenario->promotion};
 

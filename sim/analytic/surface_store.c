@@ -14,6 +14,7 @@
 #include "kvt/hash.h"
 #include "kvt/json.h"
 #include "kvt/layout.h"
+#include "kvt/version.h"
 #include "surface.h"
 
 enum {
@@ -97,6 +98,7 @@ static kvt_status key_of_law(const struct surface_env *env, uint64_t *out, struc
     const struct kvt_llm *llm = scenario->llm;
     uint64_t key = kvt_chain64(FORMAT, sizeof(struct surface));
 
+    key = kvt_hash_bytes(key, kvt_version(), strlen(kvt_version()));
     if (!chain_tree(&key, kvt_json_find(scenario->tree, "selection")) ||
         !chain_tree(&key, kvt_json_find(scenario->tree, "replacement")) ||
         !chain_tree(&key, scenario->inputs))
@@ -127,8 +129,12 @@ static kvt_status key_of_load(const struct surface_env *env, uint64_t law, uint3
     uint64_t key = kvt_chain64(law, active);
 
     if (!chain_tree(&key, kvt_json_find(scenario->tree, "speculation")) ||
-        !chain_tree(&key, kvt_json_find(scenario->tree, "timing")))
+        !chain_tree(&key, kvt_json_find(scenario->tree, "timing")) ||
+        !chain_tree(&key, kvt_json_find(scenario->tree, "cluster")) ||
+        !chain_tree(&key, kvt_json_find(scenario->tree, "hardware")))
         return kvt_fail_nomem(err, "the key of a surface");
+    key = kvt_hash_bytes(key, scenario->task, strlen(scenario->task));
+    key = kvt_chain64(key, scenario->seed);
     key = kvt_chain64(key, scenario->queries_max);
     *out = kvt_chain64(key, (uint64_t)env->run->rank_count << 1 | env->run->lockstep);
     return KVT_OK;

@@ -228,7 +228,7 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
     double miss_weight = weight * shape->uncovered;
     double fetched = miss_weight * rates[ESTIMATED_FETCHED];
 
-    load->calls += (uint32_t)calls;
+    load->calls += calls;
     load->selected_rows += selected;
     load->attended_layer_rows += layers * selected;
     load->looked_up_rows += weight * rates[ESTIMATED_LOOKED_UP_ROWS];

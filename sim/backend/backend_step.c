@@ -69,7 +69,7 @@ static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t v
     outcome->counts[KVT_SAMPLED_LOOKED_UP] +=
         scale * (result->hot_selected + result->missed_selected);
     outcome->counts[KVT_SAMPLED_FETCHED] += scale * fetched;
-    load->calls += (uint32_t)(scale + 0.5);
+    load->calls += scale;
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
     load->looked_up_rows += scale * (result->hot_rows + fetched);
@@ -184,7 +184,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
     struct kvt_resolve_call call = {.step = item->step,
                                     .visible_rows = visible,
                                     .tail_first_row =
-                                        visible > KVT_TAIL_ROWS ? visible - KVT_TAIL_ROWS : 0,
+                                        kvt_tail_first_row(store, item->context_tokens, queries),
                                     .page_rows = page_rows_of(worker, item, store, visible),
                                     .query_count = sim->env.resolve_each_query ? 1 : queries,
                                     .promotion = sim->env.promotion};

@@ -214,8 +214,7 @@ static bool describe_scenario(cJSON *array, const char *name, const struct kvt_s
            list_add_text(entry, "timing", scenario->timing.info->name) &&
            list_add_text(entry, "import", scenario->import.info->name) &&
            list_add_text(entry, "arrival", scenario->arrival.info->name) &&
-           list_add_text(entry, "fidelity",
-                         kvt_fidelity_name(scenario->fidelity)) &&
+           list_add_text(entry, "fidelity", kvt_fidelity_name(scenario->fidelity)) &&
            list_add_number(entry, "duration_s", scenario->duration_s);
 }
 

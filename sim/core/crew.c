@@ -61,15 +61,12 @@ kvt_status kvt_crew_new(unsigned threads, struct kvt_crew **out, struct kvt_erro
     unsigned others = threads > 0 ? threads - 1 : 0;
     struct kvt_crew *crew = calloc(1, sizeof *crew + others * sizeof crew->members[0]);
 
-    if (!crew || pthread_mutex_init(&crew->lock, NULL) != 0) {
-        free(crew);
-        return kvt_fail_nomem(err, "threads");
-    }
-    if (pthread_cond_init(&crew->called, NULL) != 0 || pthread_cond_init(&crew->done, NULL) != 0) {
-        pthread_mutex_destroy(&crew->lock);
-        free(crew);
-        return kvt_fail_nomem(err, "threads");
-    }
+    if (!crew || pthread_mutex_init(&crew->lock, NULL) != 0)
+        goto no_crew;
+    if (pthread_cond_init(&crew->called, NULL) != 0)
+        goto no_call;
+    if (pthread_cond_init(&crew->done, NULL) != 0)
+        goto no_end;
     crew->size = 1;
     while (crew->size <= others) {
         struct member *member = &crew->members[crew->size - 1];
@@ -80,6 +77,14 @@ kvt_status kvt_crew_new(unsigned threads, struct kvt_crew **out, struct kvt_erro
     }
     *out = crew;
     return KVT_OK;
+
+no_end:
+    pthread_cond_destroy(&crew->called);
+no_call:
+    pthread_mutex_destroy(&crew->lock);
+no_crew:
+    free(crew);
+    return kvt_fail_nomem(err, "threads");
 }
 
 void kvt_crew_free(struct kvt_crew *crew)

@@ -162,5 +162,6 @@ double kvt_sampling_half_width(const struct kvt_sampling *sampling,
         return 0;
     double quantile =
         isinf(freedom) ? gsl_cdf_ugaussian_Pinv(QUANTILE) : gsl_cdf_tdist_Pinv(QUANTILE, freedom);
-    return quantile * sqrt(variance) / estimate;
+    /* Rounded so coarsely that no libm's last bits show. */
+    return rint(quantile * sqrt(variance) / estimate * 0x1p42) * 0x1p-42;
 }

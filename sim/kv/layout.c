@@ -242,5 +242,6 @@ double kvt_distinct_granules(double rows_of_store, double row_bytes, double miss
 
     if (granules <= 1 || missed_rows <= 0)
         return missed_rows > 0 ? 1 : 0;
-    return granules * -expm1(missed_rows * log1p(-1 / granules));
+    /* Rounded so coarsely that no libm's last bits show. */
+    return rint(granules * -expm1(missed_rows * log1p(-1 / granules)) * 0x1p16) * 0x1p-16;
 }

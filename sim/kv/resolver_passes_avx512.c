@@ -258,7 +258,12 @@ AVX512 static uint64_t sum_placed(const kvt_slot *slots, const uint32_t *rows, u
         __m512i placed = _mm512_or_si512(_mm512_slli_epi64(high, 32), low);
         sum = _mm512_mask_add_epi64(sum, lanes, sum, mix(_mm512_add_epi64(placed, one)));
     }
-    return (uint64_t)_mm512_reduce_add_epi64(sum);
+    /* _mm512_reduce_add_epi64() adds signed numbers, which may not overflow. */
+    uint64_t lanes[WORDS], total = 0;
+    _mm512_storeu_si512(lanes, sum);
+    for (int i = 0; i < WORDS; i++)
+        total += lanes[i];
+    return total;
 }
 
 const struct resolver_passes kvt_resolver_passes_avx512 = {.look = look,

@@ -378,6 +378,7 @@ static kvt_status move_optional(const struct boundary *boundary, struct kvt_erro
         return status;
     uint32_t count =
         rank->residency->boundary(rank->residency_state, &view, rank->actions, RANK_ACTIONS);
+    status = rank_check_action_count(rank, count, err);
     for (uint32_t i = 0; i < count && status == KVT_OK; i++)
         status = rank_act(boundary, &rank->actions[i], err);
     return status;

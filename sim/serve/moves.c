@@ -272,6 +272,15 @@ static struct kvt_live *find_running(const struct kvt_rank *rank, uint32_t id)
     return NULL;
 }
 
+kvt_status rank_check_action_count(const struct kvt_rank *rank, uint32_t count,
+                                   struct kvt_error *err)
+{
+    if (count <= RANK_ACTIONS)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_POLICY, rank->residency->info.name,
+                    "it says that it wrote %u actions; there was room for %d", count, RANK_ACTIONS);
+}
+
 kvt_status rank_act(const struct boundary *boundary, const struct kvt_residency_action *action,
                     struct kvt_error *err)
 {

@@ -47,6 +47,9 @@ uint64_t rank_reclaimable_bytes(const struct kvt_rank *rank, const struct kvt_li
 /* Refills whose transfer has ended. */
 void rank_end_fills(struct kvt_rank *rank, kvt_ns now_ns);
 /* Carries out one action, or names the policy and what it may not do. */
+/* Refuses, naming the policy, more actions than it was given room for. */
+KVT_CHECKED kvt_status rank_check_action_count(const struct kvt_rank *rank, uint32_t count,
+                                               struct kvt_error *err);
 KVT_CHECKED kvt_status rank_act(const struct boundary *boundary,
                                 const struct kvt_residency_action *action, struct kvt_error *err);
 /* Sends every committed row of the request to host that is not there or on its way. */

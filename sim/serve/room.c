@@ -146,6 +146,7 @@ static kvt_status ask_policy(const struct boundary *boundary, uint64_t want_byte
     uint32_t count = rank->residency->reclaim(rank->residency_state, &view, want_bytes,
                                               rank->actions, RANK_ACTIONS);
     *acted = count > 0;
+    status = rank_check_action_count(rank, count, err);
     for (uint32_t i = 0; i < count && status == KVT_OK; i++) {
         if (rank->actions[i].verb != KVT_RESIDENCY_RELEASE &&
             rank->actions[i].verb != KVT_RESIDENCY_DEMOTE)

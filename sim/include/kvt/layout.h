@@ -27,6 +27,15 @@ const char *kvt_engine_name(enum kvt_engine engine);
 uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
                        uint64_t hot_tokens, uint64_t max_tokens);
 
+/* The first row of a store in the tail during a call with query_count queries behind
+ * committed_tokens: the ring holds KVT_TAIL_ROWS rows, those of the call's queries the newest. */
+static inline uint32_t kvt_tail_first_row(const struct kvt_store *store, uint32_t committed_tokens,
+                                          uint32_t query_count)
+{
+    uint32_t rows = kvt_store_rows(store, committed_tokens + query_count);
+    return rows > KVT_TAIL_ROWS ? rows - KVT_TAIL_ROWS : 0;
+}
+
 struct kvt_session_spec {
     const struct kvt_llm *llm;
     const struct kvt_drafter *drafter; /* NULL without a draft model */

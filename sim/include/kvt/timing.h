@@ -14,7 +14,7 @@ struct kvt_rank_load {
     uint32_t requests;          /* decoding this step */
     uint32_t queries;           /* token positions verified, the sum of each request's K */
     uint32_t draft_tokens;      /* made for this step's rounds; 0: nothing was drafted */
-    uint32_t calls;             /* resolves, over requests and selectors; more than one a query set
+    double calls;               /* resolves, over requests and selectors; more than one a query set
                                  * where queries are resolved one by one */
     uint64_t context_rows;      /* committed tokens, summed over the requests */
     double selected_rows;       /* with multiplicity, over selectors */
