@@ -161,6 +161,11 @@ static void collect_rank(struct kvt_tally *tally, struct kvt_rank *rank, uint64_
     tally->import_host_bytes += copies * counters->import_host_bytes;
     tally->pages_filled += counters->pages_filled;
     tally->pages_released += counters->pages_released;
+    tally->pages_landed += counters->pages_landed;
+    tally->pages_kept += counters->pages_kept;
+    tally->backups_forced += counters->backup_forced;
+    tally->resizes += counters->resizes;
+    tally->demotions += counters->demotions;
     tally->fill_bytes += gpus * counters->fill_bytes;
     tally->recall_bytes += gpus * counters->recalled_bytes;
     tally->d2h_bytes += copies * counters->backup_bytes;

@@ -261,6 +261,11 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
     out->barrier_wait_share = metric_ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
     out->backup_stall_ns = (double)tally->backup_stall_ns;
     out->extrapolated_step_share = metric_ratio((double)tally->extrapolated_steps, steps);
+    out->backups_forced = (double)tally->backups_forced;
+    out->pages_landed = (double)tally->pages_landed;
+    out->pages_kept = (double)tally->pages_kept;
+    out->hot_cache_resizes = (double)tally->resizes;
+    out->demotions = (double)tally->demotions;
     out->preemptions = (double)tally->preemptions;
     out->prefix_hit_tokens = (double)tally->prefix_hit_tokens;
     out->reprefill_tokens = (double)tally->reprefill_tokens;

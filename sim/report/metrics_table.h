@@ -60,6 +60,11 @@
     X(barrier_wait_share, "1", TIME, "Of the ranks' step time, waiting for the slowest")           \
     X(backup_stall_ns, "ns", QUEUE, "Steps held up by tail rows not yet on host")                  \
     X(extrapolated_step_share, "1", COUNTED, "Steps outside the timing profile's range")           \
+    X(backups_forced, "1", QUEUE, "Write-backs put off that could wait no longer")                 \
+    X(pages_landed, "pages", QUEUE, "Pages that came straight into HBM with their history")        \
+    X(pages_kept, "pages", QUEUE, "Pages that stayed in HBM as they left the tail")                \
+    X(hot_cache_resizes, "1", QUEUE, "Hot caches given or resized while requests run")             \
+    X(demotions, "1", QUEUE, "Of those, requests that gave up their pages for one")                \
     X(preemptions, "1", QUEUE, "Requests put aside for want of memory")                            \
     X(unservable, "1", COUNTED, "Requests that could never fit")                                   \
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \

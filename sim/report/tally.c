@@ -45,6 +45,11 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->d2h_bytes += from->d2h_bytes;
     into->pages_filled += from->pages_filled;
     into->pages_released += from->pages_released;
+    into->pages_landed += from->pages_landed;
+    into->pages_kept += from->pages_kept;
+    into->backups_forced += from->backups_forced;
+    into->resizes += from->resizes;
+    into->demotions += from->demotions;
     into->prefilling_ns += from->prefilling_ns;
     into->host_short_ns += from->host_short_ns;
     into->running_ns += from->running_ns;

@@ -18,9 +18,10 @@ enum {
     X(input_tokens) X(prefix_hit_tokens) X(reprefill_tokens) X(decode_steps) X(rounds)             \
     X(round_tokens) X(extrapolated_steps) X(step_ns) X(rank_ns) X(barrier_wait_ns)                 \
     X(backup_stall_ns) X(h2d_payload_bytes) X(h2d_wire_bytes) X(fill_bytes) X(import_hbm_bytes)    \
-    X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(running_ns)              \
-    X(waiting_ns) X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns)         \
-    X(host_short_ns) X(recall_bytes)
+    X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(pages_landed)            \
+    X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
+    X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
+    X(recall_bytes)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that

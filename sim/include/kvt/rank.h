@@ -120,7 +120,6 @@ struct kvt_rank_counters {
     uint64_t resizes;       /* hot caches given or resized, demotions among them */
     uint64_t demotions;
     uint64_t recalled_bytes;    /* from host to HBM, of what was put aside or found there */
-    uint64_t kept_prefix_pages; /* that finished requests left to the prefix store */
     uint64_t copies_dropped;    /* of requests put aside, for want of host DRAM */
 };
 

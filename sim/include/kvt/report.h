@@ -41,6 +41,8 @@ struct kvt_tally {
     uint64_t recall_bytes;                    /* from host to HBM, of what was put aside or found */
     uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
     uint64_t pages_filled, pages_released;
+    uint64_t pages_landed, pages_kept;           /* as in kvt_rank_counters */
+    uint64_t backups_forced, resizes, demotions; /* likewise */
     /* Time integrals, in unit x ns. */
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
