@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "kvt/file.h"
 
 /* A folder of the environment, if it is an absolute one, as the XDG base directory
  * specification asks. */
@@ -13,12 +15,36 @@ static const char *absolute(const char *variable)
     return folder != NULL && folder[0] == '/' ? folder : NULL;
 }
 
-const char *cli_cache_dir(const char *given, struct kvt_arena *arena)
+/* The user's own. A cache is never needed: where there is no place for one there is none. */
+static const char *own_cache(struct kvt_arena *arena)
 {
-    if (given != NULL)
-        return strcmp(given, "none") == 0 ? NULL : given;
     const char *cache = absolute("XDG_CACHE_HOME"), *home = absolute("HOME");
+
     if (cache != NULL)
         return kvt_arena_printf(arena, "%s/kvtide", cache);
     return home != NULL ? kvt_arena_printf(arena, "%s/.cache/kvtide", home) : NULL;
+}
+
+kvt_status cli_cache_dir(const char *given, struct kvt_arena *arena, const char **out,
+                         struct kvt_error *err)
+{
+    struct kvt_error why;
+
+    *out = NULL;
+    if (given == NULL) {
+        *out = own_cache(arena);
+        return KVT_OK;
+    }
+    if (strcmp(given, "none") == 0)
+        return KVT_OK;
+    if (given[0] == '\0')
+        return kvt_fail(err, KVT_ERR_INVALID, "--cache",
+                        "an empty name; a folder, or \"none\", is expected");
+    if (kvt_mkdirs(given, &why) != KVT_OK)
+        return kvt_fail(err, KVT_ERR_IO, "--cache", "\"%s\" cannot be a cache: %s", given,
+                        why.message);
+    if (access(given, W_OK | X_OK) != 0)
+        return kvt_fail(err, KVT_ERR_IO, "--cache", "\"%s\": nothing can be written there", given);
+    *out = given;
+    return KVT_OK;
 }

@@ -65,10 +65,11 @@ int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
 /* The share folder: $KVT_DATA, or beside the executable, or as installed. */
 const char *cli_data_dir(void);
 
-/* cache.c: the folder where what runs prepare is kept: as given, none (NULL) for "none", or the
- * user's own, $XDG_CACHE_HOME/kvtide or ~/.cache/kvtide. NULL too when there is no such place or
- * memory is short: a cache is never needed. */
-const char *cli_cache_dir(const char *given, struct kvt_arena *arena);
+/* cache.c: the folder where what runs prepare is kept: as given, made where it is not there;
+ * none (NULL) for "none"; or the user's own, $XDG_CACHE_HOME/kvtide or ~/.cache/kvtide, NULL where
+ * there is no such place. Refuses a given one that cannot be used. */
+KVT_CHECKED kvt_status cli_cache_dir(const char *given, struct kvt_arena *arena, const char **out,
+                                     struct kvt_error *err);
 #define CLI_CACHE_HELP "where tapes are kept (~/.cache/kvtide); never changes a result"
 
 /* goodput.c: bounds as vLLM spells them, "ttft:2000" and the like, each word one or several with

@@ -87,7 +87,6 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
 {
     prepared->plan.threads = (unsigned)question->threads;
     prepared->plan.quiet = question->quiet;
-    prepared->plan.cache_dir = cli_cache_dir(question->cache, arena);
     kvt_status status = prepare_conditions(question, prepared, err);
     if (status == KVT_OK)
         status = prepare_reference(question->reference, arena, prepared, err);
@@ -98,6 +97,8 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
         status = compare_spread_presets(&question->sets, arena, &prepared->plan, err);
     if (status == KVT_OK)
         status = prepare_seeds(question, &prepared->plan, err);
+    if (status == KVT_OK)
+        status = cli_cache_dir(question->cache, arena, &prepared->plan.cache_dir, err);
     return status == KVT_OK ? prepare_out(question->out, arena, prepared, err) : status;
 }
 

@@ -228,10 +228,10 @@ static int run_command(struct run_options *options, const char *source)
         status = kvt_fail_nomem(&err, "a scenario");
     else if (!gather_sets(options, texts, sets, &scenario_options.set_count))
         status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
-    if (status == KVT_OK) {
-        options->cache = cli_cache_dir(options->cache, arena);
+    if (status == KVT_OK)
         status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
-    }
+    if (status == KVT_OK)
+        status = cli_cache_dir(options->cache, arena, &options->cache, &err);
     if (status == KVT_OK && options->goodput.count > 0)
         status =
             add_goodput(&options->goodput, source, &scenario_options, sets, arena, &scenario, &err);

@@ -65,14 +65,16 @@ static int validate(const struct question *question)
     struct validate_outcome outcome;
     bool good = false;
     struct kvt_arena *arena = kvt_arena_new(1 << 18);
-    kvt_status status = arena ? KVT_OK : kvt_fail_nomem(&err, "a validation");
+    const char *cache_dir = NULL;
+    kvt_status status = arena ? cli_cache_dir(question->cache, arena, &cache_dir, &err)
+                              : kvt_fail_nomem(&err, "a validation");
 
     if (status == KVT_OK) {
         const struct validate_plan plan = {.scenarios = &question->scenarios,
                                            .sets = &question->sets,
                                            .seeds = question->seeds,
                                            .threads = (unsigned)question->threads,
-                                           .cache_dir = cli_cache_dir(question->cache, arena),
+                                           .cache_dir = cache_dir,
                                            .quiet = question->quiet};
         cli_catch_signals();
         status = validate_fidelity(&plan, arena, &outcome, &err);

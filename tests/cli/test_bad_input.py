@@ -322,6 +322,19 @@ def traces_that_only_look_bad_are_read_and_counted(folder):
     assert succeeds("check", "./odd.csv", cwd=folder) == "./odd.csv: ok (trace, kvtide)\n"
 
 
+def a_cache_that_cannot_be_one_is_refused_and_one_full_of_rubbish_is_not(folder):
+    path = tiny(folder)
+    (folder / "file").write_text("no folder", encoding="utf-8")
+    for cache in ("", folder / "file", folder / "file/below"):
+        for command in (("run",), ("compare", path), ("validate", "--suite", "fidelity")):
+            sentence = refuses(2, *command, path, "--cache", cache, "--quiet")
+            assert sentence.startswith("kvtide: --cache: ") and str(cache) in sentence, sentence
+    (folder / "kept/tapes").mkdir(parents=True)
+    (folder / "kept/tapes/0.kvsel").write_bytes(b"rubbish" * 1000)
+    assert succeeds("run", path, "--quiet", "--cache", folder / "kept") == succeeds(
+        "run", path, "--quiet", "--cache", "none")
+
+
 CASES = (
     malformed_json_is_refused_with_line_and_column,
     scenarios_that_mean_nothing_are_refused_with_their_pointer,
@@ -335,6 +348,7 @@ CASES = (
     a_line_without_end_is_refused,
     a_class_of_a_trace_that_is_not_the_scenario_s_is_found_before_the_run,
     traces_that_only_look_bad_are_read_and_counted,
+    a_cache_that_cannot_be_one_is_refused_and_one_full_of_rubbish_is_not,
 )
 
 if __name__ == "__main__":
