@@ -106,6 +106,14 @@ static const struct refusal in_files[] = {
     {"\"workload\": {\"classes\": []}", "t.json#/workload/classes", "belong to a later version"},
     {"\"workload\": {\"task\": \"code\"}", "t.json#/workload/task",
      "task has no effect while speculation.method is \"none\""},
+    {"\"speculation\": {\"method\": \"dflash2\", \"retrieval\": \"each_query\", "
+     "\"overflow\": \"none\"}",
+     "t.json#/speculation/overflow",
+     "overflow has no effect while speculation.retrieval is \"each_query\""},
+    {"\"speculation\": {\"method\": \"dflash2\", \"block\": 2, \"overflow\": \"none\", "
+     "\"promotion\": \"by_count\"}",
+     "t.json#/speculation/promotion",
+     "promotion has no effect while speculation.overflow is \"none\""},
     {"\"workload\": {\"task\": \"cooking\"}, \"speculation\": \"dflash2\"", "t.json#/workload/task",
      "\"cooking\": no such task"},
     {"\"workload\": {\"closed\": {}, \"open\": {}}", "t.json#/workload",
