@@ -398,6 +398,12 @@ static int act_stats(const struct question *question, const char *const *paths, 
     return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
 static int act_convert(const struct question *question, const char *const *paths, size_t count)
 {
     if (question->to == NULL || count != 1 || question->json)
@@ -409,6 +415,14 @@ static int act_convert(const struct question *question, const char *const *paths
     if (kind == TRACE_NPY && asks_of_requests(question))
         return cli_malformed("trace convert: --format, --window, --rate-scale and --seed are of "
                              "request traces; %s holds selections",
+                             paths[0]);
+    if (kind == TRACE_NPY && !ends_with(question->to, ".kvsel"))
+        return cli_malformed("trace convert: %s holds selections; --to %s is expected to end in "
+                             ".kvsel",
+                             paths[0], question->to);
+    if (kind == TRACE_REQUESTS && ends_with(paths[0], ".npy"))
+        return cli_malformed("trace convert: %s does not begin as a NumPy file does, with "
+                             "\\x93NUMPY",
                              paths[0]);
     if (kind == TRACE_REQUESTS && question->context_rows > 0)
         return cli_malformed("trace convert: --context-rows is of selections; %s holds none",
