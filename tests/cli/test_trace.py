@@ -39,6 +39,8 @@ REFUSED = (  # arguments; what stderr says
     (("convert", "rows.npy", "--to", "x.kvsel", "--context-rows", "5000000000"), "is too large"),
     (("convert", "rows.npy", "--to", "none/x.kvsel"), "none/x.kvsel"),
     (("convert", "cut.npy", "--to", "x.kvsel"), "cut.npy: 0 bytes of numbers"),
+    (("convert", "rows.npy", "--to", "x.csv"), "--to x.csv is expected to end in .kvsel"),
+    (("convert", "rubbish.npy", "--to", "x.kvsel"), "does not begin as a NumPy file does"),
     (("stats", "cut.kvsel"), "cut.kvsel: byte 8: the file ends before its end; it was cut"),
     (("stats", "cut.kvsel", "--seed", "0"), "cut.kvsel holds selections"),
     (("stats", "cut.kvsel", "mixed.csv"), "one kind at a time"),
@@ -156,6 +158,7 @@ def main():
             array = support.npy(ROWS, (100, 3, 4))
             (folder / "rows.npy").write_bytes(array)
             (folder / "cut.npy").write_bytes(array[:128])
+            (folder / "rubbish.npy").write_bytes(b"rubbish")
             (folder / "cut.kvsel").write_bytes(b"\x89KVSEL\r\n")
             try:
                 check(folder)
