@@ -118,9 +118,11 @@ INLINE void add_rows(const struct score_draws *source, bool is_first, uint32_t f
     uint32_t place = first_row * GOLDEN;
     for (uint32_t i = 0; i < ROWS; i++, place += GOLDEN) {
         struct kick kick = kick_of(&draws, place);
-        kicks->slow[i] = (is_first ? 0.0F : kicks->slow[i]) + kick.slow;
-        kicks->fast[i] = (is_first ? 0.0F : kicks->fast[i]) + kick.fast;
-        kicks->white[i] = (is_first ? 0.0F : kicks->white[i]) + kick.white;
+        if (is_first)
+            kicks->slow[i] = kicks->fast[i] = kicks->white[i] = 0.0F;
+        kicks->slow[i] += kick.slow;
+        kicks->fast[i] += kick.fast;
+        kicks->white[i] += kick.white;
     }
 }
 
@@ -157,8 +159,7 @@ INLINE void add_recency(const struct score_step *step, uint32_t first_row,
     const float recency = step->recency, age_unit = step->age_unit;
     const int32_t newest = (int32_t)step->newest_row - (int32_t)first_row;
     for (int32_t i = 0; i < ROWS; i++) {
-        int32_t age = newest - i;
-        age &= ~(age >> 31); /* 0 of rows to come */
+        int32_t age = newest > i ? newest - i : 0; /* 0 of rows to come */
         kicks->white[i] += recency / (1.0F + age_unit * (float)age);
     }
 }

@@ -188,7 +188,7 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
             add_start(&parts, gauss, kvt_chain64(start, LINK_PAGES),
                       weights[s] * shape->page_weight, rows, rows_per_page(&stream->extent));
     }
-    if (extent->loop_tokens > 0) {
+    if (parts.slow_home != NULL) {
         memcpy(parts.slow_home, parts.slow, rows * sizeof(float));
         memcpy(parts.fast_home, parts.fast, rows * sizeof(float));
     }

@@ -21,7 +21,7 @@ struct score_candidates {
 
 static inline size_t score_candidate_count(uint32_t top_k)
 {
-    return 2 * (size_t)top_k + 4 * SCORE_BLOCK_ROWS;
+    return 2 * (size_t)top_k + (size_t)4 * SCORE_BLOCK_ROWS;
 }
 
 /* Adds the rows of one block whose bits are set in reached[SCORE_BLOCK_ROWS / 64]. Where they

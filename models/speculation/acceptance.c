@@ -87,6 +87,7 @@ static kvt_status read_acceptance(const cJSON *tree, const char *where, const ch
                                   struct acceptance *acceptance, struct kvt_error *err)
 {
     static const char *const keys[] = {"schema", "name", "summary", "sources", "basis", "tasks"};
+    const uint32_t task_count = acceptance->task_count;
     const cJSON *lists = NULL;
     kvt_status status = kvt_json_check_head(tree, where, "kvtide/acceptance/1", err);
     if (status == KVT_OK)
@@ -101,7 +102,7 @@ static kvt_status read_acceptance(const cJSON *tree, const char *where, const ch
     char place[sizeof err->where];
     (void)snprintf(place, sizeof place, "%s/tasks", where);
     status = check_lists(lists, place, err);
-    for (uint32_t i = 0; status == KVT_OK && i < acceptance->task_count; i++) {
+    for (uint32_t i = 0; status == KVT_OK && i < task_count; i++) {
         bool is_named = kvt_json_find(lists, tasks[i]) != NULL;
         status =
             read_list(lists, place, is_named ? tasks[i] : "default", &acceptance->lists[i], err);

@@ -97,7 +97,7 @@ static void fill_resident(const struct surface_env *env, const struct round_mean
     const struct kvt_llm *llm = env->run->scenario->llm;
 
     for (uint32_t s = 0; s < env->stratum_count; s++) {
-        double visible = (env->input_tokens + 1) / env->strata[s].compress_ratio;
+        uint32_t visible = (env->input_tokens + 1) / env->strata[s].compress_ratio;
         double calls = env->strata[s].selectors * means->queries;
         double rows = calls * fmin(llm->top_k, visible);
         for (uint32_t c = 0; c < SURFACE_COVERAGES; c++) {
@@ -371,9 +371,13 @@ kvt_status kvt_analytic_solve(const struct kvt_analytic_env *env, struct kvt_run
     struct inputs inputs = {0};
     struct march_env *march = calloc(1, sizeof *march);
     struct surface *own = calloc(MARCH_LOADS, sizeof *own);
-    kvt_status status =
-        march && own ? kvt_analytic_check(env, err) : kvt_fail_nomem(err, "mean values of a run");
 
+    if (!march || !own) {
+        free(march);
+        free(own);
+        return kvt_fail_nomem(err, "mean values of a run");
+    }
+    kvt_status status = kvt_analytic_check(env, err);
     if (status == KVT_OK)
         status = kvt_strata_init(&strata, env->scenario->llm, 0, err);
     if (status == KVT_OK)

@@ -387,12 +387,13 @@ kvt_status surface_measure(const struct surface_env *env, uint32_t active, struc
     kvt_status status = KVT_OK;
 
     out->stratum_count = env->stratum_count;
-    if (!rounds || !measure.sums || !measure.statuses || !measure.errors)
+    if (!rounds || !measure.sums || !measure.statuses || !measure.errors) {
         status = kvt_fail_nomem(err, "a surface");
-    else
+    } else {
         status = surface_plan(env, active, SURFACE_STREAMS, SURFACE_ROUNDS, rounds, err);
-    if (status == KVT_OK)
-        mean_rounds(rounds, round_count, out);
+        if (status == KVT_OK)
+            mean_rounds(rounds, round_count, out);
+    }
     if (status == KVT_OK && !env->run->rank->needs.history_in_hbm) {
         status = kvt_crew_new(env->run->threads, &crew, err);
         if (status == KVT_OK)

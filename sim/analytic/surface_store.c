@@ -261,9 +261,10 @@ static kvt_status get_new(struct kvt_surfaces *store, const struct surface_env *
 {
     uint64_t key = 0;
     struct alias *alias = calloc(1, sizeof *alias);
-    kvt_status status =
-        alias ? key_of_rounds(env, law, active, &key, err) : kvt_fail_nomem(err, "a surface");
 
+    if (!alias)
+        return kvt_fail_nomem(err, "a surface");
+    kvt_status status = key_of_rounds(env, law, active, &key, err);
     if (status == KVT_OK)
         status = find_or_measure(store, env, key, active, out, err);
     if (status != KVT_OK) {

@@ -88,7 +88,8 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
     const struct kvt_backend_env *env = &sim->env;
     uint32_t rows = longest_rows(env), queries = env->speculation.queries_max;
     size_t words = kvt_row_words(rows);
-    uint64_t *next = calloc((queries + RATIOS_MAX) * words, sizeof *next);
+    /* + 1: with no rows, which the resolver refuses, calloc would be asked for 0 bytes. */
+    uint64_t *next = calloc((queries + RATIOS_MAX) * words + 1, sizeof *next);
 
     worker->block = next;
     if (!next)

@@ -11,6 +11,7 @@
  * is the same on any number of threads. */
 #include "backend_sim_private.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -310,6 +311,7 @@ static void step_rank(void *context, uint32_t r, unsigned w)
         kvt_status status = step_item(work->sim, worker, &rank->items[i], &rank->outcome, &err);
         if (status == KVT_OK)
             continue;
+        assert(worker != NULL); /* without a hierarchy nothing fails */
         if (worker->status == KVT_OK || r < worker->failed_rank) {
             worker->status = status;
             worker->failed_rank = r;

@@ -9,9 +9,10 @@ static kvt_status print_order(const struct kvt_comparison *comparison, size_t me
                               struct kvt_error *err)
 {
     size_t *order = calloc(comparison->variant_count, sizeof *order);
-    kvt_status status = order != NULL ? kvt_comparison_order(comparison, metric, order, err)
-                                      : kvt_fail_nomem(err, "an order");
 
+    if (order == NULL)
+        return kvt_fail_nomem(err, "an order");
+    kvt_status status = kvt_comparison_order(comparison, metric, order, err);
     for (size_t i = 0; status == KVT_OK && i < comparison->variant_count; i++) {
         int ahead = 1;
         if (i > 0)

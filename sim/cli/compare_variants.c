@@ -1,4 +1,5 @@
 /* compare_variants.c -- the scenarios that are compared, as the command line gives them. */
+#include <assert.h>
 #include <string.h>
 
 #include "compare.h"
@@ -200,6 +201,7 @@ static kvt_status find_presets(struct compare_plan *plan, struct kvt_arena *aren
                             spec->choices);
         choices = spec->choices;
     }
+    assert(choices != NULL); /* there is a variant */
     plan->preset_count = 0;
     while (*choices != '\0' && plan->preset_count < COMPARE_PRESETS_MAX) {
         size_t length = strcspn(choices, "|");

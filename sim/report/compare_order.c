@@ -63,8 +63,10 @@ kvt_status kvt_comparison_order(const struct kvt_comparison *comparison, size_t 
                                 size_t *order, struct kvt_error *err)
 {
     double *means = calloc(comparison->variant_count, sizeof *means);
-    kvt_status status = means != NULL ? KVT_OK : kvt_fail_nomem(err, "an order");
 
+    if (means == NULL)
+        return kvt_fail_nomem(err, "an order");
+    kvt_status status = KVT_OK;
     for (size_t v = 0; status == KVT_OK && v < comparison->variant_count; v++) {
         struct kvt_estimate estimate;
         status = kvt_comparison_metric(comparison, v, metric, &estimate, err);
@@ -116,9 +118,10 @@ kvt_status kvt_presets_check_order(const struct kvt_presets *presets, size_t met
     size_t variants = presets->comparisons[0].variant_count;
     struct kvt_order_check check = {
         .reversals = calloc(variants * variants / 2 + 1, sizeof *check.reversals)};
-    kvt_status status =
-        check.reversals != NULL ? KVT_OK : kvt_fail_nomem(err, "an order between presets");
 
+    if (check.reversals == NULL)
+        return kvt_fail_nomem(err, "an order between presets");
+    kvt_status status = KVT_OK;
     for (size_t a = 0; status == KVT_OK && a < variants; a++) {
         for (size_t b = a + 1; status == KVT_OK && b < variants; b++)
             status = check_pair(presets, a, b, metric, &check, err);

@@ -28,20 +28,22 @@ static kvt_status add_order(cJSON *entry, const struct kvt_comparison *compariso
 {
     cJSON *list = cJSON_AddArrayToObject(entry, "order");
     size_t *order = calloc(comparison->variant_count, sizeof *order);
-    kvt_status status = list != NULL && order != NULL
-                            ? kvt_comparison_order(comparison, metric, order, err)
-                            : kvt_fail_nomem(err, "compare.json");
 
+    if (list == NULL || order == NULL) {
+        free(order);
+        return kvt_fail_nomem(err, "compare.json");
+    }
+    kvt_status status = kvt_comparison_order(comparison, metric, order, err);
     for (size_t i = 0; status == KVT_OK && i < comparison->variant_count; i++) {
         cJSON *place = cJSON_CreateObject();
         int ahead = 1;
         if (i + 1 < comparison->variant_count)
             status = kvt_comparison_ahead(comparison, order[i], order[i + 1], metric, &ahead, err);
-        if (!append(list, place))
-            status = kvt_fail_nomem(err, "compare.json");
-        else if (status == KVT_OK &&
-                 (!add(place, "variant", cJSON_CreateString(comparison->variants[order[i]].name)) ||
-                  !add(place, "tied_with_next", cJSON_CreateBool(ahead == 0))))
+        bool ok = append(list, place);
+        if (ok && status == KVT_OK)
+            ok = add(place, "variant", cJSON_CreateString(comparison->variants[order[i]].name)) &&
+                 add(place, "tied_with_next", cJSON_CreateBool(ahead == 0));
+        if (!ok)
             status = kvt_fail_nomem(err, "compare.json");
     }
     free(order);

@@ -1,4 +1,5 @@
 /* moves.c -- what a residency policy asks for, carried out and checked. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "kvt/hash.h"
@@ -29,6 +30,7 @@ static kvt_status make_room_for_fill(struct kvt_rank *rank, struct kvt_error *er
 {
     if (rank->fill_count < rank->fill_capacity)
         return KVT_OK;
+    assert(rank->fill_count == 0 || rank->fill_capacity > 0); /* each has its place */
     uint32_t capacity = rank->fill_capacity ? rank->fill_capacity * 2 : 64;
     struct kvt_fill *fills = malloc(capacity * sizeof *fills);
     if (!fills)

@@ -127,7 +127,7 @@ static void bench(const struct kvt_law *law, uint32_t stream_count, uint32_t pas
     for (uint32_t s = 0; s < stream_count; s++)
         streams[s] = stream_new(law, data, s);
 
-    double pass_ns[PASSES_MAX];
+    double pass_ns[PASSES_MAX] = {0};
     uint64_t checksum = 0;
     for (uint32_t pass = 0; pass < passes; pass++) {
         start = kvt_wall_now();

@@ -56,7 +56,8 @@ END_TEST
 
 START_TEST(a_queue_serves_no_more_than_it_has_or_can)
 {
-    for (double there = 0; there < 50; there += 1.7) {
+    for (int i = 0; i < 30; i++) {
+        double there = 1.7 * i;
         double served = queue_served(there, 2, 0.5, 1, 3);
         ck_assert_double_ge(served, 0);
         ck_assert_double_le(served, there);
@@ -88,7 +89,8 @@ enum {
 static void fill_step_by_step(struct cohort *cohorts, const double *eligible, double pages)
 {
     const double step = 0.002;
-    for (double left = pages; left > 0; left -= step) {
+    const int steps = (int)ceil(pages / step);
+    for (int i = 0; i < steps; i++) {
         int lowest = -1;
         for (int j = 0; j < COHORTS; j++) {
             if (cohorts[j].alive > 0 && cohorts[j].pages < eligible[j] &&
@@ -104,7 +106,8 @@ static void fill_step_by_step(struct cohort *cohorts, const double *eligible, do
 static void release_step_by_step(struct cohort *cohorts, double pages)
 {
     const double step = 0.002;
-    for (double left = pages; left > 0; left -= step) {
+    const int steps = (int)ceil(pages / step);
+    for (int i = 0; i < steps; i++) {
         int highest = -1;
         for (int j = 0; j < COHORTS; j++) {
             if (cohorts[j].alive > 0 && cohorts[j].pages > 0 &&

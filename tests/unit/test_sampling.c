@@ -171,7 +171,7 @@ START_TEST(intervals_hold_a_known_population_99_times_in_100)
         struct kvt_sampling sampling = {0};
         double all = 0, seen = 0;
         for (int i = 0; i < REQUESTS; i++) {
-            struct kvt_store_sample followed[2];
+            struct kvt_store_sample followed[2] = {{0}};
             double mean = 20 + 20 * kvt_rng_unit(&rng);
             uint32_t first = (uint32_t)kvt_rng_below(&rng, STORES);
             uint32_t second = (first + 1 + (uint32_t)kvt_rng_below(&rng, STORES - 1)) % STORES;
