@@ -58,10 +58,8 @@ uint32_t law_select_one(const struct kvt_law *law, const void *data, void *strea
                         uint32_t visible_rows, uint32_t *rows)
 {
     static const struct kvt_law_query anchor;
-    const struct kvt_law_round round = {.queries = &anchor,
-                                        .query_count = 1,
-                                        .committed_tokens = 1,
-                                        .visible_rows = &visible_rows};
+    const struct kvt_law_round round = {
+        .queries = &anchor, .query_count = 1, .committed_tokens = 1, .visible_rows = &visible_rows};
     size_t words = kvt_row_words(visible_rows);
     uint64_t *set = malloc(words * sizeof *set);
     ck_assert_ptr_nonnull(set);

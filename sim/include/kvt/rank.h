@@ -119,8 +119,8 @@ struct kvt_rank_counters {
     uint64_t backup_forced; /* write-backs that rows leaving the tail could not do without */
     uint64_t resizes;       /* hot caches given or resized, demotions among them */
     uint64_t demotions;
-    uint64_t recalled_bytes;    /* from host to HBM, of what was put aside or found there */
-    uint64_t copies_dropped;    /* of requests put aside, for want of host DRAM */
+    uint64_t recalled_bytes; /* from host to HBM, of what was put aside or found there */
+    uint64_t copies_dropped; /* of requests put aside, for want of host DRAM */
 };
 
 struct kvt_rank;
