@@ -19,7 +19,7 @@ static const char *const preset_names[PRESETS] = {"flat", "clustered", "skewed"}
 static const uint64_t seeds[SEEDS_MAX] = {1, 2, 3};
 
 /* A comparison whose only metric that is not NaN is the first one. */
-struct stub {
+struct made_up {
     struct kvt_variant variants[VARIANTS];
     struct kvt_comparison comparison;
     double *metrics;
@@ -28,49 +28,50 @@ struct stub {
 };
 
 /* values: [variant_count][seed_count] */
-static void stub_open(struct stub *stub, size_t variant_count, size_t seed_count,
-                      const double *values)
+static void made_up_open(struct made_up *made_up, size_t variant_count, size_t seed_count,
+                         const double *values)
 {
     size_t metrics = 0;
 
     (void)kvt_metric_docs(&metrics);
-    *stub = (struct stub){.metrics = malloc(variant_count * seed_count * metrics * sizeof(double)),
-                          .scenario = cJSON_CreateObject()};
-    ck_assert_ptr_nonnull(stub->metrics);
+    *made_up =
+        (struct made_up){.metrics = malloc(variant_count * seed_count * metrics * sizeof(double)),
+                         .scenario = cJSON_CreateObject()};
+    ck_assert_ptr_nonnull(made_up->metrics);
     for (size_t i = 0; i < variant_count * seed_count * metrics; i++)
-        stub->metrics[i] = i % metrics == 0 ? values[i / metrics] : (double)NAN;
+        made_up->metrics[i] = i % metrics == 0 ? values[i / metrics] : (double)NAN;
     for (size_t v = 0; v < variant_count; v++)
-        stub->variants[v] =
+        made_up->variants[v] =
             (struct kvt_variant){.name = names[v],
-                                 .source = "stub",
-                                 .scenario = stub->scenario,
-                                 .metrics = stub->metrics + v * seed_count * metrics,
-                                 .hashes = stub->hashes,
+                                 .source = "made_up",
+                                 .scenario = made_up->scenario,
+                                 .metrics = made_up->metrics + v * seed_count * metrics,
+                                 .hashes = made_up->hashes,
                                  .basis = "assumed"};
-    stub->comparison = (struct kvt_comparison){.variants = stub->variants,
-                                               .variant_count = variant_count,
-                                               .seeds = seeds,
-                                               .seed_count = seed_count};
+    made_up->comparison = (struct kvt_comparison){.variants = made_up->variants,
+                                                  .variant_count = variant_count,
+                                                  .seeds = seeds,
+                                                  .seed_count = seed_count};
 }
 
-static void stub_close(struct stub *stub)
+static void made_up_close(struct made_up *made_up)
 {
-    cJSON_Delete(stub->scenario);
-    free(stub->metrics);
+    cJSON_Delete(made_up->scenario);
+    free(made_up->metrics);
 }
 
 /* Of the first two variants. */
 static int ahead_of(size_t seed_count, const double *values)
 {
-    struct stub stub;
+    struct made_up made_up;
     struct kvt_error err = {0};
     int forth = 2, back = 2;
 
-    stub_open(&stub, 2, seed_count, values);
-    ck_assert_int_eq(kvt_comparison_ahead(&stub.comparison, 0, 1, 0, &forth, &err), KVT_OK);
-    ck_assert_int_eq(kvt_comparison_ahead(&stub.comparison, 1, 0, 0, &back, &err), KVT_OK);
+    made_up_open(&made_up, 2, seed_count, values);
+    ck_assert_int_eq(kvt_comparison_ahead(&made_up.comparison, 0, 1, 0, &forth, &err), KVT_OK);
+    ck_assert_int_eq(kvt_comparison_ahead(&made_up.comparison, 1, 0, 0, &back, &err), KVT_OK);
     ck_assert_int_eq(forth, -back);
-    stub_close(&stub);
+    made_up_close(&made_up);
     return forth;
 }
 
@@ -100,46 +101,46 @@ END_TEST
 
 START_TEST(the_order_is_that_of_means_with_the_missing_ones_last)
 {
-    struct stub stub;
+    struct made_up made_up;
     struct kvt_error err = {0};
     size_t order[VARIANTS];
     const double values[] = {NAN, 7, /* A */ 5, 7, /* B */ 9, 3, /* C */ 8, 8 /* D */};
 
-    stub_open(&stub, VARIANTS, 2, values);
-    ck_assert_int_eq(kvt_comparison_order(&stub.comparison, 0, order, &err), KVT_OK);
+    made_up_open(&made_up, VARIANTS, 2, values);
+    ck_assert_int_eq(kvt_comparison_order(&made_up.comparison, 0, order, &err), KVT_OK);
     const size_t expected[VARIANTS] = {3, 1, 2, 0}; /* 8, 6, 6, none */
     for (size_t v = 0; v < VARIANTS; v++)
         ck_assert_uint_eq(order[v], expected[v]);
-    stub_close(&stub);
+    made_up_close(&made_up);
 }
 END_TEST
 
 /* ---- Between presets --------------------------------------------------------------------- */
 
-struct presets_stub {
-    struct stub stubs[PRESETS];
+struct made_up_presets {
+    struct made_up made_up[PRESETS];
     struct kvt_comparison comparisons[PRESETS];
     struct kvt_presets presets;
 };
 
 /* values: [PRESETS][variant_count], one seed */
-static void presets_open(struct presets_stub *all, size_t variant_count, const double *values)
+static void presets_open(struct made_up_presets *all, size_t variant_count, const double *values)
 {
     for (size_t p = 0; p < PRESETS; p++) {
-        stub_open(&all->stubs[p], variant_count, 1, values + p * variant_count);
-        all->comparisons[p] = all->stubs[p].comparison;
+        made_up_open(&all->made_up[p], variant_count, 1, values + p * variant_count);
+        all->comparisons[p] = all->made_up[p].comparison;
     }
     all->presets = (struct kvt_presets){
         .names = preset_names, .comparisons = all->comparisons, .count = PRESETS};
 }
 
-static void presets_close(struct presets_stub *all)
+static void presets_close(struct made_up_presets *all)
 {
     for (size_t p = 0; p < PRESETS; p++)
-        stub_close(&all->stubs[p]);
+        made_up_close(&all->made_up[p]);
 }
 
-static struct kvt_order_check check_of(struct presets_stub *all)
+static struct kvt_order_check check_of(struct made_up_presets *all)
 {
     struct kvt_order_check check = {0};
     struct kvt_error err = {0};
@@ -150,7 +151,7 @@ static struct kvt_order_check check_of(struct presets_stub *all)
 
 START_TEST(a_pair_that_changes_places_is_a_reversal)
 {
-    struct presets_stub all;
+    struct made_up_presets all;
     const double values[] = {30, 20, 10, /* flat */ 30, 10, 20, /* clustered */ 30, 10, 40};
 
     presets_open(&all, 3, values);
@@ -173,7 +174,7 @@ END_TEST
 
 START_TEST(a_tie_under_one_preset_is_no_reversal)
 {
-    struct presets_stub all;
+    struct made_up_presets all;
     const double values[] = {1000, 900, /* flat */ 1000, 1001, /* clustered */ 1000, NAN};
 
     presets_open(&all, 2, values);
@@ -187,7 +188,7 @@ END_TEST
 
 START_TEST(every_pair_may_be_reversed)
 {
-    struct presets_stub all;
+    struct made_up_presets all;
     const double values[] = {4, 3, 2, 1, /* flat */ 1, 2, 3, 4, /* clustered */ 4, 3, 2, 1};
 
     presets_open(&all, VARIANTS, values);
@@ -206,7 +207,7 @@ static const char *text_at(const cJSON *tree, const char *list, int index, const
 
 START_TEST(the_tree_holds_what_was_compared_and_what_was_reversed)
 {
-    struct presets_stub all;
+    struct made_up_presets all;
     struct kvt_error err = {0};
     cJSON *tree = NULL;
     const double values[] = {1000, 900, /* flat */ 1000, 1001, /* clustered */ 1000, 1100};

@@ -174,7 +174,6 @@ struct kvt_rank {
     struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
-    uint64_t kept_pages; /* protected pages of running requests */
     bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */
