@@ -204,21 +204,15 @@ static kvt_status take_round(struct walk *walk, const struct kvt_round *planned,
                              struct surface_cell (*sums)[SURFACE_AGES], struct kvt_error *err)
 {
     const struct measure *measure = walk->measure;
-    uint32_t visible_rows[KVT_QUERIES_MAX], deepest = 0;
+    uint32_t visible_rows[KVT_QUERIES_MAX], visible;
     kvt_status status = KVT_OK;
+    struct kvt_law_round round =
+        kvt_round_of_store(planned, walk->store, walk->context_tokens, visible_rows, &visible);
 
-    for (uint32_t q = 0; q < planned->query_count; q++)
-        deepest = planned->queries[q].depth > deepest ? planned->queries[q].depth : deepest;
-    for (uint32_t depth = 0; depth <= deepest; depth++)
-        visible_rows[depth] = kvt_store_rows(walk->store, walk->context_tokens + depth + 1);
-    struct kvt_law_round round = {.queries = planned->queries,
-                                  .query_count = planned->query_count,
-                                  .committed_tokens = planned->committed_tokens,
-                                  .visible_rows = visible_rows};
-    ready_pages(walk, visible_rows[deepest]);
+    ready_pages(walk, visible);
     for (uint32_t s = 0; s < walk->stream_count && status == KVT_OK; s++) {
         measure->law->select(measure->law_data, walk->streams[s], &round, walk->sets);
-        status = resolve_all(walk, &round, visible_rows[deepest], r, sums, err);
+        status = resolve_all(walk, &round, visible, r, sums, err);
     }
     walk->context_tokens += planned->committed_tokens;
     return status;

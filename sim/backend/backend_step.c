@@ -153,18 +153,6 @@ static const uint64_t *page_rows_of(struct worker *worker, const struct kvt_step
     return worker->page_rows[ratio];
 }
 
-/* Rows that the queries of a round see, by depth. */
-static void see(const struct kvt_store *store, const struct kvt_step_item *item,
-                uint32_t visible_rows[KVT_QUERIES_MAX], uint32_t *deepest)
-{
-    *deepest = 0;
-    for (uint32_t q = 0; q < item->round->query_count; q++)
-        *deepest =
-            item->round->queries[q].depth > *deepest ? item->round->queries[q].depth : *deepest;
-    for (uint32_t depth = 0; depth <= *deepest; depth++)
-        visible_rows[depth] = kvt_store_rows(store, item->context_tokens + depth + 1);
-}
-
 /* All calls of one followed store: its selectors in layer order, each ages it. */
 static kvt_status step_store(const struct backend_sim *sim, struct worker *worker,
                              struct lane *lane, struct followed *followed,
@@ -173,15 +161,11 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
 {
     const struct kvt_llm *llm = sim->env.llm;
     const struct kvt_store *store = &llm->stores[followed->store];
-    uint32_t visible_rows[KVT_QUERIES_MAX], deepest, stream = followed->first_stream;
+    uint32_t visible_rows[KVT_QUERIES_MAX], visible, stream = followed->first_stream;
     uint32_t queries = item->round->query_count;
 
-    see(store, item, visible_rows, &deepest);
-    uint32_t visible = visible_rows[deepest];
-    struct kvt_law_round round = {.queries = item->round->queries,
-                                  .query_count = queries,
-                                  .committed_tokens = item->round->committed_tokens,
-                                  .visible_rows = visible_rows};
+    struct kvt_law_round round =
+        kvt_round_of_store(item->round, store, item->context_tokens, visible_rows, &visible);
     struct kvt_resolve_call call = {.step = item->step,
                                     .visible_rows = visible,
                                     .tail_first_row =
@@ -237,14 +221,12 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
 static void pass_over(const struct backend_sim *sim, const struct lane *lane,
                       const struct followed *followed, const struct kvt_step_item *item)
 {
-    uint32_t visible_rows[KVT_QUERIES_MAX], deepest;
+    const struct kvt_store *store = &sim->env.llm->stores[followed->store];
+    uint32_t visible_rows[KVT_QUERIES_MAX], visible;
     uint32_t streams = sim->strata.selectors_of[followed->store];
+    struct kvt_law_round round =
+        kvt_round_of_store(item->round, store, item->context_tokens, visible_rows, &visible);
 
-    see(&sim->env.llm->stores[followed->store], item, visible_rows, &deepest);
-    struct kvt_law_round round = {.queries = item->round->queries,
-                                  .query_count = item->round->query_count,
-                                  .committed_tokens = item->round->committed_tokens,
-                                  .visible_rows = visible_rows};
     for (uint32_t i = 0; i < streams; i++)
         sim->law->select(sim->law_data, lane->streams[followed->first_stream + i], &round, NULL);
 }

@@ -26,6 +26,27 @@ struct kvt_round {
     struct kvt_law_query queries[KVT_QUERIES_MAX]; /* [query_count] the anchor first */
 };
 
+/* What a law is asked for `round` of a request with context_tokens before it. visible_rows
+ * ([KVT_QUERIES_MAX], the caller's) is filled and borrowed by the answer; *out_visible is what the
+ * deepest query sees. */
+static inline struct kvt_law_round kvt_round_of_store(const struct kvt_round *round,
+                                                      const struct kvt_store *store,
+                                                      uint32_t context_tokens,
+                                                      uint32_t *visible_rows, uint32_t *out_visible)
+{
+    uint32_t deepest = 0;
+
+    for (uint32_t q = 0; q < round->query_count; q++)
+        deepest = round->queries[q].depth > deepest ? round->queries[q].depth : deepest;
+    for (uint32_t depth = 0; depth <= deepest; depth++)
+        visible_rows[depth] = kvt_store_rows(store, context_tokens + depth + 1);
+    *out_visible = visible_rows[deepest];
+    return (struct kvt_law_round){.queries = round->queries,
+                                  .query_count = round->query_count,
+                                  .committed_tokens = round->committed_tokens,
+                                  .visible_rows = visible_rows};
+}
+
 /* What a method needs beside the model, and what may be asked of it. */
 struct kvt_speculation_shape {
     uint32_t queries_max; /* K of its widest round; 1: it does not speculate */
