@@ -90,11 +90,10 @@ static kvt_status put_one_aside(const struct boundary *boundary, struct kvt_live
 
 /* Whether pages on their way up, and pages whose rows are on their way to host, would make the
  * room once they can be released: then it is worth a step's wait, and nobody loses his place
- * to them. Rows that are not on their way yet are sent. */
-static bool transfers_would_do(const struct boundary *boundary,
-                               const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes)
+ * to them. */
+static bool transfers_would_do(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                               uint64_t host_bytes)
 {
-    struct kvt_rank *rank = boundary->rank;
     uint64_t idle_bytes =
         kvt_rank_free_bytes(rank) - kvt_rank_memory_free(&rank->memory, KVT_MEM_PAYLOAD);
     uint64_t pages = 0;
@@ -105,15 +104,20 @@ static bool transfers_would_do(const struct boundary *boundary,
         if (rank->needs.host_backing)
             pages += kvt_pages_await_backup(held);
     }
-    if (kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, true) >
-        pages * rank->page_bytes + idle_bytes)
-        return false;
+    return kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, true) <=
+           pages * rank->page_bytes + idle_bytes;
+}
+
+/* Sends what was put off to host, so that its pages can be released. */
+static void send_deferred(const struct boundary *boundary)
+{
+    struct kvt_rank *rank = boundary->rank;
+
     for (uint32_t i = 0; i < rank->running.count && rank->needs.deferred_backup; i++) {
         struct kvt_live *live = rank->running.items[i];
         if (live->pages.queued_tokens < live->pages.committed_tokens)
             rank_write_back(rank, live, live->pages.committed_tokens, boundary->now_ns);
     }
-    return true;
 }
 
 /* Rows that the coming round pushes out of the tail: where their write-back was put off, they
@@ -182,7 +186,8 @@ static kvt_status grow(const struct boundary *boundary, struct kvt_live *live,
             leave_tail(boundary, live);
             return KVT_OK;
         }
-        if (transfers_would_do(boundary, missing, host_bytes)) {
+        if (transfers_would_do(rank, missing, host_bytes)) {
+            send_deferred(boundary);
             live->blocked = true;
             return KVT_OK;
         }
