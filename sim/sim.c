@@ -108,7 +108,7 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .hardware = pool->hardware,
                                .hot_tokens = scenario->hot_tokens,
                                .queries_max = scenario->queries_max,
-                               .without_staging = scenario->without_staging,
+                               .staging_fraction = scenario->staging_fraction,
                                .draft_budget_tokens = scenario->draft_budget_tokens,
                                .index_pool_bytes = pool->index_pool_bytes,
                                .rows_pool_bytes = pool->rows_pool_bytes,

@@ -119,6 +119,9 @@ static void print_required(const struct kvt_size *sizes, size_t count)
                gib(by_class[KVT_MEM_STAGING]), gib(by_class[KVT_MEM_PAYLOAD]),
                gib(bytes->host_bytes), gib(bytes->metadata_bytes), gib(bytes->window_bytes));
     }
+    if (count > 0 && sizes[0].scenario.session.rank_staging_bytes > 0)
+        printf("and %.3f that each GPU keeps once, so that the widest call fits its staging\n",
+               gib(sizes[0].scenario.session.rank_staging_bytes));
 }
 
 static void print_fit(const struct kvt_scenario *scenario, const struct kvt_size *sizes,

@@ -40,22 +40,29 @@ static uint64_t store_row_bytes(const struct kvt_llm *llm, const struct kvt_stor
 /* ---- Rows as they are ------------------------------------------------------
  *
  * The reference paper's Table 1 and Table 3, to the printed digit: index rows of
- * every store, (hot + tail) rows of every payload layer, the draft ring, and
- * staging for the widest call that finds no hot slot at all, which is used again
- * by one store after the other. */
-static uint64_t staging_bytes(const struct kvt_session_spec *spec)
+ * every store, (hot + tail) rows of every payload layer, the draft ring, and a
+ * share of the staging. */
+struct kvt_staging kvt_staging_of(const struct kvt_llm *llm, uint32_t queries_max, double fraction)
 {
+    struct kvt_staging staging = {0};
     uint64_t widest = 0;
 
-    if (spec->queries_max < 2 || spec->without_staging) {
-        return 0; /* a single query's rows always find a slot: a hot cache holds top_k */
+    if (queries_max < 2 || fraction <= 0) {
+        return staging; /* a single query's rows always find a slot: a hot cache holds top_k */
     }
-    for (uint32_t i = 0; i < spec->llm->store_count; i++) {
-        uint64_t row_bytes = store_row_bytes(spec->llm, &spec->llm->stores[i]);
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        uint64_t row_bytes = store_row_bytes(llm, &llm->stores[i]);
 
         widest = row_bytes > widest ? row_bytes : widest;
     }
-    return (uint64_t)spec->queries_max * spec->llm->top_k * widest;
+    staging.call_bytes = (uint64_t)queries_max * llm->top_k * widest;
+    staging.session_bytes = (uint64_t)ceil(fraction * (double)staging.call_bytes);
+    return staging;
+}
+
+uint64_t kvt_staging_arena_bytes(const struct kvt_staging *staging, uint64_t sessions)
+{
+    return sessions > 0 ? staging->call_bytes + (sessions - 1) * staging->session_bytes : 0;
 }
 
 static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
@@ -86,7 +93,10 @@ static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_
         uint64_t budget =
             spec->draft_budget_tokens < spec->tokens ? spec->draft_budget_tokens : spec->tokens;
 
-        out->hbm_by_class[KVT_MEM_STAGING] = staging_bytes(spec);
+        struct kvt_staging staging = kvt_staging_of(llm, spec->queries_max, spec->staging_fraction);
+
+        out->hbm_by_class[KVT_MEM_STAGING] = staging.session_bytes;
+        out->rank_staging_bytes = staging.call_bytes - staging.session_bytes;
         out->hbm_by_class[KVT_MEM_RING] =
             (uint64_t)ceil(kvt_llm_payload_bytes_per_token(llm) * (double)budget);
     }

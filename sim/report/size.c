@@ -1,17 +1,14 @@
 /* size.c -- static capacity of a scenario.
  *
  *     for each decode pool:
- *         by HBM  = floor(pool bytes / required bytes), the smaller of two pools
+ *         by HBM  = floor((pool bytes - staging kept once) / required bytes), the smaller of two
+ *                   pools
  *         by DRAM = floor(node bytes / (replicas on the node x copies x host bytes))
  *         running = dp x min(by HBM, by DRAM)
  *
  * The rule of vLLM's published concurrency calculator, which counts whole blocks;
  * a session is a whole number of them, so that bytes give the same. */
 #include "kvt/size.h"
-
-#include <stdlib.h>
-
-#include "kvt/policy.h"
 
 const char *kvt_size_limit_name(enum kvt_size_limit limit)
 {
@@ -34,42 +31,6 @@ bool kvt_size_weights_fit(const struct kvt_scenario *scenario)
     return true;
 }
 
-/* ---- What the residency policy requires ------------------------------------ */
-
-static kvt_status find_needs(const struct kvt_scenario *scenario, struct kvt_residency_needs *needs,
-                             struct kvt_error *err)
-{
-    const struct kvt_residency_policy *policy =
-        (const struct kvt_residency_policy *)(const void *)scenario->residency.info;
-    struct kvt_residency_env env = {
-        .params = scenario->residency.params,
-        .page_bytes = (uint64_t)(kvt_llm_payload_bytes_per_token(scenario->llm) * KVT_PAGE_ROWS),
-        .run_seed = scenario->seed,
-        .host = kvt_host(),
-    };
-    kvt_status status = KVT_OK;
-    void *state = NULL;
-
-    if (scenario->pool_count > 0) {
-        const struct kvt_decode_pool *pool = &scenario->pools[0];
-
-        env.pool_bytes = pool->rows_pool_bytes > 0 ? pool->rows_pool_bytes : pool->index_pool_bytes;
-        env.link_bytes_per_s = pool->hardware->link_h2d_bytes_per_s;
-    }
-    /* One byte more: a policy without state asks for none. */
-    state = calloc(1, policy->state_bytes(&env) + 1);
-    if (state == NULL) {
-        return kvt_fail_nomem(err, policy->info.name);
-    }
-    status = policy->init(state, &env, err);
-    if (status == KVT_OK) {
-        *needs = (struct kvt_residency_needs){0};
-        policy->needs(state, needs);
-    }
-    free(state);
-    return status;
-}
-
 /* ---- One pool, full ---------------------------------------------------------- */
 
 /* Copies of a session's host rows in the fullest node when each of its replicas
@@ -81,6 +42,11 @@ static uint64_t copies_per_node(const struct kvt_decode_pool *pool)
     uint32_t replicas = pool->dp < room ? pool->dp : room;
 
     return (uint64_t)replicas * (pool->host_pool_per_rank ? ranks : 1);
+}
+
+static uint64_t less(uint64_t pool_bytes, uint64_t kept_bytes)
+{
+    return pool_bytes > kept_bytes ? pool_bytes - kept_bytes : 0;
 }
 
 static void tighten(struct kvt_size_pool *pool, uint64_t room_bytes, uint64_t need_bytes,
@@ -108,10 +74,11 @@ static struct kvt_size_pool fill_pool(const struct kvt_decode_pool *pool,
     }
     if (pool->rows_pool_bytes > 0) {
         tighten(&filled, pool->index_pool_bytes, index_bytes, KVT_SIZE_HBM_INDEX);
-        tighten(&filled, pool->rows_pool_bytes, session->hbm_bytes - index_bytes,
-                KVT_SIZE_HBM_ROWS);
+        tighten(&filled, less(pool->rows_pool_bytes, session->rank_staging_bytes),
+                session->hbm_bytes - index_bytes, KVT_SIZE_HBM_ROWS);
     } else {
-        tighten(&filled, pool->index_pool_bytes, session->hbm_bytes, KVT_SIZE_HBM);
+        tighten(&filled, less(pool->index_pool_bytes, session->rank_staging_bytes),
+                session->hbm_bytes, KVT_SIZE_HBM);
     }
     if (session->host_bytes > 0) {
         tighten(&filled, node_bytes / copies, session->host_bytes, KVT_SIZE_HOST_DRAM);
@@ -151,7 +118,7 @@ kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engi
         .max_tokens = tokens,
         .hot_tokens = scenario->hot_tokens,
         .queries_max = scenario->queries_max,
-        .without_staging = scenario->without_staging,
+        .staging_fraction = scenario->staging_fraction,
         .draft_budget_tokens = scenario->draft_budget_tokens,
     };
     kvt_status status = KVT_OK;
@@ -161,7 +128,7 @@ kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engi
             err, KVT_ERR_INVALID, "tokens", "%llu is not a context of %s: it takes 1 to %u tokens",
             (unsigned long long)tokens, scenario->llm->name, scenario->llm->max_position_tokens);
     }
-    status = find_needs(scenario, &spec.needs, err);
+    status = kvt_scenario_needs(scenario, &spec.needs, err);
     if (status == KVT_OK) {
         status = fill_side(scenario, engine, &spec, &size.scenario, err);
     }

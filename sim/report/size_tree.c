@@ -25,7 +25,8 @@ static bool add_classes(cJSON *object, const struct kvt_session_bytes *session)
             add_count(classes, kvt_mem_class_name((enum kvt_mem_class)i), session->hbm_by_class[i]);
     }
     return ok && add_count(outside, "metadata", session->metadata_bytes) &&
-           add_count(outside, "window", session->window_bytes);
+           add_count(outside, "window", session->window_bytes) &&
+           add_count(outside, "rank_staging", session->rank_staging_bytes);
 }
 
 static bool add_pool(cJSON *object, const struct kvt_size_pool *pool)

@@ -379,41 +379,6 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     return KVT_OK;
 }
 
-/* Without staging every row of a call needs a hot slot. */
-static kvt_status check_staging(struct kvt_load *load, const struct kvt_scenario *scenario,
-                                struct kvt_error *err)
-{
-    const struct kvt_llm *llm = scenario->llm;
-    char place[KVT_PLACE_BYTES];
-    uint64_t rows = (uint64_t)scenario->queries_max * llm->top_k;
-
-    for (uint32_t i = 0; i < llm->store_count && scenario->without_staging; i++) {
-        uint32_t ratio = llm->stores[i].compress_ratio;
-        if (scenario->resolve_each_query || scenario->hot_tokens / ratio >= rows)
-            continue;
-        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "residency.hot_tokens", place),
-                        "%llu hot tokens; without staging (speculation.overflow \"none\") %u "
-                        "queries of %u rows need at least %llu",
-                        (unsigned long long)scenario->hot_tokens, scenario->queries_max, llm->top_k,
-                        (unsigned long long)rows * ratio);
-    }
-    return KVT_OK;
-}
-
-/* A word of the user's that cannot act beside what retrieval or overflow is. */
-static kvt_status refuse_idle(struct kvt_load *load, const char *key, const char *other,
-                              const char *value, struct kvt_error *err)
-{
-    char path[KVT_DOTTED_BYTES], place[KVT_PLACE_BYTES];
-
-    (void)snprintf(path, sizeof path, "speculation.%s", key);
-    const cJSON *node = kvt_tree_at(load->tree, path);
-    if (kvt_tree_layer(node)->kind == KVT_LAYER_DEFAULT)
-        return KVT_OK;
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                    "%s has no effect while speculation.%s is \"%s\"", key, other, value);
-}
-
 static kvt_status bind_retrieval(struct kvt_load *load, struct kvt_scenario *out,
                                  struct kvt_error *err)
 {
@@ -426,13 +391,12 @@ static kvt_status bind_retrieval(struct kvt_load *load, struct kvt_scenario *out
     kvt_status status = KVT_OK;
 
     if (each_query)
-        status = refuse_idle(load, "overflow", "retrieval", "each_query", err);
+        status = kvt_refuse_idle(load, "speculation.overflow", KVT_EACH_QUERY, err);
     if (status == KVT_OK && each_query)
-        status = refuse_idle(load, "promotion", "retrieval", "each_query", err);
+        status = kvt_refuse_idle(load, "speculation.promotion", KVT_EACH_QUERY, err);
     if (status == KVT_OK && no_staging)
-        status = refuse_idle(load, "promotion", "overflow", "none", err);
+        status = kvt_refuse_idle(load, "speculation.promotion", KVT_NO_OVERFLOW, err);
     out->resolve_each_query = each_query;
-    out->without_staging = each_query || no_staging;
     out->promotion = by_count ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
     return status;
 }
@@ -465,7 +429,7 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = bind_hot_tokens(load, out, err);
     if (status == KVT_OK)
-        status = check_staging(load, out, err);
+        status = kvt_bind_staging(load, out, err);
     if (status == KVT_OK)
         status = check_lengths(load, out, err);
     if (status == KVT_OK)

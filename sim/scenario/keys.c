@@ -400,6 +400,14 @@ static const struct kvt_key speculation_keys[] = {
      .choices = "staging|none",
      .dflt = "\"staging\"",
      WHILE_SPECULATING},
+    {.name = "staging_fraction",
+     .help = "Share of its widest call's rows that each session adds to its rank's staging; below "
+             "1 calls of a step may have to take turns.",
+     .type = KVT_KEY_REAL,
+     .minimum = 0.001,
+     .maximum = 1,
+     .dflt = "1",
+     WHILE_SPECULATING},
     {.name = "promotion",
      .help = "Which staged rows stay in the hot cache: none, or those that more queries select "
              "than the rows they replace.",

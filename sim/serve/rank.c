@@ -86,6 +86,23 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     return check_needs(rank, err);
 }
 
+/* What the widest call needs beyond a session's share of staging. Where the pool has less, all of
+ * it: then nobody ever fits. */
+static kvt_status keep_staging(struct kvt_rank *rank, struct kvt_error *err)
+{
+    uint64_t room_bytes = kvt_rank_memory_free(&rank->memory, KVT_MEM_STAGING);
+    struct kvt_session_bytes any;
+    kvt_status status = kvt_rank_required(rank, 1, 1, rank->hot_tokens, &any, err);
+
+    if (status != KVT_OK)
+        return status;
+    uint64_t kept_bytes = any.rank_staging_bytes < room_bytes ? any.rank_staging_bytes : room_bytes;
+    const uint64_t bytes[KVT_MEM_CLASSES] = {[KVT_MEM_STAGING] = kept_bytes};
+    if (!kvt_rank_memory_take(&rank->memory, &rank->staging, bytes, 0, false))
+        return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that is free cannot be taken");
+    return KVT_OK;
+}
+
 kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, uint64_t *decisions,
                          struct kvt_error *err)
 {
@@ -104,6 +121,8 @@ kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, 
     rank->actions = malloc(RANK_ACTIONS * sizeof *rank->actions);
     kvt_status status =
         rank->actions ? init_policies(rank, err) : kvt_fail_nomem(err, "a rank's actions");
+    if (status == KVT_OK)
+        status = keep_staging(rank, err);
     if (status == KVT_OK)
         status = rank_open_prefixes(rank, err);
     if (status != KVT_OK)
@@ -142,7 +161,7 @@ kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t tokens, uint3
                                     .max_tokens = max_tokens,
                                     .hot_tokens = hot_tokens,
                                     .queries_max = rank->env.queries_max,
-                                    .without_staging = rank->env.without_staging,
+                                    .staging_fraction = rank->env.staging_fraction,
                                     .draft_budget_tokens = rank->env.draft_budget_tokens};
 
     spec.needs.history_in_hbm = hot_tokens == 0;
@@ -165,11 +184,12 @@ static bool fit_one_after_other(const struct kvt_rank *rank, const struct kvt_se
 {
     struct kvt_host_pool host = {.capacity_bytes = rank->env.host->capacity_bytes};
     struct kvt_rank_memory memory = rank->memory;
-    struct kvt_holding holding = {0};
+    struct kvt_holding kept = {0}, holding = {0};
 
     kvt_rank_memory_init(&memory, memory.pool_bytes[0], memory.pool_bytes[1], memory.reserve_bytes,
                          &host, memory.host_copies);
-    if (!kvt_rank_memory_take(&memory, &holding, first->hbm_by_class, first->host_bytes, false))
+    if (!kvt_rank_memory_take(&memory, &kept, rank->staging.bytes, 0, false) ||
+        !kvt_rank_memory_take(&memory, &holding, first->hbm_by_class, first->host_bytes, false))
         return false;
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         last.hbm_by_class[c] -= first->hbm_by_class[c];
@@ -199,12 +219,15 @@ kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tok
 static uint64_t slots_in_pools(const struct kvt_rank *rank,
                                const struct kvt_session_bytes *required)
 {
-    uint64_t by_pool[2] = {0, 0}, slots = UINT64_MAX;
+    uint64_t by_pool[2] = {0, 0}, kept[2] = {0, 0}, slots = UINT64_MAX;
 
-    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+    for (int c = 0; c < KVT_MEM_CLASSES; c++) {
         by_pool[rank->memory.pool_of[c]] += required->hbm_by_class[c];
+        kept[rank->memory.pool_of[c]] += rank->staging.bytes[c];
+    }
     for (int p = 0; p < 2; p++) {
-        uint64_t fit = by_pool[p] ? rank->memory.pool_bytes[p] / by_pool[p] : UINT64_MAX;
+        uint64_t room_bytes = rank->memory.pool_bytes[p] - kept[p];
+        uint64_t fit = by_pool[p] ? room_bytes / by_pool[p] : UINT64_MAX;
         slots = fit < slots ? fit : slots;
     }
     return slots;
@@ -285,7 +308,7 @@ bool kvt_rank_is_sane(const struct kvt_rank *rank, kvt_ns now_ns)
     uint64_t held = 0;
 
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
-        held += rank->prefixes.holding.bytes[c];
+        held += rank->prefixes.holding.bytes[c] + rank->staging.bytes[c];
     const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running};
 
     for (size_t l = 0; l < 3; l++) {

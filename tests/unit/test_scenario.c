@@ -611,7 +611,7 @@ START_TEST(speculation_is_sized_with_its_drafter_taken_from_the_pool)
     loaded = loaded_over("\"speculation\": {\"method\": \"dflash2\", \"block\": 4}", NULL, false);
     loaded_check_ok(&loaded);
     ck_assert_uint_eq(loaded.scenario.queries_max, 4);
-    ck_assert(!loaded.scenario.without_staging);
+    ck_assert_double_eq(loaded.scenario.staging_fraction, 1);
     ck_assert(!loaded.scenario.resolve_each_query);
     kvt_arena_free(loaded.arena);
 }

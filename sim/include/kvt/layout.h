@@ -36,6 +36,21 @@ static inline uint32_t kvt_tail_first_row(const struct kvt_store *store, uint32_
     return rows > KVT_TAIL_ROWS ? rows - KVT_TAIL_ROWS : 0;
 }
 
+/* Rows of a call that find no hot slot are used from staging. A rank's arena is used again by one
+ * selector after the other; calls of one selector that do not fit it together take turns
+ * (kvt/waves.h). Any call fits by itself. */
+struct kvt_staging {
+    uint64_t call_bytes;    /* of the widest call: queries_max x top_k rows of the largest store */
+    uint64_t session_bytes; /* that a session adds to the arena: ceil(fraction x call_bytes) */
+};
+
+/* fraction: 0 to 1. 0, and below two queries: nothing is ever staged. */
+struct kvt_staging kvt_staging_of(const struct kvt_llm *llm, uint32_t queries_max, double fraction);
+
+/* The arena of a rank on which so many sessions have hot caches:
+ * call_bytes + (sessions - 1) x session_bytes. */
+uint64_t kvt_staging_arena_bytes(const struct kvt_staging *staging, uint64_t sessions);
+
 struct kvt_session_spec {
     const struct kvt_llm *llm;
     const struct kvt_drafter *drafter; /* NULL without a draft model */
@@ -44,7 +59,8 @@ struct kvt_session_spec {
     uint64_t max_tokens; /* context it may grow to; at least tokens */
     uint64_t hot_tokens;
     uint32_t queries_max;         /* K of the widest round; 1 without speculation */
-    bool without_staging;         /* every row of a call finds a hot slot */
+    double staging_fraction;      /* of the widest call, that a session adds to its rank's arena;
+                                   * 0: every row of a call finds a hot slot */
     uint32_t draft_budget_tokens; /* whose rows the model itself drafts with, kept in HBM beside the
                                    * hot cache; 0: it does not */
 };
@@ -53,15 +69,17 @@ struct kvt_session_bytes {
     uint64_t hbm_by_class[KVT_MEM_CLASSES];
     uint64_t hbm_bytes; /* their sum: what is required */
     uint64_t host_bytes;
-    uint64_t metadata_bytes; /* resolver tables; outside the sum. 0 for vLLM: not published */
-    uint64_t window_bytes;   /* state outside the hierarchy (windows, far-compressed rows);
-                              * outside the sum */
+    uint64_t metadata_bytes;     /* resolver tables; outside the sum. 0 for vLLM: not published */
+    uint64_t window_bytes;       /* state outside the hierarchy (windows, far-compressed rows);
+                                  * outside the sum */
+    uint64_t rank_staging_bytes; /* that a rank holds once, whoever it runs: what the widest call
+                                  * needs beyond a session's share; outside the sum */
 };
 
 /* ideal: index rows of all tokens; then either every payload row (needs.history_in_hbm),
  * or the hot slots and KVT_TAIL_ROWS rows of every payload layer and, from two queries
- * on, staging of queries_max * top_k rows of the largest store, where there is any. A drafter adds
- * its ring either way. Host bytes, where needs.host_backing: every payload row. vllm, sglang: the
+ * on, a share of the staging (kvt_staging_of()), where there is any. A drafter adds its ring either
+ * way. Host bytes, where needs.host_backing: every payload row. vllm, sglang: the
  * same in those engines' pages; neither stages, so that both want queries_max * top_k hot tokens.
  * Their sources stand above each in layout.c. KVT_ERR_UNSUPPORTED: the model file gives no layout
  * for the engine. KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot

@@ -93,7 +93,7 @@ struct kvt_rank_env {
     const struct kvt_hardware *hardware;
     uint64_t hot_tokens;
     uint32_t queries_max;
-    bool without_staging;                                             /* as in kvt_session_spec */
+    double staging_fraction;                                          /* as in kvt_session_spec */
     uint32_t draft_budget_tokens;                                     /* likewise */
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes; /* per GPU */
     struct kvt_host_pool *host;                                       /* borrowed */
@@ -167,6 +167,7 @@ struct kvt_rank {
     struct kvt_live_list arrived;   /* imported, joining the batch at the next boundary */
     struct kvt_live_list running;   /* in order of admission */
     struct kvt_link h2d, d2h;
+    struct kvt_holding staging;             /* beside what its sessions hold of it */
     struct kvt_prefix_pool prefixes;        /* pages that finished requests left */
     struct kvt_prefix_write *prefix_writes; /* [prefix_write_count] of them on their way to host */
     uint32_t prefix_write_count, prefix_write_capacity;
@@ -202,8 +203,9 @@ KVT_CHECKED kvt_status kvt_rank_required(const struct kvt_rank *rank, uint32_t t
 KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tokens,
                                              uint32_t last_tokens, uint32_t max_tokens, bool *fits,
                                              struct kvt_error *err);
-/* floor(pool / required): how many such requests the rank's pools hold at once, each as small
- * as the policy allows, and how many its node's DRAM does (by_host may be NULL). */
+/* floor(pool / required), the pool less the staging that the rank keeps: how many such requests the
+ * rank's pools hold at once, each as small as the policy allows, and how many its node's DRAM does
+ * (by_host may be NULL). */
 KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens,
                                       uint32_t max_tokens, uint64_t *by_pools, uint64_t *by_host,
                                       struct kvt_error *err);

@@ -11,6 +11,7 @@
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
+#include "kvt/policy.h"
 #include "kvt/resolver.h"
 #include "kvt/workload.h"
 
@@ -98,7 +99,7 @@ struct kvt_scenario {
     uint32_t queries_max;              /* K of the widest round: 1 without speculation */
     uint32_t draft_budget_tokens;      /* as in kvt_speculation_shape */
     bool resolve_each_query;           /* K calls of one query instead of one of K */
-    bool without_staging;              /* every row of a call finds a hot slot */
+    double staging_fraction;           /* as in kvt_session_spec */
     enum kvt_promotion promotion;      /* of staged rows */
     double duration_s;                 /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;
@@ -140,6 +141,10 @@ KVT_CHECKED kvt_status kvt_scenario_parse(const char *text, size_t text_bytes, c
                                           const struct kvt_scenario_options *options,
                                           struct kvt_arena *arena, struct kvt_scenario *out,
                                           struct kvt_error *err);
+
+/* What the scenario's residency policy needs, asked of a state of its own. */
+KVT_CHECKED kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
+                                          struct kvt_residency_needs *needs, struct kvt_error *err);
 
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {

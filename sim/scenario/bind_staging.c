@@ -1,0 +1,103 @@
+/* bind_staging.c -- rows of a call that find no hot slot: whether there are any, and what a rank
+ * keeps for them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind.h"
+
+static const char key[] = "speculation.staging_fraction";
+
+kvt_status kvt_refuse_idle(struct kvt_load *load, const char *path, const char *is_so,
+                           struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+
+    if (kvt_tree_layer(kvt_tree_at(load->tree, path))->kind == KVT_LAYER_DEFAULT)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
+                    "%s has no effect while %s", strrchr(path, '.') + 1, is_so);
+}
+
+kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
+                              struct kvt_residency_needs *needs, struct kvt_error *err)
+{
+    const struct kvt_residency_policy *policy =
+        (const struct kvt_residency_policy *)(const void *)scenario->residency.info;
+    struct kvt_residency_env env = {
+        .params = scenario->residency.params,
+        .page_bytes = (uint64_t)(kvt_llm_payload_bytes_per_token(scenario->llm) * KVT_PAGE_ROWS),
+        .run_seed = scenario->seed,
+        .host = kvt_host(),
+    };
+
+    if (scenario->pool_count > 0) {
+        const struct kvt_decode_pool *pool = &scenario->pools[0];
+        env.pool_bytes = pool->rows_pool_bytes > 0 ? pool->rows_pool_bytes : pool->index_pool_bytes;
+        env.link_bytes_per_s = pool->hardware->link_h2d_bytes_per_s;
+    }
+    void *state = kvt_plugin_state_new(policy->state_bytes(&env));
+    if (state == NULL)
+        return kvt_fail_nomem(err, policy->info.name);
+    kvt_status status = policy->init(state, &env, err);
+    if (status == KVT_OK) {
+        *needs = (struct kvt_residency_needs){0};
+        policy->needs(state, needs);
+    }
+    free(state);
+    return status;
+}
+
+/* Without staging every row of a call needs a hot slot. */
+static kvt_status check_hot_tokens(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                   struct kvt_error *err)
+{
+    const struct kvt_llm *llm = scenario->llm;
+    char place[KVT_PLACE_BYTES];
+    uint64_t rows = (uint64_t)scenario->queries_max * llm->top_k;
+
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        uint32_t ratio = llm->stores[i].compress_ratio;
+        if (scenario->hot_tokens / ratio >= rows)
+            continue;
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "residency.hot_tokens", place),
+                        "%llu hot tokens; without staging (speculation.overflow \"none\") %u "
+                        "queries of %u rows need at least %llu",
+                        (unsigned long long)scenario->hot_tokens, scenario->queries_max, llm->top_k,
+                        (unsigned long long)rows * ratio);
+    }
+    return KVT_OK;
+}
+
+/* Nobody stages where nobody has a hot cache, and no single query does. */
+static kvt_status check_fraction(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                 struct kvt_error *err)
+{
+    struct kvt_residency_needs needs;
+    char is_so[128];
+    kvt_status status = kvt_scenario_needs(scenario, &needs, err);
+
+    (void)snprintf(is_so, sizeof is_so, "residency.policy is \"%s\"",
+                   scenario->residency.info->name);
+    if (status == KVT_OK && needs.history_in_hbm)
+        status = kvt_refuse_idle(load, key, is_so, err);
+    if (status == KVT_OK && scenario->queries_max < 2)
+        status = kvt_refuse_idle(load, key, "rounds have one query", err);
+    return status;
+}
+
+kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
+{
+    const cJSON *object = kvt_tree_at(load->tree, "speculation");
+
+    if (kvt_tree_find(object, "overflow") == NULL)
+        return KVT_OK; /* nothing speculates */
+    if (out->resolve_each_query)
+        return kvt_refuse_idle(load, key, KVT_EACH_QUERY, err);
+    if (strcmp(kvt_text_at(object, "overflow"), "none") == 0) {
+        kvt_status status = kvt_refuse_idle(load, key, KVT_NO_OVERFLOW, err);
+        return status == KVT_OK ? check_hot_tokens(load, out, err) : status;
+    }
+    out->staging_fraction = kvt_real_at(object, "staging_fraction");
+    return check_fraction(load, out, err);
+}
