@@ -111,6 +111,8 @@ static void guess_load(const struct kvt_rank_load *newest, uint32_t requests, ui
     out->leader_layer_rows *= by_queries;
     out->wire_bytes *= by_queries;
     out->granules *= by_queries;
+    out->extra_waves *= by_queries;
+    out->extra_wave_layers *= by_queries;
 }
 
 /* Requests lie on the ranks as they do now; drafts are shared as kvt_rank_drafts() has it, so that

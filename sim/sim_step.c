@@ -97,6 +97,9 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
     sim->tally.h2d_payload_bytes += gpus * step->outcome.payload_bytes;
     sim->tally.h2d_wire_bytes += gpus * load.wire_bytes;
     sim->tally.rounds += step->item_count;
+    sim->tally.staging_waves += (uint64_t)load.extra_waves;
+    if (step->outcome.staging_peak_bytes > sim->tally.staging_peak_bytes)
+        sim->tally.staging_peak_bytes = step->outcome.staging_peak_bytes;
     load.backup_bytes = kvt_link_backlog_bytes(&rank->d2h, sim->now_ns);
     load.fill_bytes = kvt_link_backlog_bytes(&rank->h2d, sim->now_ns);
     /* What imports bring in while the step runs, were it as long as the last one. */

@@ -27,7 +27,7 @@ HEADERS = {
             "row_set sampling speculation costs page_keys",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend",
+    "backend": "backend waves",
     "scenario": "scenario",
     "report": "report size compare",
     "analytic": "analytic",

@@ -140,6 +140,10 @@ static kvt_status check_policies(const struct kvt_timing_env *env, struct kvt_er
     if (is_speculating && !is_adaptive)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
                         "profile \"paper\" holds constants for dflash2 with adaptive only");
+    if (env->takes_turns)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
+                        "profile \"paper\" holds no constants for calls that outgrow their "
+                        "staging; expected speculation.staging_fraction 1, or timing roofline");
     if (env->queries_max > PAPER_BLOCK_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
                         "profile \"paper\" holds constants for rounds of up to %d queries; these "

@@ -8,6 +8,8 @@
  *     resolve  a launch a selector + looked-up rows
  *     fetch    max(wire bytes / link, bytes / share of DRAM, granules / rate, latency)
  *     attend   max(rows read / HBM, math / flops) + a launch a layer
+ *     waves    each beyond a selector's first: a launch of its resolve, of its gather and
+ *              of the attention of its store's layers
  *     draft    passes of the drafter, each max(weights / HBM, math / flops) + its
  *              rings / HBM + launches; and sampling
  *
@@ -175,7 +177,8 @@ static void set_attention(struct roofline *roofline, const struct kvt_timing_env
     for (uint32_t i = 0; i < llm->store_count; i++)
         layers += llm->stores[i].layers;
 
-    roofline->attend_ns = layers * real(env, PARAM_ATTENTION_US) * 1e3;
+    roofline->attend_launch_ns = real(env, PARAM_ATTENTION_US) * 1e3;
+    roofline->attend_ns = layers * roofline->attend_launch_ns;
     roofline->attend_read_ns = llm->payload.capacity_bytes / hbm * 1e9;
     roofline->attend_math_ns = 2.0 * heads * dims / flops * 1e9;
     roofline->follower_share =

@@ -31,8 +31,9 @@ struct roofline {
     double topk_score_ns;    /* scores of one token and one query */
     double resolve_ns;       /* one call for each of a rank's requests, in one launch */
     double resolve_row_ns;
-    double attend_ns;      /* fixed part, over the layers */
-    double attend_read_ns; /* of one row in one layer */
+    double attend_launch_ns; /* of one layer */
+    double attend_ns;        /* of all of them */
+    double attend_read_ns;   /* of one row in one layer */
     double attend_math_ns;
 
     double draft_passes; /* of a round; 0: nothing drafts. The rest is of one pass */

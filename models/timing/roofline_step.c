@@ -65,10 +65,10 @@ static double index_ns(const struct roofline *roofline, const struct kvt_rank_lo
            roofline->topk_ns + scored * roofline->topk_score_ns;
 }
 
-/* A launch resolves one call of each request. */
+/* A launch resolves one call of each request, or those of a wave. */
 static double resolve_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
 {
-    double launches = load->calls / load->requests;
+    double launches = load->calls / load->requests + load->extra_waves;
     return launches * roofline->resolve_ns + load->looked_up_rows * roofline->resolve_row_ns;
 }
 
@@ -94,7 +94,7 @@ static double draft_ns(const struct roofline *roofline, const struct kvt_rank_lo
 static double attend_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
 {
     return load->attended_layer_rows * larger(roofline->attend_read_ns, roofline->attend_math_ns) +
-           roofline->attend_ns;
+           roofline->attend_ns + load->extra_wave_layers * roofline->attend_launch_ns;
 }
 
 /* Bytes that want the link or the DRAM while rows are fetched. */
@@ -131,7 +131,7 @@ static double fetch_ns(const struct roofline *roofline, const struct kvt_rank_lo
         .inbound = (double)load->import_bytes + (double)load->fill_bytes,
         .outbound = (double)load->backup_bytes,
     };
-    double launches = smaller(roofline->selectors, load->calls_with_misses);
+    double launches = smaller(roofline->selectors, load->calls_with_misses) + load->extra_waves;
     if (roofline->fetch_order == FETCH_GROUP || load->missed_layer_rows <= 0)
         return transfer_ns(roofline, load->wire_bytes, load->granules, launches, &background);
 

@@ -16,8 +16,10 @@ static void free_followed(struct lane *lane)
         free(lane->streams[i]);
     free(lane->followed);
     free(lane->streams);
+    free(lane->staged_rows);
     lane->followed = NULL;
     lane->streams = NULL;
+    lane->staged_rows = NULL;
     lane->followed_count = lane->stream_count = 0;
 }
 
@@ -119,7 +121,8 @@ static kvt_status open_stores(struct backend_sim *sim, struct lane *lane, uint32
     assert(count > 0 && streams > 0); /* every store has a selector */
     lane->followed = calloc(count, sizeof *lane->followed);
     lane->streams = calloc(streams, sizeof *lane->streams);
-    if (!lane->followed || !lane->streams)
+    lane->staged_rows = calloc(streams, sizeof *lane->staged_rows);
+    if (!lane->followed || !lane->streams || !lane->staged_rows)
         return kvt_fail_nomem(err, "a decoding request");
     lane->followed_count = count;
     lane->stream_count = streams;

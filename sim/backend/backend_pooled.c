@@ -4,6 +4,7 @@
  *                    for its first EXTRA_ROUNDS, where a first round is of a kind never followed
  *     after it:      followed rounds to the estimator
  *                    every round: what is known is counted, what is not is weight x rate
+ *                    waves of each rank, from what its rounds stage (backend_waves.c)
  *
  * Rates are common to all ranks. The load of a rank of many requests and stores hardly varies
  * from step to step, while a sample of it does; and ranks in lockstep step as the slowest
@@ -161,8 +162,8 @@ kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ra
 
 /* Counts that fall with the share twice over: as what is looked up does, and as the hot cache is
  * larger for the rest. The estimator has them over the share. */
-static const enum estimated misses[] = {ESTIMATED_MISSED, ESTIMATED_FETCHED, ESTIMATED_GRANULES,
-                                        ESTIMATED_MISSING_CALLS};
+static const enum estimated misses[] = {ESTIMATED_MISSED, ESTIMATED_FETCHED, ESTIMATED_STAGED,
+                                        ESTIMATED_GRANULES, ESTIMATED_MISSING_CALLS};
 
 /* ---- What they say about the rest ------------------------------------------------- */
 
@@ -194,6 +195,7 @@ static void compare(struct backend_sim *sim, struct lane *lane, const struct kvt
     const double *rates = estimator_rates(sim->estimator, &kind);
     double weight = stratum->selectors * shape->weight; /* of one store */
     double fetched = weight * shape->uncovered * rates[ESTIMATED_FETCHED];
+    double staged = shape->weight * shape->uncovered * rates[ESTIMATED_STAGED]; /* of a call */
 
     for (uint32_t i = 0; i < lane->followed_count; i++) {
         struct followed *followed = &lane->followed[i];
@@ -204,6 +206,9 @@ static void compare(struct backend_sim *sim, struct lane *lane, const struct kvt
             weight * shape->uncovered * rates[ESTIMATED_MISSED];
         followed->expected[KVT_SAMPLED_LOOKED_UP] += weight * rates[ESTIMATED_LOOKED_UP];
         followed->expected[KVT_SAMPLED_FETCHED] += fetched;
+        for (uint32_t c = 0; c < stratum->selectors; c++)
+            deviations_add(&sim->deviations[s], staged,
+                           lane->staged_rows[followed->first_stream + c]);
     }
     double calls = (double)stratum->followed * stratum->selectors;
     double beyond =
@@ -217,7 +222,7 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
 {
     const struct kvt_llm *llm = sim->env.llm;
     const struct kvt_stratum *stratum = &sim->strata.strata[s];
-    const struct lane *lane = sim->lanes[item->request];
+    struct lane *lane = sim->lanes[item->request];
     struct kvt_rank_load *load = &outcome->load;
     struct round_kind kind = kind_of(sim, s, lane->rounds, shape, item);
     const double *rates = estimator_rates(sim->estimator, &kind);
@@ -239,6 +244,7 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
     load->granules += miss_weight * rates[ESTIMATED_GRANULES];
     load->calls_with_misses += fmin(miss_weight * rates[ESTIMATED_MISSING_CALLS], calls);
     outcome->payload_bytes += layers * fetched * llm->payload.capacity_bytes;
+    lane->expected_staged[s] = miss_weight * rates[ESTIMATED_STAGED] / selectors;
 
     const double counts[KVT_SAMPLED_COUNTS] = {
         [KVT_SAMPLED_SELECTED] = selected,
@@ -271,8 +277,11 @@ static void estimate(struct backend_sim *sim, const struct kvt_step_item *item,
     lane->rounds++;
 }
 
-void pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks, uint32_t rank_count)
+kvt_status pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks,
+                           uint32_t rank_count, struct kvt_error *err)
 {
+    kvt_status status = KVT_OK;
+
     for (uint32_t r = 0; r < rank_count; r++) {
         for (uint32_t i = 0; i < ranks[r].item_count; i++) {
             if (sim->lanes[ranks[r].items[i].request]->followed_count > 0)
@@ -285,4 +294,7 @@ void pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks, uint3
                 estimate(sim, &ranks[r].items[i], &ranks[r].outcome);
         }
     }
+    for (uint32_t r = 0; r < rank_count && status == KVT_OK; r++)
+        status = waves_count(sim, &sim->workers[0], &ranks[r], &sim->deviation_rng, err);
+    return status;
 }

@@ -117,6 +117,14 @@ static kvt_status open_crew(struct backend_sim *sim, struct kvt_error *err)
     return status;
 }
 
+static void order_selectors(struct backend_sim *sim)
+{
+    uint32_t seen[KVT_STORES_MAX] = {0};
+
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
+        sim->ordinal_of[s] = seen[sim->env.llm->selectors[s].store]++;
+}
+
 static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend **out,
                            struct kvt_error *err)
 {
@@ -133,6 +141,8 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
         kvt_strata_init(&sim->strata, env->llm, env->hierarchy ? env->sample_stores : 0, err);
     for (uint32_t store = env->llm->store_count; store > 0; store--)
         sim->store_of[sim->strata.stratum_of[store - 1]] = store - 1;
+    order_selectors(sim);
+    sim->deviation_rng = kvt_rng_stream(env->run_seed, KVT_RNG_DEVIATION, 0);
     if (status == KVT_OK && env->hierarchy && env->sample_requests > 0)
         status = estimator_new(env->speculation.queries_max, &sim->estimator, err);
     sim->sampling.pooled = sim->estimator != NULL;
@@ -185,6 +195,7 @@ static void sim_close(struct kvt_backend *backend)
     for (unsigned w = 0; sim->workers && w < kvt_crew_size(sim->crew); w++) {
         kvt_resolver_free(sim->workers[w].resolver);
         free(sim->workers[w].block);
+        free(sim->workers[w].staged_rows);
     }
     free(sim->workers);
     kvt_crew_free(sim->crew);

@@ -6,10 +6,12 @@
 #include "estimate.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
+#include "kvt/rng.h"
 #include "kvt/strata.h"
 
 enum {
-    RATIOS_MAX = 7 /* 1, 2, .. KVT_PAGE_ROWS */
+    RATIOS_MAX = 7, /* 1, 2, .. KVT_PAGE_ROWS */
+    DEVIATIONS = 64 /* of followed calls, that are remembered */
 };
 
 /* One store that a request follows. */
@@ -33,9 +35,11 @@ struct lane {
     uint64_t rounds;          /* since they were empty, ... */
     uint64_t followed_rounds; /* ... and since those were that are followed */
     bool is_extra;            /* followed beyond sample_requests, for a while */
-    uint32_t followed_count, stream_count; /* 0: it is not followed */
-    struct followed *followed;             /* [followed_count] */
-    void **streams;                        /* [stream_count] */
+    uint32_t followed_count, stream_count;  /* 0: it is not followed */
+    struct followed *followed;              /* [followed_count] */
+    void **streams;                         /* [stream_count] */
+    uint32_t *staged_rows;                  /* [stream_count] by the step in hand */
+    double expected_staged[KVT_STRATA_MAX]; /* of a call of it, where others stand for it */
     double seen[KVT_STRATA_MAX]
                [ESTIMATED_COUNT]; /* by the step in hand, where others stand for it */
 };
@@ -47,9 +51,17 @@ struct worker {
     uint64_t *sets[KVT_QUERIES_MAX]; /* [queries_max] selections of a round */
     uint64_t *page_rows[RATIOS_MAX]; /* rows of the item's ready pages, by log2 of the ratio */
     bool page_rows_made[RATIOS_MAX]; /* for the item in hand */
-    kvt_status status;               /* of the first of its ranks that failed */
+    uint32_t *staged_rows, *wave_of; /* [call_capacity] of a selector's calls; one block */
+    uint32_t call_capacity;
+    kvt_status status; /* of the first of its ranks that failed */
     uint32_t failed_rank;
     struct kvt_error error;
+};
+
+/* How many times what was expected of them the newest followed calls of a stratum staged. */
+struct deviations {
+    double factors[DEVIATIONS]; /* a ring */
+    uint64_t added;
 };
 
 struct backend_sim {
@@ -60,9 +72,12 @@ struct backend_sim {
     uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
-    uint32_t store_of[KVT_STRATA_MAX]; /* the first of each stratum */
-    struct estimator *estimator;       /* NULL: every request is followed */
-    uint32_t open_lanes;               /* followed, while there is one */
+    uint32_t store_of[KVT_STRATA_MAX];      /* the first of each stratum */
+    uint32_t ordinal_of[KVT_SELECTORS_MAX]; /* a selector's place among its store's */
+    struct estimator *estimator;            /* NULL: every request is followed */
+    struct deviations deviations[KVT_STRATA_MAX];
+    struct kvt_rng deviation_rng;
+    uint32_t open_lanes; /* followed, while there is one */
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */
@@ -101,7 +116,18 @@ void lane_free(struct lane *lane); /* takes NULL */
 KVT_CHECKED kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ranks,
                                      uint32_t rank_count, struct kvt_error *err);
 /* After it: what its requests with hot caches do to the loads. */
-void pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks, uint32_t rank_count);
+KVT_CHECKED kvt_status pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks,
+                                       uint32_t rank_count, struct kvt_error *err);
+
+/* backend_waves.c: calls that share staging. */
+
+/* A followed call. */
+void deviations_add(struct deviations *deviations, double expected_rows, uint32_t staged_rows);
+/* After a rank's step: its waves go to its load. rng: drawn from where some requests stand for
+ * others, else not looked at. */
+KVT_CHECKED kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
+                                   struct kvt_rank_step *rank, struct kvt_rng *rng,
+                                   struct kvt_error *err);
 
 /* backend_step.c: one step of ranks that step together. */
 KVT_CHECKED kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,

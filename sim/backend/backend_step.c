@@ -3,6 +3,7 @@
  *     for each rank, on any thread; for each request of the rank
  *         for each store it follows, for each selector of the store, by layer
  *             select K sets (law) -> resolve (hot cache) -> count
+ *     and of each rank's calls, selector by selector, waves (backend_waves.c)
  *
  * Where some requests stand for the others, the step begins with the choice of those that
  * are followed and ends with what they say about the rest (backend_pooled.c).
@@ -105,6 +106,7 @@ static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t 
     seen[ESTIMATED_DISTINCT] += result->union_rows;
     seen[ESTIMATED_LOOKED_UP_ROWS] += result->hot_rows + fetched;
     seen[ESTIMATED_FETCHED] += fetched;
+    seen[ESTIMATED_STAGED] += result->staged_rows;
     seen[ESTIMATED_GRANULES] += kvt_distinct_granules(visible_rows, row_bytes, fetched);
     seen[ESTIMATED_MISSING_CALLS] += fetched > 0;
 }
@@ -176,7 +178,9 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
     for (uint32_t s = 0; s < llm->selector_count; s++) {
         if (llm->selectors[s].store != followed->store)
             continue;
+        uint32_t *staged_rows = &lane->staged_rows[stream];
         sim->law->select(sim->law_data, lane->streams[stream++], &round, worker->sets);
+        *staged_rows = 0;
         for (uint32_t q = 0; q < queries; q += call.query_count) {
             struct kvt_resolve_result result;
             call.selections = (const uint64_t *const *)worker->sets + q;
@@ -188,6 +192,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             else
                 count_call(sim, followed->store, visible, &result, outcome);
             count_sample(followed, &result);
+            *staged_rows += result.staged_rows;
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
             outcome->decisions = chain_call(outcome->decisions, item, s, &result);
@@ -288,18 +293,20 @@ static void step_rank(void *context, uint32_t r, unsigned w)
     struct worker *worker = work->sim->workers ? &work->sim->workers[w] : NULL;
     struct kvt_error err;
 
+    kvt_status status = KVT_OK;
+
     rank->outcome = (struct kvt_step_outcome){.measured_ns = KVT_NS_NEVER};
-    for (uint32_t i = 0; i < rank->item_count; i++) {
-        kvt_status status = step_item(work->sim, worker, &rank->items[i], &rank->outcome, &err);
-        if (status == KVT_OK)
-            continue;
-        assert(worker != NULL); /* without a hierarchy nothing fails */
-        if (worker->status == KVT_OK || r < worker->failed_rank) {
-            worker->status = status;
-            worker->failed_rank = r;
-            worker->error = err;
-        }
+    for (uint32_t i = 0; i < rank->item_count && status == KVT_OK; i++)
+        status = step_item(work->sim, worker, &rank->items[i], &rank->outcome, &err);
+    if (status == KVT_OK && worker && !work->sim->estimator)
+        status = waves_count(work->sim, worker, rank, NULL, &err);
+    if (status == KVT_OK)
         return;
+    assert(worker != NULL); /* without a hierarchy nothing fails */
+    if (worker->status == KVT_OK || r < worker->failed_rank) {
+        worker->status = status;
+        worker->failed_rank = r;
+        worker->error = err;
     }
 }
 
@@ -337,6 +344,6 @@ kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *r
     kvt_crew_run(sim->crew, rank_count, step_rank, &work);
     status = first_failure(sim, err);
     if (status == KVT_OK && sim->estimator)
-        pooled_estimate(sim, ranks, rank_count);
+        status = pooled_estimate(sim, ranks, rank_count, err);
     return status;
 }

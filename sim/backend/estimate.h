@@ -28,6 +28,7 @@ enum estimated {
     ESTIMATED_DISTINCT,       /* rows selected, by the share that the weight has: a weight too */
     ESTIMATED_LOOKED_UP_ROWS, /* distinct */
     ESTIMATED_FETCHED,        /* distinct rows */
+    ESTIMATED_STAGED,         /* of those */
     ESTIMATED_GRANULES,
     ESTIMATED_MISSING_CALLS,
     ESTIMATED_COUNT

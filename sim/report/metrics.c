@@ -261,6 +261,8 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
     out->barrier_wait_share = metric_ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
     out->backup_stall_ns = (double)tally->backup_stall_ns;
     out->extrapolated_step_share = metric_ratio((double)tally->extrapolated_steps, steps);
+    out->staging_waves = (double)tally->staging_waves;
+    out->staging_peak_bytes = (double)tally->staging_peak_bytes;
     out->backups_forced = (double)tally->backups_forced;
     out->pages_landed = (double)tally->pages_landed;
     out->pages_kept = (double)tally->pages_kept;
@@ -287,5 +289,7 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;
+    if (run->analytic)
+        out->staging_peak_bytes = NAN;
     return service_levels(run, phase, out->duration, out) && latencies(run, phase, out);
 }

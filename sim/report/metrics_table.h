@@ -60,6 +60,9 @@
     X(barrier_wait_share, "1", TIME, "Of the ranks' step time, waiting for the slowest")           \
     X(backup_stall_ns, "ns", QUEUE, "Steps held up by tail rows not yet on host")                  \
     X(extrapolated_step_share, "1", COUNTED, "Steps outside the timing profile's range")           \
+    X(staging_waves, "1", QUEUE,                                                                   \
+      "Turns beyond the first that calls of a selector took, their staging being too small")       \
+    X(staging_peak_bytes, "bytes", QUEUE, "Most that one such turn of a rank staged, on each GPU") \
     X(backups_forced, "1", QUEUE, "Write-backs put off that could wait no longer")                 \
     X(pages_landed, "pages", QUEUE, "Pages that came straight into HBM with their history")        \
     X(pages_kept, "pages", QUEUE, "Pages that stayed in HBM as they left the tail")                \

@@ -50,6 +50,8 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->backups_forced += from->backups_forced;
     into->resizes += from->resizes;
     into->demotions += from->demotions;
+    into->staging_waves += from->staging_waves;
+    into->staging_peak_bytes = larger(into->staging_peak_bytes, from->staging_peak_bytes);
     into->prefilling_ns += from->prefilling_ns;
     into->host_short_ns += from->host_short_ns;
     into->running_ns += from->running_ns;

@@ -8,6 +8,7 @@
 #define KVT_BACKEND_H
 
 #include "kvt/law.h"
+#include "kvt/layout.h"
 #include "kvt/llm.h"
 #include "kvt/policy.h"
 #include "kvt/resolver.h"
@@ -25,6 +26,7 @@ struct kvt_backend_env {
     struct kvt_speculation_shape speculation;
     bool resolve_each_query; /* K calls of one query instead of one call of K */
     enum kvt_promotion promotion;
+    struct kvt_staging staging; /* of a rank */
     bool hierarchy;           /* false: everything resident, no hot caches, no selections needed */
     uint32_t sample_stores;   /* followed exactly per request and stratum; 0: all */
     uint32_t sample_requests; /* of those with hot caches, followed at once per rank; 0: all */
@@ -56,6 +58,7 @@ struct kvt_step_outcome {
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
     double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
     double payload_bytes;              /* of the missed rows, scaled */
+    uint64_t staging_peak_bytes;       /* most that one wave staged; drawn where estimated */
     uint64_t decisions;                /* a chain of its own, in order of the items */
     kvt_ns measured_ns;                /* KVT_NS_NEVER where time is predicted */
 };

@@ -43,6 +43,8 @@ struct kvt_tally {
     uint64_t pages_filled, pages_released;
     uint64_t pages_landed, pages_kept;           /* as in kvt_rank_counters */
     uint64_t backups_forced, resizes, demotions; /* likewise */
+    uint64_t staging_waves;                      /* beyond one a selector and step of a rank */
+    uint64_t staging_peak_bytes;                 /* most that one of any rank staged */
     /* Time integrals, in unit x ns. */
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */

@@ -142,6 +142,12 @@ KVT_CHECKED kvt_status kvt_scenario_parse(const char *text, size_t text_bytes, c
                                           struct kvt_arena *arena, struct kvt_scenario *out,
                                           struct kvt_error *err);
 
+/* Calls of a step may outgrow their rank's staging. */
+static inline bool kvt_scenario_takes_turns(const struct kvt_scenario *scenario)
+{
+    return scenario->staging_fraction > 0 && scenario->staging_fraction < 1;
+}
+
 /* What the scenario's residency policy needs, asked of a state of its own. */
 KVT_CHECKED kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
                                           struct kvt_residency_needs *needs, struct kvt_error *err);

@@ -26,6 +26,8 @@ struct kvt_rank_load {
     double wire_bytes;          /* missed rows as they cross the link, by the model's row format */
     double granules;            /* distinct 64-KiB granules of host memory behind the misses */
     double calls_with_misses;
+    double extra_waves;            /* beyond one a selector, of calls that outgrew the staging */
+    double extra_wave_layers;      /* layers of their store that attend in each, summed over them */
     uint64_t backup_bytes;         /* device to host, queued by the step before */
     uint64_t import_bytes;         /* host or network to device while the step runs */
     uint64_t fill_bytes;           /* optional pages coming in while the step runs */
@@ -74,6 +76,7 @@ struct kvt_timing_env {
     uint64_t dram_bytes_per_s;    /* of one node; 0: never the limit */
     const struct kvt_host *host;
     bool history_in_hbm; /* the residency policy's need of that name: no call is resolved */
+    bool takes_turns;    /* staging is smaller than a batch's widest calls: waves are possible */
 };
 
 struct kvt_timing_model {
