@@ -240,6 +240,7 @@ static void start(int nth)
         .hardware = &hardware,
         .hot_tokens = HOT_TOKENS,
         .queries_max = 1 + below(8),
+        .staging_fraction = 1.0 / (1 + nth % 3),
         .index_pool_bytes = (two_pools ? 25 : 200 + below(200)) * mib,
         .rows_pool_bytes = two_pools ? (180 + below(200)) * mib : 0,
         .growth_reserve_bytes = below(2) * mib,
@@ -359,7 +360,7 @@ static void check_bytes(void)
         }
     }
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
-        hold(by_class[c] == rank->memory.used_by_class[c]);
+        hold(by_class[c] + rank->staging.bytes[c] == rank->memory.used_by_class[c]);
     hold(host_bytes == bench.host.used_bytes);
     hold(kvt_rank_is_sane(rank, bench.now_ns));
     for (uint32_t i = 0; i < rank->running.count; i++)

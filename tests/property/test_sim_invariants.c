@@ -60,6 +60,13 @@ enum {
     METHODS = sizeof methods / sizeof methods[0]
 };
 
+/* Whether a method's calls may stage rows under a residency. */
+static bool stages(const char *method, const char *residency)
+{
+    return !strstr(method, "each_query") && strcmp(residency, "resident") != 0 &&
+           strcmp(residency, "prefix-offload") != 0;
+}
+
 /* Pools hold a few requests; a request of 300 tokens needs about 0.4 MB under a hierarchy
  * and 1.1 MB without. */
 static void say_requests(struct kvt_rng *rng, struct text *text)
@@ -149,8 +156,13 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, co
             below(rng, 2) ? "1" : "0.2", below(rng, 2) ? "0" : "0.01",
             below(rng, 2) ? "true" : "false");
     say(text, "}, \"selection\": %s, \"timing\": {\"model\": \"roofline\"}, ", laws[below(rng, 2)]);
-    if (method != NULL)
-        say(text, "\"speculation\": {%s}, ", method);
+    if (method != NULL) {
+        static const char *const fractions[] = {"1", "0.2", "0.001"};
+        say(text, "\"speculation\": {%s", method);
+        if (stages(method, residency))
+            say(text, ", \"staging_fraction\": %s", fractions[below(rng, 3)]);
+        say(text, "}, ");
+    }
     if (talks)
         say_conversations(rng, text);
     else
@@ -233,8 +245,8 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
     /* What finished requests left is on the store's account, and on nobody else's. */
     hold(kvt_prefix_pool_is_sane(&rank->prefixes));
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
-        by_class[c] = rank->prefixes.holding.bytes[c];
-        pools[rank->memory.pool_of[c]] += rank->prefixes.holding.bytes[c];
+        by_class[c] = rank->prefixes.holding.bytes[c] + rank->staging.bytes[c];
+        pools[rank->memory.pool_of[c]] += by_class[c];
     }
     host_bytes[rank->memory.host - sim->hosts] +=
         rank->prefixes.holding.host_bytes * rank->memory.host_copies;
@@ -268,6 +280,9 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
         check_share(rank, rank->running.items[i]);
     }
     hold(rank->ready_rows <= rank->eligible_rows);
+    if (sim->groups[sim->group_of[r]].stepping)
+        hold(sim->rank_steps[r].outcome.staging_peak_bytes <=
+             rank->memory.used_by_class[KVT_MEM_STAGING]);
     check_hot_rows(sim, rank);
 }
 

@@ -327,6 +327,9 @@ static const struct {
      "no policy that moves pages"},
     {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,
      "residency", "landing_fraction at its default only"},
+    {"speculation={\"method\": \"mtp\", \"staging_fraction\": 0.5}",
+     "cluster.decode.speculation_workspace_gib=0", "speculation/staging_fraction",
+     "makes no waves of calls that outgrow their staging"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
 };

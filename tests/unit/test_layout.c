@@ -33,7 +33,8 @@ static struct kvt_session_spec spec_of(const char *model, struct kvt_residency_n
                                      .tokens = tokens,
                                      .max_tokens = tokens,
                                      .hot_tokens = hot_tokens,
-                                     .queries_max = 1};
+                                     .queries_max = 1,
+                                     .staging_fraction = 1};
 }
 
 static struct kvt_session_bytes bytes_of(const struct kvt_session_spec *spec,
@@ -191,15 +192,47 @@ START_TEST(speculation_adds_a_ring_and_staging_and_resident_history_only_the_rin
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 37748736);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_PAYLOAD], 0);
-    spec.without_staging = true;
+    ck_assert_uint_eq(bytes.rank_staging_bytes, 0);
+    spec.staging_fraction = 0;
     bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
+    ck_assert_uint_eq(bytes.rank_staging_bytes, 0);
+    spec.staging_fraction = 0.5;
     spec.needs = resident;
     bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_RING], 26738688);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_HOT], 0);
     ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_TAIL], 0);
+    ck_assert_uint_eq(bytes.rank_staging_bytes, 0);
+}
+END_TEST
+
+/* Eight queries x 2,048 rows x 4 layers x 576 bytes are 37,748,736. */
+static const struct share {
+    double fraction;
+    uint64_t session_bytes;
+} shares[] = {{1, 37748736},       {0.5, 18874368}, {0.25, 9437184},
+              {1.0 / 3, 12582912}, {0.001, 37749},  {0, 0}};
+enum {
+    SHARES = sizeof shares / sizeof shares[0]
+};
+
+START_TEST(sessions_and_their_rank_hold_the_arena_between_them)
+{
+    struct kvt_session_spec spec = spec_of("glm-5.3", adaptive, 100032, 4096);
+    const struct share *share = &shares[_i];
+
+    spec.queries_max = 8;
+    spec.staging_fraction = share->fraction;
+    struct kvt_session_bytes bytes = bytes_of(&spec, KVT_ENGINE_IDEAL);
+    struct kvt_staging staging = kvt_staging_of(spec.llm, spec.queries_max, spec.staging_fraction);
+    ck_assert_uint_eq(bytes.hbm_by_class[KVT_MEM_STAGING], share->session_bytes);
+    ck_assert_uint_eq(staging.call_bytes, share->fraction > 0 ? 37748736 : 0);
+    ck_assert_uint_eq(kvt_staging_arena_bytes(&staging, 0), 0);
+    for (uint64_t sessions = 1; sessions <= 64; sessions++)
+        ck_assert_uint_eq(kvt_staging_arena_bytes(&staging, sessions),
+                          bytes.rank_staging_bytes + sessions * share->session_bytes);
 }
 END_TEST
 
@@ -413,6 +446,7 @@ static Suite *layout_suite(void)
     tcase_add_test(ideal, a_request_of_v4_1_flash_with_dspark_takes_what_it_takes_by_hand);
     tcase_add_loop_test(ideal, size_against_context_is_as_worked_out, 0, LENGTHS);
     tcase_add_test(ideal, speculation_adds_a_ring_and_staging_and_resident_history_only_the_ring);
+    tcase_add_loop_test(ideal, sessions_and_their_rank_hold_the_arena_between_them, 0, SHARES);
     tcase_add_test(ideal, rows_that_the_model_drafts_with_stay_beside_the_hot_cache);
     tcase_add_test(ideal, the_tail_is_64_rows_of_each_payload_layer);
     tcase_add_test(ideal, what_is_required_is_the_sum_of_its_classes);

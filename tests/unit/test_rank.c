@@ -196,6 +196,71 @@ START_TEST(two_pools_give_the_slots_of_the_tighter)
 }
 END_TEST
 
+/* The widest call of 8 queries stages 8 x 2,048 rows of 4 layers; a session adds a quarter. */
+#define CALL_BYTES ((uint64_t)8 * TOP_K * 4 * 576)
+#define SHARE_BYTES (CALL_BYTES / 4)
+
+static void start_sharing(uint64_t pool_bytes)
+{
+    start("hisparse", 1, 0, 0);
+    bench.env.queries_max = 8;
+    bench.env.staging_fraction = 0.25;
+    bench.env.index_pool_bytes = pool_bytes;
+    restart(NULL, NULL);
+}
+
+START_TEST(a_rank_keeps_what_its_sessions_do_not_hold_of_the_widest_call)
+{
+    const uint64_t each = (uint64_t)INPUT * INDEX_TOKEN + FIXED_BYTES + SHARE_BYTES;
+    const uint64_t growth = 8 * INDEX_TOKEN, kept = CALL_BYTES - SHARE_BYTES;
+    const uint64_t *staged = &bench.rank.memory.used_by_class[KVT_MEM_STAGING];
+    struct kvt_error err = {0};
+    uint64_t slots;
+    start_sharing(kept + 2 * (each + growth));
+    ck_assert_uint_eq(*staged, kept);
+    ck_assert(kvt_rank_is_sane(&bench.rank, 0));
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, NULL, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 2);
+    for (int i = 0; i < 3; i++)
+        enqueue();
+    boundary(0);
+    import_all();
+    boundary(1);
+    ck_assert_uint_eq(bench.rank.running.count, 2);
+    ck_assert_uint_eq(*staged, CALL_BYTES + SHARE_BYTES);
+    kvt_rank_release(&bench.rank, bench.rank.running.items[0]);
+    ck_assert_uint_eq(*staged, CALL_BYTES);
+    kvt_rank_release(&bench.rank, bench.rank.running.items[0]);
+    ck_assert_uint_eq(*staged, kept);
+    stop();
+}
+END_TEST
+
+START_TEST(nobody_ever_fits_where_the_widest_call_does_not)
+{
+    const uint64_t each = (uint64_t)INPUT * INDEX_TOKEN + FIXED_BYTES + SHARE_BYTES;
+    const uint64_t kept = CALL_BYTES - SHARE_BYTES;
+    struct kvt_error err = {0};
+    uint64_t slots;
+    bool fits;
+    for (uint64_t more = 0; more < 2; more++) {
+        start_sharing(kept + each - 1 + more);
+        ck_assert_int_eq(kvt_rank_can_ever_fit(&bench.rank, INPUT, INPUT, LONGEST, &fits, &err),
+                         KVT_OK);
+        ck_assert(fits == (more > 0));
+        stop();
+    }
+    start_sharing(kept - 1);
+    ck_assert(kvt_rank_is_sane(&bench.rank, 0));
+    ck_assert_int_eq(kvt_rank_slots(&bench.rank, INPUT, LONGEST, &slots, NULL, &err), KVT_OK);
+    ck_assert_uint_eq(slots, 0);
+    ck_assert_int_eq(kvt_rank_can_ever_fit(&bench.rank, INPUT, INPUT, LONGEST, &fits, &err),
+                     KVT_OK);
+    ck_assert(!fits);
+    stop();
+}
+END_TEST
+
 START_TEST(what_can_be_admitted_and_can_never_grow_never_fits)
 {
     struct kvt_error err = {0};
@@ -1024,6 +1089,8 @@ static Suite *rank_suite(void)
     TCase *tcase = tcase_create("rank");
     tcase_add_loop_test(tcase, slots_are_the_pool_over_what_a_request_must_hold, 0, 3);
     tcase_add_test(tcase, two_pools_give_the_slots_of_the_tighter);
+    tcase_add_test(tcase, a_rank_keeps_what_its_sessions_do_not_hold_of_the_widest_call);
+    tcase_add_test(tcase, nobody_ever_fits_where_the_widest_call_does_not);
     tcase_add_test(tcase, the_nodes_dram_gives_slots_too);
     tcase_add_test(tcase, nobody_is_put_aside_for_pages_on_their_way_up);
     tcase_add_test(tcase, what_can_be_admitted_and_can_never_grow_never_fits);

@@ -88,7 +88,8 @@ static void make(void)
                                      .seed = 1,
                                      .llm = shipped_llm(arena, "glm-5.3"),
                                      .hot_tokens = 4096,
-                                     .queries_max = 1};
+                                     .queries_max = 1,
+                                     .staging_fraction = 1};
     use_residency("hisparse");
     use_calculator();
 }
@@ -194,6 +195,31 @@ START_TEST(apart_pools_are_limited_by_the_fuller_one)
     size = size_at(KVT_ENGINE_IDEAL, 100032);
     ck_assert_uint_eq(size.scenario.pools[0].running_per_gpu, 7);
     ck_assert_int_eq(size.scenario.pools[0].limited_by, KVT_SIZE_HBM_INDEX);
+}
+END_TEST
+
+/* Staging of 8 queries is 37,748,736 bytes for the widest call; all else that a session holds is
+ * index, hot cache and tail. */
+START_TEST(what_a_rank_keeps_of_staging_is_taken_off_its_pool_once)
+{
+    struct kvt_decode_pool *pool = &scenario.pools[0];
+    uint64_t index_bytes = 100032ull * 21 * 132, rows_bytes = 4160ull * 78 * 576 + 9437184;
+    uint64_t kept_bytes = 37748736 - 9437184;
+
+    use_paper(1);
+    scenario.queries_max = 8;
+    scenario.staging_fraction = 0.25;
+    pool->index_pool_bytes = kept_bytes + 3 * (index_bytes + rows_bytes);
+    ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.pools[0].running_per_gpu, 3);
+    pool->index_pool_bytes--;
+    ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.pools[0].running_per_gpu, 2);
+    pool->index_pool_bytes = 9 * index_bytes;
+    pool->rows_pool_bytes = kept_bytes + 5 * rows_bytes;
+    ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.pools[0].running_per_gpu, 5);
+    pool->rows_pool_bytes--;
+    ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.pools[0].running_per_gpu, 4);
+    pool->rows_pool_bytes = kept_bytes - 1;
+    ck_assert_uint_eq(size_at(KVT_ENGINE_IDEAL, 100032).scenario.pools[0].running_per_gpu, 0);
 }
 END_TEST
 
@@ -392,6 +418,7 @@ static Suite *size_suite(void)
     suite_add_tcase(suite, published);
     tcase_add_checked_fixture(limits, make, unmake);
     tcase_add_test(limits, apart_pools_are_limited_by_the_fuller_one);
+    tcase_add_test(limits, what_a_rank_keeps_of_staging_is_taken_off_its_pool_once);
     tcase_add_loop_test(limits, host_dram_is_shared_by_the_copies_of_a_node, 0, HOSTS);
     tcase_add_test(limits, weights_that_do_not_fit_run_nothing);
     tcase_add_test(limits, several_pools_add_up_and_the_tightest_is_named);

@@ -21,7 +21,7 @@ enum {
     X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(pages_landed)            \
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
-    X(recall_bytes)
+    X(recall_bytes) X(staging_waves)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
                                                KVT_PARTS * sizeof(kvt_ns) +
                                                KVT_SAMPLED_COUNTS * sizeof(double) +
-                                               (2 + KVT_MEM_CLASSES) * sizeof(uint64_t),
+                                               (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
 static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
@@ -61,6 +61,7 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
     for (int c = 0; c < KVT_MEM_CLASSES; c++)
         tally.hbm_peak_by_class[c] = 1 + kvt_rng_below(rng, 1000);
     tally.host_peak_bytes = 1 + kvt_rng_below(rng, 1000);
+    tally.staging_peak_bytes = 1 + kvt_rng_below(rng, 1000);
     return tally;
 }
 
@@ -101,6 +102,9 @@ START_TEST(the_stretch_is_both_and_the_peak_is_the_higher_with_its_classes)
     ck_assert_uint_eq(both.host_peak_bytes, b.host_peak_bytes > a.host_peak_bytes
                                                 ? b.host_peak_bytes
                                                 : a.host_peak_bytes);
+    ck_assert_uint_eq(both.staging_peak_bytes, b.staging_peak_bytes > a.staging_peak_bytes
+                                                   ? b.staging_peak_bytes
+                                                   : a.staging_peak_bytes);
 }
 END_TEST
 

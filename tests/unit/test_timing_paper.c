@@ -242,8 +242,10 @@ END_TEST
 static bool double_field(struct kvt_rank_load *load, size_t field)
 {
     double *const reals[] = {
-        &load->attended_layer_rows, &load->looked_up_rows,    &load->wire_bytes, &load->granules,
+        &load->attended_layer_rows, &load->looked_up_rows,
+        &load->wire_bytes,          &load->granules,
         &load->missed_rows,         &load->calls_with_misses,
+        &load->extra_waves,         &load->extra_wave_layers,
     };
     uint64_t *const counts[] = {&load->context_rows, &load->backup_bytes, &load->import_bytes,
                                 &load->fill_bytes};
@@ -271,6 +273,8 @@ START_TEST(more_work_never_takes_less_time)
     for (uint32_t requests = 1; requests <= 512; requests *= 2) {
         struct kvt_rank_load load = timing_rank_load(&bench.llm, requests, 0.142);
         load.backup_bytes = load.import_bytes = load.fill_bytes = UINT64_C(1) << 20;
+        load.extra_waves = 3;
+        load.extra_wave_layers = 6;
         double before[KVT_PARTS] = {0};
         bench.model->rank_step(bench.state, &load, before);
         struct kvt_rank_load more = load;

@@ -103,6 +103,35 @@ START_TEST(queries_resolved_one_by_one_take_a_launch_each)
 END_TEST
 
 /* DFlash2 of GLM-5.3 on one GPU, light enough to be bound by reading. */
+/* GLM-5.3: a wave of a store of four layers, and one of a store of one. */
+START_TEST(a_wave_is_a_launch_of_resolve_and_gather_and_of_attention_in_each_layer)
+{
+    struct timing_bench bench;
+    timing_bench_make(&bench, &kvt_timing_roofline);
+    double resolve_us = timing_bench_param(&bench, "resolve_launch_us")->number;
+    double attend_us = timing_bench_param(&bench, "attention_launch_us")->number;
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 32, 0.001), waves = load;
+    load.wire_bytes = waves.wire_bytes = 1; /* the latency of launches binds */
+    load.granules = waves.granules = 0;
+    waves.extra_waves = 2;
+    waves.extra_wave_layers = 5;
+
+    const struct {
+        enum kvt_step_part part;
+        double more_us;
+    } rows[] = {{KVT_PART_RESOLVE, 2 * resolve_us},
+                {KVT_PART_FETCH, 2 * 20},
+                {KVT_PART_ATTEND, 5 * attend_us},
+                {KVT_PART_INDEX, 0},
+                {KVT_PART_DRAFT, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_double_eq_tol(timing_rank_part_us(&bench, &waves, rows[i].part) -
+                                    timing_rank_part_us(&bench, &load, rows[i].part),
+                                rows[i].more_us, 1e-6);
+}
+END_TEST
+
 START_TEST(a_block_reads_the_drafters_weights_and_rings_once)
 {
     static const struct kvt_drafter drafter = {.layers = 6,
@@ -233,13 +262,17 @@ START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
     static const struct {
         const char *residency, *speculation;
         uint32_t queries_max;
+        bool takes_turns;
         const char *message;
     } rows[] = {
-        {"adaptive", "dspark", 6,
+        {"adaptive", "dspark", 6, false,
          "profile \"paper\" holds constants for speculation none, dflash2 only"},
-        {"hisparse", "dflash2", 8,
+        {"hisparse", "dflash2", 8, false,
          "profile \"paper\" holds constants for dflash2 with adaptive only"},
-        {"adaptive", "dflash2", 9,
+        {"adaptive", "dflash2", 8, true,
+         "profile \"paper\" holds no constants for calls that outgrow their staging; expected "
+         "speculation.staging_fraction 1, or timing roofline"},
+        {"adaptive", "dflash2", 9, false,
          "profile \"paper\" holds constants for rounds of up to 8 queries; these have 9"},
     };
     struct timing_bench bench;
@@ -248,6 +281,7 @@ START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
     bench.env.residency = rows[_i].residency;
     bench.env.speculation = rows[_i].speculation;
     bench.env.queries_max = rows[_i].queries_max;
+    bench.env.takes_turns = rows[_i].takes_turns;
 
     ck_assert_int_eq(timing_bench_try(&bench, &err), KVT_ERR_INVALID);
     ck_assert_str_eq(err.message, rows[_i].message);
@@ -346,6 +380,7 @@ static Suite *timing_rounds_suite(void)
 
     TCase *rounds = tcase_create("rounds");
     tcase_add_test(rounds, queries_resolved_one_by_one_take_a_launch_each);
+    tcase_add_test(rounds, a_wave_is_a_launch_of_resolve_and_gather_and_of_attention_in_each_layer);
     tcase_add_test(rounds, a_block_reads_the_drafters_weights_and_rings_once);
     tcase_add_test(rounds, many_drafts_are_bound_by_the_drafters_math);
     tcase_add_test(rounds, a_chain_of_the_models_own_layer_reads_it_once_a_draft);
@@ -355,7 +390,7 @@ static Suite *timing_rounds_suite(void)
 
     TCase *paper = tcase_create("paper");
     tcase_add_test(paper, the_paper_profile_gives_table_2_with_dflash2);
-    tcase_add_loop_test(paper, the_paper_profile_refuses_other_speculation_in_these_words, 0, 3);
+    tcase_add_loop_test(paper, the_paper_profile_refuses_other_speculation_in_these_words, 0, 4);
     suite_add_tcase(suite, paper);
 
     TCase *table = tcase_create("cost_table");
