@@ -189,6 +189,21 @@ static void put_memory(FILE *stream, const struct kvt_run *run)
                  run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);
 }
 
+/* What a smaller staging has cost; with the whole of the worst case it costs nothing. */
+static void put_staging(FILE *stream, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+
+    if (!kvt_scenario_takes_turns(run->scenario) || total->decode_steps == 0)
+        return;
+    put_line(stream,
+             "staging    %g of the widest call a session: %" PRIu64
+             " waves beyond the first, %.2f a step; at most %.1f MiB in one",
+             run->scenario->staging_fraction, total->staging_waves,
+             (double)total->staging_waves / (double)total->decode_steps,
+             (double)total->staging_peak_bytes / (double)(1 << 20));
+}
+
 static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const cJSON *phase;
@@ -428,6 +443,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
+    put_staging(stream, run);
     put_caveats(stream, run);
     put_parts(stream, run, result);
     put_limit(stream, run);

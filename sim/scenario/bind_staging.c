@@ -69,7 +69,7 @@ static kvt_status check_hot_tokens(struct kvt_load *load, const struct kvt_scena
     return KVT_OK;
 }
 
-/* Nobody stages where nobody has a hot cache, and no single query does. */
+/* Nobody stages where nobody has a hot cache. */
 static kvt_status check_fraction(struct kvt_load *load, const struct kvt_scenario *scenario,
                                  struct kvt_error *err)
 {
@@ -79,11 +79,8 @@ static kvt_status check_fraction(struct kvt_load *load, const struct kvt_scenari
 
     (void)snprintf(is_so, sizeof is_so, "residency.policy is \"%s\"",
                    scenario->residency.info->name);
-    if (status == KVT_OK && needs.history_in_hbm)
-        status = kvt_refuse_idle(load, key, is_so, err);
-    if (status == KVT_OK && scenario->queries_max < 2)
-        status = kvt_refuse_idle(load, key, "rounds have one query", err);
-    return status;
+    return status == KVT_OK && needs.history_in_hbm ? kvt_refuse_idle(load, key, is_so, err)
+                                                    : status;
 }
 
 kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)

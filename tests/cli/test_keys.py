@@ -69,6 +69,8 @@ HYBRID = {**BURST, "residency": {"policy": "vllm-hybrid", "hot_tokens": 1024}}
 DEMOTE = {**BURST, "residency": {"policy": "sglang-demote", "hot_tokens": 1024}}
 # Rounds whose queries together select more rows than the hot cache holds.
 DRAFTS = {**ROOMY, "speculation": {"method": "mtp"}}
+# More of them at once than the widest call's rows hold.
+TURNS = {**DRAFTS, "workload.concurrency": 40, "workload.requests": 40}
 # GLM-5.3 in small, so that a recording of it is: three stores of 16 rows a query.
 SMALL_MODEL = {
     "base": "glm-5.3", "layers": 6, "top_k": 16, "weight_bytes": 1 << 31,
@@ -195,6 +197,7 @@ TABLE = {
     "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
     "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
     "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
+    "speculation.staging_fraction": (TURNS, {"speculation.staging_fraction": 0.001}),
     "selection.law": ({}, {"selection": {"law": "score"}}),
     "selection(tape).memory_mib": (
         {"workload.lengths.input.tokens": 100000, "selection.tapes": 64}, {"selection.memory_mib": 1},
