@@ -90,9 +90,11 @@ kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
     const struct kvt_llm *llm = sim->env.llm;
     struct kvt_step_outcome *outcome = &rank->outcome;
     uint64_t sessions = 0;
-    kvt_status status = make_room(worker, rank->item_count, err);
 
-    if (status != KVT_OK || sim->env.staging.call_bytes == 0)
+    if (sim->env.staging.call_bytes == 0)
+        return KVT_OK;
+    kvt_status status = make_room(worker, rank->item_count, err);
+    if (status != KVT_OK)
         return status;
     for (uint32_t i = 0; i < rank->item_count; i++)
         sessions += sim->lanes[rank->items[i].request]->hot_tokens > 0;

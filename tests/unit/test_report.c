@@ -348,6 +348,29 @@ START_TEST(the_summary_fits_its_columns_and_accounts_for_everything)
 }
 END_TEST
 
+START_TEST(waves_are_told_where_there_can_be_any)
+{
+    struct kvt_scenario scenario = *run.scenario;
+    static const double fractions[] = {0, 1, 0.25};
+    run.scenario = &scenario;
+    run.total.decode_steps = 4;
+    run.total.staging_waves = 1234;
+    run.total.staging_peak_bytes = UINT64_C(5) << 19;
+    for (size_t i = 0; i < sizeof fractions / sizeof fractions[0]; i++) {
+        scenario.staging_fraction = fractions[i];
+        char *text = written(write_summary, &run);
+        const char *line = strstr(text, "\nstaging ");
+        ck_assert_int_eq(line != NULL, i == 2);
+        if (line != NULL) {
+            ck_assert_ptr_nonnull(strstr(line, ": 1234 waves "));
+            ck_assert_ptr_nonnull(strstr(line, "308.50 a"));
+            ck_assert_ptr_nonnull(strstr(line, "2.5 MiB"));
+        }
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(the_parts_of_tpot_sum_to_it)
 {
     run.total.backup_stall_ns = run.total.step_ns; /* as long as all steps together */
@@ -426,6 +449,7 @@ static Suite *report_suite(void)
     tcase_add_loop_test(tcase, rows_have_as_many_columns_as_their_header, 0, 2);
     tcase_add_test(tcase, a_row_of_the_timeline_is_its_interval);
     tcase_add_loop_test(tcase, the_summary_fits_its_columns_and_accounts_for_everything, 0, 2);
+    tcase_add_test(tcase, waves_are_told_where_there_can_be_any);
     tcase_add_test(tcase, the_parts_of_tpot_sum_to_it);
     tcase_add_test(tcase, a_result_for_which_memory_runs_out_leaves_nothing_behind);
     tcase_add_test(tcase, a_run_for_which_memory_runs_out_leaves_nothing_behind);
