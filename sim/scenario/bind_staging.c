@@ -73,7 +73,7 @@ static kvt_status check_hot_tokens(struct kvt_load *load, const struct kvt_scena
 static kvt_status check_fraction(struct kvt_load *load, const struct kvt_scenario *scenario,
                                  struct kvt_error *err)
 {
-    struct kvt_residency_needs needs;
+    struct kvt_residency_needs needs = {0};
     char is_so[128];
     kvt_status status = kvt_scenario_needs(scenario, &needs, err);
 

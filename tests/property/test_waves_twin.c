@@ -88,6 +88,7 @@ START_TEST(waves_are_those_of_the_twin_and_none_outgrows_the_arena)
     struct calls calls;
 
     draw_calls(&rng, &calls);
+    ck_assert_uint_gt(calls.row_bytes, 0);
     uint32_t waves = kvt_waves_make(calls.staged_rows, calls.count,
                                     calls.arena_bytes / calls.row_bytes, wave_of, &peak_rows);
     memset(newest, 0xff, sizeof newest);

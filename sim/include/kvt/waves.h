@@ -1,5 +1,4 @@
-/* kvt/waves.h -- calls that share a rank's staging, in waves. Simulated and on the GPU, the same.
- */
+/* kvt/waves.h -- calls that share a rank's staging, in waves; on the GPU the same ones. */
 #ifndef KVT_WAVES_H
 #define KVT_WAVES_H
 
