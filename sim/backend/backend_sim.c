@@ -84,15 +84,15 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
 
 enum {
     LINE_WORDS = 8,
-    ALIAS_WORDS = 512, /* 4 KiB: a processor takes loads for stores that lie so far apart */
-    BEFORE_WORDS = 40
+    WAY_WORDS = 512, /* 4 KiB: words so far apart compete for a place in a core's own cache */
+    APART_WORDS = 5 * LINE_WORDS
 };
 
-/* From one set to the next: whole cache lines, and a little less than whole multiples of 4 KiB, so
- * that sets can be copied and read side by side. */
+/* From one set to the next: whole cache lines, and so many that sets that are read side by side
+ * do not compete. */
 static size_t set_stride(size_t words)
 {
-    return (words + BEFORE_WORDS + ALIAS_WORDS - 1) / ALIAS_WORDS * ALIAS_WORDS - BEFORE_WORDS;
+    return (words + APART_WORDS + WAY_WORDS - 1) / WAY_WORDS * WAY_WORDS - APART_WORDS;
 }
 
 static kvt_status open_worker(const struct backend_sim *sim, struct worker *worker,
