@@ -23,7 +23,7 @@
 #include "kvt/hash.h"
 
 enum {
-    CACHE_VERSION = 2,
+    CACHE_VERSION = 3,
     NAME_BYTES = 32,
     PROBE_ROWS = 700,
     PROBE_TOP_K = 40,

@@ -80,10 +80,14 @@ uint64_t reel_bytes(const struct reel *reel)
     return bytes;
 }
 
-/* A list of so many rows, one in `gap`: one byte each, and two for each 255 rows of a gap. */
-static double list_bytes(double rows, double gap)
+/* A list of so many of `visible` rows: as gaps one byte each, and two for each 255 rows of a gap;
+ * as lines an eighth of the set for the masks and each byte that has a row, where that is at most
+ * seven quarters of it (kvsel_code.c). */
+static double list_bytes(double rows, double visible)
 {
-    return 20 + rows * (1 + 2 / (exp(255 / gap) - 1));
+    double gaps = rows * (1 + 2 / (exp(255 * rows / visible) - 1));
+    double lines = visible / 64 + visible / 8 * -expm1(-8 * rows / visible);
+    return 20 + (4 * lines <= 7 * gaps ? lines : gaps);
 }
 
 uint64_t reel_bytes_expected(const struct reel *reel, uint32_t steps)
@@ -93,7 +97,7 @@ uint64_t reel_bytes_expected(const struct reel *reel, uint32_t steps)
     const struct kvt_kvsel_shape *shape = shape_of(reel);
     double rows = shape->first_rows, k = shape->top_k;
     double sides = (double)shape->side_paths * shape->side_tokens;
-    double step = list_bytes(k, rows / k) + sides * list_bytes(changed * k, rows / (changed * k));
+    double step = list_bytes(k, rows) + sides * list_bytes(changed * k, rows);
     return (uint64_t)(steps * step);
 }
 

@@ -82,21 +82,35 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
     return sim->law->prepare(&law_env, &sim->law_data, err);
 }
 
+enum {
+    LINE_WORDS = 8,
+    WAY_WORDS = 512, /* 4 KiB: words so far apart compete for a place in a core's own cache */
+    APART_WORDS = 5 * LINE_WORDS
+};
+
+/* From one set to the next: whole cache lines, and so many that sets that are read side by side
+ * do not compete. */
+static size_t set_stride(size_t words)
+{
+    return (words + APART_WORDS + WAY_WORDS - 1) / WAY_WORDS * WAY_WORDS - APART_WORDS;
+}
+
 static kvt_status open_worker(const struct backend_sim *sim, struct worker *worker,
                               struct kvt_error *err)
 {
     const struct kvt_backend_env *env = &sim->env;
     uint32_t rows = longest_rows(env), queries = env->speculation.queries_max;
-    size_t words = kvt_row_words(rows);
-    /* + 1: with no rows, which the resolver refuses, calloc would be asked for 0 bytes. */
-    uint64_t *next = calloc((queries + RATIOS_MAX) * words + 1, sizeof *next);
+    size_t stride = set_stride(kvt_row_words(rows));
+    size_t bytes = (queries + RATIOS_MAX) * stride * sizeof(uint64_t);
+    uint64_t *next = aligned_alloc(LINE_WORDS * sizeof *next, bytes);
 
     worker->block = next;
     if (!next)
         return kvt_fail_nomem(err, "the selections of a round");
-    for (uint32_t q = 0; q < queries; q++, next += words)
+    memset(next, 0, bytes);
+    for (uint32_t q = 0; q < queries; q++, next += stride)
         worker->sets[q] = next;
-    for (int r = 0; r < RATIOS_MAX; r++, next += words)
+    for (int r = 0; r < RATIOS_MAX; r++, next += stride)
         worker->page_rows[r] = next;
     return kvt_resolver_new(rows, most_slots(env), queries * env->llm->top_k, &worker->resolver,
                             err);

@@ -1,15 +1,18 @@
-/* kvsel_code.c -- selections as gaps of eight bits, four lanes to a list.
+/* kvsel_code.c -- selections as lists of rows to be toggled: as lines where they are dense, else as
+ * gaps of eight bits.
  *
- *     previous = 0
- *     for each row to be toggled, ascending:
- *         gap = row - previous
- *         while gap > 255: put 255, put 0; gap -= 255      toggled twice: nothing
- *         put gap; previous = row
+ *     gaps:  previous = 0
+ *            for each row to be toggled, ascending:
+ *                gap = row - previous
+ *                while gap > 255: put 255, put 0; gap -= 255      toggled twice: nothing
+ *                put gap; previous = row
+ *     lines: for each 64 bytes of the set: put which of them change
+ *            put the bytes that do, as they change
  *
- * So a reader has no special case: it adds a byte and toggles a bit. The bytes are read in
+ * A reader of gaps has no special case: it adds a byte and toggles a bit. The bytes are read in
  * four lanes of a quarter each, whose first rows are kept: additions of one lane wait for each
- * other, and those of four do not. A token's own selection toggles the empty set, a branch's
- * the one before it. */
+ * other, and those of four do not. A reader of lines spreads 64 bytes at once, four times as fast.
+ * A token's own selection toggles the empty set, a branch's the one before it. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -80,16 +83,20 @@ kvt_status kvt_kvsel_coder_begin(struct kvt_kvsel_coder *coder, uint32_t stream,
     return KVT_OK;
 }
 
+static uint64_t changed(const uint64_t *set, const uint64_t *from, size_t word)
+{
+    return from != NULL ? set[word] ^ from[word] : set[word];
+}
+
 /* Writes the gaps of the words' bits and where the lanes begin; returns the bytes written, at
  * most list_bytes_max(). */
-static size_t put_list(unsigned char *out, const uint64_t *set, const uint64_t *from, size_t words)
+static size_t put_gaps(unsigned char *out, const uint64_t *set, const uint64_t *from, size_t words)
 {
     unsigned char *gaps = out + KVSEL_LIST_HEADER_BYTES;
     size_t count = 0;
     uint32_t previous = 0;
     for (size_t w = 0; w < words; w++) {
-        uint64_t left = from != NULL ? set[w] ^ from[w] : set[w];
-        for (; left != 0; left &= left - 1) {
+        for (uint64_t left = changed(set, from, w); left != 0; left &= left - 1) {
             uint32_t row = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
             uint32_t gap = row - previous;
             for (; gap > KVSEL_GAP_MAX; gap -= KVSEL_GAP_MAX) {
@@ -102,18 +109,71 @@ static size_t put_list(unsigned char *out, const uint64_t *set, const uint64_t *
     }
     size_t quarter = count / KVSEL_LANES;
     uint32_t row = 0;
+    kvsel_put_u32(out, 0);
     for (size_t lane = 1; lane < KVSEL_LANES; lane++) {
         for (size_t i = (lane - 1) * quarter; i < lane * quarter; i++)
             row += gaps[i];
-        kvsel_put_u32(out + (lane - 1) * 4, row);
+        kvsel_put_u32(out + lane * 4, row);
     }
     return KVSEL_LIST_HEADER_BYTES + count;
+}
+
+/* Lines up to the last that changes. */
+static size_t count_lines(const uint64_t *set, const uint64_t *from, size_t words)
+{
+    while (words > 0 && changed(set, from, words - 1) == 0)
+        words--;
+    return (words + KVSEL_LINE_WORDS - 1) / KVSEL_LINE_WORDS;
+}
+
+/* What put_lines() would write. */
+static size_t lines_bytes(const uint64_t *set, const uint64_t *from, size_t words, size_t lines)
+{
+    size_t bytes = KVSEL_LIST_HEADER_BYTES + lines * 8;
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t left = changed(set, from, w); left != 0; left >>= 8)
+            bytes += (left & 0xff) != 0;
+    }
+    return bytes;
+}
+
+static void put_lines(unsigned char *out, const uint64_t *set, const uint64_t *from, size_t words,
+                      size_t lines)
+{
+    unsigned char *bytes = out + KVSEL_LIST_HEADER_BYTES + lines * 8;
+    memset(out, 0, KVSEL_LIST_HEADER_BYTES);
+    kvsel_put_u32(out, (uint32_t)lines);
+    for (size_t line = 0; line < lines; line++) {
+        uint64_t mask = 0;
+        for (size_t b = 0; b < KVSEL_LINE_WORDS * 8; b++) {
+            size_t w = line * KVSEL_LINE_WORDS + b / 8;
+            unsigned char byte =
+                w < words ? (unsigned char)(changed(set, from, w) >> b % 8 * 8) : 0;
+            mask |= (uint64_t)(byte != 0) << b;
+            *bytes = byte;
+            bytes += byte != 0;
+        }
+        kvsel_put_u64(out + KVSEL_LIST_HEADER_BYTES + line * 8, mask);
+    }
 }
 
 /* A gap for each bit, and two for each 255 rows: room is cheaper than counting. */
 static size_t list_bytes_max(size_t words)
 {
     return KVSEL_LIST_HEADER_BYTES + words * 64 + 2 * (words * 64 / KVSEL_GAP_MAX + 1);
+}
+
+/* Lines are worth up to one and three quarters of the bytes that gaps take. */
+static size_t put_list(unsigned char *out, const uint64_t *set, const uint64_t *from, size_t words)
+{
+    size_t as_gaps = put_gaps(out, set, from, words);
+    size_t lines = count_lines(set, from, words);
+    size_t as_lines = lines_bytes(set, from, words, lines);
+    if (lines == 0 ||
+        4 * (as_lines - KVSEL_LIST_HEADER_BYTES) > 7 * (as_gaps - KVSEL_LIST_HEADER_BYTES))
+        return as_gaps;
+    put_lines(out, set, from, words, lines);
+    return as_lines;
 }
 
 kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const uint64_t *set,
@@ -190,48 +250,4 @@ kvt_status kvsel_check_shape(const struct kvt_kvsel_shape *shape, const char *wh
                         "selections in all are expected",
                         shape->side_paths, shape->side_tokens, KVT_KVSEL_SIDES_MAX);
     return KVT_OK;
-}
-
-/* ---- Reading lists ----------------------------------------------------------------- */
-
-static inline void toggle_row(uint64_t *set, uint32_t row)
-{
-    set[row / 64] ^= UINT64_C(1) << row % 64;
-}
-
-void kvsel_toggle(uint64_t *set, const struct kvsel_list *list)
-{
-    const uint32_t quarter = list->gap_count / KVSEL_LANES;
-    const unsigned char *a = list->gaps, *b = a + quarter, *c = b + quarter, *d = c + quarter;
-    uint32_t row_a = 0, row_b = kvsel_u32(list->starts), row_c = kvsel_u32(list->starts + 4),
-             row_d = kvsel_u32(list->starts + 8);
-    for (uint32_t i = 0; i < quarter; i++) {
-        row_a += a[i];
-        toggle_row(set, row_a);
-        row_b += b[i];
-        toggle_row(set, row_b);
-        row_c += c[i];
-        toggle_row(set, row_c);
-        row_d += d[i];
-        toggle_row(set, row_d);
-    }
-    for (uint32_t i = quarter; i < list->gap_count - 3 * quarter; i++) {
-        row_d += d[i];
-        toggle_row(set, row_d);
-    }
-}
-
-bool kvsel_list_is_sound(const struct kvsel_list *list, uint32_t rows)
-{
-    const uint32_t quarter = list->gap_count / KVSEL_LANES;
-    uint64_t row = 0;
-    for (uint32_t lane = 0; lane < KVSEL_LANES; lane++) {
-        if (lane > 0 && kvsel_u32(list->starts + (size_t)(lane - 1) * 4) != row)
-            return false;
-        const unsigned char *gaps = list->gaps + (size_t)lane * quarter;
-        uint32_t count = lane < KVSEL_LANES - 1 ? quarter : list->gap_count - 3 * quarter;
-        for (uint32_t i = 0; i < count; i++)
-            row += gaps[i];
-    }
-    return list->gap_count == 0 || row < rows;
 }

@@ -157,6 +157,7 @@ static void count_token(uint64_t *scratch, const unsigned char *block,
     uint32_t per_token = kvsel_lists_per_token(shape);
     uint64_t rows = kvsel_rows_after(shape, (uint64_t)kvsel_u32(block + BLOCK_FIRST_TOKEN_AT) + t);
     uint64_t *own = scratch, *side = scratch + KVSEL_SEGMENT_WORDS;
+    enum kvt_cpu cpu = kvt_cpu_best();
     memset(counted, 0, per_token * sizeof *counted);
     for (uint32_t segment = 0; segment < segments; segment++) {
         uint64_t first = (uint64_t)segment * KVSEL_SEGMENT_ROWS;
@@ -164,15 +165,14 @@ static void count_token(uint64_t *scratch, const unsigned char *block,
         size_t words =
             kvt_row_words(here < KVSEL_SEGMENT_ROWS ? (uint32_t)here : KVSEL_SEGMENT_ROWS);
         for (uint32_t list = 0; list < per_token; list++) {
-            uint64_t *set = list == 0 ? own : side;
-            if (list == 0)
-                memset(own, 0, words * sizeof *own);
-            else if ((list - 1) % shape->side_tokens == 0)
-                memcpy(side, own, words * sizeof *own);
             struct kvsel_list found = kvsel_list_at(block, segments, t * per_token + list, segment);
-            if (found.gap_count > 0)
-                kvsel_toggle(set, &found);
-            counted[list] += kvt_row_set_count(set, words);
+            if (list > 0 && (list - 1) % shape->side_tokens == 0)
+                memcpy(side, own, words * sizeof *own);
+            if (list == 0)
+                kvsel_begin(own, &found, words, cpu);
+            else
+                kvsel_toggle(side, &found, cpu);
+            counted[list] += kvt_row_set_count(list == 0 ? own : side, words);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kvt/cpu.h"
 #include "kvt/kvsel.h"
 
 enum {
@@ -11,12 +12,13 @@ enum {
     KVSEL_SEGMENT_WORDS = 2048,
     KVSEL_SEGMENT_ROWS = KVSEL_SEGMENT_WORDS * 64,
 
-    KVSEL_VERSION = 1,
+    KVSEL_VERSION = 2,
     KVSEL_HEADER_BYTES = 64,
     KVSEL_STREAM_BYTES = 8,
     KVSEL_BLOCK_HEADER_BYTES = 32,
     KVSEL_LANES = 4,
-    KVSEL_LIST_HEADER_BYTES = (KVSEL_LANES - 1) * 4,
+    KVSEL_LIST_HEADER_BYTES = KVSEL_LANES * 4,
+    KVSEL_LINE_WORDS = 8,
     KVSEL_GAP_MAX = 255,
 };
 
@@ -92,11 +94,12 @@ static inline uint32_t kvsel_lists_per_token(const struct kvt_kvsel_shape *shape
     return 1 + shape->side_paths * shape->side_tokens;
 }
 
-/* One segment of one selection: rows to be toggled, as gaps. */
+/* One segment of one selection: rows to be toggled. */
 struct kvsel_list {
-    const unsigned char *starts; /* rows before the first gap of lanes 1, 2, 3: u32 each */
-    const unsigned char *gaps;   /* [gap_count] */
-    uint32_t gap_count;
+    const unsigned char *header; /* [KVSEL_LIST_HEADER_BYTES]: u32 lines; of gaps, which have none,
+                                  * then the rows before the first of lanes 1, 2, 3 */
+    const unsigned char *bytes;  /* [byte_count]: gaps, or u64 masks of all lines and their bytes */
+    uint32_t byte_count;
 };
 
 /* Of a block whose offsets are sound. `list` counts the selections of the block, `segments`
@@ -108,16 +111,20 @@ static inline struct kvsel_list kvsel_list_at(const unsigned char *block, uint32
     const unsigned char *entry = payload + ((size_t)list * segments + segment) * 4;
     uint32_t begin = kvsel_u32(entry), end = kvsel_u32(entry + 4);
     return (struct kvsel_list){
-        .starts = payload + begin,
-        .gaps = payload + begin + KVSEL_LIST_HEADER_BYTES,
-        .gap_count = end - begin - KVSEL_LIST_HEADER_BYTES,
+        .header = payload + begin,
+        .bytes = payload + begin + KVSEL_LIST_HEADER_BYTES,
+        .byte_count = end - begin - KVSEL_LIST_HEADER_BYTES,
     };
 }
 
-/* Toggles the list's rows in set[KVSEL_SEGMENT_WORDS]. */
-void kvsel_toggle(uint64_t *set, const struct kvsel_list *list);
+/* Makes set[KVSEL_SEGMENT_WORDS] the list's rows; words from `words` on, where no row of it is, are
+ * left as they are or cleared. NULL: the list of no row. */
+void kvsel_begin(uint64_t *set, const struct kvsel_list *list, size_t words, enum kvt_cpu cpu);
 
-/* Rows of a list lie below `rows` and its lanes begin where the ones before them end. */
+/* Toggles the list's rows in set[KVSEL_SEGMENT_WORDS]. */
+void kvsel_toggle(uint64_t *set, const struct kvsel_list *list, enum kvt_cpu cpu);
+
+/* Rows of a list lie below `rows`, and it is written as the coder does. */
 bool kvsel_list_is_sound(const struct kvsel_list *list, uint32_t rows);
 
 /* Over a block's header and payload. */

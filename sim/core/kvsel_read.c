@@ -93,28 +93,30 @@ static void emit(const uint64_t *scratch, uint64_t first, uint64_t rows,
 /* One segment of the selections last read: a token's own, and one along a branch. */
 struct scratch {
     const struct kvt_kvsel_stream *stream;
+    enum kvt_cpu cpu;
     bool is_only; /* no block of the places has another segment: theirs need not be looked at */
     uint32_t segment;
     size_t words;       /* of the segment that hold anything */
     uint64_t token;     /* whose own selection is there; UINT64_MAX: none */
     uint32_t side_path; /* 0: no branch is there; else of `token` */
     uint32_t side_token;
-    uint64_t own[KVSEL_SEGMENT_WORDS];
+    _Alignas(CACHE_LINE_BYTES) uint64_t own[KVSEL_SEGMENT_WORDS];
     uint64_t side[KVSEL_SEGMENT_WORDS];
 };
 
-static struct kvsel_list list_of(const struct scratch *scratch, uint32_t token, uint32_t list)
+/* False: it has no row in the segment. */
+static bool find_list(const struct scratch *scratch, uint32_t token, uint32_t list,
+                      struct kvsel_list *out)
 {
     const struct kvt_kvsel_stream *stream = scratch->stream;
     const unsigned char *block = stream->blocks[token / KVT_KVSEL_BLOCK_TOKENS];
     uint32_t first = token % KVT_KVSEL_BLOCK_TOKENS * kvsel_lists_per_token(&stream->shape);
-    if (scratch->is_only)
-        return kvsel_list_at(block, 1, first + list, 0);
     /* Blocks recorded before the history reached this segment do not know it. */
-    uint32_t segments = kvsel_u32(block + BLOCK_SEGMENTS_AT);
+    uint32_t segments = scratch->is_only ? 1 : kvsel_u32(block + BLOCK_SEGMENTS_AT);
     if (scratch->segment >= segments)
-        return (struct kvsel_list){.gap_count = 0};
-    return kvsel_list_at(block, segments, first + list, scratch->segment);
+        return false;
+    *out = kvsel_list_at(block, segments, first + list, scratch->segment);
+    return true;
 }
 
 /* Asks for the bytes of a place's last list, which is far from those read before it. */
@@ -123,23 +125,19 @@ static void prefetch(const struct scratch *scratch, const struct kvt_kvsel_place
     uint32_t side_tokens = scratch->stream->shape.side_tokens;
     uint32_t number =
         place->side_path == 0 ? 0 : 1 + (place->side_path - 1) * side_tokens + place->side_token;
-    struct kvsel_list list = list_of(scratch, place->token, number);
-    for (uint32_t i = 0; i < list.gap_count; i += CACHE_LINE_BYTES)
-        __builtin_prefetch(list.gaps + i);
-}
-
-static void toggle_if_any(uint64_t *set, const struct kvsel_list *list)
-{
-    if (list->gap_count > 0)
-        kvsel_toggle(set, list);
+    struct kvsel_list list;
+    if (!find_list(scratch, place->token, number, &list))
+        return;
+    for (uint32_t i = 0; i < list.byte_count; i += CACHE_LINE_BYTES)
+        __builtin_prefetch(list.bytes + i);
 }
 
 static const uint64_t *own_at(struct scratch *scratch, uint32_t token)
 {
+    struct kvsel_list list;
     if (scratch->token != token) {
-        memset(scratch->own, 0, scratch->words * sizeof scratch->own[0]);
-        struct kvsel_list list = list_of(scratch, token, 0);
-        toggle_if_any(scratch->own, &list);
+        bool found = find_list(scratch, token, 0, &list);
+        kvsel_begin(scratch->own, found ? &list : NULL, scratch->words, scratch->cpu);
         scratch->token = token;
         scratch->side_path = 0;
     }
@@ -156,8 +154,9 @@ static const uint64_t *side_at(struct scratch *scratch, const struct kvt_kvsel_p
     }
     uint32_t first_list = 1 + (place->side_path - 1) * scratch->stream->shape.side_tokens;
     for (; next <= place->side_token; next++) {
-        struct kvsel_list list = list_of(scratch, place->token, first_list + next);
-        toggle_if_any(scratch->side, &list);
+        struct kvsel_list list;
+        if (find_list(scratch, place->token, first_list + next, &list))
+            kvsel_toggle(scratch->side, &list, scratch->cpu);
     }
     scratch->side_path = place->side_path;
     scratch->side_token = place->side_token;
@@ -184,6 +183,7 @@ void kvt_kvsel_read(const struct kvt_kvsel_stream *stream, const struct kvt_kvse
     }
     struct scratch scratch; /* its sets are cleared as far as they are used */
     scratch.stream = stream;
+    scratch.cpu = kvt_cpu_best();
     scratch.is_only =
         rows + KVT_KVSEL_BLOCK_TOKENS + stream->shape.side_tokens <= KVSEL_SEGMENT_ROWS;
     scratch.segment = 0;

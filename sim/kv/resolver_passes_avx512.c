@@ -175,15 +175,15 @@ AVX512 static uint32_t list(const struct misses *misses, uint32_t query, uint32_
     return listed;
 }
 
-/* Bit r % 32 of the set's word r / 32, for eight rows. */
-AVX512_INLINE uint64_t hits_of_eight(const uint64_t *looked_up, const uint32_t *slot_rows)
+/* Bit r % 32 of the set's word r / 32, for sixteen rows. */
+AVX512_INLINE uint64_t hits_of_sixteen(const uint64_t *looked_up, const uint32_t *slot_rows)
 {
-    __m256i rows = _mm256_loadu_si256((const __m256i *)slot_rows);
-    __m256i words =
-        _mm256_i32gather_epi32((const int *)looked_up, _mm256_srli_epi32(rows, 5), sizeof(int));
-    __m256i bits =
-        _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_and_si256(rows, _mm256_set1_epi32(31)));
-    return _mm256_test_epi32_mask(words, bits);
+    __m512i rows = _mm512_loadu_si512(slot_rows);
+    __m512i words =
+        _mm512_i32gather_epi32(_mm512_srli_epi32(rows, 5), (const int *)looked_up, sizeof(int));
+    __m512i bits =
+        _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_and_si512(rows, _mm512_set1_epi32(31)));
+    return _mm512_test_epi32_mask(words, bits);
 }
 
 AVX512 static void find_hits(const uint64_t *looked_up, const uint32_t *slot_rows, uint32_t count,
@@ -193,8 +193,8 @@ AVX512 static void find_hits(const uint64_t *looked_up, const uint32_t *slot_row
 
     for (; first + 64 <= count; first += 64) {
         uint64_t hits = 0;
-        for (uint32_t i = 0; i < 64; i += 8)
-            hits |= hits_of_eight(looked_up, slot_rows + first + i) << i;
+        for (uint32_t i = 0; i < 64; i += 16)
+            hits |= hits_of_sixteen(looked_up, slot_rows + first + i) << i;
         hit_bits[first / 64] = hits;
     }
     if (first < count) {

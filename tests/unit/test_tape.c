@@ -418,11 +418,11 @@ START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
     ck_assert_double_eq(last, 1);
     char text[200];
     kvt_law_tape.describe(data, text, sizeof text);
-    ck_assert_str_eq(text, "32 tapes of 640 tokens at 3000 rows, 2 MiB");
+    ck_assert_str_eq(text, "32 tapes of 640 tokens at 3000 rows, 3 MiB");
     struct kvt_law_stream_env env = law_stream_env(0, 0, 1000, 1010);
     (void)law_whole_hash(&kvt_law_tape, data, &env);
     kvt_law_tape.describe(data, text, sizeof text);
-    ck_assert_str_eq(text, "33 tapes of up to 640 tokens at 2 lengths (995 to 3000 rows), 2 MiB");
+    ck_assert_str_eq(text, "33 tapes of up to 640 tokens at 2 lengths (995 to 3000 rows), 3 MiB");
     kvt_law_tape.describe(data, text, 8);
     ck_assert_str_eq(text, "33 tape");
     kvt_law_tape.free(data);
