@@ -96,6 +96,28 @@ static kvt_status class_of(const struct kvt_sim *sim, const struct kvt_request_s
     return KVT_OK;
 }
 
+/* By the numbers that the speculation method was given; what the workload says of a request that
+ * says nothing is the first. */
+static kvt_status task_of(const struct kvt_sim *sim, const struct kvt_request_spec *spec,
+                          uint32_t *out, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    char where[64];
+
+    *out = 0;
+    if (!spec->task || !scenario->has_task_table)
+        return KVT_OK;
+    for (uint32_t t = 0; t < scenario->task_count; t++) {
+        if (strcmp(scenario->tasks[t], spec->task) == 0) {
+            *out = t;
+            return KVT_OK;
+        }
+    }
+    snprintf(where, sizeof where, "trace line %llu", (unsigned long long)spec->line);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "task \"%.64s\" is not in the table of speculation.acceptance", spec->task);
+}
+
 /* ---- Arrival ----------------------------------------------------------------- */
 
 uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
@@ -308,7 +330,11 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     live->drafting = kvt_plugin_state_new(sim->speculation->request_bytes(sim->speculation_data));
     if (!live->drafting)
         return kvt_fail_nomem(err, "a request");
-    sim->speculation->request_init(sim->speculation_data, live->drafting, id, 0);
+    uint32_t task = 0;
+    status = task_of(sim, spec, &task, err);
+    if (status != KVT_OK)
+        return status;
+    sim->speculation->request_init(sim->speculation_data, live->drafting, id, task);
     status = kvt_shared_init(&live->shared, spec->page_keys, spec->page_key_count, err);
     if (status == KVT_OK)
         status = class_of(sim, spec, id, &record->slo_class, err);

@@ -45,10 +45,11 @@ struct stats {
 /* Actions of the design that this version does not have. */
 static const char *const later[] = {"record", "replay", "mrc", "merge"};
 
-static kvt_status open_trace(const struct question *question, const char *path,
+static kvt_status open_trace(const struct question *question, const char *path, bool any_task,
                              struct kvt_trace **out, struct kvt_error *err)
 {
     struct kvt_trace_options options = {.path = path,
+                                        .any_task = any_task,
                                         .format = question->format ? question->format : "auto",
                                         .rate_scale = 1,
                                         .run_seed =
@@ -247,7 +248,7 @@ static kvt_status read_stats(const struct question *question, const char *const 
     kvt_status status = KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         struct kvt_trace *trace = NULL;
-        status = open_trace(question, paths[i], &trace, err);
+        status = open_trace(question, paths[i], false, &trace, err);
         if (status == KVT_OK)
             status = stats_of(trace, paths[i], &stats[i], err);
         kvt_trace_close(trace);
@@ -319,7 +320,9 @@ static void put_request(FILE *stream, const struct kvt_request_spec *spec)
         put_seconds(stream, spec->think_ns);
     (void)fputc(',', stream);
     put_field(stream, spec->slo_class);
-    (void)fputs(",,\n", stream);
+    (void)fputs(",,", stream);
+    put_field(stream, spec->task != NULL ? spec->task : "");
+    (void)fputc('\n', stream);
 }
 
 static kvt_status write_requests(struct kvt_trace *trace, FILE *stream, struct kvt_error *err)
@@ -340,7 +343,7 @@ static kvt_status run_convert(const struct question *question, const char *path,
 {
     struct kvt_trace *trace = NULL;
     struct kvt_outfile *file = NULL;
-    kvt_status status = open_trace(question, path, &trace, err);
+    kvt_status status = open_trace(question, path, true, &trace, err);
     if (status == KVT_OK)
         status = kvt_outfile_open(question->to, &file, err);
     if (status == KVT_OK)
