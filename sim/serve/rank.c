@@ -7,6 +7,7 @@
 
 #include "live_list.h"
 #include "rank_private.h"
+#include "wait_queue.h"
 
 const char *kvt_request_status_name(enum kvt_request_status status)
 {
@@ -119,7 +120,7 @@ void kvt_rank_fini(struct kvt_rank *rank)
     kvt_prefix_pool_fini(&rank->prefixes);
     free(rank->prefix_writes);
     free(rank->homes);
-    free(rank->waiting.items);
+    wait_queue_fini(&rank->waiting);
     free(rank->prefilling.items);
     free(rank->importing.items);
     free(rank->arrived.items);
@@ -234,7 +235,7 @@ kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, ui
 
 kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
 {
-    return live_list_insert(&rank->waiting, rank->waiting.count, live, err);
+    return wait_queue_push_last(&rank->waiting, live, err);
 }
 
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)

@@ -34,6 +34,20 @@ void rank_decide(struct kvt_rank *rank, enum rank_decision decision, uint32_t re
 /* Of a class, from pool and reserve. */
 uint64_t rank_held_bytes(const struct kvt_live *live, enum kvt_mem_class mem_class);
 
+/* ---- boundary.c ---- */
+
+/* How many more bytes of each class a request must hold with `tokens` rows and a hot cache of
+ * hot_tokens. Pages beside a hot cache are nothing that it must hold. */
+KVT_CHECKED kvt_status rank_missing_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
+                                          uint32_t tokens, uint32_t hot_tokens,
+                                          uint64_t missing[KVT_MEM_CLASSES], uint64_t *host_bytes,
+                                          struct kvt_error *err);
+
+/* ---- admission.c ---- */
+
+/* Waiting requests come in while everything they must have fits. */
+KVT_CHECKED kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err);
+
 /* ---- view.c ---- */
 
 /* The running batch as the residency policy sees it; borrowed until the next call. */
@@ -64,6 +78,12 @@ KVT_CHECKED kvt_status rank_resize_due(const struct boundary *boundary, struct k
 KVT_CHECKED kvt_status rank_reclaim(const struct boundary *boundary,
                                     const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
                                     bool growth, bool *fits, struct kvt_error *err);
+/* Whether all that could be given up, and the policy may, would make the room. */
+bool rank_could_make_room(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                          uint64_t host_bytes, bool growth);
+/* Most bytes that could be free in a pool: what is, what nobody holds, what is optional, and what
+ * is left of the reserve. */
+uint64_t rank_available_bytes(const struct kvt_rank *rank, uint8_t pool);
 /* Room out of what nobody holds alone, for what need not be: returns whether bytes[] fit. */
 bool rank_displace_idle(struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
                         uint64_t host_bytes, bool growth);

@@ -296,6 +296,32 @@ START_TEST(plain_offload_collapses_where_its_prefixes_no_longer_fit)
 }
 END_TEST
 
+START_TEST(whoever_blocks_the_queue_is_not_looked_up_at_every_boundary)
+{
+    /* Four conversations of three turns where two requests fit; while two decode 100 tokens, one
+     * waits at the head of the queue. What is found is held once for each that is admitted, and
+     * once more for each that was refused when something had come free. */
+    static const char *const sets[] = {"residency={\"policy\": \"prefix-offload\"}",
+                                       "workload.concurrency=4",
+                                       "workload.conversations=4",
+                                       "workload.turns=3",
+                                       "workload.new_tokens=[640, 30]",
+                                       "workload.output_tokens=100",
+                                       "cluster.decode.pools.unified_gib=0.1",
+                                       NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    const struct kvt_tally *total = &small.run->total;
+    const struct kvt_prefix_counters *store =
+        kvt_prefix_counters_of(small.sim->ranks[0].prefixes.store);
+    ck_assert_uint_eq(total->completed, 12);
+    ck_assert_uint_gt(total->decode_steps, 400);
+    ck_assert_uint_gt(total->prefix_hit_tokens, 0);
+    ck_assert_uint_le(store->adopted_pages, 3 * total->prefix_hit_tokens / 64);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(blocks_that_a_trace_names_are_found)
 {
     /* 1,300 tokens of blocks 0, 1 and 2, and 512 of block 0, both at once; three seconds later 513
@@ -395,6 +421,7 @@ int main(void)
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
     tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
+    tcase_add_test(store, whoever_blocks_the_queue_is_not_looked_up_at_every_boundary);
     tcase_add_test(store, blocks_that_a_trace_names_are_found);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
     tcase_add_test(store, host_dram_that_nobody_holds_is_any_ranks_of_the_node);

@@ -77,6 +77,14 @@ struct kvt_live_list {
     uint32_t count, capacity;
 };
 
+/* Who waits to be admitted, and the same as a scheduling policy sees them. */
+struct kvt_wait_queue {
+    struct kvt_live **items;              /* [count], in order */
+    struct kvt_scheduling_request *views; /* [count] */
+    uint32_t count;
+    uint32_t gap, capacity; /* places unused before the first one; in all */
+};
+
 /* One direction of a rank's link: transfers one after the other. */
 struct kvt_link {
     uint64_t bytes_per_s;
@@ -138,6 +146,14 @@ struct kvt_rank_hooks {
     void (*make_host_room)(void *context, const struct kvt_rank *rank, uint64_t host_bytes);
 };
 
+/* Who was refused last for want of HBM, and what there could have been: nothing is looked up for
+ * him again before there could be more. */
+struct kvt_refused {
+    const struct kvt_live *live; /* NULL: nobody */
+    uint64_t available_bytes[2]; /* of each pool: free, idle and optional */
+    uint64_t inserted_pages;     /* that the prefix store has ever been given */
+};
+
 struct kvt_fill {          /* optional pages on their way up */
     struct kvt_live *live; /* NULL: it has lost its memory meanwhile */
     uint32_t first, count;
@@ -160,7 +176,7 @@ struct kvt_rank {
     const struct kvt_scheduling_policy *scheduling;
     const struct kvt_import_law *import;
     void *residency_state, *scheduling_state, *import_state;
-    struct kvt_live_list waiting;   /* put aside ones first, then by arrival */
+    struct kvt_wait_queue waiting;  /* put aside ones first, then by arrival */
     struct kvt_live_list importing; /* admitted, first come first served */
     uint32_t imports_under_way;     /* the first so many of importing */
     uint64_t import_bytes_per_s;    /* of those, into each GPU's HBM */
@@ -174,6 +190,7 @@ struct kvt_rank {
     struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
+    struct kvt_refused refused;
     bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */
