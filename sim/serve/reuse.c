@@ -316,7 +316,8 @@ static uint64_t offload(struct kvt_rank *rank, struct kvt_live *live, uint32_t c
 {
     const uint64_t nothing[KVT_MEM_CLASSES] = {0};
     const kvt_prefix_homes whole =
-        KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+        KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST) |
+        (rank->env.index_offload_bytes > 0 ? KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST) : 0);
     uint64_t page_bytes = rank->prefixes.page_bytes[KVT_PREFIX_ROWS_HOST], bytes = 0;
     struct kvt_shortage shortage;
 
