@@ -68,8 +68,7 @@ static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct
         rank->counters.admitted++;
         rank->counters.admitted_input_tokens += live->input_tokens;
     } else {
-        rank->counters.reprefill_tokens +=
-            context - live->aside_tokens - live->shared.page_count * KVT_PAGE_ROWS;
+        rank->counters.reprefill_tokens += context - rank_known_tokens(live);
     }
     return KVT_OK;
 }
@@ -157,7 +156,9 @@ static kvt_status admit_next(const struct boundary *boundary, struct entry *entr
     if (status == KVT_OK && *fits)
         return admit(rank, entry, err);
     bool could = rank_could_make_room(rank, entry->bytes, entry->host_bytes, grown);
-    rank_let_go(rank, live);
+    /* What was put aside goes on holding its copies. */
+    if (live->aside_tokens == 0)
+        rank_let_go(rank, live);
     if (status != KVT_OK)
         return status;
     rank->host_short = kvt_rank_memory_host_is_short(&rank->memory, entry->host_bytes);

@@ -255,12 +255,17 @@ void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns)
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
 {
+    rank_let_go(rank, live);
+    rank_give_up(rank, live);
+}
+
+void rank_give_up(struct kvt_rank *rank, struct kvt_live *live)
+{
     uint32_t at = live_list_find(&rank->running, live);
 
     if (at < rank->running.count)
         live_list_remove_at(&rank->running, at);
     rank->admission_held = false;
-    rank_let_go(rank, live);
     kvt_rank_memory_give_all(&rank->memory, &live->holding);
     kvt_pages_fini(&live->pages);
     /* Fills under way have lost their target. */

@@ -244,7 +244,7 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
         for (uint32_t i = 0; i < lists[l]->count; i++) {
             const struct kvt_live *live = lists[l]->items[i];
             const struct kvt_holding *holding = &live->holding;
-            hold(lists[l] != &waiting || live->shared.page_count == 0);
+            hold(lists[l] != &waiting || live->aside_tokens > 0 || live->shared.page_count == 0);
             if (lists[l] != &waiting && !live->pages.whole)
                 hold(holding->bytes[KVT_MEM_PAYLOAD] + holding->reserve_bytes[KVT_MEM_PAYLOAD] ==
                      kvt_pages_held(&live->pages) * rank->page_bytes);
