@@ -139,21 +139,33 @@ static bool is_refused_again(const struct kvt_rank *rank, const struct kvt_live 
 
 /* ---- One after another -------------------------------------------------------------- */
 
-/* The next one comes in with what it finds, or is as it was. */
-static kvt_status admit_next(const struct boundary *boundary, struct entry *entry, bool *fits,
+/* Prefill elsewhere has computed what was not found as it began; the rest must be found now. */
+static bool has_lost_pages(const struct kvt_live *live)
+{
+    return live->generated_tokens == 0 && live->shared.page_count < live->counted_pages;
+}
+
+/* The next one comes in with what it finds, goes back to be prefilled, or is as it was. */
+static kvt_status admit_next(const struct boundary *boundary, struct entry *entry, bool *goes_on,
                              struct kvt_error *err)
 {
     struct kvt_rank *rank = boundary->rank;
     struct kvt_live *live = rank->waiting.items[entry->at];
     bool grown = live->generated_tokens > 0;
 
-    *fits = false;
+    *goes_on = false;
     if (is_refused_again(rank, live))
         return KVT_OK;
     rank->refused.live = NULL;
     rank_adopt_prefix(rank, live);
-    kvt_status status = try_entry(boundary, entry, fits, err);
-    if (status == KVT_OK && *fits)
+    if (has_lost_pages(live)) {
+        rank_let_go(rank, live);
+        wait_queue_remove_at(&rank->waiting, entry->at);
+        *goes_on = true;
+        return boundary->hooks->prefill_again(boundary->hooks->context, live, err);
+    }
+    kvt_status status = try_entry(boundary, entry, goes_on, err);
+    if (status == KVT_OK && *goes_on)
         return admit(rank, entry, err);
     bool could = rank_could_make_room(rank, entry->bytes, entry->host_bytes, grown);
     /* What was put aside goes on holding its copies. */
@@ -175,10 +187,10 @@ kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err
 {
     struct kvt_rank *rank = boundary->rank;
     kvt_status status = KVT_OK;
-    bool fits = true;
+    bool goes_on = true;
 
     rank->host_short = false;
-    while (status == KVT_OK && fits && rank->waiting.count > 0 && !rank->admission_held) {
+    while (status == KVT_OK && goes_on && rank->waiting.count > 0 && !rank->admission_held) {
         struct entry entry = {0};
         entry.at = rank->scheduling->next(rank->scheduling_state, rank->waiting.views,
                                           rank->waiting.count);
@@ -192,7 +204,7 @@ kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err
                 !rank->residency->admit(rank->residency_state, &view, live->input_tokens))
                 return status;
         }
-        status = admit_next(boundary, &entry, &fits, err);
+        status = admit_next(boundary, &entry, &goes_on, err);
     }
     return status;
 }

@@ -176,6 +176,31 @@ START_TEST(what_nobody_holds_gives_way)
 }
 END_TEST
 
+START_TEST(pages_that_a_prefill_pool_counted_on_and_that_are_gone_are_computed)
+{
+    static const char *const sets[] = {
+        "cluster.prefill={\"mode\": \"separate\", \"tokens_per_s\": 10000, \"gpus\": 2}", IN_TURNS,
+        "residency={\"policy\": \"resident\"}", NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    const struct kvt_request_record *records = small.run->records;
+    /* As the first one's second turn came it counted on ten pages, and 35 tokens were computed. The
+     * second one took their room; so at the first boundary behind its first step 640 tokens more
+     * are, 64 ms, and 675 are imported, 32,197,500 B. */
+    kvt_ns waited_ns = records[2].first_token_ns - records[1].first_token_ns;
+    kvt_ns step_ns = (records[1].finished_ns - records[1].first_token_ns) / 4;
+    ck_assert_int_lt(records[2].arrival_ns + 35 * MS / 10, records[1].first_token_ns + step_ns);
+    ck_assert_int_ge(waited_ns, step_ns + 64 * MS + 3219750);
+    ck_assert_int_le(waited_ns, step_ns + 64 * MS + 3219750 + MS / 10);
+    ck_assert_uint_eq(records[2].prefix_hit_tokens, 0);
+    /* The second one's own pages were still there as it came again. */
+    ck_assert_uint_eq(records[3].prefix_hit_tokens, 640);
+    ck_assert_uint_eq(small.run->total.import_hbm_bytes,
+                      (640 + 640 + 675 + 35) * (INDEX_TOKEN + PAYLOAD_TOKEN));
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(whole_prefixes_on_host_outlive_their_place_in_hbm)
 {
     static const char *const sets[] = {IN_TURNS, "residency={\"policy\": \"prefix-offload\"}",
@@ -416,6 +441,7 @@ int main(void)
     TCase *store = tcase_create("store");
     tcase_set_timeout(store, 20);
     tcase_add_test(store, what_nobody_holds_gives_way);
+    tcase_add_test(store, pages_that_a_prefill_pool_counted_on_and_that_are_gone_are_computed);
     tcase_add_test(store, whole_prefixes_on_host_outlive_their_place_in_hbm);
     tcase_add_test(store, host_dram_bounds_what_is_offloaded);
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);

@@ -57,6 +57,7 @@ struct kvt_live {
     bool writes_later;        /* what landed in HBM; else once its import is over */
     uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
     kvt_ns aside_ns;          /* when they are all there */
+    uint32_t counted_pages;   /* found when its prefill elsewhere began, and not computed there */
     uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
     uint32_t prefill_chunk;   /* of those, in the step under way */
     struct kvt_shared shared;
@@ -141,6 +142,9 @@ struct kvt_rank_hooks {
     /* From the coming step on it has a hot cache of live->hot_tokens: its first, which is empty,
      * or another one than before. */
     kvt_status (*resized)(void *context, struct kvt_live *live, struct kvt_error *err);
+    /* It is the next to be admitted, and of the pages counted on some have been reclaimed: it has
+     * left the queue and must be prefilled again so far. Optional where nobody counts on pages. */
+    kvt_status (*prefill_again)(void *context, struct kvt_live *live, struct kvt_error *err);
     /* Its node's DRAM is short by host_bytes of one of its copies: other ranks of the node give up
      * what nobody holds (kvt_rank_yield_host()). Optional: they do not. */
     void (*make_host_room)(void *context, const struct kvt_rank *rank, uint64_t host_bytes);
