@@ -337,7 +337,9 @@ START_TEST(conversations_that_cannot_be_are_refused)
     };
     struct kvt_param_value values[PARAMS];
     agentic(values);
-    values[2].number = rows[_i].param == 7 ? 1 : 4;
+    values[2].number = 4;
+    if (rows[_i].param == 7) /* of one turn */
+        values[2].number = (double)(values[3].list_length = 1);
     values[rows[_i].param] = rows[_i].value;
     const struct kvt_arrival_env env = {.params = {.values = values, .count = PARAMS},
                                         .run_seed = SEED};
