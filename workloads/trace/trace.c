@@ -124,6 +124,8 @@ static void note_used(struct kvt_trace *trace, const struct kvt_trace_row *row)
     if (account->requests == 0 || row->time_ns > trace->used_last_ns)
         trace->used_last_ns = row->time_ns;
     account->requests++;
+    account->hash_id_requests +=
+        trace->source.format->block_tokens > 0 && (row->fields >> KVT_TRACE_HASH_IDS & 1) != 0;
     trace->has_followers = trace->has_followers || follows(row);
     uint32_t context_tokens = row->input_tokens + row->output_tokens;
     if (context_tokens > trace->longest_tokens)
@@ -379,8 +381,9 @@ static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_option
         trace->names[kind].known_count = 0;
     if (status != KVT_OK)
         return status;
+    bool is_ordered = trace->account.out_of_order_rows == 0;
     trace->wants_keys = options->page_keys;
-    trace->source.page_keys = options->page_keys;
+    trace->source.page_keys = options->page_keys && (is_ordered || !options->ordered_keys_only);
     if (trace->account.out_of_order_rows > 0)
         return gather(trace, err);
     return trace->source.format->reader->open(&trace->source, &trace->reader, err);

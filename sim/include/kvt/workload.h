@@ -58,6 +58,7 @@ struct kvt_trace_account {
     double span_s;              /* last minus first arrival, after scaling */
     const char *format;         /* as detected or given */
     uint64_t requests;          /* that will come: used, unless a row stands for many (servegen) */
+    uint64_t hash_id_requests;  /* of these, with hash_ids whose block size is known */
     uint64_t orphan_turns;      /* rows whose parent is not above them, taken as first turns */
     /* "hash_ids, think_s": what the file says beside times and lengths and this version does not
      * simulate; NULL: nothing. Of these, what kvtide's own format cannot take over. Both borrowed
@@ -170,6 +171,8 @@ struct kvt_trace_options {
     size_t task_count;
     bool any_task;  /* without tasks[]: requests come with theirs all the same */
     bool page_keys; /* requests come with page_keys, where the file says anything about contents */
+    bool ordered_keys_only; /* with page_keys: in a file that is out of order, whose rows are held,
+                             * they come without hash ids' and chats' */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
