@@ -38,6 +38,7 @@ struct entry {
     uint32_t hot_tokens;
     uint64_t bytes[KVT_MEM_CLASSES];
     uint64_t host_bytes;
+    bool could_fit; /* were everything given up that can be */
 };
 
 static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct kvt_error *err)
@@ -94,6 +95,7 @@ static kvt_status try_entry(const struct boundary *boundary, struct entry *entry
         *fits = rank_displace_idle(rank, entry->bytes, entry->host_bytes, grown);
         if (*fits)
             return KVT_OK;
+        entry->could_fit = rank_could_make_room(rank, entry->bytes, entry->host_bytes, grown);
     }
     if (!rank->needs.history_in_hbm)
         rank_let_go_of_rows(rank, live);
@@ -103,6 +105,7 @@ static kvt_status try_entry(const struct boundary *boundary, struct entry *entry
     if (status != KVT_OK)
         return status;
     rank_make_host_room(boundary, entry->host_bytes, live);
+    entry->could_fit |= rank_could_make_room(rank, entry->bytes, entry->host_bytes, grown);
     return rank_reclaim(boundary, entry->bytes, entry->host_bytes, grown, fits, err);
 }
 
@@ -151,7 +154,6 @@ static kvt_status admit_next(const struct boundary *boundary, struct entry *entr
 {
     struct kvt_rank *rank = boundary->rank;
     struct kvt_live *live = rank->waiting.items[entry->at];
-    bool grown = live->generated_tokens > 0;
 
     *goes_on = false;
     if (is_refused_again(rank, live))
@@ -167,14 +169,13 @@ static kvt_status admit_next(const struct boundary *boundary, struct entry *entr
     kvt_status status = try_entry(boundary, entry, goes_on, err);
     if (status == KVT_OK && *goes_on)
         return admit(rank, entry, err);
-    bool could = rank_could_make_room(rank, entry->bytes, entry->host_bytes, grown);
     /* What was put aside goes on holding its copies. */
     if (live->aside_tokens == 0)
         rank_let_go(rank, live);
     if (status != KVT_OK)
         return status;
     rank->host_short = kvt_rank_memory_host_is_short(&rank->memory, entry->host_bytes);
-    if (!could && !rank->host_short)
+    if (!entry->could_fit && !rank->host_short)
         note_refused(rank, live);
     /* Nobody here will ever give host DRAM back: its own copy goes too. */
     if (rank->host_short && live->aside_tokens > 0 &&
