@@ -44,6 +44,10 @@ static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
     for (uint32_t c = 0; c < scenario->slo_class_count; c++)
         slo_classes[c] = scenario->slo_classes[c].name;
     env.slo_classes = slo_classes;
+    if (scenario->has_task_table) {
+        env.tasks = scenario->tasks;
+        env.task_count = scenario->task_count;
+    }
     sim->arrival = (const struct kvt_arrival *)(const void *)scenario->arrival.info;
     status = open_lengths(&scenario->input_length, longest, &env.input, &sim->input_state, err);
     if (status == KVT_OK)
@@ -211,8 +215,8 @@ static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
     struct kvt_speculation_env env = {.params = scenario->speculation.params,
                                       .llm = scenario->llm,
                                       .drafter = scenario->drafter,
-                                      .tasks = &scenario->task,
-                                      .task_count = 1,
+                                      .tasks = scenario->tasks,
+                                      .task_count = scenario->task_count,
                                       .run_seed = scenario->seed,
                                       .host = kvt_host()};
 

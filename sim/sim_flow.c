@@ -96,6 +96,28 @@ static kvt_status class_of(const struct kvt_sim *sim, const struct kvt_request_s
     return KVT_OK;
 }
 
+/* By the numbers that the speculation method was given; what the workload says of a request that
+ * says nothing is the first. */
+static kvt_status task_of(const struct kvt_sim *sim, const struct kvt_request_spec *spec,
+                          uint32_t *out, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    char where[64];
+
+    *out = 0;
+    if (!spec->task || !scenario->has_task_table)
+        return KVT_OK;
+    for (uint32_t t = 0; t < scenario->task_count; t++) {
+        if (strcmp(scenario->tasks[t], spec->task) == 0) {
+            *out = t;
+            return KVT_OK;
+        }
+    }
+    snprintf(where, sizeof where, "trace line %llu", (unsigned long long)spec->line);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "task \"%.64s\" is not in the table of speculation.acceptance", spec->task);
+}
+
 /* ---- Arrival ----------------------------------------------------------------- */
 
 uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
@@ -174,15 +196,12 @@ static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
     return KVT_OK;
 }
 
-/* The prefill pool is told what of the prompt the rank has as it begins, and computes the rest.
- * What has been reclaimed when the request is admitted comes from the pool all the same. */
-static kvt_status prefill_ns(const struct kvt_sim *sim, const struct kvt_live *live, kvt_ns *out,
-                             struct kvt_error *err)
+/* How long the prefill pool computes tokens [from, to) of a prompt. */
+static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, uint32_t to_tokens,
+                             kvt_ns *out, struct kvt_error *err)
 {
     const struct kvt_prefill *prefill = &sim->scenario->prefill;
-    const struct kvt_rank *rank = &sim->ranks[sim->records[live->id].rank];
-    double context = live->input_tokens;
-    double tokens = context - (double)kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS;
+    double context = to_tokens, tokens = context - from_tokens;
     double slow = prefill->context_half_tokens > 0 ? 1 + context / prefill->context_half_tokens : 1;
     double seconds = tokens * slow / prefill->tokens_per_s;
 
@@ -190,23 +209,31 @@ static kvt_status prefill_ns(const struct kvt_sim *sim, const struct kvt_live *l
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "cluster/prefill",
                     "prefill of %u tokens takes %g s, which is past the end of time",
-                    live->input_tokens, seconds);
+                    to_tokens - from_tokens, seconds);
 }
 
+/* The pool is told what of the prompt the rank has as it begins, and computes the rest; or, when
+ * pages that it was told of have been reclaimed since, these. */
 static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
 {
+    const struct kvt_rank *rank = &sim->ranks[sim->records[live->id].rank];
+    uint32_t found_tokens = kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS;
+    uint32_t end_tokens =
+        live->counted_pages > 0 ? live->counted_pages * KVT_PAGE_ROWS : live->input_tokens;
     kvt_ns duration_ns;
-    kvt_status status = prefill_ns(sim, live, &duration_ns, err);
 
+    found_tokens = found_tokens < end_tokens ? found_tokens : end_tokens;
+    kvt_status status = prefill_ns(sim, found_tokens, end_tokens, &duration_ns, err);
     if (status != KVT_OK)
         return status;
+    live->counted_pages = found_tokens / KVT_PAGE_ROWS;
     sim->prefill.busy++;
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_PREFILL_DONE, 0,
                     live->id, err);
 }
 
-static kvt_status queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
 {
     struct prefill *prefill = &sim->prefill;
 
@@ -308,7 +335,11 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     live->drafting = kvt_plugin_state_new(sim->speculation->request_bytes(sim->speculation_data));
     if (!live->drafting)
         return kvt_fail_nomem(err, "a request");
-    sim->speculation->request_init(sim->speculation_data, live->drafting, id, 0);
+    uint32_t task = 0;
+    status = task_of(sim, spec, &task, err);
+    if (status != KVT_OK)
+        return status;
+    sim->speculation->request_init(sim->speculation_data, live->drafting, id, task);
     status = kvt_shared_init(&live->shared, spec->page_keys, spec->page_key_count, err);
     if (status == KVT_OK)
         status = class_of(sim, spec, id, &record->slo_class, err);
@@ -327,7 +358,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     if (sim->in_flight > sim->run.max_concurrent_requests)
         sim->run.max_concurrent_requests = sim->in_flight;
     if (sim->scenario->prefill.mode == KVT_PREFILL_SEPARATE)
-        return queue_prefill(sim, live, err);
+        return sim_queue_prefill(sim, live, err);
     return hand_to_rank(sim, live, err);
 }
 

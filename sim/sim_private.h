@@ -127,6 +127,9 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 kvt_ns sim_after(const struct kvt_sim *sim, kvt_ns duration_ns);
 /* GPUs of a rank: its tensor-parallel peers. */
 uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank);
+/* Into the prefill pool, or its queue. */
+KVT_CHECKED kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live,
+                                         struct kvt_error *err);
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 

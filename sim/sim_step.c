@@ -48,6 +48,11 @@ static void make_host_room(void *context, const struct kvt_rank *rank, uint64_t 
     }
 }
 
+static kvt_status prefill_again(void *context, struct kvt_live *live, struct kvt_error *err)
+{
+    return sim_queue_prefill(context, live, err);
+}
+
 /* Requests that the boundary has admitted. */
 static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
 {
@@ -270,6 +275,7 @@ kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t g, struct kvt_error *er
     const struct kvt_rank_hooks hooks = {.context = sim,
                                          .put_aside = put_aside,
                                          .resized = resized,
+                                         .prefill_again = prefill_again,
                                          .make_host_room = make_host_room};
     bool works = false;
 

@@ -30,7 +30,7 @@ static uint32_t fcfs_next(void *state, const struct kvt_scheduling_request *wait
     uint32_t next = 0;
 
     (void)state;
-    for (uint32_t i = 1; i < count; i++) {
+    for (uint32_t i = 1; i < count && waiting[next].priority > 0; i++) {
         if (waiting[i].priority < waiting[next].priority)
             next = i;
     }

@@ -133,7 +133,7 @@ static kvt_status key_of_load(const struct surface_env *env, uint64_t law, uint3
         !chain_tree(&key, kvt_json_find(scenario->tree, "cluster")) ||
         !chain_tree(&key, kvt_json_find(scenario->tree, "hardware")))
         return kvt_fail_nomem(err, "the key of a surface");
-    key = kvt_hash_bytes(key, scenario->task, strlen(scenario->task));
+    key = kvt_hash_bytes(key, scenario->tasks[0], strlen(scenario->tasks[0]));
     key = kvt_chain64(key, scenario->seed);
     key = kvt_chain64(key, scenario->queries_max);
     *out = kvt_chain64(key, (uint64_t)env->run->rank_count << 1 | env->run->lockstep);

@@ -86,12 +86,16 @@ static int check_files(const struct question *question)
 
 /* ---- The scenario in force ------------------------------------------------------------ */
 
-/* The leaf at a dotted path; list elements by their index. */
+/* The leaf at a dotted path; list elements by their index. Names of leaves may have dots of their
+ * own, as those of sources do. */
 static const cJSON *leaf_at(const cJSON *tree, const char *path)
 {
     const cJSON *node = tree;
 
     while (node != NULL && *path != '\0') {
+        const cJSON *leaf = cJSON_IsObject(node) ? kvt_json_find(node, path) : NULL;
+        if (leaf != NULL)
+            return leaf;
         char part[256];
         size_t length = strcspn(path, ".");
         snprintf(part, sizeof part, "%.*s", (int)length, path);

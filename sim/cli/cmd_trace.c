@@ -12,6 +12,7 @@
 #include "kvt/workload.h"
 #include "trace_json.h"
 #include "trace_kvsel.h"
+#include "trace_prefixes.h"
 
 #define KVTIDE_HEADER                                                                              \
     "arrival_s,input_tokens,output_tokens,session_id,turn,prefix_group,prefix_tokens,think_s,"     \
@@ -39,16 +40,23 @@ struct stats {
     struct kvt_summary input, output;
     double input_max, output_max;
     uint32_t longest_tokens;
+    uint64_t keyed_requests, pages; /* that say what their prompts consist of, and in how many */
+    double found_share;             /* NaN: it was not counted */
+    double counted_share;           /* of the pages, by which that is estimated; 1: it is exact */
     char unused[UNUSED_BYTES]; /* as in the account, whose own goes with the trace; "": nothing */
 };
 
 /* Actions of the design that this version does not have. */
 static const char *const later[] = {"record", "replay", "mrc", "merge"};
 
-static kvt_status open_trace(const struct question *question, const char *path,
+/* To be counted, or to be written. */
+static kvt_status open_trace(const struct question *question, const char *path, bool counts,
                              struct kvt_trace **out, struct kvt_error *err)
 {
     struct kvt_trace_options options = {.path = path,
+                                        .any_task = !counts,
+                                        .page_keys = counts,
+                                        .ordered_keys_only = true,
                                         .format = question->format ? question->format : "auto",
                                         .rate_scale = 1,
                                         .run_seed =
@@ -86,9 +94,10 @@ static void summarise(struct kvt_trace *trace, const char *path, double *inputs,
     kvt_trace_extent(trace, &out->longest_tokens, &longest_output_tokens, NULL, &input_count);
 }
 
-/* Every request's lengths, into arrays of `expected` entries. */
-static kvt_status read_lengths(struct kvt_trace *trace, const char *path, double *inputs,
-                               double *outputs, size_t expected, struct kvt_error *err)
+/* Every request's lengths, into arrays of `expected` entries, and what its prompt consists of. */
+static kvt_status read_requests(struct kvt_trace *trace, const char *path, double *inputs,
+                                double *outputs, size_t expected, struct trace_prefixes *prefixes,
+                                struct kvt_error *err)
 {
     for (size_t i = 0; i < expected; i++) {
         struct kvt_request_spec spec;
@@ -100,8 +109,22 @@ static kvt_status read_lengths(struct kvt_trace *trace, const char *path, double
             return kvt_fail(err, KVT_ERR_IO, path, "the file changed while it was read");
         inputs[i] = spec.input_tokens;
         outputs[i] = spec.output_tokens;
+        status = trace_prefixes_add(prefixes, &spec, err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
+}
+
+/* Where rows had to be sorted, their hash ids were not kept. */
+static void note_prefixes(const struct trace_prefixes *prefixes, struct stats *out)
+{
+    bool is_whole = out->account.out_of_order_rows == 0 || out->account.hash_id_requests == 0;
+
+    out->keyed_requests = prefixes->requests;
+    out->pages = prefixes->pages;
+    out->found_share = is_whole ? trace_prefixes_found_share(prefixes) : (double)NAN;
+    out->counted_share = 1 / (double)(UINT64_C(1) << prefixes->level);
 }
 
 static kvt_status stats_of(struct kvt_trace *trace, const char *path, struct stats *out,
@@ -110,14 +133,18 @@ static kvt_status stats_of(struct kvt_trace *trace, const char *path, struct sta
     size_t count = (size_t)kvt_trace_account_of(trace)->requests;
     double *inputs = calloc(count, sizeof *inputs);
     double *outputs = calloc(count, sizeof *outputs);
+    struct trace_prefixes prefixes = {0};
     kvt_status status = KVT_ERR_NOMEM;
     if (inputs != NULL && outputs != NULL) {
-        status = read_lengths(trace, path, inputs, outputs, count, err);
-        if (status == KVT_OK)
+        status = read_requests(trace, path, inputs, outputs, count, &prefixes, err);
+        if (status == KVT_OK) {
             summarise(trace, path, inputs, outputs, count, out);
+            note_prefixes(&prefixes, out);
+        }
     } else {
         status = kvt_fail_nomem(err, "the lengths of a trace");
     }
+    trace_prefixes_free(&prefixes);
     free(inputs);
     free(outputs);
     return status;
@@ -149,6 +176,22 @@ static void print_unused(const char *names)
         (void)putchar('\n');
 }
 
+static void print_prefixes(const struct stats *stats)
+{
+    uint64_t hash_id_requests = stats->account.hash_id_requests;
+    if (stats->keyed_requests + hash_id_requests == 0)
+        return;
+    printf("  known prompts   %" PRIu64 " requests", stats->keyed_requests);
+    if (hash_id_requests > 0)
+        printf(", %" PRIu64 " with hash_ids", hash_id_requests);
+    printf("; %" PRIu64 " pages of %d tokens\n", stats->pages, KVT_PAGE_ROWS);
+    if (isfinite(stats->found_share))
+        printf("  found again     %s%.1f %% of prompt tokens, were nothing ever lost\n",
+               stats->counted_share < 1 ? "about " : "", 100 * stats->found_share);
+    else
+        printf("  found again     not counted: sort the file by arrival\n");
+}
+
 static void print_stats(const struct stats *stats)
 {
     const struct kvt_trace_account *account = &stats->account;
@@ -173,6 +216,7 @@ static void print_stats(const struct stats *stats)
     print_lengths("input", &stats->input, stats->input_max);
     print_lengths("output", &stats->output, stats->output_max);
     printf("  longest context %" PRIu32 " tokens\n", stats->longest_tokens);
+    print_prefixes(stats);
 }
 
 static bool add_lengths(cJSON *object, const char *name, const struct kvt_summary *summary,
@@ -214,6 +258,18 @@ static bool add_unused(cJSON *object, const char *names)
     return is_whole;
 }
 
+static bool add_prefixes(cJSON *object, const struct stats *stats)
+{
+    cJSON *prefixes = cJSON_AddObjectToObject(object, "prefixes");
+    return prefixes != NULL &&
+           trace_add_number(prefixes, "requests", (double)stats->keyed_requests) &&
+           trace_add_number(prefixes, "hash_ids_requests",
+                            (double)stats->account.hash_id_requests) &&
+           trace_add_number(prefixes, "pages", (double)stats->pages) &&
+           trace_add_number(prefixes, "found_share", stats->found_share) &&
+           trace_add_number(prefixes, "counted_share", stats->counted_share);
+}
+
 static cJSON *tree_of(const void *read)
 {
     const struct stats *stats = read;
@@ -233,7 +289,7 @@ static cJSON *tree_of(const void *read)
         add_lengths(tree, "input_tokens", &stats->input, stats->input_max) &&
         add_lengths(tree, "output_tokens", &stats->output, stats->output_max) &&
         trace_add_number(tree, "longest_context_tokens", stats->longest_tokens) &&
-        add_unused(tree, stats->unused);
+        add_prefixes(tree, stats) && add_unused(tree, stats->unused);
     if (!is_whole) {
         cJSON_Delete(tree);
         return NULL;
@@ -247,7 +303,7 @@ static kvt_status read_stats(const struct question *question, const char *const 
     kvt_status status = KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         struct kvt_trace *trace = NULL;
-        status = open_trace(question, paths[i], &trace, err);
+        status = open_trace(question, paths[i], true, &trace, err);
         if (status == KVT_OK)
             status = stats_of(trace, paths[i], &stats[i], err);
         kvt_trace_close(trace);
@@ -319,7 +375,9 @@ static void put_request(FILE *stream, const struct kvt_request_spec *spec)
         put_seconds(stream, spec->think_ns);
     (void)fputc(',', stream);
     put_field(stream, spec->slo_class);
-    (void)fputs(",,\n", stream);
+    (void)fputs(",,", stream);
+    put_field(stream, spec->task != NULL ? spec->task : "");
+    (void)fputc('\n', stream);
 }
 
 static kvt_status write_requests(struct kvt_trace *trace, FILE *stream, struct kvt_error *err)
@@ -340,7 +398,7 @@ static kvt_status run_convert(const struct question *question, const char *path,
 {
     struct kvt_trace *trace = NULL;
     struct kvt_outfile *file = NULL;
-    kvt_status status = open_trace(question, path, &trace, err);
+    kvt_status status = open_trace(question, path, false, &trace, err);
     if (status == KVT_OK)
         status = kvt_outfile_open(question->to, &file, err);
     if (status == KVT_OK)

@@ -175,6 +175,7 @@ static kvt_status check_engine(const struct kvt_session_spec *spec, enum kvt_eng
 {
     const struct kvt_llm *llm = spec->llm;
     uint64_t least = (uint64_t)spec->queries_max * llm->top_k;
+    uint64_t page_bytes = (uint64_t)ceil(kvt_llm_payload_bytes_per_token(llm) * KVT_PAGE_ROWS);
     bool known = engine == KVT_ENGINE_VLLM ? llm->vllm.gpu_page_bytes > 0
                                            : llm->sglang.table_bytes_per_slot > 0;
 
@@ -182,6 +183,13 @@ static kvt_status check_engine(const struct kvt_session_spec *spec, enum kvt_eng
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->path,
                         "no layout of %s for %s: the file has no engines.%s; \"ideal\" needs none",
                         kvt_engine_name(engine), llm->name, kvt_engine_name(engine));
+    }
+    if (engine == KVT_ENGINE_VLLM && llm->vllm.host_page_bytes < page_bytes) {
+        return kvt_fail(err, KVT_ERR_INVALID, llm->path,
+                        "engines.vllm.host_page_bytes %llu does not hold 64 tokens of %s rows, "
+                        "which take %llu: engines.vllm of this row format is expected",
+                        (unsigned long long)llm->vllm.host_page_bytes, llm->payload.name,
+                        (unsigned long long)page_bytes);
     }
     if (!spec->needs.history_in_hbm && spec->queries_max > 1 && spec->hot_tokens < least) {
         return kvt_fail(err, KVT_ERR_INVALID, "residency.hot_tokens",

@@ -26,7 +26,6 @@
 
 #define NONE UINT32_MAX
 
-#define INDEX_HOMES (KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM) | KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST))
 #define ROWS_HOMES (KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST))
 
 enum {
@@ -54,6 +53,7 @@ struct list {
 
 struct kvt_prefix {
     uint64_t page_bytes[KVT_PREFIX_HOMES];
+    kvt_prefix_homes index_homes;        /* those with a page's index rows in them */
     uint64_t copies[KVT_PREFIX_HOMES];   /* in each home, held or not */
     struct list lists[KVT_PREFIX_HOMES]; /* those that nobody holds */
     struct node *nodes;                  /* [capacity], node_count of them ever used */
@@ -237,6 +237,10 @@ kvt_status kvt_prefix_new(const uint64_t page_bytes[KVT_PREFIX_HOMES], struct kv
     if (store == NULL)
         return kvt_fail_nomem(err, "a prefix store");
     memcpy(store->page_bytes, page_bytes, sizeof store->page_bytes);
+    store->index_homes = KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
+    store->index_homes |= page_bytes[KVT_PREFIX_INDEX_HOST] > 0
+                              ? KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST)
+                              : KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
     store->first_free = NONE;
     for (int h = 0; h < KVT_PREFIX_HOMES; h++)
         store->lists[h] = (struct list){.oldest = NONE, .newest = NONE};
@@ -267,7 +271,7 @@ void kvt_prefix_lookup(const struct kvt_prefix *store, const uint64_t *keys, uin
         if (n == NONE)
             break;
         kvt_prefix_homes there = store->nodes[n].homes;
-        bool has_index = hit->index_pages == i && (there & INDEX_HOMES) != 0;
+        bool has_index = hit->index_pages == i && (there & store->index_homes) != 0;
         bool has_rows = hit->rows_pages == i && (there & ROWS_HOMES) != 0;
         if (!has_index && !has_rows)
             break;
@@ -370,7 +374,7 @@ static void give_up_rest(struct kvt_prefix *store, uint32_t n,
                          uint64_t freed_bytes[KVT_PREFIX_HOMES])
 {
     const kvt_prefix_homes homes = store->nodes[n].homes;
-    if ((homes & INDEX_HOMES) != 0 && (homes & ROWS_HOMES) != 0)
+    if ((homes & store->index_homes) != 0 && (homes & ROWS_HOMES) != 0)
         return;
     for (int h = 0; h < KVT_PREFIX_HOMES; h++) {
         if ((homes >> h & 1) == 0 || store->nodes[n].copies[h].holders > 0)

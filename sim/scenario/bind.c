@@ -321,27 +321,56 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 
 /* ---- Speculation ------------------------------------------------------------------------- */
 
-/* A method gives requests of a task that its table does not name the list "default", as
- * traces need it; a task that somebody has written down must be there. */
-static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *scenario,
-                             struct kvt_error *err)
+/* Names of the lists in the table, workload.task first. */
+static kvt_status list_tasks(struct kvt_load *load, const cJSON *lists, const char *first,
+                             struct kvt_scenario *out, struct kvt_error *err)
+{
+    size_t count = 1 + (size_t)cJSON_GetArraySize(lists);
+    const char **tasks = kvt_arena_array(load->arena, count, sizeof *tasks, _Alignof(char *));
+    const cJSON *list = NULL;
+
+    if (tasks == NULL)
+        return kvt_fail_nomem(err, "the tasks of a scenario");
+    tasks[0] = first;
+    out->task_count = 1;
+    cJSON_ArrayForEach(list, lists)
+    {
+        if (strcmp(list->string, first) == 0)
+            continue;
+        const char *task = kvt_arena_strdup(load->arena, list->string);
+        if (task == NULL)
+            return kvt_fail_nomem(err, "the tasks of a scenario");
+        tasks[out->task_count++] = task;
+    }
+    out->tasks = tasks;
+    return KVT_OK;
+}
+
+/* Requests are about the tasks that the method's table of acceptance knows; without a table it is
+ * all one. */
+static kvt_status bind_tasks(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     enum {
         TABLE_BYTES_MAX = 1 << 20
     };
     char place[KVT_PLACE_BYTES];
-    const struct kvt_param_value *table = kvt_param_of(&scenario->speculation, "acceptance");
+    const cJSON *given = kvt_tree_at(load->tree, "workload.task");
+    const char *task = given != NULL ? given->valuestring : "default";
+    const struct kvt_param_value *table = kvt_param_of(&out->speculation, "acceptance");
     cJSON *tree = NULL;
 
-    if (table == NULL || strcmp(scenario->task, "default") == 0)
-        return KVT_OK;
-    kvt_status status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
-    if (status != KVT_OK)
-        return status;
-    if (kvt_json_find(kvt_json_find(tree, "tasks"), scenario->task) == NULL)
-        status =
-            kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
-                     "\"%.64s\": no such task in \"tasks\" of %s", scenario->task, table->text);
+    out->has_task_table = table != NULL;
+    if (table == NULL)
+        return list_tasks(load, NULL, task, out, err);
+    kvt_status status = kvt_acceptance_check(table->text, err);
+    if (status == KVT_OK)
+        status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
+    const cJSON *lists = kvt_json_find(tree, "tasks");
+    if (status == KVT_OK && kvt_json_find(lists, task) == NULL)
+        status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
+                          "\"%.64s\": no such task in \"tasks\" of %s", task, table->text);
+    if (status == KVT_OK)
+        status = list_tasks(load, lists, task, out, err);
     cJSON_Delete(tree);
     return status;
 }
@@ -349,21 +378,19 @@ static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *s
 /* The widest round: asked of the method itself, which reads its tables for it. */
 static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    const cJSON *task = kvt_tree_at(load->tree, "workload.task");
     const struct kvt_speculation_method *method =
         (const struct kvt_speculation_method *)(const void *)out->speculation.info;
     struct kvt_speculation_env env = {.params = out->speculation.params,
                                       .llm = out->llm,
                                       .drafter = out->drafter,
-                                      .tasks = &out->task,
-                                      .task_count = 1,
+                                      .tasks = out->tasks,
+                                      .task_count = out->task_count,
                                       .run_seed = out->seed,
                                       .host = kvt_host()};
     struct kvt_speculation_shape shape;
     char place[KVT_PLACE_BYTES];
     void *data = NULL;
 
-    out->task = task != NULL ? task->valuestring : "default";
     kvt_status status = method->prepare(&env, &data, err);
     if (status != KVT_OK)
         return status;
@@ -415,9 +442,9 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = kvt_bind_drafter(load, out, err);
     if (status == KVT_OK)
-        status = bind_shape(load, out, err);
+        status = bind_tasks(load, out, err);
     if (status == KVT_OK)
-        status = check_task(load, out, err);
+        status = bind_shape(load, out, err);
     if (status == KVT_OK)
         status = bind_retrieval(load, out, err);
     if (status == KVT_OK)

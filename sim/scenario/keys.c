@@ -244,10 +244,10 @@ static const struct kvt_key workload_keys[] = {
      .type = KVT_KEY_LIST,
      .refused = "kinds of requests with lengths of their own belong to a later version"},
     {.name = "task",
-     .help = "What the requests are about: the list of that name in speculation.acceptance.",
+     .help = "What requests are about that do not say so: a list in speculation.acceptance.",
      .type = KVT_KEY_TEXT,
      .minimum = 1,
-     .maximum = 64,
+     .maximum = KVT_TASK_NAME_BYTES - 1,
      .dflt = "\"default\"",
      WHILE_SPECULATING},
 };

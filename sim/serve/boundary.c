@@ -12,12 +12,15 @@
 #include "kvt/rank.h"
 #include "live_list.h"
 #include "rank_private.h"
+#include "wait_queue.h"
 
-static kvt_status list_candidates(struct kvt_rank *rank, const struct kvt_live_list *list,
-                                  struct kvt_error *err)
+/* The running batch as a scheduling policy sees it; borrowed until the next call. */
+static kvt_status view_running(struct kvt_rank *rank, struct kvt_error *err)
 {
-    if (list->count > rank->candidate_capacity) {
-        size_t capacity = 2 * (size_t)list->count;
+    uint32_t count = rank->running.count;
+
+    if (count > rank->candidate_capacity) {
+        size_t capacity = 2 * (size_t)count;
         struct kvt_scheduling_request *candidates =
             realloc(rank->candidates, capacity * sizeof *candidates);
         if (!candidates)
@@ -25,24 +28,15 @@ static kvt_status list_candidates(struct kvt_rank *rank, const struct kvt_live_l
         rank->candidates = candidates;
         rank->candidate_capacity = (uint32_t)capacity;
     }
-    for (uint32_t i = 0; i < list->count; i++) {
-        const struct kvt_live *live = list->items[i];
-        rank->candidates[i] =
-            (struct kvt_scheduling_request){.id = live->id,
-                                            .arrival_ns = live->arrival_ns,
-                                            .input_tokens = live->input_tokens,
-                                            .generated_tokens = live->generated_tokens,
-                                            .priority = live->priority};
-    }
+    for (uint32_t i = 0; i < count; i++)
+        rank->candidates[i] = wait_view_of(rank->running.items[i]);
     return KVT_OK;
 }
 
-/* How many more bytes of each class a request must hold with `tokens` rows and a hot cache of
- * hot_tokens. Pages beside a hot cache are nothing that it must hold. */
-static kvt_status missing_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
-                                uint32_t tokens, uint32_t hot_tokens,
-                                uint64_t missing[KVT_MEM_CLASSES], uint64_t *host_bytes,
-                                struct kvt_error *err)
+kvt_status rank_missing_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
+                              uint32_t tokens, uint32_t hot_tokens,
+                              uint64_t missing[KVT_MEM_CLASSES], uint64_t *host_bytes,
+                              struct kvt_error *err)
 {
     struct kvt_session_bytes required;
     kvt_status status =
@@ -66,7 +60,7 @@ static kvt_status put_one_aside(const struct boundary *boundary, struct kvt_live
                                 struct kvt_error *err)
 {
     struct kvt_rank *rank = boundary->rank;
-    kvt_status status = list_candidates(rank, &rank->running, err);
+    kvt_status status = view_running(rank, err);
 
     *out = NULL;
     if (status != KVT_OK)
@@ -85,7 +79,7 @@ static kvt_status put_one_aside(const struct boundary *boundary, struct kvt_live
     rank->admission_held = rank->running.count > 0;
     rank->counters.preemptions++;
     *out = live;
-    return live_list_insert(&rank->waiting, 0, live, err);
+    return wait_queue_push_first(&rank->waiting, live, err);
 }
 
 /* Whether pages on their way up, and pages whose rows are on their way to host, would make the
@@ -169,8 +163,8 @@ static kvt_status grow(const struct boundary *boundary, struct kvt_live *live,
         uint64_t missing[KVT_MEM_CLASSES], host_bytes;
         bool fits = false;
         /* Anew each time: it may itself have been demoted to make the room. */
-        status = missing_bytes(rank, live, tokens_after_round(rank, live), live->hot_tokens,
-                               missing, &host_bytes, err);
+        status = rank_missing_bytes(rank, live, tokens_after_round(rank, live), live->hot_tokens,
+                                    missing, &host_bytes, err);
         if (status != KVT_OK)
             break;
         rank_make_host_room(boundary, host_bytes, NULL);
@@ -222,151 +216,6 @@ static kvt_status grow_all(const struct boundary *boundary, struct kvt_error *er
         i = at < rank->running.count ? at + 1 : 0;
     }
     return status;
-}
-
-/* ---- Admission ------------------------------------------------------------------- */
-
-static enum kvt_backup_rule backup_rule(const struct kvt_residency_needs *needs)
-{
-    if (!needs->host_backing)
-        return KVT_BACKUP_NEVER;
-    return needs->deferred_backup ? KVT_BACKUP_LATER : KVT_BACKUP_AT_ONCE;
-}
-
-static kvt_status hot_cost(const struct kvt_rank *rank, const struct kvt_live *live,
-                           uint64_t *bytes, struct kvt_error *err)
-{
-    struct kvt_session_bytes required;
-
-    *bytes = 0;
-    if (rank->needs.history_in_hbm)
-        return KVT_OK;
-    kvt_status status = kvt_rank_required(rank, kvt_live_context(live), live->max_tokens,
-                                          rank->hot_tokens, &required, err);
-    if (status == KVT_OK)
-        *bytes = required.hbm_by_class[KVT_MEM_HOT] + required.hbm_by_class[KVT_MEM_TAIL] +
-                 required.hbm_by_class[KVT_MEM_STAGING];
-    return status;
-}
-
-/* A request about to be admitted, and what it takes. */
-struct entry {
-    uint32_t at; /* in the queue */
-    uint32_t hot_tokens;
-    uint64_t bytes[KVT_MEM_CLASSES];
-    uint64_t host_bytes;
-};
-
-static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct kvt_error *err)
-{
-    struct kvt_live *live = rank->waiting.items[entry->at];
-    uint32_t context = kvt_live_context(live);
-    uint32_t last = live->input_tokens + live->output_tokens;
-    kvt_status status = live_list_insert(&rank->importing, rank->importing.count, live, err);
-
-    if (status == KVT_OK)
-        status = hot_cost(rank, live, &live->hot_cost_bytes, err);
-    if (status == KVT_OK)
-        status = kvt_pages_init(&live->pages, context, last, rank->env.queries_max,
-                                entry->hot_tokens == 0, backup_rule(&rank->needs), err);
-    if (status != KVT_OK)
-        return status;
-    live->hot_tokens = entry->hot_tokens;
-    live->next_hot_tokens = 0;
-    /* What it has grown by comes out of the reserve again. */
-    bool grown = live->generated_tokens > 0;
-    if (!kvt_rank_memory_take(&rank->memory, &live->holding, entry->bytes, entry->host_bytes,
-                              grown))
-        return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
-    live_list_remove_at(&rank->waiting, entry->at);
-    rank_decide(rank, DECIDE_ADMIT, live->id, rank->env.index, context);
-    rank_use_prefix(rank, live);
-    if (live->generated_tokens == 0) {
-        rank->counters.admitted++;
-        rank->counters.admitted_input_tokens += live->input_tokens;
-    } else {
-        rank->counters.reprefill_tokens +=
-            context - live->aside_tokens - live->shared.page_count * KVT_PAGE_ROWS;
-    }
-    return KVT_OK;
-}
-
-/* Whether the request fits: whole where the policy starts so and HBM has that much free, else
- * with a hot cache, for which pages of others make room. */
-static kvt_status try_entry(const struct boundary *boundary, struct entry *entry, bool *fits,
-                            struct kvt_error *err)
-{
-    struct kvt_rank *rank = boundary->rank;
-    struct kvt_live *live = rank->waiting.items[entry->at];
-    uint32_t context = kvt_live_context(live);
-    bool grown = live->generated_tokens > 0;
-    kvt_status status = KVT_OK;
-
-    *fits = false;
-    if (rank->needs.starts_whole) {
-        entry->hot_tokens = 0;
-        status = missing_bytes(rank, live, context, 0, entry->bytes, &entry->host_bytes, err);
-        if (status != KVT_OK)
-            return status;
-        rank_make_host_room(boundary, entry->host_bytes, live);
-        *fits = rank_displace_idle(rank, entry->bytes, entry->host_bytes, grown);
-        if (*fits)
-            return KVT_OK;
-    }
-    if (!rank->needs.history_in_hbm)
-        rank_let_go_of_rows(rank, live);
-    entry->hot_tokens = rank->hot_tokens;
-    status = missing_bytes(rank, live, context, entry->hot_tokens, entry->bytes, &entry->host_bytes,
-                           err);
-    if (status != KVT_OK)
-        return status;
-    rank_make_host_room(boundary, entry->host_bytes, live);
-    return rank_reclaim(boundary, entry->bytes, entry->host_bytes, grown, fits, err);
-}
-
-static kvt_status admit_all(const struct boundary *boundary, struct kvt_error *err)
-{
-    struct kvt_rank *rank = boundary->rank;
-    kvt_status status = KVT_OK;
-
-    rank->host_short = false;
-    while (rank->waiting.count > 0 && !rank->admission_held) {
-        status = list_candidates(rank, &rank->waiting, err);
-        if (status != KVT_OK)
-            return status;
-        struct entry entry = {0};
-        entry.at =
-            rank->scheduling->next(rank->scheduling_state, rank->candidates, rank->waiting.count);
-        if (entry.at >= rank->waiting.count)
-            return KVT_OK;
-        struct kvt_live *live = rank->waiting.items[entry.at];
-        if (rank->residency->admit) {
-            struct kvt_residency_view view;
-            status = rank_view(rank, boundary->now_ns, &view, err);
-            if (status != KVT_OK ||
-                !rank->residency->admit(rank->residency_state, &view, live->input_tokens))
-                return status;
-        }
-        bool fits = false;
-        rank_adopt_prefix(rank, live);
-        status = try_entry(boundary, &entry, &fits, err);
-        if (status != KVT_OK || !fits)
-            rank_let_go(rank, live);
-        if (status != KVT_OK)
-            return status;
-        rank->host_short = kvt_rank_memory_host_is_short(&rank->memory, entry.host_bytes);
-        if (!fits) {
-            /* Nobody here will ever give host DRAM back: its own copy goes too. */
-            if (rank->host_short && live->aside_tokens > 0 &&
-                rank->running.count + rank->arrived.count + rank->importing.count == 0)
-                rank_drop_copy(rank, live);
-            return KVT_OK;
-        }
-        status = admit(rank, &entry, err);
-        if (status != KVT_OK)
-            return status;
-    }
-    return KVT_OK;
 }
 
 /* ---- The boundary ----------------------------------------------------------------- */
@@ -435,7 +284,7 @@ kvt_status kvt_rank_boundary(struct kvt_rank *rank, kvt_ns now_ns,
     if (status == KVT_OK)
         status = grow_all(&boundary, err);
     if (status == KVT_OK)
-        status = admit_all(&boundary, err);
+        status = rank_admit_all(&boundary, err);
     if (status == KVT_OK)
         status = move_optional(&boundary, err);
     measure_coverage(rank);

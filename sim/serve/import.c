@@ -28,12 +28,6 @@ static kvt_status in_hbm(const struct kvt_rank *rank, const struct kvt_live *liv
     return status;
 }
 
-/* Rows that need not come from outside: on host since it was put aside, or found. */
-static uint32_t known_tokens(const struct kvt_live *live)
-{
-    return live->aside_tokens > 0 ? live->aside_tokens : live->shared.page_count * KVT_PAGE_ROWS;
-}
-
 /* As many pages as the policy wants, there are, and fit. */
 static kvt_status choose_landing(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns,
                                  struct kvt_residency_landing *landing, struct kvt_error *err)
@@ -74,7 +68,7 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     live->writes_later = rank->needs.deferred_backup;
     if (live->pages.whole && live->aside_tokens == 0 && rank->needs.host_backing) {
         kvt_pages_land(&live->pages, 0);
-        kvt_pages_found(&live->pages, known_tokens(live));
+        kvt_pages_found(&live->pages, rank_known_tokens(live));
         shipment->host_bytes = 0;
     }
     if (landing->pages == 0)
@@ -102,8 +96,9 @@ static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_
     kvt_status status = in_hbm(rank, live, kvt_live_context(live), &shipment->hbm_bytes,
                                &shipment->host_bytes, err);
 
-    if (status == KVT_OK && known_tokens(live) > 0)
-        status = in_hbm(rank, live, known_tokens(live), &known_hbm_bytes, &known_host_bytes, err);
+    if (status == KVT_OK && rank_known_tokens(live) > 0)
+        status =
+            in_hbm(rank, live, rank_known_tokens(live), &known_hbm_bytes, &known_host_bytes, err);
     if (status != KVT_OK)
         return status;
     shipment->recalled_bytes = live->aside_tokens > 0 ? known_hbm_bytes : live->shared.recall_bytes;
@@ -113,7 +108,7 @@ static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_
     if (status == KVT_OK)
         status = land(rank, live, &landing, known_host_bytes, shipment, err);
     if (rank->env.prefills_here) {
-        live->prefill_left = kvt_live_context(live) - known_tokens(live);
+        live->prefill_left = kvt_live_context(live) - rank_known_tokens(live);
         shipment->hbm_bytes = shipment->host_bytes = 0;
     }
     return status;
@@ -171,9 +166,13 @@ static kvt_status end_aside(struct kvt_rank *rank, struct kvt_live *live, struct
     uint64_t ignored, host_bytes;
     kvt_status status = in_hbm(rank, live, kvt_live_context(live), &ignored, &host_bytes, err);
 
-    if (status == KVT_OK && live->holding.host_bytes > host_bytes)
+    uint64_t own_bytes = live->holding.host_bytes;
+    uint64_t held_bytes = own_bytes + live->shared.host_bytes;
+    if (status == KVT_OK && held_bytes > host_bytes) {
+        uint64_t surplus = held_bytes - host_bytes;
         kvt_rank_memory_give_host(&rank->memory, &live->holding,
-                                  live->holding.host_bytes - host_bytes);
+                                  surplus < own_bytes ? surplus : own_bytes);
+    }
     live->aside_tokens = 0;
     return status;
 }

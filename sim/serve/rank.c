@@ -7,6 +7,7 @@
 
 #include "live_list.h"
 #include "rank_private.h"
+#include "wait_queue.h"
 
 const char *kvt_request_status_name(enum kvt_request_status status)
 {
@@ -138,7 +139,7 @@ void kvt_rank_fini(struct kvt_rank *rank)
     kvt_prefix_pool_fini(&rank->prefixes);
     free(rank->prefix_writes);
     free(rank->homes);
-    free(rank->waiting.items);
+    wait_queue_fini(&rank->waiting);
     free(rank->prefilling.items);
     free(rank->importing.items);
     free(rank->arrived.items);
@@ -257,7 +258,7 @@ kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, ui
 
 kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
 {
-    return live_list_insert(&rank->waiting, rank->waiting.count, live, err);
+    return wait_queue_push_last(&rank->waiting, live, err);
 }
 
 kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t tokens)
@@ -277,12 +278,17 @@ void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns)
 
 void kvt_rank_release(struct kvt_rank *rank, struct kvt_live *live)
 {
+    rank_let_go(rank, live);
+    rank_give_up(rank, live);
+}
+
+void rank_give_up(struct kvt_rank *rank, struct kvt_live *live)
+{
     uint32_t at = live_list_find(&rank->running, live);
 
     if (at < rank->running.count)
         live_list_remove_at(&rank->running, at);
     rank->admission_held = false;
-    rank_let_go(rank, live);
     kvt_rank_memory_give_all(&rank->memory, &live->holding);
     kvt_pages_fini(&live->pages);
     /* Fills under way have lost their target. */

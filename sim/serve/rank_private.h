@@ -34,6 +34,26 @@ void rank_decide(struct kvt_rank *rank, enum rank_decision decision, uint32_t re
 /* Of a class, from pool and reserve. */
 uint64_t rank_held_bytes(const struct kvt_live *live, enum kvt_mem_class mem_class);
 
+/* ---- rank.c ---- */
+
+/* Gives back what is its own and takes it off the running batch; what it holds of the store it
+ * goes on holding. */
+void rank_give_up(struct kvt_rank *rank, struct kvt_live *live);
+
+/* ---- boundary.c ---- */
+
+/* How many more bytes of each class a request must hold with `tokens` rows and a hot cache of
+ * hot_tokens. Pages beside a hot cache are nothing that it must hold. */
+KVT_CHECKED kvt_status rank_missing_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
+                                          uint32_t tokens, uint32_t hot_tokens,
+                                          uint64_t missing[KVT_MEM_CLASSES], uint64_t *host_bytes,
+                                          struct kvt_error *err);
+
+/* ---- admission.c ---- */
+
+/* Waiting requests come in while everything they must have fits. */
+KVT_CHECKED kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err);
+
 /* ---- view.c ---- */
 
 /* The running batch as the residency policy sees it; borrowed until the next call. */
@@ -64,6 +84,12 @@ KVT_CHECKED kvt_status rank_resize_due(const struct boundary *boundary, struct k
 KVT_CHECKED kvt_status rank_reclaim(const struct boundary *boundary,
                                     const uint64_t bytes[KVT_MEM_CLASSES], uint64_t host_bytes,
                                     bool growth, bool *fits, struct kvt_error *err);
+/* Whether all that could be given up, and the policy may, would make the room. */
+bool rank_could_make_room(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                          uint64_t host_bytes, bool growth);
+/* Most bytes that could be free in a pool: what is, what nobody holds, what is optional, and what
+ * is left of the reserve. */
+uint64_t rank_available_bytes(const struct kvt_rank *rank, uint8_t pool);
 /* Room out of what nobody holds alone, for what need not be: returns whether bytes[] fit. */
 bool rank_displace_idle(struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
                         uint64_t host_bytes, bool growth);
@@ -82,6 +108,11 @@ KVT_CHECKED kvt_status rank_open_prefixes(struct kvt_rank *rank, struct kvt_erro
 void rank_adopt_prefix(struct kvt_rank *rank, struct kvt_live *live);
 /* Of that, payload in HBM: no longer. */
 void rank_let_go_of_rows(struct kvt_rank *rank, struct kvt_live *live);
+/* It loses its HBM: of what it holds of the store, payload on host from the first page on and index
+ * rows there stay held, and nothing else. */
+void rank_keep_on_host(struct kvt_rank *rank, struct kvt_live *live);
+/* Of the pages held, those with index rows on host. */
+uint32_t rank_index_pages_on_host(const struct kvt_rank *rank, const struct kvt_live *live);
 /* It is admitted, its pages are fresh: payload in HBM goes over to it where it can be its own, and
  * what has to come up from host is counted. */
 void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live);
@@ -104,5 +135,7 @@ KVT_CHECKED kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *li
  * has host_bytes. */
 void rank_drop_copies(struct kvt_rank *rank, uint64_t host_bytes, const struct kvt_live *spare);
 void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live);
+/* Rows that need not be computed or come from outside: on host since it was put aside, or found. */
+uint32_t rank_known_tokens(const struct kvt_live *live);
 
 #endif

@@ -154,6 +154,33 @@ static void let_go_of(struct kvt_rank *rank, struct kvt_shared *shared, enum kvt
     count_bytes(rank, shared);
 }
 
+void rank_keep_on_host(struct kvt_rank *rank, struct kvt_live *live)
+{
+    const kvt_prefix_homes on_host =
+        KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+    struct kvt_shared *shared = &live->shared;
+    uint32_t pages = 0;
+
+    while (pages < shared->page_count && has_copy(shared->homes[pages], KVT_PREFIX_ROWS_HOST))
+        pages++;
+    for (uint32_t i = shared->page_count; i-- > 0;) {
+        kvt_prefix_homes kept = i < pages ? shared->homes[i] & on_host : 0;
+        kvt_prefix_homes gone = shared->homes[i] & (kvt_prefix_homes)~kept;
+        if (gone != 0)
+            kvt_prefix_release(rank->prefixes.store, &shared->keys[i], &gone, 1);
+        shared->homes[i] = kept;
+    }
+    shared->page_count = pages;
+    count_bytes(rank, shared);
+}
+
+uint32_t rank_index_pages_on_host(const struct kvt_rank *rank, const struct kvt_live *live)
+{
+    bool lies_whole = rank->prefixes.page_bytes[KVT_PREFIX_INDEX_HOST] == 0;
+
+    return count_in(&live->shared, lies_whole ? KVT_PREFIX_ROWS_HOST : KVT_PREFIX_INDEX_HOST);
+}
+
 void rank_let_go_of_rows(struct kvt_rank *rank, struct kvt_live *live)
 {
     let_go_of(rank, &live->shared, KVT_PREFIX_ROWS_HBM);
@@ -186,7 +213,7 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live)
     uint64_t chain = 0;
 
     shared->recall_bytes = 0;
-    if (shared->page_count == 0)
+    if (shared->page_count == 0 || live->aside_tokens > 0)
         return;
     for (uint32_t i = 0; i < shared->page_count; i++)
         chain = kvt_chain64(chain, shared->homes[i]);
@@ -251,33 +278,6 @@ static kvt_status give_duplicates(struct kvt_rank *rank, struct kvt_live *live,
     return KVT_OK;
 }
 
-kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
-{
-    struct kvt_shared *shared = &live->shared;
-    uint32_t first = shared->page_count, count = live->input_tokens / KVT_PAGE_ROWS;
-    uint32_t backed_pages = live->pages.backed_tokens / KVT_PAGE_ROWS;
-
-    count = count < shared->key_count ? count : shared->key_count;
-    if (count <= first)
-        return KVT_OK;
-    for (uint32_t i = first; i < count; i++) {
-        shared->homes[i] = KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
-        if (rank->needs.history_in_hbm)
-            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM);
-        if (i < backed_pages)
-            shared->homes[i] |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
-    }
-    kvt_status status = kvt_prefix_pool_keep(&rank->prefixes, &live->holding, shared->keys + first,
-                                             shared->homes + first, count - first, true, err);
-    if (status != KVT_OK)
-        return status;
-    shared->page_count = count;
-    count_bytes(rank, shared);
-    return give_duplicates(rank, live, err);
-}
-
-/* ---- Leaving ----------------------------------------------------------------------------- */
-
 static kvt_status room_for_homes(struct kvt_rank *rank, uint32_t count, struct kvt_error *err)
 {
     if (count <= rank->home_capacity)
@@ -285,11 +285,43 @@ static kvt_status room_for_homes(struct kvt_rank *rank, uint32_t count, struct k
     size_t capacity = 2 * (size_t)count;
     kvt_prefix_homes *homes = realloc(rank->homes, capacity * sizeof *homes);
     if (!homes)
-        return kvt_fail_nomem(err, "the pages that a request leaves");
+        return kvt_fail_nomem(err, "the pages that a request shares");
     rank->homes = homes;
     rank->home_capacity = (uint32_t)capacity;
     return KVT_OK;
 }
+
+kvt_status rank_share_prompt(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
+{
+    struct kvt_shared *shared = &live->shared;
+    uint32_t found = shared->page_count, count = live->input_tokens / KVT_PAGE_ROWS;
+    uint32_t backed_pages = live->pages.backed_tokens / KVT_PAGE_ROWS;
+
+    count = count < shared->key_count ? count : shared->key_count;
+    kvt_status status = room_for_homes(rank, count, err);
+    if (status != KVT_OK || count == 0)
+        return status;
+    for (uint32_t i = 0; i < count; i++) {
+        kvt_prefix_homes own = KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
+        if (rank->needs.history_in_hbm)
+            own |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM);
+        if (i < backed_pages)
+            own |= KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+        shared->homes[i] = i < found ? shared->homes[i] : 0;
+        rank->homes[i] = own & (kvt_prefix_homes)~shared->homes[i];
+    }
+    status = kvt_prefix_pool_keep(&rank->prefixes, &live->holding, shared->keys, rank->homes, count,
+                                  true, err);
+    if (status != KVT_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        shared->homes[i] |= rank->homes[i];
+    shared->page_count = count;
+    count_bytes(rank, shared);
+    return give_duplicates(rank, live, err);
+}
+
+/* ---- Leaving ----------------------------------------------------------------------------- */
 
 /* What the request itself has of each page. */
 static void list_own(const struct kvt_rank *rank, const struct kvt_live *live, uint32_t count)
@@ -316,7 +348,8 @@ static uint64_t offload(struct kvt_rank *rank, struct kvt_live *live, uint32_t c
 {
     const uint64_t nothing[KVT_MEM_CLASSES] = {0};
     const kvt_prefix_homes whole =
-        KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST) | KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST);
+        KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST) |
+        (rank->env.index_offload_bytes > 0 ? KVT_PREFIX_IN(KVT_PREFIX_INDEX_HOST) : 0);
     uint64_t page_bytes = rank->prefixes.page_bytes[KVT_PREFIX_ROWS_HOST], bytes = 0;
     struct kvt_shortage shortage;
 

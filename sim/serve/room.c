@@ -117,6 +117,29 @@ static bool would_do(const struct kvt_rank *rank, kvt_prefix_homes homes, uint64
            shortage.host_bytes <= idle_in(rank, KVT_PREFIX_ROWS_HOST);
 }
 
+bool rank_could_make_room(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                          uint64_t host_bytes, bool growth)
+{
+    const kvt_prefix_homes all = KVT_PREFIX_IN(KVT_PREFIX_ROWS_HBM) |
+                                 KVT_PREFIX_IN(KVT_PREFIX_ROWS_HOST) |
+                                 KVT_PREFIX_IN(KVT_PREFIX_INDEX_HBM);
+
+    return would_do(rank, all, reclaimable_bytes(rank), bytes, host_bytes, growth);
+}
+
+uint64_t rank_available_bytes(const struct kvt_rank *rank, uint8_t pool)
+{
+    const struct kvt_rank_memory *memory = &rank->memory;
+    uint64_t bytes = memory->pool_bytes[pool] - memory->pool_used[pool] + memory->reserve_bytes -
+                     memory->reserve_used;
+
+    if (memory->pool_of[KVT_MEM_PAYLOAD] == pool)
+        bytes += idle_in(rank, KVT_PREFIX_ROWS_HBM) + reclaimable_bytes(rank);
+    if (memory->pool_of[KVT_MEM_INDEX] == pool)
+        bytes += idle_in(rank, KVT_PREFIX_INDEX_HBM);
+    return bytes;
+}
+
 bool rank_displace_idle(struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
                         uint64_t host_bytes, bool growth)
 {
@@ -169,7 +192,7 @@ kvt_status rank_reclaim(const struct boundary *boundary, const uint64_t bytes[KV
     bool acted = true;
 
     *fits = false;
-    if (!would_do(rank, rows | index, optional_bytes, bytes, host_bytes, growth))
+    if (!rank_could_make_room(rank, bytes, host_bytes, growth))
         return KVT_OK;
     *fits = kvt_prefix_pool_make_room(&rank->prefixes, has_one_pool(rank) ? rows : rows | index,
                                       bytes, host_bytes, growth);

@@ -55,6 +55,35 @@ def what_a_phase_is_told_of_does_not_depend_on_the_interval(folder):
     assert [span[:2] for span in told[0][:3]] == [(0, 0.25), (0.25, 0.5), (0.5, 0.75)], told[0]
 
 
+def each_request_is_accepted_as_its_task_is(folder):
+    """Four queries a round: "code" commits them all, "default" the anchor alone."""
+    table = folder / "two.json"
+    table.write_text(json.dumps({
+        "schema": "kvtide/acceptance/1", "name": "two", "summary": "all or nothing",
+        "tasks": {"default": [0], "code": [1]}, "sources": {"tasks": "by hand"}}), encoding="utf-8")
+    rows = ("0,4096,81,code", "0,4096,11,", "0,4096,11,default")
+    chosen = ("residency=resident", "speculation.method=mtp", "speculation.drafts=3",
+              "speculation.acceptance=%s" % table)
+    # 80 tokens in 20 rounds; 10 in 10, twice. Out of order: the rows are sorted first.
+    # With workload.task=code the second takes three rounds.
+    for order, more, rounds in (((0, 1, 2), (), 40), ((2, 1, 0), (), 40),
+                                ((0, 1, 2), ("workload.task=code",), 33)):
+        text = "".join("%d%s\n" % (order[i], row[1:]) for i, row in enumerate(rows))
+        (folder / "t.csv").write_text("arrival_s,input_tokens,output_tokens,task\n" + text,
+                                      encoding="utf-8")
+        sets = [word for setting in (*PLAIN, *chosen, *more,
+                                     "workload.trace.path=%s" % (folder / "t.csv"))
+                for word in ("--set", setting)]
+        result = json.loads(succeeds("run", "glm-5.3-100k", "--json", "--quiet", *sets))
+        assert result["metrics"]["tokens_per_round"] == 100 / rounds, (order, result["metrics"])
+    (folder / "t.csv").write_text("arrival_s,input_tokens,output_tokens,task\n0,9,9,\n1,9,9,cod\n",
+                                  encoding="utf-8")
+    done = support.kvtide("run", "glm-5.3-100k", *sets)
+    assert done.returncode == 2 and done.stderr.endswith(
+        't.csv:3:4: task "cod" is not in the table of speculation.acceptance; there are: code, '
+        'default\n'), done.stderr
+
+
 def nobody_served_is_an_answer_of_no(folder):
     path = support.tiny(folder, changes={"cluster.decode.pools.unified_gib": 0.001})
     done = support.kvtide("run", path, "--quiet")
@@ -66,6 +95,7 @@ CASES = (
     growth_may_begin_in_the_reserve_and_end_in_the_pool,
     hot_caches_end_where_the_model_does,
     what_a_phase_is_told_of_does_not_depend_on_the_interval,
+    each_request_is_accepted_as_its_task_is,
     nobody_served_is_an_answer_of_no,
 )
 

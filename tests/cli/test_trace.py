@@ -88,18 +88,55 @@ def classes_survive_quoting(folder):
 
 def what_is_not_simulated_or_carried_over_is_said(folder):
     sample = SAMPLES / "kvtide.csv"
-    lost = ["tenant", "task"]
+    lost = ["tenant"]
     assert json.loads(trace(folder, "stats", sample, "--json").stdout)["unused"] == lost
     said = trace(folder, "stats", sample).stdout
-    assert "  not used here   tenant, task" in said, said
+    assert "  not used here   tenant\n" in said, said
     assert max(len(line) for line in said.splitlines()[1:]) <= 80, said
     done = trace(folder, "convert", sample, "--to", "a.csv")
     assert "a.csv: not carried over: %s\n" % ", ".join(lost) in done.stderr, done.stderr
     rows = (folder / "a.csv").read_text().splitlines()
-    assert rows[3].startswith("1.5,64,1,7,1,") and rows[3].endswith(",64,1.25,chat,,"), rows
+    assert rows[3].startswith("1.5,64,1,7,1,") and rows[3].endswith(",64,1.25,chat,,qa"), rows
     done = trace(folder, "convert", "a.csv", "--to", "b.csv")
     assert "not carried over" not in done.stderr, done.stderr
     assert json.loads(trace(folder, "stats", "mixed.csv", "--json").stdout)["unused"] == []
+
+
+def prefixes_of(folder, name):
+    return json.loads(trace(folder, "stats", name, "--json").stdout)["prefixes"]
+
+
+def what_prompts_share_is_counted(folder):
+    """Of 1,300, 512 and 513 tokens: 7 pages of the second are in block 0, 8 of the third."""
+    sample = SAMPLES / "mooncake.jsonl"
+    assert prefixes_of(folder, sample) == {
+        "requests": 3, "hash_ids_requests": 3, "pages": 20 + 8 + 8,
+        "found_share": 15 * 64 / (1300 + 512 + 513), "counted_share": 1}
+    said = trace(folder, "stats", sample).stdout
+    assert ("  known prompts   3 requests, 3 with hash_ids; 36 pages of 64 tokens\n"
+            "  found again     41.3 % of prompt tokens, were nothing ever lost\n") in said, said
+    # Nothing is known of these.
+    assert prefixes_of(folder, "mixed.csv")["requests"] == 0
+    assert "found again" not in trace(folder, "stats", "mixed.csv").stdout
+    # Sorted rows keep no hash ids: that would take memory by the page.
+    (folder / "back.jsonl").write_text("".join(reversed(sample.read_text().splitlines(True))))
+    said = prefixes_of(folder, "back.jsonl")
+    assert (said["hash_ids_requests"], said["found_share"]) == (3, None), said
+    assert "not counted: sort the file" in trace(folder, "stats", "back.jsonl").stdout
+
+
+def sharing_of_more_pages_than_are_kept_is_estimated(folder):
+    """40 conversations of 100,000 pages and then 200,000, of which the first half is there: 8 million
+    pages, of which every fourth is kept."""
+    rows = ["%d,%d,64,%d" % (40 * t + s, 6400000 * (t + 1) - 64 * (1 - t), s)
+            for t in range(2) for s in range(40)]
+    (folder / "long.csv").write_text("arrival_s,input_tokens,output_tokens,session_id\n"
+                                     + "\n".join(rows) + "\n")
+    said = prefixes_of(folder, "long.csv")
+    exact = 40 * 6400000 / sum(int(row.split(",")[1]) for row in rows)
+    assert said["pages"] == 40 * (99999 + 200000) and said["counted_share"] == 0.25, said
+    assert abs(said["found_share"] / exact - 1) < 0.004 and said["found_share"] != exact, said
+    assert "about 33.4 % of prompt tokens, were" in trace(folder, "stats", "long.csv").stdout
 
 
 def converted_files_convert_to_themselves(folder):
@@ -144,6 +181,7 @@ def malformed_questions_leave_nothing(folder):
 
 CHECKS = (counts_and_lengths, several_files_are_an_array, text_says_the_same,
           classes_survive_quoting, what_is_not_simulated_or_carried_over_is_said,
+          what_prompts_share_is_counted, sharing_of_more_pages_than_are_kept_is_estimated,
           converted_files_convert_to_themselves,
           selections_of_an_engine_are_converted_and_counted, malformed_questions_leave_nothing)
 

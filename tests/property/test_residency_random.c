@@ -345,7 +345,9 @@ static void check_rows(const struct kvt_live *live)
 static void check_bytes(void)
 {
     const struct kvt_rank *rank = &bench.rank;
-    const struct kvt_live_list *lists[] = {&rank->waiting, &rank->importing, &rank->arrived,
+    const struct kvt_live_list waiting = {.items = rank->waiting.items,
+                                          .count = rank->waiting.count};
+    const struct kvt_live_list *lists[] = {&waiting, &rank->importing, &rank->arrived,
                                            &rank->running};
     uint64_t by_class[KVT_MEM_CLASSES] = {0}, host_bytes = 0;
 

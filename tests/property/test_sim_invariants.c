@@ -238,8 +238,10 @@ static void check_share(const struct kvt_rank *rank, const struct kvt_live *live
 static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_bytes[])
 {
     const struct kvt_rank *rank = &sim->ranks[r];
+    const struct kvt_live_list waiting = {.items = rank->waiting.items,
+                                          .count = rank->waiting.count};
     const struct kvt_live_list *lists[] = {&rank->importing, &rank->arrived, &rank->running,
-                                           &rank->waiting};
+                                           &waiting};
     uint64_t by_class[KVT_MEM_CLASSES] = {0}, pools[2] = {0}, reserve = 0;
 
     /* What finished requests left is on the store's account, and on nobody else's. */
@@ -254,8 +256,8 @@ static void check_rank(const struct kvt_sim *sim, uint32_t r, uint64_t host_byte
         for (uint32_t i = 0; i < lists[l]->count; i++) {
             const struct kvt_live *live = lists[l]->items[i];
             const struct kvt_holding *holding = &live->holding;
-            hold(lists[l] != &rank->waiting || live->shared.page_count == 0);
-            if (lists[l] != &rank->waiting && !live->pages.whole)
+            hold(lists[l] != &waiting || live->aside_tokens > 0 || live->shared.page_count == 0);
+            if (lists[l] != &waiting && !live->pages.whole)
                 hold(holding->bytes[KVT_MEM_PAYLOAD] + holding->reserve_bytes[KVT_MEM_PAYLOAD] ==
                      kvt_pages_held(&live->pages) * rank->page_bytes);
             for (int c = 0; c < KVT_MEM_CLASSES; c++) {

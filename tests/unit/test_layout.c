@@ -403,6 +403,21 @@ START_TEST(an_engine_that_the_file_does_not_lay_out_is_refused)
 }
 END_TEST
 
+START_TEST(vllms_pages_of_another_row_format_are_refused)
+{
+    struct kvt_session_spec spec = spec_of("glm-5.3", hisparse, 81920, 4096);
+    struct kvt_llm packed = *spec.llm;
+
+    packed.payload.capacity_bytes = 656;
+    spec.llm = &packed;
+    expect_refused(&spec, KVT_ENGINE_VLLM, KVT_ERR_INVALID, "which take 3274752");
+    packed.vllm.host_page_bytes = 64 * 78 * 656;
+    packed.vllm.resident_page_bytes = 64 * (78 * 656 + 21 * 132);
+    spec.needs = resident;
+    ck_assert_uint_eq(bytes_of(&spec, KVT_ENGINE_VLLM).hbm_bytes, 1280ull * 3452160);
+}
+END_TEST
+
 START_TEST(engines_without_staging_want_a_hot_cache_for_every_query)
 {
     struct kvt_session_spec spec = spec_of("glm-5.3", hisparse, 100032, 16383);
@@ -462,6 +477,7 @@ static Suite *layout_suite(void)
     suite_add_tcase(suite, engines);
     tcase_add_checked_fixture(bad, make_arena, free_arena);
     tcase_add_test(bad, an_engine_that_the_file_does_not_lay_out_is_refused);
+    tcase_add_test(bad, vllms_pages_of_another_row_format_are_refused);
     tcase_add_test(bad, engines_without_staging_want_a_hot_cache_for_every_query);
     tcase_add_test(bad, nonsense_is_refused);
     suite_add_tcase(suite, bad);

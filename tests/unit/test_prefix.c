@@ -282,6 +282,26 @@ START_TEST(every_home_has_a_name)
 }
 END_TEST
 
+START_TEST(a_page_that_lies_whole_on_host_has_its_index_rows_there)
+{
+    static const uint64_t whole_bytes[KVT_PREFIX_HOMES] = {8448, 0, 2876, 8448 + 2876};
+    uint64_t freed_bytes[KVT_PREFIX_HOMES];
+    struct kvt_error err = {0};
+    ck_assert_int_eq(kvt_prefix_new(whole_bytes, &store, &err), KVT_OK);
+    insert(1, 5, HOST, false);
+    ck_assert_uint_eq(lookup(1, 5).pages, 5);
+    insert(1, 5, INDEX | HBM, false);
+    kvt_prefix_reclaim(store, KVT_PREFIX_ROWS_HOST, UINT64_MAX, freed_bytes);
+    ck_assert_uint_eq(freed_bytes[KVT_PREFIX_ROWS_HOST], 5 * (8448 + 2876));
+    ck_assert_uint_eq(lookup(1, 5).pages, 5);
+    /* With them went the index rows on host: payload alone serves nobody. */
+    kvt_prefix_reclaim(store, KVT_PREFIX_INDEX_HBM, UINT64_MAX, freed_bytes);
+    ck_assert_uint_eq(freed_bytes[KVT_PREFIX_ROWS_HBM], 5 * 2876);
+    ck_assert_uint_eq(kvt_prefix_page_count(store), 0);
+    free_store();
+}
+END_TEST
+
 static Suite *prefix_suite(void)
 {
     Suite *suite = suite_create("prefix");
@@ -301,6 +321,10 @@ static Suite *prefix_suite(void)
     tcase_add_test(pages, a_hundred_thousand_pages_come_and_go);
     tcase_add_test(pages, every_home_has_a_name);
     suite_add_tcase(suite, pages);
+
+    TCase *whole = tcase_create("whole");
+    tcase_add_test(whole, a_page_that_lies_whole_on_host_has_its_index_rows_there);
+    suite_add_tcase(suite, whole);
     return suite;
 }
 

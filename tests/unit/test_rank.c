@@ -993,13 +993,15 @@ END_TEST
 
 /* ---- Requests put aside --------------------------------------------------------------------- */
 
-/* Two requests of a policy, the second put aside with INPUT + 2 rows. */
-static void put_second_aside(const char *policy)
+/* Two requests of a policy, the second put aside with INPUT + 2 rows. Its prompt's whole pages have
+ * keys: none are known, or as many as there are. */
+static void put_second_aside_with(const char *policy, const uint64_t *keys, uint32_t key_count)
 {
     uint64_t row = strcmp(policy, "hisparse") ? INDEX_TOKEN + PAYLOAD_TOKEN : INDEX_TOKEN;
+    struct kvt_error err = {0};
     start(policy, 2, 2 * row, 2 * row);
     (void)enqueue();
-    (void)enqueue();
+    ck_assert_int_eq(kvt_shared_init(&enqueue()->shared, keys, key_count, &err), KVT_OK);
     boundary(0);
     import_all();
     for (kvt_ns now_ns = 1; now_ns < 3; now_ns++) {
@@ -1009,6 +1011,54 @@ static void put_second_aside(const char *policy)
     boundary(3);
     ck_assert_uint_eq(bench.put_aside_count, 1);
 }
+
+static void put_second_aside(const char *policy)
+{
+    put_second_aside_with(policy, NULL, 0);
+}
+
+/* Under hisparse the prompt's whole pages are the store's, payload on host. */
+START_TEST(what_the_store_keeps_of_a_request_put_aside_is_not_kept_twice)
+{
+    uint64_t keys[INPUT / KVT_PAGE_ROWS];
+    const uint32_t pages = INPUT / KVT_PAGE_ROWS;
+    for (uint32_t i = 0; i < pages; i++)
+        keys[i] = 7 + i;
+    put_second_aside_with("hisparse", keys, pages);
+    struct kvt_live *live = &bench.lives[1];
+    const struct kvt_rank *rank = &bench.rank;
+    uint64_t rows = INPUT + 2, others = bench.lives[0].holding.host_bytes;
+    ck_assert_uint_eq(live->aside_tokens, rows);
+    ck_assert_uint_eq(live->shared.page_count, pages);
+    ck_assert_uint_eq(live->shared.host_bytes, pages * (uint64_t)PAGE_BYTES);
+    ck_assert_uint_eq(bench.host.used_bytes - others, rows * (INDEX_TOKEN + PAYLOAD_TOKEN));
+    /* Nobody's, were they not held. */
+    ck_assert_uint_eq(kvt_prefix_reclaimable_bytes(rank->prefixes.store, KVT_PREFIX_ROWS_HOST), 0);
+    if (_i == 0) {
+        kvt_rank_release(&bench.rank, &bench.lives[0]);
+        boundary(KVT_NS_PER_S);
+        import_all();
+        boundary(2 * KVT_NS_PER_S);
+        ck_assert_uint_eq(rank->running.count, 1);
+        ck_assert_uint_eq(rank->counters.reprefill_tokens, 0);
+        ck_assert_uint_eq(rank->counters.recalled_bytes, rows * INDEX_TOKEN);
+        ck_assert_uint_eq(bench.host.used_bytes, (rows + 1) * PAYLOAD_TOKEN);
+        ck_assert_uint_eq(held(live, KVT_MEM_INDEX) + live->shared.bytes[KVT_MEM_INDEX],
+                          (rows + 1) * INDEX_TOKEN);
+        ck_assert_uint_eq(live->shared.bytes[KVT_MEM_INDEX], pages * 64 * INDEX_TOKEN);
+    } else { /* no room on host for a row of the other: the copy goes, what the store had with it */
+        bench.host.capacity_bytes = bench.host.used_bytes;
+        step(5);
+        boundary(5);
+        ck_assert_uint_eq(live->aside_tokens, 0);
+        ck_assert_uint_eq(live->shared.page_count, 0);
+        ck_assert(!bench.lives[0].blocked);
+    }
+    kvt_rank_release(&bench.rank, live);
+    kvt_shared_fini(&live->shared);
+    stop();
+}
+END_TEST
 
 START_TEST(rows_of_a_request_put_aside_wait_on_host_and_come_up_from_there)
 {
@@ -1119,6 +1169,7 @@ static Suite *rank_suite(void)
     tcase_add_test(tcase, landing_without_a_copy_needs_deferred_backup);
     tcase_add_loop_test(tcase, rows_of_a_request_put_aside_wait_on_host_and_come_up_from_there, 0,
                         3);
+    tcase_add_loop_test(tcase, what_the_store_keeps_of_a_request_put_aside_is_not_kept_twice, 0, 2);
     tcase_add_test(tcase, copies_of_requests_put_aside_go_when_somebody_needs_the_dram);
     tcase_add_test(tcase, growth_is_for_the_widest_round_and_no_further_than_the_last_row);
     suite_add_tcase(suite, tcase);

@@ -176,6 +176,30 @@ START_TEST(what_nobody_holds_gives_way)
 }
 END_TEST
 
+START_TEST(pages_that_a_prefill_pool_counted_on_and_that_are_gone_are_computed)
+{
+    static const char *const sets[] = {
+        "cluster.prefill={\"mode\": \"separate\", \"tokens_per_s\": 10000, \"gpus\": 2}", IN_TURNS,
+        "residency={\"policy\": \"resident\"}", NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    const struct kvt_request_record *records = small.run->records;
+    /* As the first one's second turn came it counted on ten pages, and 35 tokens were computed. The
+     * second one took their room; so at the first boundary behind its first step 640 tokens more
+     * are, 64 ms, and 675 are imported, 32,197,500 B. */
+    kvt_ns waited_ns = records[2].first_token_ns - records[1].first_token_ns;
+    kvt_ns step_ns = (records[1].finished_ns - records[1].first_token_ns) / 4;
+    ck_assert_int_lt(records[2].arrival_ns + 35 * MS / 10, records[1].first_token_ns + step_ns);
+    ck_assert_int_lt(llabs(waited_ns - (step_ns + 64 * MS + 3219750)), MS / 100);
+    ck_assert_uint_eq(records[2].prefix_hit_tokens, 0);
+    /* The second one's own pages were still there as it came again. */
+    ck_assert_uint_eq(records[3].prefix_hit_tokens, 640);
+    ck_assert_uint_eq(small.run->total.import_hbm_bytes,
+                      (640 + 640 + 675 + 35) * (INDEX_TOKEN + PAYLOAD_TOKEN));
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(whole_prefixes_on_host_outlive_their_place_in_hbm)
 {
     static const char *const sets[] = {IN_TURNS, "residency={\"policy\": \"prefix-offload\"}",
@@ -296,6 +320,32 @@ START_TEST(plain_offload_collapses_where_its_prefixes_no_longer_fit)
 }
 END_TEST
 
+START_TEST(whoever_blocks_the_queue_is_not_looked_up_at_every_boundary)
+{
+    /* Four conversations of three turns where two requests fit; while two decode 100 tokens, one
+     * waits at the head of the queue. What is found is held once for each that is admitted, and
+     * once more for each that was refused when something had come free. */
+    static const char *const sets[] = {"residency={\"policy\": \"prefix-offload\"}",
+                                       "workload.concurrency=4",
+                                       "workload.conversations=4",
+                                       "workload.turns=3",
+                                       "workload.new_tokens=[640, 30]",
+                                       "workload.output_tokens=100",
+                                       "cluster.decode.pools.unified_gib=0.1",
+                                       NULL};
+    struct small_run small;
+    small_run_whole(&small, TALK, sets);
+    const struct kvt_tally *total = &small.run->total;
+    const struct kvt_prefix_counters *store =
+        kvt_prefix_counters_of(small.sim->ranks[0].prefixes.store);
+    ck_assert_uint_eq(total->completed, 12);
+    ck_assert_uint_gt(total->decode_steps, 400);
+    ck_assert_uint_gt(total->prefix_hit_tokens, 0);
+    ck_assert_uint_le(store->adopted_pages, 3 * total->prefix_hit_tokens / 64);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(blocks_that_a_trace_names_are_found)
 {
     /* 1,300 tokens of blocks 0, 1 and 2, and 512 of block 0, both at once; three seconds later 513
@@ -390,11 +440,13 @@ int main(void)
     TCase *store = tcase_create("store");
     tcase_set_timeout(store, 20);
     tcase_add_test(store, what_nobody_holds_gives_way);
+    tcase_add_test(store, pages_that_a_prefill_pool_counted_on_and_that_are_gone_are_computed);
     tcase_add_test(store, whole_prefixes_on_host_outlive_their_place_in_hbm);
     tcase_add_test(store, host_dram_bounds_what_is_offloaded);
     tcase_add_test(store, index_rows_are_found_again_where_they_were_offloaded);
     tcase_add_test(store, a_prefix_that_many_begin_with_is_held_once);
     tcase_add_test(store, plain_offload_collapses_where_its_prefixes_no_longer_fit);
+    tcase_add_test(store, whoever_blocks_the_queue_is_not_looked_up_at_every_boundary);
     tcase_add_test(store, blocks_that_a_trace_names_are_found);
     tcase_add_loop_test(store, a_store_that_must_make_room_for_all_is_empty, 0, 6);
     tcase_add_test(store, host_dram_that_nobody_holds_is_any_ranks_of_the_node);

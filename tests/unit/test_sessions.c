@@ -332,10 +332,14 @@ START_TEST(conversations_that_cannot_be_are_refused)
         {4, {.list = five, .list_length = 5}, "output_tokens", "5 lengths for 4 turns"},
         {3, {.list = many, .list_length = 1}, "turns", "at most 2147483647 are taken"},
         {6, {.number = 74161}, "shared_prefix_tokens", "does not fit a first prompt of 74160"},
+        {8, {.number = 1}, "think_law", "think_s above 0 is expected"},
+        {7, {.number = 2.5}, "think_s", "2.5 s between turns, and a conversation has one turn"},
     };
     struct kvt_param_value values[PARAMS];
     agentic(values);
     values[2].number = 4;
+    if (rows[_i].param == 7) /* of one turn */
+        values[2].number = (double)(values[3].list_length = 1);
     values[rows[_i].param] = rows[_i].value;
     const struct kvt_arrival_env env = {.params = {.values = values, .count = PARAMS},
                                         .run_seed = SEED};
@@ -456,7 +460,7 @@ static Suite *sessions_suite(void)
     tcase_add_test(loop, lengths_spread_evenly_within_their_share);
     tcase_add_test(loop, a_conversation_ends_where_a_turn_is_dropped);
     tcase_add_test(loop, what_can_come_is_known_beforehand);
-    tcase_add_loop_test(loop, conversations_that_cannot_be_are_refused, 0, 5);
+    tcase_add_loop_test(loop, conversations_that_cannot_be_are_refused, 0, 7);
     suite_add_tcase(suite, loop);
 
     TCase *traces = tcase_create("traces");

@@ -171,6 +171,106 @@ START_TEST(a_class_that_nobody_declared_is_found_before_the_run)
 }
 END_TEST
 
+/* "code - poem" of the requests in turn. */
+static void check_tasks(const struct kvt_trace_options *options, const char *expected)
+{
+    struct kvt_trace *trace = traces_opened(options);
+    char tasks[256] = "";
+    for (;;) {
+        struct kvt_request_spec spec;
+        struct kvt_error err = {0};
+        bool more = false;
+        ck_assert_msg(kvt_trace_next(trace, &spec, &more, &err) == KVT_OK, "%s", err.message);
+        if (!more)
+            break;
+        size_t used = strlen(tasks);
+        (void)snprintf(tasks + used, sizeof tasks - used, "%s%s", used > 0 ? " " : "",
+                       spec.task != NULL ? spec.task : "-");
+    }
+    ck_assert_str_eq(tasks, expected);
+    kvt_trace_close(trace);
+}
+
+START_TEST(requests_carry_the_tasks_that_somebody_wants)
+{
+    static const char *const tasks[] = {"default", "code", "7"};
+    static const char csv[] = "task,arrival_s,input_tokens,output_tokens\n"
+                              "code,%d,1,1\n,2,1,1\n7,3,1,1\ncode,4,1,1\n";
+    static const char json[] = "{\"arrival_s\": 0, \"in\": 1, \"out\": 1, \"task\": 7}\n"
+                               "{\"arrival_s\": 1, \"in\": 1, \"out\": 1, \"task\": null}\n"
+                               "{\"arrival_s\": 2, \"in\": 1, \"out\": 1, \"task\": \"default\"}\n";
+    struct kvt_trace_options options = traces_options(traces_path());
+    char text[256];
+    for (int first_s = 1; first_s <= 5; first_s += 4) {
+        (void)snprintf(text, sizeof text, csv, first_s);
+        support_write(traces_path(), text, strlen(text));
+        options.tasks = NULL;
+        options.task_count = 0;
+        options.any_task = false;
+        check_tasks(&options, "- - - -");
+        options.any_task = true;
+        check_tasks(&options, first_s == 1 ? "code - 7 code" : "- 7 code code");
+        options.tasks = tasks;
+        options.task_count = 3;
+        check_tasks(&options, first_s == 1 ? "code - 7 code" : "- 7 code code");
+    }
+    support_write(traces_path(), json, strlen(json));
+    check_tasks(&options, "7 - default");
+}
+END_TEST
+
+START_TEST(a_task_without_a_list_is_found_before_the_run)
+{
+    static const char *const tasks[] = {"default",
+                                        "012345678901234567890123456789012345678901234567890123456"
+                                        "789012"};
+    static const char csv[] =
+        "arrival_s,input_tokens,output_tokens,task\n0,1,1,default\n1,1,0,any\n"
+        "2,1,1,code\n";
+    struct kvt_trace_options options = traces_options(traces_path());
+    char text[256];
+    support_write(traces_path(), csv, strlen(csv));
+    options.tasks = tasks;
+    options.task_count = 1;
+    ck_assert_str_eq(traces_refusal_with(&options),
+                     "KVT_ERR_INVALID t:4:4: task \"code\" is not in the table of "
+                     "speculation.acceptance; there are: default");
+    options.window_to_s = 2;
+    check_tasks(&options, "default");
+
+    /* A name is compared whole: with one more byte it is another. */
+    options.window_to_s = 0;
+    options.task_count = 2;
+    for (int more = 0; more < 2; more++) {
+        (void)snprintf(text, sizeof text, "arrival_s,input_tokens,output_tokens,task\n0,1,1,%s%s\n",
+                       tasks[1], more ? "x" : "");
+        support_write(traces_path(), text, strlen(text));
+        if (more == 0)
+            check_tasks(&options, tasks[1]);
+    }
+    ck_assert_ptr_nonnull(strstr(traces_refusal_with(&options), "t:2:4: task \"0123"));
+    options.task_count = 0;
+    check_tasks(&options, "-");
+    options.any_task = true;
+    ck_assert_ptr_nonnull(strstr(traces_refusal_with(&options), "has 64 bytes; at most 63"));
+}
+END_TEST
+
+START_TEST(a_task_past_the_256th_is_refused_where_all_are_kept)
+{
+    char text[8192] = "arrival_s,input_tokens,output_tokens,task\n";
+    size_t used = strlen(text);
+    struct kvt_trace_options options = traces_options(traces_path());
+    for (int i = 0; i < 257; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d,5,6,t%d\n", i, i);
+    support_write(traces_path(), text, used);
+    kvt_trace_close(traces_opened(&options));
+    options.any_task = true;
+    traces_assert_holds(traces_refusal_with(&options),
+                        "t:258: \"t256\" is one task more than the 256");
+}
+END_TEST
+
 START_TEST(the_extent_is_that_of_the_requests_used)
 {
     support_write(traces_path(), BYTES(HEADER "1,70,1\n2,30,9\n3,70,5\n9,500,500\n"));
@@ -436,6 +536,9 @@ static Suite *trace_rules_suite(void)
     tcase_add_test(rules, a_window_starts_time_anew_and_a_scale_divides_it);
     tcase_add_test(rules, what_a_file_says_beside_times_and_lengths_is_named);
     tcase_add_test(rules, a_class_that_nobody_declared_is_found_before_the_run);
+    tcase_add_test(rules, requests_carry_the_tasks_that_somebody_wants);
+    tcase_add_test(rules, a_task_without_a_list_is_found_before_the_run);
+    tcase_add_test(rules, a_task_past_the_256th_is_refused_where_all_are_kept);
     tcase_add_test(rules, the_extent_is_that_of_the_requests_used);
     tcase_add_loop_test(rules, what_is_malformed_is_refused_with_its_place, 0,
                         (int)(sizeof refused / sizeof refused[0]));

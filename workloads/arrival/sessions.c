@@ -195,6 +195,14 @@ static kvt_status check(const struct sessions *sessions, struct kvt_error *err)
         return kvt_fail(err, KVT_ERR_INVALID, "shared_prefix_tokens",
                         "a shared prefix of %u tokens does not fit a first prompt of %u",
                         sessions->shared_prefix_tokens, least);
+    if (sessions->think_s > 0 && sessions->turns == 1)
+        return kvt_fail(err, KVT_ERR_INVALID, "think_s",
+                        "%g s between turns, and a conversation has one turn; two or more are "
+                        "expected",
+                        sessions->think_s);
+    if (sessions->think_law != THINK_FIXED && sessions->think_s == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "think_law",
+                        "a law of thinking times about a mean of 0 s; think_s above 0 is expected");
     uint64_t longest_tokens = longest_of(sessions);
     if (longest_tokens > INT32_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, "turns",

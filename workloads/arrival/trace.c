@@ -46,6 +46,8 @@ static kvt_status replay_open(const struct kvt_arrival_env *env, void **out, str
         .run_seed = env->run_seed,
         .slo_classes = env->slo_classes,
         .slo_class_count = env->slo_class_count,
+        .tasks = env->tasks,
+        .task_count = env->task_count,
         .page_keys = true,
     };
     kvt_status status = kvt_trace_parse_window(values[PARAM_WINDOW].text, "window",

@@ -184,17 +184,11 @@ void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *forma
         const char *name;
         enum kvt_trace_field field;
     } names[] = {
-        {"session_id", KVT_TRACE_SESSION},
-        {"turn", KVT_TRACE_TURN},
-        {"chat_id", KVT_TRACE_CHAT_ID},
-        {"parent_chat_id", KVT_TRACE_PARENT_CHAT_ID},
-        {"sub_requests", KVT_TRACE_SUB_REQUESTS},
-        {"hash_ids", KVT_TRACE_HASH_IDS},
-        {"prefix_group", KVT_TRACE_PREFIX_GROUP},
-        {"prefix_tokens", KVT_TRACE_PREFIX_TOKENS},
-        {"think_s", KVT_TRACE_THINK_S},
-        {"tenant", KVT_TRACE_TENANT},
-        {"task", KVT_TRACE_TASK},
+        {"session_id", KVT_TRACE_SESSION},        {"turn", KVT_TRACE_TURN},
+        {"chat_id", KVT_TRACE_CHAT_ID},           {"parent_chat_id", KVT_TRACE_PARENT_CHAT_ID},
+        {"sub_requests", KVT_TRACE_SUB_REQUESTS}, {"hash_ids", KVT_TRACE_HASH_IDS},
+        {"prefix_group", KVT_TRACE_PREFIX_GROUP}, {"prefix_tokens", KVT_TRACE_PREFIX_TOKENS},
+        {"think_s", KVT_TRACE_THINK_S},           {"tenant", KVT_TRACE_TENANT},
     };
     unused[0] = '\0';
     unconverted[0] = '\0';
@@ -336,6 +330,13 @@ static uint64_t name_of(const struct kvt_trace_value *value, const struct kvt_tr
     return name == UINT64_MAX ? 0 : name;
 }
 
+static void put_name(const char *text, size_t column, struct kvt_trace_name *name)
+{
+    name->bytes = strlen(text);
+    name->column = column;
+    (void)snprintf(name->text, sizeof name->text, "%s", text);
+}
+
 static kvt_status put_class(const struct kvt_trace_value *value,
                             const struct kvt_trace_place *place, struct kvt_trace_row *row,
                             struct kvt_error *err)
@@ -346,15 +347,24 @@ static kvt_status put_class(const struct kvt_trace_value *value,
         return kvt_fail(err, KVT_ERR_INVALID, where, "an SLO class is a name, not a number");
     }
     size_t length = strlen(value->text);
-    if (length >= sizeof row->slo_class) {
+    if (length >= KVT_CLASS_NAME_BYTES) {
         kvt_trace_where(place, where);
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "the SLO class \"%.40s\" has %zu bytes; at most %d are taken", value->text,
                         length, KVT_CLASS_NAME_BYTES - 1);
     }
-    memcpy(row->slo_class, value->text, length + 1);
-    row->slo_class_column = place->column;
+    put_name(value->text, place->column, &row->names[KVT_TRACE_NAME_CLASS]);
     return KVT_OK;
+}
+
+/* A number is a name like any other; who has no use for tasks takes any. */
+static void put_task(const struct kvt_trace_value *value, const struct kvt_trace_place *place,
+                     struct kvt_trace_row *row)
+{
+    char number[32];
+    (void)snprintf(number, sizeof number, "%.17g", value->number);
+    put_name(value->text != NULL ? value->text : number, place->column,
+             &row->names[KVT_TRACE_NAME_TASK]);
 }
 
 kvt_status kvt_trace_put(struct kvt_trace_column column, const struct kvt_trace_value *value,
@@ -383,6 +393,9 @@ kvt_status kvt_trace_put(struct kvt_trace_column column, const struct kvt_trace_
         return status;
     case KVT_TRACE_SLO_CLASS:
         return put_class(value, place, row, err);
+    case KVT_TRACE_TASK:
+        put_task(value, place, row);
+        return KVT_OK;
     case KVT_TRACE_PREFIX_GROUP:
         row->prefix_group = name_of(value, place);
         return KVT_OK;

@@ -13,7 +13,7 @@ struct entry {
     uint64_t session, line;
     uint32_t ordinal; /* place in the file */
     uint32_t input_tokens, output_tokens, turn;
-    uint8_t slo_class;
+    uint16_t names[KVT_TRACE_NAME_KINDS];
 };
 
 /* What a row has beside, in files where any has it. */
@@ -93,7 +93,7 @@ static kvt_status keep_keys(struct kvt_trace_sorted *sorted, const struct kvt_tr
 }
 
 kvt_status kvt_trace_sorted_add(struct kvt_trace_sorted *sorted, const struct kvt_trace_row *row,
-                                uint8_t slo_class, struct kvt_error *err)
+                                const uint16_t names[KVT_TRACE_NAME_KINDS], struct kvt_error *err)
 {
     if (sorted->count == sorted->capacity)
         return kvt_fail(err, KVT_ERR_IO, sorted->path, "the file changed while it was read");
@@ -105,8 +105,8 @@ kvt_status kvt_trace_sorted_add(struct kvt_trace_sorted *sorted, const struct kv
         .input_tokens = row->input_tokens,
         .output_tokens = row->output_tokens,
         .turn = row->turn,
-        .slo_class = slo_class,
     };
+    memcpy(sorted->entries[sorted->count].names, names, sizeof sorted->entries[0].names);
     if (sorted->extras != NULL)
         sorted->extras[sorted->count] = (struct extra){
             .prefix_group = row->prefix_group,
@@ -136,7 +136,7 @@ void kvt_trace_sorted_sort(struct kvt_trace_sorted *sorted)
 }
 
 bool kvt_trace_sorted_next(struct kvt_trace_sorted *sorted, struct kvt_trace_row *row,
-                           uint8_t *slo_class)
+                           uint16_t names[KVT_TRACE_NAME_KINDS])
 {
     if (sorted->next == sorted->count)
         return false;
@@ -147,7 +147,7 @@ bool kvt_trace_sorted_next(struct kvt_trace_sorted *sorted, struct kvt_trace_row
     row->output_tokens = entry->output_tokens;
     row->session = entry->session;
     row->turn = entry->turn;
-    *slo_class = entry->slo_class;
+    memcpy(names, entry->names, sizeof entry->names);
     if (sorted->extras == NULL)
         return true;
     const struct extra *extra = &sorted->extras[entry->ordinal];

@@ -19,7 +19,6 @@
 #include "trace_file.h"
 
 enum {
-    CLASS_NONE = UINT8_MAX,
     INPUTS_MAX = 16,
     NAMES_BYTES = 192
 };
@@ -28,18 +27,15 @@ struct kvt_trace {
     struct kvt_trace_source source;
     char *path;
     double rate_scale;
-    int64_t first_ns;                 /* of the file: eligible rows, in time */
-    int64_t from_ns, to_ns;           /* what of the file's time is used: [from, to) */
-    int64_t origin_ns;                /* becomes time 0 */
-    const char *const *known_classes; /* [known_class_count] for rows to name; gone once open */
-    size_t known_class_count;
+    int64_t first_ns;                /* of the file: eligible rows, in time */
+    int64_t from_ns, to_ns;          /* what of the file's time is used: [from, to) */
+    int64_t origin_ns;               /* becomes time 0 */
     bool is_window_known;            /* counted rows are those that are used */
     void *reader;                    /* open while streaming; NULL when sorted */
     struct kvt_trace_sorted *sorted; /* NULL: the file is in order */
     struct kvt_page_keys keys;       /* of the request last given, by its session and group */
     bool wants_keys, has_followers;
-    char classes[KVT_SLO_CLASSES_MAX][KVT_CLASS_NAME_BYTES];
-    uint8_t class_count;
+    struct kvt_trace_names names[KVT_TRACE_NAME_KINDS];
     kvt_ns last_arrival_ns; /* of the request last given */
     struct kvt_trace_account account;
     uint32_t fields; /* that any row has something in: bit f is kvt_trace_field f */
@@ -128,6 +124,8 @@ static void note_used(struct kvt_trace *trace, const struct kvt_trace_row *row)
     if (account->requests == 0 || row->time_ns > trace->used_last_ns)
         trace->used_last_ns = row->time_ns;
     account->requests++;
+    account->hash_id_requests +=
+        trace->source.format->block_tokens > 0 && (row->fields >> KVT_TRACE_HASH_IDS & 1) != 0;
     trace->has_followers = trace->has_followers || follows(row);
     uint32_t context_tokens = row->input_tokens + row->output_tokens;
     if (context_tokens > trace->longest_tokens)
@@ -162,50 +160,18 @@ static bool count_row(struct kvt_trace *trace, const struct kvt_trace_row *row)
     return used;
 }
 
-/* Names of classes are few: they are kept once, by number. */
-static kvt_status class_of(struct kvt_trace *trace, const struct kvt_trace_row *row, uint8_t *out,
-                           struct kvt_error *err)
+/* Of a row that is used: names that may not be there are refused, the others kept. */
+static kvt_status take_names(struct kvt_trace *trace, const struct kvt_trace_row *row,
+                             uint16_t numbers[KVT_TRACE_NAME_KINDS], struct kvt_error *err)
 {
-    *out = CLASS_NONE;
-    if (row->slo_class[0] == '\0')
-        return KVT_OK;
-    for (*out = 0; *out < trace->class_count; (*out)++) {
-        if (strcmp(trace->classes[*out], row->slo_class) == 0)
-            return KVT_OK;
+    kvt_status status = KVT_OK;
+    for (int kind = 0; status == KVT_OK && kind < KVT_TRACE_NAME_KINDS; kind++) {
+        status = kvt_trace_names_check(&trace->names[kind], row, trace->path, err);
+        if (status == KVT_OK)
+            status =
+                kvt_trace_names_add(&trace->names[kind], row, trace->path, &numbers[kind], err);
     }
-    if (trace->class_count == KVT_SLO_CLASSES_MAX) {
-        char where[256];
-        (void)snprintf(where, sizeof where, "%s:%" PRIu64, trace->path, row->line);
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "\"%s\" is one SLO class more than the %d that are taken", row->slo_class,
-                        KVT_SLO_CLASSES_MAX);
-    }
-    memcpy(trace->classes[trace->class_count], row->slo_class, sizeof row->slo_class);
-    trace->class_count++;
-    return KVT_OK;
-}
-
-/* The run must not be the first to find a class that nobody has declared. */
-static kvt_status check_class(const struct kvt_trace *trace, const struct kvt_trace_row *row,
-                              struct kvt_error *err)
-{
-    if (row->slo_class[0] == '\0' || trace->known_class_count == 0)
-        return KVT_OK;
-    char known[256] = "";
-    for (size_t i = 0; i < trace->known_class_count; i++) {
-        if (strcmp(trace->known_classes[i], row->slo_class) == 0)
-            return KVT_OK;
-        kvt_trace_list(known, sizeof known, trace->known_classes[i]);
-    }
-    char where[256];
-    const struct kvt_trace_place place = {.path = trace->path,
-                                          .line = row->line,
-                                          .column = row->slo_class_column,
-                                          .name = "slo_class"};
-    kvt_trace_where(&place, where);
-    return kvt_fail(err, KVT_ERR_INVALID, where,
-                    "slo_class \"%s\" is not among the scenario's slo.classes; there are: %s",
-                    row->slo_class, known);
+    return status;
 }
 
 /* ---- Passes over the file ------------------------------------------------------------ */
@@ -235,10 +201,7 @@ static kvt_status visit_rows(struct kvt_trace *trace, row_visitor visit, struct 
 static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                              struct kvt_error *err)
 {
-    uint8_t unused = 0;
-    kvt_status status = class_of(trace, row, &unused, err);
-    if (status != KVT_OK)
-        return status;
+    uint16_t numbers[KVT_TRACE_NAME_KINDS];
     bool is_first = trace->account.requests == 0;
     int64_t latest_ns = trace->used_last_ns;
     trace->fields |= row->fields;
@@ -246,25 +209,26 @@ static kvt_status survey_row(struct kvt_trace *trace, const struct kvt_trace_row
         return KVT_OK;
     if (!is_first && row->time_ns < latest_ns)
         trace->account.out_of_order_rows++;
-    return trace->is_window_known ? check_class(trace, row, err) : KVT_OK;
+    return trace->is_window_known ? take_names(trace, row, numbers, err) : KVT_OK;
 }
 
 static kvt_status recount_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                               struct kvt_error *err)
 {
-    return count_row(trace, row) ? check_class(trace, row, err) : KVT_OK;
+    uint16_t numbers[KVT_TRACE_NAME_KINDS];
+    return count_row(trace, row) ? take_names(trace, row, numbers, err) : KVT_OK;
 }
 
 static kvt_status gather_row(struct kvt_trace *trace, const struct kvt_trace_row *row,
                              struct kvt_error *err)
 {
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
-    uint8_t slo_class = CLASS_NONE;
+    uint16_t numbers[KVT_TRACE_NAME_KINDS];
     if (!is_used(trace, row, &reason))
         return KVT_OK;
-    kvt_status status = class_of(trace, row, &slo_class, err);
+    kvt_status status = take_names(trace, row, numbers, err);
     if (status == KVT_OK)
-        status = kvt_trace_sorted_add(trace->sorted, row, slo_class, err);
+        status = kvt_trace_sorted_add(trace->sorted, row, numbers, err);
     return status;
 }
 
@@ -402,15 +366,24 @@ static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_option
         return status;
     trace->source.run_seed = options->run_seed;
     trace->rate_scale = options->rate_scale;
-    trace->known_classes = options->slo_classes;
-    trace->known_class_count = options->slo_class_count;
+    trace->names[KVT_TRACE_NAME_CLASS] =
+        (struct kvt_trace_names){.kind = KVT_TRACE_NAME_CLASS,
+                                 .is_wanted = true,
+                                 .known = options->slo_classes,
+                                 .known_count = options->slo_class_count};
+    trace->names[KVT_TRACE_NAME_TASK] =
+        (struct kvt_trace_names){.kind = KVT_TRACE_NAME_TASK,
+                                 .is_wanted = options->task_count > 0 || options->any_task,
+                                 .known = options->tasks,
+                                 .known_count = options->task_count};
     status = survey(trace, options, err);
-    trace->known_classes = NULL;
-    trace->known_class_count = 0;
+    for (int kind = 0; kind < KVT_TRACE_NAME_KINDS; kind++)
+        trace->names[kind].known_count = 0;
     if (status != KVT_OK)
         return status;
+    bool is_ordered = trace->account.out_of_order_rows == 0;
     trace->wants_keys = options->page_keys;
-    trace->source.page_keys = options->page_keys;
+    trace->source.page_keys = options->page_keys && (is_ordered || !options->ordered_keys_only);
     if (trace->account.out_of_order_rows > 0)
         return gather(trace, err);
     return trace->source.format->reader->open(&trace->source, &trace->reader, err);
@@ -478,15 +451,13 @@ static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *s
     return KVT_OK;
 }
 
-/* The next row that is used, in time. */
-static kvt_status next_used(struct kvt_trace *trace, struct kvt_trace_row *row, bool *more,
+/* The next row that is used, in time, with the numbers of its names. */
+static kvt_status next_used(struct kvt_trace *trace, struct kvt_trace_row *row,
+                            uint16_t numbers[KVT_TRACE_NAME_KINDS], bool *more,
                             struct kvt_error *err)
 {
     if (trace->sorted != NULL) {
-        uint8_t slo_class = CLASS_NONE;
-        *more = kvt_trace_sorted_next(trace->sorted, row, &slo_class);
-        if (*more && slo_class != CLASS_NONE)
-            memcpy(row->slo_class, trace->classes[slo_class], sizeof row->slo_class);
+        *more = kvt_trace_sorted_next(trace->sorted, row, numbers);
         return KVT_OK;
     }
     enum kvt_drop_reason reason = KVT_DROP_REASONS;
@@ -497,14 +468,21 @@ static kvt_status next_used(struct kvt_trace *trace, struct kvt_trace_row *row, 
     } while (!is_used(trace, row, &reason));
     if (arrival_of(trace, row->time_ns) < trace->last_arrival_ns)
         return kvt_fail(err, KVT_ERR_IO, trace->path, "the file changed while it was read");
-    return KVT_OK;
+    return take_names(trace, row, numbers, err);
+}
+
+static const char *name_of(const struct kvt_trace *trace, enum kvt_trace_name_kind kind,
+                           const uint16_t numbers[KVT_TRACE_NAME_KINDS])
+{
+    return numbers[kind] != KVT_TRACE_NO_NAME ? trace->names[kind].texts[numbers[kind]] : NULL;
 }
 
 kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec, bool *more,
                           struct kvt_error *err)
 {
     struct kvt_trace_row row;
-    kvt_status status = next_used(trace, &row, more, err);
+    uint16_t numbers[KVT_TRACE_NAME_KINDS];
+    kvt_status status = next_used(trace, &row, numbers, more, err);
     if (status != KVT_OK || !*more)
         return status;
     *spec = (struct kvt_request_spec){
@@ -518,11 +496,14 @@ kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec
         .prefix_group = row.prefix_group,
         .follows = follows(&row),
         .think_ns = row.think_ns,
+        .task = name_of(trace, KVT_TRACE_NAME_TASK, numbers),
         .line = row.line,
         .page_keys = row.page_keys,
         .page_key_count = row.page_key_count,
     };
-    memcpy(spec->slo_class, row.slo_class, sizeof spec->slo_class);
+    const char *slo_class = name_of(trace, KVT_TRACE_NAME_CLASS, numbers);
+    (void)snprintf(spec->slo_class, sizeof spec->slo_class, "%s",
+                   slo_class != NULL ? slo_class : "");
     trace->last_arrival_ns = spec->arrival_ns;
     bool is_named = row.session != UINT64_MAX || row.prefix_tokens > 0;
     if (trace->wants_keys && !row.has_page_keys && is_named)

@@ -19,6 +19,21 @@ enum kvt_trace_row_kind {
     KVT_TRACE_ROW_MORE    /* one more request of the row before it */
 };
 
+/* Names that are given by number once they are known (names.c). */
+enum kvt_trace_name_kind {
+    KVT_TRACE_NAME_CLASS = 0,
+    KVT_TRACE_NAME_TASK,
+    KVT_TRACE_NAME_KINDS
+};
+#define KVT_TRACE_NO_NAME UINT16_MAX
+
+/* As a row gives it. */
+struct kvt_trace_name {
+    char text[KVT_TASK_NAME_BYTES]; /* cut where it is longer */
+    size_t bytes;                   /* of the whole; 0: none */
+    size_t column;                  /* 1-based field of a CSV row; 0: a member of a JSON object */
+};
+
 /* One row as the file has it: nothing dropped, rebased or scaled yet. */
 struct kvt_trace_row {
     enum kvt_trace_row_kind kind;
@@ -36,9 +51,8 @@ struct kvt_trace_row {
     bool has_page_keys;
     uint32_t page_key_count;
     const uint64_t *page_keys;
-    char slo_class[KVT_CLASS_NAME_BYTES];
-    size_t slo_class_column; /* 1-based field of a CSV row; 0: a member of a JSON object */
-    uint32_t fields;         /* bit f: it has something in kvt_trace_field f */
+    struct kvt_trace_name names[KVT_TRACE_NAME_KINDS];
+    uint32_t fields; /* bit f: it has something in kvt_trace_field f */
     uint64_t line;
 };
 
@@ -55,11 +69,11 @@ enum kvt_trace_field {
     KVT_TRACE_PREFIX_GROUP,
     KVT_TRACE_PREFIX_TOKENS,
     KVT_TRACE_THINK_S,
+    KVT_TRACE_TASK,
     KVT_TRACE_HASH_IDS, /* from here on: of any shape, looked at by their formats or not at all */
     KVT_TRACE_CHAT_ID,
     KVT_TRACE_PARENT_CHAT_ID,
     KVT_TRACE_TENANT,
-    KVT_TRACE_TASK,
     KVT_TRACE_SUB_REQUESTS,
     KVT_TRACE_FIELDS,
     KVT_TRACE_OTHER = KVT_TRACE_FIELDS /* a name that means nothing here */
@@ -148,6 +162,25 @@ KVT_CHECKED kvt_status kvt_trace_chains_add(struct kvt_trace_chains *chains, uin
 KVT_CHECKED kvt_status kvt_trace_chains_keys(struct kvt_trace_chains *chains,
                                              struct kvt_page_keys *keys, struct kvt_error *err);
 
+/* ---- Classes and tasks by name (names.c) --------------------------------------- */
+
+struct kvt_trace_names {
+    enum kvt_trace_name_kind kind;
+    bool is_wanted;           /* else rows' names are passed over */
+    const char *const *known; /* [known_count] that rows may give, 0: any; gone once open */
+    size_t known_count;
+    uint16_t count;
+    char texts[KVT_TASKS_MAX][KVT_TASK_NAME_BYTES]; /* [count] */
+};
+/* Refuses a name that nobody has declared: the run must not be the first to find it. */
+KVT_CHECKED kvt_status kvt_trace_names_check(const struct kvt_trace_names *names,
+                                             const struct kvt_trace_row *row, const char *path,
+                                             struct kvt_error *err);
+/* The name's number, a new one where it is new; KVT_TRACE_NO_NAME. */
+KVT_CHECKED kvt_status kvt_trace_names_add(struct kvt_trace_names *names,
+                                           const struct kvt_trace_row *row, const char *path,
+                                           uint16_t *number, struct kvt_error *err);
+
 /* ---- Rows of a file that is out of order (sorted.c) ---------------------------- */
 
 struct kvt_trace_sorted;
@@ -155,15 +188,16 @@ struct kvt_trace_sorted;
 KVT_CHECKED kvt_status kvt_trace_sorted_new(const char *path, uint64_t requests, uint32_t fields,
                                             struct kvt_trace_sorted **out, struct kvt_error *err);
 void kvt_trace_sorted_free(struct kvt_trace_sorted *sorted); /* takes NULL */
-/* The row, page keys too; its class as a number of the caller's. */
+/* The row, page keys too; its names as numbers of the caller's. */
 KVT_CHECKED kvt_status kvt_trace_sorted_add(struct kvt_trace_sorted *sorted,
-                                            const struct kvt_trace_row *row, uint8_t slo_class,
+                                            const struct kvt_trace_row *row,
+                                            const uint16_t names[KVT_TRACE_NAME_KINDS],
                                             struct kvt_error *err);
 /* By time, equal times as they were added. */
 void kvt_trace_sorted_sort(struct kvt_trace_sorted *sorted);
 /* The next one; false at the end. Its page keys last as long as sorted does. */
 bool kvt_trace_sorted_next(struct kvt_trace_sorted *sorted, struct kvt_trace_row *row,
-                           uint8_t *slo_class);
+                           uint16_t names[KVT_TRACE_NAME_KINDS]);
 
 /* ---- Formats (formats.c) and their readers ----------------------------------- */
 

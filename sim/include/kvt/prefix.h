@@ -48,7 +48,8 @@ struct kvt_prefix_counters {
 
 struct kvt_prefix;
 
-/* page_bytes: of one page in each home. *out is freed with kvt_prefix_free(). */
+/* page_bytes: of one page in each home. None for index rows on host: there pages lie whole, and
+ * that home is not used. *out is freed with kvt_prefix_free(). */
 KVT_CHECKED kvt_status kvt_prefix_new(const uint64_t page_bytes[KVT_PREFIX_HOMES],
                                       struct kvt_prefix **out, struct kvt_error *err);
 void kvt_prefix_free(struct kvt_prefix *store); /* takes NULL */

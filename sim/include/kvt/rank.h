@@ -57,6 +57,7 @@ struct kvt_live {
     bool writes_later;        /* what landed in HBM; else once its import is over */
     uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
     kvt_ns aside_ns;          /* when they are all there */
+    uint32_t counted_pages;   /* found when its prefill elsewhere began, and not computed there */
     uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
     uint32_t prefill_chunk;   /* of those, in the step under way */
     struct kvt_shared shared;
@@ -75,6 +76,14 @@ static inline uint32_t kvt_live_context(const struct kvt_live *live)
 struct kvt_live_list {
     struct kvt_live **items; /* [count], in order */
     uint32_t count, capacity;
+};
+
+/* Who waits to be admitted, and the same as a scheduling policy sees them. */
+struct kvt_wait_queue {
+    struct kvt_live **items;              /* [count], in order */
+    struct kvt_scheduling_request *views; /* [count] */
+    uint32_t count;
+    uint32_t gap, capacity; /* places unused before the first one; in all */
 };
 
 /* One direction of a rank's link: transfers one after the other. */
@@ -133,9 +142,20 @@ struct kvt_rank_hooks {
     /* From the coming step on it has a hot cache of live->hot_tokens: its first, which is empty,
      * or another one than before. */
     kvt_status (*resized)(void *context, struct kvt_live *live, struct kvt_error *err);
+    /* It is the next to be admitted, and of the pages counted on some have been reclaimed: it has
+     * left the queue and must be prefilled again so far. Optional where nobody counts on pages. */
+    kvt_status (*prefill_again)(void *context, struct kvt_live *live, struct kvt_error *err);
     /* Its node's DRAM is short by host_bytes of one of its copies: other ranks of the node give up
      * what nobody holds (kvt_rank_yield_host()). Optional: they do not. */
     void (*make_host_room)(void *context, const struct kvt_rank *rank, uint64_t host_bytes);
+};
+
+/* Who was refused last for want of HBM, and what there could have been: nothing is looked up for
+ * him again before there could be more. */
+struct kvt_refused {
+    const struct kvt_live *live; /* NULL: nobody */
+    uint64_t available_bytes[2]; /* of each pool: free, idle and optional */
+    uint64_t inserted_pages;     /* that the prefix store has ever been given */
 };
 
 struct kvt_fill {          /* optional pages on their way up */
@@ -160,7 +180,7 @@ struct kvt_rank {
     const struct kvt_scheduling_policy *scheduling;
     const struct kvt_import_law *import;
     void *residency_state, *scheduling_state, *import_state;
-    struct kvt_live_list waiting;   /* put aside ones first, then by arrival */
+    struct kvt_wait_queue waiting;  /* put aside ones first, then by arrival */
     struct kvt_live_list importing; /* admitted, first come first served */
     uint32_t imports_under_way;     /* the first so many of importing */
     uint64_t import_bytes_per_s;    /* of those, into each GPU's HBM */
@@ -175,6 +195,7 @@ struct kvt_rank {
     struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
+    struct kvt_refused refused;
     bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
     struct kvt_residency_request *views; /* scratch [view_capacity] */

@@ -95,13 +95,15 @@ struct kvt_scenario {
     struct kvt_choice residency, replacement, selection, speculation, timing;
     uint64_t hot_tokens;
     const struct kvt_drafter *drafter; /* NULL: none */
-    const char *task;                  /* what requests are about, for what is accepted */
-    uint32_t queries_max;              /* K of the widest round: 1 without speculation */
-    uint32_t draft_budget_tokens;      /* as in kvt_speculation_shape */
-    bool resolve_each_query;           /* K calls of one query instead of one of K */
-    double staging_fraction;           /* as in kvt_session_spec */
-    enum kvt_promotion promotion;      /* of staged rows */
-    double duration_s;                 /* hard stop; 0: none */
+    const char *const *tasks; /* [task_count] what requests may be about, workload.task first */
+    uint32_t task_count;
+    bool has_task_table;  /* tasks[] are the lists of speculation.acceptance; else it is all one */
+    uint32_t queries_max; /* K of the widest round: 1 without speculation */
+    uint32_t draft_budget_tokens; /* as in kvt_speculation_shape */
+    bool resolve_each_query;      /* K calls of one query instead of one of K */
+    double staging_fraction;      /* as in kvt_session_spec */
+    enum kvt_promotion promotion; /* of staged rows */
+    double duration_s;            /* hard stop; 0: none */
     enum kvt_warmup_rule warmup_rule;
     double warmup_value; /* seconds or requests */
     double interval_s;

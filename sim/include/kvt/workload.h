@@ -9,6 +9,8 @@ KVT_BEGIN_DECLS
 enum {
     KVT_SLO_CLASSES_MAX = 16,
     KVT_CLASS_NAME_BYTES = 32,
+    KVT_TASKS_MAX = 256, /* distinct names of tasks in one trace */
+    KVT_TASK_NAME_BYTES = 64,
     KVT_INPUTS_MAX = 16 /* distinct input lengths that count as few */
 };
 
@@ -25,7 +27,8 @@ struct kvt_request_spec {
                    * whatever arrival_ns says; the source that gives it sees to that */
     kvt_ns think_ns;
     char slo_class[KVT_CLASS_NAME_BYTES]; /* empty: drawn from the classes' shares */
-    uint64_t line;                        /* of the trace file; 0 when generated */
+    const char *task; /* what it is about; NULL: not said. Borrowed until the source closes */
+    uint64_t line;    /* of the trace file; 0 when generated */
     /* [page_key_count] What its history consists of, page by page of KVT_PAGE_ROWS tokens: a key
      * stands for the tokens of its page and all before it, so that equal keys mean histories equal
      * up to there. The prompt's whole pages first, then, where the source can know that a later
@@ -55,6 +58,7 @@ struct kvt_trace_account {
     double span_s;              /* last minus first arrival, after scaling */
     const char *format;         /* as detected or given */
     uint64_t requests;          /* that will come: used, unless a row stands for many (servegen) */
+    uint64_t hash_id_requests;  /* of these, with hash_ids whose block size is known */
     uint64_t orphan_turns;      /* rows whose parent is not above them, taken as first turns */
     /* "hash_ids, think_s": what the file says beside times and lengths and this version does not
      * simulate; NULL: nothing. Of these, what kvtide's own format cannot take over. Both borrowed
@@ -100,6 +104,9 @@ struct kvt_arrival_env {
     /* [slo_class_count] names that requests may give; 0: not checked. Borrowed by open(). */
     const char *const *slo_classes;
     size_t slo_class_count;
+    /* [task_count] likewise; 0: requests carry none. */
+    const char *const *tasks;
+    size_t task_count;
 };
 
 /* What the source did when asked for the next request. */
@@ -159,7 +166,13 @@ struct kvt_trace_options {
     /* [slo_class_count] classes that a used request may name; 0: not checked. */
     const char *const *slo_classes;
     size_t slo_class_count;
+    /* [task_count] tasks that a used request may name; 0: not checked. */
+    const char *const *tasks;
+    size_t task_count;
+    bool any_task;  /* without tasks[]: requests come with theirs all the same */
     bool page_keys; /* requests come with page_keys, where the file says anything about contents */
+    bool ordered_keys_only; /* with page_keys: in a file that is out of order, whose rows are held,
+                             * they come without hash ids' and chats' */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
