@@ -363,6 +363,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->items);
     free(sim->rounds);
     free(sim->asks);
+    free(sim->item_order);
     free(sim->plan_scratch);
     free(sim);
 }

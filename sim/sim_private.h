@@ -84,6 +84,7 @@ struct kvt_sim {
     struct kvt_step_item *items;          /* scratch [round_capacity] */
     struct kvt_round *rounds;             /* scratch [round_capacity] */
     struct kvt_speculation_request *asks; /* scratch [round_capacity] */
+    uint64_t *item_order;                 /* scratch [2 x round_capacity] */
     void *plan_scratch;                   /* the method's, for [round_capacity] */
     uint32_t round_capacity;
 

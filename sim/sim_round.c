@@ -18,13 +18,16 @@ static kvt_status make_room(struct kvt_sim *sim, uint32_t count, struct kvt_erro
     struct kvt_speculation_request *asks = realloc(sim->asks, capacity * sizeof *asks);
     if (asks)
         sim->asks = asks;
+    uint64_t *item_order = realloc(sim->item_order, 2 * capacity * sizeof *item_order);
+    if (item_order)
+        sim->item_order = item_order;
     size_t scratch_bytes = 0;
     if (sim->speculation->plan_bytes)
         scratch_bytes = sim->speculation->plan_bytes(sim->speculation_data, (uint32_t)capacity);
     void *scratch = realloc(sim->plan_scratch, scratch_bytes + 1);
     if (scratch)
         sim->plan_scratch = scratch;
-    if (!items || !rounds || !asks || !scratch)
+    if (!items || !rounds || !asks || !item_order || !scratch)
         return kvt_fail_nomem(err, "a step's batch");
     sim->round_capacity = (uint32_t)capacity;
     return KVT_OK;

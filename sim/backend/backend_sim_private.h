@@ -43,11 +43,12 @@ struct lane {
 /* What one thread works with. */
 struct worker {
     struct kvt_resolver *resolver;
-    uint64_t *block;                 /* holds the sets below */
-    uint64_t *sets[KVT_QUERIES_MAX]; /* [queries_max] selections of a round */
-    uint64_t *page_rows[RATIOS_MAX]; /* rows of the item's ready pages, by log2 of the ratio */
-    bool page_rows_made[RATIOS_MAX]; /* for the item in hand */
-    kvt_status status;               /* of the first of its ranks that failed */
+    uint64_t *block;                   /* holds the sets below */
+    uint64_t *sets[KVT_QUERIES_MAX];   /* [queries_max] selections of a round */
+    uint64_t *page_rows[RATIOS_MAX];   /* rows of the item's ready pages, by log2 of the ratio */
+    bool page_rows_made[RATIOS_MAX];   /* for the item in hand */
+    uint64_t calls[KVT_SELECTORS_MAX]; /* chains of the item in hand, by selector */
+    kvt_status status;                 /* of the first of its ranks that failed */
     uint32_t failed_rank;
     struct kvt_error error;
 };

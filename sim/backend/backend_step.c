@@ -190,7 +190,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             count_sample(followed, &result);
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
-            outcome->decisions = chain_call(outcome->decisions, item, s, &result);
+            worker->calls[s] = chain_call(worker->calls[s], item, s, &result);
         }
     }
     return KVT_OK;
@@ -261,6 +261,7 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         return KVT_OK;
     }
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
+    memset(worker->calls, 0, sim->env.llm->selector_count * sizeof *worker->calls);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
         struct followed *followed = &lane->followed[f];
         if (!followed->cache) {
@@ -273,6 +274,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         if (status != KVT_OK)
             return status;
     }
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
+        item->decisions = kvt_chain64(item->decisions, worker->calls[s]);
     return KVT_OK;
 }
 

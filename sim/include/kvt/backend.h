@@ -49,6 +49,7 @@ struct kvt_step_item {
     const uint64_t *ready_bits;          /* page p of its history is in HBM and readable */
     uint32_t ready_pages;                /* bits that are valid */
     uint64_t selected_rows, missed_rows; /* out: of the followed calls */
+    uint64_t decisions; /* out: a chain over the selectors, of a chain over each one's calls */
 };
 
 struct kvt_step_outcome {
@@ -56,7 +57,6 @@ struct kvt_step_outcome {
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
     double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
     double payload_bytes;              /* of the missed rows, scaled */
-    uint64_t decisions;                /* a chain of its own, in order of the items */
     kvt_ns measured_ns;                /* KVT_NS_NEVER where time is predicted */
 };
 

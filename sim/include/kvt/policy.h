@@ -69,6 +69,13 @@ struct kvt_replacement_policy {
     void (*ranks)(const void *state, uint32_t *ranks);
 
     bool (*is_sane)(const void *state); /* optional */
+
+    /* After on_resolved() of the same call: rows that were staged have taken the slots of rows
+     * that the call has read (kvt/resolver.h). slots[i] now holds rows[i], and evicted_rows[i]
+     * before; a row that this call filled may be among those. Optional: each slot keeps its place
+     * in the order, whatever is in it. */
+    void (*on_promoted)(void *state, const struct kvt_replacement_call *call, const kvt_slot *slots,
+                        const uint32_t *rows, const uint32_t *evicted_rows, uint32_t count);
 };
 
 /* ---- Residency: what of a request's history stays in HBM ------------------ */

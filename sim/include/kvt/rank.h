@@ -114,7 +114,6 @@ struct kvt_rank_counters {
     uint64_t pages_filled, pages_released, fill_bytes;
     uint64_t pages_landed;  /* straight in HBM as their history came in */
     uint64_t pages_kept;    /* that stayed in HBM as they left the tail */
-    uint64_t kept_peak;     /* most protected pages at once */
     uint64_t backup_bytes;  /* rows written to host, those of requests put aside with them */
     uint64_t backup_forced; /* write-backs that rows leaving the tail could not do without */
     uint64_t resizes;       /* hot caches given or resized, demotions among them */

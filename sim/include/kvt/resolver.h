@@ -41,7 +41,8 @@ void kvt_resolver_free(struct kvt_resolver *resolver);
 
 /* Which staged rows stay in the hot cache after the call. A promoted row is copied over
  * a row that the call has read: within HBM, once every query has been answered. It takes
- * that row's slot and its place in the order. */
+ * that row's slot; its place in the order is that row's too, unless the replacement policy makes
+ * it another in on_promoted(). */
 enum kvt_promotion {
     KVT_PROMOTE_NONE = 0,
     /* Rows that more queries select: staged rows by falling count (equal: in miss order) against
