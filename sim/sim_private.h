@@ -138,6 +138,11 @@ KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, str
 KVT_CHECKED kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group,
                                        uint32_t *count, struct kvt_error *err);
 
+/* ---- sim_hooks.c: what policies want to know ---- */
+
+/* Refuses what this run cannot tell them, with what would be right. */
+KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_error *err);
+
 /* ---- sim_step.c: boundaries and decode steps ---- */
 
 /* How long a step of these loads takes, and its parts: what the ranks share, and the slowest rank;

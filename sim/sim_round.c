@@ -42,17 +42,6 @@ static uint32_t count_running(const struct kvt_sim *sim, const struct group *gro
     return count;
 }
 
-/* Queries that the longest context leaves room for, the anchor at least. */
-static uint32_t queries_left(const struct kvt_sim *sim, uint32_t context_tokens)
-{
-    uint32_t left = sim->scenario->llm->max_position_tokens - context_tokens;
-    uint32_t most = sim->scenario->queries_max;
-
-    if (left > most)
-        left = most;
-    return left > 0 ? left : 1;
-}
-
 /* listed: ranks before this one that decode something. */
 static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_t *count)
 {
@@ -62,7 +51,7 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
     *step = (struct kvt_rank_step){.items = sim->items + *count,
                                    .outcome = {.measured_ns = KVT_NS_NEVER}};
     for (uint32_t i = 0; i < rank->running.count; i++) {
-        const struct kvt_live *live = rank->running.items[i];
+        struct kvt_live *live = rank->running.items[i];
         const struct kvt_pages *pages = &live->pages;
         if (live->blocked)
             continue;
@@ -72,13 +61,16 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
             .rank = *listed,
             .context_tokens = pages->committed_tokens,
             .generated_tokens = live->generated_tokens,
-            .queries_max = queries_left(sim, pages->committed_tokens)};
-        sim->items[*count] = (struct kvt_step_item){.request = live->id,
-                                                    .context_tokens = pages->committed_tokens,
-                                                    .step = live->step,
-                                                    .round = &sim->rounds[*count],
-                                                    .ready_bits = pages->ready_bits,
-                                                    .ready_pages = kvt_pages_readable(pages)};
+            .queries_max = kvt_queries_left(sim->scenario->llm, pages->committed_tokens,
+                                            sim->scenario->queries_max)};
+        sim->items[*count] =
+            (struct kvt_step_item){.request = live->id,
+                                   .context_tokens = pages->committed_tokens,
+                                   .step = live->step,
+                                   .round = &sim->rounds[*count],
+                                   .ready_bits = pages->ready_bits,
+                                   .ready_pages = kvt_pages_readable(pages),
+                                   .watch = live->watch.page_count > 0 ? &live->watch : NULL};
         (*count)++;
         step->item_count++;
     }

@@ -390,6 +390,7 @@ static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kv
         .missed_rows = resolver->missed,
         .missed_count = missed_rows,
         .step = call->step,
+        .next_use = call->next_use,
         .scratch = resolver->scratch,
         .cpu = resolver->cpu,
     };

@@ -59,6 +59,7 @@ struct kvt_resolve_call {
     uint32_t query_count;      /* K, 1 to KVT_QUERIES_MAX */
     const uint64_t *const *selections; /* [query_count] sets of rows below visible_rows */
     enum kvt_promotion promotion;
+    const uint32_t *next_use; /* as in kvt_replacement_call; NULL: nobody sees the future */
 };
 
 /* Distinct rows: union = tail + page + hot + filled + staged. Selections with

@@ -58,7 +58,20 @@ struct kvt_speculation_shape {
     uint32_t draft_budget_tokens; /* the model drafts for itself, reading so many tokens' rows that
                                    * it keeps in HBM beside all others; 0: it does not */
     enum kvt_basis basis;         /* of what is accepted, by the table in force */
+    bool rounds_by_load; /* how many queries a round has depends on who else decodes, or on what a
+                          * step costs: nobody can know a request's rounds beforehand */
 };
+
+/* K of a request's round at most: what the model's longest context leaves, the anchor at least. */
+static inline uint32_t kvt_queries_left(const struct kvt_llm *llm, uint32_t context_tokens,
+                                        uint32_t queries_max)
+{
+    uint32_t left = llm->max_position_tokens - context_tokens;
+
+    if (left > queries_max)
+        left = queries_max;
+    return left > 0 ? left : 1;
+}
 
 struct kvt_speculation_env {
     struct kvt_params params;
