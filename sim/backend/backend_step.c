@@ -298,6 +298,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         step_whole(sim, item, outcome);
         return KVT_OK;
     }
+    if (lane->followed_count == 0) /* others stand for it */
+        return KVT_OK;
     if (item->watch)
         kvt_page_watch_begin(item->watch, item->step);
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);

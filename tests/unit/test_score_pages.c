@@ -17,11 +17,15 @@ enum {
     PRESETS = 3
 };
 
+static uint64_t blocks[4][(ROWS + 63) / 64 + 1];
+static uint64_t *const sets[] = {blocks[0], blocks[1], blocks[2], blocks[3]};
+
 static struct law_setting setting;
 static void *law;
 
 static void prepare(int preset)
 {
+    memset(blocks, 0, sizeof blocks);
     law_setting_init(&setting, &kvt_law_score, TOP_K);
     law_setting_set(&setting, &kvt_law_score, "preset", preset);
     setting.env.side_paths = 1;
@@ -36,7 +40,7 @@ static void *new_stream(uint32_t request)
 }
 
 /* Two committed tokens, and two drafts that part behind the first. */
-static void select_round(void *stream, uint32_t visible, uint64_t *const *sets)
+static void select_round(void *stream, uint32_t visible, uint64_t *const *into)
 {
     static const struct kvt_law_query queries[] = {{.depth = 0},
                                                    {.depth = 1},
@@ -45,11 +49,9 @@ static void select_round(void *stream, uint32_t visible, uint64_t *const *sets)
     const uint32_t visible_rows[] = {visible, visible + 1, visible + 2};
     const struct kvt_law_round round = {
         .queries = queries, .query_count = 4, .committed_tokens = 2, .visible_rows = visible_rows};
-    kvt_law_score.select(law, stream, &round, sets);
+    kvt_law_score.select(law, stream, &round, into);
 }
 
-static uint64_t blocks[4][(ROWS + 63) / 64 + 1];
-static uint64_t *const sets[] = {blocks[0], blocks[1], blocks[2], blocks[3]};
 static float scores[ROWS + 1];
 
 START_TEST(the_best_rows_by_score_are_those_selected_by_the_newest_committed_query)
@@ -106,7 +108,7 @@ START_TEST(asking_changes_nothing_of_what_is_selected)
 {
     prepare(_i);
     void *asked = new_stream(1), *left_alone = new_stream(1);
-    static uint64_t other_blocks[4][(ROWS + 63) / 64 + 1];
+    uint64_t other_blocks[4][(ROWS + 63) / 64 + 1] = {0};
     uint64_t *const others[] = {other_blocks[0], other_blocks[1], other_blocks[2], other_blocks[3]};
 
     for (uint32_t visible = CONTEXT; visible + 2 < ROWS; visible += 2) {
