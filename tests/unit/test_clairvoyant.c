@@ -22,7 +22,7 @@
     "\"repeat\": 1, \"stride_layers\": 4}]}, \"hardware\": \"b300\", "                             \
     "\"cluster\": {\"decode\": {\"gpus\": 1, \"pools\": {\"unified_gib\": 8}}, "                   \
     "\"import\": {\"law\": \"rate\", \"rate\": 1000}}, "                                           \
-    "\"residency\": {\"policy\": \"adaptive\", \"hot_tokens\": 128}, "                             \
+    "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 128}, "                             \
     "\"selection\": {\"law\": \"score\"}, \"timing\": {\"model\": \"roofline\"}, "                 \
     "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 3, \"requests\": 6, "                \
     "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 200}, "                             \
@@ -64,7 +64,8 @@ static uint32_t listen(void *state, const struct kvt_residency_view *view,
     return 0;
 }
 
-/* Of a run that is parsed: who sees, of residency and replacement. */
+/* Of a run that is parsed: who sees, of residency and replacement, which have no other
+ * parameters. */
 static void give_sight(struct small_run *small, bool residency_sees, bool replacement_sees)
 {
     residency = *(const struct kvt_residency_policy *)(const void *)small->scenario.residency.info;
@@ -86,7 +87,7 @@ static void give_sight(struct small_run *small, bool residency_sees, bool replac
 
 static void run(struct small_run *small, bool residency_sees, bool replacement_sees)
 {
-    small_run_parse(small, SCENARIO, (const char *const[]){"residency=hisparse", NULL});
+    small_run_parse(small, SCENARIO, NULL);
     give_sight(small, residency_sees, replacement_sees);
     small_run_start(small, NULL);
     small_run_finish(small);
