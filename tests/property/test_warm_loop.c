@@ -71,7 +71,9 @@ extern const struct kvt_replacement_policy kvt_replacement_lru;
 
 START_TEST(nor_does_it_for_policies_that_want_to_know_everything)
 {
-    static const char *const sets[] = {"residency=adaptive", "selection=score", NULL};
+    static const char *const sets[] = {"residency=adaptive", "selection=score",
+                                       "workload.lengths.input.tokens=100",
+                                       "workload.concurrency=3", NULL};
     static const struct kvt_param_spec clairvoyant = {.name = KVT_CLAIRVOYANT,
                                                       .type = KVT_PARAM_BOOL};
     static const struct kvt_param_value sees = {.number = 1};
@@ -90,9 +92,9 @@ START_TEST(nor_does_it_for_policies_that_want_to_know_everything)
     small.scenario.replacement = (struct kvt_choice){&seer.info, {&sees, 1}};
     small_run_start(&small, NULL);
     ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
-    advance(&small, WARM_EVENTS / 3);
+    advance(&small, WARM_EVENTS / 5);
     uint64_t before = support_allocations();
-    advance(&small, EVENTS);
+    advance(&small, EVENTS / 3);
     ck_assert_uint_eq(support_allocations() - before, 0);
     small_run_close(&small);
 }
