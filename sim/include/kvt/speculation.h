@@ -107,7 +107,8 @@ struct kvt_speculation_view {
     uint32_t request_count;
     /* What a step of so many requests and queries in all would take, as the run's timing model
      * has it, with rows missed as in the last step and kvt_rank_drafts() on each rank; for
-     * methods without costs of their own. */
+     * methods without costs of their own. NULL where one request's rounds are planned ahead of
+     * time, which is asked of no method whose rounds_by_load is true. */
     double (*step_ns)(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries);
     void *step_context;
     void *scratch; /* plan_bytes() of it, aligned for any type; holds nothing from call to call */
