@@ -248,6 +248,10 @@ static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .staging = kvt_staging_of(scenario->llm, scenario->queries_max, scenario->staging_fraction),
         .cache_dir = sim->options.cache_dir,
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
+        .scores_pages = sim->ranks[0].residency->wants_page_scores,
+        .looks_ahead_by =
+            kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT) ? sim->speculation : NULL,
+        .speculation_data = sim->speculation_data,
         .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
         .sample_requests =
             scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_requests : 0,
@@ -315,6 +319,8 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
     if (status == KVT_OK)
         status = open_router(sim, err);
     if (status == KVT_OK)
+        status = sim_check_hooks(sim, err);
+    if (status == KVT_OK)
         status = schedule_end(sim, err);
     if (status == KVT_OK)
         status =
@@ -335,6 +341,7 @@ void kvt_sim_free(struct kvt_sim *sim)
         if (sim->live[i]) {
             kvt_pages_fini(&sim->live[i]->pages);
             kvt_shared_fini(&sim->live[i]->shared);
+            kvt_page_watch_fini(&sim->live[i]->watch);
             free(sim->live[i]->drafting);
             free(sim->live[i]);
         }
@@ -369,6 +376,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->items);
     free(sim->rounds);
     free(sim->asks);
+    free(sim->item_order);
     free(sim->plan_scratch);
     free(sim);
 }

@@ -355,6 +355,8 @@ void sim_books_describe(struct kvt_sim *sim)
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
+    run->is_bound = kvt_choice_has(&sim->scenario->residency, KVT_CLAIRVOYANT) ||
+                    kvt_choice_has(&sim->scenario->replacement, KVT_CLAIRVOYANT);
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
 }
 

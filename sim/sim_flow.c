@@ -288,6 +288,7 @@ static void forget(struct kvt_sim *sim, struct kvt_live *live, bool is_completed
         sim->arrival->on_finished(sim->source, live->tag, is_completed, sim->now_ns);
     sim->live[live->id] = NULL;
     kvt_shared_fini(&live->shared);
+    kvt_page_watch_fini(&live->watch);
     free(live->drafting);
     free(live);
 }
@@ -505,9 +506,15 @@ static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_
     }
     sim->decoding++;
     sim->records[live->id].status = KVT_REQUEST_RUNNING;
-    status =
-        sim->backend->ops->admit(sim->backend, live->id, kvt_live_context(live), live->max_tokens,
-                                 live->input_tokens + live->output_tokens, live->hot_tokens, err);
+    const struct kvt_backend_admission admission = {.request = live->id,
+                                                    .context_tokens = kvt_live_context(live),
+                                                    .generated_tokens = live->generated_tokens,
+                                                    .max_tokens = live->max_tokens,
+                                                    .last_tokens =
+                                                        live->input_tokens + live->output_tokens,
+                                                    .hot_tokens = live->hot_tokens,
+                                                    .drafting = live->drafting};
+    status = sim->backend->ops->admit(sim->backend, &admission, err);
     live->has_lane = status == KVT_OK;
     return status;
 }

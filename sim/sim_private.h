@@ -84,6 +84,7 @@ struct kvt_sim {
     struct kvt_step_item *items;          /* scratch [round_capacity] */
     struct kvt_round *rounds;             /* scratch [round_capacity] */
     struct kvt_speculation_request *asks; /* scratch [round_capacity] */
+    uint64_t *item_order;                 /* scratch [2 x round_capacity] */
     void *plan_scratch;                   /* the method's, for [round_capacity] */
     uint32_t round_capacity;
 
@@ -139,6 +140,11 @@ KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, str
  * group, and says how many requests take part. */
 KVT_CHECKED kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group,
                                        uint32_t *count, struct kvt_error *err);
+
+/* ---- sim_hooks.c: what policies want to know ---- */
+
+/* Refuses what this run cannot tell them, with what would be right. */
+KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_error *err);
 
 /* ---- sim_step.c: boundaries and decode steps ---- */
 

@@ -18,13 +18,16 @@ static kvt_status make_room(struct kvt_sim *sim, uint32_t count, struct kvt_erro
     struct kvt_speculation_request *asks = realloc(sim->asks, capacity * sizeof *asks);
     if (asks)
         sim->asks = asks;
+    uint64_t *item_order = realloc(sim->item_order, 2 * capacity * sizeof *item_order);
+    if (item_order)
+        sim->item_order = item_order;
     size_t scratch_bytes = 0;
     if (sim->speculation->plan_bytes)
         scratch_bytes = sim->speculation->plan_bytes(sim->speculation_data, (uint32_t)capacity);
     void *scratch = realloc(sim->plan_scratch, scratch_bytes + 1);
     if (scratch)
         sim->plan_scratch = scratch;
-    if (!items || !rounds || !asks || !scratch)
+    if (!items || !rounds || !asks || !item_order || !scratch)
         return kvt_fail_nomem(err, "a step's batch");
     sim->round_capacity = (uint32_t)capacity;
     return KVT_OK;
@@ -39,17 +42,6 @@ static uint32_t count_running(const struct kvt_sim *sim, const struct group *gro
     return count;
 }
 
-/* Queries that the longest context leaves room for, the anchor at least. */
-static uint32_t queries_left(const struct kvt_sim *sim, uint32_t context_tokens)
-{
-    uint32_t left = sim->scenario->llm->max_position_tokens - context_tokens;
-    uint32_t most = sim->scenario->queries_max;
-
-    if (left > most)
-        left = most;
-    return left > 0 ? left : 1;
-}
-
 /* listed: ranks before this one that decode something. */
 static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_t *count)
 {
@@ -59,7 +51,7 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
     *step = (struct kvt_rank_step){.items = sim->items + *count,
                                    .outcome = {.measured_ns = KVT_NS_NEVER}};
     for (uint32_t i = 0; i < rank->running.count; i++) {
-        const struct kvt_live *live = rank->running.items[i];
+        struct kvt_live *live = rank->running.items[i];
         const struct kvt_pages *pages = &live->pages;
         if (live->blocked)
             continue;
@@ -69,13 +61,16 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
             .rank = *listed,
             .context_tokens = pages->committed_tokens,
             .generated_tokens = live->generated_tokens,
-            .queries_max = queries_left(sim, pages->committed_tokens)};
-        sim->items[*count] = (struct kvt_step_item){.request = live->id,
-                                                    .context_tokens = pages->committed_tokens,
-                                                    .step = live->step,
-                                                    .round = &sim->rounds[*count],
-                                                    .ready_bits = pages->ready_bits,
-                                                    .ready_pages = kvt_pages_readable(pages)};
+            .queries_max = kvt_queries_left(sim->scenario->llm, pages->committed_tokens,
+                                            sim->scenario->queries_max)};
+        sim->items[*count] =
+            (struct kvt_step_item){.request = live->id,
+                                   .context_tokens = pages->committed_tokens,
+                                   .step = live->step,
+                                   .round = &sim->rounds[*count],
+                                   .ready_bits = pages->ready_bits,
+                                   .ready_pages = kvt_pages_readable(pages),
+                                   .watch = live->watch.page_count > 0 ? &live->watch : NULL};
         (*count)++;
         step->item_count++;
     }

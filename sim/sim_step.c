@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kvt/hash.h"
+#include "kvt/order.h"
 #include "sim_private.h"
 
 /* A request loses its memory: it waits again, from the front of its queue. */
@@ -93,8 +94,6 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
         live->missed_rows += step->items[i].missed_rows;
         sim->tally.round_tokens += round_delivery(live);
     }
-    if (step->item_count > 0)
-        sim->decisions = kvt_chain64(sim->decisions, step->outcome.decisions);
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
         kvt_row_counts_add(&sim->tally.rows[s], &step->outcome.rows[s]);
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
@@ -111,6 +110,17 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
     load.import_bytes =
         (uint64_t)((double)rank->import_bytes_per_s * (double)rank->last_step_ns * 1e-9);
     sim->loads[r] = load;
+}
+
+/* Into the run's chain: the calls of the step in hand, by request, whatever rank it is on. */
+static void chain_calls(struct kvt_sim *sim, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sim->item_order[i] = (uint64_t)sim->items[i].request << 32 | i;
+    kvt_order64(sim->item_order, count, sim->item_order + count);
+    for (uint32_t i = 0; i < count; i++)
+        sim->decisions =
+            kvt_chain64(sim->decisions, sim->items[(uint32_t)sim->item_order[i]].decisions);
 }
 
 /* What queries leave of a rank's chunk goes to the prompts that it computes. */
@@ -234,6 +244,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
         status = sim->backend->ops->step(sim->backend, steps, group->rank_count, err);
     if (status != KVT_OK)
         return status;
+    chain_calls(sim, count);
     for (uint32_t r = 0; r < group->rank_count; r++) {
         book_rank_step(sim, group->first_rank + r);
         share_prefill(sim, group->first_rank + r);

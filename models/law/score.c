@@ -198,6 +198,14 @@ static void score_select(const void *data, void *state, const struct kvt_law_rou
     }
 }
 
+static void score_pages(const void *data, void *stream, uint32_t visible_rows,
+                        uint32_t rows_per_page, float *scores)
+{
+    const struct score_law *law = data;
+
+    score_stream_pages(stream, &law->shape, visible_rows, rows_per_page, scores);
+}
+
 const struct kvt_law kvt_law_score = {
     .info = {.abi = KVT_ABI_VERSION,
              .struct_bytes = sizeof kvt_law_score,
@@ -212,4 +220,5 @@ const struct kvt_law kvt_law_score = {
     .stream_bytes = score_bytes,
     .stream_init = score_init,
     .select = score_select,
+    .page_scores = score_pages,
 };

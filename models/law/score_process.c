@@ -366,6 +366,30 @@ void score_stream_select(struct score_stream *stream, const struct score_shape *
     stream->guess = score_candidates_select(&candidates, set) - margin;
 }
 
+void score_stream_pages(struct score_stream *stream, const struct score_shape *shape,
+                        uint32_t visible_rows, uint32_t rows_per_page, float *scores)
+{
+    const struct score_kernel *kernel = score_kernel_best();
+    struct parts parts = parts_of(stream);
+    struct score_step step;
+    float score[BLOCK_ROWS];
+
+    step_of(stream, shape, visible_rows, &step);
+    step.is_settled = true;
+    for (uint32_t row = 0; row < visible_rows; row++) {
+        if (row % BLOCK_ROWS == 0) {
+            struct score_block block = {.fixed = parts.fixed + row,
+                                        .slow = parts.slow + row,
+                                        .fast = parts.fast + row,
+                                        .first_row = row};
+            kernel->advance(&step, &block, score);
+        }
+        float own = row < shape->sink_rows ? FLT_MAX : score[row % BLOCK_ROWS];
+        float *page = &scores[row / rows_per_page];
+        *page = row % rows_per_page == 0 || own > *page ? own : *page;
+    }
+}
+
 void score_stream_fork(const struct score_stream *stream, uint32_t path, struct score_stream *side)
 {
     assert(path >= 1);

@@ -73,6 +73,12 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
 void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
                          uint32_t visible_rows, uint64_t *set);
 
+/* Of the token that it was last moved on by, behind which visible_rows could be seen: the largest
+ * score of each page of rows_per_page rows, FLT_MAX with a sink in it. The stream stays as it is.
+ */
+void score_stream_pages(struct score_stream *stream, const struct score_shape *shape,
+                        uint32_t visible_rows, uint32_t rows_per_page, float *scores);
+
 /* Makes `side` a copy at the current token; of score_stream_bytes() of the same extent without
  * a loop, for a fork never goes home. It is zeroed, or a fork already: of a fork of the same
  * stream only what drifts is copied. What it draws from now on

@@ -153,6 +153,8 @@ static void dflash2_shape(const void *method, struct kvt_speculation_shape *shap
         .side_tokens = widest - 1,
         .draft_passes = 1,
         .basis = dflash2->acceptance.basis,
+        .rounds_by_load = dflash2->block_light != dflash2->block_medium ||
+                          dflash2->block_medium != dflash2->block_heavy,
     };
 }
 

@@ -10,8 +10,10 @@
 
 static void free_followed(struct lane *lane)
 {
-    for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++)
+    for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++) {
         kvt_hot_cache_free(lane->followed[i].cache);
+        look_ahead_free(lane->followed[i].ahead);
+    }
     for (uint32_t i = 0; lane->streams && i < lane->stream_count; i++)
         free(lane->streams[i]);
     free(lane->followed);
@@ -144,6 +146,40 @@ kvt_status lane_open(struct backend_sim *sim, struct lane *lane, uint32_t reques
     }
     lane->followed_rounds = 0;
     return KVT_OK;
+}
+
+/* By streams as new as the store's own. */
+static kvt_status look_ahead(struct backend_sim *sim, const struct lane *lane,
+                             struct followed *followed,
+                             const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    const struct kvt_llm *llm = sim->env.llm;
+    uint32_t selectors = sim->strata.selectors_of[followed->store], opened = 0;
+    void **streams = calloc(selectors, sizeof *streams);
+    kvt_status status = streams ? KVT_OK : kvt_fail_nomem(err, "a look ahead");
+
+    for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
+        if (llm->selectors[s].store == followed->store)
+            status = open_stream(sim, admission->request, s, lane->admitted_tokens,
+                                 lane->last_tokens, &streams[opened++], err);
+    }
+    if (status == KVT_OK)
+        return look_ahead_new(&sim->ahead_env, followed->store, admission, streams, selectors,
+                              &followed->ahead, err);
+    for (uint32_t s = 0; s < opened; s++)
+        free(streams[s]);
+    free(streams);
+    return status;
+}
+
+kvt_status lane_look_ahead(struct backend_sim *sim, struct lane *lane,
+                           const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK; i++)
+        status = look_ahead(sim, lane, &lane->followed[i], admission, err);
+    return status;
 }
 
 /* Streams of a store, past the tokens that nobody looked at. */

@@ -48,13 +48,12 @@ static struct call_shape shape_of(const struct backend_sim *sim, uint32_t stratu
     const struct kvt_store *store = &sim->env.llm->stores[sim->store_of[stratum]];
     const struct kvt_round *round = item->round;
     struct call_shape shape = {.uncovered = uncovered};
-    uint32_t top_k = sim->env.llm->top_k;
+    uint32_t visible_rows[KVT_QUERIES_MAX], top_k = sim->env.llm->top_k;
 
+    (void)kvt_round_of_store(round, store, item->context_tokens, visible_rows, &shape.visible_rows);
     for (uint32_t q = 0; q < round->query_count; q++) {
-        uint32_t visible =
-            kvt_store_rows(store, item->context_tokens + round->queries[q].depth + 1);
+        uint32_t visible = visible_rows[round->queries[q].depth];
         shape.selected += visible < top_k ? visible : top_k;
-        shape.visible_rows = visible > shape.visible_rows ? visible : shape.visible_rows;
     }
     shape.weight = shape.selected * uncovered;
     return shape;

@@ -112,6 +112,12 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
         worker->sets[q] = next;
     for (int r = 0; r < RATIOS_MAX; r++, next += stride)
         worker->page_rows[r] = next;
+    if (env->scores_pages)
+        worker->page_scores = calloc((size_t)rows + 1, sizeof *worker->page_scores);
+    if (env->looks_ahead_by)
+        worker->next_use = calloc(most_slots(env), sizeof *worker->next_use);
+    if ((env->scores_pages && !worker->page_scores) || (env->looks_ahead_by && !worker->next_use))
+        return kvt_fail_nomem(err, "what policies ask of a round");
     return kvt_resolver_new(rows, most_slots(env), queries * env->llm->top_k, &worker->resolver,
                             err);
 }
@@ -168,6 +174,13 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
         sim_close(&sim->base);
         return status;
     }
+    sim->ahead_env = (struct look_ahead_env){.llm = env->llm,
+                                             .law = sim->law,
+                                             .law_data = sim->law_data,
+                                             .speculation = env->looks_ahead_by,
+                                             .speculation_data = env->speculation_data,
+                                             .queries_max = env->speculation.queries_max,
+                                             .resolve_each_query = env->resolve_each_query};
     *out = &sim->base;
     return KVT_OK;
 }
@@ -210,6 +223,8 @@ static void sim_close(struct kvt_backend *backend)
         kvt_resolver_free(sim->workers[w].resolver);
         free(sim->workers[w].block);
         free(sim->workers[w].staged_rows);
+        free(sim->workers[w].page_scores);
+        free(sim->workers[w].next_use);
     }
     free(sim->workers);
     kvt_crew_free(sim->crew);
@@ -256,11 +271,11 @@ static kvt_status make_room_for_lane(struct backend_sim *sim, uint32_t request,
     return KVT_OK;
 }
 
-static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
-                            uint32_t max_tokens, uint32_t last_tokens, uint64_t hot_tokens,
-                            struct kvt_error *err)
+static kvt_status sim_admit(struct kvt_backend *backend,
+                            const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
+    uint32_t request = admission->request;
 
     if (!sim->env.hierarchy)
         return KVT_OK;
@@ -270,12 +285,14 @@ static kvt_status sim_admit(struct kvt_backend *backend, uint32_t request, uint3
     struct lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
-    lane->admitted_tokens = context_tokens;
-    lane->max_tokens = max_tokens;
-    lane->last_tokens = last_tokens + sim->env.speculation.queries_max;
-    lane->hot_tokens = hot_tokens;
+    lane->admitted_tokens = admission->context_tokens;
+    lane->max_tokens = admission->max_tokens;
+    lane->last_tokens = admission->last_tokens + sim->env.speculation.queries_max;
+    lane->hot_tokens = admission->hot_tokens;
     if (!sim->estimator) /* else a step chooses */
         status = lane_open(sim, lane, request, err);
+    if (status == KVT_OK && sim->env.looks_ahead_by)
+        status = lane_look_ahead(sim, lane, admission, err);
     if (status != KVT_OK) {
         lane_free(lane);
         return status;

@@ -8,6 +8,7 @@
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
 #include "kvt/strata.h"
+#include "look_ahead.h"
 
 enum {
     RATIOS_MAX = 7, /* 1, 2, .. KVT_PAGE_ROWS */
@@ -18,6 +19,7 @@ enum {
 struct followed {
     uint32_t store;
     struct kvt_hot_cache *cache;         /* NULL while all history is in HBM */
+    struct look_ahead *ahead;            /* NULL: nobody sees the future */
     uint32_t first_stream;               /* of its selectors, in lane->streams */
     double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of its calls */
     /* Of its calls, while some stand for others. */
@@ -47,11 +49,14 @@ struct lane {
 /* What one thread works with. */
 struct worker {
     struct kvt_resolver *resolver;
-    uint64_t *block;                 /* holds the sets below */
-    uint64_t *sets[KVT_QUERIES_MAX]; /* [queries_max] selections of a round */
-    uint64_t *page_rows[RATIOS_MAX]; /* rows of the item's ready pages, by log2 of the ratio */
-    bool page_rows_made[RATIOS_MAX]; /* for the item in hand */
-    uint32_t *staged_rows, *wave_of; /* [call_capacity] of a selector's calls; one block */
+    uint64_t *block;                   /* holds the sets below */
+    uint64_t *sets[KVT_QUERIES_MAX];   /* [queries_max] selections of a round */
+    uint64_t *page_rows[RATIOS_MAX];   /* rows of the item's ready pages, by log2 of the ratio */
+    bool page_rows_made[RATIOS_MAX];   /* for the item in hand */
+    float *page_scores;                /* of a selector: one a page of the longest context, ... */
+    uint32_t *next_use;                /* ... one a slot of the largest cache; NULL: nobody asks */
+    uint64_t calls[KVT_SELECTORS_MAX]; /* chains of the item in hand, by selector */
+    uint32_t *staged_rows, *wave_of;   /* [call_capacity] of a selector's calls; one block */
     uint32_t call_capacity;
     kvt_status status; /* of the first of its ranks that failed */
     uint32_t failed_rank;
@@ -77,6 +82,7 @@ struct backend_sim {
     struct estimator *estimator;            /* NULL: every request is followed */
     struct deviations deviations[KVT_STRATA_MAX];
     struct kvt_rng deviation_rng;
+    struct look_ahead_env ahead_env;
     uint32_t open_lanes; /* followed, while there is one */
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */
@@ -102,6 +108,10 @@ KVT_CHECKED kvt_status lane_open_late(struct backend_sim *sim, struct lane *lane
 /* Of hot_tokens; none at 0. */
 KVT_CHECKED kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane,
                                         uint32_t request, struct kvt_error *err);
+/* Each followed store sees its calls to come, from the round after admission on. */
+KVT_CHECKED kvt_status lane_look_ahead(struct backend_sim *sim, struct lane *lane,
+                                       const struct kvt_backend_admission *admission,
+                                       struct kvt_error *err);
 /* *decisions is chained with the state hash of each. */
 void lane_close_caches(const struct backend_sim *sim, struct lane *lane, uint64_t *decisions);
 void lane_add_sample(const struct backend_sim *sim, const struct lane *lane,
@@ -128,6 +138,14 @@ void deviations_add(struct deviations *deviations, double expected_rows, uint32_
 KVT_CHECKED kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
                                    struct kvt_rank_step *rank, struct kvt_rng *rng,
                                    struct kvt_error *err);
+
+/* backend_watch.c: what policies want to know of a round's selections. */
+
+/* The worker's sets, of a stream whose store has so many rows visible to the deepest query, go to
+ * the item's watch. */
+void watch_selector(const struct backend_sim *sim, struct worker *worker,
+                    const struct kvt_step_item *item, const struct kvt_store *store, void *stream,
+                    const struct kvt_law_round *round, uint32_t visible_rows);
 
 /* backend_step.c: one step of ranks that step together. */
 KVT_CHECKED kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,

@@ -2,7 +2,8 @@
  *
  *     for each rank, on any thread; for each request of the rank
  *         for each store it follows, for each selector of the store, by layer
- *             select K sets (law) -> resolve (hot cache) -> count
+ *             select K sets (law) -> what policies want to know of them (backend_watch.c,
+ *             look_ahead.c) -> resolve (hot cache) -> count
  *     and of each rank's calls, selector by selector, waves (backend_waves.c)
  *
  * Where some requests stand for the others, the step begins with the choice of those that
@@ -155,6 +156,26 @@ static const uint64_t *page_rows_of(struct worker *worker, const struct kvt_step
     return worker->page_rows[ratio];
 }
 
+/* A selector's sets of a round. */
+static void select_rows(const struct backend_sim *sim, struct worker *worker,
+                        const struct kvt_step_item *item, const struct kvt_store *store,
+                        void *stream, const struct kvt_law_round *round, uint32_t visible_rows)
+{
+    sim->law->select(sim->law_data, stream, round, worker->sets);
+    if (item->watch)
+        watch_selector(sim, worker, item, store, stream, round, visible_rows);
+}
+
+/* When what the cache holds is selected next, behind this call. */
+static const uint32_t *look_past(struct worker *worker, const struct followed *followed,
+                                 const struct kvt_resolve_call *call)
+{
+    look_ahead_pass(followed->ahead, call->selections, call->query_count, call->visible_rows);
+    look_ahead_next_use(followed->ahead, kvt_hot_cache_rows(followed->cache),
+                        kvt_hot_cache_slot_count(followed->cache), worker->next_use);
+    return worker->next_use;
+}
+
 /* All calls of one followed store: its selectors in layer order, each ages it. */
 static kvt_status step_store(const struct backend_sim *sim, struct worker *worker,
                              struct lane *lane, struct followed *followed,
@@ -175,15 +196,19 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
                                     .page_rows = page_rows_of(worker, item, store, visible),
                                     .query_count = sim->env.resolve_each_query ? 1 : queries,
                                     .promotion = sim->env.promotion};
+    if (followed->ahead)
+        look_ahead_fill(followed->ahead, queries, worker->sets);
     for (uint32_t s = 0; s < llm->selector_count; s++) {
         if (llm->selectors[s].store != followed->store)
             continue;
         uint32_t *staged_rows = &lane->staged_rows[stream];
-        sim->law->select(sim->law_data, lane->streams[stream++], &round, worker->sets);
         *staged_rows = 0;
+        select_rows(sim, worker, item, store, lane->streams[stream++], &round, visible);
         for (uint32_t q = 0; q < queries; q += call.query_count) {
             struct kvt_resolve_result result;
             call.selections = (const uint64_t *const *)worker->sets + q;
+            if (followed->ahead)
+                call.next_use = look_past(worker, followed, &call);
             kvt_status status = kvt_resolve(worker->resolver, followed->cache, &call, &result, err);
             if (status != KVT_OK)
                 return status;
@@ -195,7 +220,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             *staged_rows += result.staged_rows;
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
-            outcome->decisions = chain_call(outcome->decisions, item, s, &result);
+            worker->calls[s] = chain_call(worker->calls[s], item, s, &result);
         }
     }
     return KVT_OK;
@@ -222,18 +247,31 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
     }
 }
 
-/* The streams of a store that nobody looks at. */
-static void pass_over(const struct backend_sim *sim, const struct lane *lane,
+/* The streams of a store whose rows are all in HBM: nobody looks at them but who watches pages, or
+ * will want to know what comes next once there is a hot cache. */
+static void pass_over(const struct backend_sim *sim, struct worker *worker, const struct lane *lane,
                       const struct followed *followed, const struct kvt_step_item *item)
 {
     const struct kvt_store *store = &sim->env.llm->stores[followed->store];
-    uint32_t visible_rows[KVT_QUERIES_MAX], visible;
+    uint32_t visible_rows[KVT_QUERIES_MAX], visible, queries = item->round->query_count;
     uint32_t streams = sim->strata.selectors_of[followed->store];
+    uint32_t of_call = sim->env.resolve_each_query ? 1 : queries;
     struct kvt_law_round round =
         kvt_round_of_store(item->round, store, item->context_tokens, visible_rows, &visible);
 
-    for (uint32_t i = 0; i < streams; i++)
-        sim->law->select(sim->law_data, lane->streams[followed->first_stream + i], &round, NULL);
+    if (followed->ahead)
+        look_ahead_fill(followed->ahead, queries, worker->sets);
+    for (uint32_t i = 0; i < streams; i++) {
+        void *stream = lane->streams[followed->first_stream + i];
+        if (!item->watch && !followed->ahead) {
+            sim->law->select(sim->law_data, stream, &round, NULL);
+            continue;
+        }
+        select_rows(sim, worker, item, store, stream, &round, visible);
+        for (uint32_t q = 0; q < queries && followed->ahead; q += of_call)
+            look_ahead_pass(followed->ahead, (const uint64_t *const *)worker->sets + q, of_call,
+                            visible);
+    }
 }
 
 /* Nobody need be followed where all history is in HBM. */
@@ -265,19 +303,26 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         step_whole(sim, item, outcome);
         return KVT_OK;
     }
+    if (lane->followed_count == 0) /* others stand for it */
+        return KVT_OK;
+    if (item->watch)
+        kvt_page_watch_begin(item->watch, item->step);
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
+    memset(worker->calls, 0, sim->env.llm->selector_count * sizeof *worker->calls);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
         struct followed *followed = &lane->followed[f];
         if (!followed->cache) {
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
                 step_resident(sim, item, followed->store, followed, outcome);
-            pass_over(sim, lane, followed, item);
+            pass_over(sim, worker, lane, followed, item);
             continue;
         }
         kvt_status status = step_store(sim, worker, lane, followed, item, outcome, err);
         if (status != KVT_OK)
             return status;
     }
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
+        item->decisions = kvt_chain64(item->decisions, worker->calls[s]);
     return KVT_OK;
 }
 

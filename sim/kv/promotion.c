@@ -31,13 +31,15 @@ static void order_by_key(const uint8_t *keys, uint32_t count, uint32_t *ordered)
         ordered[begin[keys[i]]++] = i;
 }
 
-static void move_in(struct kvt_hot_cache *cache, uint32_t row, kvt_slot slot)
+/* Returns the row that goes. */
+static uint32_t move_in(struct kvt_hot_cache *cache, uint32_t row, kvt_slot slot)
 {
     uint32_t old = cache->slot_rows[slot];
 
     cache->hot_rows[old / 64] &= ~(UINT64_C(1) << old % 64);
     cache->hot_rows[row / 64] |= UINT64_C(1) << row % 64;
     cache->slot_rows[slot] = row;
+    return old;
 }
 
 uint32_t kvt_promote_by_count(const struct promotion *promotion, struct kvt_hot_cache *cache,
@@ -59,7 +61,7 @@ uint32_t kvt_promote_by_count(const struct promotion *promotion, struct kvt_hot_
         if (call->query_count - promotion->staged_lacks[index] <= promotion->slot_counts[slot])
             break;
         promotion->rows[promoted] = staged[index];
-        move_in(cache, staged[index], slot);
+        promotion->evicted[promoted] = move_in(cache, staged[index], slot);
     }
     return promoted;
 }

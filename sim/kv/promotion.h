@@ -10,6 +10,7 @@ struct promotion {
     uint8_t *slot_counts;  /* [slots] queries that select the row in the slot */
     uint32_t *rows;        /* [staged rows] promoted, in the order of the pairs */
     kvt_slot *slots;       /* [slots] that they took */
+    uint32_t *evicted;     /* [slots] what was in those */
 };
 
 /* KVT_PROMOTE_BY_COUNT, for a call that has staged rows: every slot is read by it.

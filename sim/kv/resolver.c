@@ -5,7 +5,8 @@
  *     hit      one pass over the slots: those hit whose row is looked up
  *     replace  victims from the policy, checked; rows into slots; the policy learns of
  *              it; misses left over are staged
- *     promote  where asked for: staged rows take slots of rows that fewer queries select
+ *     promote  where asked for: staged rows take slots of rows that fewer queries select; the
+ *              policy learns of it
  *
  * Turned round from the GPU's kernels, which hash the selection and probe it with the
  * slots (SGLang's hisparse swap-in, vLLM's hisparse_resolve_residency): sets are joined
@@ -73,11 +74,13 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     promotion->slot_counts = array_new(arena, resolver->slots_max, sizeof(uint8_t));
     promotion->rows = array_new(arena, resolver->union_max, sizeof(uint32_t));
     promotion->slots = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
+    promotion->evicted = array_new(arena, resolver->slots_max, sizeof(uint32_t));
     return resolver->looked_up != NULL && resolver->misses.words != NULL &&
            resolver->misses.at != NULL && resolver->hit_bits != NULL && resolver->taken != NULL &&
            resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
            resolver->scratch != NULL && promotion->staged_lacks != NULL &&
-           promotion->slot_counts != NULL && promotion->rows != NULL && promotion->slots != NULL;
+           promotion->slot_counts != NULL && promotion->rows != NULL && promotion->slots != NULL &&
+           promotion->evicted != NULL;
 }
 
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
@@ -349,6 +352,21 @@ static kvt_status replace(const struct kvt_resolver *resolver, struct kvt_hot_ca
     return KVT_OK;
 }
 
+/* Staged rows that stay. */
+static void promote(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
+                    const struct kvt_resolve_call *call, const struct kvt_replacement_call *view,
+                    struct kvt_resolve_result *result)
+{
+    const struct kvt_replacement_policy *policy = cache->replacement;
+    const struct promotion *promotion = &resolver->promotion;
+
+    result->promoted_rows = kvt_promote_by_count(
+        promotion, cache, call, result->missed + result->filled_rows, result->staged_rows);
+    if (result->promoted_rows > 0 && policy->on_promoted)
+        policy->on_promoted(cache->state, view, promotion->slots, promotion->rows,
+                            promotion->evicted, result->promoted_rows);
+}
+
 /* Steps 3 to 5 of the call, whose misses are listed. */
 static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
                                   const struct kvt_resolve_call *call,
@@ -372,10 +390,14 @@ static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kv
         .missed_rows = resolver->missed,
         .missed_count = missed_rows,
         .step = call->step,
+        .next_use = call->next_use,
         .scratch = resolver->scratch,
         .cpu = resolver->cpu,
     };
-    return replace(resolver, cache, &view, result, err);
+    kvt_status status = replace(resolver, cache, &view, result, err);
+    if (status == KVT_OK && result->staged_rows > 0 && call->promotion == KVT_PROMOTE_BY_COUNT)
+        promote(resolver, cache, call, &view, result);
+    return status;
 }
 
 kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cache,
@@ -400,9 +422,6 @@ kvt_status kvt_resolve(struct kvt_resolver *resolver, struct kvt_hot_cache *cach
         status = hit_and_replace(resolver, cache, call, &found, err);
     if (status != KVT_OK)
         return status;
-    if (found.staged_rows > 0 && call->promotion == KVT_PROMOTE_BY_COUNT)
-        found.promoted_rows = kvt_promote_by_count(
-            &resolver->promotion, cache, call, found.missed + found.filled_rows, found.staged_rows);
     const struct resolver_passes *passes = resolver->passes;
     found.placed_hash =
         passes->sum_placed(found.fills, found.missed, found.filled_rows) +

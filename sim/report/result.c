@@ -289,10 +289,11 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
     bool ok = result && add_text(result, "schema", "kvtide/result/1") &&
               add_text(result, "version", kvt_version()) &&
               add_text(result, "commit", kvt_commit()) && add_text(result, "ending", ending(run)) &&
-              add_text(result, "decision_hash", hash) && add_metrics(result, run, -1) &&
-              add(result, "metrics_ci95", cJSON_CreateObject()) && add_basis(result, run) &&
-              add_phases(result, run) && add_requests(result, run) && add_rows(result, run) &&
-              add_trace(result, run->account) && add_peak(result, run) &&
+              add_text(result, "decision_hash", hash) &&
+              add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
+              add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
+              add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
+              add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
               add_step_parts(result, run) && add_scaled(result, run) &&
               add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
               add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&

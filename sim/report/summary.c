@@ -429,6 +429,8 @@ static void put_caveats(FILE *stream, const struct kvt_run *run)
         put_line(stream,
                  "warm-up    the first %.3f s are cut (run.warmup), but not from the line requests",
                  (double)run->warmup_ns * 1e-9);
+    if (run->is_bound)
+        put_line(stream, "bound      a policy saw the future: a bound, not what can be had");
     if (run->interrupted)
         put_line(stream, "ending     interrupted: the figures cover what was simulated");
     put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",

@@ -41,6 +41,19 @@ struct entry {
     bool could_fit; /* were everything given up that can be */
 };
 
+/* From its first admission on, as the policy wants it: what is known outlives being put aside. */
+static kvt_status watch_pages(const struct kvt_rank *rank, struct kvt_live *live,
+                              struct kvt_error *err)
+{
+    const struct kvt_residency_policy *policy = rank->residency;
+    uint64_t last = (uint64_t)live->input_tokens + live->output_tokens + rank->env.queries_max;
+
+    if (live->watch.page_count > 0 || (!policy->wants_page_hits && !policy->wants_page_scores))
+        return KVT_OK;
+    return kvt_page_watch_init(&live->watch, (uint32_t)((last + KVT_PAGE_ROWS - 1) / KVT_PAGE_ROWS),
+                               policy->wants_page_hits, policy->wants_page_scores, err);
+}
+
 static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct kvt_error *err)
 {
     struct kvt_live *live = rank->waiting.items[entry->at];
@@ -53,6 +66,8 @@ static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct
     if (status == KVT_OK)
         status = kvt_pages_init(&live->pages, context, last, rank->env.queries_max,
                                 entry->hot_tokens == 0, backup_rule(&rank->needs), err);
+    if (status == KVT_OK)
+        status = watch_pages(rank, live, err);
     if (status != KVT_OK)
         return status;
     live->hot_tokens = entry->hot_tokens;

@@ -253,20 +253,13 @@ static kvt_status join_batch(struct kvt_rank *rank, struct kvt_error *err)
 /* What a whole request has in HBM and could give up counts as covered. */
 static void measure_coverage(struct kvt_rank *rank)
 {
-    uint64_t protected_pages = 0;
-
     rank->ready_rows = rank->eligible_rows = 0;
     for (uint32_t i = 0; i < rank->running.count; i++) {
         const struct kvt_pages *pages = &rank->running.items[i]->pages;
         uint32_t ready = pages->whole ? pages->clean_pages : pages->optional_pages;
         rank->ready_rows += (uint64_t)ready * KVT_PAGE_ROWS;
         rank->eligible_rows += (uint64_t)pages->clean_pages * KVT_PAGE_ROWS;
-        protected_pages += pages->whole && rank->needs.host_backing
-                               ? kvt_pages_kept_when_parted(pages)
-                               : pages->kept_pages;
     }
-    if (protected_pages > rank->counters.kept_peak)
-        rank->counters.kept_peak = protected_pages;
 }
 
 kvt_status kvt_rank_boundary(struct kvt_rank *rank, kvt_ns now_ns,

@@ -34,6 +34,11 @@ static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "its needs() says offloads_whole, which is for requests without "
                         "host_backing");
+    if (needs->history_in_hbm &&
+        (rank->residency->wants_page_hits || rank->residency->wants_page_scores))
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "it wants page hits or scores, and its needs() says history_in_hbm: of "
+                        "requests that are whole for ever nobody looks at selections");
     return KVT_OK;
 }
 
@@ -112,6 +117,7 @@ kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, 
     *rank = (struct kvt_rank){.env = *env, .decisions = decisions};
     rank->residency = (const struct kvt_residency_policy *)(const void *)env->residency.info;
     rank->scheduling = (const struct kvt_scheduling_policy *)(const void *)env->scheduling.info;
+    rank->sees_future = kvt_choice_has(&env->residency, KVT_CLAIRVOYANT);
     rank->import = (const struct kvt_import_law *)(const void *)env->import.info;
     rank->page_bytes = (uint64_t)ceil(row_bytes * KVT_PAGE_ROWS);
     rank->row_bytes_per_token = (uint64_t)ceil(row_bytes);

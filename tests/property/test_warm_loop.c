@@ -67,6 +67,39 @@ START_TEST(a_full_batch_steps_without_allocating)
 }
 END_TEST
 
+extern const struct kvt_replacement_policy kvt_replacement_lru;
+
+START_TEST(nor_does_it_for_policies_that_want_to_know_everything)
+{
+    static const char *const sets[] = {"residency=adaptive", "selection=score",
+                                       "workload.lengths.input.tokens=100",
+                                       "workload.concurrency=3", NULL};
+    static const struct kvt_param_spec clairvoyant = {.name = KVT_CLAIRVOYANT,
+                                                      .type = KVT_PARAM_BOOL};
+    static const struct kvt_param_value sees = {.number = 1};
+    struct kvt_replacement_policy seer = kvt_replacement_lru;
+    struct small_run small;
+
+    if (!support_can_fail_allocations())
+        return;
+    small_run_parse(&small, SCENARIO, sets);
+    struct kvt_residency_policy watcher =
+        *(const struct kvt_residency_policy *)(const void *)small.scenario.residency.info;
+    watcher.wants_page_hits = watcher.wants_page_scores = true;
+    seer.info.params = &clairvoyant;
+    seer.info.param_count = 1;
+    small.scenario.residency.info = &watcher.info;
+    small.scenario.replacement = (struct kvt_choice){&seer.info, {&sees, 1}};
+    small_run_start(&small, NULL);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    advance(&small, WARM_EVENTS / 5);
+    uint64_t before = support_allocations();
+    advance(&small, EVENTS / 3);
+    ck_assert_uint_eq(support_allocations() - before, 0);
+    small_run_close(&small);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("warm_loop");
@@ -74,6 +107,7 @@ int main(void)
     SRunner *runner = srunner_create(suite);
 
     tcase_add_loop_test(tcase, a_full_batch_steps_without_allocating, 0, POLICIES);
+    tcase_add_test(tcase, nor_does_it_for_policies_that_want_to_know_everything);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

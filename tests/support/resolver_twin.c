@@ -197,6 +197,17 @@ static int first_largest(const int *values, int count)
     return best;
 }
 
+static void make_newest(struct twin *twin, int slot)
+{
+    int at = 0;
+
+    while (twin->order.items[at] != slot)
+        at++;
+    for (; at + 1 < twin->order.count; at++)
+        twin->order.items[at] = twin->order.items[at + 1];
+    twin->order.items[at] = slot;
+}
+
 static void promote(struct twin *twin, const struct twin_call *call)
 {
     struct twin_answer *answer = &twin->answer;
@@ -216,6 +227,8 @@ static void promote(struct twin *twin, const struct twin_call *call)
         append(&answer->promoted, answer->misses.items[filled + best]);
         append(&answer->promoted_slots, slot);
         put(twin, answer->misses.items[filled + best], slot);
+        if (call->promoted_are_newest)
+            make_newest(twin, slot);
         staged[best] = spare[slot] = -1;
     }
     free(spare);

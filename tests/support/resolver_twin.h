@@ -21,6 +21,8 @@ struct twin_call {
     int tail_first_row;
     const bool *paged; /* [rows] resident by page; NULL: none */
     bool promote_by_count;
+    bool promoted_are_newest; /* to the young end of the order, in the order of the pairs; else each
+                               * has the place of the row that it takes the slot of */
 };
 
 struct twin_answer {

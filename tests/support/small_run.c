@@ -7,8 +7,7 @@
 
 #include "kvt/json.h"
 
-void small_run_open(struct small_run *small, const char *text, const char *const *sets,
-                    const struct kvt_sim_options *options)
+void small_run_parse(struct small_run *small, const char *text, const char *const *sets)
 {
     struct kvt_scenario_options scenario_options = {.data_dir = KVT_TEST_ROOT, .sets = sets};
     *small = (struct small_run){.arena = kvt_arena_new(1 << 16)};
@@ -17,7 +16,18 @@ void small_run_open(struct small_run *small, const char *text, const char *const
     kvt_status status = kvt_scenario_parse(text, strlen(text), "small.json", &scenario_options,
                                            small->arena, &small->scenario, &small->err);
     ck_assert_msg(status == KVT_OK, "%s: %s", small->err.where, small->err.message);
+}
+
+void small_run_start(struct small_run *small, const struct kvt_sim_options *options)
+{
     small->status = kvt_sim_new(&small->scenario, options, &small->sim, &small->err);
+}
+
+void small_run_open(struct small_run *small, const char *text, const char *const *sets,
+                    const struct kvt_sim_options *options)
+{
+    small_run_parse(small, text, sets);
+    small_run_start(small, options);
 }
 
 void small_run_finish(struct small_run *small)

@@ -18,6 +18,11 @@ struct small_run {
 void small_run_open(struct small_run *small, const char *text, const char *const *sets,
                     const struct kvt_sim_options *options);
 
+/* The same in two parts: in between, policies and laws of the test's own can take the place of
+ * those in small->scenario. */
+void small_run_parse(struct small_run *small, const char *text, const char *const *sets);
+void small_run_start(struct small_run *small, const struct kvt_sim_options *options);
+
 /* To its end, and closes the books. status says how that went. */
 void small_run_finish(struct small_run *small);
 

@@ -10,6 +10,7 @@
 #include "kvt/law.h"
 #include "kvt/layout.h"
 #include "kvt/llm.h"
+#include "kvt/page_watch.h"
 #include "kvt/policy.h"
 #include "kvt/resolver.h"
 #include "kvt/row_counts.h"
@@ -27,7 +28,12 @@ struct kvt_backend_env {
     bool resolve_each_query; /* K calls of one query instead of one call of K */
     enum kvt_promotion promotion;
     struct kvt_staging staging; /* of a rank */
-    bool hierarchy;           /* false: everything resident, no hot caches, no selections needed */
+    bool hierarchy;    /* false: everything resident, no hot caches, no selections needed */
+    bool scores_pages; /* items want scores of their pages, which the law has */
+    /* Set: the replacement policy sees the future. Rounds are planned ahead of time, by the method
+     * and its data, which a request has alone; every request is followed. NULL: it does not. */
+    const struct kvt_speculation_method *looks_ahead_by;
+    const void *speculation_data;
     uint32_t sample_stores;   /* followed exactly per request and stratum; 0: all */
     uint32_t sample_requests; /* of those with hot caches, followed at once per rank; 0: all */
     uint64_t run_seed;
@@ -48,9 +54,11 @@ struct kvt_step_item {
     uint32_t context_tokens; /* committed rows; the round's anchor is the next */
     uint64_t step;           /* rounds of the request before this one */
     const struct kvt_round *round;
-    const uint64_t *ready_bits;          /* page p of its history is in HBM and readable */
-    uint32_t ready_pages;                /* bits that are valid */
+    const uint64_t *ready_bits;   /* page p of its history is in HBM and readable */
+    uint32_t ready_pages;         /* bits that are valid */
+    struct kvt_page_watch *watch; /* in and out: what is selected of its pages; NULL: nobody asks */
     uint64_t selected_rows, missed_rows; /* out: of the followed calls */
+    uint64_t decisions; /* out: a chain over the selectors, of a chain over each one's calls */
 };
 
 struct kvt_step_outcome {
@@ -59,7 +67,6 @@ struct kvt_step_outcome {
     double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
     double payload_bytes;              /* of the missed rows, scaled */
     uint64_t staging_peak_bytes;       /* most that one wave staged; drawn where estimated */
-    uint64_t decisions;                /* a chain of its own, in order of the items */
     kvt_ns measured_ns;                /* KVT_NS_NEVER where time is predicted */
 };
 
@@ -68,6 +75,17 @@ struct kvt_rank_step {
     struct kvt_step_item *items; /* [item_count] a round each */
     uint32_t item_count;
     struct kvt_step_outcome outcome; /* out */
+};
+
+/* A request that begins to decode. Its hot caches are sized for max_tokens; selections will be
+ * asked for up to last_tokens, which no policy may know. */
+struct kvt_backend_admission {
+    uint32_t request;
+    uint32_t context_tokens; /* committed */
+    uint32_t generated_tokens;
+    uint32_t max_tokens, last_tokens;
+    uint64_t hot_tokens;  /* of its hot caches; 0: none, while all of its history is in HBM */
+    const void *drafting; /* the speculation method's state of it, before the next round */
 };
 
 struct kvt_backend;
@@ -85,11 +103,8 @@ struct kvt_backend_ops {
     /* One line: what stands behind the selections. Borrowed until the next call. */
     const char *(*describe)(struct kvt_backend *backend);
 
-    /* The request decodes from here on. Its hot caches start empty: of hot_tokens, or none at
-     * all (0) while all of its history is in HBM. They are sized for max_tokens; selections will
-     * be asked for up to last_tokens, which no policy may know. */
-    kvt_status (*admit)(struct kvt_backend *backend, uint32_t request, uint32_t context_tokens,
-                        uint32_t max_tokens, uint32_t last_tokens, uint64_t hot_tokens,
+    /* The request decodes from here on. Its hot caches start empty. */
+    kvt_status (*admit)(struct kvt_backend *backend, const struct kvt_backend_admission *admission,
                         struct kvt_error *err);
     /* From the next step on its hot caches are of another size, and begin empty; 0: it has none.
      * *decisions is chained as by release(). */

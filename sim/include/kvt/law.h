@@ -90,6 +90,14 @@ struct kvt_law {
      * query) words. sets NULL: nobody looks, and the stream only moves on. */
     void (*select)(const void *law, void *stream, const struct kvt_law_round *round,
                    uint64_t *const *sets);
+
+    /* Behind select(), which leaves the stream at the newest committed query: of each page of
+     * rows_per_page rows (a power of two), the largest score that this query gives one of the
+     * visible_rows it sees; FLT_MAX where one is selected whatever its score. Writes
+     * scores[pages that have a row]. The stream goes on as if nobody had asked. Optional: the law
+     * has no scores. */
+    void (*page_scores)(const void *law, void *stream, uint32_t visible_rows,
+                        uint32_t rows_per_page, float *scores);
 };
 
 KVT_END_DECLS

@@ -131,5 +131,9 @@ struct kvt_choice {
     struct kvt_params params;
 };
 
+/* Whether it has a parameter of that name, of type BOOL, which is true. */
+bool kvt_choice_has(const struct kvt_choice *choice, const char *flag);
+#define KVT_CLAIRVOYANT "clairvoyant" /* the parameter that lets a policy see the future */
+
 KVT_END_DECLS
 #endif

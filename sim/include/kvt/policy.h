@@ -4,16 +4,23 @@
  * zeroed memory, calls init(). A policy allocates nothing, keeps nothing
  * outside its state and no pointers within it, so that a copy of the bytes is
  * a copy of the policy. Policies never see the future unless they carry a
- * parameter `clairvoyant` set to true, which marks the result as a bound. */
+ * parameter `clairvoyant` (KVT_CLAIRVOYANT) set to true, which marks the result
+ * as a bound. */
 #ifndef KVT_POLICY_H
 #define KVT_POLICY_H
 
 #include "kvt/cpu.h"
+#include "kvt/page_watch.h"
 #include "kvt/plugin.h"
 
 KVT_BEGIN_DECLS
 
 /* ---- Replacement: which slots of one hot cache to give up ---------------- */
+
+enum {
+    KVT_LOOK_AHEAD_CALLS = 192 /* that a clairvoyant policy sees */
+};
+#define KVT_CALL_NEVER UINT32_MAX /* no call */
 
 struct kvt_replacement_env {
     struct kvt_params params;
@@ -31,11 +38,14 @@ struct kvt_replacement_call {
     const uint32_t *slot_rows;   /* [slot_count] row now held; KVT_ROW_NONE when empty */
     const uint32_t *missed_rows; /* [missed_count] in the order they are fetched */
     uint32_t missed_count;
-    uint64_t step;            /* decode step of the request, 0-based */
-    const uint32_t *next_use; /* optional [slot_count], only for clairvoyant policies */
-    kvt_slot *scratch;        /* [slot_count] the policy's own until it returns; one scratch
-                               * serves all caches, so nothing in it lasts */
-    enum kvt_cpu cpu;         /* instructions that the policy's loops may use */
+    uint64_t step; /* decode step of the request, 0-based */
+    /* Clairvoyant policies only, else NULL: [slot_count] of the row that each slot held as the call
+     * began, how many calls of this cache from now a query selects it next: 1 to
+     * KVT_LOOK_AHEAD_CALLS, or KVT_CALL_NEVER where none of so many does, or the slot was empty. */
+    const uint32_t *next_use;
+    kvt_slot *scratch; /* [slot_count] the policy's own until it returns; one scratch
+                        * serves all caches, so nothing in it lasts */
+    enum kvt_cpu cpu;  /* instructions that the policy's loops may use */
 };
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
@@ -69,6 +79,13 @@ struct kvt_replacement_policy {
     void (*ranks)(const void *state, uint32_t *ranks);
 
     bool (*is_sane)(const void *state); /* optional */
+
+    /* After on_resolved() of the same call: rows that were staged have taken the slots of rows
+     * that the call has read (kvt/resolver.h). slots[i] now holds rows[i], and evicted_rows[i]
+     * before; a row that this call filled may be among those. Optional: each slot keeps its place
+     * in the order, whatever is in it. */
+    void (*on_promoted)(void *state, const struct kvt_replacement_call *call, const kvt_slot *slots,
+                        const uint32_t *rows, const uint32_t *evicted_rows, uint32_t count);
 };
 
 /* ---- Residency: what of a request's history stays in HBM ------------------ */
@@ -128,11 +145,15 @@ struct kvt_residency_request {
     uint64_t selected_rows;
     const uint64_t *resident_bits; /* [(page_count + 63) / 64] in HBM or filling */
     const uint64_t *filling_bits;  /* [(page_count + 63) / 64] */
-    const uint16_t *page_hits;     /* optional [page_count] selections a page, decayed by half every
-                                    * 64 steps; NULL unless wants_page_hits */
-    const float
-        *page_scores; /* optional [page_count] indexer scores; NULL unless wants_page_scores */
-    uint32_t future_output_tokens; /* 0 unless clairvoyant */
+    /* [page_count] how often rows of the page were selected, summed over the queries of all calls,
+     * drafts that were rejected with them, and halved every KVT_PAGE_HITS_HALF_LIFE rounds of the
+     * request; UINT16_MAX: so often or more. NULL unless wants_page_hits. */
+    const uint16_t *page_hits;
+    /* [page_count] the largest score that the newest committed query gave a row of the page, the
+     * mean over the selectors; 0 before its first round, -INFINITY of a page that some store has
+     * no row in yet. NULL unless wants_page_scores. */
+    const float *page_scores;
+    uint32_t future_output_tokens; /* that it will still generate; 0 unless clairvoyant */
 
     uint32_t hot_tokens;      /* of its hot cache; 0: none, it is whole */
     uint32_t next_hot_tokens; /* of the one that a resize gives it, from a later boundary on; 0:
@@ -198,6 +219,8 @@ struct kvt_residency_landing {
  * is not allowed. */
 struct kvt_residency_policy {
     struct kvt_plugin_info info;
+    /* Asked for in exact runs only, and by no policy that holds every request whole for ever;
+     * scores of laws that have them (kvt_law.page_scores). A run is refused otherwise. */
     bool wants_page_hits, wants_page_scores;
 
     size_t (*state_bytes)(const struct kvt_residency_env *env);

@@ -10,6 +10,7 @@
 
 #include "kvt/layout.h"
 #include "kvt/memory.h"
+#include "kvt/page_watch.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
 #include "kvt/prefix_pool.h"
@@ -61,7 +62,8 @@ struct kvt_live {
     uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
     uint32_t prefill_chunk;   /* of those, in the step under way */
     struct kvt_shared shared;
-    uint64_t tag; /* the workload's own */
+    struct kvt_page_watch watch; /* of its pages, once admitted; no pages: nobody asks */
+    uint64_t tag;                /* the workload's own */
     struct kvt_holding holding;
     struct kvt_pages pages;
 };
@@ -123,7 +125,6 @@ struct kvt_rank_counters {
     uint64_t pages_filled, pages_released, fill_bytes;
     uint64_t pages_landed;  /* straight in HBM as their history came in */
     uint64_t pages_kept;    /* that stayed in HBM as they left the tail */
-    uint64_t kept_peak;     /* most protected pages at once */
     uint64_t backup_bytes;  /* rows written to host, those of requests put aside with them */
     uint64_t backup_forced; /* write-backs that rows leaving the tail could not do without */
     uint64_t resizes;       /* hot caches given or resized, demotions among them */
@@ -174,6 +175,7 @@ struct kvt_rank {
     struct kvt_rank_memory memory;
     struct kvt_residency_needs needs;
     uint32_t hot_tokens;          /* of the largest hot cache; 0: nobody is given one */
+    bool sees_future;             /* the residency policy does: it is clairvoyant */
     uint64_t page_bytes;          /* of one page of history over all payload layers */
     uint64_t row_bytes_per_token; /* payload over all layers, rounded up */
     const struct kvt_residency_policy *residency;

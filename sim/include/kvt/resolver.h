@@ -41,7 +41,8 @@ void kvt_resolver_free(struct kvt_resolver *resolver);
 
 /* Which staged rows stay in the hot cache after the call. A promoted row is copied over
  * a row that the call has read: within HBM, once every query has been answered. It takes
- * that row's slot and its place in the order. */
+ * that row's slot; its place in the order is that row's too, unless the replacement policy makes
+ * it another in on_promoted(). */
 enum kvt_promotion {
     KVT_PROMOTE_NONE = 0,
     /* Rows that more queries select: staged rows by falling count (equal: in miss order) against
@@ -58,6 +59,7 @@ struct kvt_resolve_call {
     uint32_t query_count;      /* K, 1 to KVT_QUERIES_MAX */
     const uint64_t *const *selections; /* [query_count] sets of rows below visible_rows */
     enum kvt_promotion promotion;
+    const uint32_t *next_use; /* as in kvt_replacement_call; NULL: nobody sees the future */
 };
 
 /* Distinct rows: union = tail + page + hot + filled + staged. Selections with

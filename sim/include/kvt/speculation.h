@@ -58,7 +58,20 @@ struct kvt_speculation_shape {
     uint32_t draft_budget_tokens; /* the model drafts for itself, reading so many tokens' rows that
                                    * it keeps in HBM beside all others; 0: it does not */
     enum kvt_basis basis;         /* of what is accepted, by the table in force */
+    bool rounds_by_load; /* how many queries a round has depends on who else decodes, or on what a
+                          * step costs: nobody can know a request's rounds beforehand */
 };
+
+/* K of a request's round at most: what the model's longest context leaves, the anchor at least. */
+static inline uint32_t kvt_queries_left(const struct kvt_llm *llm, uint32_t context_tokens,
+                                        uint32_t queries_max)
+{
+    uint32_t left = llm->max_position_tokens - context_tokens;
+
+    if (left > queries_max)
+        left = queries_max;
+    return left > 0 ? left : 1;
+}
 
 struct kvt_speculation_env {
     struct kvt_params params;
@@ -94,7 +107,8 @@ struct kvt_speculation_view {
     uint32_t request_count;
     /* What a step of so many requests and queries in all would take, as the run's timing model
      * has it, with rows missed as in the last step and kvt_rank_drafts() on each rank; for
-     * methods without costs of their own. */
+     * methods without costs of their own. NULL where one request's rounds are planned ahead of
+     * time, which is asked of no method whose rounds_by_load is true. */
     double (*step_ns)(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries);
     void *step_context;
     void *scratch; /* plan_bytes() of it, aligned for any type; holds nothing from call to call */
