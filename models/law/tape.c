@@ -68,9 +68,10 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
      .minimum = 0,
      .maximum = 65536,
      .default_number = 0,
-     .help = "Tokens of a tape, after which it goes on where it began; 0 is the longest output and "
-             "512 more, at most 2,560 for lengths that all requests share (2,176 where drafts are "
-             "rejected, fewer where many are), 640 for others, and at least 6 tau1_tokens."},
+     .help =
+         "Tokens of a tape, after which it goes on where it began; 0 is the longest output and "
+         "512 more, at most 2,560 for lengths that the run prepares for (2,176 where drafts are "
+         "rejected, fewer where many are), 640 for others, and at least 6 tau1_tokens."},
     {.name = "memory_mib",
      .type = KVT_PARAM_COUNT,
      .minimum = 1,
