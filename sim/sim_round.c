@@ -80,9 +80,15 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
 
 /* ---- What a step would take --------------------------------------------------- */
 
+/* Of one plan. The loads last asked about stay in sim->guesses, and what they would take here:
+ * shares of drafts are rounded up, so that a budget often loads every rank as the one before did.
+ */
 struct estimate {
-    const struct kvt_sim *sim;
+    struct kvt_sim *sim;
     const struct group *group;
+    uint32_t request_count; /* of all ranks, as they lie now */
+    uint32_t requests, draft_tokens;
+    double ns; /* 0 before the first */
 };
 
 /* The newest load of a rank, as it would be with so many requests and queries: rows in proportion
@@ -110,28 +116,55 @@ static void guess_load(const struct kvt_rank_load *newest, uint32_t requests, ui
     out->extra_wave_layers *= by_queries;
 }
 
-/* Requests lie on the ranks as they do now; drafts are shared as kvt_rank_drafts() has it, so that
- * a plan that keeps to it does not find one rank beyond a graph that the mean would fit. */
+/* Queries of a rank. Requests lie on the ranks as they do now; drafts are shared as
+ * kvt_rank_drafts() has it, so that a plan that keeps to it does not find one rank beyond a graph
+ * that the mean would fit. */
+static uint32_t share_queries(const struct estimate *estimate, uint32_t r, uint32_t requests,
+                              uint32_t queries, uint32_t *of_rank)
+{
+    uint32_t here = estimate->sim->rank_steps[estimate->group->first_rank + r].item_count;
+    uint32_t all = estimate->request_count;
+
+    *of_rank = (uint32_t)((double)requests * here / all + 0.5);
+    return *of_rank + kvt_rank_drafts(queries - requests, here, all);
+}
+
+static bool is_asked_again(const struct estimate *estimate, uint32_t requests,
+                           uint32_t draft_tokens, uint32_t queries)
+{
+    uint32_t of_rank, r = 0;
+
+    if (estimate->ns <= 0 || estimate->requests != requests ||
+        estimate->draft_tokens != draft_tokens)
+        return false;
+    while (r < estimate->group->rank_count &&
+           share_queries(estimate, r, requests, queries, &of_rank) ==
+               estimate->sim->guesses[r].queries)
+        r++;
+    return r == estimate->group->rank_count;
+}
+
 static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, uint32_t queries)
 {
-    const struct estimate *estimate = context;
+    struct estimate *estimate = context;
     const struct group *group = estimate->group;
-    const struct kvt_sim *sim = estimate->sim;
+    struct kvt_sim *sim = estimate->sim;
     kvt_ns parts_ns[KVT_PARTS];
     double waited_ns;
-    uint32_t all = 0;
 
-    for (uint32_t r = 0; r < group->rank_count; r++)
-        all += sim->rank_steps[group->first_rank + r].item_count;
+    if (is_asked_again(estimate, requests, draft_tokens, queries))
+        return estimate->ns;
     for (uint32_t r = 0; r < group->rank_count; r++) {
-        uint32_t here = sim->rank_steps[group->first_rank + r].item_count;
-        uint32_t of_rank = (uint32_t)((double)requests * here / all + 0.5);
-        uint32_t drafts = kvt_rank_drafts(queries - requests, here, all);
+        uint32_t here = sim->rank_steps[group->first_rank + r].item_count, of_rank;
+        uint32_t asked = share_queries(estimate, r, requests, queries, &of_rank);
         guess_load(&sim->loads[group->first_rank + r], of_rank,
-                   (uint32_t)((double)draft_tokens * here / all + 0.5), of_rank + drafts,
+                   (uint32_t)((double)draft_tokens * here / estimate->request_count + 0.5), asked,
                    &sim->guesses[r]);
     }
-    return (double)sim_predict(group, sim->guesses, parts_ns, &waited_ns);
+    estimate->requests = requests;
+    estimate->draft_tokens = draft_tokens;
+    estimate->ns = (double)sim_predict(group, sim->guesses, parts_ns, &waited_ns);
+    return estimate->ns;
 }
 
 /* ---- Planning ------------------------------------------------------------------ */
@@ -191,6 +224,7 @@ kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group, uint3
     *count = 0;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
         list_rank(sim, r, &listed, count);
+    estimate.request_count = *count;
     struct kvt_speculation_view view = {.requests = sim->asks,
                                         .request_count = *count,
                                         .step_ns = step_ns,

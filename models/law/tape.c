@@ -4,7 +4,9 @@
  *                          P = min(L/16, 512 or 128 steps, L - k), at least 1
  *     it is a loop: its process is, after the last step, where it began
  *     a stream, when more than k of its n rows are first visible, draws
- *         a tape of its length, a phase p in [0, P), a shift of whole pages,
+ *         a tape of its length (where that was not foreseen, its request draws one for all of its
+ *         streams: no more are recorded than there are such requests),
+ *         a phase p in [0, P), a shift of whole pages,
  *     and from then on reads the tape, from the step where L - P + p rows are
  *     visible, round and round. What it drafts in vain it reads from a branch
  *     that the tape has after the last committed step.
@@ -28,24 +30,20 @@
 #include "tape_class.h"
 
 enum {
-    AHEAD_TAPES = 32, /* of lengths that all requests share */
-    OTHER_TAPES = 4,  /* of lengths that turn up */
-    KIN_TAPES = 4,    /* fewest, where each is one of every selector */
-
-    AHEAD_STEPS_MAX = 2560,
-    AHEAD_STEPS_MAX_BRANCHED = 2176,
+    FORESEEN_STEPS_MAX = 2560,
+    FORESEEN_STEPS_MAX_BRANCHED = 2176,
     OTHER_STEPS_MAX = 640,
-    /* Above so many selections a step there are fewer tapes, down to a quarter; and above so
-     * many selections a tape, side branches included, fewer steps. */
-    MANY_SELECTIONS = 8,
+    /* Above so many selections a tape, side branches included, there are fewer steps. */
     SELECTIONS_MAX = 34816,
     STEPS_MIN = 256,
     /* A loop of fewer times tau1 joins what is far apart. */
     LOOP_TAUS = 6,
 
-    AHEAD_PHASES = 512,
+    FORESEEN_PHASES = 512,
     OTHER_PHASES = 128,
 };
+
+#define LOT_ENTITY (UINT64_C(1) << 63) /* of what a request draws once: apart from its streams' */
 
 static const char where[] = "law \"tape\"";
 
@@ -60,19 +58,20 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
     SCORE_PARAMS,
     {.name = "tapes",
      .type = KVT_PARAM_COUNT,
-     .minimum = 0,
+     .minimum = 1,
      .maximum = 1024,
-     .default_number = 0,
-     .help = "Independent tapes for each length; 0 is 32 for lengths that all requests share, 4 "
-             "for others, fewer where more than 7 drafts are rejected at a time."},
+     .default_number = 32,
+     .help = "Independent tapes of each length that streams draw from; what nobody draws is not "
+             "recorded."},
     {.name = "steps",
      .type = KVT_PARAM_COUNT,
      .minimum = 0,
      .maximum = 65536,
      .default_number = 0,
-     .help = "Tokens of a tape, after which it goes on where it began; 0 is the longest output and "
-             "512 more, at most 2,560 for lengths that all requests share (2,176 where drafts are "
-             "rejected, fewer where many are), 640 for others, and at least 6 tau1_tokens."},
+     .help =
+         "Tokens of a tape, after which it goes on where it began; 0 is the longest output and "
+         "512 more, at most 2,560 for lengths that the run prepares for (2,176 where drafts are "
+         "rejected, fewer where many are), 640 for others, and at least 6 tau1_tokens."},
     {.name = "memory_mib",
      .type = KVT_PARAM_COUNT,
      .minimum = 1,
@@ -84,7 +83,6 @@ static const struct kvt_param_spec tape_params[PARAM_COUNT] = {
 struct tape_law {
     struct rack *rack;
     float *gauss;
-    bool are_kin;     /* streams of a group: all read one tape's number, phase and shift */
     bool is_turned;   /* old rows; else each keeps its distance to the newest */
     bool keeps_pages; /* rows of a page stay one page's */
 };
@@ -126,30 +124,15 @@ static uint32_t steps_of(const struct kvt_law_env *env, uint32_t automatic_max, 
     if (asked > 0)
         return asked;
     uint32_t fewest =
-        (uint32_t)fmin(LOOP_TAUS * env->params.values[SCORE_PARAM_TAU1].number, AHEAD_STEPS_MAX);
+        (uint32_t)fmin(LOOP_TAUS * env->params.values[SCORE_PARAM_TAU1].number, FORESEEN_STEPS_MAX);
     uint32_t read = at_most(env->output_tokens, automatic_max) + phases;
     uint32_t steps = at_least(at_most(read, automatic_max), fewest);
     return at_most(steps, at_least(SELECTIONS_MAX / step_selections(env), STEPS_MIN));
 }
 
-static uint32_t tapes_of(const struct kvt_law_env *env, uint32_t automatic, uint32_t class_count)
-{
-    uint32_t asked = (uint32_t)env->params.values[PARAM_TAPES].number;
-    if (asked > 0)
-        return asked;
-    uint32_t selections = step_selections(env);
-    if (selections > MANY_SELECTIONS)
-        automatic = at_least(automatic * MANY_SELECTIONS / selections, automatic / 4);
-    uint32_t each = (automatic + class_count - 1) / class_count;
-    uint32_t fewest = at_most(automatic, KIN_TAPES);
-    return each > fewest ? each : fewest;
-}
-
-static struct rack_size size_of(const struct kvt_law_env *env, uint32_t tapes, uint32_t steps_max,
-                                uint32_t phases, uint32_t class_count)
+static struct rack_size size_of(const struct kvt_law_env *env, uint32_t steps_max, uint32_t phases)
 {
     return (struct rack_size){
-        .tapes = tapes_of(env, tapes, class_count),
         .steps = steps_of(env, steps_max, phases),
         .phases = env->side_paths > 0 ? phases / 2 : phases,
     };
@@ -175,15 +158,16 @@ static kvt_status plan_rack(struct tape_law *law, const struct kvt_law_env *env,
     plan->model = (struct score_model){.run_seed = env->run_seed,
                                        .stream_count = env->stream_count,
                                        .stream_store = env->stream_store};
-    law->are_kin = tape_classify(plan, env);
+    tape_classify(plan, env);
     law->is_turned = !(shape->recency > 0) && shape->sink_rows == 0;
     law->keeps_pages = shape->page_weight > 0;
     plan->top_k = env->top_k;
     plan->side_paths = env->side_tokens > 0 ? env->side_paths : 0;
     plan->side_tokens = env->side_paths > 0 ? env->side_tokens : 0;
-    uint32_t ahead_steps = plan->side_paths > 0 ? AHEAD_STEPS_MAX_BRANCHED : AHEAD_STEPS_MAX;
-    plan->ahead = size_of(env, AHEAD_TAPES, ahead_steps, AHEAD_PHASES, plan->class_count);
-    plan->other = size_of(env, OTHER_TAPES, OTHER_STEPS_MAX, OTHER_PHASES, plan->class_count);
+    plan->tapes = (uint32_t)env->params.values[PARAM_TAPES].number;
+    uint32_t steps_max = plan->side_paths > 0 ? FORESEEN_STEPS_MAX_BRANCHED : FORESEEN_STEPS_MAX;
+    plan->foreseen = size_of(env, steps_max, FORESEEN_PHASES);
+    plan->other = size_of(env, OTHER_STEPS_MAX, OTHER_PHASES);
     plan->memory_bytes = (uint64_t)env->params.values[PARAM_MEMORY].number << 20;
     return KVT_OK;
 }
@@ -243,9 +227,19 @@ static size_t tape_bytes(const void *data, const struct kvt_law_stream_env *env)
 static struct kvt_rng place_rng(const struct tape_law *law, const struct kvt_law_stream_env *env)
 {
     const struct score_model *model = &rack_plan_of(law->rack)->model;
-    uint64_t place = law->are_kin ? score_group_of(model, env->selector) : env->selector;
+    uint64_t place =
+        rack_plan_of(law->rack)->are_kin ? score_group_of(model, env->selector) : env->selector;
     return kvt_rng_stream(model->run_seed, KVT_RNG_SELECTION,
                           (uint64_t)env->request * KVT_SELECTORS_MAX + place);
+}
+
+/* Where the length was foreseen, each stream's tape is its own. */
+static uint32_t draw_tape(const struct rack_plan *plan, const struct rack_bucket *bucket,
+                          uint32_t request, struct kvt_rng *own_rng)
+{
+    struct kvt_rng common =
+        kvt_rng_stream(plan->model.run_seed, KVT_RNG_SELECTION, LOT_ENTITY | request);
+    return (uint32_t)kvt_rng_below(bucket->is_foreseen ? own_rng : &common, plan->tapes);
 }
 
 /* The nearest phase, not above, from which the tape's rows lie on the stream's pages; where
@@ -274,7 +268,7 @@ static kvt_status attach(struct tape_law *law, struct tape_stream *stream,
     const struct rack_bucket *bucket = rack_bucket(law->rack, stream->bucket);
 
     struct kvt_rng rng = place_rng(law, env);
-    stream->tape = (uint32_t)kvt_rng_below(&rng, bucket->tape_count);
+    stream->tape = draw_tape(plan, bucket, env->request, &rng);
     stream->class = plan->class_of[env->selector];
     uint32_t phase = (uint32_t)kvt_rng_below(&rng, bucket->phase_count);
     uint32_t shift_pages = (uint32_t)kvt_rng_below(&rng, at_least_one(rows / KVT_PAGE_ROWS));

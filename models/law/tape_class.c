@@ -107,12 +107,11 @@ static void classify_kin(struct rack_plan *plan, const struct kvt_law_env *env)
     }
 }
 
-bool tape_classify(struct rack_plan *plan, const struct kvt_law_env *env)
+void tape_classify(struct rack_plan *plan, const struct kvt_law_env *env)
 {
-    bool kin = are_kin(&plan->process.shape, &plan->model);
-    if (kin)
+    plan->are_kin = are_kin(&plan->process.shape, &plan->model);
+    if (plan->are_kin)
         classify_kin(plan, env);
     else
         classify_strangers(plan);
-    return kin;
 }

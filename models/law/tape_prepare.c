@@ -1,4 +1,4 @@
-/* tape_prepare.c -- tapes recorded ahead: whole ones, by several threads, through the cache.
+/* tape_prepare.c -- whole tapes recorded by several threads, through the cache.
  *
  *     each thread: for each tape, in their order: take its lock, or leave it to
  *         whoever has that; read it from the cache, or record and write it
@@ -19,7 +19,7 @@ enum {
 static bool report_progress(struct tape_work *work, bool reports)
 {
     const struct kvt_law_env *env = work->env;
-    if (reports && env->progress != NULL &&
+    if (reports && env != NULL && env->progress != NULL &&
         !env->progress(env->progress_context,
                        (double)atomic_load(&work->steps_done) / (double)work->step_count,
                        "recording selections"))
@@ -30,7 +30,8 @@ static bool report_progress(struct tape_work *work, bool reports)
 static void record_reel(struct tape_work *work, struct reel *reel, bool reports)
 {
     uint32_t all = reel->selections.token_count;
-    tape_cache_load(work->cache, reel);
+    if (reel->recorded == 0)
+        tape_cache_load(work->cache, reel);
     atomic_fetch_add(&work->steps_done, reel->recorded);
     while (reel->recorded < all) {
         uint32_t before = reel->recorded;
@@ -43,7 +44,6 @@ static void record_reel(struct tape_work *work, struct reel *reel, bool reports)
         if (!report_progress(work, reports))
             return;
     }
-    reel->wanted = all;
     tape_cache_store(work->cache, reel);
     (void)report_progress(work, reports);
 }
@@ -88,7 +88,7 @@ static void *record_reels_aside(void *work)
 static void record_all(struct tape_work *work)
 {
     pthread_t threads[THREADS_MAX];
-    size_t wanted = work->env->threads < THREADS_MAX ? work->env->threads : THREADS_MAX;
+    size_t wanted = work->threads < THREADS_MAX ? work->threads : THREADS_MAX;
     if (wanted > work->reel_count)
         wanted = work->reel_count;
     size_t started = 0;

@@ -1,18 +1,20 @@
-/* tape_prepare.h -- tapes recorded ahead: whole ones, by several threads, through the cache. */
+/* tape_prepare.h -- whole tapes recorded by several threads, through the cache. */
 #ifndef KVT_TAPE_PREPARE_H
 #define KVT_TAPE_PREPARE_H
 
 #include <stdatomic.h>
 
+#include "kvt/law.h"
 #include "tape_cache.h"
 
 /* The tapes to record, and how far all of them are. The caller sets the first
- * five members and zeroes the rest. */
+ * six members and zeroes the rest. */
 struct tape_work {
     const struct reel_process *process;
     const struct tape_cache *cache;
-    const struct kvt_law_env *env; /* threads, and who hears of the progress */
-    struct reel **reels;           /* [reel_count] nothing recorded yet */
+    unsigned threads;
+    const struct kvt_law_env *env; /* whose progress() is told; NULL: nobody is */
+    struct reel **reels;           /* [reel_count] */
     size_t reel_count;
     uint64_t step_count;   /* of all of them */
     atomic_bool *is_taken; /* [reel_count] by a thread of ours */
@@ -22,7 +24,7 @@ struct tape_work {
     atomic_bool is_stopped; /* whoever hears of the progress has had enough */
 };
 
-/* Records all steps of all tapes. KVT_ERR_INTERRUPTED when the progress was
+/* Records what there is not yet of all tapes. KVT_ERR_INTERRUPTED when the progress was
  * answered by false. */
 KVT_CHECKED kvt_status tape_prepare_all(struct tape_work *work, struct kvt_error *err);
 

@@ -32,6 +32,7 @@ struct rack {
     struct rack_plan plan;
     uint32_t stream_store[KVT_SELECTORS_MAX]; /* the plan's, where it has one */
     struct tape_cache cache;
+    unsigned threads;    /* to record with */
     uint64_t used_bytes; /* reel_bytes() of all */
     pthread_mutex_t growing;
     size_t bucket_count, bucket_capacity;
@@ -88,23 +89,24 @@ static uint32_t bucket_of(const struct rack *rack, uint32_t length, uint32_t tok
 }
 
 static kvt_status add_bucket(struct rack *rack, uint32_t length, uint32_t tokens_per_row,
-                             const struct rack_size *size, uint32_t *out, struct kvt_error *err)
+                             bool is_foreseen, uint32_t *out, struct kvt_error *err)
 {
     const struct rack_plan *plan = &rack->plan;
+    const struct rack_size *size = is_foreseen ? &plan->foreseen : &plan->other;
     if (rack->bucket_count == rack->bucket_capacity)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "tapes for %zu lengths exist, and %u rows ask for another; no more are "
                         "expected",
                         rack->bucket_count, length);
     uint32_t phases = phase_count(length, tokens_per_row, plan->top_k, size);
-    size_t reels = (size_t)size->tapes * plan->class_count;
+    size_t reels = (size_t)plan->tapes * plan->class_count;
     struct rack_bucket *bucket = calloc(1, sizeof *bucket + reels * sizeof(struct reel *));
     if (bucket == NULL)
         return kvt_fail_nomem(err, "the tapes of a length");
     bucket->length_rows = length;
     bucket->tokens_per_row = tokens_per_row;
     bucket->phase_count = phases;
-    bucket->tape_count = size->tapes;
+    bucket->is_foreseen = is_foreseen;
     bucket->steps = (size->steps + REEL_BLOCK_STEPS - 1) / REEL_BLOCK_STEPS * REEL_BLOCK_STEPS;
     rack->buckets[rack->bucket_count] = bucket;
     *out = (uint32_t)rack->bucket_count++;
@@ -122,7 +124,7 @@ kvt_status rack_find(struct rack *rack, uint32_t rows, uint32_t tokens_per_row, 
     *out = bucket_of(rack, length, tokens_per_row);
     if (*out != UINT32_MAX)
         return KVT_OK;
-    return add_bucket(rack, length, tokens_per_row, &rack->plan.other, out, err);
+    return add_bucket(rack, length, tokens_per_row, false, out, err);
 }
 
 /* An empty tape, in its place; NULL when memory is short. */
@@ -164,7 +166,7 @@ static void for_each_reel(const struct rack *rack, void (*visit)(void *context, 
 {
     for (size_t b = 0; b < rack->bucket_count; b++) {
         const struct rack_bucket *bucket = rack->buckets[b];
-        size_t reels = (size_t)bucket->tape_count * rack->plan.class_count;
+        size_t reels = (size_t)rack->plan.tapes * rack->plan.class_count;
         for (size_t r = 0; r < reels; r++) {
             if (bucket->reels[r] != NULL)
                 visit(context, bucket->reels[r]);
@@ -179,34 +181,78 @@ static kvt_status extend(struct rack *rack, struct reel *reel, uint32_t steps,
 {
     if (reel->recorded == 0)
         tape_cache_load(&rack->cache, reel);
+    return reel->recorded < steps ? reel_record(reel, &rack->plan.process, steps, err) : KVT_OK;
+}
+
+/* The reel in its place, made where there is none yet; NULL when memory is short. */
+static struct reel *reel_at(struct rack *rack, struct rack_bucket *bucket, uint32_t tape,
+                            uint32_t class)
+{
+    struct reel *reel = *rack_reel_at(&rack->plan, bucket, tape, class);
+    return reel != NULL ? reel : make_reel(&rack->plan, bucket, tape, class);
+}
+
+/* Records all of a tape; and on each further thread the next one that is not there yet, which
+ * other streams will want, as far as memory allows. What is counted as used is what was wanted:
+ * threads do not show. */
+static kvt_status record_with_others(struct rack *rack, struct rack_bucket *bucket, uint32_t tape,
+                                     uint32_t class, struct kvt_error *err)
+{
+    uint32_t tapes = rack->plan.tapes;
+    size_t most = rack->threads < tapes ? rack->threads : tapes;
+    struct tape_work work = {.process = &rack->plan.process,
+                             .cache = &rack->cache,
+                             .threads = rack->threads,
+                             .reels = calloc(most, sizeof(struct reel *))};
+    if (work.reels == NULL)
+        return kvt_fail_nomem(err, "the list of tapes to record");
+    uint64_t expected_bytes = rack->used_bytes;
     kvt_status status = KVT_OK;
-    if (reel->recorded < steps)
-        status = reel_record(reel, &rack->plan.process, steps, err);
-    if (status != KVT_OK)
-        return status;
+    for (uint32_t n = 0; n < tapes && work.reel_count < most && status == KVT_OK; n++) {
+        struct reel *reel = reel_at(rack, bucket, (tape + n) % tapes, class);
+        if (reel == NULL) {
+            status = kvt_fail_nomem(err, "a tape of selections");
+            continue;
+        }
+        if (reel->recorded == reel->selections.token_count)
+            continue;
+        expected_bytes += reel_bytes_expected(reel, reel->selections.token_count);
+        if (n > 0 && expected_bytes > rack->plan.memory_bytes)
+            break;
+        work.reels[work.reel_count++] = reel;
+    }
+    if (status == KVT_OK && work.reel_count > 0)
+        status = tape_prepare_all(&work, err);
+    free(work.reels);
+    return status;
+}
+
+static void want(struct rack *rack, struct reel *reel, uint32_t steps)
+{
     rack->used_bytes -= reel_bytes(reel);
     reel->wanted = (steps + REEL_BLOCK_STEPS - 1) / REEL_BLOCK_STEPS * REEL_BLOCK_STEPS;
     rack->used_bytes += reel_bytes(reel);
-    return KVT_OK;
 }
 
 kvt_status rack_provide(struct rack *rack, uint32_t number, uint32_t tape, uint32_t class,
                         uint64_t steps, struct kvt_error *err)
 {
     struct rack_bucket *bucket = rack->buckets[number];
-    struct reel *reel = *rack_reel_at(&rack->plan, bucket, tape, class);
-    if (reel == NULL) {
-        reel = make_reel(&rack->plan, bucket, tape, class);
-        if (reel == NULL)
-            return kvt_fail_nomem(err, "a tape of selections");
-    }
+    struct reel *reel = reel_at(rack, bucket, tape, class);
+    if (reel == NULL)
+        return kvt_fail_nomem(err, "a tape of selections");
     uint32_t all = reel->selections.token_count;
-    uint32_t until = steps < all ? (uint32_t)steps : all;
+    uint32_t until = steps < all && !bucket->is_foreseen ? (uint32_t)steps : all;
     if (until <= reel->wanted)
         return KVT_OK;
     uint64_t more = reel_bytes_expected(reel, until - reel->wanted);
     kvt_status status = check_memory(rack, rack->used_bytes + more, bucket, err);
-    return status == KVT_OK ? extend(rack, reel, until, err) : status;
+    if (status == KVT_OK)
+        status = bucket->is_foreseen ? record_with_others(rack, bucket, tape, class, err)
+                                     : extend(rack, reel, until, err);
+    if (status == KVT_OK)
+        want(rack, reel, until);
+    return status;
 }
 
 /* ---- The lengths that are prepared for -------------------------------------------- */
@@ -224,20 +270,37 @@ static bool is_needed(const struct rack_plan *plan, const struct kvt_law_env *en
     return false;
 }
 
-/* Makes the empty tapes of one length. */
-static kvt_status make_prepared(struct rack *rack, const struct kvt_law_env *env, uint32_t length,
-                                uint32_t tokens_per_row, struct tape_work *work,
-                                uint64_t *expected_bytes, struct kvt_error *err)
+/* Makes buckets of the lengths that a run prepares for. */
+static kvt_status foresee(struct rack *rack, const struct kvt_law_env *env, struct kvt_error *err)
+{
+    for (size_t i = 0; i < env->context_count; i++) {
+        uint32_t length = env->context_rows[i];
+        uint32_t tokens = env->context_tokens_per_row != NULL ? env->context_tokens_per_row[i] : 1;
+        uint32_t number = 0;
+        if (tokens == 0)
+            tokens = 1;
+        /* At most top_k rows are all selected; streams past the largest length
+         * will be refused; a length may be listed twice. */
+        if (length <= rack->plan.top_k || length > SCORE_ROWS_MAX ||
+            bucket_of(rack, length, tokens) != UINT32_MAX)
+            continue;
+        kvt_status status = add_bucket(rack, length, tokens, true, &number, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+/* Makes the empty tapes of a length. */
+static kvt_status make_reels(struct rack *rack, const struct kvt_law_env *env,
+                             struct rack_bucket *bucket, struct tape_work *work,
+                             uint64_t *expected_bytes, struct kvt_error *err)
 {
     const struct rack_plan *plan = &rack->plan;
-    uint32_t number = 0;
-    kvt_status status = add_bucket(rack, length, tokens_per_row, &plan->ahead, &number, err);
-    if (status != KVT_OK)
-        return status;
-    struct rack_bucket *bucket = rack->buckets[number];
-    for (uint32_t i = 0; i < bucket->tape_count * plan->class_count && status == KVT_OK; i++) {
+    kvt_status status = KVT_OK;
+    for (uint32_t i = 0; i < plan->tapes * plan->class_count && status == KVT_OK; i++) {
         uint32_t tape = i / plan->class_count, class = i % plan->class_count;
-        if (!is_needed(plan, env, class, tokens_per_row))
+        if (!is_needed(plan, env, class, bucket->tokens_per_row))
             continue;
         struct reel *reel = make_reel(plan, bucket, tape, class);
         if (reel == NULL)
@@ -249,42 +312,24 @@ static kvt_status make_prepared(struct rack *rack, const struct kvt_law_env *env
     return status;
 }
 
-static kvt_status make_all_prepared(struct rack *rack, const struct kvt_law_env *env,
-                                    struct tape_work *work, struct kvt_error *err)
-{
-    uint64_t expected_bytes = 0;
-    for (size_t i = 0; i < env->context_count; i++) {
-        uint32_t length = env->context_rows[i];
-        uint32_t tokens = env->context_tokens_per_row != NULL ? env->context_tokens_per_row[i] : 1;
-        if (tokens == 0)
-            tokens = 1;
-        /* At most top_k rows are all selected; streams past the largest length
-         * will be refused; a length may be listed twice. */
-        if (length <= rack->plan.top_k || length > SCORE_ROWS_MAX ||
-            bucket_of(rack, length, tokens) != UINT32_MAX)
-            continue;
-        kvt_status status = make_prepared(rack, env, length, tokens, work, &expected_bytes, err);
-        if (status != KVT_OK)
-            return status;
-    }
-    return KVT_OK;
-}
-
-static kvt_status record_prepared(struct rack *rack, const struct kvt_law_env *env,
+/* Records all tapes of all lengths that there are. */
+static kvt_status record_foreseen(struct rack *rack, const struct kvt_law_env *env,
                                   struct kvt_error *err)
 {
-    if (env->context_count == 0)
-        return KVT_OK;
-    struct tape_work work = {.process = &rack->plan.process, .cache = &rack->cache, .env = env};
-    size_t most = env->context_count * rack->plan.ahead.tapes * rack->plan.class_count;
-    work.reels = calloc(most, sizeof(struct reel *));
+    struct tape_work work = {
+        .process = &rack->plan.process, .cache = &rack->cache, .threads = env->threads, .env = env};
+    size_t most = rack->bucket_count * rack->plan.tapes * rack->plan.class_count;
+    uint64_t expected_bytes = 0;
+    kvt_status status = KVT_OK;
+    work.reels = calloc(most > 0 ? most : 1, sizeof(struct reel *));
     if (work.reels == NULL)
         return kvt_fail_nomem(err, "the list of tapes to record");
-    kvt_status status = make_all_prepared(rack, env, &work, err);
+    for (size_t b = 0; b < rack->bucket_count && status == KVT_OK; b++)
+        status = make_reels(rack, env, rack->buckets[b], &work, &expected_bytes, err);
     if (status == KVT_OK && work.reel_count > 0)
         status = tape_prepare_all(&work, err);
-    for (size_t r = 0; r < work.reel_count; r++)
-        rack->used_bytes += reel_bytes(work.reels[r]);
+    for (size_t r = 0; r < work.reel_count && status == KVT_OK; r++)
+        want(rack, work.reels[r], work.reels[r]->selections.token_count);
     free(work.reels);
     return status;
 }
@@ -308,7 +353,10 @@ kvt_status rack_new(const struct rack_plan *plan, const struct kvt_law_env *env,
     }
     rack->bucket_capacity = capacity;
     tape_cache_init(&rack->cache, env->cache_dir, &rack->plan.process);
-    kvt_status status = record_prepared(rack, env, err);
+    rack->threads = env->threads > 0 ? env->threads : 1;
+    kvt_status status = foresee(rack, env, err);
+    if (status == KVT_OK && env->all_streams)
+        status = record_foreseen(rack, env, err);
     if (status != KVT_OK) {
         rack_free(rack);
         return status;
@@ -362,33 +410,62 @@ const struct rack_bucket *rack_bucket(const struct rack *rack, uint32_t bucket)
     return rack->buckets[bucket];
 }
 
-static void count_wanted(void *count, struct reel *reel)
+/* What stands behind the selections: tapes that streams read; those of one kin, or else each, are
+ * independent. */
+struct rack_count {
+    uint32_t tapes, independent, lengths;
+    uint32_t fewest, most; /* independent ones of a length */
+    uint32_t shortest, longest, steps;
+};
+
+static void count_bucket(const struct rack *rack, const struct rack_bucket *bucket,
+                         struct rack_count *count)
 {
-    *(uint32_t *)count += reel->wanted > 0;
+    uint32_t tapes = 0, kins = 0;
+    for (uint32_t t = 0; t < rack->plan.tapes; t++) {
+        uint32_t before = tapes;
+        for (uint32_t c = 0; c < rack->plan.class_count; c++) {
+            const struct reel *reel = *rack_reel_at(&rack->plan, bucket, t, c);
+            tapes += reel != NULL && reel->wanted > 0;
+        }
+        kins += tapes > before;
+    }
+    if (tapes == 0)
+        return;
+    uint32_t independent = rack->plan.are_kin ? kins : tapes;
+    count->tapes += tapes;
+    count->independent += independent;
+    count->lengths++;
+    count->fewest = independent < count->fewest ? independent : count->fewest;
+    count->most = independent > count->most ? independent : count->most;
+    count->shortest = bucket->length_rows < count->shortest ? bucket->length_rows : count->shortest;
+    count->longest = bucket->length_rows > count->longest ? bucket->length_rows : count->longest;
+    count->steps = bucket->steps > count->steps ? bucket->steps : count->steps;
 }
 
 void rack_describe(const struct rack *rack, char *out, size_t bytes)
 {
-    uint32_t shortest = UINT32_MAX, longest = 0, tapes = 0, steps = 0;
-    for (size_t b = 0; b < rack->bucket_count; b++) {
-        const struct rack_bucket *bucket = rack->buckets[b];
-        shortest = bucket->length_rows < shortest ? bucket->length_rows : shortest;
-        longest = bucket->length_rows > longest ? bucket->length_rows : longest;
-        steps = bucket->steps > steps ? bucket->steps : steps;
-    }
-    for_each_reel(rack, count_wanted, &tapes);
-    char sides[64] = "";
+    struct rack_count count = {.fewest = UINT32_MAX, .shortest = UINT32_MAX};
+    for (size_t b = 0; b < rack->bucket_count; b++)
+        count_bucket(rack, rack->buckets[b], &count);
+    char kins[32] = "", sides[64] = "", fewest[16] = "";
+    if (count.independent < count.tapes)
+        (void)snprintf(kins, sizeof kins, " (%u independent)", count.independent);
     if (rack->plan.side_paths > 0)
         (void)snprintf(sides, sizeof sides, " and %u x %u branches", rack->plan.side_paths,
                        rack->plan.side_tokens);
+    if (count.fewest < count.most)
+        (void)snprintf(fewest, sizeof fewest, "%u to ", count.fewest);
     unsigned long long mib = (rack->used_bytes + MIB - 1) / MIB;
-    if (tapes == 0)
+    if (count.tapes == 0)
         (void)snprintf(out, bytes, "no tape was needed");
-    else if (shortest == longest)
-        (void)snprintf(out, bytes, "%u tapes of %u tokens%s at %u rows, %llu MiB", tapes, steps,
-                       sides, longest, mib);
+    else if (count.lengths == 1)
+        (void)snprintf(out, bytes, "%u tape%s%s of %u tokens%s at %u rows, %llu MiB", count.tapes,
+                       count.tapes > 1 ? "s" : "", kins, count.steps, sides, count.longest, mib);
     else
         (void)snprintf(out, bytes,
-                       "%u tapes of up to %u tokens%s at %zu lengths (%u to %u rows), %llu MiB",
-                       tapes, steps, sides, rack->bucket_count, shortest, longest, mib);
+                       "%u tapes%s of up to %u tokens%s at %u lengths (%u to %u rows), %s%u a length, "
+                       "%llu MiB",
+                       count.tapes, kins, count.steps, sides, count.lengths, count.shortest,
+                       count.longest, fewest, count.most, mib);
 }

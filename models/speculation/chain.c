@@ -144,27 +144,10 @@ static void chain_plan(const void *method, const struct kvt_speculation_view *vi
     }
 }
 
-#define CHAIN(table_, name_, summary_, params_, prepare_)                                          \
-    const struct kvt_speculation_method table_ = {                                                 \
-        .info = {.abi = KVT_ABI_VERSION,                                                           \
-                 .struct_bytes = sizeof(struct kvt_speculation_method),                            \
-                 .name = (name_),                                                                  \
-                 .summary = (summary_),                                                            \
-                 .params = (params_),                                                              \
-                 .param_count = PARAM_COUNT},                                                      \
-        .basis = KVT_BASIS_ASSUMED,                                                                \
-        .prepare = (prepare_),                                                                     \
-        .free = chain_free,                                                                        \
-        .shape = chain_shape,                                                                      \
-        .request_bytes = course_bytes,                                                             \
-        .request_init = chain_request_init,                                                        \
-        .plan = chain_plan,                                                                        \
-    }
-
-CHAIN(kvt_speculation_mtp, "mtp", "MTP layers run as a chain, a pass a draft", mtp_params,
-      drafted_prepare);
-CHAIN(kvt_speculation_eagle, "eagle", "an EAGLE head run as a chain, a pass a draft", eagle_params,
-      drafted_prepare);
-CHAIN(kvt_speculation_self_sparse, "self-sparse",
-      "the model drafts for itself over few resident rows (TriForce, MagicDec)", self_sparse_params,
-      self_prepare);
+COURSE_METHOD(chain, kvt_speculation_mtp, "mtp", "MTP layers run as a chain, a pass a draft",
+              mtp_params, drafted_prepare);
+COURSE_METHOD(chain, kvt_speculation_eagle, "eagle", "an EAGLE head run as a chain, a pass a draft",
+              eagle_params, drafted_prepare);
+COURSE_METHOD(chain, kvt_speculation_self_sparse, "self-sparse",
+              "the model drafts for itself over few resident rows (TriForce, MagicDec)",
+              self_sparse_params, self_prepare);

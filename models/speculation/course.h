@@ -68,4 +68,23 @@ static inline uint32_t course_run_chain(struct course *course, const struct acce
     return accepted;
 }
 
+/* The table of a method that keeps nothing of a request but its course. Its other functions are
+ * kind_free, kind_shape, kind_request_init and kind_plan. */
+#define COURSE_METHOD(kind_, table_, name_, summary_, params_, prepare_)                           \
+    const struct kvt_speculation_method table_ = {                                                 \
+        .info = {.abi = KVT_ABI_VERSION,                                                           \
+                 .struct_bytes = sizeof(struct kvt_speculation_method),                            \
+                 .name = (name_),                                                                  \
+                 .summary = (summary_),                                                            \
+                 .params = (params_),                                                              \
+                 .param_count = sizeof(params_) / sizeof((params_)[0])},                           \
+        .basis = KVT_BASIS_ASSUMED,                                                                \
+        .prepare = (prepare_),                                                                     \
+        .free = kind_##_free,                                                                      \
+        .shape = kind_##_shape,                                                                    \
+        .request_bytes = course_bytes,                                                             \
+        .request_init = kind_##_request_init,                                                      \
+        .plan = kind_##_plan,                                                                      \
+    }
+
 #endif

@@ -247,24 +247,8 @@ static void tree_plan(const void *method, const struct kvt_speculation_view *vie
         plan_round(method, &view->requests[i], &rounds[i]);
 }
 
-#define TREE(table_, name_, summary_, params_, prepare_)                                           \
-    const struct kvt_speculation_method table_ = {                                                 \
-        .info = {.abi = KVT_ABI_VERSION,                                                           \
-                 .struct_bytes = sizeof(struct kvt_speculation_method),                            \
-                 .name = (name_),                                                                  \
-                 .summary = (summary_),                                                            \
-                 .params = (params_),                                                              \
-                 .param_count = PARAM_COUNT},                                                      \
-        .basis = KVT_BASIS_ASSUMED,                                                                \
-        .prepare = (prepare_),                                                                     \
-        .free = tree_free,                                                                         \
-        .shape = tree_shape,                                                                       \
-        .request_bytes = course_bytes,                                                             \
-        .request_init = tree_request_init,                                                         \
-        .plan = tree_plan,                                                                         \
-    }
-
-TREE(kvt_speculation_eagle_tree, "eagle-tree", "a tree of drafts by an EAGLE head, a pass a depth",
-     eagle_tree_params, eagle_tree_prepare);
-TREE(kvt_speculation_medusa, "medusa", "a tree of drafts by Medusa heads, all in one pass",
-     medusa_params, medusa_prepare);
+COURSE_METHOD(tree, kvt_speculation_eagle_tree, "eagle-tree",
+              "a tree of drafts by an EAGLE head, a pass a depth", eagle_tree_params,
+              eagle_tree_prepare);
+COURSE_METHOD(tree, kvt_speculation_medusa, "medusa",
+              "a tree of drafts by Medusa heads, all in one pass", medusa_params, medusa_prepare);

@@ -7,15 +7,40 @@
  * at each moment it is a pointwise stationary fluid flow. H. Sakasegawa, "An approximation
  * formula Lq = alpha rho^beta / (1 - rho)", Ann. Inst. Stat. Math. 29, 1977; W. Wang,
  * D. Tipper, S. Banerjee, "A simple approximation for modeling nonstationary queues",
- * INFOCOM 1996. */
+ * INFOCOM 1996. The exponent is taken in 64ths, and the power by products and square roots alone,
+ * which round alike everywhere, as pow() does not. */
 #include <math.h>
+#include <stdint.h>
 
 #include "march.h"
+
+enum {
+    EXPONENT_BITS = 6 /* behind the point */
+};
+
+/* base^(exponent / 2^EXPONENT_BITS), of a base in [0, 1]. */
+static double power_of(double base, uint64_t exponent)
+{
+    double power = 1, root = base;
+
+    for (int bit = EXPONENT_BITS - 1; bit >= 0; bit--) {
+        root = sqrt(root);
+        if (exponent >> bit & 1)
+            power *= root;
+    }
+    for (exponent >>= EXPONENT_BITS; exponent > 0; exponent >>= 1) {
+        if (exponent & 1)
+            power *= base;
+        base *= base;
+    }
+    return power;
+}
 
 double queue_served(double present, double servers, double service_s, double variability,
                     double dt_s)
 {
-    double low = 0, high = 1, power = sqrt(2 * (servers + 1));
+    double low = 0, high = 1;
+    uint64_t exponent = (uint64_t)rint(sqrt(2 * (servers + 1)) * (1 << EXPONENT_BITS));
 
     if (present <= 0 || dt_s <= 0)
         return 0;
@@ -24,7 +49,7 @@ double queue_served(double present, double servers, double service_s, double var
     double most = servers * dt_s / service_s; /* when no server is ever idle */
     for (int i = 0; i < 48; i++) {
         double rho = 0.5 * (low + high);
-        double there = servers * rho + pow(rho, power) / (1 - rho) * variability;
+        double there = servers * rho + power_of(rho, exponent) / (1 - rho) * variability;
         if (there + rho * most < present)
             low = rho;
         else

@@ -8,7 +8,8 @@ enum {
     SURFACE_COVERAGES = 11, /* 0, 0.1, .. 1 of the history in HBM */
     SURFACE_AGES = 10,      /* rounds [0, 1), [1, 2), [2, 4), .. and from 256 on */
     SURFACE_ROUNDS = 448,   /* that are measured */
-    SURFACE_STREAMS = 48    /* requests that are followed, one store of the stratum each */
+    SURFACE_STREAMS = 48,   /* requests that are followed, one store of the stratum each */
+    SURFACE_SEED = 2385     /* a surface belongs to its law: every seed of a run reads the same */
 };
 
 /* Means of a round of one store of a stratum, over all its selectors. */
@@ -68,7 +69,11 @@ struct surface_env {
     bool covered; /* pages of history may be in HBM: else coverage 0 alone is measured */
 };
 
-/* surface_rounds.c: the rounds that the method plans while `active` requests decode, as many
+/* surface_rounds.c: the run's method, with chances of the surface's own. Freed by the method. */
+KVT_CHECKED kvt_status surface_open_method(const struct kvt_analytic_env *run, void **out,
+                                           struct kvt_error *err);
+
+/* The rounds that the method plans while `active` requests decode, as many
  * of each of `requests` of them: out[request * rounds + round]. */
 KVT_CHECKED kvt_status surface_plan(const struct surface_env *env, uint32_t active,
                                     uint32_t requests, uint32_t rounds, struct kvt_round *out,

@@ -6,8 +6,7 @@
  *             select K sets once -> resolve in each cache, with its share of pages ready
  *             -> counts of the round's age
  *
- * Pages that are ready are the newest, as `adaptive` fills them. The seed is the
- * surface's own: every seed of a sweep reads the same one. */
+ * Pages that are ready are the newest, as `adaptive` fills them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,6 @@
 #include "kvt/crew.h"
 #include "kvt/layout.h"
 #include "surface.h"
-
-enum {
-    SURFACE_SEED = 2385
-};
 
 /* Everything that the streams of one stratum share. */
 struct measure {
@@ -248,9 +243,24 @@ struct law_inputs {
     uint32_t rows[KVT_STRATA_MAX], tokens_per_row[KVT_STRATA_MAX];
 };
 
-static kvt_status prepare_law(const struct surface_env *env, const struct kvt_law *law,
-                              struct law_inputs *inputs, void **out, struct kvt_error *err)
+/* Tokens that the longest of the streams moves on by. */
+static uint32_t tokens_read(const struct kvt_round *rounds)
 {
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < SURFACE_STREAMS; i++) {
+        uint32_t tokens = 0;
+        for (uint32_t r = 0; r < SURFACE_ROUNDS; r++)
+            tokens += rounds[(size_t)i * SURFACE_ROUNDS + r].committed_tokens;
+        most = tokens > most ? tokens : most;
+    }
+    return most;
+}
+
+static kvt_status prepare_law(const struct measure *measure, struct law_inputs *inputs, void **out,
+                              struct kvt_error *err)
+{
+    const struct surface_env *env = measure->env;
     const struct kvt_scenario *scenario = env->run->scenario;
     struct kvt_speculation_shape shape;
 
@@ -274,14 +284,15 @@ static kvt_status prepare_law(const struct surface_env *env, const struct kvt_la
                                   .context_rows = inputs->rows,
                                   .context_tokens_per_row = inputs->tokens_per_row,
                                   .context_count = env->stratum_count,
-                                  .output_tokens = env->output_tokens,
+                                  .output_tokens = tokens_read(measure->rounds),
                                   .run_seed = SURFACE_SEED,
                                   .cache_dir = env->run->cache_dir,
                                   .threads = env->run->threads,
                                   .progress = env->run->on_prepare,
                                   .progress_context = env->run->prepare_context,
-                                  .host = kvt_host()};
-    return law->prepare(&law_env, out, err);
+                                  .host = kvt_host(),
+                                  .all_streams = true};
+    return measure->law->prepare(&law_env, out, err);
 }
 
 /* Sums of the streams, in their order, into means of a round. */
@@ -348,7 +359,7 @@ static kvt_status measure_all(struct measure *measure, struct kvt_crew *crew, st
 {
     const struct surface_env *env = measure->env;
     struct law_inputs inputs;
-    kvt_status status = prepare_law(env, measure->law, &inputs, &measure->law_data, err);
+    kvt_status status = prepare_law(measure, &inputs, &measure->law_data, err);
 
     for (uint32_t s = 0; s < env->stratum_count && status == KVT_OK; s++) {
         if (env->run->on_prepare &&

@@ -90,6 +90,21 @@ static kvt_status plan_some(const struct surface_env *env, uint32_t active, uint
     return status;
 }
 
+kvt_status surface_open_method(const struct kvt_analytic_env *run, void **out,
+                               struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    const struct kvt_speculation_env env = {.params = scenario->speculation.params,
+                                            .llm = scenario->llm,
+                                            .drafter = scenario->drafter,
+                                            .tasks = scenario->tasks,
+                                            .task_count = 1,
+                                            .run_seed = SURFACE_SEED,
+                                            .host = kvt_host()};
+
+    return run->speculation->prepare(&env, out, err);
+}
+
 kvt_status surface_plan(const struct surface_env *env, uint32_t active, uint32_t requests,
                         uint32_t rounds, struct kvt_round *out, struct kvt_error *err)
 {

@@ -20,7 +20,7 @@
 enum {
     FINGERPRINT_REQUESTS = 16,
     FINGERPRINT_ROUNDS = 32,
-    FORMAT = 1 /* of surfaces and of how they are measured */
+    FORMAT = 2 /* of surfaces and of how they are measured */
 };
 
 struct node {
@@ -134,7 +134,6 @@ static kvt_status key_of_load(const struct surface_env *env, uint64_t law, uint3
         !chain_tree(&key, kvt_json_find(scenario->tree, "hardware")))
         return kvt_fail_nomem(err, "the key of a surface");
     key = kvt_hash_bytes(key, scenario->tasks[0], strlen(scenario->tasks[0]));
-    key = kvt_chain64(key, scenario->seed);
     key = kvt_chain64(key, scenario->queries_max);
     *out = kvt_chain64(key, (uint64_t)env->run->rank_count << 1 | env->run->lockstep);
     return KVT_OK;
@@ -255,18 +254,37 @@ static kvt_status find_or_measure(struct kvt_surfaces *store, const struct surfa
     return KVT_OK;
 }
 
+/* For rounds that the method plans by chances of the surface's own. */
+static kvt_status plan_and_find(struct kvt_surfaces *store, const struct surface_env *env,
+                                uint64_t law, uint32_t active, const struct surface **out,
+                                struct kvt_error *err)
+{
+    struct kvt_analytic_env run = *env->run;
+    struct surface_env own = *env;
+    uint64_t key = 0;
+    void *method = NULL;
+    kvt_status status = surface_open_method(env->run, &method, err);
+
+    if (status != KVT_OK)
+        return status;
+    run.speculation_data = method;
+    own.run = &run;
+    status = key_of_rounds(&own, law, active, &key, err);
+    if (status == KVT_OK)
+        status = find_or_measure(store, &own, key, active, out, err);
+    run.speculation->free(method);
+    return status;
+}
+
 static kvt_status get_new(struct kvt_surfaces *store, const struct surface_env *env, uint64_t law,
                           uint64_t load, uint32_t active, const struct surface **out,
                           struct kvt_error *err)
 {
-    uint64_t key = 0;
     struct alias *alias = calloc(1, sizeof *alias);
 
     if (!alias)
         return kvt_fail_nomem(err, "a surface");
-    kvt_status status = key_of_rounds(env, law, active, &key, err);
-    if (status == KVT_OK)
-        status = find_or_measure(store, env, key, active, out, err);
+    kvt_status status = plan_and_find(store, env, law, active, out, err);
     if (status != KVT_OK) {
         free(alias);
         return status;

@@ -78,7 +78,8 @@ static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
                                   .threads = env->threads,
                                   .progress = env->on_prepare,
                                   .progress_context = env->prepare_context,
-                                  .host = kvt_host()};
+                                  .host = kvt_host(),
+                                  .all_streams = sim->estimator == NULL && env->sample_stores == 0};
     return sim->law->prepare(&law_env, &sim->law_data, err);
 }
 

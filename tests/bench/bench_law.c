@@ -62,7 +62,8 @@ static void *prepared(const struct kvt_law *law, uint32_t queries, unsigned thre
                               .context_count = 1,
                               .output_tokens = OUTPUT_TOKENS,
                               .run_seed = 1,
-                              .threads = threads};
+                              .threads = threads,
+                              .all_streams = true};
     struct kvt_error err;
     void *data = NULL;
     must_be_ok(law->prepare(&env, &data, &err), &err);

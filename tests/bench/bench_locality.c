@@ -98,7 +98,7 @@ static void *prepared(const struct kvt_law *law, const struct setting *settings,
                               .context_count = 1,
                               .output_tokens = scale->tokens,
                               .run_seed = run_seed,
-                              .threads = 2};
+                              .threads = 1};
     void *data = NULL;
     struct kvt_error err;
     if (law->prepare(&env, &data, &err) != KVT_OK) {

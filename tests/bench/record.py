@@ -4,13 +4,17 @@
 
 What the benchmark prints is shown as it comes. Each line that is a JSON object is a case; a table
 for people is kept as text. The file has them with the processor they were measured on, appears
-whole or not at all, and holds no date: the same figures are the same bytes.
+whole or not at all, and holds no date: the same figures are the same bytes. A benchmark that runs
+for ten minutes is ended, and has failed.
 """
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+
+LIMIT_S = 600
 
 # Of the flags in /proc/cpuinfo, those that a loop here may depend on.
 FLAGS = ("popcnt bmi1 bmi2 avx2 avx512f avx512bw avx512dq avx512vl avx512vbmi avx512_vbmi2 "
@@ -36,12 +40,15 @@ def measure(command):
     """The objects that command prints, and its other lines; None where it fails."""
     cases, text = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
         for line in process.stdout:
             print(line, end="", flush=True)
             if line.startswith("{"):
                 cases.append(json.loads(line))
             else:
                 text.append(line.rstrip("\n"))
+        limit.cancel()
     return (cases, text) if process.returncode == 0 else None
 
 

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/law_setting.h"
 #include "support/locality.h"
@@ -17,7 +18,7 @@ enum {
 };
 
 /* Grows with every token, so that a tape is soon made. */
-static const struct locality_scale brief_scale = {12504, 256, 8, 1, 2120};
+static const struct locality_scale brief_scale = {12504, 256, 8, 1, 1060};
 
 /* One length, tapes as asked for, about as long as they are looked at, and rounds of so many
  * queries. */
@@ -34,7 +35,8 @@ static void setting_of(struct law_setting *setting, const struct kvt_law *law,
     setting->env.context_tokens_per_row = &scale->tokens_per_row;
     setting->env.context_count = 1;
     setting->env.output_tokens = scale->tokens;
-    setting->env.threads = 2;
+    setting->env.threads = 1;
+    setting->env.all_streams = false; /* what no stream reads is not recorded */
 }
 
 static struct locality measured(const struct kvt_law *law, void *data,
@@ -73,26 +75,26 @@ static void check_printed(const char *what, const struct locality *found, unsign
     }
 }
 
-static void check_at_full_size(const struct kvt_law *law, uint32_t queries, unsigned parts)
+static void check_at_full_size(const struct kvt_law *law, unsigned parts)
 {
     struct law_setting setting;
-    setting_of(&setting, law, &locality_full_scale, 1, queries);
+    setting_of(&setting, law, &locality_full_scale, 1, 1);
     void *data = law_prepared(law, &setting);
     struct locality found = measured(law, data, &locality_full_scale, 0, 0, parts);
     law->free(data);
     check_printed(law->info.name, &found, parts);
 }
 
+/* Rounds are held to what is printed in small, below. */
 START_TEST(score_is_as_local_as_the_reconstruction_at_full_size)
 {
-    check_at_full_size(&kvt_law_score, 8, LOCALITY_STREAM | LOCALITY_FETCHED);
+    check_at_full_size(&kvt_law_score, LOCALITY_STREAM);
 }
 END_TEST
 
-/* Its rounds are held to those of score, in small. */
 START_TEST(tape_is_as_local_as_the_reconstruction_at_full_size)
 {
-    check_at_full_size(&kvt_law_tape, 1, LOCALITY_STREAM | LOCALITY_COVERAGE);
+    check_at_full_size(&kvt_law_tape, LOCALITY_STREAM | LOCALITY_COVERAGE);
 }
 END_TEST
 
@@ -127,7 +129,7 @@ START_TEST(every_set_and_preset_meets_the_published_miss_shares)
     for (uint32_t s = 0; s < MEASURED; s++) {
         /* A selector of each third of the layers in turn. */
         struct locality found =
-            measured(law, data, &locality_small_scale, s, s * 7 % SELECTORS, LOCALITY_STREAM);
+            measured(law, data, &locality_small_scale, s, s * 7 % SELECTORS, LOCALITY_PUBLISHED);
         miss_1 += found.miss[0] / MEASURED;
         miss_2 += found.miss[2] / MEASURED;
         miss_8 += found.miss[5] / MEASURED;
@@ -160,10 +162,23 @@ END_TEST
 
 /* ---- Tape against score, within the spread between streams ----------------------------- */
 
+/* Four standard errors of four streams each: 3 % of misses at B/k 1, 4 to 5 % of those at larger
+ * caches, 4 to 5 % of rows fetched a round. Rounds that read one path alone fetch 38 % too few at
+ * K = 4. bench_locality, at full size, sees 1 %. */
 enum {
-    STREAMS = 6,
-    TAPES = 6
+    STREAMS = 4,
+    TAPES = 32 /* so that each stream reads one of its own */
 };
+
+static struct locality mean_of(const struct locality *found, size_t count)
+{
+    double means[LOCALITY_FIGURES];
+    struct locality mean;
+    for (size_t f = 0; f < LOCALITY_FIGURES; f++)
+        means[f] = locality_spread_of(found, count, f).mean;
+    memcpy(&mean, means, sizeof mean);
+    return mean;
+}
 
 static void measure_streams(const struct kvt_law *law, struct locality found[STREAMS])
 {
@@ -181,13 +196,14 @@ START_TEST(tape_and_score_agree_within_the_spread_between_streams)
     static struct locality by_score[STREAMS], by_tape[STREAMS];
     measure_streams(&kvt_law_score, by_score);
     measure_streams(&kvt_law_tape, by_tape);
+    struct locality mean = mean_of(by_score, STREAMS);
+    check_printed("score in small", &mean, LOCALITY_FETCHED);
     for (size_t f = 0; f < LOCALITY_FIGURES; f++) {
         char name[32];
         locality_figure_name(f, name);
         struct locality_spread score = locality_spread_of(by_score, STREAMS, f);
         struct locality_spread tape = locality_spread_of(by_tape, STREAMS, f);
-        /* Streams share six tapes, so that many means are independent. */
-        double error = score.deviation * sqrt(1.0 / STREAMS + 1.0 / TAPES);
+        double error = score.deviation * sqrt(2.0 / STREAMS);
         ck_assert_msg(fabs(tape.mean - score.mean) <= 4 * error + 1e-9,
                       "%s: tape %.5f, score %.5f +- %.5f", name, tape.mean, score.mean, error);
         ck_assert_msg(

@@ -15,6 +15,7 @@ void law_setting_init(struct law_setting *setting, const struct kvt_law *law, ui
     setting->env.output_tokens = 100;
     setting->env.run_seed = 2385;
     setting->env.threads = 1;
+    setting->env.all_streams = true;
 }
 
 void law_setting_set(struct law_setting *setting, const struct kvt_law *law, const char *name,

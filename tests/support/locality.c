@@ -225,13 +225,23 @@ static void sample_history(struct watch *watch, uint32_t token, struct locality 
     watch->samples++;
 }
 
-static void watch_tokens(struct watch *watch, struct locality *locality)
+static bool is_measured(size_t size, unsigned parts)
+{
+    double share = locality_sizes[size];
+    return (parts & LOCALITY_STREAM) != 0 || share == 1 || share == 2 || share == 8;
+}
+
+static void watch_tokens(struct watch *watch, unsigned parts, struct locality *locality)
 {
     const struct locality_scale *scale = watch->scale;
     for (uint32_t token = 0; token < scale->tokens; token++) {
         uint32_t count = next_selection(watch, token);
-        for (size_t s = 0; s < LOCALITY_SIZES; s++)
-            (void)lru_call(&watch->lru[s], watch->rows, count);
+        for (size_t s = 0; s < LOCALITY_SIZES; s++) {
+            if (is_measured(s, parts))
+                (void)lru_call(&watch->lru[s], watch->rows, count);
+        }
+        if ((parts & LOCALITY_STREAM) == 0)
+            continue;
         for (uint32_t i = 0; i < scale->top_k; i++)
             locality->born += watch->rows[i] >= scale->context_rows;
         memcpy(watch->history + (size_t)(token % HISTORY) * scale->top_k, watch->rows,
@@ -242,14 +252,14 @@ static void watch_tokens(struct watch *watch, struct locality *locality)
     double selected = (double)scale->tokens * scale->top_k;
     for (size_t s = 0; s < LOCALITY_SIZES; s++)
         locality->miss[s] = (double)watch->lru[s].misses / selected;
-    for (size_t l = 0; l < LOCALITY_LAGS; l++)
+    for (size_t l = 0; l < LOCALITY_LAGS && watch->samples > 0; l++)
         locality->overlap[l] /= watch->samples;
-    for (size_t u = 0; u < LOCALITY_UNIONS; u++)
+    for (size_t u = 0; u < LOCALITY_UNIONS && watch->samples > 0; u++)
         locality->unions[u] /= watch->samples;
     locality->born /= selected;
 }
 
-static bool measure_stream(struct watch *watch, uint32_t request, uint32_t selector,
+static bool measure_stream(struct watch *watch, uint32_t request, uint32_t selector, unsigned parts,
                            struct locality *locality)
 {
     bool is_ok = begin_stream(watch, request, selector);
@@ -258,7 +268,7 @@ static bool measure_stream(struct watch *watch, uint32_t request, uint32_t selec
                          rows_max_of(watch->scale)) &&
                 is_ok;
     if (is_ok)
-        watch_tokens(watch, locality);
+        watch_tokens(watch, parts, locality);
     for (size_t s = 0; s < LOCALITY_SIZES; s++)
         lru_fini(&watch->lru[s]);
     return is_ok;
@@ -474,8 +484,8 @@ bool locality_measure(const struct kvt_law *law, void *data, const struct locali
     *locality = (struct locality){.born = 0};
     struct watch watch = {.scale = scale, .law = law, .data = data};
     bool is_ok = watch_init(&watch, scale);
-    if (is_ok && (parts & LOCALITY_STREAM) != 0)
-        is_ok = measure_stream(&watch, request, selector, locality);
+    if (is_ok && (parts & (LOCALITY_STREAM | LOCALITY_PUBLISHED)) != 0)
+        is_ok = measure_stream(&watch, request, selector, parts, locality);
     if (is_ok && (parts & LOCALITY_COVERAGE) != 0)
         is_ok = measure_coverage(&watch, request, selector, locality);
     if (is_ok && (parts & LOCALITY_FETCHED) != 0)

@@ -50,7 +50,8 @@ enum locality_parts {
     LOCALITY_STREAM = 1,   /* miss, overlap, unions, born */
     LOCALITY_COVERAGE = 2, /* covered, chosen */
     LOCALITY_FETCHED = 4,
-    LOCALITY_ALL = 7
+    LOCALITY_ALL = 7,
+    LOCALITY_PUBLISHED = 8 /* misses at B/k 1, 2 and 8 alone, of what LOCALITY_STREAM has */
 };
 
 unsigned locality_part_of(size_t figure);

@@ -314,8 +314,74 @@ START_TEST(another_hot_cache_has_another_surface)
 }
 END_TEST
 
-/* ---- What is refused ----------------------------------------------------------------------------
- */
+/* What the drafter takes, and a GiB as without one. */
+static const char room[] = "cluster.decode.pools.unified_gib=6.1";
+
+START_TEST(every_seed_reads_one_surface_where_rounds_are_drawn)
+{
+    char path[SUPPORT_PATH_BYTES];
+    const struct kvt_sim_options options = {.cache_dir = folder.path};
+    static const char *const seeds[] = {"seed=1", "seed=2", "seed=3"};
+    char *texts[3];
+    for (size_t i = 0; i < 3; i++) {
+        const char *const sets[] = {"speculation.method=dflash2", room, seeds[i], NULL};
+        texts[i] = text_with(sets, &options);
+        ck_assert_uint_eq(list_surfaces(path), 1);
+    }
+    ck_assert_str_ne(texts[0], texts[1]); /* lengths are drawn by the run's seed */
+    for (size_t i = 0; i < 3; i++)
+        free(texts[i]);
+}
+END_TEST
+
+/* Seeds share a surface: their means lie where exact runs of the same seeds lie, within four
+ * deviations between those, and closer together. */
+enum {
+    SEEDS = 4,
+    COMPARED = 3
+};
+
+static void means_of_seeds(const char *fidelity, double found[COMPARED][SEEDS])
+{
+    static const char *const seeds[SEEDS] = {"seed=1", "seed=2", "seed=3", "seed=4"};
+    static const char *const metrics[COMPARED] = {"output_throughput", "mean_tpot_ms",
+                                                  "host_fetch_share"};
+    for (size_t i = 0; i < SEEDS; i++) {
+        const char *const sets[] = {"speculation.method=dflash2", room, seeds[i], fidelity, NULL};
+        struct small_run small;
+        small_run_whole(&small, SCENARIO, sets);
+        for (size_t m = 0; m < COMPARED; m++)
+            found[m][i] = metric_of(&small, metrics[m]);
+        small_run_close(&small);
+    }
+}
+
+static double deviation_of(const double found[SEEDS], double *mean)
+{
+    double squares = 0;
+    *mean = 0;
+    for (size_t i = 0; i < SEEDS; i++)
+        *mean += found[i] / SEEDS;
+    for (size_t i = 0; i < SEEDS; i++)
+        squares += (found[i] - *mean) * (found[i] - *mean);
+    return sqrt(squares / (SEEDS - 1));
+}
+
+START_TEST(means_of_every_seed_lie_among_those_of_exact_runs)
+{
+    double analytic[COMPARED][SEEDS], exact[COMPARED][SEEDS];
+    means_of_seeds("run.fidelity=analytic", analytic);
+    means_of_seeds("run.fidelity=exact", exact);
+    for (size_t m = 0; m < COMPARED; m++) {
+        double mean, own_mean, deviation = deviation_of(exact[m], &mean);
+        ck_assert_double_le(deviation_of(analytic[m], &own_mean), deviation);
+        for (size_t i = 0; i < SEEDS; i++)
+            ck_assert_double_eq_tol(analytic[m][i], mean, 4 * deviation);
+    }
+}
+END_TEST
+
+/* ---- What is refused ---------------------------------------------------------------- */
 
 static const struct {
     const char *set, *also, *where, *words;
@@ -354,6 +420,7 @@ static Suite *analytic_suite(void)
     tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
     tcase_add_test(parts, a_queue_serves_no_more_than_it_has_or_can);
     tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
+    tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
     suite_add_tcase(suite, parts);
     tcase_add_checked_fixture(runs, make_folder, remove_folder);
@@ -362,6 +429,8 @@ static Suite *analytic_suite(void)
     tcase_add_test(runs, no_percentile_is_answered);
     tcase_add_test(runs, the_same_bytes_on_any_threads_and_with_surfaces_at_hand);
     tcase_add_test(runs, a_surface_is_kept_and_a_damaged_one_is_measured_again);
+    tcase_add_test(runs, every_seed_reads_one_surface_where_rounds_are_drawn);
+    tcase_add_test(runs, means_of_every_seed_lie_among_those_of_exact_runs);
     tcase_add_test(runs, another_hot_cache_has_another_surface);
     tcase_add_loop_test(runs, what_mean_values_cannot_stand_for_is_refused, 0,
                         sizeof refusals / sizeof refusals[0]);

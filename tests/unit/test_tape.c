@@ -337,6 +337,87 @@ START_TEST(sinks_stay_and_new_rows_keep_their_distance)
 }
 END_TEST
 
+/* ---- How many tapes there are ------------------------------------------------------------- */
+
+enum {
+    MANY_ROWS = 3000,
+    MANY_SELECTORS = 3
+};
+
+/* Of some streams of so many requests at one length; what stands behind them into text. */
+static uint64_t hash_of_requests(const struct law_setting *setting, uint32_t requests,
+                                 uint32_t rows, char text[200])
+{
+    void *data = law_prepared(&kvt_law_tape, setting);
+    uint64_t chain = 0;
+    for (uint32_t request = 0; request < requests; request++) {
+        for (uint32_t selector = 0; selector < MANY_SELECTORS; selector++) {
+            struct kvt_law_stream_env env = law_stream_env(request, selector, rows, rows + 3);
+            chain += law_whole_hash(&kvt_law_tape, data, &env) * (1 + chain);
+        }
+    }
+    kvt_law_tape.describe(data, text, 200);
+    kvt_law_tape.free(data);
+    return chain;
+}
+
+static void many_setting(struct law_setting *setting, bool all_streams, unsigned threads)
+{
+    static const uint32_t contexts[] = {MANY_ROWS};
+    law_setting_init(setting, &kvt_law_tape, 64);
+    setting->env.context_rows = contexts;
+    setting->env.context_count = 1;
+    setting->env.all_streams = all_streams;
+    setting->env.threads = threads;
+}
+
+START_TEST(tapes_made_as_needed_are_those_made_ahead)
+{
+    char text[200], other_text[200];
+    struct law_setting setting;
+    many_setting(&setting, true, 2);
+    uint64_t ahead = hash_of_requests(&setting, 3, MANY_ROWS, text);
+    ck_assert_str_eq(text, "32 tapes of 640 tokens at 3000 rows, 2 MiB");
+    many_setting(&setting, false, 1);
+    ck_assert_uint_eq(hash_of_requests(&setting, 3, MANY_ROWS, text), ahead);
+    uint32_t tapes = (uint32_t)strtoul(text, NULL, 10);
+    ck_assert_uint_ge(tapes, 2);
+    ck_assert_uint_le(tapes, 3 * MANY_SELECTORS);
+    /* Further threads record what others may want: neither shows. */
+    many_setting(&setting, false, 3);
+    ck_assert_uint_eq(hash_of_requests(&setting, 3, MANY_ROWS, other_text), ahead);
+    ck_assert_str_eq(text, other_text);
+}
+END_TEST
+
+START_TEST(a_length_that_turns_up_has_no_more_tapes_than_requests_and_32_at_most)
+{
+    static const uint32_t requests[] = {1, 4, 400};
+    char text[200];
+    struct law_setting setting;
+    many_setting(&setting, true, 1);
+    setting.env.context_count = 0;
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        (void)hash_of_requests(&setting, requests[i], MANY_ROWS - 77, text);
+        uint32_t tapes = (uint32_t)strtoul(text, NULL, 10);
+        ck_assert_uint_ge(tapes, requests[i] < 32 ? 1 : 32);
+        ck_assert_uint_le(tapes, requests[i] < 32 ? requests[i] : 32);
+    }
+}
+END_TEST
+
+START_TEST(as_many_tapes_of_kin_are_independent_as_of_others)
+{
+    char text[200];
+    struct law_setting setting;
+    many_setting(&setting, true, 2);
+    law_setting_set(&setting, &kvt_law_tape, "preset", 1);
+    law_setting_set(&setting, &kvt_law_tape, "steps", 64);
+    (void)hash_of_requests(&setting, 1, MANY_ROWS, text);
+    ck_assert_msg(strstr(text, "96 tapes (32 independent) of 64 tokens") == text, "%s", text);
+}
+END_TEST
+
 /* ---- Limits and progress ------------------------------------------------------------------ */
 
 START_TEST(tapes_that_pass_the_memory_limit_are_refused)
@@ -422,7 +503,9 @@ START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
     struct kvt_law_stream_env env = law_stream_env(0, 0, 1000, 1010);
     (void)law_whole_hash(&kvt_law_tape, data, &env);
     kvt_law_tape.describe(data, text, sizeof text);
-    ck_assert_str_eq(text, "33 tapes of up to 640 tokens at 2 lengths (995 to 3000 rows), 3 MiB");
+    ck_assert_str_eq(text,
+                     "33 tapes of up to 640 tokens at 2 lengths (995 to 3000 rows), 1 to 32 a "
+                     "length, 3 MiB");
     kvt_law_tape.describe(data, text, 8);
     ck_assert_str_eq(text, "33 tape");
     kvt_law_tape.free(data);
@@ -447,6 +530,9 @@ int main(void)
     tcase_add_test(tape, where_a_tape_closes_nothing_jumps);
     tcase_add_test(tape, selectors_of_a_request_are_kin_where_the_process_says_so);
     tcase_add_test(tape, sinks_stay_and_new_rows_keep_their_distance);
+    tcase_add_test(tape, tapes_made_as_needed_are_those_made_ahead);
+    tcase_add_test(tape, a_length_that_turns_up_has_no_more_tapes_than_requests_and_32_at_most);
+    tcase_add_test(tape, as_many_tapes_of_kin_are_independent_as_of_others);
     tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
     tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);
     tcase_add_test(tape, recording_stops_when_its_listener_says_so);

@@ -54,6 +54,8 @@ struct kvt_law_env {
     bool (*progress)(void *context, double done_fraction, const char *what);
     void *progress_context;
     const struct kvt_host *host;
+    bool all_streams; /* every stream of every request will be opened: what they share is best made
+                       * ahead; else as it is needed */
 };
 
 /* One (request, selector) pair's stream of selections. */
