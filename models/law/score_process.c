@@ -366,6 +366,15 @@ void score_stream_select(struct score_stream *stream, const struct score_shape *
     stream->guess = score_candidates_select(&candidates, set) - margin;
 }
 
+static float largest_of(const float *scores, uint32_t count)
+{
+    float largest = scores[0];
+    for (uint32_t i = 1; i < count; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    return largest;
+}
+
+/* A block holds whole pages. */
 void score_stream_pages(struct score_stream *stream, const struct score_shape *shape,
                         uint32_t visible_rows, uint32_t rows_per_page, float *scores)
 {
@@ -376,17 +385,18 @@ void score_stream_pages(struct score_stream *stream, const struct score_shape *s
 
     step_of(stream, shape, visible_rows, &step);
     step.is_settled = true;
-    for (uint32_t row = 0; row < visible_rows; row++) {
-        if (row % BLOCK_ROWS == 0) {
-            struct score_block block = {.fixed = parts.fixed + row,
-                                        .slow = parts.slow + row,
-                                        .fast = parts.fast + row,
-                                        .first_row = row};
-            kernel->advance(&step, &block, score);
-        }
-        float own = row < shape->sink_rows ? FLT_MAX : score[row % BLOCK_ROWS];
-        float *page = &scores[row / rows_per_page];
-        *page = row % rows_per_page == 0 || own > *page ? own : *page;
+    for (uint32_t row = 0; row < visible_rows; row += BLOCK_ROWS) {
+        struct score_block block = {.fixed = parts.fixed + row,
+                                    .slow = parts.slow + row,
+                                    .fast = parts.fast + row,
+                                    .first_row = row};
+        kernel->advance(&step, &block, score);
+        for (uint32_t i = row; i < shape->sink_rows && i < row + BLOCK_ROWS; i++)
+            score[i - row] = FLT_MAX;
+        uint32_t rows = visible_rows - row < BLOCK_ROWS ? visible_rows - row : BLOCK_ROWS;
+        for (uint32_t first = 0; first < rows; first += rows_per_page)
+            *scores++ = largest_of(score + first,
+                                   rows - first < rows_per_page ? rows - first : rows_per_page);
     }
 }
 
