@@ -377,7 +377,7 @@ START_TEST(tapes_made_as_needed_are_those_made_ahead)
     struct law_setting setting;
     many_setting(&setting, true, 2);
     uint64_t ahead = hash_of_requests(&setting, 3, MANY_ROWS, text);
-    ck_assert_str_eq(text, "32 tapes of 640 tokens at 3000 rows, 2 MiB");
+    ck_assert_str_eq(text, "32 tapes of 640 tokens at 3000 rows, 3 MiB");
     many_setting(&setting, false, 1);
     ck_assert_uint_eq(hash_of_requests(&setting, 3, MANY_ROWS, text), ahead);
     uint32_t tapes = (uint32_t)strtoul(text, NULL, 10);
