@@ -35,6 +35,12 @@ enum {
     PARAM_COUNT
 };
 
+#define WITHOUT_DRAFTS                                                                             \
+    {                                                                                              \
+        .beside = "speculation.method", .values = "none",                                          \
+        .cure = "speculation.method \"dflash2\""                                                   \
+    }
+
 static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
     [PARAM_SHARED_MS] = {.name = "shared_ms",
                          .help = "Step time that no load changes.",
@@ -57,14 +63,20 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                                    .type = KVT_PARAM_REAL,
                                    .minimum = 0,
                                    .maximum = 1e3,
-                                   .default_number = 0.12},
+                                   .default_number = 0.12,
+                                   .idle = {{.beside = "residency.policy",
+                                             .values = "adaptive",
+                                             .cure = "residency.policy \"hisparse\""}}},
     [PARAM_ADAPTIVE_REQUEST_MS] = {.name = "adaptive_request_ms",
                                    .help = "The same under adaptive, whose retrieval is fused.",
                                    .calibrated_to = "Table 2, C256 Adaptive HiSparse",
                                    .type = KVT_PARAM_REAL,
                                    .minimum = 0,
                                    .maximum = 1e3,
-                                   .default_number = 0.025},
+                                   .default_number = 0.025,
+                                   .idle = {{.beside = "residency.policy",
+                                             .values = "hisparse",
+                                             .cure = "residency.policy \"adaptive\""}}},
     [PARAM_WIRE_ROW_BYTES] = {.name = "wire_row_bytes",
                               .help = "Effective bytes on the link of a missed row in one layer.",
                               .calibrated_to = "Table 3, 2.4 to 2.5 KB a missed selection",
@@ -86,7 +98,8 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                         .type = KVT_PARAM_REAL,
                         .minimum = 0,
                         .maximum = 1e4,
-                        .default_number = 10.7},
+                        .default_number = 10.7,
+                        .idle = {WITHOUT_DRAFTS}},
     [PARAM_QUERY_MS] = {.name = "query_ms",
                         .help = "What each query of a request beyond its first adds to a step.",
                         .calibrated_to = "Table 2, C128 Adaptive DHiSparse, given its blocks of 8, "
@@ -94,7 +107,8 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                         .type = KVT_PARAM_REAL,
                         .minimum = 0,
                         .maximum = 1e3,
-                        .default_number = 0.03},
+                        .default_number = 0.03,
+                        .idle = {WITHOUT_DRAFTS}},
 };
 
 struct paper {

@@ -349,7 +349,6 @@ static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *s
 /* The widest round: asked of the method itself, which reads its tables for it. */
 static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    const cJSON *task = kvt_tree_at(load->tree, "workload.task");
     const struct kvt_speculation_method *method =
         (const struct kvt_speculation_method *)(const void *)out->speculation.info;
     struct kvt_speculation_env env = {.params = out->speculation.params,
@@ -363,7 +362,7 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     char place[KVT_PLACE_BYTES];
     void *data = NULL;
 
-    out->task = task != NULL ? task->valuestring : "default";
+    out->task = kvt_text_at(kvt_tree_at(load->tree, "workload"), "task");
     kvt_status status = method->prepare(&env, &data, err);
     if (status != KVT_OK)
         return status;
@@ -400,41 +399,15 @@ static kvt_status check_staging(struct kvt_load *load, const struct kvt_scenario
     return KVT_OK;
 }
 
-/* A word of the user's that cannot act beside what retrieval or overflow is. */
-static kvt_status refuse_idle(struct kvt_load *load, const char *key, const char *other,
-                              const char *value, struct kvt_error *err)
-{
-    char path[KVT_DOTTED_BYTES], place[KVT_PLACE_BYTES];
-
-    (void)snprintf(path, sizeof path, "speculation.%s", key);
-    const cJSON *node = kvt_tree_at(load->tree, path);
-    if (kvt_tree_layer(node)->kind == KVT_LAYER_DEFAULT)
-        return KVT_OK;
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                    "%s has no effect while speculation.%s is \"%s\"", key, other, value);
-}
-
-static kvt_status bind_retrieval(struct kvt_load *load, struct kvt_scenario *out,
-                                 struct kvt_error *err)
+static void bind_retrieval(const struct kvt_load *load, struct kvt_scenario *out)
 {
     const cJSON *object = kvt_tree_at(load->tree, "speculation");
-    if (kvt_tree_find(object, "retrieval") == NULL)
-        return KVT_OK; /* nothing speculates */
-    bool each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
-    bool no_staging = strcmp(kvt_text_at(object, "overflow"), "none") == 0;
     bool by_count = strcmp(kvt_text_at(object, "promotion"), "by_count") == 0;
-    kvt_status status = KVT_OK;
 
-    if (each_query)
-        status = refuse_idle(load, "overflow", "retrieval", "each_query", err);
-    if (status == KVT_OK && each_query)
-        status = refuse_idle(load, "promotion", "retrieval", "each_query", err);
-    if (status == KVT_OK && no_staging)
-        status = refuse_idle(load, "promotion", "overflow", "none", err);
-    out->resolve_each_query = each_query;
-    out->without_staging = each_query || no_staging;
+    out->resolve_each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
+    out->without_staging =
+        out->resolve_each_query || strcmp(kvt_text_at(object, "overflow"), "none") == 0;
     out->promotion = by_count ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
-    return status;
 }
 
 kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
@@ -454,10 +427,10 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = bind_shape(load, out, err);
     if (status == KVT_OK)
         status = check_task(load, out, err);
-    if (status == KVT_OK)
-        status = bind_retrieval(load, out, err);
-    if (status == KVT_OK)
-        status = kvt_bind_pools(load, out, err);
+    if (status != KVT_OK)
+        return status;
+    bind_retrieval(load, out);
+    status = kvt_bind_pools(load, out, err);
     if (status == KVT_OK)
         status = bind_classes(load, out, err);
     if (status == KVT_OK)

@@ -8,7 +8,7 @@ import json
 import sys
 
 import support
-from support import changed, kvtide, succeeds
+from support import changed, kvtide, refuses, succeeds
 
 # Crowded: requests queue, hot caches are small, optional pages come and go, steps wait for rows.
 CROWDED = {
@@ -41,7 +41,7 @@ SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
 TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
                      "new_tokens": [3000, 300], "output_tokens": 20}}
 THINKING = {**TALK, "workload.think_s": 0.05}
-COLOCATED = {**TALK, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
+COLOCATED = {**TALK, "cluster.import": None, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
 # A rank that holds little of a prompt, and others that are less crowded.
 AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
          "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
@@ -211,7 +211,8 @@ TABLE = {
     "timing(paper).draft_ms": (PAPER_DFLASH2, {"timing.draft_ms": 5}),
     "timing(paper).query_ms": (PAPER_DFLASH2, {"timing.query_ms": 0.5}),
     "timing(cost-table).costs": (
-        {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"}},
+        {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"},
+         "selection": None},
         {"timing.costs": "./costs.json"}),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
@@ -364,6 +365,10 @@ def write_files(folder):
                  cwd=folder)
 
 
+def sets(*given):
+    return [word for change in given for word in ("--set", change)]
+
+
 def documented():
     return json.loads(succeeds("list", "keys", "--json"))["keys"]
 
@@ -417,6 +422,99 @@ def refused_keys_and_choices_are_refused(folder):
             assert status == 2 and "#/" + key["path"].replace(".", "/") in said, (key, said)
 
 
+RESIDENT = ("residency=resident", "timing=roofline", "cluster.import.law=rate")
+
+# What takes a key's effect away, the key, and what gives it back.
+IDLE = (
+    (RESIDENT, "residency.hot_tokens=8192", 'a residency.policy with hot caches'),
+    (RESIDENT, "run.sample_requests=1", 'a residency.policy with hot caches'),
+    (RESIDENT, "run.sample_stores=2", 'a residency.policy with hot caches'),
+    (RESIDENT, "selection.preset=skewed", 'a residency.policy with hot caches'),
+    (("run.fidelity=exact",), "run.sample_requests=1", "fidelity sampled"),
+    (("run.fidelity=analytic",), "run.sample_stores=2", "fidelity sampled"),
+    ((), "residency.backup_gb_per_s=5", "a backup_below_fraction below 1"),
+    ((), "residency.landing_writes_later=true", "a backup_below_fraction below 1"),
+    (("residency.backup_below_fraction=0.5",), "residency.landing_writes_later=true",
+     "a landing_fraction above 0"),
+    (("residency.refill_gb_per_s=0",), "residency.refill_order=lowest",
+     "a refill_gb_per_s above 0"),
+    ((), "timing.hisparse_request_ms=1", 'residency.policy "hisparse"'),
+    ((), "timing.draft_ms=1", 'speculation.method "dflash2"'),
+    ((), "cluster.import.dflash2_mean_s=1", 'speculation.method "dflash2"'),
+    (("speculation=dflash2",), "cluster.import.adaptive_mean_s=1", 'speculation.method "none"'),
+    (("speculation=dflash2", "speculation.block=4"), "speculation.block_light=3", "block 0"),
+    (("speculation=dflash2", "speculation.block=4"), "speculation.medium_requests=3", "block 0"),
+    ((), "workload.task=code", "a speculation.method that drafts"),
+    ((), "cluster.decode.speculation_workspace_gib=1", "a speculation.method that drafts"),
+    (("speculation=dflash2", "speculation.retrieval=each_query"), "speculation.overflow=none",
+     'speculation.retrieval "shared"'),
+    (("speculation=dflash2", "residency.hot_tokens=20000", "speculation.overflow=none"),
+     "speculation.promotion=by_count", 'speculation.overflow "staging"'),
+    (("cluster.prefill.mode=colocated", "cluster.prefill.tokens_per_s=8000"),
+     "cluster.import.law=rate", 'cluster.prefill.mode "none" or "separate"'),
+)
+DSPARK = tuple(("speculation." + given, "fixed_drafts 0") for given in (
+    "costs=deepseek-v4-flash-b300", "early_stop=true", "confidence_auc=0.7",
+    "confidence_lag_rounds=1", "confidence_pool_requests=1"))
+
+
+def keys_without_effect_are_refused_with_what_gives_it_back(folder):
+    del folder
+    cases = [("quickstart", *case) for case in IDLE]
+    cases += [("deepseek-v4.1-flash-500k", ("speculation.fixed_drafts=2",), *case)
+              for case in DSPARK]
+    for scenario, causes, key, cure in cases:
+        sentence = refuses(2, "run", scenario, *sets(*causes, key))
+        assert sentence.startswith("kvtide: --set " + key.split("=")[0]), (causes, sentence)
+        assert "has no effect while" in sentence and "it takes " + cure in sentence, sentence
+    # The command line counts as one, in whichever order.
+    assert "has no effect" in refuses(2, "run", *sets("residency.hot_tokens=8192", *RESIDENT))
+
+
+def a_setting_goes_with_what_it_was_given_to(folder):
+    del folder
+    sentence = refuses(2, "run", *sets("residency.refill_gb_per_s=1", "residency=hisparse"))
+    assert 'was given to policy "adaptive"' in sentence and "give it after" in sentence, sentence
+    sentence = refuses(2, "run", *sets("workload.lengths.input.tokens=9",
+                                       "workload.arrival=sessions"))
+    assert "--set workload.lengths.input.tokens" in sentence, sentence
+
+
+def an_older_layer_is_not_blamed_for_a_newer_one(folder):
+    """Who extends a scenario need not know what it says of the policy that is changed."""
+    (folder / "base.json").write_text(json.dumps(changed(support.TINY, HISPARSE)))
+    newer = {"schema": "kvtide/scenario/1", "extends": "./base.json",
+             "residency": {"policy": "resident"}}
+    (folder / "newer.json").write_text(json.dumps(newer))
+    succeeds("run", "newer.json", "--quiet", cwd=folder)
+    newer["residency"]["hot_tokens"] = 2048
+    (folder / "newer.json").write_text(json.dumps(newer))
+    sentence = refuses(2, "run", "newer.json", cwd=folder)
+    assert "newer.json#/residency/hot_tokens: hot_tokens has no effect" in sentence, sentence
+
+
+def a_comparison_has_settings_that_matter_to_one_side(folder):
+    path = support.tiny(folder)
+    resident = path + ",residency=resident"
+    succeeds("compare", resident, path, "--set", "residency.hot_tokens=1024", "--quiet")
+    sentence = refuses(2, "compare", resident, resident, "--set", "residency.hot_tokens=1024")
+    assert sentence.startswith("kvtide: --set residency.hot_tokens"), sentence
+    sentence = refuses(2, "compare", path, resident + ",residency.hot_tokens=1024")
+    assert sentence.startswith("kvtide: --set residency.hot_tokens"), sentence
+
+
+def what_has_no_effect_is_not_in_force(folder):
+    """Neither in `check --print` nor in a result, which is a scenario that runs again."""
+    path = support.tiny(folder)
+    printed = succeeds("check", path, "--print", "--set", "residency=resident")
+    for word in ("hot_tokens", "sample_stores", "selection.", "backup_gb_per_s"):
+        assert word not in printed, printed
+    succeeds("run", path, "--set", "residency=resident", "--quiet", "--out", "out", cwd=folder)
+    again = json.loads(succeeds("run", "out/result.json", "--json", "--quiet", cwd=folder))
+    first = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    assert again["metrics"] == first["metrics"]
+
+
 def every_documented_key_is_proved(folder):
     """By a row of its own, by its members', or as refused."""
     keys = documented()
@@ -433,6 +531,11 @@ def every_documented_key_is_proved(folder):
 CASES = (
     every_documented_key_is_proved,
     refused_keys_and_choices_are_refused,
+    keys_without_effect_are_refused_with_what_gives_it_back,
+    a_setting_goes_with_what_it_was_given_to,
+    an_older_layer_is_not_blamed_for_a_newer_one,
+    a_comparison_has_settings_that_matter_to_one_side,
+    what_has_no_effect_is_not_in_force,
     every_key_takes_effect_or_is_refused,
 )
 

@@ -108,6 +108,7 @@ struct kvt_scenario {
     uint32_t sample_stores;   /* stores followed exactly per request when sampled */
     uint32_t sample_requests; /* requests followed at once per rank when sampled; 0: all */
     const char *backend;      /* "sim" */
+    uint64_t idle_sets;       /* bit i: common set i has no effect here */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;
@@ -122,6 +123,8 @@ struct kvt_scenario_options {
     const char *data_dir;
     const char *const *sets; /* [set_count] "PATH=VALUE", left to right */
     size_t set_count;
+    size_t common_sets; /* the first so many are for several scenarios at once: one that has no
+                         * effect on this one is no fault, but noted in idle_sets */
     bool for_size; /* accept what can be sized though not run (speculation; weights that
                     * do not fit: weights_fit is then false and the pools are 0) */
 };
