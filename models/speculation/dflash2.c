@@ -31,12 +31,16 @@ enum {
 #define BLOCK(name_, help_, default_)                                                              \
     {                                                                                              \
         .name = (name_), .help = (help_), .type = KVT_PARAM_COUNT, .minimum = 1,                   \
-        .maximum = KVT_QUERIES_MAX, .default_number = (default_), .idle = {FIXED_BLOCK}            \
+        .maximum = KVT_QUERIES_MAX, .default_number = (default_), .idle = {                        \
+            FIXED_BLOCK                                                                            \
+        }                                                                                          \
     }
 #define REQUESTS(name_, help_, default_)                                                           \
     {                                                                                              \
         .name = (name_), .help = (help_), .type = KVT_PARAM_COUNT, .minimum = 0, .maximum = 1e9,   \
-        .default_number = (default_), .idle = {FIXED_BLOCK}                                        \
+        .default_number = (default_), .idle = {                                                    \
+            FIXED_BLOCK                                                                            \
+        }                                                                                          \
     }
 
 static const struct kvt_param_spec dflash2_params[PARAM_COUNT] = {

@@ -37,8 +37,7 @@ enum {
 
 #define WITHOUT_DRAFTS                                                                             \
     {                                                                                              \
-        .beside = "speculation.method", .values = "none",                                          \
-        .cure = "speculation.method \"dflash2\""                                                   \
+        .beside = "speculation.method", .values = "none", .cure = "speculation.method \"dflash2\"" \
     }
 
 static const struct kvt_param_spec paper_params[PARAM_COUNT] = {

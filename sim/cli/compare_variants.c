@@ -255,8 +255,8 @@ kvt_status compare_spread_presets(const struct cli_texts *sets, struct kvt_arena
         if (!selects_rows(&plan->scenarios[i % count]))
             change = NULL;
         plan->variants[i] = plan->variants[i % count];
-        status = load(&plan->variants[i], sets, sets->count, change, arena, &plan->scenarios[i],
-                      err);
+        status =
+            load(&plan->variants[i], sets, sets->count, change, arena, &plan->scenarios[i], err);
         plan->variants[i].scenario = plan->scenarios[i].tree;
     }
     plan->variant_count = count * plan->preset_count;

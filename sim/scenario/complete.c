@@ -16,8 +16,8 @@ static kvt_status refuse_missing(const struct kvt_at *at, const char *help, stru
                     help);
 }
 
-static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
-                                  struct kvt_error *err)
+static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *key,
+                                  const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
     const struct kvt_plugin_info *info = kvt_chosen(key, object);
     kvt_tree_move_last(object, kvt_tree_find(object, key->name_key));

@@ -37,8 +37,7 @@ static bool find_given(struct kvt_load *load, const cJSON *node, const struct kv
         size_t turn = turn_of(load, given.layer);
         if (turn == 0 || turn < least)
             return false;
-        if (given.layer->kind == KVT_LAYER_SET &&
-            given.layer->set < load->options->common_sets) {
+        if (given.layer->kind == KVT_LAYER_SET && given.layer->set < load->options->common_sets) {
             load->idle_sets |= UINT64_C(1) << given.layer->set;
             return false;
         }

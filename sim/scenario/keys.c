@@ -11,7 +11,6 @@
 #define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
 #define LATER "belongs to a later version"
 
-
 /* ---- What takes a key's effect away ---------------------------------------------- */
 
 #define WITHOUT_DRAFTS                                                                             \

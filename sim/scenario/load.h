@@ -102,7 +102,8 @@ KVT_CHECKED kvt_status kvt_tree_complete(struct kvt_load *load, struct kvt_error
 /* ---- idle.c: what has no effect ----------------------------------------------------------- */
 
 /* Refuses a member of object, or a parameter, that somebody gave though nothing comes of it; given
- * by nobody, or before what took its effect away, it is put back to its default, to be forgotten. */
+ * by nobody, or before what took its effect away, it is put back to its default, to be forgotten.
+ */
 KVT_CHECKED kvt_status kvt_idle_member(struct kvt_load *load, const struct kvt_key *member,
                                        const struct kvt_at *at, cJSON *object,
                                        struct kvt_error *err);

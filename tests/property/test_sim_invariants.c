@@ -87,7 +87,8 @@ static void say_conversations(struct kvt_rng *rng, struct text *text)
         below(rng, 2) ? "0" : "0.05");
 }
 
-static void say_prefill(struct kvt_rng *rng, struct text *text)
+/* Says whether prompts come in by import. */
+static bool say_prefill(struct kvt_rng *rng, struct text *text)
 {
     unsigned mode = below(rng, 4);
     if (mode == 1)
@@ -97,14 +98,39 @@ static void say_prefill(struct kvt_rng *rng, struct text *text)
             "\"prefill\": {\"mode\": \"colocated\", \"tokens_per_s\": 20000, "
             "\"context_half_tokens\": %u, \"chunk_tokens\": %u}, ",
             below(rng, 2) * 500, 16 + below(rng, 200));
+    return mode <= 1;
+}
+
+/* A policy and what has an effect beside it. */
+static void say_residency(struct kvt_rng *rng, struct text *text, const char *residency)
+{
+    static const char *const laws[] = {"{\"law\": \"score\"}",
+                                       "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
+    bool whole = strcmp(residency, "resident") == 0 || strcmp(residency, "prefix-offload") == 0;
+    unsigned hot_tokens = 16 + below(rng, 80);
+
+    say(text, "\"residency\": {\"policy\": \"%s\"", residency);
+    if (!whole)
+        say(text, ", \"hot_tokens\": %u", hot_tokens);
+    if (strcmp(residency, "adaptive") == 0) {
+        bool lands = below(rng, 2) == 1, defers = below(rng, 2) == 1;
+        say(text, ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s",
+            below(rng, 2) ? "0.01" : "100", lands ? "0.5" : "0");
+        if (defers)
+            say(text, ", \"backup_below_fraction\": 0.2, \"backup_gb_per_s\": %s",
+                below(rng, 2) ? "0" : "0.01");
+        if (defers && lands)
+            say(text, ", \"landing_writes_later\": %s", below(rng, 2) ? "true" : "false");
+    }
+    say(text, "}, ");
+    if (!whole)
+        say(text, "\"selection\": %s, ", laws[below(rng, 2)]);
 }
 
 static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, const char *method)
 {
     static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
                                               "vllm-hybrid", "sglang-demote", "prefix-offload"};
-    static const char *const laws[] = {"{\"law\": \"score\"}",
-                                       "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
     static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
                                           "cache-aware"};
     unsigned gpus = 1 + below(rng, 3);
@@ -134,21 +160,12 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, co
         "\"index_offload_gib_per_node\": %s}, ",
         below(rng, 2) ? "0" : "0.00005", host_gib, below(rng, 2) ? "shared" : "per_rank",
         talks && below(rng, 2) ? "0.0003" : "0");
-    if (talks)
-        say_prefill(rng, text);
-    say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
-        1 + below(rng, 3));
+    if (!talks || say_prefill(rng, text))
+        say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
+            1 + below(rng, 3));
     say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
-    say(text, "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u", residency,
-        16 + below(rng, 80));
-    if (strcmp(residency, "adaptive") == 0)
-        say(text,
-            ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s, \"backup_below_fraction\": %s, "
-            "\"backup_gb_per_s\": %s, \"landing_writes_later\": %s",
-            below(rng, 2) ? "0.01" : "100", below(rng, 2) ? "0" : "0.5",
-            below(rng, 2) ? "1" : "0.2", below(rng, 2) ? "0" : "0.01",
-            below(rng, 2) ? "true" : "false");
-    say(text, "}, \"selection\": %s, \"timing\": {\"model\": \"roofline\"}, ", laws[below(rng, 2)]);
+    say_residency(rng, text, residency);
+    say(text, "\"timing\": {\"model\": \"roofline\"}, ");
     if (method != NULL)
         say(text, "\"speculation\": {%s}, ", method);
     if (talks)

@@ -41,8 +41,8 @@ enum kvt_param_type {
 
 /* What takes the effect of a parameter away. */
 struct kvt_idle {
-    /* A parameter of the same plug-in, or a key as "residency.policy", which has a dot; NULL: nothing
-     * does. */
+    /* A parameter of the same plug-in, or a key as "residency.policy", which has a dot; NULL:
+     * nothing does. */
     const char *beside;
     const char *values; /* while its text is one of "a|b"; NULL: while its number, 1 for true, */
     double from, to;    /* lies in [from, to] */

@@ -125,8 +125,8 @@ struct kvt_scenario_options {
     size_t set_count;
     size_t common_sets; /* the first so many are for several scenarios at once: one that has no
                          * effect on this one is no fault, but noted in idle_sets */
-    bool for_size; /* accept what can be sized though not run (speculation; weights that
-                    * do not fit: weights_fit is then false and the pools are 0) */
+    bool for_size;      /* accept what can be sized though not run (speculation; weights that
+                         * do not fit: weights_fit is then false and the pools are 0) */
 };
 
 /* source: a path (it has a '/' or ends in ".json"), or a shipped name, or a
