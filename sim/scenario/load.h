@@ -27,6 +27,7 @@ struct kvt_load {
     const struct kvt_layer *main; /* the file asked for: where what is missing is missing */
     cJSON *tree;
     cJSON *inputs;
+    const char *model_name; /* of the model's file, whatever the scenario changes in it */
     const struct kvt_idle_value *idle; /* found so far */
     uint64_t idle_sets;                /* common settings that have no effect, so far */
 };

@@ -68,7 +68,8 @@ DEFERRED = {**LANDED, "residency.backup_below_fraction": 0.2,
 HYBRID = {**BURST, "residency": {"policy": "vllm-hybrid", "hot_tokens": 1024}}
 DEMOTE = {**BURST, "residency": {"policy": "sglang-demote", "hot_tokens": 1024}}
 # Rounds whose queries together select more rows than the hot cache holds.
-DRAFTS = {**ROOMY, "speculation": {"method": "mtp"}}
+MTP = {"method": "mtp", "drafter": "./draft.json"}
+DRAFTS = {**ROOMY, "speculation": MTP}
 # GLM-5.3 in small, so that a recording of it is: three stores of 16 rows a query.
 SMALL_MODEL = {
     "base": "glm-5.3", "layers": 6, "top_k": 16, "weight_bytes": 1 << 31,
@@ -98,8 +99,9 @@ def roofline(key, value, base=None):
 
 
 def drafting(method, key, value, base=None):
+    drafter = {} if method == "self-sparse" else {"drafter": "./draft.json"}
     return ("speculation(%s).%s" % (method, key),
-            ({**ROOMY, "speculation": {"method": method, **(base or {})}},
+            ({**ROOMY, "speculation": {"method": method, **drafter, **(base or {})}},
              {"speculation." + key: value}))
 
 
@@ -191,7 +193,7 @@ TABLE = {
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
-    "speculation.method": (ROOMY, {"speculation": {"method": "dflash2"}}),
+    "speculation.method": (ROOMY, {"speculation": MTP}),
     "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
     "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
     "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
@@ -260,7 +262,7 @@ TABLE = {
         {"workload.lengths.output": {"law": "empirical", "path": "./short.csv"}},
         {"workload.lengths.output.path": "./lengths.csv"}),
     "workload.task": (
-        {**ROOMY, "speculation": {"method": "dflash2", "acceptance": "dflash"}},
+        {**ROOMY, "speculation": {**MTP, "acceptance": "dflash"}},
         {"workload.task": "math"}),
     "slo.classes": ({}, SLO),
     "slo.classes[].name": (SLO, {"slo.classes": [dict(entry, name=entry["name"] * 2)
@@ -294,31 +296,31 @@ TABLE = {
         roofline("link_efficiency", 0.1, WIDE), roofline("duplex_efficiency", 0.1, WIDE),
         roofline("dram_efficiency", 0.1, NARROW_DRAM),
         roofline("interconnect_efficiency", 0.1), roofline("dense_math", "bf16", SLOW_MATH),
-        roofline("index_query_share", 0.9, {**ROOMY, "speculation": {"method": "mtp"}}),
+        roofline("index_query_share", 0.9, DRAFTS),
         roofline("graph_step_tokens", 1, SLOW_MATH), roofline("graph_largest_tokens", 1),
         roofline("eager_layer_us", 500, {**HISPARSE, "timing.graph_largest_tokens": 1}),
-        roofline("draft_layer_us", 900, {**ROOMY, "speculation": {"method": "mtp"}}),
-        drafting("dflash2", "drafter", "glm-5.3-eagle"), drafting("dflash2", "acceptance", "dflash"),
+        roofline("draft_layer_us", 900, DRAFTS),
+        drafting("dflash2", "drafter", "./heavy.json"), drafting("dflash2", "acceptance", "dflash"),
         drafting("dflash2", "block", 3), drafting("dflash2", "block_light", 3),
         drafting("dflash2", "light_requests", 0), drafting("dflash2", "block_medium", 3, MEDIUM),
         drafting("dflash2", "medium_requests", 0, MEDIUM),
         drafting("dflash2", "block_heavy", 3, {"light_requests": 0, "medium_requests": 0}),
-        drafting("dspark", "drafter", "glm-5.3-dflash2"), drafting("dspark", "acceptance", "dspark"),
+        drafting("dspark", "drafter", "./heavy.json"), drafting("dspark", "acceptance", "dspark"),
         drafting("dspark", "costs", "./costs.json"), drafting("dspark", "drafts", 2),
         drafting("dspark", "fixed_drafts", 1), drafting("dspark", "confidence_auc", 0.6),
         drafting("dspark", "confidence_lag_rounds", 0, ONE_ROUND),
         drafting("dspark", "confidence_pool_requests", 64, ONE_ROUND),
         drafting("dspark", "early_stop", True, ONE_ROUND),
         drafting("mtp", "acceptance", "eagle3"), drafting("mtp", "drafts", 5),
-        drafting("mtp", "drafter", "glm-5.3-dflash2"),
+        drafting("mtp", "drafter", "./heavy.json"),
         drafting("eagle", "acceptance", "./chances.json"), drafting("eagle", "drafts", 5),
-        drafting("eagle", "drafter", "glm-5.3-dflash2"),
+        drafting("eagle", "drafter", "./heavy.json"),
         drafting("eagle-tree", "acceptance", "medusa"), drafting("eagle-tree", "branching", [2, 1]),
         drafting("eagle-tree", "further_share", 0.9),
-        drafting("eagle-tree", "drafter", "glm-5.3-dflash2", {"branching": [2, 1]}),
+        drafting("eagle-tree", "drafter", "./heavy.json", {"branching": [2, 1]}),
         drafting("medusa", "acceptance", "eagle3"), drafting("medusa", "branching", [2, 1]),
         drafting("medusa", "further_share", 0.9),
-        drafting("medusa", "drafter", "glm-5.3-eagle"),
+        drafting("medusa", "drafter", "./heavy.json"),
         drafting("self-sparse", "acceptance", "eagle3"), drafting("self-sparse", "drafts", 2),
         drafting("self-sparse", "draft_budget_tokens", 8192),
         roofline("attention_math", "fp8"), roofline("fetch_order", "leader_first", FOLLOWERS),
@@ -333,7 +335,17 @@ TABLE = {
     ]),
 }
 
+DRAFTER = {
+    "schema": "kvtide/drafter/1", "name": "any", "summary": "a layer of the model",
+    "models": ["deepseek-v4.1-flash"], "layers": 1, "kv_heads": 1, "head_dim": 576,
+    "window_tokens": 0, "slack_tokens": 0, "block_max": 32, "value_bytes": 1, "weight_bytes": 0,
+    "sources": {key: "made up" for key in (
+        "models", "layers", "kv_heads", "head_dim", "window_tokens", "slack_tokens", "block_max",
+        "value_bytes", "weight_bytes")}}
+
 FILES = {
+    "draft.json": json.dumps(DRAFTER),
+    "heavy.json": json.dumps({**DRAFTER, "layers": 6, "window_tokens": 2048}),
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         "%g,%d,30\n" % (0.02 * i, 3000 + 100 * i) for i in range(12)),
     "other.csv": "arrival_s,input_tokens,output_tokens\n0,4000,30\n0.1,4000,20\n",
@@ -480,6 +492,21 @@ def a_setting_goes_with_what_it_was_given_to(folder):
     assert "--set workload.lengths.input.tokens" in sentence, sentence
 
 
+def a_drafter_drafts_for_the_models_it_was_made_for(folder):
+    """Whatever a scenario changes in them."""
+    del folder
+    flash = ("speculation=dflash2", "timing=roofline", "cluster.import.law=rate")
+    sentence = refuses(2, "run", *sets(*flash, "model=glm-5"))
+    assert ('drafter "glm-5.3-dflash2" was made for glm-5.3, not for model "glm-5"' in sentence
+            and "kvtide list drafters -v" in sentence), sentence
+    sentence = refuses(2, "size", "deepseek-v4.1-flash-500k", *sets("speculation=mtp"))
+    assert "#/speculation/drafter" in sentence, sentence
+    succeeds("size", "quickstart", *sets(*flash, 'model={"name": "mine", "top_k": 1024}'))
+    eagle = json.loads(succeeds("check", "quickstart", "--print", "--json",
+                                *sets("speculation=eagle", *flash[1:])))
+    assert eagle["scenario"]["speculation"]["drafter"] == "glm-5.3-eagle", eagle
+
+
 def an_older_layer_is_not_blamed_for_a_newer_one(folder):
     """Who extends a scenario need not know what it says of the policy that is changed."""
     (folder / "base.json").write_text(json.dumps(changed(support.TINY, HISPARSE)))
@@ -533,6 +560,7 @@ CASES = (
     refused_keys_and_choices_are_refused,
     keys_without_effect_are_refused_with_what_gives_it_back,
     a_setting_goes_with_what_it_was_given_to,
+    a_drafter_drafts_for_the_models_it_was_made_for,
     an_older_layer_is_not_blamed_for_a_newer_one,
     a_comparison_has_settings_that_matter_to_one_side,
     what_has_no_effect_is_not_in_force,
