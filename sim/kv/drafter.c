@@ -63,7 +63,7 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
                                  struct kvt_arena *arena, struct kvt_drafter *out,
                                  struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_MODEL_HEAD_KEYS, "models"};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "models"};
     struct kvt_model_head head;
     struct kvt_drafter drafter = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/drafter/1", arena, &head, err);
@@ -77,7 +77,7 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
         status = read_models(tree, head.where, arena, &drafter, err);
     }
     if (status == KVT_OK) {
-        status = kvt_sources_check(tree, head.where, err);
+        status = kvt_json_check_sources(tree, head.where, err);
     }
     if (status != KVT_OK) {
         return status;

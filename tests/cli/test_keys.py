@@ -356,7 +356,8 @@ FILES = {
         "schema": "kvtide/costs/1", "name": "steep", "summary": "each token costs",
         "draft": [{"requests": 64, "ms": 1}],
         "verify": [{"tokens": n, "ms": 10 * n} for n in range(1, 64)],
-        "graph_limit_tokens": 64, "sources": {"verify": "made up"}}),
+        "graph_limit_tokens": 64,
+        "sources": {key: "made up" for key in ("draft", "verify", "graph_limit_tokens")}}),
     "chances.json": json.dumps({
         "schema": "kvtide/acceptance/1", "name": "even", "summary": "one in two",
         "tasks": {"default": [0.5]}, "sources": {"tasks": "made up"}}),
