@@ -79,15 +79,18 @@ static kvt_status import_paper_init(void *state, const struct kvt_import_env *en
         else if (strcmp(env->residency, "adaptive") == 0)
             param = PARAM_ADAPTIVE_MEAN_S;
         else
-            return kvt_fail(err, KVT_ERR_INVALID, "import \"paper\"",
-                            "profile \"paper\" holds constants for hisparse, adaptive only");
+            return kvt_fail(
+                err, KVT_ERR_INVALID, "import \"paper\"",
+                "profile \"paper\" holds constants for hisparse, adaptive only; law \"rate\" "
+                "takes any policy (cluster.import.law=rate)");
     } else if (strcmp(env->speculation, "dflash2") == 0 &&
                strcmp(env->residency, "adaptive") == 0) {
         param = PARAM_DFLASH2_MEAN_S;
     } else {
         return kvt_fail(err, KVT_ERR_INVALID, "import \"paper\"",
                         "profile \"paper\" holds constants for dflash2 with adaptive only, where "
-                        "there is speculation");
+                        "there is speculation; law \"rate\" takes any method "
+                        "(cluster.import.law=rate)");
     }
     *law = (struct import_paper){.run_seed = env->run_seed,
                                  .mean_s = env->params.values[param].number};

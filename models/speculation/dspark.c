@@ -92,21 +92,21 @@ static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
 static kvt_status set_drafts(struct dspark *dspark, const struct kvt_speculation_env *env,
                              struct kvt_error *err)
 {
-    static const char place[] = "speculation \"dspark\"";
     uint32_t drafts = (uint32_t)env->params.values[PARAM_DRAFTS].number;
     uint32_t fixed = (uint32_t)env->params.values[PARAM_FIXED_DRAFTS].number;
     if (env->drafter == NULL)
-        return kvt_fail(err, KVT_ERR_INVALID, place, "no drafter, which makes its blocks");
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.drafter",
+                        "no drafter, which makes its blocks; name one");
     uint32_t most = env->drafter->block_max - 1;
     if (drafts == 0)
         drafts = most;
     if (drafts == 0 || drafts > most || drafts > DRAFTS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.drafts",
                         "a block of %u drafts, where drafter \"%s\" was made for at most %u and a "
                         "round holds at most %d; expected at least 1",
                         drafts, env->drafter->name, most, DRAFTS_MAX);
     if (fixed > drafts)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.fixed_drafts",
                         "fixed_drafts is %u, of blocks of %u drafts; expected at most as many",
                         fixed, drafts);
     dspark->drafts = fixed > 0 ? fixed : drafts;

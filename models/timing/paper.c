@@ -140,19 +140,23 @@ static kvt_status check_model(const struct kvt_llm *llm, struct kvt_error *err)
     return KVT_OK;
 }
 
+#define ANY_OTHER "; model \"roofline\" takes any (timing.model=roofline)"
+
 static kvt_status check_policies(const struct kvt_timing_env *env, struct kvt_error *err)
 {
     bool is_adaptive = strcmp(env->residency, "adaptive") == 0;
     bool is_speculating = strcmp(env->speculation, "none") != 0;
     if (!is_adaptive && strcmp(env->residency, "hisparse") != 0)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for hisparse, adaptive only");
+                        "profile \"paper\" holds constants for hisparse, adaptive only" ANY_OTHER);
     if (is_speculating && strcmp(env->speculation, "dflash2") != 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for speculation none, dflash2 only");
+        return kvt_fail(
+            err, KVT_ERR_INVALID, "timing \"paper\"",
+            "profile \"paper\" holds constants for speculation none, dflash2 only" ANY_OTHER);
     if (is_speculating && !is_adaptive)
-        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for dflash2 with adaptive only");
+        return kvt_fail(
+            err, KVT_ERR_INVALID, "timing \"paper\"",
+            "profile \"paper\" holds constants for dflash2 with adaptive only" ANY_OTHER);
     if (env->queries_max > PAPER_BLOCK_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
                         "profile \"paper\" holds constants for rounds of up to %d queries; these "

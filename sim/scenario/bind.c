@@ -7,29 +7,6 @@
 #include "bind.h"
 #include "kvt/speculation.h"
 
-/* ---- Reading the tree -------------------------------------------------------------- */
-
-const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
-                           char out[KVT_PLACE_BYTES])
-{
-    const cJSON *node = kvt_tree_at(load->tree, dotted);
-    const struct kvt_layer *layer = node != NULL ? kvt_tree_layer(node) : load->main;
-    if (layer->kind == KVT_LAYER_SET) {
-        (void)snprintf(out, KVT_PLACE_BYTES, "--set %s", dotted);
-        return out;
-    }
-    if (layer->kind != KVT_LAYER_FILE)
-        layer = load->main;
-    int used = snprintf(out, KVT_PLACE_BYTES, "%s#%s/%s", layer->name, layer->pointer, dotted);
-    /* Names of keys hold neither '.' nor '/'. */
-    size_t start = strlen(layer->name) + 1 + strlen(layer->pointer) + 1;
-    for (size_t i = start; used > 0 && i < (size_t)used && i < KVT_PLACE_BYTES - 1; i++) {
-        if (out[i] == '.')
-            out[i] = '/';
-    }
-    return out;
-}
-
 /* ---- Plug-ins ------------------------------------------------------------------------- */
 
 /* Numbers of a list of numbers, or of records row by row, in the order of names. */
@@ -321,6 +298,22 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 
 /* ---- Speculation ------------------------------------------------------------------------- */
 
+enum {
+    NAMES_BYTES = 256
+};
+
+/* "a, b, c": what a message has room for. */
+static void list_names(const cJSON *object, char out[NAMES_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (const cJSON *item = object->child; item != NULL && used < NAMES_BYTES; item = item->next) {
+        int wrote =
+            snprintf(out + used, NAMES_BYTES - used, "%s%s", used > 0 ? ", " : "", item->string);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
 /* A method gives requests of a task that its table does not name the list "default", as
  * traces need it; a task that somebody has written down must be there. */
 static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *scenario,
@@ -330,6 +323,7 @@ static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *s
         TABLE_BYTES_MAX = 1 << 20
     };
     char place[KVT_PLACE_BYTES];
+    char names[NAMES_BYTES];
     const struct kvt_param_value *table = kvt_param_of(&scenario->speculation, "acceptance");
     cJSON *tree = NULL;
 
@@ -338,10 +332,13 @@ static kvt_status check_task(struct kvt_load *load, const struct kvt_scenario *s
     kvt_status status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
     if (status != KVT_OK)
         return status;
-    if (kvt_json_find(kvt_json_find(tree, "tasks"), scenario->task) == NULL)
-        status =
-            kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
-                     "\"%.64s\": no such task in \"tasks\" of %s", scenario->task, table->text);
+    const cJSON *tasks = kvt_json_find(tree, "tasks");
+    if (kvt_json_find(tasks, scenario->task) == NULL) {
+        list_names(tasks, names);
+        status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
+                          "\"%.64s\": no such task in \"tasks\" of %s; there are: %s",
+                          scenario->task, table->text, names);
+    }
     cJSON_Delete(tree);
     return status;
 }
@@ -364,8 +361,10 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
 
     out->task = kvt_text_at(kvt_tree_at(load->tree, "workload"), "task");
     kvt_status status = method->prepare(&env, &data, err);
-    if (status != KVT_OK)
+    if (status != KVT_OK) {
+        kvt_tree_locate(load->tree, load->main, err);
         return status;
+    }
     method->shape(data, &shape);
     method->free(data);
     out->queries_max = shape.queries_max;

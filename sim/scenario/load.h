@@ -120,6 +120,15 @@ void kvt_tree_forget_idle(struct kvt_load *load);
 bool kvt_find_given(struct kvt_load *load, const cJSON *node, const struct kvt_at *at,
                     const struct kvt_layer *since, char place[KVT_PLACE_BYTES]);
 
+/* ---- place.c: where the scenario says so ------------------------------------------------- */
+
+/* The place of the value at a dotted path, as its layer gave it; `otherwise` where nobody did. */
+const char *kvt_tree_place(const cJSON *tree, const struct kvt_layer *otherwise, const char *dotted,
+                           char out[KVT_PLACE_BYTES]);
+
+/* kvt_scenario_locate(), of a tree. */
+void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struct kvt_error *err);
+
 /* ---- bind.c: the tree as a struct ---------------------------------------------- */
 
 /* The place of the value at a dotted path, as its layer gave it; the file asked

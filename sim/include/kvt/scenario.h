@@ -144,6 +144,11 @@ KVT_CHECKED kvt_status kvt_scenario_parse(const char *text, size_t text_bytes, c
                                           struct kvt_arena *arena, struct kvt_scenario *out,
                                           struct kvt_error *err);
 
+/* An error that names a plug-in ('timing "paper"') or a key ("run.duration_s") comes to name where
+ * the scenario says so: "--set timing.model", or "FILE#/timing/model". Others stay; err may be
+ * NULL. */
+void kvt_scenario_locate(const struct kvt_scenario *scenario, struct kvt_error *err);
+
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {
     const char *path;  /* "cluster.decode.gpus"; plug-in parameters as "residency(adaptive).name",
