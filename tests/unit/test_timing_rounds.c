@@ -236,9 +236,11 @@ START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
         const char *message;
     } rows[] = {
         {"adaptive", "dspark", 6,
-         "profile \"paper\" holds constants for speculation none, dflash2 only"},
+         "profile \"paper\" holds constants for speculation none, dflash2 only; model "
+         "\"roofline\" takes any (timing.model=roofline)"},
         {"hisparse", "dflash2", 8,
-         "profile \"paper\" holds constants for dflash2 with adaptive only"},
+         "profile \"paper\" holds constants for dflash2 with adaptive only; model "
+         "\"roofline\" takes any (timing.model=roofline)"},
         {"adaptive", "dflash2", 9,
          "profile \"paper\" holds constants for rounds of up to 8 queries; these have 9"},
     };
