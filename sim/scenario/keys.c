@@ -25,10 +25,13 @@
     }
 
 static const struct kvt_idle without_drafts[KVT_IDLE_MAX] = {WITHOUT_DRAFTS};
-static const struct kvt_idle without_overflow[KVT_IDLE_MAX] = {WITHOUT_DRAFTS,
-                                                               RETRIEVED_ONE_BY_ONE};
+static const struct kvt_idle without_retrieval[KVT_IDLE_MAX] = {WITHOUT_DRAFTS,
+                                                                KVT_IDLE_WITHOUT_HOT_CACHES};
+static const struct kvt_idle without_overflow[KVT_IDLE_MAX] = {
+    WITHOUT_DRAFTS, KVT_IDLE_WITHOUT_HOT_CACHES, RETRIEVED_ONE_BY_ONE};
 static const struct kvt_idle without_staging[KVT_IDLE_MAX] = {
     WITHOUT_DRAFTS,
+    KVT_IDLE_WITHOUT_HOT_CACHES,
     RETRIEVED_ONE_BY_ONE,
     {.beside = "speculation.overflow",
      .values = "none",
@@ -425,7 +428,7 @@ static const struct kvt_key speculation_keys[] = {
      .type = KVT_KEY_CHOICE,
      .choices = "shared|each_query",
      .dflt = "\"shared\"",
-     .idle = without_drafts},
+     .idle = without_retrieval},
     {.name = "overflow",
      .help = "Where a shared resolve puts rows that find no hot slot; none: every row must find "
              "one, and hot_tokens is refused below queries x top_k (vLLM's rule).",

@@ -70,7 +70,8 @@ def a_level_that_is_refused_says_why_and_is_no_failure(folder):
     refused = [p["refused"] for p in report["points"]]
     assert refused[0] is None and "not steady" in refused[1], refused
     assert report["good"]
-    assert "refused: workload" in succeeds("validate", path, "--suite", "fidelity", "--quiet")
+    said = succeeds("validate", path, "--suite", "fidelity", "--quiet")
+    assert "refused: " + path + "#/workload" in said, said
 
 
 def an_answer_of_no_is_status_1(folder):

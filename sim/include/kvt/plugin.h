@@ -50,7 +50,7 @@ struct kvt_idle {
 };
 
 enum {
-    KVT_IDLE_MAX = 3
+    KVT_IDLE_MAX = 4
 };
 
 /* One tunable, declared once: parsed, checked, listed by `kvtide list -v`,
