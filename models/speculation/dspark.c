@@ -81,7 +81,8 @@ static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
                     .default_number = 64,
                     .idle = {FIXED_DRAFTS}},
     [PARAM_EARLY_STOP] = {.name = "early_stop",
-                          .help = "Stop at the first draft that does not pay.",
+                          .help = "Stop at the first draft that does not pay, as published; over "
+                                  "costs with stairs that is the first stair.",
                           .type = KVT_PARAM_BOOL,
                           .minimum = 0,
                           .maximum = 1,
