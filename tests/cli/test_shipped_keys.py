@@ -33,7 +33,7 @@ SCENARIOS = {
         ("workload.", "run.")),
     "deepseek-v4.1-flash-500k": ("deepseek-v4.1-flash-500k", {
         **TAPE, "residency": {"hot_tokens": 2048},
-        "workload": {**CLOSED, "concurrency": 24, "requests": 40},
+        "workload": {**CLOSED, "concurrency": 16, "requests": 24},
         "cluster": {"decode": {"pools": {"unified_gib": 0.58}, "growth_reserve_gib": 0.004}}}),
     "vllm-calculator": ("vllm-calculator", {
         **TAPE, "workload": {**CLOSED, "concurrency": 12, "requests": 20},
@@ -49,7 +49,7 @@ SCENARIOS = {
         ("residency.", "cluster.import.", "timing.")),
     "resident": ("deepseek-v4.1-flash-500k", {
         "residency": {"policy": "resident"},
-        "workload": {**CLOSED, "concurrency": 24, "requests": 40},
+        "workload": {**CLOSED, "concurrency": 16, "requests": 24},
         "cluster": {"decode": {"pools": {"unified_gib": 3}}}},
         ("residency.", "speculation.", "timing.", "run.")),
     "mtp": ("glm-5.3-100k", {
@@ -79,6 +79,7 @@ EXCUSED = {
     "cluster.router.policy": ONE_REPLICA,
     "cluster.import.staging": "a part of a transfer's start, below a step",
     "residency.landing_fraction": NOT_SHORT,
+    "residency.optional_capacity_fraction": NOT_SHORT,
     "residency.release_order": "pages of a flat law are alike; under skewed they are not",
     "residency.watermark_fraction": NOT_SHORT,
     "residency.backup_pages": NOT_SHORT,

@@ -51,11 +51,13 @@ static unsigned below(struct kvt_rng *rng, unsigned bound)
 }
 
 /* Drafters that are a layer or heads of the model: their weights are none of the pool's. */
-static const char *const methods[] = {
-    "\"method\": \"mtp\", \"drafts\": 3",
-    "\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"",
-    "\"method\": \"eagle-tree\", \"branching\": [2, 2], \"promotion\": \"by_count\"",
-    "\"method\": \"medusa\", \"branching\": [3, 1], \"retrieval\": \"each_query\""};
+static const struct drafting {
+    const char *method, *retrieval; /* how rows are retrieved, where there are hot caches */
+} methods[] = {
+    {"\"method\": \"mtp\", \"drafts\": 3", ""},
+    {"\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"", ""},
+    {"\"method\": \"eagle-tree\", \"branching\": [2, 2]", ", \"promotion\": \"by_count\""},
+    {"\"method\": \"medusa\", \"branching\": [3, 1]", ", \"retrieval\": \"each_query\""}};
 enum {
     METHODS = sizeof methods / sizeof methods[0]
 };
@@ -101,12 +103,17 @@ static bool say_prefill(struct kvt_rng *rng, struct text *text)
     return mode <= 1;
 }
 
+static bool is_whole(const char *residency)
+{
+    return strcmp(residency, "resident") == 0 || strcmp(residency, "prefix-offload") == 0;
+}
+
 /* A policy and what has an effect beside it. */
 static void say_residency(struct kvt_rng *rng, struct text *text, const char *residency)
 {
     static const char *const laws[] = {"{\"law\": \"score\"}",
                                        "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
-    bool whole = strcmp(residency, "resident") == 0 || strcmp(residency, "prefix-offload") == 0;
+    bool whole = is_whole(residency);
     unsigned hot_tokens = 16 + below(rng, 80);
 
     say(text, "\"residency\": {\"policy\": \"%s\"", residency);
@@ -127,7 +134,8 @@ static void say_residency(struct kvt_rng *rng, struct text *text, const char *re
         say(text, "\"selection\": %s, ", laws[below(rng, 2)]);
 }
 
-static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, const char *method)
+static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks,
+                          const struct drafting *drafting)
 {
     static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
                                               "vllm-hybrid", "sglang-demote", "prefix-offload"};
@@ -153,7 +161,7 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, co
         say(text, "{\"index_gib\": 0.001, \"rows_gib\": %.4f}", 0.001 + 0.0001 * below(rng, 40));
     else
         say(text, "{\"unified_gib\": %.4f}", 0.0015 + 0.0001 * below(rng, 40));
-    if (method != NULL)
+    if (drafting != NULL)
         say(text, ", \"speculation_workspace_gib\": 0");
     say(text,
         ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\", "
@@ -166,8 +174,9 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, co
     say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
     say_residency(rng, text, residency);
     say(text, "\"timing\": {\"model\": \"roofline\"}, ");
-    if (method != NULL)
-        say(text, "\"speculation\": {%s}, ", method);
+    if (drafting != NULL)
+        say(text, "\"speculation\": {%s%s}, ", drafting->method,
+            is_whole(residency) ? "" : drafting->retrieval);
     if (talks)
         say_conversations(rng, text);
     else
@@ -498,7 +507,7 @@ START_TEST(every_invariant_holds_after_every_event)
     struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
     struct text text;
 
-    draw_scenario(&rng, &text, false, _i < CASES ? NULL : methods[_i % METHODS]);
+    draw_scenario(&rng, &text, false, _i < CASES ? NULL : &methods[_i % METHODS]);
     check_case(&text, _i % 5 == 0);
 }
 END_TEST
@@ -508,7 +517,7 @@ START_TEST(every_invariant_holds_of_conversations)
     struct kvt_rng rng = kvt_rng_stream(7411, KVT_RNG_TEST, (uint64_t)_i);
     struct text text;
 
-    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : methods[_i % METHODS]);
+    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : &methods[_i % METHODS]);
     check_case(&text, _i % 8 == 0);
 }
 END_TEST
@@ -590,7 +599,7 @@ END_TEST
 
 /* Three ranks in lockstep that draft, under a hierarchy that is short of HBM. */
 static void say_drafting(struct text *text, const char *residency, uint32_t hot_tokens,
-                         const char *method)
+                         const struct drafting *drafting)
 {
     *text = (struct text){0};
     say(text,
@@ -598,12 +607,12 @@ static void say_drafting(struct text *text, const char *residency, uint32_t hot_
         "\"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 3, \"ep\": 3, "
         "\"lockstep\": true, \"pools\": {\"unified_gib\": 0.006}, "
         "\"speculation_workspace_gib\": 0}, \"import\": {\"law\": \"rate\"}}, "
-        "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u}, \"speculation\": {%s}, "
+        "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u}, \"speculation\": {%s%s}, "
         "\"selection\": {\"law\": \"tape\", \"tapes\": 2}, \"timing\": {\"model\": \"roofline\"}, "
         "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 24, "
         "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 600}, "
         "\"output\": {\"law\": \"fixed\", \"tokens\": 60}}}, \"run\": {\"interval_s\": 0.05}}",
-        MODEL, residency, hot_tokens, method);
+        MODEL, residency, hot_tokens, drafting->method, drafting->retrieval);
 }
 
 static char *result_on_threads(const struct text *text, const char *fidelity, unsigned threads)
@@ -626,7 +635,7 @@ START_TEST(threads_change_nothing)
     static const char *const fidelities[] = {"run.fidelity=exact", "run.fidelity=sampled"};
     struct text text;
 
-    say_drafting(&text, residencies[_i / METHODS], 64, methods[_i % METHODS]);
+    say_drafting(&text, residencies[_i / METHODS], 64, &methods[_i % METHODS]);
     for (size_t f = 0; f < 2; f++) {
         char *one = result_on_threads(&text, fidelities[f], 1);
         for (unsigned threads = 2; threads <= 4; threads += 2) {
@@ -661,7 +670,7 @@ static struct outcome run_drafting(uint32_t hot_tokens, const char *method)
 {
     struct text text;
 
-    say_drafting(&text, "hisparse", hot_tokens, method);
+    say_drafting(&text, "hisparse", hot_tokens, &(struct drafting){method, ""});
     struct outcome outcome = run_case(&text);
     free(outcome.result);
     outcome.result = NULL;

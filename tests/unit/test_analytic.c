@@ -322,11 +322,11 @@ static const struct {
 } refusals[] = {
     {"workload={\"phases\": [{\"concurrency\": 4, \"seconds\": 1}], \"lengths\": {\"input\": "
      "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 9}}}",
-     NULL, "workload", "not steady"},
-    {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "residency/policy",
+     NULL, "--set workload.arrival", "not steady"},
+    {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "--set residency.policy",
      "no policy that moves pages"},
     {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,
-     "residency", "landing_fraction at its default only"},
+     "--set residency.landing_fraction", "landing_fraction at its default only"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
 };
