@@ -493,6 +493,38 @@ def a_setting_goes_with_what_it_was_given_to(folder):
     assert "--set workload.lengths.input.tokens" in sentence, sentence
 
 
+# What does not go together, where it was given, and what the sentence says.
+CROSSED = (
+    (("residency=resident",), "scenarios/glm-5.3-100k.json#/cluster/import/law",
+     'holds constants for hisparse, adaptive only; law "rate" takes any policy '
+     "(cluster.import.law=rate)"),
+    (("cluster.import.law=paper", "residency=resident"), "--set cluster.import.law", "law \"rate\""),
+    (("residency=resident", "cluster.import.law=rate"), "scenarios/glm-5.3-100k.json#/timing/model",
+     'model "roofline" takes any (timing.model=roofline)'),
+    (("cluster.decode.tp=2", "cluster.decode.dp=2"), "scenarios/glm-5.3-100k.json#/timing/model",
+     "ranks of one GPU each"),
+    (("workload.arrival=open", "workload.rate=1", "run.duration_s=0"), "--set run.duration_s",
+     "has no end of its own"),
+    (("workload.arrival=sessions", "workload.turns=3", "workload.shared_prefix_tokens=999999"),
+     "--set workload.shared_prefix_tokens", "does not fit a first prompt"),
+    (("speculation=dflash2", "speculation.block=12"), "--set speculation.block", "at most 8"),
+    (("speculation=eagle-tree", "speculation.branching=[9, 9]", "timing=roofline",
+      "cluster.import.law=rate"), "--set speculation.branching", "91 queries"),
+    (("speculation=dflash2", "workload.task=cooking"), "--set workload.task",
+     "there are: default"),
+    (("residency.refill_gb_per_s=-5",), "--set residency.refill_gb_per_s",
+     "-5 is out of range, expected 0 to 1000"),
+    (("fidelity",), "--set", "has no '='"),
+)
+
+
+def what_does_not_go_together_is_refused_where_it_was_given(folder):
+    del folder
+    for given, place, words in CROSSED:
+        sentence = refuses(2, "run", "quickstart", *sets(*given))
+        assert sentence.startswith("kvtide: %s: " % place) and words in sentence, (given, sentence)
+
+
 def a_drafter_drafts_for_the_models_it_was_made_for(folder):
     """Whatever a scenario changes in them."""
     del folder
@@ -561,6 +593,7 @@ CASES = (
     refused_keys_and_choices_are_refused,
     keys_without_effect_are_refused_with_what_gives_it_back,
     a_setting_goes_with_what_it_was_given_to,
+    what_does_not_go_together_is_refused_where_it_was_given,
     a_drafter_drafts_for_the_models_it_was_made_for,
     an_older_layer_is_not_blamed_for_a_newer_one,
     a_comparison_has_settings_that_matter_to_one_side,
