@@ -484,6 +484,19 @@ def keys_without_effect_are_refused_with_what_gives_it_back(folder):
     assert "has no effect" in refuses(2, "run", *sets("residency.hot_tokens=8192", *RESIDENT))
 
 
+def what_a_key_takes_is_listed(folder):
+    """In the words of the refusal."""
+    del folder
+    takes = {key["path"]: key.get("takes", "") for key in documented()}
+    assert takes["residency.hot_tokens"] == (
+        'a residency.policy with hot caches, such as "hisparse"')
+    assert takes["speculation(dflash2).block_light"] == "block 0"
+    assert takes["residency(adaptive).landing_writes_later"] == (
+        "a backup_below_fraction below 1; a landing_fraction above 0")
+    assert takes["workload(closed).concurrency"] == ""
+    assert "takes block 0" in " ".join(succeeds("list", "speculation", "-v").split())
+
+
 def a_setting_goes_with_what_it_was_given_to(folder):
     del folder
     sentence = refuses(2, "run", *sets("residency.refill_gb_per_s=1", "residency=hisparse"))
@@ -592,6 +605,7 @@ CASES = (
     every_documented_key_is_proved,
     refused_keys_and_choices_are_refused,
     keys_without_effect_are_refused_with_what_gives_it_back,
+    what_a_key_takes_is_listed,
     a_setting_goes_with_what_it_was_given_to,
     what_does_not_go_together_is_refused_where_it_was_given,
     a_drafter_drafts_for_the_models_it_was_made_for,

@@ -123,6 +123,10 @@ KVT_CHECKED kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *na
                                        const char *where, const struct kvt_plugin_info **out,
                                        struct kvt_error *err);
 
+/* What a parameter takes to have an effect, "block 0; .."; "" where it always has one. idle is
+ * [KVT_IDLE_MAX], or NULL. Into out, which is returned. */
+const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_bytes);
+
 /* What the program lends to a plug-in, so that a shared object links against
  * nothing of ours. New members are appended. */
 struct kvt_host {

@@ -157,6 +157,7 @@ struct kvt_key_doc {
     const char *range; /* "1 to 4096", "a | b", or "" */
     const char *dflt;  /* default as JSON, or "" */
     const char *help;
+    const char *takes;          /* what else it takes to have an effect, or "" */
     const char *refused;        /* NULL, or why this version refuses it */
     const char *refused_choice; /* NULL, or one choice that this version refuses, and why:
                                  * "cuda: this version has no CUDA backend" */
