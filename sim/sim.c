@@ -275,13 +275,13 @@ static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
     sim->end_ns = KVT_NS_NEVER;
     if (sim->scenario->duration_s > 0 &&
         !kvt_ns_from_seconds(sim->scenario->duration_s, &sim->end_ns))
-        return kvt_fail(err, KVT_ERR_INVALID, "run/duration_s", "too long a run");
+        return kvt_fail(err, KVT_ERR_INVALID, "run.duration_s", "too long a run");
     if (phases_ns != KVT_NS_NEVER && (sim->end_ns == KVT_NS_NEVER || phases_ns < sim->end_ns))
         sim->end_ns = phases_ns;
     if (sim->end_ns != KVT_NS_NEVER)
         return sim_push(sim, sim->end_ns, KVT_PHASE_STOP, EVENT_STOP, 0, 0, err);
     if (sim->arrival->expected(sim->source) == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "run/duration_s",
+        return kvt_fail(err, KVT_ERR_INVALID, "run.duration_s",
                         "the workload \"%s\" has no end of its own; give workload.requests or "
                         "run.duration_s",
                         sim->arrival->info.name);
@@ -326,6 +326,7 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
         status =
             scenario->fidelity == KVT_FIDELITY_ANALYTIC ? sim_solve(sim, err) : begin(sim, err);
     if (status != KVT_OK) {
+        kvt_scenario_locate(scenario, err);
         kvt_sim_free(sim);
         return status;
     }

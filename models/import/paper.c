@@ -26,21 +26,33 @@ static const struct kvt_param_spec import_paper_params[PARAM_COUNT] = {
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 3600,
-                               .default_number = 2.25},
+                               .default_number = 2.25,
+                               .idle = {{.beside = "residency.policy",
+                                         .values = "adaptive",
+                                         .cure = "residency.policy \"hisparse\""}}},
     [PARAM_ADAPTIVE_MEAN_S] = {.name = "adaptive_mean_s",
                                .help = "The same under adaptive.",
                                .calibrated_to = "TTFT in Table 2, C128 and C256 Adaptive HiSparse",
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 3600,
-                               .default_number = 1.45},
+                               .default_number = 1.45,
+                               .idle = {{.beside = "residency.policy",
+                                         .values = "hisparse",
+                                         .cure = "residency.policy \"adaptive\""},
+                                        {.beside = "speculation.method",
+                                         .values = "dflash2",
+                                         .cure = "speculation.method \"none\""}}},
     [PARAM_DFLASH2_MEAN_S] = {.name = "dflash2_mean_s",
                               .help = "The same under adaptive with speculation dflash2.",
                               .calibrated_to = "TTFT in Table 2, C128 Adaptive DHiSparse",
                               .type = KVT_PARAM_REAL,
                               .minimum = 0,
                               .maximum = 3600,
-                              .default_number = 1.2},
+                              .default_number = 1.2,
+                              .idle = {{.beside = "speculation.method",
+                                        .values = "none",
+                                        .cure = "speculation.method \"dflash2\""}}},
 };
 
 struct import_paper {
@@ -67,15 +79,18 @@ static kvt_status import_paper_init(void *state, const struct kvt_import_env *en
         else if (strcmp(env->residency, "adaptive") == 0)
             param = PARAM_ADAPTIVE_MEAN_S;
         else
-            return kvt_fail(err, KVT_ERR_INVALID, "import \"paper\"",
-                            "profile \"paper\" holds constants for hisparse, adaptive only");
+            return kvt_fail(
+                err, KVT_ERR_INVALID, "import \"paper\"",
+                "profile \"paper\" holds constants for hisparse, adaptive only; law \"rate\" "
+                "takes any policy (cluster.import.law=rate)");
     } else if (strcmp(env->speculation, "dflash2") == 0 &&
                strcmp(env->residency, "adaptive") == 0) {
         param = PARAM_DFLASH2_MEAN_S;
     } else {
         return kvt_fail(err, KVT_ERR_INVALID, "import \"paper\"",
                         "profile \"paper\" holds constants for dflash2 with adaptive only, where "
-                        "there is speculation");
+                        "there is speculation; law \"rate\" takes any method "
+                        "(cluster.import.law=rate)");
     }
     *law = (struct import_paper){.run_seed = env->run_seed,
                                  .mean_s = env->params.values[param].number};

@@ -86,7 +86,7 @@ static kvt_status read_basis(const cJSON *tree, const char *where, enum kvt_basi
 static kvt_status read_acceptance(const cJSON *tree, const char *where, const char *const *tasks,
                                   struct acceptance *acceptance, struct kvt_error *err)
 {
-    static const char *const keys[] = {"schema", "name", "summary", "sources", "basis", "tasks"};
+    static const char *const keys[] = {KVT_JSON_HEAD_KEYS, "basis", "tasks"};
     const uint32_t task_count = acceptance->task_count;
     const cJSON *lists = NULL;
     kvt_status status = kvt_json_check_head(tree, where, "kvtide/acceptance/1", err);
@@ -107,7 +107,7 @@ static kvt_status read_acceptance(const cJSON *tree, const char *where, const ch
         status =
             read_list(lists, place, is_named ? tasks[i] : "default", &acceptance->lists[i], err);
     }
-    return status;
+    return status == KVT_OK ? kvt_json_check_sources(tree, where, err) : status;
 }
 
 kvt_status acceptance_load(const char *path, const char *const *tasks, uint32_t task_count,

@@ -24,22 +24,22 @@ enum {
         .name = "drafts", .help = "Drafts of a round, verified all.", .type = KVT_PARAM_COUNT,     \
         .minimum = 1, .maximum = DRAFTS_MAX, .default_number = (default_)                          \
     }
-#define DRAFTER_PARAM                                                                              \
+#define DRAFTER_PARAM(default_)                                                                    \
     {                                                                                              \
         .name = "drafter", .help = "Draft model: a shipped name or the path of a file.",           \
-        .type = KVT_PARAM_TEXT, .minimum = 1, .maximum = 4096, .default_text = "glm-5.3-mtp"       \
+        .type = KVT_PARAM_TEXT, .minimum = 1, .maximum = 4096, .default_text = (default_)          \
     }
 
 static const struct kvt_param_spec mtp_params[PARAM_COUNT] = {
     [PARAM_ACCEPTANCE] = ACCEPTANCE_PARAM("glm-5.3-mtp", NULL),
     [PARAM_DRAFTS] = DRAFTS_PARAM(3),
-    [PARAM_WHO] = DRAFTER_PARAM,
+    [PARAM_WHO] = DRAFTER_PARAM("glm-5.3-mtp"),
 };
 
 static const struct kvt_param_spec eagle_params[PARAM_COUNT] = {
     [PARAM_ACCEPTANCE] = ACCEPTANCE_PARAM("eagle3", NULL),
     [PARAM_DRAFTS] = DRAFTS_PARAM(3),
-    [PARAM_WHO] = DRAFTER_PARAM,
+    [PARAM_WHO] = DRAFTER_PARAM("glm-5.3-eagle"),
 };
 
 static const struct kvt_param_spec self_sparse_params[PARAM_COUNT] = {

@@ -24,15 +24,23 @@ enum {
     PARAM_COUNT
 };
 
+#define FIXED_BLOCK                                                                                \
+    {                                                                                              \
+        .beside = "block", .from = 1, .to = KVT_QUERIES_MAX, .cure = "block 0"                     \
+    }
 #define BLOCK(name_, help_, default_)                                                              \
     {                                                                                              \
         .name = (name_), .help = (help_), .type = KVT_PARAM_COUNT, .minimum = 1,                   \
-        .maximum = KVT_QUERIES_MAX, .default_number = (default_)                                   \
+        .maximum = KVT_QUERIES_MAX, .default_number = (default_), .idle = {                        \
+            FIXED_BLOCK                                                                            \
+        }                                                                                          \
     }
 #define REQUESTS(name_, help_, default_)                                                           \
     {                                                                                              \
         .name = (name_), .help = (help_), .type = KVT_PARAM_COUNT, .minimum = 0, .maximum = 1e9,   \
-        .default_number = (default_)                                                               \
+        .default_number = (default_), .idle = {                                                    \
+            FIXED_BLOCK                                                                            \
+        }                                                                                          \
     }
 
 static const struct kvt_param_spec dflash2_params[PARAM_COUNT] = {
@@ -90,13 +98,17 @@ static void set_blocks(struct dflash2 *dflash2, const struct kvt_param_value *va
     dflash2->block_heavy = block > 0 ? block : (uint32_t)values[PARAM_BLOCK_HEAVY].number;
 }
 
-static kvt_status check_blocks(const struct dflash2 *dflash2, const struct kvt_drafter *drafter,
-                               struct kvt_error *err)
+static kvt_status check_blocks(const struct dflash2 *dflash2, bool is_fixed,
+                               const struct kvt_drafter *drafter, struct kvt_error *err)
 {
-    static const char place[] = "speculation \"dflash2\"";
     uint32_t widest = widest_block(dflash2);
+    const char *place = is_fixed                          ? "speculation.block"
+                        : dflash2->block_light == widest  ? "speculation.block_light"
+                        : dflash2->block_medium == widest ? "speculation.block_medium"
+                                                          : "speculation.block_heavy";
     if (drafter == NULL)
-        return kvt_fail(err, KVT_ERR_INVALID, place, "no drafter, which makes its blocks");
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.drafter",
+                        "no drafter, which makes its blocks; name one");
     if (widest > drafter->block_max)
         return kvt_fail(err, KVT_ERR_INVALID, place,
                         "a block of %u queries, where drafter \"%s\" was made for at most %u",
@@ -105,7 +117,7 @@ static kvt_status check_blocks(const struct dflash2 *dflash2, const struct kvt_d
         return kvt_fail(err, KVT_ERR_INVALID, place,
                         "blocks of 1 query hold no draft; expected at least 2, or method \"none\"");
     if (dflash2->light_requests > dflash2->medium_requests)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.light_requests",
                         "light_requests is %u, above medium_requests of %u; expected the light "
                         "load to end first",
                         dflash2->light_requests, dflash2->medium_requests);
@@ -131,7 +143,7 @@ static kvt_status dflash2_prepare(const struct kvt_speculation_env *env, void **
         return kvt_fail_nomem(err, "speculation \"dflash2\"");
     dflash2->run_seed = env->run_seed;
     set_blocks(dflash2, values);
-    kvt_status status = check_blocks(dflash2, env->drafter, err);
+    kvt_status status = check_blocks(dflash2, values[PARAM_BLOCK].number > 0, env->drafter, err);
     if (status == KVT_OK)
         status = acceptance_load(values[PARAM_ACCEPTANCE].text, env->tasks, env->task_count,
                                  &dflash2->acceptance, err);

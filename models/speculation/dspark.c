@@ -23,6 +23,12 @@ enum {
     PARAM_COUNT
 };
 
+/* Its size is then no choice, and a draft's chance the table's, whatever its confidence. */
+#define FIXED_DRAFTS                                                                               \
+    {                                                                                              \
+        .beside = "fixed_drafts", .from = 1, .to = DRAFTS_MAX, .cure = "fixed_drafts 0"            \
+    }
+
 static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
     [PARAM_DRAFTER] = {.name = "drafter",
                        .help = "Draft model: a shipped name or the path of a file.",
@@ -37,7 +43,8 @@ static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
                      .type = KVT_PARAM_TEXT,
                      .minimum = 1,
                      .maximum = 4096,
-                     .default_text = "none"},
+                     .default_text = "none",
+                     .idle = {FIXED_DRAFTS}},
     [PARAM_DRAFTS] = {.name = "drafts",
                       .help = "Drafts of a block; 0: as many as the drafter was made for.",
                       .type = KVT_PARAM_COUNT,
@@ -56,46 +63,51 @@ static const struct kvt_param_spec dspark_params[PARAM_COUNT] = {
                    .type = KVT_PARAM_REAL,
                    .minimum = 0.51,
                    .maximum = 0.99,
-                   .default_number = 0.85},
+                   .default_number = 0.85,
+                   .idle = {FIXED_DRAFTS}},
     [PARAM_LAG] = {.name = "confidence_lag_rounds",
                    .help = "Age of the confidences that the number of drafts is chosen by.",
                    .type = KVT_PARAM_COUNT,
                    .minimum = 0,
                    .maximum = 64,
-                   .default_number = 2},
+                   .default_number = 2,
+                   .idle = {FIXED_DRAFTS}},
     [PARAM_POOL] = {.name = "confidence_pool_requests",
                     .help = "Confidences of how many requests it is chosen by, at least; where "
                             "fewer decode, of several rounds. 1: of one round, as published.",
                     .type = KVT_PARAM_COUNT,
                     .minimum = 1,
                     .maximum = 4096,
-                    .default_number = 64},
+                    .default_number = 64,
+                    .idle = {FIXED_DRAFTS}},
     [PARAM_EARLY_STOP] = {.name = "early_stop",
-                          .help = "Stop at the first draft that does not pay.",
+                          .help = "Stop at the first draft that does not pay, as published; over "
+                                  "costs with stairs that is the first stair.",
                           .type = KVT_PARAM_BOOL,
                           .minimum = 0,
                           .maximum = 1,
-                          .default_number = 0},
+                          .default_number = 0,
+                          .idle = {FIXED_DRAFTS}},
 };
 
 static kvt_status set_drafts(struct dspark *dspark, const struct kvt_speculation_env *env,
                              struct kvt_error *err)
 {
-    static const char place[] = "speculation \"dspark\"";
     uint32_t drafts = (uint32_t)env->params.values[PARAM_DRAFTS].number;
     uint32_t fixed = (uint32_t)env->params.values[PARAM_FIXED_DRAFTS].number;
     if (env->drafter == NULL)
-        return kvt_fail(err, KVT_ERR_INVALID, place, "no drafter, which makes its blocks");
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.drafter",
+                        "no drafter, which makes its blocks; name one");
     uint32_t most = env->drafter->block_max - 1;
     if (drafts == 0)
         drafts = most;
     if (drafts == 0 || drafts > most || drafts > DRAFTS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.drafts",
                         "a block of %u drafts, where drafter \"%s\" was made for at most %u and a "
                         "round holds at most %d; expected at least 1",
                         drafts, env->drafter->name, most, DRAFTS_MAX);
     if (fixed > drafts)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
+        return kvt_fail(err, KVT_ERR_INVALID, "speculation.fixed_drafts",
                         "fixed_drafts is %u, of blocks of %u drafts; expected at most as many",
                         fixed, drafts);
     dspark->drafts = fixed > 0 ? fixed : drafts;

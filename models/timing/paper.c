@@ -35,6 +35,11 @@ enum {
     PARAM_COUNT
 };
 
+#define WITHOUT_DRAFTS                                                                             \
+    {                                                                                              \
+        .beside = "speculation.method", .values = "none", .cure = "speculation.method \"dflash2\"" \
+    }
+
 static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
     [PARAM_SHARED_MS] = {.name = "shared_ms",
                          .help = "Step time that no load changes.",
@@ -57,14 +62,20 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                                    .type = KVT_PARAM_REAL,
                                    .minimum = 0,
                                    .maximum = 1e3,
-                                   .default_number = 0.12},
+                                   .default_number = 0.12,
+                                   .idle = {{.beside = "residency.policy",
+                                             .values = "adaptive",
+                                             .cure = "residency.policy \"hisparse\""}}},
     [PARAM_ADAPTIVE_REQUEST_MS] = {.name = "adaptive_request_ms",
                                    .help = "The same under adaptive, whose retrieval is fused.",
                                    .calibrated_to = "Table 2, C256 Adaptive HiSparse",
                                    .type = KVT_PARAM_REAL,
                                    .minimum = 0,
                                    .maximum = 1e3,
-                                   .default_number = 0.025},
+                                   .default_number = 0.025,
+                                   .idle = {{.beside = "residency.policy",
+                                             .values = "hisparse",
+                                             .cure = "residency.policy \"adaptive\""}}},
     [PARAM_WIRE_ROW_BYTES] = {.name = "wire_row_bytes",
                               .help = "Effective bytes on the link of a missed row in one layer.",
                               .calibrated_to = "Table 3, 2.4 to 2.5 KB a missed selection",
@@ -86,7 +97,8 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                         .type = KVT_PARAM_REAL,
                         .minimum = 0,
                         .maximum = 1e4,
-                        .default_number = 10.7},
+                        .default_number = 10.7,
+                        .idle = {WITHOUT_DRAFTS}},
     [PARAM_QUERY_MS] = {.name = "query_ms",
                         .help = "What each query of a request beyond its first adds to a step.",
                         .calibrated_to = "Table 2, C128 Adaptive DHiSparse, given its blocks of 8, "
@@ -94,7 +106,8 @@ static const struct kvt_param_spec paper_params[PARAM_COUNT] = {
                         .type = KVT_PARAM_REAL,
                         .minimum = 0,
                         .maximum = 1e3,
-                        .default_number = 0.03},
+                        .default_number = 0.03,
+                        .idle = {WITHOUT_DRAFTS}},
 };
 
 struct paper {
@@ -127,19 +140,23 @@ static kvt_status check_model(const struct kvt_llm *llm, struct kvt_error *err)
     return KVT_OK;
 }
 
+#define ANY_OTHER "; model \"roofline\" takes any (timing.model=roofline)"
+
 static kvt_status check_policies(const struct kvt_timing_env *env, struct kvt_error *err)
 {
     bool is_adaptive = strcmp(env->residency, "adaptive") == 0;
     bool is_speculating = strcmp(env->speculation, "none") != 0;
     if (!is_adaptive && strcmp(env->residency, "hisparse") != 0)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for hisparse, adaptive only");
+                        "profile \"paper\" holds constants for hisparse, adaptive only" ANY_OTHER);
     if (is_speculating && strcmp(env->speculation, "dflash2") != 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for speculation none, dflash2 only");
+        return kvt_fail(
+            err, KVT_ERR_INVALID, "timing \"paper\"",
+            "profile \"paper\" holds constants for speculation none, dflash2 only" ANY_OTHER);
     if (is_speculating && !is_adaptive)
-        return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
-                        "profile \"paper\" holds constants for dflash2 with adaptive only");
+        return kvt_fail(
+            err, KVT_ERR_INVALID, "timing \"paper\"",
+            "profile \"paper\" holds constants for dflash2 with adaptive only" ANY_OTHER);
     if (env->takes_turns)
         return kvt_fail(err, KVT_ERR_INVALID, "timing \"paper\"",
                         "profile \"paper\" holds no constants for calls that outgrow their "

@@ -18,6 +18,8 @@ const char *kvt_step_part_name(enum kvt_step_part part)
         return "attend";
     case KVT_PART_DRAFT:
         return "draft";
+    case KVT_PART_SAMPLE:
+        return "sampling";
     case KVT_PART_PREFILL:
         return "prefill";
     case KVT_PART_OTHER:

@@ -1,20 +1,34 @@
 /* roofline_params.c -- what of the roofline model can be set, and where each default comes from. */
 #include "roofline_params.h"
 
+#include "kvt/policy.h"
+
+/* Fields, for what has more of them, and whole entries. */
+#define MICROSECONDS_(name_, help_, default_)                                                      \
+    .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1e6,        \
+    .default_number = (default_)
+#define EFFICIENCY_(name_, help_, default_)                                                        \
+    .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0.01, .maximum = 1,       \
+    .default_number = (default_)
+#define CHOICE_(name_, help_, choices_, default_)                                                  \
+    .name = (name_), .help = (help_), .type = KVT_PARAM_CHOICE, .choices = (choices_),             \
+    .default_text = (default_)
 #define MICROSECONDS(name_, help_, default_)                                                       \
     {                                                                                              \
-        .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0, .maximum = 1e6,    \
-        .default_number = (default_)                                                               \
+        MICROSECONDS_(name_, help_, default_)                                                      \
     }
 #define EFFICIENCY(name_, help_, default_)                                                         \
     {                                                                                              \
-        .name = (name_), .help = (help_), .type = KVT_PARAM_REAL, .minimum = 0.01, .maximum = 1,   \
-        .default_number = (default_)                                                               \
+        EFFICIENCY_(name_, help_, default_)                                                        \
     }
 #define CHOICE(name_, help_, choices_, default_)                                                   \
     {                                                                                              \
-        .name = (name_), .help = (help_), .type = KVT_PARAM_CHOICE, .choices = (choices_),         \
-        .default_text = (default_)                                                                 \
+        CHOICE_(name_, help_, choices_, default_)                                                  \
+    }
+
+#define WITHOUT_DRAFTS(methods_)                                                                   \
+    {                                                                                              \
+        .beside = "speculation.method", .values = (methods_), .cure = "another speculation.method" \
     }
 
 const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
@@ -35,16 +49,19 @@ const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
                            .minimum = 0,
                            .maximum = 100,
                            .default_number = 1.7},
-    [PARAM_RESOLVE_US] =
-        MICROSECONDS("resolve_launch_us",
-                     "One resolve of a selector whose rows are all resident; H200: 5.3.", 5.3),
+    [PARAM_RESOLVE_US] = {MICROSECONDS_(
+                              "resolve_launch_us",
+                              "One resolve of a selector whose rows are all resident; H200: 5.3.",
+                              5.3),
+                          .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [PARAM_RESOLVE_ROW_NS] = {.name = "resolve_ns_per_row",
                               .help = "Looking one row up in a hot cache; H200: 0.19, from 65,536 "
                                       "rows in 17.7 us.",
                               .type = KVT_PARAM_REAL,
                               .minimum = 0,
                               .maximum = 1e6,
-                              .default_number = 0.19},
+                              .default_number = 0.19,
+                              .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [PARAM_ATTENTION_US] = MICROSECONDS(
         "attention_launch_us", "Fixed part of one layer's sparse attention; H200: 15.", 15),
     [PARAM_HBM_EFFICIENCY] = EFFICIENCY(
@@ -55,14 +72,19 @@ const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
     [PARAM_ATTENTION_EFFICIENCY] =
         EFFICIENCY("attention_efficiency",
                    "Share of the flops that sparse attention reaches; H200 FlashMLA: 0.36.", 0.36),
-    [PARAM_LINK_EFFICIENCY] = EFFICIENCY(
-        "link_efficiency", "Share of the hardware's link rate that a gather of rows reaches.", 1),
-    [PARAM_DUPLEX_EFFICIENCY] = EFFICIENCY(
-        "duplex_efficiency",
-        "Rate of the link to the device while it also carries backup; H200: 0.91.", 0.91),
+    [PARAM_LINK_EFFICIENCY] =
+        {EFFICIENCY_("link_efficiency",
+                     "Share of the hardware's link rate that a gather of rows reaches.", 1),
+         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
+    [PARAM_DUPLEX_EFFICIENCY] =
+        {EFFICIENCY_("duplex_efficiency",
+                     "Rate of the link to the device while it also carries backup; H200: 0.91.",
+                     0.91),
+         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [PARAM_DRAM_EFFICIENCY] =
-        EFFICIENCY("dram_efficiency",
-                   "Share of a node's DRAM rate that its GPUs reach together; assumed.", 0.8),
+        {EFFICIENCY_("dram_efficiency",
+                     "Share of a node's DRAM rate that its GPUs reach together; assumed.", 0.8),
+         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [PARAM_INTERCONNECT_EFFICIENCY] =
         EFFICIENCY("interconnect_efficiency",
                    "Share of the GPU-to-GPU rate that collectives reach; assumed.", 0.7),
@@ -70,18 +92,20 @@ const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
         CHOICE("dense_math", "Format of projections, experts and index scores.", "bf16|fp8", "fp8"),
     [PARAM_ATTENTION_MATH] =
         CHOICE("attention_math", "Format that attention multiplies in.", "bf16|fp8", "bf16"),
-    [PARAM_FETCH_ORDER] = CHOICE(
-        "fetch_order",
-        "All layers of a store in one exposed transfer, or its first layer exposed and the others "
-        "hidden behind their layers' compute, each copy paying its granules.",
-        "group|leader_first", "group"),
+    [PARAM_FETCH_ORDER] =
+        {CHOICE_("fetch_order",
+                 "All layers of a store in one exposed transfer, or its first layer exposed and "
+                 "the others hidden behind their layers' compute, each copy paying its granules.",
+                 "group|leader_first", "group"),
+         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [PARAM_INDEX_QUERY_SHARE] =
         {.name = "index_query_share",
          .help = "Share of a scan that each further query of a request adds; H200 DeepGEMM: 0.25.",
          .type = KVT_PARAM_REAL,
          .minimum = 0,
          .maximum = 1,
-         .default_number = 0.25},
+         .default_number = 0.25,
+         .idle = {WITHOUT_DRAFTS("none")}},
     [PARAM_GRAPH_STEP] = {.name = "graph_step_tokens",
                           .help = "Graphs are captured for powers of two up to this, then for its "
                                   "multiples; tokens are padded to the next.",
@@ -100,9 +124,13 @@ const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
                      "Launching one layer's kernels without a graph; DeepSeek-V4-Flash on B300: 84 "
                      "ms over 43 layers.",
                      1950),
-    [PARAM_DRAFT_US] = MICROSECONDS(
-        "draft_layer_us",
-        "Launches and small kernels of one drafter layer in one pass; DeepSeek-V4-Flash's DSpark "
-        "of 3 layers on B300: 0.92 ms.",
-        300),
+    [PARAM_DRAFT_US] = {MICROSECONDS_(
+                            "draft_layer_us",
+                            "Launches and small kernels of one drafter layer in one pass; "
+                            "DeepSeek-V4-Flash's DSpark of 3 layers on B300: 0.92 ms.",
+                            300),
+                        .idle = {WITHOUT_DRAFTS("none|self-sparse"),
+                                 {.beside = "speculation.drafter",
+                                  .values = "none",
+                                  .cure = "a speculation.drafter"}}},
 };

@@ -46,7 +46,7 @@ void kvt_roofline_group_step(const void *state, const struct kvt_group_load *loa
     if (load->queries_max > roofline->graph_largest_tokens)
         parts[KVT_PART_HOST] += roofline->eager_ns;
     parts[KVT_PART_DENSE] += dense_ns(roofline, load->queries, load->queries_max);
-    parts[KVT_PART_DRAFT] += roofline->sampling_ns;
+    parts[KVT_PART_SAMPLE] += roofline->sampling_ns;
 }
 
 static uint32_t rounded_up(double count)

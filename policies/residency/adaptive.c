@@ -35,6 +35,12 @@ enum {
     PARAM_REFILL_ORDER
 };
 
+#define WRITTEN_AT_ONCE                                                                            \
+    {                                                                                              \
+        .beside = "backup_below_fraction", .from = 1, .to = 1,                                     \
+        .cure = "a backup_below_fraction below 1"                                                  \
+    }
+
 static const struct kvt_param_spec adaptive_params[] = {
     [PARAM_CAPACITY_FRACTION] = {.name = "optional_capacity_fraction",
                                  .help = "Share of spare HBM that optional history may take.",
@@ -71,13 +77,16 @@ static const struct kvt_param_spec adaptive_params[] = {
                                .type = KVT_PARAM_REAL,
                                .minimum = 0,
                                .maximum = 1000,
-                               .default_number = 0},
+                               .default_number = 0,
+                               .idle = {WRITTEN_AT_ONCE}},
     [PARAM_LANDING_WRITES_LATER] = {.name = "landing_writes_later",
                                     .help = "Pages that land in HBM get their copy on host later, "
-                                            "by the same rule as new rows, where "
-                                            "backup_below_fraction is under 1.",
+                                            "by the same rule as new rows.",
                                     .type = KVT_PARAM_BOOL,
-                                    .maximum = 1},
+                                    .maximum = 1,
+                                    .idle = {WRITTEN_AT_ONCE,
+                                             {.beside = "landing_fraction",
+                                              .cure = "a landing_fraction above 0"}}},
     [PARAM_RELEASE_ORDER] = {.name = "release_order",
                              .help = "Which pages of a request go first.",
                              .type = KVT_PARAM_CHOICE,
@@ -85,6 +94,8 @@ static const struct kvt_param_spec adaptive_params[] = {
                              .choices = RESIDENCY_ORDERS},
     [PARAM_REFILL_ORDER] = {.name = "refill_order",
                             .help = "Which pages of a request come up first.",
+                            .idle = {{.beside = "refill_gb_per_s",
+                                      .cure = "a refill_gb_per_s above 0"}},
                             .type = KVT_PARAM_CHOICE,
                             .default_text = "highest",
                             .choices = RESIDENCY_ORDERS},

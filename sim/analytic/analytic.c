@@ -34,6 +34,17 @@ static bool at_default(const struct kvt_choice *choice, const char *name)
     return true;
 }
 
+static kvt_status refuse_changed(const char *name, struct kvt_error *err)
+{
+    char key[64];
+
+    (void)snprintf(key, sizeof key, "residency.%s", name);
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, key,
+                    "fidelity \"analytic\" knows \"adaptive\" with %s at its default only; "
+                    "run.fidelity exact or sampled takes any",
+                    name);
+}
+
 /* What of `adaptive` the levelling of spare.c and the surfaces' order of pages stand for. */
 static kvt_status check_adaptive(const struct kvt_choice *residency, struct kvt_error *err)
 {
@@ -42,10 +53,7 @@ static kvt_status check_adaptive(const struct kvt_choice *residency, struct kvt_
 
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (!at_default(residency, fixed[i]))
-            return kvt_fail(err, KVT_ERR_UNSUPPORTED, "residency",
-                            "fidelity \"analytic\" knows \"adaptive\" with %s at its default only; "
-                            "run.fidelity exact or sampled takes any",
-                            fixed[i]);
+            return refuse_changed(fixed[i], err);
     }
     return KVT_OK;
 }
@@ -58,16 +66,17 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
                  env->rank->needs.starts_whole;
 
     if (strcmp(arrival, "closed") != 0 && strcmp(arrival, "open") != 0)
-        return refuse("workload", "a load that is not steady (trace, phases, sessions) has none",
-                      err);
+        return refuse("workload.arrival",
+                      "a load that is not steady (trace, phases, sessions) has none", err);
     if (scenario->pool_count > 1)
-        return refuse("cluster/decode", "several pools share no mean rank", err);
+        return refuse("cluster.decode", "several pools share no mean rank", err);
     if (moves && strcmp(residency, "adaptive") != 0)
-        return refuse("residency/policy", "follows no policy that moves pages but \"adaptive\"",
+        return refuse("residency.policy", "follows no policy that moves pages but \"adaptive\"",
                       err);
     if (scenario->prefill.mode != KVT_PREFILL_NONE &&
         scenario->prefill.mode != KVT_PREFILL_SEPARATE)
-        return refuse("cluster/prefill", "a prefill that shares the decoding GPUs has none", err);
+        return refuse("cluster.prefill.mode", "a prefill that shares the decoding GPUs has none",
+                      err);
     if (kvt_scenario_takes_turns(scenario))
         return refuse("speculation/staging_fraction",
                       "makes no waves of calls that outgrow their staging", err);

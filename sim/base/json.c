@@ -110,6 +110,22 @@ static kvt_status fail_member(struct kvt_error *err, const char *where, const ch
     return kvt_fail(err, KVT_ERR_INVALID, place, "%s is not %s", found, wanted);
 }
 
+/* "0 is out of range, expected 1 to 1000". */
+static kvt_status fail_range(struct kvt_error *err, const char *where, const char *key,
+                             const cJSON *member, double minimum, double maximum)
+{
+    char place[sizeof err->where];
+    char found[64];
+    char least[32];
+    char most[32];
+    print_place(where, key, place, sizeof place);
+    print_value(member, found);
+    kvt_number_print_bound(minimum, least);
+    kvt_number_print_bound(maximum, most);
+    return kvt_fail(err, KVT_ERR_INVALID, place, "%s is out of range, expected %s to %s", found,
+                    least, most);
+}
+
 static kvt_status fail_not_object(struct kvt_error *err, const char *where, const cJSON *item)
 {
     if (item == NULL)
@@ -155,12 +171,12 @@ kvt_status kvt_json_get_u64(const cJSON *object, const char *where, const char *
     kvt_status status = find_member(object, where, key, required, expected, &member, err);
     if (status != KVT_OK || member == NULL)
         return status;
-    if (!kvt_json_is_count(member))
+    double value = cJSON_IsNumber(member) ? member->valuedouble : 0.5;
+    if (value != floor(value) || (value == 0 && signbit(value)))
         return fail_member(err, where, key, member, "%s", expected);
-    uint64_t value = (uint64_t)member->valuedouble;
-    if (value < minimum || value > most)
-        return fail_member(err, where, key, member, "%s", expected);
-    *out = value;
+    if (value < 0 || value > 0x1p53 || (uint64_t)value < minimum || (uint64_t)value > most)
+        return fail_range(err, where, key, member, (double)minimum, (double)most);
+    *out = (uint64_t)value;
     return KVT_OK;
 }
 
@@ -178,10 +194,10 @@ kvt_status kvt_json_get_f64(const cJSON *object, const char *where, const char *
     kvt_status status = find_member(object, where, key, required, expected, &member, err);
     if (status != KVT_OK || member == NULL)
         return status;
-    bool is_in_range = cJSON_IsNumber(member) && isfinite(member->valuedouble) &&
-                       member->valuedouble >= minimum && member->valuedouble <= maximum;
-    if (!is_in_range)
+    if (!cJSON_IsNumber(member))
         return fail_member(err, where, key, member, "%s", expected);
+    if (!(member->valuedouble >= minimum && member->valuedouble <= maximum))
+        return fail_range(err, where, key, member, minimum, maximum);
     *out = member->valuedouble;
     return KVT_OK;
 }

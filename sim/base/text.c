@@ -137,7 +137,7 @@ kvt_status kvt_text_real(const char *text, const char *where, double minimum, do
         char most[32];
         kvt_number_print_bound(minimum, least);
         kvt_number_print_bound(maximum, most);
-        return kvt_fail(err, KVT_ERR_INVALID, where, "%s is out of range; expected %s to %s", text,
+        return kvt_fail(err, KVT_ERR_INVALID, where, "%s is out of range, expected %s to %s", text,
                         least, most);
     }
     *out = value;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "kvt/json.h"
 
 /* Length of text up to the next comma that parts two changes: those inside brackets,
  * braces and quotes belong to a value. */
@@ -67,10 +68,11 @@ static kvt_status split(const char *argument, struct kvt_arena *arena, struct kv
     return KVT_OK;
 }
 
-/* last: one more change after the variant's own, or NULL. */
+/* last: one more change after the variant's own, or NULL. The first `common` of sets may be
+ * without effect on this variant. */
 static kvt_status load(const struct kvt_variant *variant, const struct cli_texts *sets,
-                       const char *last, struct kvt_arena *arena, struct kvt_scenario *out,
-                       struct kvt_error *err)
+                       size_t common, const char *last, struct kvt_arena *arena,
+                       struct kvt_scenario *out, struct kvt_error *err)
 {
     size_t count = sets->count + variant->change_count + (last != NULL);
     const char **all = kvt_arena_array(arena, count + 1, sizeof *all, _Alignof(const char *));
@@ -84,7 +86,7 @@ static kvt_status load(const struct kvt_variant *variant, const struct cli_texts
     if (last != NULL)
         all[count - 1] = last;
     const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = all, .set_count = count};
+        .data_dir = cli_data_dir(), .sets = all, .set_count = count, .common_sets = common};
     return kvt_scenario_load(variant->source, &options, arena, out, err);
 }
 
@@ -116,6 +118,18 @@ static kvt_status name_variants(struct compare_plan *plan, struct kvt_arena *are
     return KVT_OK;
 }
 
+/* A setting given to all has an effect on one at least: otherwise the first says why not. */
+static kvt_status check_common(const struct cli_texts *sets, struct kvt_arena *arena,
+                               struct compare_plan *plan, struct kvt_error *err)
+{
+    uint64_t idle = UINT64_MAX;
+
+    for (size_t i = 0; i < plan->variant_count; i++)
+        idle &= plan->scenarios[i].idle_sets;
+    return idle == 0 ? KVT_OK
+                     : load(&plan->variants[0], sets, 0, NULL, arena, &plan->scenarios[0], err);
+}
+
 kvt_status compare_load_variants(const struct cli_texts *arguments, const struct cli_texts *sets,
                                  struct kvt_arena *arena, struct compare_plan *plan,
                                  struct kvt_error *err)
@@ -124,7 +138,7 @@ kvt_status compare_load_variants(const struct cli_texts *arguments, const struct
         struct kvt_variant *variant = &plan->variants[i];
         kvt_status status = split(arguments->items[i], arena, variant, err);
         if (status == KVT_OK)
-            status = load(variant, sets, NULL, arena, &plan->scenarios[i], err);
+            status = load(variant, sets, sets->count, NULL, arena, &plan->scenarios[i], err);
         if (status != KVT_OK)
             return status;
         variant->scenario = plan->scenarios[i].tree;
@@ -136,7 +150,8 @@ kvt_status compare_load_variants(const struct cli_texts *arguments, const struct
                             (unsigned long long)plan->scenarios[0].seed);
     }
     plan->variant_count = arguments->count;
-    return name_variants(plan, arena, err);
+    kvt_status status = check_common(sets, arena, plan, err);
+    return status == KVT_OK ? name_variants(plan, arena, err) : status;
 }
 
 /* ---- Presets ------------------------------------------------------------------------------- */
@@ -152,6 +167,12 @@ static const struct kvt_param_spec *find_preset(const struct kvt_scenario *scena
             return &law->params[i];
     }
     return NULL;
+}
+
+/* A variant that keeps all history in HBM asks no law. */
+static bool selects_rows(const struct kvt_scenario *scenario)
+{
+    return kvt_json_find(scenario->tree, "selection") != NULL;
 }
 
 static bool chooses_preset(const char *change)
@@ -231,8 +252,11 @@ kvt_status compare_spread_presets(const struct cli_texts *sets, struct kvt_arena
         const char *change = kvt_arena_printf(arena, "%s=%s", preset_path, preset);
         if (change == NULL)
             return kvt_fail_nomem(err, "a variant");
+        if (!selects_rows(&plan->scenarios[i % count]))
+            change = NULL;
         plan->variants[i] = plan->variants[i % count];
-        status = load(&plan->variants[i], sets, change, arena, &plan->scenarios[i], err);
+        status =
+            load(&plan->variants[i], sets, sets->count, change, arena, &plan->scenarios[i], err);
         plan->variants[i].scenario = plan->scenarios[i].tree;
     }
     plan->variant_count = count * plan->preset_count;

@@ -135,8 +135,12 @@ static kvt_status add_drafter(cJSON *array, const cJSON *tree, const char *path,
 
     if (status != KVT_OK)
         return status;
+    const char *models = drafter.models[0];
+    for (uint32_t i = 1; i < drafter.model_count && models != NULL; i++)
+        models = kvt_arena_printf(arena, "%s, %s", models, drafter.models[i]);
     cJSON *entry = list_add_entry(array, "name", drafter.name);
     bool ok = entry != NULL && list_add_text(entry, "summary", drafter.summary) &&
+              list_add_text(entry, "models", models) &&
               list_add_number(entry, "layers", drafter.layers) &&
               list_add_number(entry, "block_max", drafter.block_max) &&
               list_add_number(entry, "window_tokens", drafter.window_tokens) &&

@@ -114,7 +114,7 @@ static bool add_default(cJSON *entry, const struct kvt_param_spec *spec)
 
 static bool add_params(cJSON *entry, const struct kvt_plugin_info *info)
 {
-    char range[TEXT_BYTES];
+    char range[TEXT_BYTES], takes[TEXT_BYTES];
     cJSON *params = cJSON_AddArrayToObject(entry, "params");
     bool ok = params != NULL;
 
@@ -123,7 +123,11 @@ static bool add_params(cJSON *entry, const struct kvt_plugin_info *info)
         cJSON *param = list_add_entry(params, "name", spec->name);
         ok = param != NULL && list_add_text(param, "type", type_name(spec->type)) &&
              list_add_text(param, "range", range_of(spec, range)[0] != '\0' ? range : NULL) &&
-             add_default(param, spec) && list_add_text(param, "help", spec->help) &&
+             add_default(param, spec) &&
+             list_add_text(param, "takes",
+                           kvt_idle_cures(spec->idle, takes, sizeof takes)[0] != '\0' ? takes
+                                                                                      : NULL) &&
+             list_add_text(param, "help", spec->help) &&
              list_add_text(param, "calibrated_to", spec->calibrated_to);
     }
     return ok;

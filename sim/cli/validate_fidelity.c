@@ -15,8 +15,7 @@
  * request's whole life fits. */
 #define SHORT                                                                                      \
     "run.duration_s=15", "workload.requests=0",                                                    \
-        "workload.lengths.output={\"law\": \"lognormal\", \"mean_tokens\": 160, \"cv\": 0.25}",    \
-        "cluster.import={\"law\": \"paper\", \"hisparse_mean_s\": 0.1, \"adaptive_mean_s\": 0.1}"
+        "workload.lengths.output={\"law\": \"lognormal\", \"mean_tokens\": 160, \"cv\": 0.25}"
 
 enum {
     CASE_SETS_MAX = 8
@@ -31,9 +30,13 @@ static const struct suite_case suite[] = {
     {"hisparse C16",
      "glm-5.3-100k",
      {SHORT, "workload.concurrency=16", "residency={\"policy\": \"hisparse\"}",
-      "residency.hot_tokens=4096"}},
-    {"adaptive C16", "glm-5.3-100k", {SHORT, "workload.concurrency=16"}},
-    {"adaptive C64", "glm-5.3-100k", {SHORT, "workload.concurrency=64"}},
+      "residency.hot_tokens=4096", "cluster.import.hisparse_mean_s=0.1"}},
+    {"adaptive C16",
+     "glm-5.3-100k",
+     {SHORT, "workload.concurrency=16", "cluster.import.adaptive_mean_s=0.1"}},
+    {"adaptive C64",
+     "glm-5.3-100k",
+     {SHORT, "workload.concurrency=64", "cluster.import.adaptive_mean_s=0.1"}},
 };
 
 /* ---- One run --------------------------------------------------------------------- */

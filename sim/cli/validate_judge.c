@@ -202,6 +202,22 @@ static void print_points(const struct validate_outcome *outcome)
     }
 }
 
+/* On how few points the verdict stands: those of the shortest line. */
+static void print_support(const struct validate_family families[VALIDATE_FAMILIES])
+{
+    size_t fewest = SIZE_MAX;
+
+    for (size_t f = 0; f < VALIDATE_FAMILIES; f++) {
+        if (families[f].count > 0 && families[f].count < fewest)
+            fewest = families[f].count;
+    }
+    if (fewest == SIZE_MAX)
+        return;
+    bool one_decides = 1 - 1 / (double)fewest < IN_RANGE_LEAST;
+    printf("it stands on %zu point%s a line%s\n", fewest, fewest == 1 ? "" : "s",
+           one_decides ? ": one that is out of range turns it; --seeds N takes more" : "");
+}
+
 void validate_print(const struct validate_outcome *outcome,
                     const struct validate_family families[VALIDATE_FAMILIES], bool good)
 {
@@ -221,7 +237,7 @@ void validate_print(const struct validate_outcome *outcome,
                family->metric->is_absolute && analytic ? " of 1" : "", family->good ? "" : "  NO");
     }
     printf("\n%s: sampled holds exact in its 99 %% interval, analytic is within its tolerance, in "
-           "%.0f "
-           "%% of the points of each line at least\n",
+           "%.0f %% of the points of each line at least\n",
            good ? "yes" : "no", 100 * IN_RANGE_LEAST);
+    print_support(families);
 }

@@ -35,6 +35,9 @@ static kvt_status read_point(const cJSON *item, const char *place, const struct 
         status = kvt_json_get_f64(item, place, "ms", true, 0, MS_MAX, &ms, err);
     if (status != KVT_OK)
         return status;
+    if (ms <= 0)
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "ms is %g: a step that takes no time; expected more than 0", ms);
 
     uint32_t count = curve->count;
     if (count > 0 && size <= curve->sizes[count - 1])
@@ -83,8 +86,8 @@ static double last_ms(const struct kvt_cost_curve *curve)
 static kvt_status read_costs(const cJSON *tree, const char *where, struct kvt_costs *costs,
                              struct kvt_error *err)
 {
-    static const char *const keys[] = {
-        "schema", "name", "summary", "sources", "draft", "verify", "graph_limit_tokens", "cliff"};
+    static const char *const keys[] = {KVT_JSON_HEAD_KEYS, "draft", "verify", "graph_limit_tokens",
+                                       "cliff"};
     uint64_t limit = 0;
     kvt_status status = kvt_json_check_head(tree, where, "kvtide/costs/1", err);
     if (status == KVT_OK)
@@ -109,7 +112,7 @@ static kvt_status read_costs(const cJSON *tree, const char *where, struct kvt_co
         if (costs->cliff.ms[i] < last_ms(&costs->verify))
             costs->cliff.ms[i] = last_ms(&costs->verify);
     }
-    return status;
+    return status == KVT_OK ? kvt_json_check_sources(tree, where, err) : status;
 }
 
 kvt_status kvt_costs_load(const char *path, struct kvt_costs *out, struct kvt_error *err)

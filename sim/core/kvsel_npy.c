@@ -1,7 +1,8 @@
 /* kvsel_npy.c -- the indexer top-k that an engine returned, as NumPy wrote it, into our file.
  *
- *     pass 1: which layers hold anything, and the fewest rows that all selections fit into:
- *             max over (token t, layer) of largest row + 1 - t
+ *     pass 1: which layers hold anything, and, unless it is told, the fewest rows that all
+ *             selections fit into: max over (token t, layer) of largest row + 1 - t. One number
+ *             far above all others is damage, and does not say how long a context was
  *     pass 2: token by token, each layer's rows into its block
  *
  * NumPy's format is that of its numpy/lib/format.py: a magic, a version, a header that is a
@@ -76,6 +77,36 @@ static bool take_shape(struct literal *text, uint64_t shape[NPY_DIMENSIONS])
     return take(text, ")");
 }
 
+/* What stands for a value, up to `end` or the end of what a message has room for. */
+static int found_bytes(const struct literal *text, const char *end)
+{
+    enum {
+        FOUND_BYTES_MAX = 48
+    };
+    size_t bytes = strcspn(text->at, end);
+    return (int)(bytes < FOUND_BYTES_MAX ? bytes : FOUND_BYTES_MAX);
+}
+
+static kvt_status refuse_value(struct literal *text, const char *end, const char *path,
+                               const char *what, const char *expected, struct kvt_error *err)
+{
+    (void)take(text, ":");
+    skip_blanks(text);
+    return kvt_fail(err, KVT_ERR_PARSE, path, "an array of %s %.*s%s; %s is expected", what,
+                    found_bytes(text, end), text->at,
+                    end[0] == ')' && text->at[strcspn(text->at, ")")] == ')' ? ")" : "", expected);
+}
+
+/* The value behind a key: an array of just that. */
+static kvt_status take_value(struct literal *text, const char *value, const char *path,
+                             const char *what, const char *expected, struct kvt_error *err)
+{
+    struct literal before = *text;
+    return take(text, ":") && take(text, value)
+               ? KVT_OK
+               : refuse_value(&before, ",}\n", path, what, expected, err);
+}
+
 static kvt_status parse_literal(const char *header, size_t bytes, const char *path,
                                 uint64_t shape[NPY_DIMENSIONS], struct kvt_error *err)
 {
@@ -83,26 +114,24 @@ static kvt_status parse_literal(const char *header, size_t bytes, const char *pa
     struct literal text = {header};
     bool has_type = false, has_order = false, has_shape = false;
     bool is_sound = take(&text, "{");
+    kvt_status status = KVT_OK;
     while (is_sound && !take(&text, "}")) {
         if (!has_type && take(&text, "'descr'")) {
             has_type = true;
-            if (!take(&text, ":") || !take(&text, "'<i4'"))
-                return kvt_fail(err, KVT_ERR_PARSE, path,
-                                "an array of another type; int32, little-endian ('<i4') is "
-                                "expected");
+            status = take_value(&text, "'<i4'", path, "type", "int32, little-endian ('<i4'),", err);
         } else if (!has_order && take(&text, "'fortran_order'")) {
             has_order = true;
-            if (!take(&text, ":") || !take(&text, "False"))
-                return kvt_fail(err, KVT_ERR_PARSE, path,
-                                "an array in Fortran's order; C order is expected");
+            status = take_value(&text, "False", path, "fortran_order", "C order (False)", err);
         } else if (!has_shape && take(&text, "'shape'")) {
+            struct literal before = text;
             has_shape = true;
             if (!take(&text, ":") || !take_shape(&text, shape))
-                return kvt_fail(err, KVT_ERR_PARSE, path,
-                                "an array of another shape; [tokens, layers, k] is expected");
+                status = refuse_value(&before, ")", path, "shape", "(tokens, layers, k)", err);
         } else {
             is_sound = false;
         }
+        if (status != KVT_OK)
+            return status;
         is_sound = is_sound && (take(&text, ",") || text.at[strspn(text.at, " \t\n")] == '}');
     }
     skip_blanks(&text);
@@ -236,12 +265,58 @@ static int64_t row_at(const struct npy *npy, uint32_t layer, uint32_t i)
 
 /* ---- Pass 1 -------------------------------------------------------------------------- */
 
-/* Sets is_heard[layer] where a layer holds any row; *first_rows as pass 1 finds it. */
-static kvt_status survey(struct npy *npy, bool *is_heard, uint32_t *first_rows,
-                         struct kvt_error *err)
+/* The numbers so far: how many are rows, and what the two of the longest histories ask for. */
+struct survey {
+    uint64_t count;
+    int64_t longest, second; /* rows of the first token's history; at least 1 */
+    uint32_t token, layer;   /* of the longest */
+    int64_t row;
+};
+
+static void note(struct survey *survey, uint32_t token, uint32_t layer, int64_t row)
 {
-    int64_t fewest = 1;
+    int64_t history = row + 1 - token;
+
+    survey->count++;
+    if (history <= survey->longest) {
+        survey->second = history > survey->second ? history : survey->second;
+        return;
+    }
+    survey->second = survey->longest;
+    survey->longest = history;
+    survey->token = token;
+    survey->layer = layer;
+    survey->row = row;
+}
+
+/* Of n rows at random, the highest lies about 1/n of them all above the next; a page more, and 20
+ * times that, is no chance. */
+static kvt_status judge(const struct survey *survey, const char *path, struct kvt_error *err)
+{
+    double gap = (double)(survey->longest - survey->second);
+
+    if (survey->count > 1 &&
+        gap > KVT_PAGE_ROWS + 20.0 * (double)survey->second / (double)survey->count)
+        return kvt_fail(err, KVT_ERR_PARSE, path,
+                        "token %u, layer %u: row %lld, and no other number asks for a history of "
+                        "more than %lld rows; where it is right, --context-rows must say how many "
+                        "rows the first token sees",
+                        survey->token, survey->layer, (long long)survey->row,
+                        (long long)survey->second);
+    if (survey->longest > KVT_KVSEL_ROWS_MAX)
+        return kvt_fail(err, KVT_ERR_PARSE, path,
+                        "a row at place %lld of the first token's history; at most %u rows are "
+                        "expected",
+                        (long long)survey->longest - 1, KVT_KVSEL_ROWS_MAX);
+    return KVT_OK;
+}
+
+/* Sets is_heard[layer] where a layer holds any row. */
+static kvt_status survey_file(struct npy *npy, bool *is_heard, struct survey *survey,
+                              struct kvt_error *err)
+{
     kvt_status status = rewind_to_data(npy, err);
+    *survey = (struct survey){.longest = 1, .second = 1};
     for (uint32_t t = 0; t < npy->tokens && status == KVT_OK; t++) {
         status = read_token(npy, err);
         for (uint32_t layer = 0; layer < npy->layers && status == KVT_OK; layer++) {
@@ -251,17 +326,13 @@ static kvt_status survey(struct npy *npy, bool *is_heard, uint32_t *first_rows,
                     return kvt_fail(err, KVT_ERR_PARSE, npy->path,
                                     "token %u, layer %u: row %lld; a row or -1 is expected", t,
                                     layer, (long long)row);
-                is_heard[layer] |= row >= 0;
-                fewest = row + 1 - t > fewest ? row + 1 - t : fewest;
+                if (row < 0)
+                    continue;
+                is_heard[layer] = true;
+                note(survey, t, layer, row);
             }
         }
     }
-    if (status == KVT_OK && fewest > KVT_KVSEL_ROWS_MAX)
-        return kvt_fail(err, KVT_ERR_PARSE, npy->path,
-                        "a row at place %lld of the first token's history; at most %u rows are "
-                        "expected",
-                        (long long)fewest - 1, KVT_KVSEL_ROWS_MAX);
-    *first_rows = (uint32_t)fewest;
     return status;
 }
 
@@ -394,9 +465,11 @@ static kvt_status convert(struct conversion *conversion, const char *to_path, ui
     struct kvt_kvsel_npy *found = &conversion->found;
     *found =
         (struct kvt_kvsel_npy){.tokens = npy->tokens, .layers = npy->layers, .top_k = npy->top_k};
-    kvt_status status = survey(npy, conversion->is_heard, &found->first_rows, err);
-    if (first_rows > 0)
-        found->first_rows = first_rows;
+    struct survey survey;
+    kvt_status status = survey_file(npy, conversion->is_heard, &survey, err);
+    if (status == KVT_OK && first_rows == 0)
+        status = judge(&survey, npy->path, err);
+    found->first_rows = first_rows > 0 ? first_rows : (uint32_t)survey.longest;
     if (status == KVT_OK)
         status = begin(conversion, to_path, err);
     if (status == KVT_OK)

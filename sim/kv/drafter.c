@@ -2,6 +2,8 @@
 #include "kvt/llm.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "modelfile.h"
 
@@ -20,11 +22,48 @@ static const struct kvt_field fields[] = {
     REAL(value_bytes, 0.0625, 8),     REAL(weight_bytes, 0, 1e15),
 };
 
+/* Whom it drafts for: its rows follow the hidden states of those models and of no other. */
+static kvt_status read_models(const cJSON *tree, const char *where, struct kvt_arena *arena,
+                              struct kvt_drafter *drafter, struct kvt_error *err)
+{
+    char place[KVT_WHERE_BYTES + 32];
+    const cJSON *list = NULL, *item = NULL;
+    kvt_status status = kvt_json_get_array(tree, where, "models", true, &list, err);
+
+    if (status != KVT_OK) {
+        return status;
+    }
+    (void)snprintf(place, sizeof place, "%s/models", where);
+    if (list->child == NULL) {
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "an empty list; expected the names of the models it was made for");
+    }
+    const char **names = kvt_arena_array(arena, (size_t)cJSON_GetArraySize(list), sizeof *names,
+                                         _Alignof(const char *));
+    if (names == NULL) {
+        return kvt_fail_nomem(err, where);
+    }
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item) || item->valuestring[0] == '\0') {
+            return kvt_fail(err, KVT_ERR_INVALID, place,
+                            "element %u is no text; expected the name of a model",
+                            drafter->model_count);
+        }
+        names[drafter->model_count] = kvt_arena_strdup(arena, item->valuestring);
+        if (names[drafter->model_count++] == NULL) {
+            return kvt_fail_nomem(err, where);
+        }
+    }
+    drafter->models = names;
+    return KVT_OK;
+}
+
 kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
                                  struct kvt_arena *arena, struct kvt_drafter *out,
                                  struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_MODEL_HEAD_KEYS};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "models"};
     struct kvt_model_head head;
     struct kvt_drafter drafter = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/drafter/1", arena, &head, err);
@@ -35,7 +74,10 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
     status = kvt_fields_read(tree, head.where, fields, sizeof fields / sizeof fields[0], others,
                              sizeof others / sizeof others[0], &drafter, err);
     if (status == KVT_OK) {
-        status = kvt_sources_check(tree, head.where, err);
+        status = read_models(tree, head.where, arena, &drafter, err);
+    }
+    if (status == KVT_OK) {
+        status = kvt_json_check_sources(tree, head.where, err);
     }
     if (status != KVT_OK) {
         return status;
@@ -51,6 +93,16 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
     drafter.summary = head.summary;
     *out = drafter;
     return KVT_OK;
+}
+
+bool kvt_drafter_fits(const struct kvt_drafter *drafter, const char *model)
+{
+    for (uint32_t i = 0; i < drafter->model_count; i++) {
+        if (strcmp(drafter->models[i], model) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The limits of the fields above keep this below 2^63: 2^25 rows, 2^34 values in

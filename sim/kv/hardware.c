@@ -33,7 +33,7 @@ kvt_status kvt_hardware_from_json(const struct cJSON *tree, const char *path,
                                   struct kvt_arena *arena, struct kvt_hardware *out,
                                   struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_MODEL_HEAD_KEYS};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS};
     struct kvt_model_head head;
     struct kvt_hardware hardware = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/hardware/1", arena, &head, err);
@@ -44,7 +44,7 @@ kvt_status kvt_hardware_from_json(const struct cJSON *tree, const char *path,
     status = kvt_fields_read(tree, head.where, fields, sizeof fields / sizeof fields[0], others,
                              sizeof others / sizeof others[0], &hardware, err);
     if (status == KVT_OK) {
-        status = kvt_sources_check(tree, head.where, err);
+        status = kvt_json_check_sources(tree, head.where, err);
     }
     if (status != KVT_OK) {
         return status;

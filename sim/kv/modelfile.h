@@ -38,19 +38,11 @@ KVT_CHECKED kvt_status kvt_model_head_read(const cJSON *tree, const char *path, 
                                            struct kvt_arena *arena, struct kvt_model_head *head,
                                            struct kvt_error *err);
 
-/* Every number of the tree has a source, and every source its number. For the end,
- * when the tree is known to hold what it should and nothing else. */
-KVT_CHECKED kvt_status kvt_sources_check(const cJSON *tree, const char *where,
-                                         struct kvt_error *err);
-
 /* Reads every field of object into out; all are required. Keys that are neither a
  * field nor one of others[other_count] are refused. At most KVT_FIELDS_MAX in all. */
 KVT_CHECKED kvt_status kvt_fields_read(const cJSON *object, const char *where,
                                        const struct kvt_field *fields, size_t field_count,
                                        const char *const *others, size_t other_count, void *out,
                                        struct kvt_error *err);
-
-/* The keys of the head, for the caller's list of others. */
-#define KVT_MODEL_HEAD_KEYS "schema", "name", "summary", "sources"
 
 #endif

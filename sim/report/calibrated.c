@@ -21,6 +21,21 @@ void calibrated_print(const struct kvt_param_value *value, char out[CALIBRATED_B
         out[length - cut] = '\0';
 }
 
+bool calibrated_counts(const struct kvt_scenario *scenario, const char *object,
+                       const struct kvt_param_spec *spec)
+{
+    char name[CALIBRATED_BYTES];
+    const cJSON *node = scenario->tree;
+
+    while (*object != '\0') {
+        size_t length = strcspn(object, ".");
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, object);
+        node = kvt_json_find(node, name);
+        object += length + (object[length] == '.');
+    }
+    return spec->calibrated_to && kvt_json_find(node, spec->name);
+}
+
 bool calibrated_is_default(const struct kvt_param_spec *spec, const struct kvt_param_value *value)
 {
     char text[CALIBRATED_BYTES];

@@ -204,14 +204,15 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
     return ok && add_half_widths(rows, run, object);
 }
 
-/* Parameters of one plug-in that still stand at a default fitted to something. */
-static bool add_calibrated_of(cJSON *list, const char *object, const struct kvt_choice *choice)
+/* Parameters of one plug-in whose default was fitted to something. */
+static bool add_calibrated_of(cJSON *list, const struct kvt_scenario *scenario, const char *object,
+                              const struct kvt_choice *choice)
 {
     for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
         const struct kvt_param_spec *spec = &choice->info->params[i];
         const struct kvt_param_value *value = &choice->params.values[i];
         char in_force[CALIBRATED_BYTES], text[256];
-        if (!spec->calibrated_to)
+        if (!calibrated_counts(scenario, object, spec))
             continue;
         calibrated_print(value, in_force);
         snprintf(text, sizeof text, "%s.%s = %s (%s%s)", object, spec->name, in_force,
@@ -227,11 +228,11 @@ static bool add_calibrated(cJSON *object, const struct kvt_run *run)
 {
     const struct kvt_scenario *scenario = run->scenario;
     cJSON *list = add_array(object, "calibrated");
-    return list && add_calibrated_of(list, "residency", &scenario->residency) &&
-           add_calibrated_of(list, "selection", &scenario->selection) &&
-           add_calibrated_of(list, "speculation", &scenario->speculation) &&
-           add_calibrated_of(list, "timing", &scenario->timing) &&
-           add_calibrated_of(list, "cluster.import", &scenario->import);
+    return list && add_calibrated_of(list, scenario, "residency", &scenario->residency) &&
+           add_calibrated_of(list, scenario, "selection", &scenario->selection) &&
+           add_calibrated_of(list, scenario, "speculation", &scenario->speculation) &&
+           add_calibrated_of(list, scenario, "timing", &scenario->timing) &&
+           add_calibrated_of(list, scenario, "cluster.import", &scenario->import);
 }
 
 static bool add_phases(cJSON *object, const struct kvt_run *run)

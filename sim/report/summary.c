@@ -335,14 +335,14 @@ static void put_basis(FILE *stream, const struct kvt_run *run)
 /* ---- What was fitted, scaled, cut short ------------------------------------------ */
 
 /* "residency.refill_gb_per_s 0.6", or "timing paper (6 constants)": appended to text. */
-static void append_calibrated(char *text, size_t bytes, const char *object,
-                              const struct kvt_choice *choice)
+static void append_calibrated(char *text, size_t bytes, const struct kvt_scenario *scenario,
+                              const char *object, const struct kvt_choice *choice)
 {
     size_t used = strlen(text), fitted = 0, last = 0;
     char in_force[CALIBRATED_BYTES];
 
     for (size_t i = 0; choice->info && i < choice->info->param_count; i++) {
-        if (choice->info->params[i].calibrated_to) {
+        if (calibrated_counts(scenario, object, &choice->info->params[i])) {
             fitted++;
             last = i;
         }
@@ -350,12 +350,13 @@ static void append_calibrated(char *text, size_t bytes, const char *object,
     if (fitted == 0)
         return;
     const char *separator = used > 0 ? ", " : "";
+    const char *label = strrchr(object, '.') ? strrchr(object, '.') + 1 : object;
     if (fitted == 1) {
         calibrated_print(&choice->params.values[last], in_force);
-        snprintf(text + used, bytes - used, "%s%s.%s %s", separator, object,
+        snprintf(text + used, bytes - used, "%s%s.%s %s", separator, label,
                  choice->info->params[last].name, in_force);
     } else {
-        snprintf(text + used, bytes - used, "%s%s %s (%zu constants)", separator, object,
+        snprintf(text + used, bytes - used, "%s%s %s (%zu constants)", separator, label,
                  choice->info->name, fitted);
     }
 }
@@ -411,11 +412,12 @@ static void put_caveats(FILE *stream, const struct kvt_run *run)
     const struct kvt_scenario *scenario = run->scenario;
     char calibrated[400] = "";
 
-    append_calibrated(calibrated, sizeof calibrated, "residency", &scenario->residency);
-    append_calibrated(calibrated, sizeof calibrated, "selection", &scenario->selection);
-    append_calibrated(calibrated, sizeof calibrated, "speculation", &scenario->speculation);
-    append_calibrated(calibrated, sizeof calibrated, "timing", &scenario->timing);
-    append_calibrated(calibrated, sizeof calibrated, "import", &scenario->import);
+    append_calibrated(calibrated, sizeof calibrated, scenario, "residency", &scenario->residency);
+    append_calibrated(calibrated, sizeof calibrated, scenario, "selection", &scenario->selection);
+    append_calibrated(calibrated, sizeof calibrated, scenario, "speculation",
+                      &scenario->speculation);
+    append_calibrated(calibrated, sizeof calibrated, scenario, "timing", &scenario->timing);
+    append_calibrated(calibrated, sizeof calibrated, scenario, "cluster.import", &scenario->import);
     if (calibrated[0])
         put_line(stream, "calibrated %s", calibrated);
     put_scaled(stream, run);

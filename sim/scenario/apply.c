@@ -47,14 +47,12 @@ static kvt_status check_when(const struct kvt_key *member, const cJSON *object,
     if (chosen != NULL && kvt_choice_index(member->when, chosen->valuestring) >= 0)
         return KVT_OK;
     char place[KVT_PLACE_BYTES];
+    char wanted[64];
+    const struct kvt_key choice = {.type = KVT_KEY_CHOICE, .choices = member->when};
     return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
-                    "%s has no effect while %s is \"%s\"", member->name, member->when_key,
-                    chosen != NULL ? chosen->valuestring : "");
-}
-
-static bool is_set(const struct kvt_layer *layer)
-{
-    return layer->kind == KVT_LAYER_SET;
+                    "%s has no effect while %s is \"%s\"; it takes %s %s", member->name,
+                    member->when_key, chosen != NULL ? chosen->valuestring : "", member->when_key,
+                    kvt_key_range(&choice, wanted, sizeof wanted));
 }
 
 /* A switch that changes takes its dependents with it and brings its own. A dependent that the same
@@ -73,9 +71,10 @@ static kvt_status apply_switch(struct kvt_load *load, const struct kvt_key *key,
         const struct kvt_key *dependent = &key->members[i];
         if (dependent->when_key == NULL || strcmp(dependent->when_key, member->name) != 0)
             continue;
+        char place[KVT_PLACE_BYTES];
         const cJSON *taken = kvt_tree_find(object, dependent->name);
-        if (taken != NULL && is_set(kvt_tree_layer(taken)) && is_set(at->layer)) {
-            const struct kvt_at dependent_at = kvt_at_member(at->up, dependent->name);
+        const struct kvt_at dependent_at = kvt_at_member(at->up, dependent->name);
+        if (taken != NULL && kvt_find_given(load, taken, &dependent_at, at->layer, place)) {
             status = check_when(dependent, object, &dependent_at, err);
             if (status != KVT_OK)
                 return status;
@@ -241,22 +240,51 @@ const struct kvt_plugin_info *kvt_chosen(const struct kvt_key *key, const cJSON 
     return NULL;
 }
 
+/* What the newcomer resets goes without a word, unless the same command line gave it. */
+static kvt_status refuse_reset(struct kvt_load *load, const struct kvt_key *key,
+                               const cJSON *object, const char *name, const struct kvt_at *at,
+                               const struct kvt_plugin_info *info, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const cJSON *node = kvt_tree_find(object, name);
+    const struct kvt_at member_at = kvt_at_member(at, name);
+    if (node == NULL || !kvt_find_given(load, node, &member_at, at->layer, place))
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, place,
+                    "%s was given to %s \"%s\"; a later --set makes that \"%s\", which resets "
+                    "it: give it after that one, or leave it out",
+                    name, key->name_key, kvt_tree_find(object, key->name_key)->valuestring,
+                    info->name);
+}
+
 /* The newcomer's defaults take the place of the old one's parameters. */
 static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON *object,
-                         const struct kvt_layer *layer, const struct kvt_plugin_info *info,
+                         const struct kvt_at *at, const struct kvt_plugin_info *info,
                          struct kvt_error *err)
 {
     const struct kvt_plugin_info *older = kvt_chosen(key, object);
     if (older != NULL && older == info) {
-        cJSON *name = kvt_tree_text(load->arena, layer, info->name);
+        cJSON *name = kvt_tree_text(load->arena, at->layer, info->name);
         if (name == NULL)
             return kvt_fail_nomem(err, "a scenario");
         kvt_tree_set(object, key->name_key, name);
         return KVT_OK;
     }
-    for (size_t i = 0; older != NULL && i < older->param_count; i++)
+    for (size_t i = 0; older != NULL && i < older->param_count; i++) {
+        kvt_status status = refuse_reset(load, key, object, older->params[i].name, at, info, err);
+        if (status != KVT_OK)
+            return status;
         kvt_tree_remove(object, older->params[i].name);
-    return kvt_default_plugin(load, key, info, layer, object, err);
+    }
+    for (size_t i = 0; i < key->member_count; i++) {
+        const struct kvt_key *member = &key->members[i];
+        if (member->belongs == NULL || member->belongs(info))
+            continue;
+        kvt_status status = refuse_reset(load, key, object, member->name, at, info, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return kvt_default_plugin(load, key, info, at->layer, object, err);
 }
 
 static kvt_status find_named(const struct kvt_key *key, const struct kvt_at *at, const cJSON *given,
@@ -352,7 +380,7 @@ static kvt_status apply_plugin(struct kvt_load *load, const struct kvt_key *key,
     kvt_status status = KVT_OK;
     if (cJSON_IsString(given)) {
         status = find_named(key, at, given, &info, err);
-        return status == KVT_OK ? choose(load, key, object, at->layer, info, err) : status;
+        return status == KVT_OK ? choose(load, key, object, at, info, err) : status;
     }
     if (!cJSON_IsObject(given))
         return kvt_refuse_value(at, given, "a name, or an object of a name and parameters", err);
@@ -365,7 +393,7 @@ static kvt_status apply_plugin(struct kvt_load *load, const struct kvt_key *key,
     if (status == KVT_OK)
         status = find_shorthand(key, at, given, info, &shorthand, &info, err);
     if (status == KVT_OK && info != NULL)
-        status = choose(load, key, object, at->layer, info, err);
+        status = choose(load, key, object, at, info, err);
     if (status == KVT_OK && shorthand != NULL)
         status = apply_shorthand(load, key, object, at, shorthand, err);
     for (const cJSON *item = given->child; status == KVT_OK && item != NULL; item = item->next) {

@@ -7,29 +7,6 @@
 #include "bind.h"
 #include "kvt/speculation.h"
 
-/* ---- Reading the tree -------------------------------------------------------------- */
-
-const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
-                           char out[KVT_PLACE_BYTES])
-{
-    const cJSON *node = kvt_tree_at(load->tree, dotted);
-    const struct kvt_layer *layer = node != NULL ? kvt_tree_layer(node) : load->main;
-    if (layer->kind == KVT_LAYER_SET) {
-        (void)snprintf(out, KVT_PLACE_BYTES, "--set %s", dotted);
-        return out;
-    }
-    if (layer->kind != KVT_LAYER_FILE)
-        layer = load->main;
-    int used = snprintf(out, KVT_PLACE_BYTES, "%s#%s/%s", layer->name, layer->pointer, dotted);
-    /* Names of keys hold neither '.' nor '/'. */
-    size_t start = strlen(layer->name) + 1 + strlen(layer->pointer) + 1;
-    for (size_t i = start; used > 0 && i < (size_t)used && i < KVT_PLACE_BYTES - 1; i++) {
-        if (out[i] == '.')
-            out[i] = '/';
-    }
-    return out;
-}
-
 /* ---- Plug-ins ------------------------------------------------------------------------- */
 
 /* Numbers of a list of numbers, or of records row by row, in the order of names. */
@@ -321,6 +298,22 @@ static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario
 
 /* ---- Speculation ------------------------------------------------------------------------- */
 
+enum {
+    NAMES_BYTES = 256
+};
+
+/* "a, b, c": what a message has room for. */
+static void list_names(const cJSON *object, char out[NAMES_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (const cJSON *item = object->child; item != NULL && used < NAMES_BYTES; item = item->next) {
+        int wrote =
+            snprintf(out + used, NAMES_BYTES - used, "%s%s", used > 0 ? ", " : "", item->string);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
 /* Names of the lists in the table, workload.task first. */
 static kvt_status list_tasks(struct kvt_load *load, const cJSON *lists, const char *first,
                              struct kvt_scenario *out, struct kvt_error *err)
@@ -354,8 +347,8 @@ static kvt_status bind_tasks(struct kvt_load *load, struct kvt_scenario *out, st
         TABLE_BYTES_MAX = 1 << 20
     };
     char place[KVT_PLACE_BYTES];
-    const cJSON *given = kvt_tree_at(load->tree, "workload.task");
-    const char *task = given != NULL ? given->valuestring : "default";
+    char names[NAMES_BYTES];
+    const char *task = kvt_text_at(kvt_tree_at(load->tree, "workload"), "task");
     const struct kvt_param_value *table = kvt_param_of(&out->speculation, "acceptance");
     cJSON *tree = NULL;
 
@@ -366,9 +359,12 @@ static kvt_status bind_tasks(struct kvt_load *load, struct kvt_scenario *out, st
     if (status == KVT_OK)
         status = kvt_json_load(table->text, TABLE_BYTES_MAX, &tree, err);
     const cJSON *lists = kvt_json_find(tree, "tasks");
-    if (status == KVT_OK && kvt_json_find(lists, task) == NULL)
+    if (status == KVT_OK && kvt_json_find(lists, task) == NULL) {
+        list_names(lists, names);
         status = kvt_fail(err, KVT_ERR_NOT_FOUND, kvt_load_place(load, "workload.task", place),
-                          "\"%.64s\": no such task in \"tasks\" of %s", task, table->text);
+                          "\"%.64s\": no such task in \"tasks\" of %s; there are: %s", task,
+                          table->text, names);
+    }
     if (status == KVT_OK)
         status = list_tasks(load, lists, task, out, err);
     cJSON_Delete(tree);
@@ -392,8 +388,10 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     void *data = NULL;
 
     kvt_status status = method->prepare(&env, &data, err);
-    if (status != KVT_OK)
+    if (status != KVT_OK) {
+        kvt_tree_locate(load->tree, load->main, err);
         return status;
+    }
     method->shape(data, &shape);
     method->free(data);
     out->queries_max = shape.queries_max;
@@ -406,26 +404,13 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     return KVT_OK;
 }
 
-static kvt_status bind_retrieval(struct kvt_load *load, struct kvt_scenario *out,
-                                 struct kvt_error *err)
+static void bind_retrieval(const struct kvt_load *load, struct kvt_scenario *out)
 {
     const cJSON *object = kvt_tree_at(load->tree, "speculation");
-    if (kvt_tree_find(object, "retrieval") == NULL)
-        return KVT_OK; /* nothing speculates */
-    bool each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
-    bool no_staging = strcmp(kvt_text_at(object, "overflow"), "none") == 0;
     bool by_count = strcmp(kvt_text_at(object, "promotion"), "by_count") == 0;
-    kvt_status status = KVT_OK;
 
-    if (each_query)
-        status = kvt_refuse_idle(load, "speculation.overflow", KVT_EACH_QUERY, err);
-    if (status == KVT_OK && each_query)
-        status = kvt_refuse_idle(load, "speculation.promotion", KVT_EACH_QUERY, err);
-    if (status == KVT_OK && no_staging)
-        status = kvt_refuse_idle(load, "speculation.promotion", KVT_NO_OVERFLOW, err);
-    out->resolve_each_query = each_query;
+    out->resolve_each_query = strcmp(kvt_text_at(object, "retrieval"), "each_query") == 0;
     out->promotion = by_count ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
-    return status;
 }
 
 kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
@@ -445,10 +430,10 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = bind_tasks(load, out, err);
     if (status == KVT_OK)
         status = bind_shape(load, out, err);
-    if (status == KVT_OK)
-        status = bind_retrieval(load, out, err);
-    if (status == KVT_OK)
-        status = kvt_bind_pools(load, out, err);
+    if (status != KVT_OK)
+        return status;
+    bind_retrieval(load, out);
+    status = kvt_bind_pools(load, out, err);
     if (status == KVT_OK)
         status = bind_classes(load, out, err);
     if (status == KVT_OK)

@@ -56,12 +56,6 @@ KVT_CHECKED kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenar
 
 /* ---- bind_staging.c: rows that find no hot slot ---------------------------------- */
 
-#define KVT_EACH_QUERY "speculation.retrieval is \"each_query\""
-#define KVT_NO_OVERFLOW "speculation.overflow is \"none\""
-
-/* Refuses a key of the user's that cannot act while something is so. */
-KVT_CHECKED kvt_status kvt_refuse_idle(struct kvt_load *load, const char *path, const char *is_so,
-                                       struct kvt_error *err);
 /* After residency, pools, rounds and hot tokens are bound. */
 KVT_CHECKED kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out,
                                         struct kvt_error *err);

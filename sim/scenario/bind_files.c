@@ -1,4 +1,6 @@
 /* bind_files.c -- the files that a scenario names: model, hardware, drafter, with its changes. */
+#include <stdio.h>
+
 #include "bind.h"
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
@@ -29,10 +31,10 @@ static kvt_status lay_over(struct kvt_load *load, cJSON *tree, const cJSON *chan
 }
 
 /* The tree of a file that the scenario names, with the scenario's changes; *name
- * is what messages call it. */
+ * is what messages call it. *base_tree is without the changes. */
 static kvt_status read_named(struct kvt_load *load, const char *dotted, const cJSON *node,
                              const char *folder, const char *noun, const cJSON **tree,
-                             const char **name, struct kvt_error *err)
+                             const cJSON **base_tree, const char **name, struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
     struct kvt_found found;
@@ -44,6 +46,7 @@ static kvt_status read_named(struct kvt_load *load, const char *dotted, const cJ
     if (status != KVT_OK)
         return status;
     *name = found.name;
+    *base_tree = *tree;
     if (!cJSON_IsObject(node) || !cJSON_IsObject(*tree) || node->child->next == NULL)
         return KVT_OK;
 
@@ -61,14 +64,14 @@ static kvt_status read_named(struct kvt_load *load, const char *dotted, const cJ
 kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
                              const struct kvt_hardware **out, struct kvt_error *err)
 {
-    const cJSON *tree = NULL;
+    const cJSON *tree = NULL, *base = NULL;
     const char *name = NULL;
     struct kvt_hardware *hardware =
         kvt_arena_alloc(load->arena, sizeof *hardware, _Alignof(struct kvt_hardware));
     if (hardware == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = read_named(load, dotted, kvt_tree_at(load->tree, dotted), "models/hardware",
-                                   "hardware", &tree, &name, err);
+                                   "hardware", &tree, &base, &name, err);
     if (status == KVT_OK)
         status = kvt_hardware_from_json(tree, name, load->arena, hardware, err);
     *out = hardware;
@@ -77,14 +80,14 @@ kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
 
 kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
-    const cJSON *tree = NULL;
+    const cJSON *tree = NULL, *base = NULL;
     const char *name = NULL;
     char place[KVT_PLACE_BYTES];
     struct kvt_llm *llm = kvt_arena_alloc(load->arena, sizeof *llm, _Alignof(struct kvt_llm));
     if (llm == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = read_named(load, "model", kvt_tree_at(load->tree, "model"), "models/llm",
-                                   "model", &tree, &name, err);
+                                   "model", &tree, &base, &name, err);
     if (status == KVT_OK)
         status = kvt_llm_from_json(tree, name, load->arena, llm, err);
     if (status != KVT_OK)
@@ -94,8 +97,30 @@ kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struc
                         "%s selects no rows; kvtide simulates models with sparse top-k attention",
                         llm->name);
     }
+    const cJSON *base_name = kvt_json_find(base, "name");
+    load->model_name = cJSON_IsString(base_name) ? base_name->valuestring : llm->name;
     out->llm = llm;
     return KVT_OK;
+}
+
+/* Acceptance, rows and passes of a drafter are those beside its own model. */
+static kvt_status check_made_for(const struct kvt_load *load, const struct kvt_drafter *drafter,
+                                 struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    char models[128] = "";
+
+    if (kvt_drafter_fits(drafter, load->model_name))
+        return KVT_OK;
+    for (uint32_t i = 0; i < drafter->model_count; i++) {
+        size_t used = strlen(models);
+        (void)snprintf(models + used, sizeof models - used, "%s%s", i > 0 ? ", " : "",
+                       drafter->models[i]);
+    }
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
+                    "drafter \"%.60s\" was made for %s, not for model \"%.60s\"; name one whose "
+                    "file has that model in \"models\" (kvtide list drafters -v)",
+                    drafter->name, models, load->model_name);
 }
 
 kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
@@ -104,7 +129,7 @@ kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, str
     if (named == NULL || strcmp(named->text, "none") == 0)
         return KVT_OK;
 
-    const cJSON *tree = NULL;
+    const cJSON *tree = NULL, *base = NULL;
     const char *name = NULL;
     const cJSON *node = kvt_tree_at(load->tree, "speculation.drafter");
     struct kvt_drafter *drafter =
@@ -112,9 +137,11 @@ kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out, str
     if (drafter == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = read_named(load, "speculation.drafter", node, "models/drafters", "drafter",
-                                   &tree, &name, err);
+                                   &tree, &base, &name, err);
     if (status == KVT_OK)
         status = kvt_drafter_from_json(tree, name, load->arena, drafter, err);
+    if (status == KVT_OK)
+        status = check_made_for(load, drafter, err);
     if (status != KVT_OK)
         return status;
     out->drafter = drafter;

@@ -1,23 +1,9 @@
 /* bind_staging.c -- rows of a call that find no hot slot: whether there are any, and what a rank
  * keeps for them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bind.h"
-
-static const char key[] = "speculation.staging_fraction";
-
-kvt_status kvt_refuse_idle(struct kvt_load *load, const char *path, const char *is_so,
-                           struct kvt_error *err)
-{
-    char place[KVT_PLACE_BYTES];
-
-    if (kvt_tree_layer(kvt_tree_at(load->tree, path))->kind == KVT_LAYER_DEFAULT)
-        return KVT_OK;
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                    "%s has no effect while %s", strrchr(path, '.') + 1, is_so);
-}
 
 kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
                               struct kvt_residency_needs *needs, struct kvt_error *err)
@@ -69,32 +55,14 @@ static kvt_status check_hot_tokens(struct kvt_load *load, const struct kvt_scena
     return KVT_OK;
 }
 
-/* Nobody stages where nobody has a hot cache. */
-static kvt_status check_fraction(struct kvt_load *load, const struct kvt_scenario *scenario,
-                                 struct kvt_error *err)
-{
-    struct kvt_residency_needs needs = {0};
-    char is_so[128];
-    kvt_status status = kvt_scenario_needs(scenario, &needs, err);
-
-    (void)snprintf(is_so, sizeof is_so, "residency.policy is \"%s\"",
-                   scenario->residency.info->name);
-    return status == KVT_OK && needs.history_in_hbm ? kvt_refuse_idle(load, key, is_so, err)
-                                                    : status;
-}
-
 kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     const cJSON *object = kvt_tree_at(load->tree, "speculation");
 
-    if (kvt_tree_find(object, "overflow") == NULL)
-        return KVT_OK; /* nothing speculates */
     if (out->resolve_each_query)
-        return kvt_refuse_idle(load, key, KVT_EACH_QUERY, err);
-    if (strcmp(kvt_text_at(object, "overflow"), "none") == 0) {
-        kvt_status status = kvt_refuse_idle(load, key, KVT_NO_OVERFLOW, err);
-        return status == KVT_OK ? check_hot_tokens(load, out, err) : status;
-    }
+        return KVT_OK; /* a query's rows always find a slot */
+    if (strcmp(kvt_text_at(object, "overflow"), "none") == 0)
+        return check_hot_tokens(load, out, err);
     out->staging_fraction = kvt_real_at(object, "staging_fraction");
-    return check_fraction(load, out, err);
+    return KVT_OK;
 }

@@ -39,6 +39,18 @@ const char *kvt_value_describe(const cJSON *value, char out[KVT_DESCRIBED_BYTES]
 
 /* ---- Leaves ------------------------------------------------------------------- */
 
+/* "VALUE is out of range, expected RANGE". */
+static kvt_status refuse_range(const struct kvt_key *key, const struct kvt_at *at,
+                               const cJSON *value, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    char described[KVT_DESCRIBED_BYTES];
+    char range[RANGE_BYTES];
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
+                    "%s is out of range, expected %s", kvt_value_describe(value, described),
+                    kvt_key_range(key, range, sizeof range));
+}
+
 /* "VALUE is WHAT (RANGE)". */
 static kvt_status refuse(const struct kvt_key *key, const struct kvt_at *at, const cJSON *value,
                          const char *what, struct kvt_error *err)
@@ -58,14 +70,14 @@ static bool is_within(const struct kvt_key *key, const cJSON *value)
            value->valuedouble >= key->minimum && value->valuedouble <= key->maximum;
 }
 
-/* "16.5 is not a whole number (1 to 4096)", "5000 is out of range (1 to 4096)". */
+/* "16.5 is not a whole number (1 to 4096)", "5000 is out of range, expected 1 to 4096". */
 static kvt_status check_number(const struct kvt_key *key, const struct kvt_at *at,
                                const cJSON *value, const char *otherwise, struct kvt_error *err)
 {
     if (!cJSON_IsNumber(value))
         return refuse(key, at, value, otherwise, err);
     if (!is_within(key, value))
-        return refuse(key, at, value, "out of range", err);
+        return refuse_range(key, at, value, err);
     return KVT_OK;
 }
 

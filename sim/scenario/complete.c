@@ -6,7 +6,7 @@
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
 
-static kvt_status complete_object(const struct kvt_load *load, const struct kvt_key *key,
+static kvt_status complete_object(struct kvt_load *load, const struct kvt_key *key,
                                   const struct kvt_at *at, cJSON *object, struct kvt_error *err);
 
 static kvt_status refuse_missing(const struct kvt_at *at, const char *help, struct kvt_error *err)
@@ -16,18 +16,20 @@ static kvt_status refuse_missing(const struct kvt_at *at, const char *help, stru
                     help);
 }
 
-static kvt_status complete_params(const struct kvt_key *key, const struct kvt_at *at, cJSON *object,
-                                  struct kvt_error *err)
+static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *key,
+                                  const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
     const struct kvt_plugin_info *info = kvt_chosen(key, object);
     kvt_tree_move_last(object, kvt_tree_find(object, key->name_key));
     for (size_t i = 0; i < info->param_count; i++) {
         const struct kvt_param_spec *spec = &info->params[i];
-        cJSON *param = kvt_tree_find(object, spec->name);
         const struct kvt_at param_at = kvt_at_member(at, spec->name);
-        if (param == NULL)
+        if (kvt_tree_find(object, spec->name) == NULL)
             return refuse_missing(&param_at, spec->help, err);
-        kvt_tree_move_last(object, param);
+        kvt_status status = kvt_idle_param(load, spec, &param_at, object, err);
+        if (status != KVT_OK)
+            return status;
+        kvt_tree_move_last(object, kvt_tree_find(object, spec->name));
     }
     return KVT_OK;
 }
@@ -42,35 +44,7 @@ static bool is_needed(const struct kvt_key *member, const cJSON *object)
     return kvt_choice_index(member->when, chosen->valuestring) >= 0;
 }
 
-/* Has the member no effect, for what is said elsewhere in the tree? */
-static bool is_idle(const struct kvt_load *load, const struct kvt_key *member)
-{
-    if (member->idle_path == NULL)
-        return false;
-    return strcmp(kvt_tree_at(load->tree, member->idle_path)->valuestring, member->idle_text) == 0;
-}
-
-/* What has no effect is not in force: a default goes, a word of the user's is refused. Sizing
- * keeps it, as it keeps all that is sized and not run. */
-static kvt_status drop_idle(const struct kvt_load *load, const struct kvt_key *member,
-                            const struct kvt_at *at, cJSON *object, const cJSON *node,
-                            struct kvt_error *err)
-{
-    const struct kvt_layer *layer = kvt_tree_layer(node);
-    if (layer->kind == KVT_LAYER_DEFAULT) {
-        kvt_tree_remove(object, member->name);
-        return KVT_OK;
-    }
-    if (load->options->for_size)
-        return KVT_OK;
-    char place[KVT_PLACE_BYTES];
-    const struct kvt_at given_at = {.up = at->up, .name = at->name, .layer = layer};
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(&given_at, place),
-                    "%s has no effect while %s is \"%s\"", member->name, member->idle_path,
-                    member->idle_text);
-}
-
-static kvt_status complete_elements(const struct kvt_load *load, const struct kvt_key *key,
+static kvt_status complete_elements(struct kvt_load *load, const struct kvt_key *key,
                                     const struct kvt_at *at, const cJSON *list,
                                     struct kvt_error *err)
 {
@@ -86,12 +60,12 @@ static kvt_status complete_elements(const struct kvt_load *load, const struct kv
     return KVT_OK;
 }
 
-static kvt_status complete_object(const struct kvt_load *load, const struct kvt_key *key,
+static kvt_status complete_object(struct kvt_load *load, const struct kvt_key *key,
                                   const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
     if (key->type == KVT_KEY_PLUGIN)
-        status = complete_params(key, at, object, err);
+        status = complete_params(load, key, at, object, err);
     for (size_t i = 0; status == KVT_OK && i < key->member_count; i++) {
         const struct kvt_key *member = &key->members[i];
         const struct kvt_at member_at = kvt_at_member(at, member->name);
@@ -101,10 +75,10 @@ static kvt_status complete_object(const struct kvt_load *load, const struct kvt_
                 status = refuse_missing(&member_at, member->help, err);
             continue;
         }
-        if (is_idle(load, member)) {
-            status = drop_idle(load, member, &member_at, object, node, err);
-            continue;
-        }
+        status = kvt_idle_member(load, member, &member_at, object, err);
+        if (status != KVT_OK)
+            return status;
+        node = kvt_tree_find(object, member->name);
         kvt_tree_move_last(object, node);
         if (member->type != KVT_KEY_OBJECT && member->type != KVT_KEY_PLUGIN &&
             member->type != KVT_KEY_LIST)

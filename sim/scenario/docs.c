@@ -71,6 +71,8 @@ static void add(struct pages *pages, const struct kvt_key *key, const char *path
         doc->range = kept(pages, range);
         doc->dflt = kept(pages, dflt);
         doc->help = key->help;
+        char takes[RANGE_BYTES];
+        doc->takes = kept(pages, kvt_idle_cures(key->idle, takes, sizeof takes));
         doc->refused = key->refused;
         if (key->refused_choice != NULL) {
             doc->refused_choice = kvt_arena_printf(pages->arena, "%s: %s", key->refused_choice,

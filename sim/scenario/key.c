@@ -51,6 +51,7 @@ struct kvt_key kvt_key_of_param(const struct kvt_param_spec *spec)
         .maximum = spec->maximum,
         .choices = spec->choices,
         .is_path = spec->type == KVT_PARAM_TEXT && is_path_name(spec->name),
+        .idle = spec->idle,
     };
     for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
         if (spec->type != KVT_PARAM_TEXT || strcmp(spec->name, shipped[i].param) != 0)

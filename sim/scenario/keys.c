@@ -2,6 +2,7 @@
  * all made from it. */
 #include "keys.h"
 
+#include "kvt/policy.h"
 #include "kvt/scenario.h"
 
 #define MEMBERS(table) .members = (table), .member_count = sizeof(table) / sizeof(table)[0]
@@ -10,7 +11,38 @@
 #define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
 #define LATER "belongs to a later version"
 
-#define WHILE_SPECULATING .idle_path = "speculation.method", .idle_text = "none"
+/* ---- What takes a key's effect away ---------------------------------------------- */
+
+#define WITHOUT_DRAFTS                                                                             \
+    {                                                                                              \
+        .beside = "speculation.method", .values = "none",                                          \
+        .cure = "a speculation.method that drafts"                                                 \
+    }
+#define RETRIEVED_ONE_BY_ONE                                                                       \
+    {                                                                                              \
+        .beside = "speculation.retrieval", .values = "each_query",                                 \
+        .cure = "speculation.retrieval \"shared\""                                                 \
+    }
+
+static const struct kvt_idle without_drafts[KVT_IDLE_MAX] = {WITHOUT_DRAFTS};
+static const struct kvt_idle without_retrieval[KVT_IDLE_MAX] = {WITHOUT_DRAFTS,
+                                                                KVT_IDLE_WITHOUT_HOT_CACHES};
+static const struct kvt_idle without_overflow[KVT_IDLE_MAX] = {
+    WITHOUT_DRAFTS, KVT_IDLE_WITHOUT_HOT_CACHES, RETRIEVED_ONE_BY_ONE};
+static const struct kvt_idle without_staging[KVT_IDLE_MAX] = {
+    WITHOUT_DRAFTS,
+    KVT_IDLE_WITHOUT_HOT_CACHES,
+    RETRIEVED_ONE_BY_ONE,
+    {.beside = "speculation.overflow",
+     .values = "none",
+     .cure = "speculation.overflow \"staging\""},
+};
+static const struct kvt_idle without_hot_caches[KVT_IDLE_MAX] = {KVT_IDLE_WITHOUT_HOT_CACHES};
+static const struct kvt_idle without_imports[KVT_IDLE_MAX] = {
+    {.beside = "cluster.prefill.mode",
+     .values = "colocated",
+     .cure = "cluster.prefill.mode \"none\" or \"separate\""},
+};
 
 /* ---- cluster ------------------------------------------------------------------ */
 
@@ -83,7 +115,7 @@ static const struct kvt_key decode_keys[] = {
      .minimum = 0,
      .maximum = GIB_MAX,
      .dflt = "0.5",
-     WHILE_SPECULATING},
+     .idle = without_drafts},
     {.name = "growth_reserve_gib",
      .help = "Kept beside the pools for requests that grow, GiB per GPU.",
      .type = KVT_KEY_REAL,
@@ -191,7 +223,8 @@ static const struct kvt_key cluster_keys[] = {
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_IMPORT,
      .name_key = "law",
-     .dflt = "\"rate\""},
+     .dflt = "\"rate\"",
+     .idle = without_imports},
     {.name = "router",
      .help = "Which rank an arriving request goes to.",
      .type = KVT_KEY_PLUGIN,
@@ -249,7 +282,7 @@ static const struct kvt_key workload_keys[] = {
      .minimum = 1,
      .maximum = KVT_TASK_NAME_BYTES - 1,
      .dflt = "\"default\"",
-     WHILE_SPECULATING},
+     .idle = without_drafts},
 };
 
 /* ---- slo, run -------------------------------------------------------------------- */
@@ -355,7 +388,8 @@ static const struct kvt_key run_keys[] = {
      .maximum = KVT_STORES_MAX,
      .dflt = "1",
      .when_key = "fidelity",
-     .when = "sampled"},
+     .when = "sampled",
+     .idle = without_hot_caches},
     {.name = "sample_requests",
      .help = "Requests followed at once on each rank, of those with hot caches; 0: all.",
      .type = KVT_KEY_COUNT,
@@ -363,7 +397,8 @@ static const struct kvt_key run_keys[] = {
      .maximum = 1e6,
      .dflt = "2",
      .when_key = "fidelity",
-     .when = "sampled"},
+     .when = "sampled",
+     .idle = without_hot_caches},
     {.name = "clock",
      .help = "Whose time passes.",
      .type = KVT_KEY_CHOICE,
@@ -383,7 +418,8 @@ static const struct kvt_key residency_keys[] = {
      .minimum = 1,
      .maximum = 1e9,
      .word = "auto",
-     .dflt = "\"auto\""},
+     .dflt = "\"auto\"",
+     .idle = without_hot_caches},
 };
 
 static const struct kvt_key speculation_keys[] = {
@@ -392,14 +428,14 @@ static const struct kvt_key speculation_keys[] = {
      .type = KVT_KEY_CHOICE,
      .choices = "shared|each_query",
      .dflt = "\"shared\"",
-     WHILE_SPECULATING},
+     .idle = without_retrieval},
     {.name = "overflow",
      .help = "Where a shared resolve puts rows that find no hot slot; none: every row must find "
              "one, and hot_tokens is refused below queries x top_k (vLLM's rule).",
      .type = KVT_KEY_CHOICE,
      .choices = "staging|none",
      .dflt = "\"staging\"",
-     WHILE_SPECULATING},
+     .idle = without_overflow},
     {.name = "staging_fraction",
      .help = "Share of its widest call's rows that each session adds to its rank's staging; below "
              "1 calls of a step may have to take turns.",
@@ -407,14 +443,14 @@ static const struct kvt_key speculation_keys[] = {
      .minimum = 0.001,
      .maximum = 1,
      .dflt = "1",
-     WHILE_SPECULATING},
+     .idle = without_staging},
     {.name = "promotion",
      .help = "Which staged rows stay in the hot cache: none, or those that more queries select "
              "than the rows they replace.",
      .type = KVT_KEY_CHOICE,
      .choices = "none|by_count",
      .dflt = "\"none\"",
-     WHILE_SPECULATING},
+     .idle = without_staging},
 };
 
 static const struct kvt_key top_keys[] = {
@@ -478,7 +514,8 @@ static const struct kvt_key top_keys[] = {
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_LAW,
      .name_key = "law",
-     .dflt = "\"tape\""},
+     .dflt = "\"tape\"",
+     .idle = without_hot_caches},
     {.name = "timing",
      .help = "How long a decode step takes.",
      .type = KVT_KEY_PLUGIN,

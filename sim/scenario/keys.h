@@ -45,9 +45,9 @@ struct kvt_key {
     const char *when_key, *when;
     bool is_switch;
 
-    /* The key has an effect only while the text at idle_path of the tree in force is another than
-     * idle_text. Judged when all layers are applied: it stands elsewhere than the key. */
-    const char *idle_path, *idle_text;
+    /* [KVT_IDLE_MAX] what takes the key's effect away, or NULL. Judged when all layers are applied:
+     * it stands elsewhere than the key. */
+    const struct kvt_idle *idle;
 
     const char *excludes; /* neighbours that leave when this key is set: "a|b" */
 

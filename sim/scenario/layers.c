@@ -264,8 +264,9 @@ static kvt_status wrap(struct kvt_load *load, const struct kvt_layer *layer, con
     return KVT_OK;
 }
 
-kvt_status kvt_layers_add_set(struct kvt_load *load, const char *set, struct kvt_error *err)
+kvt_status kvt_layers_add_set(struct kvt_load *load, size_t index, struct kvt_error *err)
 {
+    const char *set = load->options->sets[index];
     const char *equals = strchr(set, '=');
     if (equals == NULL) {
         return kvt_fail(err, KVT_ERR_INVALID, "--set", "\"%.200s\" has no '='; it is PATH=VALUE",
@@ -275,8 +276,8 @@ kvt_status kvt_layers_add_set(struct kvt_load *load, const char *set, struct kvt
         kvt_arena_alloc(load->arena, sizeof *layer, _Alignof(struct kvt_layer));
     if (layer == NULL)
         return kvt_fail_nomem(err, "a scenario");
-    *layer =
-        (struct kvt_layer){.kind = KVT_LAYER_SET, .name = "--set", .folder = "", .pointer = ""};
+    *layer = (struct kvt_layer){
+        .kind = KVT_LAYER_SET, .name = "--set", .folder = "", .pointer = "", .set = index};
 
     cJSON *value = NULL;
     cJSON *tree = NULL;

@@ -11,6 +11,13 @@ enum {
     KVT_LAYERS_MAX = 64
 };
 
+/* A value in the tree that has no effect. */
+struct kvt_idle_value {
+    const struct kvt_idle_value *next;
+    cJSON *object; /* that holds it */
+    const char *name;
+};
+
 struct kvt_load {
     const struct kvt_scenario_options *options;
     struct kvt_arena *arena;
@@ -20,6 +27,9 @@ struct kvt_load {
     const struct kvt_layer *main; /* the file asked for: where what is missing is missing */
     cJSON *tree;
     cJSON *inputs;
+    const char *model_name; /* of the model's file, whatever the scenario changes in it */
+    const struct kvt_idle_value *idle; /* found so far */
+    uint64_t idle_sets;                /* common settings that have no effect, so far */
 };
 
 /* ---- files.c: names to files, files to trees -------------------------------------- */
@@ -58,7 +68,8 @@ KVT_CHECKED kvt_status kvt_layers_add_source(struct kvt_load *load, const char *
 KVT_CHECKED kvt_status kvt_layers_add_text(struct kvt_load *load, const char *text,
                                            size_t text_bytes, const char *name,
                                            struct kvt_error *err);
-KVT_CHECKED kvt_status kvt_layers_add_set(struct kvt_load *load, const char *set,
+/* Setting `index` of the options. */
+KVT_CHECKED kvt_status kvt_layers_add_set(struct kvt_load *load, size_t index,
                                           struct kvt_error *err);
 
 /* ---- apply.c: layers into the tree in force ------------------------------------------ */
@@ -88,6 +99,35 @@ KVT_CHECKED kvt_status kvt_default_plugin(struct kvt_load *load, const struct kv
 /* ---- complete.c: order, and what is missing -------------------------------------------- */
 
 KVT_CHECKED kvt_status kvt_tree_complete(struct kvt_load *load, struct kvt_error *err);
+
+/* ---- idle.c: what has no effect ----------------------------------------------------------- */
+
+/* Refuses a member of object, or a parameter, that somebody gave though nothing comes of it; given
+ * by nobody, or before what took its effect away, it is put back to its default, to be forgotten.
+ */
+KVT_CHECKED kvt_status kvt_idle_member(struct kvt_load *load, const struct kvt_key *member,
+                                       const struct kvt_at *at, cJSON *object,
+                                       struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_idle_param(struct kvt_load *load, const struct kvt_param_spec *spec,
+                                      const struct kvt_at *at, cJSON *object,
+                                      struct kvt_error *err);
+
+/* Takes out of the tree what has no effect. For the end: binding reads it. */
+void kvt_tree_forget_idle(struct kvt_load *load);
+
+/* Was anything at or below node given by the layer `since`, or after it? Its place; settings of
+ * one command line are given at once. Those that are common to several scenarios are only noted. */
+bool kvt_find_given(struct kvt_load *load, const cJSON *node, const struct kvt_at *at,
+                    const struct kvt_layer *since, char place[KVT_PLACE_BYTES]);
+
+/* ---- place.c: where the scenario says so ------------------------------------------------- */
+
+/* The place of the value at a dotted path, as its layer gave it; `otherwise` where nobody did. */
+const char *kvt_tree_place(const cJSON *tree, const struct kvt_layer *otherwise, const char *dotted,
+                           char out[KVT_PLACE_BYTES]);
+
+/* kvt_scenario_locate(), of a tree. */
+void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struct kvt_error *err);
 
 /* ---- bind.c: the tree as a struct ---------------------------------------------- */
 

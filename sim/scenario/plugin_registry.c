@@ -84,6 +84,20 @@ const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, 
     return list;
 }
 
+const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; idle != NULL && i < KVT_IDLE_MAX && idle[i].beside != NULL; i++) {
+        int wrote = snprintf(out + used, out_bytes - used, "%s%s", i > 0 ? "; " : "", idle[i].cure);
+        used += wrote > 0 ? (size_t)wrote : 0;
+        if (used >= out_bytes)
+            break;
+    }
+    return out;
+}
+
 kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name, const char *where,
                            const struct kvt_plugin_info **out, struct kvt_error *err)
 {

@@ -5,7 +5,7 @@
  *     derived:  pool = left - growth reserve - speculation's share
  *     given:    pool = as given              - speculation's share
  *
- * Speculation's share, while speculating: the drafter's weights and its workspace.
+ * Speculation's share, while speculating: the workspace, and the weights of a drafter.
  * The reference paper's slots fix this: the pool that holds 52 sessions without a
  * drafter holds 35 with it, less by the 4.58 GiB of its weights and about half a
  * GiB beside them. */
@@ -82,9 +82,9 @@ static kvt_status size_pool(struct kvt_load *load, const struct kvt_scenario *sc
         return refuse_weights(scenario, pool, place, left_gib, err);
     }
 
-    double speculation_gib = scenario->drafter != NULL ? scenario->drafter->weight_bytes / GIB +
-                                                             pool->speculation_workspace_gib
-                                                       : 0;
+    double speculation_gib = scenario->queries_max > 1 ? pool->speculation_workspace_gib : 0;
+    if (scenario->drafter != NULL)
+        speculation_gib += scenario->drafter->weight_bytes / GIB;
     double index_gib = left_gib - pool->growth_reserve_gib;
     double rows_gib = 0;
     if (pool->pools_given) {
@@ -175,8 +175,7 @@ static kvt_status bind_pool(struct kvt_load *load, struct kvt_scenario *out, con
     if (status != KVT_OK)
         return status;
     pool.lockstep = cJSON_IsTrue(kvt_tree_find(object, "lockstep"));
-    if (kvt_tree_find(object, "speculation_workspace_gib") != NULL) /* only while speculating */
-        pool.speculation_workspace_gib = kvt_real_at(object, "speculation_workspace_gib");
+    pool.speculation_workspace_gib = kvt_real_at(object, "speculation_workspace_gib");
     pool.growth_reserve_gib = kvt_real_at(object, "growth_reserve_gib");
     pool.host_dram_gib_per_node =
         kvt_real_or(object, "host_dram_gib_per_node", pool.hardware->host_dram_gib);

@@ -40,7 +40,7 @@ static kvt_status finish(struct kvt_load *load, const char *path, struct kvt_sce
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < load->options->set_count; i++)
-        status = kvt_layers_add_set(load, load->options->sets[i], err);
+        status = kvt_layers_add_set(load, i, err);
     if (status == KVT_OK)
         status = kvt_layers_apply(load, err);
     if (status == KVT_OK)
@@ -49,7 +49,9 @@ static kvt_status finish(struct kvt_load *load, const char *path, struct kvt_sce
         status = kvt_tree_bind(load, &scenario, err);
     if (status != KVT_OK)
         return status;
+    kvt_tree_forget_idle(load);
     scenario.tree = load->tree;
+    scenario.idle_sets = load->idle_sets;
     scenario.inputs = load->inputs;
     scenario.origins = kvt_tree_origins(load->arena, load->tree);
     if (scenario.origins == NULL)

@@ -23,6 +23,7 @@ struct kvt_layer {
     const char *folder;  /* what relative paths in it start from; "" is the working folder */
     const char *pointer; /* where the scenario lies in the file: "", or "/scenario" of a result */
     const cJSON *tree;
+    size_t set; /* SET: which of the command line's, from 0 */
 };
 
 /* Where a value stands within its layer: a chain of member names on the stack. */

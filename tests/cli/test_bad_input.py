@@ -214,6 +214,23 @@ def bad_models_and_hardware_are_refused_by_themselves_and_in_a_scenario(folder):
             assert files_below(folder) == ["bad.json", "scenario.json"], files_below(folder)
 
 
+def a_missing_key_is_what_a_data_file_is_told_of(folder):
+    """Not the source that was given for it."""
+    optional = ("engines", "basis", "cliff")
+    for file in sorted((TOP / "models").glob("*/*.json")):
+        shipped = json.loads(file.read_text(encoding="utf-8"))
+        if file.parent.name == "llm" and shipped["name"] != "glm-5.3":
+            continue
+        for key in shipped:
+            if key in optional or (file.parent.name == "hardware" and shipped["name"] != "h200"):
+                continue
+            (folder / "bad.json").write_text(json.dumps(changed(shipped, {key: None})),
+                                             encoding="utf-8")
+            sentence = refuses(2, "check", "./bad.json", cwd=folder)
+            place = "bad.json" if key == "schema" else "bad.json#/%s: missing" % key
+            assert place in sentence, (file.name, key, sentence)
+
+
 # --- Results --------------------------------------------------------------------------------------------
 
 
@@ -343,6 +360,7 @@ CASES = (
     what_is_no_file_is_refused,
     a_file_too_large_is_refused_before_it_is_read,
     bad_models_and_hardware_are_refused_by_themselves_and_in_a_scenario,
+    a_missing_key_is_what_a_data_file_is_told_of,
     bad_results_are_refused,
     bad_traces_are_refused_with_their_line,
     a_line_without_end_is_refused,

@@ -8,7 +8,7 @@ import json
 import sys
 
 import support
-from support import changed, kvtide, succeeds
+from support import changed, kvtide, refuses, succeeds
 
 # Crowded: requests queue, hot caches are small, optional pages come and go, steps wait for rows.
 CROWDED = {
@@ -41,7 +41,7 @@ SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
 TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
                      "new_tokens": [3000, 300], "output_tokens": 20}}
 THINKING = {**TALK, "workload.think_s": 0.05}
-COLOCATED = {**TALK, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
+COLOCATED = {**TALK, "cluster.import": None, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
 # A rank that holds little of a prompt, and others that are less crowded.
 AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
          "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
@@ -68,7 +68,8 @@ DEFERRED = {**LANDED, "residency.backup_below_fraction": 0.2,
 HYBRID = {**BURST, "residency": {"policy": "vllm-hybrid", "hot_tokens": 1024}}
 DEMOTE = {**BURST, "residency": {"policy": "sglang-demote", "hot_tokens": 1024}}
 # Rounds whose queries together select more rows than the hot cache holds.
-DRAFTS = {**ROOMY, "speculation": {"method": "mtp"}}
+MTP = {"method": "mtp", "drafter": "./draft.json"}
+DRAFTS = {**ROOMY, "speculation": MTP}
 # More of them at once than the widest call's rows hold.
 TURNS = {**DRAFTS, "workload.concurrency": 40, "workload.requests": 40}
 # GLM-5.3 in small, so that a recording of it is: three stores of 16 rows a query.
@@ -100,8 +101,9 @@ def roofline(key, value, base=None):
 
 
 def drafting(method, key, value, base=None):
+    drafter = {} if method == "self-sparse" else {"drafter": "./draft.json"}
     return ("speculation(%s).%s" % (method, key),
-            ({**ROOMY, "speculation": {"method": method, **(base or {})}},
+            ({**ROOMY, "speculation": {"method": method, **drafter, **(base or {})}},
              {"speculation." + key: value}))
 
 
@@ -193,7 +195,7 @@ TABLE = {
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
-    "speculation.method": (ROOMY, {"speculation": {"method": "dflash2"}}),
+    "speculation.method": (ROOMY, {"speculation": MTP}),
     "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
     "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
     "speculation.promotion": (DRAFTS, {"speculation.promotion": "by_count"}),
@@ -214,7 +216,8 @@ TABLE = {
     "timing(paper).draft_ms": (PAPER_DFLASH2, {"timing.draft_ms": 5}),
     "timing(paper).query_ms": (PAPER_DFLASH2, {"timing.query_ms": 0.5}),
     "timing(cost-table).costs": (
-        {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"}},
+        {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"},
+         "selection": None},
         {"timing.costs": "./costs.json"}),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
@@ -262,7 +265,7 @@ TABLE = {
         {"workload.lengths.output": {"law": "empirical", "path": "./short.csv"}},
         {"workload.lengths.output.path": "./lengths.csv"}),
     "workload.task": (
-        {**ROOMY, "speculation": {"method": "dflash2", "acceptance": "dflash"}},
+        {**ROOMY, "speculation": {**MTP, "acceptance": "dflash"}},
         {"workload.task": "math"}),
     "slo.classes": ({}, SLO),
     "slo.classes[].name": (SLO, {"slo.classes": [dict(entry, name=entry["name"] * 2)
@@ -296,31 +299,31 @@ TABLE = {
         roofline("link_efficiency", 0.1, WIDE), roofline("duplex_efficiency", 0.1, WIDE),
         roofline("dram_efficiency", 0.1, NARROW_DRAM),
         roofline("interconnect_efficiency", 0.1), roofline("dense_math", "bf16", SLOW_MATH),
-        roofline("index_query_share", 0.9, {**ROOMY, "speculation": {"method": "mtp"}}),
+        roofline("index_query_share", 0.9, DRAFTS),
         roofline("graph_step_tokens", 1, SLOW_MATH), roofline("graph_largest_tokens", 1),
         roofline("eager_layer_us", 500, {**HISPARSE, "timing.graph_largest_tokens": 1}),
-        roofline("draft_layer_us", 900, {**ROOMY, "speculation": {"method": "mtp"}}),
-        drafting("dflash2", "drafter", "glm-5.3-eagle"), drafting("dflash2", "acceptance", "dflash"),
+        roofline("draft_layer_us", 900, DRAFTS),
+        drafting("dflash2", "drafter", "./heavy.json"), drafting("dflash2", "acceptance", "dflash"),
         drafting("dflash2", "block", 3), drafting("dflash2", "block_light", 3),
         drafting("dflash2", "light_requests", 0), drafting("dflash2", "block_medium", 3, MEDIUM),
         drafting("dflash2", "medium_requests", 0, MEDIUM),
         drafting("dflash2", "block_heavy", 3, {"light_requests": 0, "medium_requests": 0}),
-        drafting("dspark", "drafter", "glm-5.3-dflash2"), drafting("dspark", "acceptance", "dspark"),
+        drafting("dspark", "drafter", "./heavy.json"), drafting("dspark", "acceptance", "dspark"),
         drafting("dspark", "costs", "./costs.json"), drafting("dspark", "drafts", 2),
         drafting("dspark", "fixed_drafts", 1), drafting("dspark", "confidence_auc", 0.6),
         drafting("dspark", "confidence_lag_rounds", 0, ONE_ROUND),
         drafting("dspark", "confidence_pool_requests", 64, ONE_ROUND),
         drafting("dspark", "early_stop", True, ONE_ROUND),
         drafting("mtp", "acceptance", "eagle3"), drafting("mtp", "drafts", 5),
-        drafting("mtp", "drafter", "glm-5.3-dflash2"),
+        drafting("mtp", "drafter", "./heavy.json"),
         drafting("eagle", "acceptance", "./chances.json"), drafting("eagle", "drafts", 5),
-        drafting("eagle", "drafter", "glm-5.3-dflash2"),
+        drafting("eagle", "drafter", "./heavy.json"),
         drafting("eagle-tree", "acceptance", "medusa"), drafting("eagle-tree", "branching", [2, 1]),
         drafting("eagle-tree", "further_share", 0.9),
-        drafting("eagle-tree", "drafter", "glm-5.3-dflash2", {"branching": [2, 1]}),
+        drafting("eagle-tree", "drafter", "./heavy.json", {"branching": [2, 1]}),
         drafting("medusa", "acceptance", "eagle3"), drafting("medusa", "branching", [2, 1]),
         drafting("medusa", "further_share", 0.9),
-        drafting("medusa", "drafter", "glm-5.3-eagle"),
+        drafting("medusa", "drafter", "./heavy.json"),
         drafting("self-sparse", "acceptance", "eagle3"), drafting("self-sparse", "drafts", 2),
         drafting("self-sparse", "draft_budget_tokens", 8192),
         roofline("attention_math", "fp8"), roofline("fetch_order", "leader_first", FOLLOWERS),
@@ -335,7 +338,17 @@ TABLE = {
     ]),
 }
 
+DRAFTER = {
+    "schema": "kvtide/drafter/1", "name": "any", "summary": "a layer of the model",
+    "models": ["deepseek-v4.1-flash"], "layers": 1, "kv_heads": 1, "head_dim": 576,
+    "window_tokens": 0, "slack_tokens": 0, "block_max": 32, "value_bytes": 1, "weight_bytes": 0,
+    "sources": {key: "made up" for key in (
+        "models", "layers", "kv_heads", "head_dim", "window_tokens", "slack_tokens", "block_max",
+        "value_bytes", "weight_bytes")}}
+
 FILES = {
+    "draft.json": json.dumps(DRAFTER),
+    "heavy.json": json.dumps({**DRAFTER, "layers": 6, "window_tokens": 2048}),
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         "%g,%d,30\n" % (0.02 * i, 3000 + 100 * i) for i in range(12)),
     "other.csv": "arrival_s,input_tokens,output_tokens\n0,4000,30\n0.1,4000,20\n",
@@ -346,7 +359,8 @@ FILES = {
         "schema": "kvtide/costs/1", "name": "steep", "summary": "each token costs",
         "draft": [{"requests": 64, "ms": 1}],
         "verify": [{"tokens": n, "ms": 10 * n} for n in range(1, 64)],
-        "graph_limit_tokens": 64, "sources": {"verify": "made up"}}),
+        "graph_limit_tokens": 64,
+        "sources": {key: "made up" for key in ("draft", "verify", "graph_limit_tokens")}}),
     "chances.json": json.dumps({
         "schema": "kvtide/acceptance/1", "name": "even", "summary": "one in two",
         "tasks": {"default": [0.5]}, "sources": {"tasks": "made up"}}),
@@ -365,6 +379,10 @@ def write_files(folder):
         (folder / "rows.npy").write_bytes(support.npy(rows, (256, 3, 16)))
         succeeds("trace", "convert", "rows.npy", "--context-rows", 4032, "--to", name + ".kvsel",
                  cwd=folder)
+
+
+def sets(*given):
+    return [word for change in given for word in ("--set", change)]
 
 
 def documented():
@@ -420,6 +438,159 @@ def refused_keys_and_choices_are_refused(folder):
             assert status == 2 and "#/" + key["path"].replace(".", "/") in said, (key, said)
 
 
+RESIDENT = ("residency=resident", "timing=roofline", "cluster.import.law=rate")
+
+# What takes a key's effect away, the key, and what gives it back.
+IDLE = (
+    (RESIDENT, "residency.hot_tokens=8192", 'a residency.policy with hot caches'),
+    (RESIDENT, "run.sample_requests=1", 'a residency.policy with hot caches'),
+    (RESIDENT, "run.sample_stores=2", 'a residency.policy with hot caches'),
+    (RESIDENT, "selection.preset=skewed", 'a residency.policy with hot caches'),
+    (("run.fidelity=exact",), "run.sample_requests=1", "fidelity sampled"),
+    (("run.fidelity=analytic",), "run.sample_stores=2", "fidelity sampled"),
+    ((), "residency.backup_gb_per_s=5", "a backup_below_fraction below 1"),
+    ((), "residency.landing_writes_later=true", "a backup_below_fraction below 1"),
+    (("residency.backup_below_fraction=0.5",), "residency.landing_writes_later=true",
+     "a landing_fraction above 0"),
+    (("residency.refill_gb_per_s=0",), "residency.refill_order=lowest",
+     "a refill_gb_per_s above 0"),
+    ((), "timing.hisparse_request_ms=1", 'residency.policy "hisparse"'),
+    ((), "timing.draft_ms=1", 'speculation.method "dflash2"'),
+    ((), "cluster.import.dflash2_mean_s=1", 'speculation.method "dflash2"'),
+    (("speculation=dflash2",), "cluster.import.adaptive_mean_s=1", 'speculation.method "none"'),
+    (("speculation=dflash2", "speculation.block=4"), "speculation.block_light=3", "block 0"),
+    (("speculation=dflash2", "speculation.block=4"), "speculation.medium_requests=3", "block 0"),
+    ((), "workload.task=code", "a speculation.method that drafts"),
+    ((), "cluster.decode.speculation_workspace_gib=1", "a speculation.method that drafts"),
+    (("speculation=dflash2", "speculation.retrieval=each_query"), "speculation.overflow=none",
+     'speculation.retrieval "shared"'),
+    (("speculation=dflash2", "residency.hot_tokens=20000", "speculation.overflow=none"),
+     "speculation.promotion=by_count", 'speculation.overflow "staging"'),
+    (("cluster.prefill.mode=colocated", "cluster.prefill.tokens_per_s=8000"),
+     "cluster.import.law=rate", 'cluster.prefill.mode "none" or "separate"'),
+)
+DSPARK = tuple(("speculation." + given, "fixed_drafts 0") for given in (
+    "costs=deepseek-v4-flash-b300", "early_stop=true", "confidence_auc=0.7",
+    "confidence_lag_rounds=1", "confidence_pool_requests=1"))
+
+
+def keys_without_effect_are_refused_with_what_gives_it_back(folder):
+    del folder
+    cases = [("quickstart", *case) for case in IDLE]
+    cases += [("deepseek-v4.1-flash-500k", ("speculation.fixed_drafts=2",), *case)
+              for case in DSPARK]
+    for scenario, causes, key, cure in cases:
+        sentence = refuses(2, "run", scenario, *sets(*causes, key))
+        assert sentence.startswith("kvtide: --set " + key.split("=")[0]), (causes, sentence)
+        assert "has no effect while" in sentence and "it takes " + cure in sentence, sentence
+    # The command line counts as one, in whichever order.
+    assert "has no effect" in refuses(2, "run", *sets("residency.hot_tokens=8192", *RESIDENT))
+
+
+def what_a_key_takes_is_listed(folder):
+    """In the words of the refusal."""
+    del folder
+    takes = {key["path"]: key.get("takes", "") for key in documented()}
+    assert takes["residency.hot_tokens"] == (
+        'a residency.policy with hot caches, such as "hisparse"')
+    assert takes["speculation(dflash2).block_light"] == "block 0"
+    assert takes["residency(adaptive).landing_writes_later"] == (
+        "a backup_below_fraction below 1; a landing_fraction above 0")
+    assert takes["workload(closed).concurrency"] == ""
+    assert "takes block 0" in " ".join(succeeds("list", "speculation", "-v").split())
+
+
+def a_setting_goes_with_what_it_was_given_to(folder):
+    del folder
+    sentence = refuses(2, "run", *sets("residency.refill_gb_per_s=1", "residency=hisparse"))
+    assert 'was given to policy "adaptive"' in sentence and "give it after" in sentence, sentence
+    sentence = refuses(2, "run", *sets("workload.lengths.input.tokens=9",
+                                       "workload.arrival=sessions"))
+    assert "--set workload.lengths.input.tokens" in sentence, sentence
+
+
+# What does not go together, where it was given, and what the sentence says.
+CROSSED = (
+    (("residency=resident",), "scenarios/glm-5.3-100k.json#/cluster/import/law",
+     'holds constants for hisparse, adaptive only; law "rate" takes any policy '
+     "(cluster.import.law=rate)"),
+    (("cluster.import.law=paper", "residency=resident"), "--set cluster.import.law", "law \"rate\""),
+    (("residency=resident", "cluster.import.law=rate"), "scenarios/glm-5.3-100k.json#/timing/model",
+     'model "roofline" takes any (timing.model=roofline)'),
+    (("cluster.decode.tp=2", "cluster.decode.dp=2"), "scenarios/glm-5.3-100k.json#/timing/model",
+     "ranks of one GPU each"),
+    (("workload.arrival=open", "workload.rate=1", "run.duration_s=0"), "--set run.duration_s",
+     "has no end of its own"),
+    (("workload.arrival=sessions", "workload.turns=3", "workload.shared_prefix_tokens=999999"),
+     "--set workload.shared_prefix_tokens", "does not fit a first prompt"),
+    (("speculation=dflash2", "speculation.block=12"), "--set speculation.block", "at most 8"),
+    (("speculation=eagle-tree", "speculation.branching=[9, 9]", "timing=roofline",
+      "cluster.import.law=rate"), "--set speculation.branching", "91 queries"),
+    (("speculation=dflash2", "workload.task=cooking"), "--set workload.task",
+     "there are: default"),
+    (("residency.refill_gb_per_s=-5",), "--set residency.refill_gb_per_s",
+     "-5 is out of range, expected 0 to 1000"),
+    (("fidelity",), "--set", "has no '='"),
+)
+
+
+def what_does_not_go_together_is_refused_where_it_was_given(folder):
+    del folder
+    for given, place, words in CROSSED:
+        sentence = refuses(2, "run", "quickstart", *sets(*given))
+        assert sentence.startswith("kvtide: %s: " % place) and words in sentence, (given, sentence)
+
+
+def a_drafter_drafts_for_the_models_it_was_made_for(folder):
+    """Whatever a scenario changes in them."""
+    del folder
+    flash = ("speculation=dflash2", "timing=roofline", "cluster.import.law=rate")
+    sentence = refuses(2, "run", *sets(*flash, "model=glm-5"))
+    assert ('drafter "glm-5.3-dflash2" was made for glm-5.3, not for model "glm-5"' in sentence
+            and "kvtide list drafters -v" in sentence), sentence
+    sentence = refuses(2, "size", "deepseek-v4.1-flash-500k", *sets("speculation=mtp"))
+    assert "#/speculation/drafter" in sentence, sentence
+    succeeds("size", "quickstart", *sets(*flash, 'model={"name": "mine", "top_k": 1024}'))
+    eagle = json.loads(succeeds("check", "quickstart", "--print", "--json",
+                                *sets("speculation=eagle", *flash[1:])))
+    assert eagle["scenario"]["speculation"]["drafter"] == "glm-5.3-eagle", eagle
+
+
+def an_older_layer_is_not_blamed_for_a_newer_one(folder):
+    """Who extends a scenario need not know what it says of the policy that is changed."""
+    (folder / "base.json").write_text(json.dumps(changed(support.TINY, HISPARSE)))
+    newer = {"schema": "kvtide/scenario/1", "extends": "./base.json",
+             "residency": {"policy": "resident"}}
+    (folder / "newer.json").write_text(json.dumps(newer))
+    succeeds("run", "newer.json", "--quiet", cwd=folder)
+    newer["residency"]["hot_tokens"] = 2048
+    (folder / "newer.json").write_text(json.dumps(newer))
+    sentence = refuses(2, "run", "newer.json", cwd=folder)
+    assert "newer.json#/residency/hot_tokens: hot_tokens has no effect" in sentence, sentence
+
+
+def a_comparison_has_settings_that_matter_to_one_side(folder):
+    path = support.tiny(folder)
+    resident = path + ",residency=resident"
+    succeeds("compare", resident, path, "--set", "residency.hot_tokens=1024", "--quiet")
+    sentence = refuses(2, "compare", resident, resident, "--set", "residency.hot_tokens=1024")
+    assert sentence.startswith("kvtide: --set residency.hot_tokens"), sentence
+    sentence = refuses(2, "compare", path, resident + ",residency.hot_tokens=1024")
+    assert sentence.startswith("kvtide: --set residency.hot_tokens"), sentence
+
+
+def what_has_no_effect_is_not_in_force(folder):
+    """Neither in `check --print` nor in a result, which is a scenario that runs again."""
+    path = support.tiny(folder)
+    printed = succeeds("check", path, "--print", "--set", "residency=resident")
+    for word in ("hot_tokens", "sample_stores", "selection.", "backup_gb_per_s"):
+        assert word not in printed, printed
+    succeeds("run", path, "--set", "residency=resident", "--quiet", "--out", "out", cwd=folder)
+    again = json.loads(succeeds("run", "out/result.json", "--json", "--quiet", cwd=folder))
+    first = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    assert again["metrics"] == first["metrics"]
+
+
 def every_documented_key_is_proved(folder):
     """By a row of its own, by its members', or as refused."""
     keys = documented()
@@ -436,6 +607,14 @@ def every_documented_key_is_proved(folder):
 CASES = (
     every_documented_key_is_proved,
     refused_keys_and_choices_are_refused,
+    keys_without_effect_are_refused_with_what_gives_it_back,
+    what_a_key_takes_is_listed,
+    a_setting_goes_with_what_it_was_given_to,
+    what_does_not_go_together_is_refused_where_it_was_given,
+    a_drafter_drafts_for_the_models_it_was_made_for,
+    an_older_layer_is_not_blamed_for_a_newer_one,
+    a_comparison_has_settings_that_matter_to_one_side,
+    what_has_no_effect_is_not_in_force,
     every_key_takes_effect_or_is_refused,
 )
 

@@ -53,6 +53,15 @@ def families_sum_up_their_points(folder):
     assert report["good"] == all(f["good"] for f in report["families"])
 
 
+def the_verdict_says_on_how_many_points_it_stands(folder):
+    path = tiny(folder, changes=HISPARSE)
+    for seeds, words in ((1, "it stands on 1 point a line: one that is out of range turns it; "
+                             "--seeds N takes more"), (10, "it stands on 10 points a line")):
+        done = support.kvtide("validate", path, "--suite", "fidelity", "--quiet", "--seeds", seeds)
+        assert done.returncode in (0, 1), done.stderr
+        assert done.stdout.splitlines()[-1] == words, done.stdout
+
+
 def a_level_that_is_refused_says_why_and_is_no_failure(folder):
     path = tiny(folder, changes=dict(HISPARSE, **{
         "workload": {"phases": [{"concurrency": 3, "seconds": 0.1}],
@@ -61,7 +70,8 @@ def a_level_that_is_refused_says_why_and_is_no_failure(folder):
     refused = [p["refused"] for p in report["points"]]
     assert refused[0] is None and "not steady" in refused[1], refused
     assert report["good"]
-    assert "refused: workload" in succeeds("validate", path, "--suite", "fidelity", "--quiet")
+    said = succeeds("validate", path, "--suite", "fidelity", "--quiet")
+    assert "refused: " + path + "#/workload" in said, said
 
 
 def an_answer_of_no_is_status_1(folder):
@@ -115,6 +125,7 @@ if __name__ == "__main__":
     sys.exit(support.run_cases([
         every_level_is_set_beside_the_exact_run,
         families_sum_up_their_points,
+    the_verdict_says_on_how_many_points_it_stands,
         a_level_that_is_refused_says_why_and_is_no_failure,
         an_answer_of_no_is_status_1,
         the_answer_does_not_depend_on_threads_or_the_cache,

@@ -75,8 +75,10 @@ static void write_lines(const char *path)
         end += sprintf(end, "%s{\"tokens\": %d, \"ms\": %.3f}", i > 1 ? ", " : "", tokens,
                        5.14 + 0.01537 * tokens);
     }
-    end += sprintf(end, "], \"cliff\": [{\"tokens\": 2048, \"ms\": 104.5}], "
-                        "\"sources\": {\"verify\": \"a line through measured points\"}}");
+    end +=
+        sprintf(end, "], \"cliff\": [{\"tokens\": 2048, \"ms\": 104.5}], "
+                     "\"sources\": {\"draft\": \"a line\", \"verify\": \"a line through measured "
+                     "points\", \"graph_limit_tokens\": \"shipped\", \"cliff\": \"shipped\"}}");
     support_write(path, text, (size_t)(end - text));
 }
 

@@ -51,21 +51,16 @@ static unsigned below(struct kvt_rng *rng, unsigned bound)
 }
 
 /* Drafters that are a layer or heads of the model: their weights are none of the pool's. */
-static const char *const methods[] = {
-    "\"method\": \"mtp\", \"drafts\": 3",
-    "\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"",
-    "\"method\": \"eagle-tree\", \"branching\": [2, 2], \"promotion\": \"by_count\"",
-    "\"method\": \"medusa\", \"branching\": [3, 1], \"retrieval\": \"each_query\""};
+static const struct drafting {
+    const char *method, *retrieval; /* how rows are retrieved, where there are hot caches */
+} methods[] = {
+    {"\"method\": \"mtp\", \"drafts\": 3", ""},
+    {"\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"", ""},
+    {"\"method\": \"eagle-tree\", \"branching\": [2, 2]", ", \"promotion\": \"by_count\""},
+    {"\"method\": \"medusa\", \"branching\": [3, 1]", ", \"retrieval\": \"each_query\""}};
 enum {
     METHODS = sizeof methods / sizeof methods[0]
 };
-
-/* Whether a method's calls may stage rows under a residency. */
-static bool stages(const char *method, const char *residency)
-{
-    return !strstr(method, "each_query") && strcmp(residency, "resident") != 0 &&
-           strcmp(residency, "prefix-offload") != 0;
-}
 
 /* Pools hold a few requests; a request of 300 tokens needs about 0.4 MB under a hierarchy
  * and 1.1 MB without. */
@@ -94,7 +89,8 @@ static void say_conversations(struct kvt_rng *rng, struct text *text)
         below(rng, 2) ? "0" : "0.05");
 }
 
-static void say_prefill(struct kvt_rng *rng, struct text *text)
+/* Says whether prompts come in by import. */
+static bool say_prefill(struct kvt_rng *rng, struct text *text)
 {
     unsigned mode = below(rng, 4);
     if (mode == 1)
@@ -104,14 +100,58 @@ static void say_prefill(struct kvt_rng *rng, struct text *text)
             "\"prefill\": {\"mode\": \"colocated\", \"tokens_per_s\": 20000, "
             "\"context_half_tokens\": %u, \"chunk_tokens\": %u}, ",
             below(rng, 2) * 500, 16 + below(rng, 200));
+    return mode <= 1;
 }
 
-static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, const char *method)
+static bool is_whole(const char *residency)
+{
+    return strcmp(residency, "resident") == 0 || strcmp(residency, "prefix-offload") == 0;
+}
+
+/* A policy and what has an effect beside it. */
+static void say_residency(struct kvt_rng *rng, struct text *text, const char *residency)
+{
+    static const char *const laws[] = {"{\"law\": \"score\"}",
+                                       "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
+    bool whole = is_whole(residency);
+    unsigned hot_tokens = 16 + below(rng, 80);
+
+    say(text, "\"residency\": {\"policy\": \"%s\"", residency);
+    if (!whole)
+        say(text, ", \"hot_tokens\": %u", hot_tokens);
+    if (strcmp(residency, "adaptive") == 0) {
+        bool lands = below(rng, 2) == 1, defers = below(rng, 2) == 1;
+        say(text, ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s",
+            below(rng, 2) ? "0.01" : "100", lands ? "0.5" : "0");
+        if (defers)
+            say(text, ", \"backup_below_fraction\": 0.2, \"backup_gb_per_s\": %s",
+                below(rng, 2) ? "0" : "0.01");
+        if (defers && lands)
+            say(text, ", \"landing_writes_later\": %s", below(rng, 2) ? "true" : "false");
+    }
+    say(text, "}, ");
+    if (!whole)
+        say(text, "\"selection\": %s, ", laws[below(rng, 2)]);
+}
+
+/* How rows are retrieved matters where there are hot caches. */
+static void say_drafting(struct kvt_rng *rng, struct text *text, const struct drafting *drafting,
+                         const char *residency)
+{
+    static const char *const fractions[] = {"1", "0.2", "0.001"};
+    bool whole = is_whole(residency);
+
+    say(text, "\"speculation\": {%s%s", drafting->method, whole ? "" : drafting->retrieval);
+    if (!whole && strstr(drafting->retrieval, "each_query") == NULL)
+        say(text, ", \"staging_fraction\": %s", fractions[below(rng, 3)]);
+    say(text, "}, ");
+}
+
+static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks,
+                          const struct drafting *drafting)
 {
     static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
                                               "vllm-hybrid", "sglang-demote", "prefix-offload"};
-    static const char *const laws[] = {"{\"law\": \"score\"}",
-                                       "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
     static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
                                           "cache-aware"};
     unsigned gpus = 1 + below(rng, 3);
@@ -134,35 +174,21 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks, co
         say(text, "{\"index_gib\": 0.001, \"rows_gib\": %.4f}", 0.001 + 0.0001 * below(rng, 40));
     else
         say(text, "{\"unified_gib\": %.4f}", 0.0015 + 0.0001 * below(rng, 40));
-    if (method != NULL)
+    if (drafting != NULL)
         say(text, ", \"speculation_workspace_gib\": 0");
     say(text,
         ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\", "
         "\"index_offload_gib_per_node\": %s}, ",
         below(rng, 2) ? "0" : "0.00005", host_gib, below(rng, 2) ? "shared" : "per_rank",
         talks && below(rng, 2) ? "0.0003" : "0");
-    if (talks)
-        say_prefill(rng, text);
-    say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
-        1 + below(rng, 3));
+    if (!talks || say_prefill(rng, text))
+        say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
+            1 + below(rng, 3));
     say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
-    say(text, "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u", residency,
-        16 + below(rng, 80));
-    if (strcmp(residency, "adaptive") == 0)
-        say(text,
-            ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s, \"backup_below_fraction\": %s, "
-            "\"backup_gb_per_s\": %s, \"landing_writes_later\": %s",
-            below(rng, 2) ? "0.01" : "100", below(rng, 2) ? "0" : "0.5",
-            below(rng, 2) ? "1" : "0.2", below(rng, 2) ? "0" : "0.01",
-            below(rng, 2) ? "true" : "false");
-    say(text, "}, \"selection\": %s, \"timing\": {\"model\": \"roofline\"}, ", laws[below(rng, 2)]);
-    if (method != NULL) {
-        static const char *const fractions[] = {"1", "0.2", "0.001"};
-        say(text, "\"speculation\": {%s", method);
-        if (stages(method, residency))
-            say(text, ", \"staging_fraction\": %s", fractions[below(rng, 3)]);
-        say(text, "}, ");
-    }
+    say_residency(rng, text, residency);
+    say(text, "\"timing\": {\"model\": \"roofline\"}, ");
+    if (drafting != NULL)
+        say_drafting(rng, text, drafting, residency);
     if (talks)
         say_conversations(rng, text);
     else
@@ -498,7 +524,7 @@ START_TEST(every_invariant_holds_after_every_event)
     struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
     struct text text;
 
-    draw_scenario(&rng, &text, false, _i < CASES ? NULL : methods[_i % METHODS]);
+    draw_scenario(&rng, &text, false, _i < CASES ? NULL : &methods[_i % METHODS]);
     check_case(&text, _i % 5 == 0);
 }
 END_TEST
@@ -508,7 +534,7 @@ START_TEST(every_invariant_holds_of_conversations)
     struct kvt_rng rng = kvt_rng_stream(7411, KVT_RNG_TEST, (uint64_t)_i);
     struct text text;
 
-    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : methods[_i % METHODS]);
+    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : &methods[_i % METHODS]);
     check_case(&text, _i % 8 == 0);
 }
 END_TEST
@@ -590,7 +616,7 @@ END_TEST
 
 /* Three ranks in lockstep that draft, under a hierarchy that is short of HBM. */
 static void say_drafting(struct text *text, const char *residency, uint32_t hot_tokens,
-                         const char *method)
+                         const struct drafting *drafting)
 {
     *text = (struct text){0};
     say(text,
@@ -598,12 +624,12 @@ static void say_drafting(struct text *text, const char *residency, uint32_t hot_
         "\"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 3, \"ep\": 3, "
         "\"lockstep\": true, \"pools\": {\"unified_gib\": 0.006}, "
         "\"speculation_workspace_gib\": 0}, \"import\": {\"law\": \"rate\"}}, "
-        "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u}, \"speculation\": {%s}, "
+        "\"residency\": {\"policy\": \"%s\", \"hot_tokens\": %u}, \"speculation\": {%s%s}, "
         "\"selection\": {\"law\": \"tape\", \"tapes\": 2}, \"timing\": {\"model\": \"roofline\"}, "
         "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 24, "
         "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 600}, "
         "\"output\": {\"law\": \"fixed\", \"tokens\": 60}}}, \"run\": {\"interval_s\": 0.05}}",
-        MODEL, residency, hot_tokens, method);
+        MODEL, residency, hot_tokens, drafting->method, drafting->retrieval);
 }
 
 static char *result_on_threads(const struct text *text, const char *fidelity, unsigned threads)
@@ -626,7 +652,7 @@ START_TEST(threads_change_nothing)
     static const char *const fidelities[] = {"run.fidelity=exact", "run.fidelity=sampled"};
     struct text text;
 
-    say_drafting(&text, residencies[_i / METHODS], 64, methods[_i % METHODS]);
+    say_drafting(&text, residencies[_i / METHODS], 64, &methods[_i % METHODS]);
     for (size_t f = 0; f < 2; f++) {
         char *one = result_on_threads(&text, fidelities[f], 1);
         for (unsigned threads = 2; threads <= 4; threads += 2) {
@@ -661,7 +687,7 @@ static struct outcome run_drafting(uint32_t hot_tokens, const char *method)
 {
     struct text text;
 
-    say_drafting(&text, "hisparse", hot_tokens, method);
+    say_drafting(&text, "hisparse", hot_tokens, &(struct drafting){method, ""});
     struct outcome outcome = run_case(&text);
     free(outcome.result);
     outcome.result = NULL;

@@ -388,11 +388,11 @@ static const struct {
 } refusals[] = {
     {"workload={\"phases\": [{\"concurrency\": 4, \"seconds\": 1}], \"lengths\": {\"input\": "
      "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 9}}}",
-     NULL, "workload", "not steady"},
-    {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "residency/policy",
+     NULL, "--set workload.arrival", "not steady"},
+    {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "--set residency.policy",
      "no policy that moves pages"},
     {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,
-     "residency", "landing_fraction at its default only"},
+     "--set residency.landing_fraction", "landing_fraction at its default only"},
     {"speculation={\"method\": \"mtp\", \"staging_fraction\": 0.5}",
      "cluster.decode.speculation_workspace_gib=0", "speculation/staging_fraction",
      "makes no waves of calls that outgrow their staging"},

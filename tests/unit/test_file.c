@@ -563,7 +563,7 @@ START_TEST(text_is_a_real_number_when_it_is_decimal_finite_and_in_range)
     double value = 0.0;
     struct kvt_error err;
     ck_assert_int_eq(kvt_text_real("-0.1", "w", 0.0, INFINITY, &value, &err), KVT_ERR_INVALID);
-    ck_assert_str_eq(err.message, "-0.1 is out of range; expected 0 to inf");
+    ck_assert_str_eq(err.message, "-0.1 is out of range, expected 0 to inf");
 }
 END_TEST
 

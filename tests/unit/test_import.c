@@ -245,7 +245,9 @@ START_TEST(the_paper_profile_refuses_other_policies_in_these_words)
     bench.env.residency = "resident";
 
     ck_assert_int_eq(bench_try(&bench, &err), KVT_ERR_INVALID);
-    ck_assert_str_eq(err.message, "profile \"paper\" holds constants for hisparse, adaptive only");
+    ck_assert_str_eq(err.message,
+                     "profile \"paper\" holds constants for hisparse, adaptive only; law \"rate\" "
+                     "takes any policy (cluster.import.law=rate)");
 }
 END_TEST
 
@@ -262,7 +264,8 @@ START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
 
     ck_assert_int_eq(bench_try(&bench, &err), KVT_ERR_INVALID);
     ck_assert_str_eq(err.message, "profile \"paper\" holds constants for dflash2 with adaptive "
-                                  "only, where there is speculation");
+                                  "only, where there is speculation; law \"rate\" takes any "
+                                  "method (cluster.import.law=rate)");
 }
 END_TEST
 

@@ -289,9 +289,9 @@ START_TEST(counts_are_whole_and_in_range)
         {"{\"k\": 1e2}", NULL, 100},
         {"{\"k\": 17.0}", NULL, 17},
         {"{\"k\": 0.5}", "0.5 is not a whole number (1 to 1000)", 0},
-        {"{\"k\": 0}", "0 is not a whole number (1 to 1000)", 0},
-        {"{\"k\": 1001}", "1001 is not a whole number (1 to 1000)", 0},
-        {"{\"k\": -3}", "-3 is not a whole number (1 to 1000)", 0},
+        {"{\"k\": 0}", "0 is out of range, expected 1 to 1000", 0},
+        {"{\"k\": 1001}", "1001 is out of range, expected 1 to 1000", 0},
+        {"{\"k\": -3}", "-3 is out of range, expected 1 to 1000", 0},
         {"{\"k\": -0}", "-0 is not a whole number (1 to 1000)", 0},
         {"{\"k\": \"5\"}", "the text \"5\" is not a whole number (1 to 1000)", 0},
         {"{\"k\": true}", "true is not a whole number (1 to 1000)", 0},
@@ -347,10 +347,10 @@ START_TEST(every_reader_checks_its_type_and_honours_optional)
     ck_assert_double_eq(real, 2.385);
     ck_assert_int_eq(kvt_json_get_f64(tree, "w", "f", true, 0.0, 2.0, &real, &err),
                      KVT_ERR_INVALID);
-    ck_assert_str_eq(err.message, "2.385 is not a number (0 to 2)");
+    ck_assert_str_eq(err.message, "2.385 is out of range, expected 0 to 2");
     ck_assert_int_eq(kvt_json_get_f64(tree, "w", "f", true, 3.0, INFINITY, &real, &err),
                      KVT_ERR_INVALID);
-    ck_assert_str_eq(err.message, "2.385 is not a number (3 to inf)");
+    ck_assert_str_eq(err.message, "2.385 is out of range, expected 3 to inf");
     ck_assert_int_eq(kvt_json_get_f64(tree, "w", "t", true, 0.0, 3.0, &real, &err),
                      KVT_ERR_INVALID);
     ck_assert_int_eq(kvt_json_get_f64(tree, "w", "x", true, 0.0, 3.0, &real, &err),

@@ -155,16 +155,19 @@ START_TEST(headers_that_numpy_would_not_write_for_this_are_refused)
          "the header is not"},
         {"{'descr': '<i4' 'fortran_order': False, 'shape': " SHAPE "}", "the header is not"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': " SHAPE ", } x", "the header is not"},
-        {"{'descr': '<i8', 'fortran_order': False, 'shape': " SHAPE ", }", "'<i4'"},
-        {"{'descr': '>i4', 'fortran_order': False, 'shape': " SHAPE ", }", "'<i4'"},
-        {"{'descr': '<i4', 'fortran_order': True, 'shape': " SHAPE ", }", "C order"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (3120,), }", "[tokens, layers, k]"},
+        {"{'descr': '<i8', 'fortran_order': False, 'shape': " SHAPE ", }",
+         "type '<i8'; int32, little-endian ('<i4'), is"},
+        {"{'descr': '>i4', 'fortran_order': False, 'shape': " SHAPE ", }", "type '>i4'; int32"},
+        {"{'descr': '<i4', 'fortran_order': True, 'shape': " SHAPE ", }",
+         "fortran_order True; C order (False)"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (3120,), }",
+         "shape (3120,); (tokens, layers, k)"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (1, 130, 3, 8), }",
-         "[tokens, layers, k]"},
+         "shape (1, 130, 3, 8); (tokens, layers, k)"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (-130, 3, 8), }",
-         "[tokens, layers, k]"},
+         "shape (-130, 3, 8); (tokens"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 3, 99999999999), }",
-         "[tokens, layers, k]"},
+         "shape (130, 3, 99999999999); (tokens"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 3, 8), }", "0 tokens"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 0, 8), }", "0 layers"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 3, 0), }", "0 rows a selection"},
@@ -216,8 +219,10 @@ START_TEST(rows_that_no_query_can_select_are_refused)
         {7, 2, 3, INT32_MIN, "token 7, layer 2: row -2147483648"},
         {7, 2, 3, -1, "token 7, layer 2: 7 rows are selected; of the 12 that it sees 8"},
         {1, 2, 0, 4, "token 1, layer 2: row 4 is selected twice"},
-        {9, 0, 0, 400, "token 0, layer 0: 5 rows are selected"}, /* so many must be visible then */
-        {0, 0, 0, INT32_MAX, "at place 2147483647"},
+        {9, 0, 0, 400,
+         "token 9, layer 0: row 400, and no other number asks for a history of more "
+         "than 5 rows"},
+        {0, 0, 0, INT32_MAX, "token 0, layer 0: row 2147483647, and no other"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         fill(numbers);
@@ -228,6 +233,27 @@ START_TEST(rows_that_no_query_can_select_are_refused)
     memset(numbers, 0xff, sizeof numbers);
     write_npy(literal, 1, &numbers[0][0][0], NUMBERS);
     check_refused(KVT_ERR_PARSE, "no layer selects anything");
+}
+END_TEST
+
+/* Two of them are no slip: then as many rows must be visible. */
+START_TEST(a_long_context_takes_two_rows_that_ask_for_it)
+{
+    struct kvt_kvsel_npy found;
+    struct kvt_error err;
+
+    fill(numbers);
+    numbers[9][0][0] = 400;
+    numbers[10][2][0] = 400;
+    write_npy(literal, 1, &numbers[0][0][0], NUMBERS);
+    check_refused(KVT_ERR_PARSE, "token 0, layer 0: 5 rows are selected; of the 392 that it sees");
+    numbers[9][0][0] = INT32_MAX;
+    numbers[9][0][1] = INT32_MAX - 1;
+    write_npy(literal, 1, &numbers[0][0][0], NUMBERS);
+    check_refused(KVT_ERR_PARSE, "at place 2147483638 of the first token's history");
+    /* Told, it is the row that is out of place. */
+    ck_assert_int_eq(kvt_kvsel_from_npy(from, to, FIRST_ROWS, &found, &err), KVT_ERR_PARSE);
+    ck_assert_str_eq(err.message, "token 9, layer 0: row 2147483647; it sees 14 rows");
 }
 END_TEST
 
@@ -279,6 +305,7 @@ int main(void)
     tcase_add_test(npy, headers_that_numpy_would_not_write_for_this_are_refused);
     tcase_add_test(npy, files_that_were_cut_or_are_of_another_kind_are_refused);
     tcase_add_test(npy, rows_that_no_query_can_select_are_refused);
+    tcase_add_test(npy, a_long_context_takes_two_rows_that_ask_for_it);
     tcase_add_test(npy, a_file_that_cannot_be_written_is_said);
     tcase_add_test(npy, failed_allocations_leave_nothing);
     suite_add_tcase(suite, npy);

@@ -261,6 +261,38 @@ START_TEST(slack_without_a_window_is_refused)
 }
 END_TEST
 
+static const struct {
+    const char *models, *place, *message;
+} models_refused[] = {
+    {NULL, "d#/models", "missing; expected an array"},
+    {"\"glm-5.3\"", "d#/models", "is not an array"},
+    {"[]", "d#/models", "an empty list; expected the names"},
+    {"[\"glm-5.3\", 3]", "d#/models", "element 1 is no text"},
+};
+
+START_TEST(a_drafter_without_models_is_refused)
+{
+    struct kvt_drafter drafter;
+    struct kvt_error err = {0};
+    cJSON *tree = shipped_tree("drafters", "glm-5.3-dflash2");
+
+    shipped_apply(tree, &(struct shipped_edit){"/models", models_refused[_i].models});
+    ck_assert_int_eq(kvt_drafter_from_json(tree, "d", arena, &drafter, &err), KVT_ERR_INVALID);
+    ck_assert_str_eq(err.where, models_refused[_i].place);
+    ck_assert_ptr_nonnull(strstr(err.message, models_refused[_i].message));
+    cJSON_Delete(tree);
+}
+END_TEST
+
+START_TEST(a_drafter_fits_the_models_that_it_names)
+{
+    const struct kvt_drafter *drafter = shipped_drafter(arena, "glm-5.3-mtp");
+
+    ck_assert(kvt_drafter_fits(drafter, "glm-5.3") && kvt_drafter_fits(drafter, "glm-5"));
+    ck_assert(!kvt_drafter_fits(drafter, "glm-5.") && !kvt_drafter_fits(drafter, ""));
+}
+END_TEST
+
 static Suite *llm_suite(void)
 {
     Suite *suite = suite_create("llm");
@@ -278,10 +310,13 @@ static Suite *llm_suite(void)
     tcase_add_test(good, the_ring_of_glm_5_3_dflash2_is_26738688_bytes);
     tcase_add_test(good, a_dspark_row_is_528_bytes_a_module);
     tcase_add_test(good, a_drafter_without_a_window_has_no_ring);
+    tcase_add_test(good, a_drafter_fits_the_models_that_it_names);
     tcase_add_test(good, a_model_without_engine_layouts_loads);
     suite_add_tcase(suite, good);
     tcase_add_checked_fixture(bad, make_arena, free_arena);
     tcase_add_loop_test(bad, a_wrong_model_is_refused_with_its_place, 0, REFUSALS);
+    tcase_add_loop_test(bad, a_drafter_without_models_is_refused, 0,
+                        (int)(sizeof models_refused / sizeof models_refused[0]));
     tcase_add_test(bad, slack_without_a_window_is_refused);
     suite_add_tcase(suite, bad);
     return suite;

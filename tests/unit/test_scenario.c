@@ -273,13 +273,26 @@ END_TEST
 
 START_TEST(changing_a_policy_resets_its_parameters_and_keeps_the_rest)
 {
-    const char *const sets[LOADED_SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
-                                               "residency.policy=hisparse", "residency=adaptive"};
-    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    const char *const sets[LOADED_SETS_MAX] = {"residency.policy=hisparse", "residency=adaptive"};
+    const char *path = write_file("half.json", "{" LOADED_SCHEMA ", \"extends\": \"glm-5.3-100k\", "
+                                               "\"residency\": {\"optional_capacity_fraction\": "
+                                               "0.5}}");
+    struct loaded loaded = loaded_from(path, sets);
     loaded_check_ok(&loaded);
     ck_assert_double_eq(number(&loaded, "residency.optional_capacity_fraction"), 1);
     ck_assert_double_eq(number(&loaded, "residency.hot_tokens"), 4096);
     ck_assert_str_eq(origin(&loaded, "residency.optional_capacity_fraction"), "default");
+    kvt_arena_free(loaded.arena);
+}
+END_TEST
+
+START_TEST(a_new_policy_does_not_take_what_the_same_command_line_gave)
+{
+    const char *const sets[LOADED_SETS_MAX] = {"residency.optional_capacity_fraction=0.5",
+                                               "residency.policy=hisparse"};
+    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    loaded_check_refused(&loaded, KVT_ERR_INVALID, "--set residency.optional_capacity_fraction",
+                         "was given to policy \"adaptive\"; a later --set makes that \"hisparse\"");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -361,17 +374,18 @@ END_TEST
 
 START_TEST(lengths_go_with_an_arrival_that_brings_its_own_and_come_back)
 {
-    char set[SUPPORT_PATH_BYTES + 32];
-    (void)snprintf(set, sizeof set, "workload.trace.path=%s", write_file("t.csv", "arrival_s\n"));
-    const char *const sets[LOADED_SETS_MAX] = {set};
-    const char *const back[LOADED_SETS_MAX] = {set, "workload.arrival=closed"};
-    struct loaded loaded = loaded_from("glm-5.3-100k", sets);
+    const char *const back[LOADED_SETS_MAX] = {"workload.arrival=closed"};
+    (void)write_file("t.csv", "arrival_s\n");
+    const char *path =
+        write_file("traced.json", "{" LOADED_SCHEMA ", \"extends\": \"glm-5.3-100k\", "
+                                  "\"workload\": {\"trace\": {\"path\": \"./t.csv\"}}}");
+    struct loaded loaded = loaded_from(path, NULL);
     loaded_check_ok(&loaded);
     ck_assert_ptr_null(at(&loaded, "workload.lengths"));
     ck_assert_ptr_null(loaded.scenario.input_length.info);
     kvt_arena_free(loaded.arena);
 
-    loaded = loaded_from("glm-5.3-100k", back);
+    loaded = loaded_from(path, back);
     loaded_check_ok(&loaded);
     ck_assert_str_eq(loaded.scenario.input_length.info->name, "fixed");
     ck_assert_str_eq(origin(&loaded, "workload.lengths.input.tokens"), "default");
@@ -399,7 +413,9 @@ START_TEST(a_switch_does_not_take_what_the_same_command_line_gave)
     struct loaded loaded = loaded_from("glm-5.3-100k", sets);
     ck_assert_int_eq(loaded.status, KVT_ERR_INVALID);
     ck_assert_str_eq(loaded.err.where, "--set run.sample_stores");
-    ck_assert_str_eq(loaded.err.message, "sample_stores has no effect while fidelity is \"exact\"");
+    ck_assert_str_eq(
+        loaded.err.message,
+        "sample_stores has no effect while fidelity is \"exact\"; it takes fidelity sampled");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -420,7 +436,8 @@ START_TEST(the_workspace_of_speculation_comes_and_goes_with_it)
     kvt_arena_free(loaded.arena);
 
     loaded = loaded_for_size("glm-5.3-100k", given);
-    loaded_check_ok(&loaded);
+    loaded_check_refused(&loaded, KVT_ERR_INVALID, "--set cluster.decode.speculation_workspace_gib",
+                         "it takes a speculation.method that drafts");
     kvt_arena_free(loaded.arena);
 }
 END_TEST
@@ -660,6 +677,7 @@ static Suite *scenario_suite(void)
     tcase_add_test(layers, a_circle_of_extends_is_refused_with_its_chain);
     tcase_add_test(layers, extends_goes_sixteen_files_deep_and_no_deeper);
     tcase_add_test(layers, changing_a_policy_resets_its_parameters_and_keeps_the_rest);
+    tcase_add_test(layers, a_new_policy_does_not_take_what_the_same_command_line_gave);
     tcase_add_test(layers, naming_the_policy_in_force_resets_nothing);
     tcase_add_test(layers, the_newcomers_parameters_apply_whatever_the_order_in_the_file);
     tcase_add_loop_test(layers, two_spellings_mean_one_thing, 0, COUNT(spellings));

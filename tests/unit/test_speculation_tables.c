@@ -101,12 +101,12 @@ START_TEST(a_table_that_cannot_be_is_refused_by_place_and_sentence)
         {HEAD("acceptance") "\"sources\": {\"name\": \"x\"}}", "#/tasks", "missing"},
         {HEAD("costs") "\"tasks\": {\"default\": [1]}, \"sources\": {\"tasks\": \"x\"}}",
          "table.json#", "schema is \"kvtide/costs/1\"; expected \"kvtide/acceptance/1\""},
-        {HEAD("acceptance") "\"tasks\": {\"default\": [1]}, \"sources\": {}}", "table.json#",
-         "sources is empty"},
+        {HEAD("acceptance") "\"tasks\": {\"default\": [1]}, \"sources\": {}}", "#/sources",
+         "no source for \"tasks.default\""},
         {HEAD("acceptance") "\"tasks\": {\"default\": [1]}, \"sources\": {\"tasks.no\": \"x\"}}",
-         "#/sources", "a source for \"tasks.no\", which this file has not"},
+         "#/sources", "a source for \"tasks.no\", which is no number of this file"},
         {HEAD("acceptance") "\"tasks\": {\"default\": [1]}, \"sources\": {\"tasks\": \"\"}}",
-         "#/sources", "tasks is empty"},
+         "#/sources", "the source of \"tasks\" is no text"},
         {HEAD("acceptance") "\"tasks\": {\"default\": [1]}, \"sources\": {\"tasks\": \"x\"}, "
                             "\"basis\": \"exact\"}",
          "table.json#", "basis is \"exact\"; expected measured"},
@@ -147,14 +147,21 @@ END_TEST
 
 /* ---- Costs --------------------------------------------------------------------------------- */
 
+#define SOURCES "{\"draft\": \"a\", \"verify\": \"b\", \"graph_limit_tokens\": \"c\"}"
 #define COSTS(draft_, verify_, limit_, more_)                                                      \
     HEAD("costs")                                                                                  \
     "\"draft\": " draft_ ", \"verify\": " verify_ ", \"graph_limit_tokens\": " limit_ more_        \
-    ", \"sources\": {\"verify\": \"here\"}}"
+    ", \"sources\": " SOURCES "}"
 #define DRAFT "[{\"requests\": 1, \"ms\": 0.5}, {\"requests\": 4, \"ms\": 0.75}]"
 #define VERIFY                                                                                     \
     "[{\"tokens\": 2, \"ms\": 5}, {\"tokens\": 8, \"ms\": 4.5}, {\"tokens\": 16, \"ms\": 7}]"
 #define CLIFF ", \"cliff\": [{\"tokens\": 64, \"ms\": 6}, {\"tokens\": 128, \"ms\": 50}]"
+
+#define COSTS_WITH_CLIFF                                                                           \
+    HEAD("costs")                                                                                  \
+    "\"draft\": " DRAFT ", \"verify\": " VERIFY ", \"graph_limit_tokens\": 24" CLIFF               \
+    ", \"sources\": {\"draft\": \"a\", \"verify\": \"b\", \"graph_limit_tokens\": \"c\", "         \
+    "\"cliff\": \"d\"}}"
 
 START_TEST(costs_are_stairs_that_never_fall)
 {
@@ -166,7 +173,7 @@ START_TEST(costs_are_stairs_that_never_fall)
                 {384, 150}};
     struct kvt_costs costs;
     struct kvt_error err;
-    ck_assert_int_eq(load_costs(COSTS(DRAFT, VERIFY, "24", CLIFF), &costs, &err), KVT_OK);
+    ck_assert_int_eq(load_costs(COSTS_WITH_CLIFF, &costs, &err), KVT_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_double_eq_tol(kvt_costs_verify_ms(&costs, rows[i].tokens), rows[i].ms, 1e-12);
 
@@ -203,21 +210,29 @@ START_TEST(costs_that_cannot_be_are_refused_by_place_and_sentence)
         {COSTS("[{\"requests\": 1.5, \"ms\": 1}]", VERIFY, "24", ""), "#/draft/0/requests",
          "1.5 is not a whole number"},
         {COSTS("[{\"requests\": 0, \"ms\": 1}]", VERIFY, "24", ""), "#/draft/0/requests", "0 is"},
-        {COSTS("[{\"requests\": 1, \"ms\": -1}]", VERIFY, "24", ""), "#/draft/0/ms", "-1 is not"},
+        {COSTS("[{\"requests\": 1, \"ms\": -1}]", VERIFY, "24", ""), "#/draft/0/ms",
+         "-1 is out of range"},
+        {COSTS("[{\"requests\": 1, \"ms\": 0}]", VERIFY, "24", ""), "#/draft/0", "takes no time"},
+        {COSTS(DRAFT, "[{\"tokens\": 1, \"ms\": 0}]", "24", ""), "#/verify/0", "takes no time"},
         {COSTS("[{\"requests\": 1, \"ms\": 1e999}]", VERIFY, "24", ""), "table.json:1", ""},
         {COSTS("[{\"tokens\": 1, \"ms\": 1}]", VERIFY, "24", ""), "#/draft/0/tokens",
          "no such key here"},
         {COSTS("[{\"requests\": 1}]", VERIFY, "24", ""), "#/draft/0/ms", "missing"},
         {COSTS("[{\"requests\": 2, \"ms\": 1}, {\"requests\": 2, \"ms\": 1}]", VERIFY, "24", ""),
          "#/draft/1", "requests is 2 after 2: each point is larger"},
-        {COSTS(DRAFT, VERIFY, "15", ""), "#/verify/2/tokens", "16 is not"},
+        {COSTS(DRAFT, VERIFY, "15", ""), "#/verify/2/tokens", "16 is out of range"},
         {COSTS(DRAFT, VERIFY, "24", ", \"cliff\": [{\"tokens\": 24, \"ms\": 9}]"),
-         "#/cliff/0/tokens", "24 is not"},
+         "#/cliff/0/tokens", "24 is out of range"},
         {COSTS(DRAFT, VERIFY, "24", ", \"clif\": []"), "table.json#/clif", "no such key here"},
-        {COSTS(DRAFT, VERIFY, "0", ""), "#/graph_limit_tokens", "0 is not"},
+        {COSTS(DRAFT, VERIFY, "0", ""), "#/graph_limit_tokens", "0 is out of range"},
         {HEAD("costs") "\"draft\": " DRAFT ", \"graph_limit_tokens\": 8, \"sources\": "
                        "{\"draft\": \"x\"}}",
          "#/verify", "missing"},
+        {HEAD("costs") "\"draft\": " DRAFT ", \"graph_limit_tokens\": 8, \"sources\": " SOURCES "}",
+         "#/verify", "missing"},
+        {COSTS(DRAFT, VERIFY, "24", CLIFF), "#/sources", "no source for \"cliff\""},
+        {HEAD("costs") "\"draft\": " DRAFT ", \"verify\": " VERIFY ", \"graph_limit_tokens\": 24}",
+         "#/sources", "missing"},
         {HEAD("acceptance") "\"draft\": 1, \"sources\": {\"draft\": \"x\"}}", "table.json#",
          "schema is \"kvtide/acceptance/1\"; expected \"kvtide/costs/1\""},
     };
@@ -231,7 +246,7 @@ START_TEST(costs_that_cannot_be_are_refused_by_place_and_sentence)
 }
 END_TEST
 enum {
-    BAD_COSTS = 16
+    BAD_COSTS = 21
 };
 
 START_TEST(a_point_too_many_is_refused)

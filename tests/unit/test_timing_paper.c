@@ -73,7 +73,9 @@ START_TEST(the_paper_profile_refuses_other_policies_in_these_words)
     bench.env.residency = others[_i];
 
     ck_assert_int_eq(timing_bench_try(&bench, &err), KVT_ERR_INVALID);
-    ck_assert_str_eq(err.message, "profile \"paper\" holds constants for hisparse, adaptive only");
+    ck_assert_str_eq(err.message,
+                     "profile \"paper\" holds constants for hisparse, adaptive only; model "
+                     "\"roofline\" takes any (timing.model=roofline)");
 }
 END_TEST
 

@@ -266,9 +266,11 @@ START_TEST(the_paper_profile_refuses_other_speculation_in_these_words)
         const char *message;
     } rows[] = {
         {"adaptive", "dspark", 6, false,
-         "profile \"paper\" holds constants for speculation none, dflash2 only"},
+         "profile \"paper\" holds constants for speculation none, dflash2 only; model "
+         "\"roofline\" takes any (timing.model=roofline)"},
         {"hisparse", "dflash2", 8, false,
-         "profile \"paper\" holds constants for dflash2 with adaptive only"},
+         "profile \"paper\" holds constants for dflash2 with adaptive only; model "
+         "\"roofline\" takes any (timing.model=roofline)"},
         {"adaptive", "dflash2", 8, true,
          "profile \"paper\" holds no constants for calls that outgrow their staging; expected "
          "speculation.staging_fraction 1, or timing roofline"},

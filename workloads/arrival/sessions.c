@@ -441,6 +441,7 @@ static const struct kvt_param_spec sessions_params[] = {
                        .maximum = 1e6,
                        .default_number = 0},
     [PARAM_THINK_LAW] = {.name = "think_law",
+                         .idle = {{.beside = "think_s", .cure = "a think_s above 0"}},
                          .help = "how those seconds vary",
                          .type = KVT_PARAM_CHOICE,
                          .default_text = "fixed",

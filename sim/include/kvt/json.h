@@ -54,11 +54,20 @@ KVT_CHECKED kvt_status kvt_json_check_keys(const cJSON *object, const char *wher
                                            const char *const *keys, size_t key_count,
                                            struct kvt_error *err);
 
+/* The keys of a data file that are not data. */
+#define KVT_JSON_HEAD_KEYS "schema", "name", "summary", "sources"
+
 /* What a data file begins with: "schema" of this text, "name" and "summary" that are not
- * empty, and "sources", at least one: members named after keys of the file ("verify", or
- * "tasks.code" for a member of an object), each saying in words where that comes from. */
+ * empty. */
 KVT_CHECKED kvt_status kvt_json_check_head(const cJSON *tree, const char *where, const char *schema,
                                            struct kvt_error *err);
+
+/* "sources": members named after keys of the file ("verify", or "tasks.code" for a member of an
+ * object), each saying in words where that comes from; every number has one, of its own or of what
+ * holds it, and every one its number. For the end, when the tree is known to hold what it should
+ * and nothing else: what is missing is then not the sources' fault. */
+KVT_CHECKED kvt_status kvt_json_check_sources(const cJSON *tree, const char *where,
+                                              struct kvt_error *err);
 
 /* A whole number in [0, 2^53]: what a count in a JSON file can be. */
 bool kvt_json_is_count(const cJSON *item);

@@ -82,6 +82,8 @@ struct kvt_drafter {
     uint32_t block_max;                   /* queries of its widest round */
     double value_bytes;                   /* of one KV element */
     double weight_bytes;
+    const char *const *models; /* [model_count] names of those it was made for; at least one */
+    uint32_t model_count;
 };
 
 /* path is a file, or text with its name for messages. Everything in *out lives
@@ -92,6 +94,9 @@ KVT_CHECKED kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *p
 KVT_CHECKED kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
                                              struct kvt_arena *arena, struct kvt_drafter *out,
                                              struct kvt_error *err);
+
+/* Was it made for the model of that name? */
+bool kvt_drafter_fits(const struct kvt_drafter *drafter, const char *model);
 
 /* Payload rows of a store after `tokens` tokens: floor(tokens / ratio). */
 static inline uint32_t kvt_store_rows(const struct kvt_store *store, uint32_t tokens)

@@ -39,6 +39,20 @@ enum kvt_param_type {
                        * ("concurrency|seconds"); list holds them row by row */
 };
 
+/* What takes the effect of a parameter away. */
+struct kvt_idle {
+    /* A parameter of the same plug-in, or a key as "residency.policy", which has a dot; NULL:
+     * nothing does. */
+    const char *beside;
+    const char *values; /* while its text is one of "a|b"; NULL: while its number, 1 for true, */
+    double from, to;    /* lies in [from, to] */
+    const char *cure;   /* what gives the effect back: "block 0" */
+};
+
+enum {
+    KVT_IDLE_MAX = 4
+};
+
 /* One tunable, declared once: parsed, checked, listed by `kvtide list -v`,
  * printed by `check --print` and echoed in results from this table alone. A
  * default outside the bounds (or a NULL text) means that there is none and the
@@ -52,6 +66,7 @@ struct kvt_param_spec {
     const char *default_text;  /* CHOICE and TEXT by name; LIST as JSON, "[1, 2]" */
     const char *choices;       /* "a|b|c" for CHOICE, member names for RECORDS, else NULL */
     const char *calibrated_to; /* what the default was fitted to; NULL: nothing. Reports say so */
+    struct kvt_idle idle[KVT_IDLE_MAX]; /* any one of them: given beside it, it is refused */
 };
 
 struct kvt_param_value {
@@ -107,6 +122,10 @@ const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, 
 KVT_CHECKED kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name,
                                        const char *where, const struct kvt_plugin_info **out,
                                        struct kvt_error *err);
+
+/* What a parameter takes to have an effect, "block 0; .."; "" where it always has one. idle is
+ * [KVT_IDLE_MAX], or NULL. Into out, which is returned. */
+const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_bytes);
 
 /* What the program lends to a plug-in, so that a shared object links against
  * nothing of ours. New members are appended. */

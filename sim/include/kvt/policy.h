@@ -120,6 +120,14 @@ struct kvt_residency_needs {
                            * payload is there already */
 };
 
+/* For keys and parameters that only matter where calls are resolved: beside the policies whose
+ * needs() say history_in_hbm they are without effect. */
+#define KVT_IDLE_WITHOUT_HOT_CACHES                                                                \
+    {                                                                                              \
+        .beside = "residency.policy", .values = "resident|prefix-offload",                         \
+        .cure = "a residency.policy with hot caches, such as \"hisparse\""                         \
+    }
+
 struct kvt_residency_env {
     struct kvt_params params;
     uint32_t rank;

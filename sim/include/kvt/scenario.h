@@ -111,6 +111,7 @@ struct kvt_scenario {
     uint32_t sample_stores;   /* stores followed exactly per request when sampled */
     uint32_t sample_requests; /* requests followed at once per rank when sampled; 0: all */
     const char *backend;      /* "sim" */
+    uint64_t idle_sets;       /* bit i: common set i has no effect here */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;
@@ -125,8 +126,10 @@ struct kvt_scenario_options {
     const char *data_dir;
     const char *const *sets; /* [set_count] "PATH=VALUE", left to right */
     size_t set_count;
-    bool for_size; /* accept what can be sized though not run (speculation; weights that
-                    * do not fit: weights_fit is then false and the pools are 0) */
+    size_t common_sets; /* the first so many are for several scenarios at once: one that has no
+                         * effect on this one is no fault, but noted in idle_sets */
+    bool for_size;      /* accept what can be sized though not run (speculation; weights that
+                         * do not fit: weights_fit is then false and the pools are 0) */
 };
 
 /* source: a path (it has a '/' or ends in ".json"), or a shipped name, or a
@@ -154,6 +157,11 @@ static inline bool kvt_scenario_takes_turns(const struct kvt_scenario *scenario)
 KVT_CHECKED kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
                                           struct kvt_residency_needs *needs, struct kvt_error *err);
 
+/* An error that names a plug-in ('timing "paper"') or a key ("run.duration_s") comes to name where
+ * the scenario says so: "--set timing.model", or "FILE#/timing/model". Others stay; err may be
+ * NULL. */
+void kvt_scenario_locate(const struct kvt_scenario *scenario, struct kvt_error *err);
+
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {
     const char *path;  /* "cluster.decode.gpus"; plug-in parameters as "residency(adaptive).name",
@@ -162,6 +170,7 @@ struct kvt_key_doc {
     const char *range; /* "1 to 4096", "a | b", or "" */
     const char *dflt;  /* default as JSON, or "" */
     const char *help;
+    const char *takes;          /* what else it takes to have an effect, or "" */
     const char *refused;        /* NULL, or why this version refuses it */
     const char *refused_choice; /* NULL, or one choice that this version refuses, and why:
                                  * "cuda: this version has no CUDA backend" */

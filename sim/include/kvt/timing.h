@@ -53,7 +53,8 @@ enum kvt_step_part {
     KVT_PART_RESOLVE,  /* resolver without misses */
     KVT_PART_FETCH,    /* missing rows over the link */
     KVT_PART_ATTEND,   /* sparse attention */
-    KVT_PART_DRAFT,    /* drafting and sampling */
+    KVT_PART_DRAFT,    /* the drafter's passes; with paper's constants, sampling too */
+    KVT_PART_SAMPLE,   /* choosing tokens */
     KVT_PART_PREFILL,  /* prompts computed beside decoding; the host's, at cluster.prefill's rate */
     KVT_PART_OTHER,    /* terms a calibration does not tell apart */
     KVT_PARTS
