@@ -15,11 +15,12 @@ enum {
     CAPACITY_FIRST = 64
 };
 
-/* The line's first `count` places behind a gap of `gap`. */
-static void place(struct kvt_wait_queue *queue, uint32_t gap)
+/* Moves the line to the middle of its places. */
+static void centre(struct kvt_wait_queue *queue)
 {
     struct kvt_live **items = queue->items - queue->gap;
     struct kvt_scheduling_request *views = queue->views - queue->gap;
+    uint32_t gap = (queue->capacity - queue->count) / 2;
 
     memmove(items + gap, queue->items, queue->count * sizeof(struct kvt_live *));
     memmove(views + gap, queue->views, queue->count * sizeof *views);
@@ -28,9 +29,11 @@ static void place(struct kvt_wait_queue *queue, uint32_t gap)
     queue->gap = gap;
 }
 
+/* To the middle of twice as many places. */
 static kvt_status grow(struct kvt_wait_queue *queue, struct kvt_error *err)
 {
-    size_t capacity = queue->capacity > 0 ? 2 * (size_t)queue->capacity : CAPACITY_FIRST;
+    uint32_t capacity = queue->capacity > 0 ? 2 * queue->capacity : CAPACITY_FIRST;
+    uint32_t count = queue->count, gap = (capacity - count) / 2;
     struct kvt_live **items = malloc(capacity * sizeof(struct kvt_live *));
     struct kvt_scheduling_request *views = malloc(capacity * sizeof *views);
 
@@ -39,24 +42,25 @@ static kvt_status grow(struct kvt_wait_queue *queue, struct kvt_error *err)
         free(views);
         return kvt_fail_nomem(err, "a queue of requests");
     }
-    if (queue->capacity > 0) {
-        memcpy(items, queue->items, queue->count * sizeof(struct kvt_live *));
-        memcpy(views, queue->views, queue->count * sizeof *views);
+    if (count > 0) {
+        memcpy(items + gap, queue->items, count * sizeof(struct kvt_live *));
+        memcpy(views + gap, queue->views, count * sizeof *views);
     }
-    uint32_t count = queue->count;
     wait_queue_fini(queue);
-    *queue = (struct kvt_wait_queue){
-        .items = items, .views = views, .count = count, .capacity = (uint32_t)capacity};
+    *queue = (struct kvt_wait_queue){.items = items + gap,
+                                     .views = views + gap,
+                                     .count = count,
+                                     .gap = gap,
+                                     .capacity = capacity};
     return KVT_OK;
 }
 
 static kvt_status make_room(struct kvt_wait_queue *queue, struct kvt_error *err)
 {
-    kvt_status status = queue->count >= queue->capacity / 2 ? grow(queue, err) : KVT_OK;
-
-    if (status == KVT_OK)
-        place(queue, (queue->capacity - queue->count) / 2);
-    return status;
+    if (queue->count >= queue->capacity / 2)
+        return grow(queue, err);
+    centre(queue);
+    return KVT_OK;
 }
 
 kvt_status wait_queue_push_last(struct kvt_wait_queue *queue, struct kvt_live *live,
