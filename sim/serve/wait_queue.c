@@ -15,21 +15,28 @@ enum {
     CAPACITY_FIRST = 64
 };
 
-/* The line's first `count` places behind a gap of `gap`. */
-static void place(struct kvt_wait_queue *queue, uint32_t gap)
+static size_t gap_of(const struct kvt_wait_queue *queue)
 {
-    struct kvt_live **items = queue->items - queue->gap;
-    struct kvt_scheduling_request *views = queue->views - queue->gap;
+    return queue->capacity > 0 ? (size_t)(queue->items - queue->item_places) : 0;
+}
 
-    memmove(items + gap, queue->items, queue->count * sizeof(struct kvt_live *));
-    memmove(views + gap, queue->views, queue->count * sizeof *views);
-    queue->items = items + gap;
-    queue->views = views + gap;
-    queue->gap = gap;
+/* The line into the middle of the places that it has, or will have. */
+static void centre(struct kvt_wait_queue *queue)
+{
+    size_t gap = (queue->capacity - queue->count) / 2;
+
+    if (queue->count > 0) {
+        memmove(queue->item_places + gap, queue->items, queue->count * sizeof(struct kvt_live *));
+        memmove(queue->view_places + gap, queue->views, queue->count * sizeof *queue->views);
+    }
+    queue->items = queue->item_places + gap;
+    queue->views = queue->view_places + gap;
 }
 
 static kvt_status grow(struct kvt_wait_queue *queue, struct kvt_error *err)
 {
+    struct kvt_live **old_items = queue->item_places;
+    struct kvt_scheduling_request *old_views = queue->view_places;
     size_t capacity = queue->capacity > 0 ? 2 * (size_t)queue->capacity : CAPACITY_FIRST;
     struct kvt_live **items = malloc(capacity * sizeof(struct kvt_live *));
     struct kvt_scheduling_request *views = malloc(capacity * sizeof *views);
@@ -39,31 +46,28 @@ static kvt_status grow(struct kvt_wait_queue *queue, struct kvt_error *err)
         free(views);
         return kvt_fail_nomem(err, "a queue of requests");
     }
-    if (queue->capacity > 0) {
-        memcpy(items, queue->items, queue->count * sizeof(struct kvt_live *));
-        memcpy(views, queue->views, queue->count * sizeof *views);
-    }
-    uint32_t count = queue->count;
-    wait_queue_fini(queue);
-    *queue = (struct kvt_wait_queue){
-        .items = items, .views = views, .count = count, .capacity = (uint32_t)capacity};
+    queue->item_places = items;
+    queue->view_places = views;
+    queue->capacity = (uint32_t)capacity;
+    centre(queue);
+    free(old_items);
+    free(old_views);
     return KVT_OK;
 }
 
 static kvt_status make_room(struct kvt_wait_queue *queue, struct kvt_error *err)
 {
-    kvt_status status = queue->count >= queue->capacity / 2 ? grow(queue, err) : KVT_OK;
-
-    if (status == KVT_OK)
-        place(queue, (queue->capacity - queue->count) / 2);
-    return status;
+    if (queue->count >= queue->capacity / 2)
+        return grow(queue, err);
+    centre(queue);
+    return KVT_OK;
 }
 
 kvt_status wait_queue_push_last(struct kvt_wait_queue *queue, struct kvt_live *live,
                                 struct kvt_error *err)
 {
     kvt_status status =
-        queue->gap + queue->count < queue->capacity ? KVT_OK : make_room(queue, err);
+        gap_of(queue) + queue->count < queue->capacity ? KVT_OK : make_room(queue, err);
 
     if (status != KVT_OK)
         return status;
@@ -75,11 +79,10 @@ kvt_status wait_queue_push_last(struct kvt_wait_queue *queue, struct kvt_live *l
 kvt_status wait_queue_push_first(struct kvt_wait_queue *queue, struct kvt_live *live,
                                  struct kvt_error *err)
 {
-    kvt_status status = queue->gap > 0 ? KVT_OK : make_room(queue, err);
+    kvt_status status = gap_of(queue) > 0 ? KVT_OK : make_room(queue, err);
 
     if (status != KVT_OK)
         return status;
-    queue->gap--;
     *--queue->items = live;
     *--queue->views = wait_view_of(live);
     queue->count++;
@@ -97,16 +100,13 @@ void wait_queue_remove_at(struct kvt_wait_queue *queue, uint32_t at)
     }
     memmove(queue->items + 1, queue->items, at * sizeof(struct kvt_live *));
     memmove(queue->views + 1, queue->views, at * sizeof *queue->views);
-    queue->gap++;
     queue->items++;
     queue->views++;
 }
 
 void wait_queue_fini(struct kvt_wait_queue *queue)
 {
-    if (queue->capacity > 0) {
-        free(queue->items - queue->gap);
-        free(queue->views - queue->gap);
-    }
+    free(queue->item_places);
+    free(queue->view_places);
     *queue = (struct kvt_wait_queue){0};
 }

@@ -166,6 +166,7 @@ static kvt_status take_names(struct kvt_trace *trace, const struct kvt_trace_row
 {
     kvt_status status = KVT_OK;
     for (int kind = 0; status == KVT_OK && kind < KVT_TRACE_NAME_KINDS; kind++) {
+        numbers[kind] = KVT_TRACE_NO_NAME;
         status = kvt_trace_names_check(&trace->names[kind], row, trace->path, err);
         if (status == KVT_OK)
             status =
@@ -481,7 +482,7 @@ kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec
                           struct kvt_error *err)
 {
     struct kvt_trace_row row;
-    uint16_t numbers[KVT_TRACE_NAME_KINDS];
+    uint16_t numbers[KVT_TRACE_NAME_KINDS] = {0};
     kvt_status status = next_used(trace, &row, numbers, more, err);
     if (status != KVT_OK || !*more)
         return status;

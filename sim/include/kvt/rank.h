@@ -84,8 +84,9 @@ struct kvt_live_list {
 struct kvt_wait_queue {
     struct kvt_live **items;              /* [count], in order */
     struct kvt_scheduling_request *views; /* [count] */
-    uint32_t count;
-    uint32_t gap, capacity; /* places unused before the first one; in all */
+    uint32_t count, capacity;
+    struct kvt_live **item_places;              /* [capacity], in which items lie */
+    struct kvt_scheduling_request *view_places; /* likewise */
 };
 
 /* One direction of a rank's link: transfers one after the other. */
