@@ -15,14 +15,22 @@ enum {
     WAIT_NS = 20 * 1000 * 1000, /* between two looks at a lock */
 };
 
-/* Only the thread that called prepare() reports. False when the recording is to stop. */
+bool tape_tell(const struct tape_listener *listener, double done_fraction)
+{
+    return listener->progress == NULL ||
+           listener->progress(listener->context, done_fraction, "recording selections");
+}
+
+kvt_status tape_interrupted(struct kvt_error *err)
+{
+    return kvt_fail(err, KVT_ERR_INTERRUPTED, "", "interrupted while selections were recorded");
+}
+
+/* Only the thread that asked for the tapes reports. False when the recording is to stop. */
 static bool report_progress(struct tape_work *work, bool reports)
 {
-    const struct kvt_law_env *env = work->env;
-    if (reports && env != NULL && env->progress != NULL &&
-        !env->progress(env->progress_context,
-                       (double)atomic_load(&work->steps_done) / (double)work->step_count,
-                       "recording selections"))
+    if (reports && !tape_tell(work->listener,
+                              (double)atomic_load(&work->steps_done) / (double)work->step_count))
         atomic_store(&work->is_stopped, true);
     return !atomic_load(&work->is_stopped) && !atomic_load(&work->has_failed);
 }
@@ -115,6 +123,6 @@ kvt_status tape_prepare_all(struct tape_work *work, struct kvt_error *err)
     if (atomic_load(&work->has_failed))
         return kvt_fail_nomem(err, "the tapes of selections");
     if (atomic_load(&work->is_stopped))
-        return kvt_fail(err, KVT_ERR_INTERRUPTED, "", "interrupted while selections were recorded");
+        return tape_interrupted(err);
     return KVT_OK;
 }

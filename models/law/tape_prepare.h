@@ -7,14 +7,24 @@
 #include "kvt/law.h"
 #include "tape_cache.h"
 
+/* Who hears of the progress, as in kvt_law_env. */
+struct tape_listener {
+    bool (*progress)(void *context, double done_fraction, const char *what); /* NULL: nobody */
+    void *context;
+};
+
+/* False when it has had enough. */
+bool tape_tell(const struct tape_listener *listener, double done_fraction);
+kvt_status tape_interrupted(struct kvt_error *err);
+
 /* The tapes to record, and how far all of them are. The caller sets the first
  * six members and zeroes the rest. */
 struct tape_work {
     const struct reel_process *process;
     const struct tape_cache *cache;
     unsigned threads;
-    const struct kvt_law_env *env; /* whose progress() is told; NULL: nobody is */
-    struct reel **reels;           /* [reel_count] */
+    const struct tape_listener *listener;
+    struct reel **reels; /* [reel_count] */
     size_t reel_count;
     uint64_t step_count;   /* of all of them */
     atomic_bool *is_taken; /* [reel_count] by a thread of ours */

@@ -14,16 +14,17 @@ kvt_status cli_advance(struct kvt_sim *sim, void (*note)(void *context, double d
     *interrupted = false;
     while (more && !*interrupted) {
         kvt_status status = kvt_sim_run_until(sim, kvt_sim_now_ns(sim) + LOOK_NS, &more, err);
-        if (status != KVT_OK)
-            return status;
-        note(context, kvt_sim_progress(sim));
-        *interrupted = cli_interrupted();
-        if (more) {
-            /* A quiet stretch longer than the window: take the next event as it is. */
-            status = kvt_sim_step(sim, &more, err);
-            if (status != KVT_OK)
-                return status;
+        if (status == KVT_OK) {
+            note(context, kvt_sim_progress(sim));
+            *interrupted = cli_interrupted();
         }
+        /* A quiet stretch longer than the window: take the next event as it is. */
+        if (status == KVT_OK && more)
+            status = kvt_sim_step(sim, &more, err);
+        if (status == KVT_ERR_INTERRUPTED)
+            *interrupted = true;
+        else if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }

@@ -3,9 +3,9 @@
  *
  * All requests are there from the start and imports take no time, so that every rank decodes
  * its 32 from the first second on; the selections are recorded, and one simulated second has
- * passed, before the clock starts. $KVT_BENCH_CACHE may name a folder where the selections are
- * kept. One JSON line a case; a number as argument
- * measures that case alone. */
+ * passed, before the clock starts; a sampled run records tapes as it draws them, and so has two,
+ * which are there by then. $KVT_BENCH_CACHE may name a folder where the selections are kept. One
+ * JSON line a case; a number as argument measures that case alone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ enum {
 
 struct bench_case {
     const char *name;
-    const char *fidelity; /* as a setting */
+    const char *fidelity, *tapes; /* as settings */
     unsigned threads;
     double measured_s; /* simulated */
 };
@@ -42,11 +42,14 @@ static double selected_rows(const struct kvt_run *run)
 
 static void measure(const struct bench_case *bench)
 {
-    const char *sets[SETS_MAX] = {
-        "speculation.method=dflash2", "cluster.import.law=rate",
-        "cluster.import.rate=100000", bench->fidelity,
-        "workload.requests=128",      "workload.lengths.output.mean_tokens=100000"};
-    struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 6};
+    const char *sets[SETS_MAX] = {"speculation.method=dflash2",
+                                  "cluster.import.law=rate",
+                                  "cluster.import.rate=100000",
+                                  bench->fidelity,
+                                  "workload.requests=128",
+                                  "workload.lengths.output.mean_tokens=100000",
+                                  bench->tapes};
+    struct kvt_scenario_options options = {.data_dir = ".", .sets = sets, .set_count = 7};
     struct kvt_sim_options sim_options = {.threads = bench->threads,
                                           .cache_dir = getenv("KVT_BENCH_CACHE")};
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
@@ -82,9 +85,9 @@ static void measure(const struct bench_case *bench)
 int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
-        {"exact", "run.fidelity=exact", 1, 4},
-        {"exact", "run.fidelity=exact", 2, 4},
-        {"sampled", "run.fidelity=sampled", 1, 60},
+        {"exact", "run.fidelity=exact", "selection.tapes=32", 1, 4},
+        {"exact", "run.fidelity=exact", "selection.tapes=32", 2, 4},
+        {"sampled", "run.fidelity=sampled", "selection.tapes=2", 1, 60},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -347,7 +347,8 @@ def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
                                  "selection.steps": 65536, "selection.memory_mib": 1 << 20,
                                  "workload.lengths.output": {"law": "fixed", "tokens": 60000},
                                  "cluster.decode.pools": "derived"})
-    for command in (("run", path), ("compare", path, path)):
+    exact = "run.fidelity=exact"
+    for command in (("run", path, "--set", exact), ("compare", path, path, "--set", exact)):
         process = subprocess.Popen([KVTIDE, *command, "--quiet", "--out", folder / "out"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)
@@ -357,6 +358,16 @@ def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
         assert process.returncode == 1 and said == "", (process.returncode, said)
         assert "interrupted" in complained and len(complained.splitlines()) == 1, complained
         assert not (folder / "out").exists() or files_below(folder / "out") == []
+    # A sampled run records as it goes: what there is of it is a result, and says so.
+    process = subprocess.Popen([KVTIDE, "run", path, "--quiet", "--out", folder / "out"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=support.TIMEOUT_S)
+    assert process.returncode == 1, (process.returncode, complained)
+    result = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    assert result["ending"] == "interrupted" and "interrupted" in said, said
 
 
 def a_killed_run_leaves_no_result_and_does_not_disturb_the_next(folder):

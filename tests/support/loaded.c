@@ -1,9 +1,11 @@
 /* loaded.c -- scenarios loaded from a folder like the installed one. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "kvt/json.h"
 #include "loaded.h"
 
 /* A data folder that looks like an installed one, and holds the files of a test. */
@@ -94,4 +96,20 @@ void loaded_check_refused(const struct loaded *loaded, kvt_status status, const 
     ck_assert_str_eq(loaded->err.where, where);
     ck_assert_msg(strstr(loaded->err.message, words) != NULL, "\"%s\" does not say \"%s\"",
                   loaded->err.message, words);
+}
+
+const struct cJSON *loaded_at(const struct loaded *loaded, const char *dotted)
+{
+    char path[128];
+    const cJSON *node = loaded->scenario.tree;
+    (void)snprintf(path, sizeof path, "%s", dotted);
+    for (char *rest = path; node != NULL && rest != NULL;) {
+        char *dot = strchr(rest, '.');
+        if (dot != NULL)
+            *dot = '\0';
+        node =
+            cJSON_IsArray(node) ? cJSON_GetArrayItem(node, atoi(rest)) : kvt_json_find(node, rest);
+        rest = dot != NULL ? dot + 1 : NULL;
+    }
+    return node;
 }

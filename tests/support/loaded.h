@@ -46,4 +46,7 @@ void loaded_check_ok(const struct loaded *loaded);
 void loaded_check_refused(const struct loaded *loaded, kvt_status status, const char *where,
                           const char *words);
 
+/* The member in force at a path of names, by a walk of our own; NULL where there is none. */
+const struct cJSON *loaded_at(const struct loaded *loaded, const char *dotted);
+
 #endif

@@ -28,7 +28,8 @@ struct kvt_law_round {
                                    * never falling, from round to round too */
 };
 
-/* What a law may know before the run. Borrowed until prepare() returns. */
+/* What a law may know before the run. Borrowed until prepare() returns, but for whoever hears of
+ * the progress, who is there as long as the law is. */
 struct kvt_law_env {
     struct kvt_params params;
     uint32_t top_k;
@@ -49,8 +50,8 @@ struct kvt_law_env {
     const char *cache_dir; /* folder where prepared things may be kept from run to run, made when
                             * needed; NULL: none. Never changes a result */
     unsigned threads;      /* at most so many to prepare with; never changes a result */
-    /* Called now and then by the thread that called prepare(); false ends it with
-     * KVT_ERR_INTERRUPTED. Optional. */
+    /* Called now and then by the thread that called prepare() or stream_init(); false ends that
+     * with KVT_ERR_INTERRUPTED. Optional. */
     bool (*progress)(void *context, double done_fraction, const char *what);
     void *progress_context;
     const struct kvt_host *host;

@@ -17,8 +17,9 @@ struct kvt_sim_options {
     /* Called as each interval of run.interval_s closes. Optional. */
     void (*on_interval)(void *context, const struct kvt_tally *interval, uint32_t stratum_count);
     void *interval_context;
-    /* Called now and then while the run is prepared; false ends kvt_sim_new() with
-     * KVT_ERR_INTERRUPTED. Optional. */
+    /* Called now and then while something is prepared, before the run or during it; false ends
+     * kvt_sim_new(), or the step, with KVT_ERR_INTERRUPTED: a run that has begun can be finished
+     * as one that was interrupted. Optional; of the run's life. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
     struct kvt_surfaces *surfaces; /* of analytic runs, kept for a sweep, borrowed; NULL: the
