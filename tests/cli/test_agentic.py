@@ -14,7 +14,7 @@ OFFLOAD = ("residency=prefix-offload", "cluster.decode.host_dram_gib_per_node=51
 
 
 def tokens_per_s(concurrency, *settings):
-    words = (*FEW, "workload.concurrency=%d" % concurrency,
+    words = ("workload.concurrency=%d" % concurrency,
              "workload.conversations=%d" % (2 * concurrency), *settings)
     sets = [word for setting in words for word in ("--set", setting)]
     result = json.loads(succeeds("run", "agentic-74k", "--json", "--quiet", *sets))
@@ -37,7 +37,7 @@ def plain_offload_collapses_at_sixteen_conversations(_):
 
 def the_hierarchical_policies_do_not(_):
     for policy in ("vllm-hybrid", "hisparse", "adaptive"):
-        chosen = ("residency.policy=" + policy, "residency.hot_tokens=4096")
+        chosen = (*FEW, "residency.policy=" + policy, "residency.hot_tokens=4096")
         at_8, at_16 = (tokens_per_s(c, *chosen) for c in (8, 16))
         assert at_16 > at_8, (policy, at_8, at_16)
 

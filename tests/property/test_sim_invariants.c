@@ -135,8 +135,8 @@ static void say_residency(struct kvt_rng *rng, struct text *text, const char *re
 }
 
 /* How rows are retrieved matters where there are hot caches. */
-static void say_drafting(struct kvt_rng *rng, struct text *text, const struct drafting *drafting,
-                         const char *residency)
+static void say_speculation(struct kvt_rng *rng, struct text *text,
+                            const struct drafting *drafting, const char *residency)
 {
     static const char *const fractions[] = {"1", "0.2", "0.001"};
     bool whole = is_whole(residency);
@@ -188,7 +188,7 @@ static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks,
     say_residency(rng, text, residency);
     say(text, "\"timing\": {\"model\": \"roofline\"}, ");
     if (drafting != NULL)
-        say_drafting(rng, text, drafting, residency);
+        say_speculation(rng, text, drafting, residency);
     if (talks)
         say_conversations(rng, text);
     else

@@ -183,7 +183,7 @@ static const struct {
      true,
      "seer",
      "\"analytic\" does not follow every request"},
-    {{"speculation.method=dspark", NO_WORKSPACE, NULL},
+    {{"speculation={\"method\": \"dspark\", \"drafter\": \"glm-5.3-dflash2\"}", NO_WORKSPACE, NULL},
      false,
      false,
      true,
