@@ -41,7 +41,7 @@ struct rank_bench {
 /* The one that a test works on. */
 extern struct rank_bench bench;
 
-/* A rank whose pool holds `requests` of INPUT tokens to the byte, and pool_bytes more. */
+/* A rank whose pool holds `requests` of INPUT tokens to the byte, and more_bytes more. */
 void bench_start(const char *residency, uint32_t requests, uint64_t more_bytes,
                  uint64_t reserve_bytes);
 
@@ -49,22 +49,26 @@ void bench_start(const char *residency, uint32_t requests, uint64_t more_bytes,
 void bench_restart(const struct kvt_plugin_info *residency,
                    const struct kvt_plugin_info *scheduling);
 
+/* Frees what the rank and the requests hold. */
 void bench_stop(void);
 
+/* One request more, of INPUT and OUTPUT tokens, at the end of the queue. */
 struct kvt_live *bench_enqueue(void);
 
+/* A boundary, whatever comes of it; then one that must be well, and leave the rank sane. */
 kvt_status bench_try_boundary(kvt_ns now_ns, struct kvt_error *err);
-
 void bench_boundary(kvt_ns now_ns);
 
 /* All imports that are admitted, one after the other, each with its first token. */
 void bench_import_all(void);
 
+/* A token for each request that decodes and is not blocked. */
 void bench_step(kvt_ns now_ns);
 
-/* Runs one adaptive request until pages are under way; the time of its boundary. */
+/* Starts a rank and runs one adaptive request until its pages are under way: after a second. */
 void bench_start_filling(uint64_t spare_pages);
 
+/* What a request holds of a class, its part of the reserve included. */
 uint64_t bench_held(const struct kvt_live *live, enum kvt_mem_class mem_class);
 
 /* ---- A policy of the test's own ------------------------------------------------------ */
@@ -80,11 +84,13 @@ extern const struct kvt_residency_needs bench_plain, bench_lazy, bench_hybrid;
 uint32_t bench_reclaim_once(void *state, const struct kvt_residency_view *view, uint64_t want_bytes,
                             struct kvt_residency_action *actions, uint32_t capacity);
 
-/* The rank anew, under a policy of such needs that takes bench_next_action once a boundary. */
+/* The rank anew, under a policy of such needs that does bench_next_action at each boundary. */
 kvt_status bench_try_to_obey(struct kvt_residency_needs needs, struct kvt_error *err);
 
+/* The same, which must be well; it does nothing yet. */
 void bench_obey(struct kvt_residency_needs needs);
 
+/* A boundary at which the policy does this to request 0. */
 void bench_act(kvt_ns now_ns, enum kvt_residency_verb verb, uint32_t first, uint32_t count);
 
 #endif

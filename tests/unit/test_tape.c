@@ -485,6 +485,32 @@ START_TEST(recording_stops_when_its_listener_says_so)
 }
 END_TEST
 
+/* A length that was foreseen, and one that was not. */
+START_TEST(a_stream_is_not_begun_when_the_listener_of_its_tape_says_so)
+{
+    static const uint32_t contexts[] = {3000};
+    struct law_setting setting;
+    law_setting_init(&setting, &kvt_law_tape, 64);
+    int calls = 0;
+    setting.env.progress = stop_at_once;
+    setting.env.progress_context = &calls;
+    setting.env.context_rows = contexts;
+    setting.env.context_count = 1;
+    setting.env.all_streams = false;
+    void *data = law_prepared(&kvt_law_tape, &setting);
+    ck_assert_int_eq(calls, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct kvt_law_stream_env env = law_stream_env(0, 0, 3000 - 77 * i, 3300);
+        unsigned char stream[256] = {0};
+        struct kvt_error err;
+        ck_assert_int_eq(kvt_law_tape.stream_init(data, stream, &env, &err), KVT_ERR_INTERRUPTED);
+        ck_assert_str_eq(err.message, "interrupted while selections were recorded");
+        ck_assert_uint_eq((unsigned)calls, i + 1);
+    }
+    kvt_law_tape.free(data);
+}
+END_TEST
+
 START_TEST(a_tape_says_how_far_it_is_and_what_it_holds)
 {
     static const uint32_t contexts[] = {3000};
@@ -536,6 +562,7 @@ int main(void)
     tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
     tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);
     tcase_add_test(tape, recording_stops_when_its_listener_says_so);
+    tcase_add_test(tape, a_stream_is_not_begun_when_the_listener_of_its_tape_says_so);
     suite_add_tcase(suite, tape);
 
     SRunner *runner = srunner_create(suite);
