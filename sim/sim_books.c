@@ -35,7 +35,7 @@ static kvt_ns phase_edge_before(const struct kvt_sim *sim, kvt_ns limit_ns)
 
 static kvt_status fail_too_many_intervals(const struct kvt_sim *sim, struct kvt_error *err)
 {
-    return kvt_fail(err, KVT_ERR_INVALID, "run/interval_s",
+    return kvt_fail(err, KVT_ERR_INVALID, "run.interval_s",
                     "%g s make more than %d intervals of this run; a longer interval is expected",
                     sim->scenario->interval_s, INTERVALS_MAX);
 }
@@ -68,7 +68,7 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
         sim->warmup_ns = (kvt_ns)llround(scenario->warmup_value * (double)KVT_NS_PER_S);
     sim->run.phase_count = sim->arrival->phase_count(sim->source);
     if (sim->run.phase_count > KVT_PHASES_MAX)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "workload/phases",
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "workload.phases",
                         "%u phases; this version reports on at most %d", sim->run.phase_count,
                         KVT_PHASES_MAX);
     kvt_status opened = sim_course_open(&sim->course, err);

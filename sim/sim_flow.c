@@ -207,7 +207,7 @@ static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, ui
 
     if (kvt_ns_from_seconds(seconds, out))
         return KVT_OK;
-    return kvt_fail(err, KVT_ERR_INVALID, "cluster/prefill",
+    return kvt_fail(err, KVT_ERR_INVALID, "cluster.prefill.tokens_per_s",
                     "prefill of %u tokens takes %g s, which is past the end of time",
                     to_tokens - from_tokens, seconds);
 }

@@ -244,7 +244,8 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
         status = sim->backend->ops->step(sim->backend, steps, group->rank_count, err);
     if (status != KVT_OK)
         return status;
-    chain_calls(sim, count);
+    if (count > 0)
+        chain_calls(sim, count);
     for (uint32_t r = 0; r < group->rank_count; r++) {
         book_rank_step(sim, group->first_rank + r);
         share_prefill(sim, group->first_rank + r);

@@ -107,7 +107,7 @@ static kvt_status record_with_others(struct rack *rack, struct rack_bucket *buck
             break;
         work.reels[work.reel_count++] = reel;
     }
-    if (status == KVT_OK && work.reel_count > 0)
+    if (status == KVT_OK)
         status = tape_prepare_all(&work, err);
     free(work.reels);
     return status;
@@ -133,7 +133,7 @@ kvt_status rack_provide(struct rack *rack, uint32_t number, uint32_t tape, uint3
         return KVT_OK;
     uint64_t more = reel_bytes_expected(reel, until - reel->wanted);
     kvt_status status = check_memory(rack, rack->used_bytes + more, bucket, err);
-    if (status == KVT_OK)
+    if (status == KVT_OK && reel->recorded < until) /* else a further thread has been there */
         status = bucket->is_foreseen ? record_with_others(rack, bucket, tape, class, err)
                                      : extend(rack, reel, until, err);
     if (status == KVT_OK)

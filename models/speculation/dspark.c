@@ -197,7 +197,7 @@ static void dspark_shape(const void *method, struct kvt_speculation_shape *shape
         .side_tokens = dspark->drafts,
         .draft_passes = 1,
         .basis = dspark->acceptance.basis,
-        .rounds_by_load = true,
+        .rounds_by_load = dspark->fixed_drafts == 0,
     };
 }
 

@@ -78,7 +78,7 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
         return refuse("cluster.prefill.mode", "a prefill that shares the decoding GPUs has none",
                       err);
     if (kvt_scenario_takes_turns(scenario))
-        return refuse("speculation/staging_fraction",
+        return refuse("speculation.staging_fraction",
                       "makes no waves of calls that outgrow their staging", err);
     return moves ? check_adaptive(&scenario->residency, err) : KVT_OK;
 }

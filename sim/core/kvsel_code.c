@@ -145,10 +145,10 @@ static void put_lines(unsigned char *out, const uint64_t *set, const uint64_t *f
     kvsel_put_u32(out, (uint32_t)lines);
     for (size_t line = 0; line < lines; line++) {
         uint64_t mask = 0;
-        for (size_t b = 0; b < KVSEL_LINE_WORDS * 8; b++) {
+        for (uint32_t b = 0; b < KVSEL_LINE_WORDS * 8; b++) {
             size_t w = line * KVSEL_LINE_WORDS + b / 8;
-            unsigned char byte =
-                w < words ? (unsigned char)(changed(set, from, w) >> b % 8 * 8) : 0;
+            uint64_t word = w < words ? changed(set, from, w) : 0;
+            unsigned char byte = (unsigned char)(word >> b % 8 * 8);
             mask |= (uint64_t)(byte != 0) << b;
             *bytes = byte;
             bytes += byte != 0;

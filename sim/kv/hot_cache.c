@@ -40,7 +40,6 @@ kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
         .hot_rows = (uint64_t *)(block + set_offset),
         .slot_rows = (uint32_t *)(block + rows_offset),
         .state = block + state_offset,
-        .block_bytes = block_bytes,
         .rows_max = rows_max,
         .slot_count = env->slot_count,
     };
@@ -57,11 +56,6 @@ kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
 void kvt_hot_cache_free(struct kvt_hot_cache *cache)
 {
     free(cache);
-}
-
-size_t kvt_hot_cache_bytes(const struct kvt_hot_cache *cache)
-{
-    return cache->block_bytes;
 }
 
 uint32_t kvt_hot_cache_slot_count(const struct kvt_hot_cache *cache)

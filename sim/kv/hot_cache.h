@@ -13,7 +13,6 @@ struct kvt_hot_cache {
     uint64_t *hot_rows;  /* set of the rows in slots, below rows_max */
     uint32_t *slot_rows; /* [slot_count] KVT_ROW_NONE: empty */
     void *state;         /* the policy's */
-    size_t block_bytes;  /* of all this, this struct included */
     uint32_t rows_max, slot_count, occupied_slots;
 };
 

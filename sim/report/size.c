@@ -10,6 +10,8 @@
  * a session is a whole number of them, so that bytes give the same. */
 #include "kvt/size.h"
 
+#include <stdlib.h>
+
 const char *kvt_size_limit_name(enum kvt_size_limit limit)
 {
     static const char *const names[] = {[KVT_SIZE_HBM] = "hbm",
@@ -29,6 +31,38 @@ bool kvt_size_weights_fit(const struct kvt_scenario *scenario)
         }
     }
     return true;
+}
+
+/* ---- What the residency policy requires ------------------------------------ */
+
+/* Asked of a state of its own. */
+static kvt_status find_needs(const struct kvt_scenario *scenario, struct kvt_residency_needs *needs,
+                             struct kvt_error *err)
+{
+    const struct kvt_residency_policy *policy =
+        (const struct kvt_residency_policy *)(const void *)scenario->residency.info;
+    struct kvt_residency_env env = {
+        .params = scenario->residency.params,
+        .page_bytes = (uint64_t)(kvt_llm_payload_bytes_per_token(scenario->llm) * KVT_PAGE_ROWS),
+        .run_seed = scenario->seed,
+        .host = kvt_host(),
+    };
+
+    if (scenario->pool_count > 0) {
+        const struct kvt_decode_pool *pool = &scenario->pools[0];
+        env.pool_bytes = pool->rows_pool_bytes > 0 ? pool->rows_pool_bytes : pool->index_pool_bytes;
+        env.link_bytes_per_s = pool->hardware->link_h2d_bytes_per_s;
+    }
+    void *state = kvt_plugin_state_new(policy->state_bytes(&env));
+    if (state == NULL)
+        return kvt_fail_nomem(err, policy->info.name);
+    kvt_status status = policy->init(state, &env, err);
+    if (status == KVT_OK) {
+        *needs = (struct kvt_residency_needs){0};
+        policy->needs(state, needs);
+    }
+    free(state);
+    return status;
 }
 
 /* ---- One pool, full ---------------------------------------------------------- */
@@ -128,7 +162,7 @@ kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engi
             err, KVT_ERR_INVALID, "tokens", "%llu is not a context of %s: it takes 1 to %u tokens",
             (unsigned long long)tokens, scenario->llm->name, scenario->llm->max_position_tokens);
     }
-    status = kvt_scenario_needs(scenario, &spec.needs, err);
+    status = find_needs(scenario, &spec.needs, err);
     if (status == KVT_OK) {
         status = fill_side(scenario, engine, &spec, &size.scenario, err);
     }

@@ -56,7 +56,7 @@ KVT_CHECKED kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenar
 
 /* ---- bind_staging.c: rows that find no hot slot ---------------------------------- */
 
-/* After residency, pools, rounds and hot tokens are bound. */
+/* After rounds and hot tokens are bound. */
 KVT_CHECKED kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out,
                                         struct kvt_error *err);
 

@@ -1,38 +1,8 @@
 /* bind_staging.c -- rows of a call that find no hot slot: whether there are any, and what a rank
  * keeps for them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "bind.h"
-
-kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
-                              struct kvt_residency_needs *needs, struct kvt_error *err)
-{
-    const struct kvt_residency_policy *policy =
-        (const struct kvt_residency_policy *)(const void *)scenario->residency.info;
-    struct kvt_residency_env env = {
-        .params = scenario->residency.params,
-        .page_bytes = (uint64_t)(kvt_llm_payload_bytes_per_token(scenario->llm) * KVT_PAGE_ROWS),
-        .run_seed = scenario->seed,
-        .host = kvt_host(),
-    };
-
-    if (scenario->pool_count > 0) {
-        const struct kvt_decode_pool *pool = &scenario->pools[0];
-        env.pool_bytes = pool->rows_pool_bytes > 0 ? pool->rows_pool_bytes : pool->index_pool_bytes;
-        env.link_bytes_per_s = pool->hardware->link_h2d_bytes_per_s;
-    }
-    void *state = kvt_plugin_state_new(policy->state_bytes(&env));
-    if (state == NULL)
-        return kvt_fail_nomem(err, policy->info.name);
-    kvt_status status = policy->init(state, &env, err);
-    if (status == KVT_OK) {
-        *needs = (struct kvt_residency_needs){0};
-        policy->needs(state, needs);
-    }
-    free(state);
-    return status;
-}
 
 /* Without staging every row of a call needs a hot slot. */
 static kvt_status check_hot_tokens(struct kvt_load *load, const struct kvt_scenario *scenario,

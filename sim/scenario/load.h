@@ -122,19 +122,15 @@ bool kvt_find_given(struct kvt_load *load, const cJSON *node, const struct kvt_a
 
 /* ---- place.c: where the scenario says so ------------------------------------------------- */
 
-/* The place of the value at a dotted path, as its layer gave it; `otherwise` where nobody did. */
-const char *kvt_tree_place(const cJSON *tree, const struct kvt_layer *otherwise, const char *dotted,
-                           char out[KVT_PLACE_BYTES]);
-
-/* kvt_scenario_locate(), of a tree. */
-void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struct kvt_error *err);
-
-/* ---- bind.c: the tree as a struct ---------------------------------------------- */
-
 /* The place of the value at a dotted path, as its layer gave it; the file asked
  * for where nobody did. */
 const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
                            char out[KVT_PLACE_BYTES]);
+
+/* kvt_scenario_locate(), of a tree; `otherwise` where nobody gave the value. */
+void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struct kvt_error *err);
+
+/* ---- bind.c: the tree as a struct ---------------------------------------------- */
 
 KVT_CHECKED kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out,
                                      struct kvt_error *err);

@@ -5,8 +5,9 @@
 #include "kvt/scenario.h"
 #include "load.h"
 
-const char *kvt_tree_place(const cJSON *tree, const struct kvt_layer *otherwise, const char *dotted,
-                           char out[KVT_PLACE_BYTES])
+/* The place of the value at a dotted path, as its layer gave it; `otherwise` where nobody did. */
+static const char *place_of(const cJSON *tree, const struct kvt_layer *otherwise,
+                            const char *dotted, char out[KVT_PLACE_BYTES])
 {
     const cJSON *node = kvt_tree_at(tree, dotted);
     const struct kvt_layer *layer = node != NULL ? kvt_tree_layer(node) : otherwise;
@@ -29,7 +30,7 @@ const char *kvt_tree_place(const cJSON *tree, const struct kvt_layer *otherwise,
 const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
                            char out[KVT_PLACE_BYTES])
 {
-    return kvt_tree_place(load->tree, load->main, dotted, out);
+    return place_of(load->tree, load->main, dotted, out);
 }
 
 /* ---- What others say ----------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struc
 
     if (err == NULL || !find_key(tree, err->where, key))
         return;
-    (void)kvt_tree_place(tree, otherwise, key, place);
+    (void)place_of(tree, otherwise, key, place);
     (void)snprintf(err->where, sizeof err->where, "%s", place);
 }
 

@@ -136,6 +136,11 @@ static uint64_t inserted_pages(const struct kvt_rank *rank)
     return pages;
 }
 
+static uint64_t reserve_left(const struct kvt_rank *rank)
+{
+    return rank->memory.reserve_bytes - rank->memory.reserve_used;
+}
+
 /* Nothing could make the room: not before there could be more of it, or more is found. Host DRAM is
  * the node's, of which other ranks give up what this one does not know of. */
 static void note_refused(struct kvt_rank *rank, const struct kvt_live *live)
@@ -143,16 +148,19 @@ static void note_refused(struct kvt_rank *rank, const struct kvt_live *live)
     rank->refused = (struct kvt_refused){
         .live = live,
         .available_bytes = {rank_available_bytes(rank, 0), rank_available_bytes(rank, 1)},
+        .reserve_bytes = reserve_left(rank),
         .inserted_pages = inserted_pages(rank)};
 }
 
+/* Pools and reserve each by itself: the reserve is no room for who comes in for the first time. */
 static bool is_refused_again(const struct kvt_rank *rank, const struct kvt_live *live)
 {
     const struct kvt_refused *refused = &rank->refused;
 
     return refused->live == live && inserted_pages(rank) == refused->inserted_pages &&
            rank_available_bytes(rank, 0) <= refused->available_bytes[0] &&
-           rank_available_bytes(rank, 1) <= refused->available_bytes[1];
+           rank_available_bytes(rank, 1) <= refused->available_bytes[1] &&
+           reserve_left(rank) <= refused->reserve_bytes;
 }
 
 /* ---- One after another -------------------------------------------------------------- */

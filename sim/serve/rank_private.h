@@ -87,8 +87,7 @@ KVT_CHECKED kvt_status rank_reclaim(const struct boundary *boundary,
 /* Whether all that could be given up, and the policy may, would make the room. */
 bool rank_could_make_room(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
                           uint64_t host_bytes, bool growth);
-/* Most bytes that could be free in a pool: what is, what nobody holds, what is optional, and what
- * is left of the reserve. */
+/* Most bytes that could be free in a pool: what is, what nobody holds, and what is optional. */
 uint64_t rank_available_bytes(const struct kvt_rank *rank, uint8_t pool);
 /* Room out of what nobody holds alone, for what need not be: returns whether bytes[] fit. */
 bool rank_displace_idle(struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],

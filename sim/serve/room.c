@@ -130,8 +130,7 @@ bool rank_could_make_room(const struct kvt_rank *rank, const uint64_t bytes[KVT_
 uint64_t rank_available_bytes(const struct kvt_rank *rank, uint8_t pool)
 {
     const struct kvt_rank_memory *memory = &rank->memory;
-    uint64_t bytes = memory->pool_bytes[pool] - memory->pool_used[pool] + memory->reserve_bytes -
-                     memory->reserve_used;
+    uint64_t bytes = memory->pool_bytes[pool] - memory->pool_used[pool];
 
     if (memory->pool_of[KVT_MEM_PAYLOAD] == pool)
         bytes += idle_in(rank, KVT_PREFIX_ROWS_HBM) + reclaimable_bytes(rank);

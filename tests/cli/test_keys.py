@@ -530,6 +530,11 @@ CROSSED = (
      "there are: default"),
     (("residency.refill_gb_per_s=-5",), "--set residency.refill_gb_per_s",
      "-5 is out of range, expected 0 to 1000"),
+    (("run.interval_s=0.001", "run.duration_s=10000000"), "--set run.interval_s",
+     "a longer interval is expected"),
+    (("cluster.prefill.mode=separate", "cluster.prefill.gpus=1", "cluster.prefill.tokens_per_s=1",
+      "cluster.prefill.context_half_tokens=0.001"), "--set cluster.prefill.tokens_per_s",
+     "past the end of time"),
     (("fidelity",), "--set", "has no '='"),
 )
 

@@ -1,5 +1,6 @@
 /* test_residency.c -- what every residency policy holds to: legal actions, enough released,
  * the stated order of pages, and a state that is nothing but its bytes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -321,6 +322,22 @@ START_TEST(the_table_is_complete)
 }
 END_TEST
 
+/* Keys that matter where calls are resolved have no effect beside such a policy, and one beside any
+ * other: adding a policy must not leave the list behind. */
+START_TEST(the_policies_without_hot_caches_are_those_that_keys_know)
+{
+    static const struct kvt_idle idle = KVT_IDLE_WITHOUT_HOT_CACHES;
+    char names[128], name[64];
+    struct bench bench;
+    bench_nth(&bench, _i);
+    (void)snprintf(names, sizeof names, "|%s|", idle.values);
+    (void)snprintf(name, sizeof name, "|%s|", bench.policy->info.name);
+    ck_assert_str_eq(idle.beside, "residency.policy");
+    ck_assert_msg((strstr(names, name) != NULL) == bench.needs.history_in_hbm, "%s",
+                  bench.policy->info.name);
+}
+END_TEST
+
 START_TEST(actions_at_a_boundary_are_always_legal)
 {
     struct bench bench;
@@ -497,6 +514,7 @@ static Suite *residency_suite(void)
     TCase *every = tcase_create("every_policy");
     tcase_set_timeout(every, 30);
     tcase_add_loop_test(every, the_table_is_complete, 0, count);
+    tcase_add_loop_test(every, the_policies_without_hot_caches_are_those_that_keys_know, 0, count);
     tcase_add_loop_test(every, actions_at_a_boundary_are_always_legal, 0, count);
     tcase_add_loop_test(every, reclaim_frees_enough_or_everything, 0, count);
     tcase_add_loop_test(every, reclaim_with_room_for_few_actions_gets_there_call_by_call, 0, count);

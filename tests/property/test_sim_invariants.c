@@ -135,8 +135,8 @@ static void say_residency(struct kvt_rng *rng, struct text *text, const char *re
 }
 
 /* How rows are retrieved matters where there are hot caches. */
-static void say_speculation(struct kvt_rng *rng, struct text *text,
-                            const struct drafting *drafting, const char *residency)
+static void say_speculation(struct kvt_rng *rng, struct text *text, const struct drafting *drafting,
+                            const char *residency)
 {
     static const char *const fractions[] = {"1", "0.2", "0.001"};
     bool whole = is_whole(residency);

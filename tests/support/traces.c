@@ -58,6 +58,14 @@ static size_t print_request(const struct kvt_request_spec *spec, char *out, size
     return used;
 }
 
+bool traces_next(struct kvt_trace *trace, struct kvt_request_spec *spec)
+{
+    struct kvt_error err = {0};
+    bool more = false;
+    ck_assert_msg(kvt_trace_next(trace, spec, &more, &err) == KVT_OK, "%s", err.message);
+    return more;
+}
+
 const char *traces_requests_with(const struct kvt_trace_options *options,
                                  struct kvt_trace_account *account)
 {
@@ -66,13 +74,8 @@ const char *traces_requests_with(const struct kvt_trace_options *options,
     size_t used = 0;
     uint64_t count = 0;
     all[0] = '\0';
-    for (;;) {
-        struct kvt_request_spec spec;
-        struct kvt_error err = {0};
-        bool more = false;
-        ck_assert_msg(kvt_trace_next(trace, &spec, &more, &err) == KVT_OK, "%s", err.message);
-        if (!more)
-            break;
+    struct kvt_request_spec spec;
+    while (traces_next(trace, &spec)) {
         used += (size_t)snprintf(all + used, sizeof all - used, "%s", count > 0 ? "; " : "");
         used += print_request(&spec, all + used, sizeof all - used);
         count++;

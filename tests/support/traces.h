@@ -18,6 +18,8 @@ struct kvt_trace_options traces_options(const char *file);
 
 /* A file that is refused ends the test. */
 struct kvt_trace *traces_opened(const struct kvt_trace_options *options);
+/* False behind the last request. */
+bool traces_next(struct kvt_trace *trace, struct kvt_request_spec *spec);
 
 /* All requests, each "ns:input/output" with what else it carries, "; " between; and the
  * account, which must cover every row. The text lasts until the next call. */

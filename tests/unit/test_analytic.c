@@ -394,7 +394,7 @@ static const struct {
     {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,
      "--set residency.landing_fraction", "landing_fraction at its default only"},
     {"speculation={\"method\": \"mtp\", \"staging_fraction\": 0.5}",
-     "cluster.decode.speculation_workspace_gib=0", "speculation/staging_fraction",
+     "cluster.decode.speculation_workspace_gib=0", "--set speculation.staging_fraction",
      "makes no waves of calls that outgrow their staging"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
@@ -419,7 +419,6 @@ static Suite *analytic_suite(void)
     TCase *parts = tcase_create("parts"), *runs = tcase_create("runs");
     tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
     tcase_add_test(parts, a_queue_serves_no_more_than_it_has_or_can);
-    tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
     suite_add_tcase(suite, parts);

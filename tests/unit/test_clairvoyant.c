@@ -220,7 +220,9 @@ END_TEST
 START_TEST(rounds_of_one_size_can_be_known)
 {
     static const char *const methods[] = {"speculation.method=mtp", "speculation.method=eagle-tree",
-                                          "speculation={\"method\": \"dflash2\", \"block\": 4}"};
+                                          "speculation={\"method\": \"dflash2\", \"block\": 4}",
+                                          "speculation={\"method\": \"dspark\", \"drafter\": "
+                                          "\"glm-5.3-dflash2\", \"fixed_drafts\": 3}"};
     struct small_run small;
 
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {

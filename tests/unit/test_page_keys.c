@@ -88,13 +88,8 @@ static size_t read_keys(const char *text, bool page_keys)
     options.page_keys = page_keys;
     struct kvt_trace *trace = traces_opened(&options);
     size_t count = 0;
-    for (;; count++) {
-        struct kvt_request_spec spec;
-        struct kvt_error err = {0};
-        bool more = false;
-        ck_assert_msg(kvt_trace_next(trace, &spec, &more, &err) == KVT_OK, "%s", err.message);
-        if (!more)
-            break;
+    struct kvt_request_spec spec;
+    for (; traces_next(trace, &spec); count++) {
         ck_assert_uint_le(spec.page_key_count, KEYS_MAX);
         requests[count].count = spec.page_key_count;
         if (spec.page_key_count > 0)

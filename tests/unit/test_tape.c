@@ -390,6 +390,43 @@ START_TEST(tapes_made_as_needed_are_those_made_ahead)
 }
 END_TEST
 
+static bool count_calls(void *context, double done_fraction, const char *what)
+{
+    (void)done_fraction;
+    (void)what;
+    ++*(uint32_t *)context;
+    return true;
+}
+
+/* How many of the first streams of so many requests had to wait for a recording. */
+static uint32_t count_waits(unsigned threads, uint32_t requests)
+{
+    uint32_t calls = 0, waits = 0;
+    struct law_setting setting;
+    many_setting(&setting, false, threads);
+    setting.env.progress = count_calls;
+    setting.env.progress_context = &calls;
+    void *data = law_prepared(&kvt_law_tape, &setting);
+    for (uint32_t request = 0; request < requests; request++) {
+        uint32_t before = calls;
+        struct kvt_law_stream_env env = law_stream_env(request, 0, MANY_ROWS, MANY_ROWS + 3);
+        (void)law_whole_hash(&kvt_law_tape, data, &env);
+        waits += calls > before;
+    }
+    kvt_law_tape.free(data);
+    return waits;
+}
+
+/* Each recording with 4 threads makes 4 of 32 tapes; one with 32 threads makes all. */
+START_TEST(a_tape_that_a_further_thread_has_recorded_is_not_waited_for)
+{
+    uint32_t alone = count_waits(1, 6);
+    ck_assert_uint_ge(alone, 2);
+    ck_assert_uint_lt(count_waits(4, 6), alone);
+    ck_assert_uint_eq(count_waits(32, 6), 1);
+}
+END_TEST
+
 START_TEST(a_length_that_turns_up_has_no_more_tapes_than_requests_and_32_at_most)
 {
     static const uint32_t requests[] = {1, 4, 400};
@@ -558,6 +595,7 @@ int main(void)
     tcase_add_test(tape, sinks_stay_and_new_rows_keep_their_distance);
     tcase_add_test(tape, tapes_made_as_needed_are_those_made_ahead);
     tcase_add_test(tape, a_length_that_turns_up_has_no_more_tapes_than_requests_and_32_at_most);
+    tcase_add_test(tape, a_tape_that_a_further_thread_has_recorded_is_not_waited_for);
     tcase_add_test(tape, as_many_tapes_of_kin_are_independent_as_of_others);
     tcase_add_test(tape, tapes_that_pass_the_memory_limit_are_refused);
     tcase_add_test(tape, a_tape_says_how_far_it_is_and_what_it_holds);

@@ -176,13 +176,8 @@ static void check_tasks(const struct kvt_trace_options *options, const char *exp
 {
     struct kvt_trace *trace = traces_opened(options);
     char tasks[256] = "";
-    for (;;) {
-        struct kvt_request_spec spec;
-        struct kvt_error err = {0};
-        bool more = false;
-        ck_assert_msg(kvt_trace_next(trace, &spec, &more, &err) == KVT_OK, "%s", err.message);
-        if (!more)
-            break;
+    struct kvt_request_spec spec;
+    while (traces_next(trace, &spec)) {
         size_t used = strlen(tasks);
         (void)snprintf(tasks + used, sizeof tasks - used, "%s%s", used > 0 ? " " : "",
                        spec.task != NULL ? spec.task : "-");

@@ -157,6 +157,7 @@ struct kvt_rank_hooks {
 struct kvt_refused {
     const struct kvt_live *live; /* NULL: nobody */
     uint64_t available_bytes[2]; /* of each pool: free, idle and optional */
+    uint64_t reserve_bytes;      /* that were left, for whoever has grown */
     uint64_t inserted_pages;     /* that the prefix store has ever been given */
 };
 

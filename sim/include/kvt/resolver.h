@@ -30,7 +30,6 @@ KVT_CHECKED kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *re
                                          const struct kvt_replacement_env *env, uint32_t rows_max,
                                          struct kvt_hot_cache **out, struct kvt_error *err);
 void kvt_hot_cache_free(struct kvt_hot_cache *cache);
-size_t kvt_hot_cache_bytes(const struct kvt_hot_cache *cache);
 
 /* Scratch for calls, shared by all caches of one thread: sized for the longest
  * context (rows), the largest cache and the widest union. No call allocates. */

@@ -11,7 +11,6 @@
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
-#include "kvt/policy.h"
 #include "kvt/resolver.h"
 #include "kvt/workload.h"
 
@@ -152,10 +151,6 @@ static inline bool kvt_scenario_takes_turns(const struct kvt_scenario *scenario)
 {
     return scenario->staging_fraction > 0 && scenario->staging_fraction < 1;
 }
-
-/* What the scenario's residency policy needs, asked of a state of its own. */
-KVT_CHECKED kvt_status kvt_scenario_needs(const struct kvt_scenario *scenario,
-                                          struct kvt_residency_needs *needs, struct kvt_error *err);
 
 /* An error that names a plug-in ('timing "paper"') or a key ("run.duration_s") comes to name where
  * the scenario says so: "--set timing.model", or "FILE#/timing/model". Others stay; err may be
