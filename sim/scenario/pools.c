@@ -124,13 +124,14 @@ static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, co
     if (pool->dp == 0)
         pool->dp = pool->gpus / pool->tp;
     if ((uint64_t)pool->tp * pool->dp != pool->gpus) {
-        (void)snprintf(path, sizeof path, "%s.gpus", dotted);
+        (void)snprintf(path, sizeof path, "%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted);
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
                         "%u GPUs are not tp %u x dp %u; give gpus and tp, and dp follows",
                         pool->gpus, pool->tp, pool->dp > 0 ? pool->dp : 1);
     }
     if (pool->gpus % pool->ep != 0) {
-        (void)snprintf(path, sizeof path, "%s.ep", dotted);
+        (void)snprintf(path, sizeof path, "%s.ep|%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted,
+                       dotted);
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
                         "%u does not divide the pool's %u GPUs; 1 or a divisor is expected",
                         pool->ep, pool->gpus);

@@ -162,11 +162,10 @@ def marks_and_line_ends_are_no_matter(folder):
 
 def what_is_no_file_is_refused(folder):
     (folder / "folder.json").mkdir()
-    os.mkfifo(folder / "pipe")
-    for path in ("./folder.json", "./none.json", "/dev/null"):
+    os.mkfifo(folder / "pipe")  # nobody is waited for
+    for path in ("./folder.json", "./none.json", "/dev/null", "./pipe"):
         for arguments in commands(folder, path):
             refuses(2, *arguments, cwd=folder)
-    refuses(2, "check", "./pipe", cwd=folder)  # and does not wait for a writer
 
 
 def a_file_too_large_is_refused_before_it_is_read(folder):
