@@ -410,7 +410,7 @@ static void put_sampling(FILE *stream, const struct kvt_run *run, const cJSON *r
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "",
                                      parts[i].title, percent(parts[i].error, number));
     }
-    if (used > 0)
+    if (used > 0 && run->total.decode_steps > 0)
         put_line(stream, "sampling   leaves open, 99 %% of the time: %s (of the value)", text);
 }
 

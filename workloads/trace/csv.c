@@ -163,21 +163,6 @@ static kvt_status fail_empty(const struct csv_reader *reader, size_t column, str
                     kvt_trace_field_name(reader->columns[column].field), reader->names[column]);
 }
 
-/* A prefix is a part of the prompt. Rows without a prompt are dropped, and counted, elsewhere. */
-static kvt_status check_prefix(const struct csv_reader *reader, const struct kvt_trace_row *row,
-                               struct kvt_error *err)
-{
-    char where[256];
-
-    if (row->prefix_tokens <= row->input_tokens || row->input_tokens == 0)
-        return KVT_OK;
-    (void)snprintf(where, sizeof where, "%s:%" PRIu64, reader->source.path, row->line);
-    return kvt_fail(err, KVT_ERR_PARSE, where,
-                    "a prefix of %" PRIu32 " tokens in a prompt of %" PRIu32
-                    "; it is expected to be no longer than that",
-                    row->prefix_tokens, row->input_tokens);
-}
-
 static kvt_status csv_next(void *state, struct kvt_trace_row *row, bool *more,
                            struct kvt_error *err)
 {
@@ -211,7 +196,7 @@ static kvt_status csv_next(void *state, struct kvt_trace_row *row, bool *more,
         if (status != KVT_OK)
             return status;
     }
-    return check_prefix(reader, row, err);
+    return KVT_OK;
 }
 
 const struct kvt_trace_reader kvt_trace_csv_reader = {
