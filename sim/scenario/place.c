@@ -58,24 +58,26 @@ static void write_place(const cJSON *tree, const struct kvt_layer *layer, const 
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
 
-/* The value at a dotted path or below it that was given last. */
-static void offer(const cJSON *tree, const cJSON *node, const char *dotted, struct found *found)
+/* The value at `path` or below it that was given last: a file is named with `path` itself, which
+ * holds the value; a setting with the value. */
+static void offer(const cJSON *tree, const char *path, const cJSON *node, const char *dotted,
+                  struct found *found)
 {
     const struct kvt_layer *layer = kvt_tree_layer(node);
     unsigned index = 0;
 
     if (layer->turn > found->turn) {
         found->turn = layer->turn;
-        write_place(tree, layer, dotted, found->place);
+        write_place(tree, layer, layer->kind == KVT_LAYER_SET ? dotted : path, found->place);
     }
     for (const cJSON *item = node->child; item != NULL; item = item->next) {
-        char path[KVT_DOTTED_BYTES];
+        char below[KVT_DOTTED_BYTES];
         char number[16];
         (void)snprintf(number, sizeof number, "%u", index++);
-        int length = snprintf(path, sizeof path, "%s.%s", dotted,
+        int length = snprintf(below, sizeof below, "%s.%s", dotted,
                               item->string != NULL ? item->string : number);
-        if (length > 0 && (size_t)length < sizeof path)
-            offer(tree, item, path, found);
+        if (length > 0 && (size_t)length < sizeof below)
+            offer(tree, path, item, below, found);
     }
 }
 
@@ -112,7 +114,7 @@ static void place_of(const cJSON *tree, const struct kvt_layer *otherwise, const
         (void)snprintf(path, sizeof path, "%.*s", (int)length, at);
         const cJSON *node = kvt_tree_at(tree, path);
         if (node != NULL)
-            offer(tree, node, path, &found);
+            offer(tree, path, node, path, &found);
     }
     if (found.turn == 0) {
         const char *first = kvt_choice_at(paths, 0, &length);

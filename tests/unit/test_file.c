@@ -102,9 +102,9 @@ END_TEST
 
 START_TEST(two_names_of_one_file_are_the_same)
 {
-    char other[256];
+    char other[SUPPORT_PATH_BYTES];
     support_write(path, "x", 1);
-    (void)snprintf(other, sizeof other, "%s/other", folder.path);
+    support_path(&folder, "other", other);
     ck_assert(kvt_file_is_same(path, path));
     ck_assert(!kvt_file_is_same(path, other)); /* it does not exist */
     ck_assert_int_eq(link(path, other), 0);
@@ -467,7 +467,7 @@ START_TEST(a_line_without_end_is_refused_in_bounded_memory)
     char *text = NULL;
     size_t bytes = 0;
     ck_assert_int_eq(kvt_lines_next(lines, &text, &bytes, &err), KVT_ERR_PARSE);
-    char where[sizeof err.where];
+    char where[SUPPORT_PATH_BYTES + 16];
     (void)snprintf(where, sizeof where, "%s:1:67108865", path);
     ck_assert_str_eq(err.where, where);
     ck_assert_str_eq(err.message, "a line longer than the 64 MiB that are read");
