@@ -1,5 +1,4 @@
 /* place.c -- where the scenario says what somebody complains of. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "load.h"
 
 enum {
-    KVT_PATHS_BYTES = 512
+    PATHS_BYTES = 512
 };
 
 /* The best place found so far. */
@@ -133,15 +132,16 @@ const char *kvt_load_place(const struct kvt_load *load, const char *paths,
 
 /* ---- What others say ----------------------------------------------------------------------- */
 
-static bool is_word_of(const char *text, const char *word)
+/* Is the name a word of the text? Names consist of these. */
+static bool is_word_of(const char *text, const char *name)
 {
-    size_t length = strlen(word);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
-    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
-        bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
-        bool ends = !isalnum((unsigned char)at[length]) && at[length] != '_';
-        if (begins && ends)
+    for (const char *at = text; *at != '\0';) {
+        size_t length = strspn(at, letters);
+        if (length > 0 && length == strlen(name) && memcmp(at, name, length) == 0)
             return true;
+        at += length > 0 ? length : 1;
     }
     return false;
 }
@@ -149,7 +149,7 @@ static bool is_word_of(const char *text, const char *word)
 /* Of a plug-in's parameters those that its message speaks of, as far as they were given: "a.b|a.c",
  * or "" for none. */
 static void list_mentioned(const cJSON *tree, const char *object, const char *message,
-                           char out[KVT_PATHS_BYTES])
+                           char out[PATHS_BYTES])
 {
     size_t used = 0;
 
@@ -157,9 +157,9 @@ static void list_mentioned(const cJSON *tree, const char *object, const char *me
     for (const cJSON *item = kvt_tree_at(tree, object)->child; item != NULL; item = item->next) {
         if (kvt_tree_layer(item)->turn == 0 || !is_word_of(message, item->string))
             continue;
-        int wrote = snprintf(out + used, KVT_PATHS_BYTES - used, "%s%s.%s", used > 0 ? "|" : "",
-                             object, item->string);
-        if (wrote < 0 || (size_t)wrote >= KVT_PATHS_BYTES - used)
+        int wrote = snprintf(out + used, PATHS_BYTES - used, "%s%s.%s", used > 0 ? "|" : "", object,
+                             item->string);
+        if (wrote < 0 || (size_t)wrote >= PATHS_BYTES - used)
             break;
         used += (size_t)wrote;
     }
@@ -169,7 +169,7 @@ static void list_mentioned(const cJSON *tree, const char *object, const char *me
 /* The keys that a plug-in or a part of a run means by its `where`: of a plug-in those that its
  * message speaks of, or its name; keys; or a parameter of the arrival's, "phases/0". False where it
  * is no word of a scenario. */
-static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[KVT_PATHS_BYTES])
+static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[PATHS_BYTES])
 {
     static const struct {
         const char *kind, *object, *name;
@@ -185,15 +185,15 @@ static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[K
             continue;
         list_mentioned(tree, plugins[i].object, err->message, out);
         if (out[0] == '\0')
-            (void)snprintf(out, KVT_PATHS_BYTES, "%s.%s", plugins[i].object, plugins[i].name);
+            (void)snprintf(out, PATHS_BYTES, "%s.%s", plugins[i].object, plugins[i].name);
         return true;
     }
     char first[KVT_DOTTED_BYTES];
-    (void)snprintf(out, KVT_PATHS_BYTES, "%s", where);
+    (void)snprintf(out, PATHS_BYTES, "%s", where);
     (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(where, "|"), where);
     if (first[0] != '\0' && kvt_tree_at(tree, first) != NULL)
         return true;
-    (void)snprintf(out, KVT_PATHS_BYTES, "workload.%.200s", where);
+    (void)snprintf(out, PATHS_BYTES, "workload.%.200s", where);
     for (char *slash = strchr(out, '/'); slash != NULL; slash = strchr(slash, '/'))
         *slash = '.';
     return where[0] != '\0' && kvt_tree_at(tree, out) != NULL;
@@ -201,7 +201,7 @@ static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[K
 
 void kvt_tree_locate(const cJSON *tree, const struct kvt_layer *otherwise, struct kvt_error *err)
 {
-    char keys[KVT_PATHS_BYTES];
+    char keys[PATHS_BYTES];
     char place[KVT_PLACE_BYTES];
 
     if (err == NULL || !find_keys(tree, err, keys))

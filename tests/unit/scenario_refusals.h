@@ -157,7 +157,7 @@ static const struct refusal in_files[] = {
      "{\"law\": \"rate\", \"queue\": 2}}",
      "t.json#/cluster/import/law",
      "import has no effect while cluster.prefill.mode is \"colocated\""},
-    {"\"model\": \"glm-5\", \"speculation\": \"dflash2\"", "t.json#/speculation/drafter",
+    {"\"model\": \"glm-5\", \"speculation\": \"dflash2\"", "t.json#/speculation",
      "drafter \"glm-5.3-dflash2\" was made for glm-5.3, not for model \"glm-5\""},
     {"\"speculation\": {\"method\": \"dflash2\", \"block\": 12}", "t.json#/speculation/block",
      "a block of 12 queries, where drafter \"glm-5.3-dflash2\" was made for at most 8"},
