@@ -281,7 +281,7 @@ static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
     if (sim->end_ns != KVT_NS_NEVER)
         return sim_push(sim, sim->end_ns, KVT_PHASE_STOP, EVENT_STOP, 0, 0, err);
     if (sim->arrival->expected(sim->source) == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "run.duration_s",
+        return kvt_fail(err, KVT_ERR_INVALID, "run.duration_s|workload.requests",
                         "the workload \"%s\" has no end of its own; give workload.requests or "
                         "run.duration_s",
                         sim->arrival->info.name);
@@ -328,7 +328,7 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
     if (status != KVT_OK) {
         kvt_scenario_locate(scenario, err);
         kvt_sim_free(sim);
-        return status;
+        return err != NULL ? err->status : status;
     }
     *out = sim;
     return KVT_OK;
@@ -454,8 +454,10 @@ kvt_status kvt_sim_step(struct kvt_sim *sim, bool *more, struct kvt_error *err)
     sim->event_count++;
     sim_books_advance(sim);
     kvt_status status = on_event(sim, &event, err);
-    if (status != KVT_OK)
-        return status;
+    if (status != KVT_OK) {
+        kvt_scenario_locate(sim->scenario, err);
+        return err != NULL ? err->status : status;
+    }
     if (sim->source_ended && sim->in_flight == 0)
         sim->ended = true;
     *more = !sim->ended;

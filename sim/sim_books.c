@@ -35,8 +35,9 @@ static kvt_ns phase_edge_before(const struct kvt_sim *sim, kvt_ns limit_ns)
 
 static kvt_status fail_too_many_intervals(const struct kvt_sim *sim, struct kvt_error *err)
 {
-    return kvt_fail(err, KVT_ERR_INVALID, "run.interval_s",
-                    "%g s make more than %d intervals of this run; a longer interval is expected",
+    return kvt_fail(err, KVT_ERR_INVALID, "run.interval_s|run.duration_s|workload.phases",
+                    "%g s make more than %d intervals of this run; a longer run.interval_s, or a "
+                    "shorter run, is expected",
                     sim->scenario->interval_s, INTERVALS_MAX);
 }
 

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "replay.h"
 
@@ -48,6 +49,7 @@ static const struct kvt_param_spec recorded_params[PARAM_COUNT] = {
 
 struct recorded_law {
     struct kvt_kvsel *file;
+    char *path; /* of the file: for messages */
     uint64_t run_seed;
     uint32_t top_k;
     bool lacks_drafts; /* and the run has some */
@@ -65,6 +67,7 @@ static void recorded_free(void *data)
     if (law == NULL)
         return;
     kvt_kvsel_free(law->file);
+    free(law->path);
     free(law);
 }
 
@@ -75,23 +78,24 @@ static kvt_status check_file(const struct recorded_law *law, const struct kvt_la
     const char *path = env->params.values[PARAM_PATH].text;
     if (header->top_k != env->top_k)
         return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "%s holds selections of %u rows, and the model selects %u", path,
+                        "path %s holds selections of %u rows, and the model selects %u", path,
                         header->top_k, env->top_k);
     bool drafts = env->side_paths > 0 && env->side_tokens > 0;
     if (!drafts)
         return KVT_OK;
     if (header->side_paths == 0 && env->params.values[PARAM_DRAFTS].number != DRAFTS_MAIN)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
-                        "%s holds no rejected drafts, and this run has some; drafts \"main\" lets "
-                        "them read the selections that followed, which understates what they "
-                        "fetch",
-                        path);
+        return kvt_fail(
+            err, KVT_ERR_UNSUPPORTED, where,
+            "path %s holds no rejected drafts, and this run has some; drafts \"main\" lets "
+            "them read the selections that followed, which understates what they "
+            "fetch",
+            path);
     if (header->side_paths > 0 &&
         (header->side_paths < env->side_paths || header->side_tokens < env->side_tokens))
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
-                        "%s holds %u rejected drafts of %u tokens, and this run has up to %u of %u",
-                        path, header->side_paths, header->side_tokens, env->side_paths,
-                        env->side_tokens);
+        return kvt_fail(
+            err, KVT_ERR_UNSUPPORTED, where,
+            "path %s holds %u rejected drafts of %u tokens, and this run has up to %u of %u", path,
+            header->side_paths, header->side_tokens, env->side_paths, env->side_tokens);
     return KVT_OK;
 }
 
@@ -103,7 +107,9 @@ static kvt_status recorded_prepare(const struct kvt_law_env *env, void **out, st
         return kvt_fail_nomem(err, "the law of selections");
     law->run_seed = env->run_seed;
     law->top_k = env->top_k;
-    kvt_status status = kvt_kvsel_load(env->params.values[PARAM_PATH].text, true, &law->file, err);
+    law->path = strdup(env->params.values[PARAM_PATH].text);
+    kvt_status status = law->path != NULL ? kvt_kvsel_load(law->path, true, &law->file, err)
+                                          : kvt_fail_nomem(err, "the law of selections");
     if (status == KVT_OK)
         status = check_file(law, env, err);
     if (status != KVT_OK) {
@@ -144,23 +150,27 @@ static uint64_t token_of_rows(const struct kvt_kvsel_stream *recording, uint64_t
 }
 
 /* Rows that the first and the last recorded token see, where there is any. */
-static kvt_status check_stream(const struct kvt_kvsel_stream *recording,
+static kvt_status check_stream(const struct recorded_law *law, const struct recorded_stream *stream,
                                const struct kvt_law_stream_env *env, uint32_t rows,
                                uint32_t tokens_per_row, struct kvt_error *err)
 {
+    const struct kvt_kvsel_stream *recording =
+        kvt_kvsel_stream_of(law->file, stream->request, stream->selector);
     const struct kvt_kvsel_shape *shape = &recording->shape;
     if (shape->tokens_per_row != tokens_per_row)
         return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "selector %u gains a row every %u tokens, and what is recorded for it "
-                        "every %u",
-                        env->selector, tokens_per_row, shape->tokens_per_row);
+                        "selector %u gains a row every %u tokens; path %s, whose selector %u it "
+                        "reads, every %u",
+                        env->selector, tokens_per_row, law->path, stream->selector,
+                        shape->tokens_per_row);
     uint32_t count = recording->token_count;
     uint32_t last_rows = count > 0 ? kvt_kvsel_visible(shape, count - 1) : 0;
     if (rows < shape->first_rows || rows > last_rows || last_rows <= shape->top_k)
         return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "request %u begins selecting with %u rows; what is recorded for selector "
-                        "%u has %u to %u",
-                        env->request, rows, env->selector, shape->first_rows, last_rows);
+                        "request %u begins selecting with %u rows; path %s holds %u to %u for "
+                        "selector %u of its request %u",
+                        env->request, rows, law->path, shape->first_rows, last_rows,
+                        stream->selector, stream->request);
     return KVT_OK;
 }
 
@@ -177,7 +187,7 @@ static kvt_status attach(const struct recorded_law *law, struct recorded_stream 
         kvt_kvsel_stream_of(law->file, stream->request, stream->selector);
     uint32_t tokens_per_row = env->tokens_per_row > 0 ? env->tokens_per_row : 1;
     uint32_t rows = env->context_rows > law->top_k ? env->context_rows : law->top_k + 1;
-    kvt_status status = check_stream(recording, env, rows, tokens_per_row, err);
+    kvt_status status = check_stream(law, stream, env, rows, tokens_per_row, err);
     if (status != KVT_OK)
         return status;
     /* Every token from which more than top_k rows are visible, and not too few of the stream's. */

@@ -14,14 +14,15 @@
 #include "input.h"
 
 enum {
-    PIPE_FIRST_BYTES = 1 << 16,
+    UNSIZED_FIRST_BYTES = 1 << 16,
     TEMPORARY_TRIES = 10000, /* names left by killed runs are stepped over */
     TEMPORARY_NAME_BYTES = 48,
 };
 
 kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without O_NONBLOCK a pipe that nobody writes to would keep us waiting. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return kvt_fail_os(err, errno, path, "the file cannot be opened");
     struct stat info;
@@ -32,8 +33,37 @@ kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error 
         (void)close(fd);
         return kvt_fail_os(err, stat_error, path, "the file cannot be read");
     }
+    if (!S_ISREG(info.st_mode)) {
+        (void)close(fd);
+        return kvt_fail(err, KVT_ERR_IO, path,
+                        "this is not an ordinary file; one is needed, which can be read twice");
+    }
     *out_fd = fd;
     return KVT_OK;
+}
+
+kvt_status kvt_file_open(const char *path, FILE **out, struct kvt_error *err)
+{
+    int fd = -1;
+    kvt_status status = kvt_open_for_reading(path, &fd, err);
+    if (status != KVT_OK)
+        return status;
+    FILE *stream = fdopen(fd, "rb");
+    if (stream == NULL) {
+        status = kvt_fail_os(err, errno, path, "the file cannot be opened");
+        (void)close(fd);
+        return status;
+    }
+    *out = stream;
+    return KVT_OK;
+}
+
+bool kvt_file_is_same(const char *path, const char *other)
+{
+    struct stat facts;
+    struct stat others;
+    return stat(path, &facts) == 0 && stat(other, &others) == 0 && facts.st_dev == others.st_dev &&
+           facts.st_ino == others.st_ino;
 }
 
 ptrdiff_t kvt_read_some(int fd, void *buffer, size_t buffer_bytes)
@@ -51,7 +81,7 @@ static kvt_status fail_too_large(struct kvt_error *err, const char *path, size_t
                     max_bytes);
 }
 
-/* A regular file's size, refused when past max_bytes; 0 for what has none (a pipe). */
+/* The file's size, refused when past max_bytes; 0 for what says none (/proc). */
 static kvt_status expected_size(int fd, const char *path, size_t max_bytes, size_t *out_bytes,
                                 struct kvt_error *err)
 {
@@ -59,7 +89,7 @@ static kvt_status expected_size(int fd, const char *path, size_t max_bytes, size
     if (fstat(fd, &info) != 0)
         return kvt_fail_os(err, errno, path, "the file cannot be read");
     *out_bytes = 0;
-    if (!S_ISREG(info.st_mode) || info.st_size <= 0)
+    if (info.st_size <= 0)
         return KVT_OK;
     if ((uintmax_t)info.st_size > max_bytes)
         return fail_too_large(err, path, max_bytes);
@@ -67,7 +97,7 @@ static kvt_status expected_size(int fd, const char *path, size_t max_bytes, size
     return KVT_OK;
 }
 
-/* Reads to the end: the size above is a hint, since files grow and pipes have none. */
+/* Reads to the end: the size above is a hint, since files grow and some say none. */
 static kvt_status read_all(int fd, const char *path, size_t max_bytes, char **out,
                            size_t *out_bytes, struct kvt_error *err)
 {
@@ -76,7 +106,7 @@ static kvt_status read_all(int fd, const char *path, size_t max_bytes, char **ou
     if (status != KVT_OK)
         return status;
     /* One byte for the NUL and one that must stay empty at the end of the file. */
-    capacity = capacity > 0 ? capacity + 2 : PIPE_FIRST_BYTES;
+    capacity = capacity > 0 ? capacity + 2 : UNSIZED_FIRST_BYTES;
 
     char *text = malloc(capacity);
     if (text == NULL)

@@ -12,7 +12,7 @@
 kvt_status kvt_fail_os(struct kvt_error *err, int error_number, const char *where,
                        const char *attempt);
 
-/* Opens a file or pipe for reading; a folder is refused. */
+/* Opens an ordinary file for reading: what is none is refused, and never waited for. */
 KVT_CHECKED kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error *err);
 
 /* read(2) that goes on after a signal. Returns bytes, 0 at the end, or -1 with

@@ -267,9 +267,11 @@ void check_file(const char *file, struct checked_file *out)
     if (length < 0 || (size_t)length >= sizeof path)
         out->status = kvt_fail(&out->err, KVT_ERR_INVALID, "check", "a file's name is too long");
     else if (stat(file, &facts) == 0)
-        out->status = S_ISREG(facts.st_mode)
-                          ? check_path(path, facts.st_size, out)
-                          : kvt_fail(&out->err, KVT_ERR_IO, file, "this is not an ordinary file");
+        out->status =
+            S_ISREG(facts.st_mode)
+                ? check_path(path, facts.st_size, out)
+                : kvt_fail(&out->err, KVT_ERR_IO, file,
+                           "this is not an ordinary file; one is needed, which can be read twice");
     else if (errno == ENOENT && !has_slash)
         out->status = check_shipped(file, out);
     else

@@ -114,6 +114,11 @@ static bool nothing_completed(const struct kvt_run *run)
     return !run->stopped_early && kvt_run_count_requests(run).completed == 0;
 }
 
+static bool warmup_is_all(const struct kvt_run *run)
+{
+    return run->warmup_ns >= run->end_ns && run->end_ns > 0;
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct outputs *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -161,9 +166,16 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     }
     *answer_is_no = interrupted;
     if (status == KVT_OK && nothing_completed(run)) {
-        fprintf(stderr, "kvtide: %s: of %zu requests not one was completed: none can ever fit\n",
-                scenario->name, run->record_count);
+        if (run->record_count == 0)
+            fprintf(stderr, "kvtide: %s: not one request arrived\n", scenario->name);
+        else
+            fprintf(stderr,
+                    "kvtide: %s: of %zu requests not one was completed: none can ever fit\n",
+                    scenario->name, run->record_count);
         *answer_is_no = true;
+    } else if (status == KVT_OK && !interrupted && warmup_is_all(run)) {
+        fprintf(stderr, "kvtide: %s: run.warmup cut the whole run: no metric is left\n",
+                scenario->name);
     }
     kvt_outfile_discard(outputs->timeline);
     if (status != KVT_OK && outputs->made_dir)

@@ -28,7 +28,7 @@ enum {
 struct question {
     const char *format, *window, *rate_scale, *to;
     uint64_t seed;         /* NOT_GIVEN */
-    uint64_t context_rows; /* 0: not given */
+    uint64_t context_rows; /* NOT_GIVEN */
     bool json, quiet;
 };
 
@@ -431,7 +431,7 @@ static bool asks_of_requests(const struct question *question)
 
 static int act_stats(const struct question *question, const char *const *paths, size_t count)
 {
-    if (question->to != NULL || question->context_rows > 0)
+    if (question->to != NULL || question->context_rows != NOT_GIVEN)
         return cli_malformed("trace stats: %s belongs to trace convert",
                              question->to != NULL ? "--to" : "--context-rows");
     size_t kvsel_count = 0;
@@ -467,6 +467,10 @@ static int act_convert(const struct question *question, const char *const *paths
     if (question->to == NULL || count != 1 || question->json)
         return cli_malformed("trace convert: one FILE and --to OUT.csv (OUT.kvsel of selections) "
                              "are expected, no --json");
+    if (kvt_file_is_same(paths[0], question->to))
+        return cli_malformed("trace convert: --to %s is the file that is read, %s; another one is "
+                             "expected",
+                             question->to, paths[0]);
     enum trace_kind kind = trace_kind_of(paths[0]);
     if (kind == TRACE_KVSEL)
         return cli_malformed("trace convert: %s is a .kvsel file already", paths[0]);
@@ -482,17 +486,20 @@ static int act_convert(const struct question *question, const char *const *paths
         return cli_malformed("trace convert: %s does not begin as a NumPy file does, with "
                              "\\x93NUMPY",
                              paths[0]);
-    if (kind == TRACE_REQUESTS && question->context_rows > 0)
+    if (kind == TRACE_REQUESTS && question->context_rows != NOT_GIVEN)
         return cli_malformed("trace convert: --context-rows is of selections; %s holds none",
                              paths[0]);
-    if (question->context_rows > UINT32_MAX)
-        return cli_malformed("trace convert: --context-rows %" PRIu64 " is too large",
-                             question->context_rows);
+    bool is_given = question->context_rows != NOT_GIVEN;
+    if (is_given && (question->context_rows == 0 || question->context_rows > UINT32_MAX))
+        return cli_malformed(
+            "trace convert: --context-rows %" PRIu64 " is too %s; 1 to %" PRIu32 " are expected",
+            question->context_rows, question->context_rows == 0 ? "small" : "large", UINT32_MAX);
     struct kvt_error err;
-    kvt_status status = kind == TRACE_NPY ? trace_npy_convert(paths[0], question->to,
-                                                              (uint32_t)question->context_rows,
-                                                              question->quiet, &err)
-                                          : run_convert(question, paths[0], &err);
+    kvt_status status = kind == TRACE_NPY
+                            ? trace_npy_convert(paths[0], question->to,
+                                                is_given ? (uint32_t)question->context_rows : 0,
+                                                question->quiet, &err)
+                            : run_convert(question, paths[0], &err);
     return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 
@@ -515,7 +522,7 @@ static int act(const struct question *question, const struct cli_texts *position
 
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
 {
-    struct question question = {.seed = NOT_GIVEN};
+    struct question question = {.seed = NOT_GIVEN, .context_rows = NOT_GIVEN};
     const struct cli_option options[] = {
         {"--format", "FORMAT", "the files' format; without it, by their content", CLI_TEXT,
          &question.format},

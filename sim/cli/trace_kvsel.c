@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/file.h"
 #include "kvt/kvsel.h"
 #include "trace_json.h"
 
@@ -21,8 +22,8 @@ struct answer {
 enum trace_kind trace_kind_of(const char *path)
 {
     char first[8];
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL)
+    FILE *stream = NULL;
+    if (kvt_file_open(path, &stream, NULL) != KVT_OK)
         return TRACE_REQUESTS; /* whose reader says why */
     size_t got = fread(first, 1, sizeof first, stream);
     (void)fclose(stream);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "kvsel_private.h"
+#include "kvt/file.h"
 
 enum {
     NPY_MAGIC_BYTES = 8, /* with the version */
@@ -58,7 +59,7 @@ static bool take_number(struct literal *text, uint64_t *out)
     uint64_t value = 0;
     for (; text->at[0] >= '0' && text->at[0] <= '9'; text->at++) {
         value = value * 10 + (uint64_t)(text->at[0] - '0');
-        if (value > UINT32_MAX)
+        if (value > UINT64_MAX / 16) /* one more digit fits */
             return false;
     }
     *out = value;
@@ -197,8 +198,8 @@ static kvt_status check_size(struct npy *npy, const uint64_t shape[NPY_DIMENSION
                             (unsigned long long)shape[d], names[d], (unsigned long long)largest[d]);
     }
     if (fseeko(npy->stream, 0, SEEK_END) != 0)
-        return kvt_fail(err, KVT_ERR_IO, npy->path,
-                        "a file that can be read twice is expected, no pipe: %s", strerror(errno));
+        return kvt_fail(err, KVT_ERR_IO, npy->path, "the file's size cannot be found: %s",
+                        strerror(errno));
     uint64_t held = (uint64_t)ftello(npy->stream) - npy->data_at;
     uint64_t token_numbers = shape[1] * shape[2]; /* below 2^50 */
     if (held / 4 / token_numbers != shape[0] || held % (4 * token_numbers) != 0)
@@ -223,14 +224,12 @@ static void npy_close(struct npy *npy)
 static kvt_status npy_open(struct npy *npy, const char *path, struct kvt_error *err)
 {
     *npy = (struct npy){.path = path};
-    npy->stream = fopen(path, "rb");
-    if (npy->stream == NULL)
-        return kvt_fail(err, errno == ENOENT ? KVT_ERR_NOT_FOUND : KVT_ERR_IO, path,
-                        "the file cannot be opened: %s", strerror(errno));
     char *header = NULL;
     size_t header_bytes = 0;
     uint64_t shape[NPY_DIMENSIONS] = {0};
-    kvt_status status = read_literal(npy, &header, &header_bytes, err);
+    kvt_status status = kvt_file_open(path, &npy->stream, err);
+    if (status == KVT_OK)
+        status = read_literal(npy, &header, &header_bytes, err);
     if (status == KVT_OK)
         status = parse_literal(header, header_bytes, path, shape, err);
     free(header);

@@ -330,9 +330,10 @@ kvt_status kvt_kvsel_parse(unsigned char *bytes, size_t byte_count, const char *
 static kvt_status check_magic(const char *path, struct kvt_error *err)
 {
     char first[8];
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL)
-        return KVT_OK; /* kvt_file_read() says why */
+    FILE *stream = NULL;
+    kvt_status status = kvt_file_open(path, &stream, err);
+    if (status != KVT_OK)
+        return status;
     size_t got = fread(first, 1, sizeof first, stream);
     (void)fclose(stream);
     if (got > 0 && !kvt_kvsel_is_magic(first, got))

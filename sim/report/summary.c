@@ -152,17 +152,20 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
 static void put_rows(FILE *stream, const struct kvt_run *run)
 {
     struct kvt_row_counts sum = {0};
+    const char *of =
+        run_is_sampled(run) ? " of followed calls" : ""; /* which are not all of them */
 
     for (uint32_t s = 0; s < run->stratum_count; s++)
         kvt_row_counts_add(&sum, &run->total.rows[s]);
     put_line(stream,
-             "selected   %" PRIu64 " = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+             "selected   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
              " + missed %" PRIu64,
-             sum.selected, sum.tail, sum.page, sum.hot, sum.missed);
+             sum.selected, of, sum.tail, sum.page, sum.hot, sum.missed);
     put_line(stream,
-             "distinct   %" PRIu64 " = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+             "distinct   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
              " + filled %" PRIu64 " + staged %" PRIu64,
-             sum.union_rows, sum.union_tail, sum.union_page, sum.union_hot, sum.filled, sum.staged);
+             sum.union_rows, of, sum.union_tail, sum.union_page, sum.union_hot, sum.filled,
+             sum.staged);
 }
 
 static void put_memory(FILE *stream, const struct kvt_run *run)
@@ -376,38 +379,53 @@ static const char *percent(double relative, char out[24])
 static void put_followed(FILE *stream, const struct kvt_run *run, uint32_t s)
 {
     const struct kvt_stratum *stratum = &run->strata[s];
-    char requests[32] = "each request", scale[16];
+    char requests[32] = "each request", times[48] = "", scale[16];
+    double stand_for = sampled_scale(run, s);
 
     if (run->sampling.pooled)
         snprintf(requests, sizeof requests, "%u requests of each rank",
                  run->scenario->sample_requests);
-    put_line(stream,
-             "scaled     rows: %u of %u stores (compress ratio %u) of %s are followed, and stand "
-             "for %s times as many",
-             stratum->followed, stratum->stores, stratum->compress_ratio, requests,
-             figure(sampled_scale(run, s), scale));
+    if (isfinite(stand_for))
+        snprintf(times, sizeof times, ", and stand for %s times as many", figure(stand_for, scale));
+    put_line(stream, "scaled     rows: %u of %u stores (compress ratio %u) of %s are followed%s",
+             stratum->followed, stratum->stores, stratum->compress_ratio, requests, times);
 }
 
-static void put_scaled(FILE *stream, const struct kvt_run *run)
+/* Of those metrics that the run has. */
+static void put_sampling(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     struct sampled_errors errors;
-    char a[24], b[24], c[24];
+    char text[160] = "", number[24];
+    size_t used = 0;
 
+    sampled_errors_compute(run, &errors);
+    const struct {
+        const char *title, *metric;
+        double error;
+    } parts[] = {{"output", "output_throughput", errors.output},
+                 {"TPOT", "mean_tpot_ms", errors.step},
+                 {"host fetch share", "host_fetch_share", errors.host_fetch_share}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (isfinite(metric(result, parts[i].metric)))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "",
+                                     parts[i].title, percent(parts[i].error, number));
+    }
+    if (used > 0 && run->total.decode_steps > 0)
+        put_line(stream, "sampling   leaves open, 99 %% of the time: %s (of the value)", text);
+}
+
+static void put_scaled(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
     if (!run_is_sampled(run))
         return;
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         if (run->sampling.pooled || run->strata[s].followed < run->strata[s].stores)
             put_followed(stream, run, s);
     }
-    sampled_errors_compute(run, &errors);
-    put_line(stream,
-             "sampling   leaves open, 99 %% of the time: output %s, TPOT %s, host fetch share %s "
-             "(of the value)",
-             percent(errors.output, a), percent(errors.step, b),
-             percent(errors.host_fetch_share, c));
+    put_sampling(stream, run, result);
 }
 
-static void put_caveats(FILE *stream, const struct kvt_run *run)
+static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_scenario *scenario = run->scenario;
     char calibrated[400] = "";
@@ -420,7 +438,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run)
     append_calibrated(calibrated, sizeof calibrated, scenario, "cluster.import", &scenario->import);
     if (calibrated[0])
         put_line(stream, "calibrated %s", calibrated);
-    put_scaled(stream, run);
+    put_scaled(stream, run, result);
     if (run->total.extrapolated_steps > 0)
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
@@ -448,7 +466,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_rows(stream, run);
     put_memory(stream, run);
     put_staging(stream, run);
-    put_caveats(stream, run);
+    put_caveats(stream, run, result);
     put_parts(stream, run, result);
     put_limit(stream, run);
     put_change(stream, run, result);

@@ -19,6 +19,19 @@
 static kvt_status apply_member(struct kvt_load *load, const struct kvt_key *key, cJSON *parent,
                                const struct kvt_at *at, const cJSON *given, struct kvt_error *err);
 
+/* Words and shorthands put a value elsewhere than it was given: {"trace": {"path": ...}}. */
+static kvt_status note_place(struct kvt_load *load, cJSON *node, const struct kvt_at *at,
+                             struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const char *kept = kvt_arena_strdup(load->arena, kvt_at_place(at, place));
+
+    if (kept == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_tree_note_place(node, kept);
+    return KVT_OK;
+}
+
 /* ---- Leaves ---------------------------------------------------------------------- */
 
 static kvt_status apply_leaf(struct kvt_load *load, const struct kvt_key *key, cJSON *parent,
@@ -33,7 +46,7 @@ static kvt_status apply_leaf(struct kvt_load *load, const struct kvt_key *key, c
     if (copy == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_tree_set(parent, key->name, copy);
-    return KVT_OK;
+    return note_place(load, copy, at, err);
 }
 
 /* ---- Objects ------------------------------------------------------------------------- */
@@ -257,21 +270,23 @@ static kvt_status refuse_reset(struct kvt_load *load, const struct kvt_key *key,
                     info->name);
 }
 
-/* The newcomer's defaults take the place of the old one's parameters. */
+/* The newcomer's defaults take the place of the old one's parameters. name_at: where it was named.
+ */
 static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON *object,
-                         const struct kvt_at *at, const struct kvt_plugin_info *info,
-                         struct kvt_error *err)
+                         const struct kvt_at *at, const struct kvt_at *name_at,
+                         const struct kvt_plugin_info *info, struct kvt_error *err)
 {
     const struct kvt_plugin_info *older = kvt_chosen(key, object);
+    kvt_status status = KVT_OK;
     if (older != NULL && older == info) {
         cJSON *name = kvt_tree_text(load->arena, at->layer, info->name);
         if (name == NULL)
             return kvt_fail_nomem(err, "a scenario");
         kvt_tree_set(object, key->name_key, name);
-        return KVT_OK;
+        return note_place(load, name, name_at, err);
     }
     for (size_t i = 0; older != NULL && i < older->param_count; i++) {
-        kvt_status status = refuse_reset(load, key, object, older->params[i].name, at, info, err);
+        status = refuse_reset(load, key, object, older->params[i].name, at, info, err);
         if (status != KVT_OK)
             return status;
         kvt_tree_remove(object, older->params[i].name);
@@ -280,11 +295,13 @@ static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON
         const struct kvt_key *member = &key->members[i];
         if (member->belongs == NULL || member->belongs(info))
             continue;
-        kvt_status status = refuse_reset(load, key, object, member->name, at, info, err);
+        status = refuse_reset(load, key, object, member->name, at, info, err);
         if (status != KVT_OK)
             return status;
     }
-    return kvt_default_plugin(load, key, info, at->layer, object, err);
+    status = kvt_default_plugin(load, key, info, at->layer, object, err);
+    return status == KVT_OK ? note_place(load, kvt_tree_find(object, key->name_key), name_at, err)
+                            : status;
 }
 
 static kvt_status find_named(const struct kvt_key *key, const struct kvt_at *at, const cJSON *given,
@@ -380,20 +397,21 @@ static kvt_status apply_plugin(struct kvt_load *load, const struct kvt_key *key,
     kvt_status status = KVT_OK;
     if (cJSON_IsString(given)) {
         status = find_named(key, at, given, &info, err);
-        return status == KVT_OK ? choose(load, key, object, at, info, err) : status;
+        return status == KVT_OK ? choose(load, key, object, at, at, info, err) : status;
     }
     if (!cJSON_IsObject(given))
         return kvt_refuse_value(at, given, "a name, or an object of a name and parameters", err);
 
     const cJSON *name = kvt_tree_find(given, key->name_key);
-    if (name != NULL) {
-        const struct kvt_at name_at = kvt_at_member(at, key->name_key);
+    struct kvt_at name_at = kvt_at_member(at, key->name_key);
+    if (name != NULL)
         status = find_named(key, &name_at, name, &info, err);
-    }
     if (status == KVT_OK)
         status = find_shorthand(key, at, given, info, &shorthand, &info, err);
+    if (name == NULL && shorthand != NULL)
+        name_at.name = shorthand->string;
     if (status == KVT_OK && info != NULL)
-        status = choose(load, key, object, at, info, err);
+        status = choose(load, key, object, at, &name_at, info, err);
     if (status == KVT_OK && shorthand != NULL)
         status = apply_shorthand(load, key, object, at, shorthand, err);
     for (const cJSON *item = given->child; status == KVT_OK && item != NULL; item = item->next) {

@@ -397,7 +397,10 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     out->queries_max = shape.queries_max;
     out->draft_budget_tokens = shape.draft_budget_tokens;
     if (out->drafter != NULL && out->queries_max > out->drafter->block_max) {
-        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
+        return kvt_fail(err, KVT_ERR_INVALID,
+                        kvt_load_place(load,
+                                       "speculation.drafter|speculation.drafts|speculation.method",
+                                       place),
                         "%u queries a round; %s drafts for at most %u", out->queries_max,
                         out->drafter->name, out->drafter->block_max);
     }

@@ -117,7 +117,8 @@ static kvt_status check_made_for(const struct kvt_load *load, const struct kvt_d
         (void)snprintf(models + used, sizeof models - used, "%s%s", i > 0 ? ", " : "",
                        drafter->models[i]);
     }
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "speculation.drafter", place),
+    return kvt_fail(err, KVT_ERR_INVALID,
+                    kvt_load_place(load, "speculation.drafter|speculation.method|model", place),
                     "drafter \"%.60s\" was made for %s, not for model \"%.60s\"; name one whose "
                     "file has that model in \"models\" (kvtide list drafters -v)",
                     drafter->name, models, load->model_name);

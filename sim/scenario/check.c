@@ -10,7 +10,7 @@
 /* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
 
 enum {
-    RANGE_BYTES = 160,
+    RANGE_BYTES = 320,
     QUOTED_BYTES = 40
 };
 
@@ -182,8 +182,11 @@ static kvt_status check_records(const struct kvt_key *key, const struct kvt_at *
                                 const cJSON *value, struct kvt_error *err)
 {
     kvt_status status = check_list(at, value, "objects", err);
-    if (status == KVT_OK && value->child == NULL)
-        return refuse(key, at, value, "empty; one element at least is needed", err);
+    if (status == KVT_OK && value->child == NULL) {
+        char place[KVT_PLACE_BYTES];
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
+                        "an empty list; one element at least is needed");
+    }
     unsigned index = 0;
     for (const cJSON *item = value->child; status == KVT_OK && item != NULL; item = item->next) {
         char name[16];

@@ -9,11 +9,27 @@
 static kvt_status complete_object(struct kvt_load *load, const struct kvt_key *key,
                                   const struct kvt_at *at, cJSON *object, struct kvt_error *err);
 
-static kvt_status refuse_missing(const struct kvt_at *at, const char *help, struct kvt_error *err)
+static kvt_status refuse_missing(const struct kvt_load *load, const struct kvt_at *at,
+                                 const char *help, struct kvt_error *err)
+{
+    char dotted[KVT_PLACE_BYTES];
+    char place[KVT_PLACE_BYTES];
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, kvt_at_dotted(at, dotted), place),
+                    "%s is missing: %s", at->name, help);
+}
+
+/* A parameter is missing where the plug-in was chosen. */
+static kvt_status refuse_missing_param(const struct kvt_at *at, const cJSON *name, const char *help,
+                                       struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place), "%s is missing: %s", at->name,
-                    help);
+    const struct kvt_layer *chooser = kvt_tree_layer(name);
+    const struct kvt_at param_at = {
+        .up = at->up, .name = at->name, .layer = chooser->turn > 0 ? chooser : at->layer};
+    bool is_set = chooser->kind == KVT_LAYER_SET && kvt_tree_place(name) != NULL;
+    return kvt_fail(err, KVT_ERR_INVALID,
+                    is_set ? kvt_tree_place(name) : kvt_at_place(&param_at, place),
+                    "%s is missing: %s", at->name, help);
 }
 
 static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *key,
@@ -25,7 +41,8 @@ static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *k
         const struct kvt_param_spec *spec = &info->params[i];
         const struct kvt_at param_at = kvt_at_member(at, spec->name);
         if (kvt_tree_find(object, spec->name) == NULL)
-            return refuse_missing(&param_at, spec->help, err);
+            return refuse_missing_param(&param_at, kvt_tree_find(object, key->name_key), spec->help,
+                                        err);
         kvt_status status = kvt_idle_param(load, spec, &param_at, object, err);
         if (status != KVT_OK)
             return status;
@@ -72,7 +89,7 @@ static kvt_status complete_object(struct kvt_load *load, const struct kvt_key *k
         cJSON *node = kvt_tree_find(object, member->name);
         if (node == NULL) {
             if (is_needed(member, object))
-                status = refuse_missing(&member_at, member->help, err);
+                status = refuse_missing(load, &member_at, member->help, err);
             continue;
         }
         status = kvt_idle_member(load, member, &member_at, object, err);

@@ -206,8 +206,8 @@ kvt_status kvt_hash_input(struct kvt_load *load, const struct kvt_found *file, c
                         "\"%s\" is not an ordinary file; one is needed, which can be read twice",
                         path);
     }
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL)
+    FILE *stream = NULL;
+    if (kvt_file_open(path, &stream, NULL) != KVT_OK)
         return kvt_fail(err, KVT_ERR_IO, where, "\"%s\": this file cannot be opened", path);
     unsigned char *chunk = malloc(CHUNK_BYTES);
     uint64_t hash = 0;

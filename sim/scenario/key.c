@@ -116,16 +116,23 @@ static const char *number_range(const struct kvt_key *key, char *out, size_t out
     return out;
 }
 
+/* "a | b | c", or "a | .." where not all of them have room. */
 static const char *choice_range(const char *choices, char *out, size_t out_bytes)
 {
+    static const char more[] = "..";
+    size_t count = kvt_choice_count(choices);
     size_t used = 0;
-    for (const char *at = choices; *at != '\0' && used + 4 < out_bytes; at++) {
-        if (*at == '|') {
-            memcpy(out + used, " | ", 3);
-            used += 3;
-        } else {
-            out[used++] = *at;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = 0;
+        const char *choice = kvt_choice_at(choices, i, &length);
+        bool is_last = i + 1 == count;
+        if (used + length + (is_last ? 0 : 3 + sizeof more - 1) >= out_bytes) {
+            (void)snprintf(out + used, out_bytes - used, "%s", more);
+            return out;
         }
+        memcpy(out + used, choice, length);
+        memcpy(out + used + length, " | ", is_last ? 0 : 3);
+        used += length + (is_last ? 0 : 3);
     }
     out[used] = '\0';
     return out;

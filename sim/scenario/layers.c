@@ -35,6 +35,7 @@ static kvt_status push_layer(struct kvt_load *load, const struct kvt_layer *laye
         return kvt_fail_nomem(err, "a scenario");
     *copy = *layer;
     load->layers[load->layer_count++] = copy;
+    copy->turn = load->layer_count;
     return KVT_OK;
 }
 

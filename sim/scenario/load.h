@@ -122,9 +122,10 @@ bool kvt_find_given(struct kvt_load *load, const cJSON *node, const struct kvt_a
 
 /* ---- place.c: where the scenario says so ------------------------------------------------- */
 
-/* The place of the value at a dotted path, as its layer gave it; the file asked
- * for where nobody did. */
-const char *kvt_load_place(const struct kvt_load *load, const char *dotted,
+/* The place of the value at a dotted path or below it that was given last, as its layer gave it.
+ * Of several paths ("a.b|c.d") whose values contradict each other, the last one given is meant.
+ * Where nobody gave any: the file that gave what they stand in, or the one asked for. */
+const char *kvt_load_place(const struct kvt_load *load, const char *paths,
                            char out[KVT_PLACE_BYTES]);
 
 /* kvt_scenario_locate(), of a tree; `otherwise` where nobody gave the value. */

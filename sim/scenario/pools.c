@@ -69,8 +69,8 @@ static uint64_t bytes_of(double gib)
 static kvt_status size_pool(struct kvt_load *load, const struct kvt_scenario *scenario,
                             const char *dotted, struct kvt_decode_pool *pool, struct kvt_error *err)
 {
+    char keys[KVT_PLACE_BYTES];
     char place[KVT_PLACE_BYTES];
-    (void)kvt_load_place(load, dotted, place);
 
     pool->weights_gib_per_gpu = weights_gib(scenario->llm, pool);
     double left_gib = kvt_hardware_kv_gib(pool->hardware, pool->weights_gib_per_gpu);
@@ -79,7 +79,9 @@ static kvt_status size_pool(struct kvt_load *load, const struct kvt_scenario *sc
         /* Sizing answers with this; running cannot begin. */
         if (load->options->for_size)
             return KVT_OK;
-        return refuse_weights(scenario, pool, place, left_gib, err);
+        (void)snprintf(keys, sizeof keys, "%s.gpus|%s.tp|%s.dp|%s.ep", dotted, dotted, dotted,
+                       dotted);
+        return refuse_weights(scenario, pool, kvt_load_place(load, keys, place), left_gib, err);
     }
 
     double speculation_gib = scenario->queries_max > 1 ? pool->speculation_workspace_gib : 0;
@@ -99,8 +101,12 @@ static kvt_status size_pool(struct kvt_load *load, const struct kvt_scenario *sc
         rows_gib -= speculation_gib;
     else
         index_gib -= speculation_gib;
-    if (index_gib <= 0 || (is_split && rows_gib <= 0))
-        return refuse_empty(pool, place, speculation_gib, err);
+    if (index_gib <= 0 || (is_split && rows_gib <= 0)) {
+        (void)snprintf(keys, sizeof keys,
+                       "%s.pools|%s.growth_reserve_gib|%s.speculation_workspace_gib", dotted,
+                       dotted, dotted);
+        return refuse_empty(pool, kvt_load_place(load, keys, place), speculation_gib, err);
+    }
 
     pool->index_pool_bytes = bytes_of(index_gib);
     pool->rows_pool_bytes = bytes_of(rows_gib);
@@ -124,13 +130,14 @@ static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, co
     if (pool->dp == 0)
         pool->dp = pool->gpus / pool->tp;
     if ((uint64_t)pool->tp * pool->dp != pool->gpus) {
-        (void)snprintf(path, sizeof path, "%s.gpus", dotted);
+        (void)snprintf(path, sizeof path, "%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted);
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
                         "%u GPUs are not tp %u x dp %u; give gpus and tp, and dp follows",
                         pool->gpus, pool->tp, pool->dp > 0 ? pool->dp : 1);
     }
     if (pool->gpus % pool->ep != 0) {
-        (void)snprintf(path, sizeof path, "%s.ep", dotted);
+        (void)snprintf(path, sizeof path, "%s.ep|%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted,
+                       dotted);
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
                         "%u does not divide the pool's %u GPUs; 1 or a divisor is expected",
                         pool->ep, pool->gpus);

@@ -11,6 +11,7 @@
 struct value {
     cJSON json;
     const struct kvt_layer *layer;
+    const char *place; /* where the layer gave it, once noted */
 };
 
 enum {
@@ -81,6 +82,15 @@ const char *kvt_at_place(const struct kvt_at *at, char out[KVT_PLACE_BYTES])
     return out;
 }
 
+const char *kvt_at_dotted(const struct kvt_at *at, char out[KVT_PLACE_BYTES])
+{
+    struct writer writer = {.out = out, .capacity = KVT_PLACE_BYTES};
+
+    put_path(&writer, at, true);
+    out[writer.used] = '\0';
+    return out;
+}
+
 /* ---- Building ---------------------------------------------------------------- */
 
 cJSON *kvt_tree_new(struct kvt_arena *arena, const struct kvt_layer *layer, int type)
@@ -90,6 +100,7 @@ cJSON *kvt_tree_new(struct kvt_arena *arena, const struct kvt_layer *layer, int 
         return NULL;
     value->json.type = type;
     value->layer = layer;
+    value->place = NULL;
     return &value->json;
 }
 
@@ -223,6 +234,16 @@ void kvt_tree_move_last(cJSON *parent, cJSON *child)
 const struct kvt_layer *kvt_tree_layer(const cJSON *node)
 {
     return ((const struct value *)(const void *)node)->layer;
+}
+
+void kvt_tree_note_place(cJSON *node, const char *place)
+{
+    ((struct value *)(void *)node)->place = place;
+}
+
+const char *kvt_tree_place(const cJSON *node)
+{
+    return ((const struct value *)(const void *)node)->place;
 }
 
 cJSON *kvt_tree_element(const cJSON *array, const char *index)

@@ -23,7 +23,8 @@ struct kvt_layer {
     const char *folder;  /* what relative paths in it start from; "" is the working folder */
     const char *pointer; /* where the scenario lies in the file: "", or "/scenario" of a result */
     const cJSON *tree;
-    size_t set; /* SET: which of the command line's, from 0 */
+    size_t set;  /* SET: which of the command line's, from 0 */
+    size_t turn; /* of files and settings, in the order in which they speak, from 1; 0: nobody */
 };
 
 /* Where a value stands within its layer: a chain of member names on the stack. */
@@ -40,6 +41,9 @@ static inline struct kvt_at kvt_at_member(const struct kvt_at *up, const char *n
 /* "FILE#/cluster/decode/gpus" or "--set cluster.decode.gpus", by the layer of `at` itself; into
  * out, which is returned. */
 const char *kvt_at_place(const struct kvt_at *at, char out[KVT_PLACE_BYTES]);
+
+/* "cluster.decode.gpus" */
+const char *kvt_at_dotted(const struct kvt_at *at, char out[KVT_PLACE_BYTES]);
 
 /* Nodes of a type of cJSON's, without name, neighbours or children; NULL when memory is short. The
  * readers of kvt/json.h take them; cJSON_Delete() must not see them. */
@@ -62,6 +66,11 @@ void kvt_tree_set(cJSON *parent, const char *name, cJSON *child);
 void kvt_tree_append(cJSON *array, cJSON *child);
 void kvt_tree_remove(cJSON *parent, const char *name);
 void kvt_tree_move_last(cJSON *parent, cJSON *child);
+
+/* Where the layer of the node gave it, which need not be where it stands in the tree: text that
+ * lives as long. NULL where nothing was noted. */
+void kvt_tree_note_place(cJSON *node, const char *place);
+const char *kvt_tree_place(const cJSON *node);
 
 /* Which layer set the node. Only for nodes made here. */
 const struct kvt_layer *kvt_tree_layer(const cJSON *node);

@@ -162,11 +162,10 @@ def marks_and_line_ends_are_no_matter(folder):
 
 def what_is_no_file_is_refused(folder):
     (folder / "folder.json").mkdir()
-    os.mkfifo(folder / "pipe")
-    for path in ("./folder.json", "./none.json", "/dev/null"):
+    os.mkfifo(folder / "pipe")  # nobody is waited for
+    for path in ("./folder.json", "./none.json", "/dev/null", "./pipe"):
         for arguments in commands(folder, path):
             refuses(2, *arguments, cwd=folder)
-    refuses(2, "check", "./pipe", cwd=folder)  # and does not wait for a writer
 
 
 def a_file_too_large_is_refused_before_it_is_read(folder):
@@ -229,6 +228,18 @@ def a_missing_key_is_what_a_data_file_is_told_of(folder):
             sentence = refuses(2, "check", "./bad.json", cwd=folder)
             place = "bad.json" if key == "schema" else "bad.json#/%s: missing" % key
             assert place in sentence, (file.name, key, sentence)
+
+
+def a_recording_that_does_not_fit_is_named_with_its_own_selector(folder):
+    rows = [[list(range(token, token + 512))] for token in range(50)]
+    (folder / "rows.npy").write_bytes(support.npy(rows, (50, 1, 512)))
+    succeeds("trace", "convert", "rows.npy", "--to", "rows.kvsel", cwd=folder)
+    path = tiny(folder, changes={"selection": {"law": "recorded", "path": "rows.kvsel"}})
+    for sets, place in (((), path + "#/selection/path"),
+                        (("--set", "selection.path=rows.kvsel"), "--set selection.path")):
+        sentence = refuses(2, "run", path, *sets, cwd=folder)
+        assert sentence.startswith("kvtide: %s: selector " % place), sentence
+        assert "rows.kvsel, whose selector 0 it reads" in sentence, sentence
 
 
 # --- Results --------------------------------------------------------------------------------------------
@@ -361,6 +372,7 @@ CASES = (
     a_file_too_large_is_refused_before_it_is_read,
     bad_models_and_hardware_are_refused_by_themselves_and_in_a_scenario,
     a_missing_key_is_what_a_data_file_is_told_of,
+    a_recording_that_does_not_fit_is_named_with_its_own_selector,
     bad_results_are_refused,
     bad_traces_are_refused_with_their_line,
     a_line_without_end_is_refused,

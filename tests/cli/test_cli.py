@@ -1,4 +1,5 @@
 """The commands as a user meets them: words, exit statuses, files, signals, and the same bytes."""
+import csv
 import json
 import os
 import pathlib
@@ -434,7 +435,47 @@ def the_readme_s_quickstart_is_what_is_printed(_):
     assert "```\n" + printed + "```\n" in readme, "README.md shows another quickstart:\n" + printed
 
 
+def what_a_run_has_not_is_not_reported(folder):
+    """Neither how exact it is, nor without a word why there are only dashes."""
+    for changes, warning, absent, present in (
+            ({"run.warmup": {"rule": "seconds", "value": 1000}},
+             "run.warmup cut the whole run", ("sampling ",), "cut the whole run"),
+            ({"workload.lengths.output": {"law": "fixed", "tokens": 1}}, "",
+             ("TPOT +-", "stand for"), "followed\nbadge"),
+            ({"workload.arrival": "phases", "workload.concurrency": None,
+              "workload.requests": None, "workload.phases": [{"concurrency": 0, "seconds": 1}]},
+             "not one request arrived", ("sampling ", "stand for -"), "nothing arrived")):
+        done = kvtide("run", tiny(folder, changes=changes), "--quiet")
+        assert done.returncode == (1 if "not one" in warning else 0), done
+        assert warning in done.stderr and (done.stderr == "") == (warning == ""), done.stderr
+        assert present in done.stdout, done.stdout
+        for words in absent:
+            assert words not in done.stdout, (words, done.stdout)
+
+
+def counts_of_followed_calls_are_called_so(folder):
+    for fidelity, words in (("sampled", " of followed calls = tail"), ("exact", " = tail")):
+        said = succeeds("run", tiny(folder), "--quiet", "--set", "run.fidelity=" + fidelity)
+        for line in ("selected", "distinct"):
+            found = next(text for text in said.splitlines() if text.startswith(line))
+            assert found.split(None, 2)[2].startswith(words.strip()), found
+
+
+def times_of_the_timeline_are_exact(folder):
+    succeeds("run", tiny(folder), "--out", folder / "out", "--quiet", "--set", "run.duration_s=4")
+    with open(folder / "out/timeline.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    times = [name for name in rows[0] if name.endswith("_s")][:2]
+    assert times == ["from_s", "to_s"], times
+    for number, row in enumerate(rows[:-1]):
+        for time, tenths in (("from_s", number), ("to_s", number + 1)):
+            assert row[time] == "%g" % (tenths / 10), (number, row[time])
+
+
 CASES = (
+    what_a_run_has_not_is_not_reported,
+    counts_of_followed_calls_are_called_so,
+    times_of_the_timeline_are_exact,
     the_readme_s_quickstart_is_what_is_printed,
     a_long_prompt_and_a_long_answer_need_not_meet_in_one_request,
     the_bare_program_shows_five_lines_to_run,

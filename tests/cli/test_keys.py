@@ -92,7 +92,7 @@ DERIVED = {"cluster.decode.pools": "derived"}
 MEDIUM = {"light_requests": 0, "block": 0}
 ONE_ROUND = {"confidence_pool_requests": 1, "costs": "deepseek-v4-flash-b300"}
 
-REFUSED = object()  # the value is answered with status 2, or 3 where memory_mib is too small
+REFUSED = object()  # the value is answered with status 2
 NAMED = object()    # shows in the report and nowhere else
 
 
@@ -405,7 +405,7 @@ def fault_of(folder, base, change, wanted):
     """None, or what is wrong."""
     if wanted is REFUSED:
         status, said, _ = figures(folder, base, change)
-        return None if status in (2, 3) else "status %d: %s" % (status, said)
+        return None if status == 2 else "status %d: %s" % (status, said)
     before, after = figures(folder, base, {}), figures(folder, base, change)
     for status, said, _ in (before, after):
         if status != 0:
@@ -530,8 +530,31 @@ CROSSED = (
      "there are: default"),
     (("residency.refill_gb_per_s=-5",), "--set residency.refill_gb_per_s",
      "-5 is out of range, expected 0 to 1000"),
-    (("run.interval_s=0.001", "run.duration_s=10000000"), "--set run.interval_s",
-     "a longer interval is expected"),
+    (("run.interval_s=0.001", "run.duration_s=10000000"), "--set run.duration_s",
+     "a longer run.interval_s, or a shorter run, is expected"),
+    (("run.duration_s=10000000", "run.interval_s=0.001"), "--set run.interval_s",
+     "a longer run.interval_s, or a shorter run, is expected"),
+    (('slo={"classes":[{"name":"a","share":0.4},{"name":"b","share":0.4}]}',), "--set slo.classes",
+     "sum to 0.8"),
+    (('slo={"classes":[{"name":"a"}]}',), "--set slo.classes.0.share", "share is missing"),
+    (("selection.f0=0.9",), "--set selection.f0", "shares of one variance"),
+    (("selection.sink_rows=2048",), "--set selection.sink_rows", "fewer are expected"),
+    (("selection.memory_mib=1", "workload.lengths.input.tokens=100000", "selection.tapes=64"),
+     "--set selection.tapes", "fewer tapes"),
+    (('cluster.decode.pools={"index_gib":1}',), "--set cluster.decode.pools.index_gib",
+     "a pool is missing"),
+    (("cluster.decode.tp=3",), "--set cluster.decode.tp", "are not tp 3"),
+    (("run.duration_s=0", "workload.requests=0"), "--set workload.requests", "no end of its own"),
+    (("workload.arrival=trace",), "--set workload.arrival", "path is missing"),
+    (("workload.trace.path=none.csv",), "--set workload.trace.path", "no such file"),
+    (("workload.trace.format=foo",), "--set workload.trace.format", "| csv | jsonl)"),
+    (("workload.arrival=phases", 'workload.phases=[{"concurrency":4,"seconds":0}]'),
+     "--set workload.phases.0", "are no length of a phase"),
+    (("workload.arrival=phases", "workload.phases=[]"), "--set workload.phases",
+     "an empty list; one element at least is needed"),
+    (("run.duration_s=0", "workload.arrival=phases",
+      'workload.phases=[{"concurrency":4,"seconds":1e9}]'),
+     "--set workload.phases", "a longer run.interval_s"),
     (("cluster.prefill.mode=separate", "cluster.prefill.gpus=1", "cluster.prefill.tokens_per_s=1",
       "cluster.prefill.context_half_tokens=0.001"), "--set cluster.prefill.tokens_per_s",
      "past the end of time"),
@@ -554,7 +577,9 @@ def a_drafter_drafts_for_the_models_it_was_made_for(folder):
     assert ('drafter "glm-5.3-dflash2" was made for glm-5.3, not for model "glm-5"' in sentence
             and "kvtide list drafters -v" in sentence), sentence
     sentence = refuses(2, "size", "deepseek-v4.1-flash-500k", *sets("speculation=mtp"))
-    assert "#/speculation/drafter" in sentence, sentence
+    assert sentence.startswith("kvtide: --set speculation: "), sentence
+    sentence = refuses(2, "size", "quickstart", *sets(*flash, "model=glm-5"))
+    assert sentence.startswith("kvtide: --set model: "), sentence
     succeeds("size", "quickstart", *sets(*flash, 'model={"name": "mine", "top_k": 1024}'))
     eagle = json.loads(succeeds("check", "quickstart", "--print", "--json",
                                 *sets("speculation=eagle", *flash[1:])))

@@ -45,6 +45,16 @@ REFUSED = (  # arguments; what stderr says
     (("stats", "cut.kvsel", "--seed", "0"), "cut.kvsel holds selections"),
     (("stats", "cut.kvsel", "mixed.csv"), "one kind at a time"),
     (("convert", "cut.kvsel", "--to", "x.csv"), "cut.kvsel is a .kvsel file already"),
+    (("convert", "mixed.csv", "--to", "mixed.csv"), "is the file that is read"),
+    (("convert", "mixed.csv", "--to", "linked.csv"), "is the file that is read"),
+    (("convert", "rows.npy", "--to", "rows.kvsel"), "--to rows.kvsel is the file that is read"),
+    (("convert", "rows.npy", "--to", "x.kvsel", "--context-rows", "0"), "--context-rows 0 is too small"),
+    (("convert", "mixed.csv", "--to", "x.csv", "--context-rows", "0"), "--context-rows is of"),
+    (("stats", "prefix.csv"), "prefix.csv:3: a prefix of 101 tokens in a prompt of 100"),
+    (("convert", "large.npy", "--to", "x.kvsel"), "large.npy: 1099511627776 tokens; 1 to"),
+    (("stats", "pipe"), "pipe: this is not an ordinary file"),
+    (("convert", "pipe", "--to", "x.csv"), "pipe: this is not an ordinary file"),
+    (("convert", "pipe.npy", "--to", "x.kvsel"), "pipe.npy"),
 )
 ROWS = [[list(range(t, t + 4)), [-1] * 4, list(range(2, 6))] for t in range(100)]
 
@@ -195,6 +205,14 @@ def main():
             (folder / "bad.csv").write_text("arrival_s,input_tokens,output_tokens\n1,1.5,2\n")
             array = support.npy(ROWS, (100, 3, 4))
             (folder / "rows.npy").write_bytes(array)
+            os.link(folder / "rows.npy", folder / "rows.kvsel")
+            os.symlink("mixed.csv", folder / "linked.csv")
+            os.mkfifo(folder / "pipe")  # that nobody writes to
+            os.mkfifo(folder / "pipe.npy")
+            (folder / "large.npy").write_bytes(support.npy([], (1 << 40, 1 << 20, 4)))
+            (folder / "prefix.csv").write_text(
+                "arrival_s,input_tokens,output_tokens,prefix_group,prefix_tokens\n"
+                "1,100,5,a,100\n2,100,5,a,101\n")
             (folder / "cut.npy").write_bytes(array[:128])
             (folder / "rubbish.npy").write_bytes(b"rubbish")
             (folder / "cut.kvsel").write_bytes(b"\x89KVSEL\r\n")

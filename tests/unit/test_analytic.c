@@ -388,7 +388,7 @@ static const struct {
 } refusals[] = {
     {"workload={\"phases\": [{\"concurrency\": 4, \"seconds\": 1}], \"lengths\": {\"input\": "
      "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 9}}}",
-     NULL, "--set workload.arrival", "not steady"},
+     NULL, "--set workload.phases", "not steady"},
     {"residency={\"policy\": \"vllm-hybrid\", \"hot_tokens\": 32}", NULL, "--set residency.policy",
      "no policy that moves pages"},
     {"residency={\"policy\": \"adaptive\", \"hot_tokens\": 32, \"landing_fraction\": 0.5}", NULL,

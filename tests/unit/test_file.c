@@ -67,17 +67,51 @@ START_TEST(a_file_past_the_limit_is_refused_before_it_is_read)
 }
 END_TEST
 
-START_TEST(what_has_no_size_is_read_to_its_end_or_the_limit)
+START_TEST(what_says_no_size_is_read_to_its_end_or_the_limit)
 {
     char *text = NULL;
     size_t bytes = 0;
     struct kvt_error err;
-    ck_assert_int_eq(kvt_file_read("/dev/null", 10, &text, &bytes, &err), KVT_OK);
-    ck_assert_uint_eq(bytes, 0);
+    ck_assert_int_eq(kvt_file_read("/proc/self/maps", 1 << 24, &text, &bytes, &err), KVT_OK);
+    ck_assert_uint_gt(bytes, 100);
     free(text);
     text = NULL;
-    ck_assert_int_eq(kvt_file_read("/dev/zero", 1000000, &text, &bytes, &err), KVT_ERR_INVALID);
+    ck_assert_int_eq(kvt_file_read("/proc/self/maps", 100, &text, &bytes, &err), KVT_ERR_INVALID);
     ck_assert_ptr_null(text);
+}
+END_TEST
+
+START_TEST(what_is_no_ordinary_file_is_refused_and_not_waited_for)
+{
+    FILE *stream = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    struct kvt_lines *lines = NULL;
+    struct kvt_error err;
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* that nobody writes to */
+    ck_assert_int_eq(kvt_file_open(path, &stream, &err), KVT_ERR_IO);
+    ck_assert_str_eq(err.where, path);
+    ck_assert_str_eq(err.message,
+                     "this is not an ordinary file; one is needed, which can be read twice");
+    ck_assert_int_eq(kvt_file_read(path, 10, &text, &bytes, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_lines_open(path, &lines, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_file_read("/dev/zero", 10, &text, &bytes, &err), KVT_ERR_IO);
+    ck_assert_ptr_null(text);
+}
+END_TEST
+
+START_TEST(two_names_of_one_file_are_the_same)
+{
+    char other[SUPPORT_PATH_BYTES];
+    support_write(path, "x", 1);
+    support_path(&folder, "other", other);
+    ck_assert(kvt_file_is_same(path, path));
+    ck_assert(!kvt_file_is_same(path, other)); /* it does not exist */
+    ck_assert_int_eq(link(path, other), 0);
+    ck_assert(kvt_file_is_same(path, other));
+    ck_assert_int_eq(unlink(other), 0);
+    support_write(other, "x", 1);
+    ck_assert(!kvt_file_is_same(path, other));
 }
 END_TEST
 
@@ -427,11 +461,15 @@ START_TEST(a_line_without_end_is_refused_in_bounded_memory)
 {
     struct kvt_lines *lines = NULL;
     struct kvt_error err;
-    ck_assert_int_eq(kvt_lines_open("/dev/zero", &lines, &err), KVT_OK);
+    support_write(path, "x", 1);
+    ck_assert_int_eq(truncate(path, INT64_C(1) << 40), 0); /* a hole: a terabyte of nothing */
+    ck_assert_int_eq(kvt_lines_open(path, &lines, &err), KVT_OK);
     char *text = NULL;
     size_t bytes = 0;
     ck_assert_int_eq(kvt_lines_next(lines, &text, &bytes, &err), KVT_ERR_PARSE);
-    ck_assert_str_eq(err.where, "/dev/zero:1:67108865");
+    char where[SUPPORT_PATH_BYTES + 16];
+    (void)snprintf(where, sizeof where, "%s:1:67108865", path);
+    ck_assert_str_eq(err.where, where);
     ck_assert_str_eq(err.message, "a line longer than the 64 MiB that are read");
     kvt_lines_close(lines);
 }
@@ -575,7 +613,9 @@ int main(void)
     tcase_set_timeout(cases, 30);
     tcase_add_test(cases, a_file_is_read_as_it_is);
     tcase_add_test(cases, a_file_past_the_limit_is_refused_before_it_is_read);
-    tcase_add_test(cases, what_has_no_size_is_read_to_its_end_or_the_limit);
+    tcase_add_test(cases, what_says_no_size_is_read_to_its_end_or_the_limit);
+    tcase_add_test(cases, what_is_no_ordinary_file_is_refused_and_not_waited_for);
+    tcase_add_test(cases, two_names_of_one_file_are_the_same);
     tcase_add_test(cases, what_cannot_be_read_says_so);
     tcase_add_test(cases, reading_with_short_memory_leaks_nothing);
     tcase_add_test(cases, a_file_appears_when_it_is_committed_and_not_before);

@@ -511,7 +511,7 @@ START_TEST(what_is_no_such_file_is_refused_by_its_first_bytes)
     support_write(path, "arrival_s,input_tokens\n", 23);
     ck_assert_int_eq(kvt_kvsel_load(path, true, &file, &err), KVT_ERR_PARSE);
     ck_assert_str_eq(err.message, "byte 0: this is no file of selections (.kvsel)");
-    ck_assert_int_eq(kvt_kvsel_load("/dev/zero", true, &file, &err), KVT_ERR_PARSE);
+    ck_assert_int_eq(kvt_kvsel_load("/dev/zero", true, &file, &err), KVT_ERR_IO);
     ck_assert_ptr_null(file);
 }
 END_TEST

@@ -167,7 +167,7 @@ START_TEST(headers_that_numpy_would_not_write_for_this_are_refused)
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (-130, 3, 8), }",
          "shape (-130, 3, 8); (tokens"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 3, 99999999999), }",
-         "shape (130, 3, 99999999999); (tokens"},
+         "99999999999 rows a selection; 1 to"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 3, 8), }", "0 tokens"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 0, 8), }", "0 layers"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (130, 3, 0), }", "0 rows a selection"},

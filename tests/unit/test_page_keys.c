@@ -199,7 +199,7 @@ START_TEST(groups_share_their_prefix_and_sessions_the_rest)
             "3,640,64,,,docs,200\n"
             "4,640,64,,,code,200\n"
             "5,640,64,,,,\n"
-            "6,100,64,,,docs,200\n"
+            "6,100,64,,,docs,100\n"
             "7,640,64,,,,200\n",
             true),
         8);
@@ -209,7 +209,7 @@ START_TEST(groups_share_their_prefix_and_sessions_the_rest)
     ck_assert_uint_eq(shared_pages(0, 3), 3);
     ck_assert_uint_eq(shared_pages(0, 4), 0);
     ck_assert_uint_eq(requests[5].count, 0);
-    ck_assert_uint_eq(requests[6].count, 1); /* shorter than the prefix */
+    ck_assert_uint_eq(requests[6].count, 1); /* a whole prompt of it */
     ck_assert_uint_eq(shared_pages(0, 6), 1);
     ck_assert_uint_eq(requests[7].count, 3); /* the group without a name */
     ck_assert_uint_eq(shared_pages(4, 7), 0);

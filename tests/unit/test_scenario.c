@@ -485,7 +485,8 @@ START_TEST(a_result_stands_for_the_scenario_it_ran)
     loaded_check_ok(&second);
     kvt_arena_free(second.arena);
     second = loaded_text(text, "hardware=h100", false);
-    loaded_check_refused(&second, KVT_ERR_INVALID, "t.json#/scenario/cluster/decode", "do not fit");
+    loaded_check_refused(&second, KVT_ERR_INVALID, "t.json#/scenario/cluster/decode/gpus",
+                         "do not fit");
     kvt_arena_free(second.arena);
     free(again);
     free(tree);

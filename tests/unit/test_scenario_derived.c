@@ -70,7 +70,7 @@ START_TEST(weights_that_do_not_fit_are_refused_with_the_figures)
     const char *const sets[LOADED_SETS_MAX] = {"hardware=h100"};
     struct loaded loaded = loaded_from("glm-5.3-100k", sets);
     loaded_check_refused(
-        &loaded, KVT_ERR_INVALID, "scenarios/glm-5.3-100k.json#/cluster/decode",
+        &loaded, KVT_ERR_INVALID, "scenarios/glm-5.3-100k.json#/cluster/decode/gpus",
         "the weights of glm-5.3 do not fit: h100 has 74.5 GiB of HBM of which 68.5 GiB "
         "may be used, the weights take 190.6 GiB of each of 4 GPUs and the workspace "
         "15.0 GiB; 137.1 GiB are missing");

@@ -203,7 +203,7 @@ START_TEST(a_workload_without_an_end_is_refused)
     struct small_run small;
     small_run_open(&small, HAND, sets, NULL);
     ck_assert_int_eq(small.status, KVT_ERR_INVALID);
-    ck_assert_str_eq(small.err.where, "small.json#/run/duration_s");
+    ck_assert_str_eq(small.err.where, "--set workload.requests");
     small_run_close(&small);
 }
 END_TEST

@@ -160,11 +160,26 @@ static bool count_row(struct kvt_trace *trace, const struct kvt_trace_row *row)
     return used;
 }
 
-/* Of a row that is used: names that may not be there are refused, the others kept. */
+/* A prefix is a part of the prompt. */
+static kvt_status check_prefix(const struct kvt_trace *trace, const struct kvt_trace_row *row,
+                               struct kvt_error *err)
+{
+    char where[256];
+
+    if (row->prefix_tokens <= row->input_tokens)
+        return KVT_OK;
+    (void)snprintf(where, sizeof where, "%s:%" PRIu64, trace->path, row->line);
+    return kvt_fail(err, KVT_ERR_PARSE, where,
+                    "a prefix of %" PRIu32 " tokens in a prompt of %" PRIu32
+                    "; it is expected to be no longer than that",
+                    row->prefix_tokens, row->input_tokens);
+}
+
+/* Of a row that is used: what may not be there is refused, names are kept. */
 static kvt_status take_names(struct kvt_trace *trace, const struct kvt_trace_row *row,
                              uint16_t numbers[KVT_TRACE_NAME_KINDS], struct kvt_error *err)
 {
-    kvt_status status = KVT_OK;
+    kvt_status status = check_prefix(trace, row, err);
     for (int kind = 0; status == KVT_OK && kind < KVT_TRACE_NAME_KINDS; kind++) {
         numbers[kind] = KVT_TRACE_NO_NAME;
         status = kvt_trace_names_check(&trace->names[kind], row, trace->path, err);
@@ -431,8 +446,8 @@ static kvt_ns arrival_of(const struct kvt_trace *trace, int64_t time_ns)
     return (kvt_ns)llround((double)offset_ns / trace->rate_scale);
 }
 
-/* What a prompt consists of where the file says no more than whose it is: its group's prefix, as
- * far as it goes, then its conversation, answers and all. */
+/* What a prompt consists of where the file says no more than whose it is: its group's prefix,
+ * then its conversation, answers and all. */
 static kvt_status name_pages(struct kvt_trace *trace, struct kvt_request_spec *spec,
                              struct kvt_error *err)
 {
@@ -492,8 +507,7 @@ kvt_status kvt_trace_next(struct kvt_trace *trace, struct kvt_request_spec *spec
         .output_tokens = row.output_tokens,
         .session = row.session,
         .turn = row.turn,
-        .prefix_tokens =
-            row.prefix_tokens < row.input_tokens ? row.prefix_tokens : row.input_tokens,
+        .prefix_tokens = row.prefix_tokens,
         .prefix_group = row.prefix_group,
         .follows = follows(&row),
         .think_ns = row.think_ns,

@@ -2,11 +2,19 @@
 #ifndef KVT_FILE_H
 #define KVT_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "kvt/error.h"
 
 KVT_BEGIN_DECLS
+
+/* Opens an ordinary file for reading: folders, pipes and devices are refused, and none is waited
+ * for. *out is the caller's to fclose(). */
+KVT_CHECKED kvt_status kvt_file_open(const char *path, FILE **out, struct kvt_error *err);
+
+/* Do both paths lead to one file that exists? */
+bool kvt_file_is_same(const char *path, const char *other);
 
 /* Reads a whole file, at most max_bytes; *out is NUL-terminated and the
  * caller's to free(). */
