@@ -202,6 +202,7 @@ static void fill_bytes(const struct march_env *march, const struct inputs *input
     const struct kvt_llm *llm = run->scenario->llm;
     double gpus = run->gpus_per_rank, copies = run->rank->memory.host_copies, layer_rows = 0;
     const uint64_t *hbm = inputs->required.hbm_by_class;
+    const struct march_memory *peak = &result->memory_peak;
 
     for (uint32_t s = 0; s < march->surfaces->stratum_count; s++)
         layer_rows += march->surfaces->strata[s].layers * (result->rows[s].counts[SURFACE_FILLED] +
@@ -220,16 +221,13 @@ static void fill_bytes(const struct march_env *march, const struct inputs *input
     tally->pages_released = whole(scale * result->released_bytes / march->page_bytes);
     double ranks = run->rank_count;
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
-        double bytes = result->held_peak * (double)hbm[c];
+        double bytes = peak->held * (double)hbm[c] + peak->grown_tokens * march->grown_bytes[c];
         if (c == KVT_MEM_PAYLOAD)
-            bytes += result->optional_peak_bytes;
-        if (c == KVT_MEM_INDEX)
-            bytes += result->growth_peak_bytes;
+            bytes += peak->optional_bytes;
         tally->hbm_peak_by_class[c] = whole(ranks * gpus * bytes);
         tally->hbm_peak_bytes += tally->hbm_peak_by_class[c];
     }
-    tally->host_peak_bytes =
-        whole(ranks * copies * result->held_peak * (double)inputs->required.host_bytes);
+    tally->host_peak_bytes = whole(ranks * copies * result->host_peak_bytes);
 }
 
 static void fill_tally(const struct march_env *march, const struct inputs *inputs,
@@ -238,24 +236,24 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
     const struct kvt_analytic_env *run = march->surfaces->run;
     double scale = run->rank_count * repeat, groups = run->lockstep ? repeat : scale;
 
-    *tally = (struct kvt_tally){.from_ns = in_ns((result->end_s - result->counted_s) * repeat),
-                                .to_ns = in_ns(result->end_s * repeat),
-                                .arrived = whole(scale * result->counted_arrived),
-                                .admitted = whole(scale * result->admitted),
-                                .completed = whole(scale * result->counted_completed),
-                                .output_tokens = whole(scale * result->output_tokens),
-                                .input_tokens =
-                                    whole(scale * result->admitted * inputs->mean_input_tokens),
-                                .decode_steps = whole(groups * result->steps),
-                                .rounds = whole(scale * result->rounds),
-                                .round_tokens = whole(scale * result->decode_tokens),
-                                .extrapolated_steps = whole(groups * result->extrapolated_steps),
-                                .rank_ns = in_ns(groups * result->rank_step_s),
-                                .barrier_wait_ns = in_ns(groups * result->waited_s),
-                                .prefilling_ns = scale * result->prefilling_s * 1e9,
-                                .running_ns = scale * result->running_s * 1e9,
-                                .waiting_ns = scale * result->waiting_s * 1e9,
-                                .importing_ns = scale * result->importing_s * 1e9};
+    *tally = (struct kvt_tally){
+        .from_ns = in_ns((result->end_s - result->counted_s) * repeat),
+        .to_ns = in_ns(result->end_s * repeat),
+        .arrived = whole(scale * result->counted_arrived),
+        .admitted = whole(scale * result->admitted),
+        .completed = whole(scale * result->counted_completed),
+        .output_tokens = whole(scale * (result->first_counted + result->decode_tokens)),
+        .input_tokens = whole(scale * result->admitted * inputs->mean_input_tokens),
+        .decode_steps = whole(groups * result->steps),
+        .rounds = whole(scale * result->rounds),
+        .round_tokens = whole(scale * result->decode_tokens),
+        .extrapolated_steps = whole(groups * result->extrapolated_steps),
+        .rank_ns = in_ns(groups * result->rank_step_s),
+        .barrier_wait_ns = in_ns(groups * result->waited_s),
+        .prefilling_ns = scale * result->prefilling_s * 1e9,
+        .running_ns = scale * result->running_s * 1e9,
+        .waiting_ns = scale * result->waiting_s * 1e9,
+        .importing_ns = scale * result->importing_s * 1e9};
     for (uint32_t s = 0; s < march->surfaces->stratum_count; s++)
         fill_rows(&result->rows[s], scale * march->surfaces->strata[s].stores, tally, s);
     for (int p = 0; p < KVT_PARTS; p++) {
