@@ -7,7 +7,10 @@
 #include "kvt/strata.h"
 
 enum {
-    LIVES_MAX = 1000 /* a longer run is one of so many, and its totals in proportion */
+    LIVES_MAX = 1000, /* a longer run is one of so many, and its totals in proportion */
+    /* Below these, what single requests do shows in a run's means (docs/fidelity.md). */
+    REQUESTS_MIN = 32, /* in a closed loop twice as many as exist at once as well */
+    OUTPUT_TOKENS_MIN = 32
 };
 
 /* ---- What is refused ---------------------------------------------------------------- */
@@ -293,12 +296,22 @@ static void fill_means(const struct march_env *march, const struct march_result 
         means->post_wave_ttft_ms + ratio_ms(result->post_span_s, result->post_span_requests);
 }
 
+static bool is_few(const struct march_env *march, const struct march_result *result, double repeat)
+{
+    double requests = march->surfaces->run->rank_count * repeat * result->completed;
+    double at_once = march->closed ? march->surfaces->run->rank_count * march->in_flight : 0;
+
+    return requests < fmax(REQUESTS_MIN, 2 * at_once) - 0.5 ||
+           march->mean_output_tokens < OUTPUT_TOKENS_MIN;
+}
+
 static void fill_run(const struct march_env *march, const struct inputs *inputs,
                      const struct march_result *result, double repeat, struct kvt_run *run)
 {
     double ranks = march->surfaces->run->rank_count;
 
     run->analytic = true;
+    run->few_for_means = is_few(march, result, repeat);
     run->closed_loop = march->closed;
     run->first_wave = march->closed ? whole(ranks * march->in_flight) : 0;
     fill_tally(march, inputs, result, repeat, &run->total);

@@ -268,6 +268,27 @@ START_TEST(a_round_without_drafts_commits_one_token)
 }
 END_TEST
 
+/* Twelve at once: what is few, and what is not. */
+static const struct {
+    const char *set;
+    bool few;
+} amounts[] = {{"workload.requests=96", false},   {"workload.requests=32", false},
+               {"workload.requests=31", true},    {"workload.concurrency=17", false},
+               {"workload.concurrency=49", true}, {"workload.lengths.output.mean_tokens=10", true}};
+
+START_TEST(a_run_of_too_few_for_means_says_so)
+{
+    const char *const sets[] = {amounts[_i].set, NULL};
+    struct small_run small;
+    small_run_whole(&small, SCENARIO, sets);
+    ck_assert_int_eq(small.run->few_for_means, amounts[_i].few);
+    char *text = small_run_result_text(&small);
+    ck_assert((strstr(text, "\"few_for_means\": true") != NULL) == amounts[_i].few);
+    free(text);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(no_percentile_is_answered)
 {
     static const char *const names[] = {"p50_ttft_ms",     "p99_tpot_ms",    "std_e2el_ms",
@@ -496,6 +517,8 @@ static Suite *analytic_suite(void)
                         sizeof memories / sizeof memories[0]);
     tcase_add_loop_test(runs, a_round_without_drafts_commits_one_token, 0,
                         sizeof outputs / sizeof outputs[0]);
+    tcase_add_loop_test(runs, a_run_of_too_few_for_means_says_so, 0,
+                        sizeof amounts / sizeof amounts[0]);
     tcase_add_test(runs, no_percentile_is_answered);
     tcase_add_test(runs, the_same_bytes_on_any_threads_and_with_surfaces_at_hand);
     tcase_add_test(runs, a_surface_is_kept_and_a_damaged_one_is_measured_again);
