@@ -9,7 +9,7 @@
 enum {
     LIVES_MAX = 1000, /* a longer run is one of so many, and its totals in proportion */
     /* Below these, what single requests do shows in a run's means (docs/fidelity.md). */
-    REQUESTS_MIN = 32, /* in a closed loop twice as many as exist at once as well */
+    REQUESTS_MIN = 32, /* that begin; where a closed loop drains, twice as many as exist at once */
     OUTPUT_TOKENS_MIN = 32
 };
 
@@ -296,12 +296,14 @@ static void fill_means(const struct march_env *march, const struct march_result 
         means->post_wave_ttft_ms + ratio_ms(result->post_span_s, result->post_span_requests);
 }
 
+/* A run that the clock cuts has no drain, whose last requests are chance. */
 static bool is_few(const struct march_env *march, const struct march_result *result, double repeat)
 {
-    double requests = march->surfaces->run->rank_count * repeat * result->completed;
-    double at_once = march->closed ? march->surfaces->run->rank_count * march->in_flight : 0;
+    double ranks = march->surfaces->run->rank_count;
+    bool drains = march->closed && result->running_end + result->waiting_end <= 0;
+    double least = fmax(REQUESTS_MIN, drains ? 2 * ranks * march->in_flight : 0);
 
-    return requests < fmax(REQUESTS_MIN, 2 * at_once) - 0.5 ||
+    return ranks * repeat * result->first_tokens < least - 0.5 ||
            march->mean_output_tokens < OUTPUT_TOKENS_MIN;
 }
 
