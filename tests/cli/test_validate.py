@@ -121,7 +121,7 @@ def an_analytic_run_writes_its_files_and_no_percentile(folder):
     assert len(lines) == 1, "an analytic run has no requests of its own"
 
 
-# Those with a reason are refused, as docs/fidelity.md says; the last, answered, needs minutes.
+# Those with a reason are refused, as docs/fidelity.md says; the last is taken, and needs many minutes.
 SHIPPED = {
     "quickstart": None, "glm-5.3-100k": None, "glm-5.3-32k": None,
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
