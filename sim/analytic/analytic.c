@@ -7,7 +7,10 @@
 #include "kvt/strata.h"
 
 enum {
-    LIVES_MAX = 1000 /* a longer run is one of so many, and its totals in proportion */
+    LIVES_MAX = 1000, /* a longer run is one of so many, and its totals in proportion */
+    /* Below these, what single requests do shows in a run's means (docs/fidelity.md). */
+    REQUESTS_MIN = 32, /* that begin; where a closed loop drains, twice as many as exist at once */
+    OUTPUT_TOKENS_MIN = 32
 };
 
 /* ---- What is refused ---------------------------------------------------------------- */
@@ -202,6 +205,7 @@ static void fill_bytes(const struct march_env *march, const struct inputs *input
     const struct kvt_llm *llm = run->scenario->llm;
     double gpus = run->gpus_per_rank, copies = run->rank->memory.host_copies, layer_rows = 0;
     const uint64_t *hbm = inputs->required.hbm_by_class;
+    const struct march_memory *peak = &result->memory_peak;
 
     for (uint32_t s = 0; s < march->surfaces->stratum_count; s++)
         layer_rows += march->surfaces->strata[s].layers * (result->rows[s].counts[SURFACE_FILLED] +
@@ -220,16 +224,13 @@ static void fill_bytes(const struct march_env *march, const struct inputs *input
     tally->pages_released = whole(scale * result->released_bytes / march->page_bytes);
     double ranks = run->rank_count;
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
-        double bytes = result->held_peak * (double)hbm[c];
+        double bytes = peak->held * (double)hbm[c] + peak->grown_tokens * march->grown_bytes[c];
         if (c == KVT_MEM_PAYLOAD)
-            bytes += result->optional_peak_bytes;
-        if (c == KVT_MEM_INDEX)
-            bytes += result->growth_peak_bytes;
+            bytes += peak->optional_bytes;
         tally->hbm_peak_by_class[c] = whole(ranks * gpus * bytes);
         tally->hbm_peak_bytes += tally->hbm_peak_by_class[c];
     }
-    tally->host_peak_bytes =
-        whole(ranks * copies * result->held_peak * (double)inputs->required.host_bytes);
+    tally->host_peak_bytes = whole(ranks * copies * result->host_peak_bytes);
 }
 
 static void fill_tally(const struct march_env *march, const struct inputs *inputs,
@@ -238,24 +239,24 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
     const struct kvt_analytic_env *run = march->surfaces->run;
     double scale = run->rank_count * repeat, groups = run->lockstep ? repeat : scale;
 
-    *tally = (struct kvt_tally){.from_ns = in_ns((result->end_s - result->counted_s) * repeat),
-                                .to_ns = in_ns(result->end_s * repeat),
-                                .arrived = whole(scale * result->counted_arrived),
-                                .admitted = whole(scale * result->admitted),
-                                .completed = whole(scale * result->counted_completed),
-                                .output_tokens = whole(scale * result->output_tokens),
-                                .input_tokens =
-                                    whole(scale * result->admitted * inputs->mean_input_tokens),
-                                .decode_steps = whole(groups * result->steps),
-                                .rounds = whole(scale * result->rounds),
-                                .round_tokens = whole(scale * result->decode_tokens),
-                                .extrapolated_steps = whole(groups * result->extrapolated_steps),
-                                .rank_ns = in_ns(groups * result->rank_step_s),
-                                .barrier_wait_ns = in_ns(groups * result->waited_s),
-                                .prefilling_ns = scale * result->prefilling_s * 1e9,
-                                .running_ns = scale * result->running_s * 1e9,
-                                .waiting_ns = scale * result->waiting_s * 1e9,
-                                .importing_ns = scale * result->importing_s * 1e9};
+    *tally = (struct kvt_tally){
+        .from_ns = in_ns((result->end_s - result->counted_s) * repeat),
+        .to_ns = in_ns(result->end_s * repeat),
+        .arrived = whole(scale * result->counted_arrived),
+        .admitted = whole(scale * result->admitted),
+        .completed = whole(scale * result->counted_completed),
+        .output_tokens = whole(scale * (result->first_counted + result->decode_tokens)),
+        .input_tokens = whole(scale * result->admitted * inputs->mean_input_tokens),
+        .decode_steps = whole(groups * result->steps),
+        .rounds = whole(scale * result->rounds),
+        .round_tokens = whole(scale * result->decode_tokens),
+        .extrapolated_steps = whole(groups * result->extrapolated_steps),
+        .rank_ns = in_ns(groups * result->rank_step_s),
+        .barrier_wait_ns = in_ns(groups * result->waited_s),
+        .prefilling_ns = scale * result->prefilling_s * 1e9,
+        .running_ns = scale * result->running_s * 1e9,
+        .waiting_ns = scale * result->waiting_s * 1e9,
+        .importing_ns = scale * result->importing_s * 1e9};
     for (uint32_t s = 0; s < march->surfaces->stratum_count; s++)
         fill_rows(&result->rows[s], scale * march->surfaces->strata[s].stores, tally, s);
     for (int p = 0; p < KVT_PARTS; p++) {
@@ -295,12 +296,24 @@ static void fill_means(const struct march_env *march, const struct march_result 
         means->post_wave_ttft_ms + ratio_ms(result->post_span_s, result->post_span_requests);
 }
 
+/* A run that the clock cuts has no drain, whose last requests are chance. */
+static bool is_few(const struct march_env *march, const struct march_result *result, double repeat)
+{
+    double ranks = march->surfaces->run->rank_count;
+    bool drains = march->closed && result->running_end + result->waiting_end <= 0;
+    double least = fmax(REQUESTS_MIN, drains ? 2 * ranks * march->in_flight : 0);
+
+    return ranks * repeat * result->first_tokens < least - 0.5 ||
+           march->mean_output_tokens < OUTPUT_TOKENS_MIN;
+}
+
 static void fill_run(const struct march_env *march, const struct inputs *inputs,
                      const struct march_result *result, double repeat, struct kvt_run *run)
 {
     double ranks = march->surfaces->run->rank_count;
 
     run->analytic = true;
+    run->few_for_means = is_few(march, result, repeat);
     run->closed_loop = march->closed;
     run->first_wave = march->closed ? whole(ranks * march->in_flight) : 0;
     fill_tally(march, inputs, result, repeat, &run->total);

@@ -56,6 +56,10 @@ static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs
     }
     if (inputs->length_count == 0)
         return kvt_fail(err, KVT_ERR_INVALID, run->scenario->name, "no request ever arrives");
+    if (output <= (double)inputs->length_count)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "workload.lengths.output",
+                        "an answer of one token has no decode step, and fidelity \"analytic\" is "
+                        "about nothing else; exact and sampled take it, or two tokens or more");
     inputs->mean_input_tokens = input / (double)inputs->length_count;
     inputs->mean_output_tokens = output / (double)inputs->length_count;
     return KVT_OK;
@@ -186,12 +190,15 @@ static kvt_status read_memory(const struct kvt_analytic_env *run, const struct i
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
         double now = (double)inputs->required.hbm_by_class[c];
         bool grows = c == KVT_MEM_INDEX || c == KVT_MEM_PAYLOAD;
-        double growth = grows ? ((double)later.hbm_by_class[c] - now) / (grown - input) : 0;
+        march->grown_bytes[c] = grows ? ((double)later.hbm_by_class[c] - now) / (grown - input) : 0;
         *(pool_of[c] == optional ? &march->held_bytes : &march->other_held_bytes) += now;
-        *(pool_of[c] == optional ? &march->growth_bytes : &march->other_growth_bytes) += growth;
+        *(pool_of[c] == optional ? &march->growth_bytes : &march->other_growth_bytes) +=
+            march->grown_bytes[c];
     }
     march->pool_bytes = (double)rank->memory.pool_bytes[optional];
     march->other_pool_bytes = (double)rank->memory.pool_bytes[1 - optional];
+    march->host_held_bytes = (double)inputs->required.host_bytes;
+    march->host_growth_bytes = rank->needs.host_backing ? (double)rank->row_bytes_per_token : 0;
     march->reserve_bytes = (double)rank->memory.reserve_bytes;
     march->page_bytes = (double)rank->page_bytes;
     march->refills = rank->needs.optional_pages;
@@ -228,18 +235,20 @@ static double lives(const struct march_env *march, double step_s, double tokens_
 void inputs_lengths(const struct inputs *inputs, double step_s, struct march_env *march)
 {
     const struct round_means *means = &march->loads[march->load_count - 1]->rounds;
-    double committed = means->committed_tokens, longest = 0, sum = 0;
+    double committed = means->committed_tokens, longest = 0, sum = 0, wanted = 0;
+    /* What the last round has too much: the mean overshoot of a renewal process. */
+    double overshoot = (means->committed_squares - committed) / (2 * committed), decoding = 0;
 
-    /* Half a round until the batch takes it in, and what the last round has too much: the mean
-     * overshoot of a renewal process. */
-    march->extra_tokens =
-        0.5 * committed + (means->committed_squares - committed) / (2 * committed);
+    march->extra_tokens = ROUNDS_UNTIL_TAKEN_IN * committed + overshoot;
     for (size_t i = 0; i < inputs->length_count; i++) {
         double life =
             inputs->output_tokens[i] > 1 ? inputs->output_tokens[i] - 1 + march->extra_tokens : 0;
         longest = life > longest ? life : longest;
         sum += life;
+        wanted += life > 0 ? inputs->output_tokens[i] - 1 : 0;
+        decoding += life > 0;
     }
+    march->overshoot_share = overshoot * decoding / (wanted + overshoot * decoding);
     march->mean_life_tokens = fmax(sum / (double)inputs->length_count, 1e-3);
     double cells = fmax(fmin(CELLS_WANTED / lives(march, step_s, committed), CELLS_OF_A_LIFE),
                         CELLS_OF_A_LIFE_MIN);

@@ -20,14 +20,15 @@
 
 /* ---- Rounds ------------------------------------------------------------------------ */
 
-/* Ages of the rounds of each cell of a life, `rounds` rounds a cell. */
+/* Ages of the rounds of each cell of a life, `rounds` rounds a cell. The wait for the first is no
+ * round. */
 static void make_ages(struct march *march, double rounds)
 {
     if (rounds == march->aged_for)
         return;
     march->aged_for = rounds;
     for (uint32_t n = 0; n <= march->env->life_cells; n++) {
-        double from = n * rounds, to = from + rounds;
+        double from = n * rounds - ROUNDS_UNTIL_TAKEN_IN, to = from + rounds;
         for (uint32_t a = 0; a < SURFACE_AGES; a++) {
             double low = a > 0 ? (double)(1u << (a - 1)) : 0;
             double high = a + 1 < SURFACE_AGES ? (double)(1u << a) : INFINITY;
@@ -37,13 +38,14 @@ static void make_ages(struct march *march, double rounds)
     }
 }
 
-/* Where those that decode stand: coverage and age, as shares of them. */
+/* Where those that decode stand: coverage and age, as shares of those in a round. */
 static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][SURFACE_AGES],
                           double *coverage, double *context_tokens)
 {
     const struct march_env *env = march->env;
     double pages = 0, eligible = 0, tokens = 0;
 
+    march->in_round = 0;
     memset(places, 0, SURFACE_COVERAGES * sizeof *places);
     for (uint32_t j = march_oldest(march); j < march->cell; j++) {
         const struct cohort *cohort = &march->cohorts[j];
@@ -56,15 +58,20 @@ static void place_cohorts(struct march *march, double places[SURFACE_COVERAGES][
         double covered = whole > 0 ? fmin(cohort->pages / whole, 1) : 0;
         double at = covered * (SURFACE_COVERAGES - 1);
         uint32_t low = at < SURFACE_COVERAGES - 1 ? (uint32_t)at : SURFACE_COVERAGES - 2;
-        double upper = cohort->alive / march->decoding * (at - low);
-        double lower = cohort->alive / march->decoding - upper;
+        double upper = cohort->alive * (at - low);
+        double lower = cohort->alive - upper;
         for (uint32_t a = 0; a < SURFACE_AGES; a++) {
             places[low][a] += lower * march->ages[age][a];
             places[low + 1][a] += upper * march->ages[age][a];
+            march->in_round += cohort->alive * march->ages[age][a];
         }
         pages += cohort->alive * cohort->pages;
         eligible += cohort->alive * march->eligible_pages[j];
         tokens += cohort->alive * context;
+    }
+    for (uint32_t c = 0; c < SURFACE_COVERAGES && march->in_round > 0; c++) {
+        for (uint32_t a = 0; a < SURFACE_AGES; a++)
+            places[c][a] /= march->in_round;
     }
     bool tiered = !env->surfaces->run->rank->needs.history_in_hbm;
     *coverage = tiered && eligible > 0 ? pages / eligible : NAN;
@@ -122,7 +129,7 @@ static double slowest_step(const struct march *march, const struct round_load *l
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
     /* Of requests that come on their own, each sees the others' mean and itself. */
-    double seen = march->decoding + (env->closed ? 0 : 1 / ranks);
+    double seen = march->in_round + (env->closed ? 0 : 1 / ranks);
     double mean_s = step_cost(env, load, seen, seen, parts_s, in_range);
 
     *waited_s = 0;
@@ -142,19 +149,21 @@ static double slowest_step(const struct march *march, const struct round_load *l
 
 /* ---- The march -------------------------------------------------------------------------- */
 
-static void count_cell(struct march *march, const double parts_s[KVT_PARTS], double waited_s,
-                       bool in_range, double dt_s, const struct surface_cell rows[KVT_STRATA_MAX])
+static void count_cell(struct march *march, double committed_tokens,
+                       const double parts_s[KVT_PARTS], double waited_s, bool in_range, double dt_s,
+                       const struct surface_cell rows[KVT_STRATA_MAX])
 {
     const struct kvt_analytic_env *run = march->env->surfaces->run;
     struct march_result *out = march->out;
     double step_s = march->step_s, ranks = run->lockstep ? run->rank_count : 1;
-    double rounds = march->decoding * dt_s / step_s;
-    double steps = dt_s / step_s * fmin(march->decoding * ranks, 1);
+    double rounds = march->in_round * dt_s / step_s;
+    double steps = dt_s / step_s * fmin(march->in_round * ranks, 1);
 
     if (!march->counting)
         return;
     out->counted_s += dt_s;
     out->rounds += rounds;
+    out->decode_tokens += rounds * committed_tokens * (1 - march->env->overshoot_share);
     out->steps += steps;
     out->step_s += steps * step_s;
     out->rank_step_s += steps * step_s * ranks;
@@ -216,7 +225,7 @@ static bool advance(struct march *march, double *ended)
                                                .running = march->decoding,
                                                .coverage = isnan(coverage) ? 0 : coverage,
                                                .covered = isnan(coverage) ? 0 : 1};
-    count_cell(march, parts_s, waited_s, in_range, dt_s, rows);
+    count_cell(march, load.means.committed_tokens, parts_s, waited_s, in_range, dt_s, rows);
     double freed = march_end_cell(march, middle_s, share);
     double come = march_arrivals(march, dt_s, freed + *ended);
     out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed - freed);
@@ -226,12 +235,7 @@ static bool advance(struct march *march, double *ended)
     *ended = served * env->chance_of_life[0]; /* answers of one token, whose places are free next */
     out->completed += freed + *ended;
     out->counted_completed += march->counting ? freed + *ended : 0;
-    double decoded = march->decoding * env->cell_tokens * share *
-                     (1 - env->extra_tokens / fmax(env->mean_life_tokens, 1));
-    if (march->counting) {
-        out->output_tokens += served + decoded;
-        out->decode_tokens += decoded;
-    }
+    out->first_counted += march->counting ? served : 0;
     march->now_s += dt_s;
     march->last_share = share;
     march->cell++;

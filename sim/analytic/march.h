@@ -10,6 +10,8 @@ enum {
     LIFE_CELLS = 4096    /* steps that the longest request decodes for, at most */
 };
 
+#define ROUNDS_UNTIL_TAKEN_IN 0.5 /* half a step, on average */
+
 /* Requests of one rank that began to decode in the same step. */
 struct cohort {
     double entered; /* requests */
@@ -39,8 +41,9 @@ struct march_env {
     uint32_t life_cells;
     double chance_of_life[LIFE_CELLS + 1];
     double mean_output_tokens,
-        mean_life_tokens; /* life: tokens after the first, and extra_tokens */
-    double extra_tokens;
+        mean_life_tokens;   /* life: tokens after the first, and extra_tokens */
+    double extra_tokens;    /* of a request that decodes */
+    double overshoot_share; /* of what rounds commit: past the answers' ends */
 
     /* Places. */
     double slots;
@@ -57,6 +60,15 @@ struct march_env {
     double growth_bytes; /* of it, of each token after the prompt */
     double reserve_bytes;
     double other_pool_bytes, other_growth_bytes, other_held_bytes; /* of the pool beside it */
+    double host_held_bytes, host_growth_bytes; /* of one copy in DRAM, likewise */
+    double grown_bytes[KVT_MEM_CLASSES]; /* of either, of each token after the prompt, by class */
+};
+
+/* What a rank holds in HBM at one moment. */
+struct march_memory {
+    double held, grown_tokens; /* requests; tokens of all of them after their prompts */
+    double optional_bytes;
+    double bytes; /* in all, of one GPU */
 };
 
 /* What came of it; extensive figures are a rank's. */
@@ -64,7 +76,7 @@ struct march_result {
     double end_s, counted_s;                 /* counted: without the warm-up */
     double arrived, first_tokens, completed; /* in all */
     double counted_arrived, admitted, counted_completed;
-    double output_tokens, decode_tokens; /* all; and of rounds */
+    double first_counted, decode_tokens; /* tokens, first ones and of rounds */
     double rounds, steps, step_s, rank_step_s, waited_s;
     double parts_s[KVT_PARTS];
     double extrapolated_steps;
@@ -75,8 +87,10 @@ struct march_result {
     double post_first_tokens;
     double tpot_s, tpot_requests, post_tpot_s, post_tpot_requests;
     double span_s, span_requests, post_span_s, post_span_requests; /* decoding, of completed ones */
-    double active, coverage, covered; /* over the central half; covered: share of it with rows */
-    double held_peak, optional_peak_bytes, growth_peak_bytes;
+    double active, coverage, covered;    /* over the central half; covered: share of it with rows */
+    double held_peak, growth_peak_bytes; /* each at its own moment */
+    struct march_memory memory_peak;     /* when it is fullest */
+    double host_peak_bytes;
     double in_flight_peak;
     double running_end, waiting_end;
 };

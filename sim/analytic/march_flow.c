@@ -89,6 +89,22 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
 
 /* ---- Memory --------------------------------------------------------------------------- */
 
+static void note_peak(const struct march_env *env, struct march_result *out, double held,
+                      double grown_tokens, double optional_bytes)
+{
+    const struct march_memory now = {
+        .held = held,
+        .grown_tokens = grown_tokens,
+        .optional_bytes = optional_bytes,
+        .bytes = held * (env->held_bytes + env->other_held_bytes) +
+                 grown_tokens * (env->growth_bytes + env->other_growth_bytes) + optional_bytes};
+
+    if (now.bytes > out->memory_peak.bytes)
+        out->memory_peak = now;
+    out->host_peak_bytes = fmax(out->host_peak_bytes, held * env->host_held_bytes +
+                                                          grown_tokens * env->host_growth_bytes);
+}
+
 void march_move_pages(struct march *march, double dt_s)
 {
     const struct march_env *env = march->env;
@@ -106,8 +122,10 @@ void march_move_pages(struct march *march, double dt_s)
     double growth = grown * (env->growth_bytes + env->other_growth_bytes);
     out->growth_peak_bytes = fmax(out->growth_peak_bytes, growth);
     out->held_peak = fmax(out->held_peak, held);
-    if (!env->refills)
+    if (!env->refills) {
+        note_peak(env, out, held, grown, 0);
         return;
+    }
     double beyond = fmax(grown * env->growth_bytes - env->reserve_bytes, 0);
     double free_pages = (env->pool_bytes - held * env->held_bytes - beyond) / env->page_bytes;
     free_pages = fmax(free_pages, 0);
@@ -127,8 +145,7 @@ void march_move_pages(struct march *march, double dt_s)
         out->fill_bytes += march->counting ? filled * env->page_bytes : 0;
         pages += filled;
     }
-    out->optional_peak_bytes =
-        fmax(out->optional_peak_bytes, fmin(pages, free_pages) * env->page_bytes);
+    note_peak(env, out, held, grown, fmin(pages, free_pages) * env->page_bytes);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------ */

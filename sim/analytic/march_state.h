@@ -20,7 +20,7 @@ struct march {
     struct cohort *cohorts; /* [MARCH_CELLS + 1] by the cell that they began in */
     struct trail *trail;    /* [MARCH_CELLS + 1] */
     double *eligible_pages; /* [MARCH_CELLS + 1] scratch, of each cohort */
-    double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell's rounds in each age */
+    double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell spent in rounds of each age */
     double aged_for;                           /* rounds of a cell that ages[] is made for */
     uint32_t cell;                             /* in hand */
     double last_share;                         /* of the newest cell, that the clock let pass */
@@ -28,6 +28,7 @@ struct march {
     double waiting; /* for a slot */
     struct stage prefill, import;
     double decoding;
+    double in_round;   /* of those; the others wait for the end of a step to be taken in */
     double first_wave; /* requests of it; 0: open */
     double released_pages;
     double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */

@@ -241,6 +241,7 @@ static void walk_stream(void *context, uint32_t request, unsigned worker)
 struct law_inputs {
     uint32_t stream_store[KVT_SELECTORS_MAX], stream_tokens[KVT_SELECTORS_MAX];
     uint32_t rows[KVT_STRATA_MAX], tokens_per_row[KVT_STRATA_MAX];
+    struct kvt_param_value *params; /* owned */
 };
 
 /* Tokens that the longest of the streams moves on by. */
@@ -255,6 +256,30 @@ static uint32_t tokens_read(const struct kvt_round *rounds)
         most = tokens > most ? tokens : most;
     }
     return most;
+}
+
+/* The law, with half as many tapes each time that they are more than it may hold: a surface is no
+ * run, and is not refused for what its requests would never draw. */
+static kvt_status prepare_what_fits(const struct kvt_law *law, struct law_inputs *inputs,
+                                    struct kvt_law_env *env, void **out, struct kvt_error *err)
+{
+    size_t count = env->params.count, tapes = count;
+
+    inputs->params = calloc(count + 1, sizeof *inputs->params);
+    if (!inputs->params)
+        return kvt_fail_nomem(err, "a law's parameters");
+    for (size_t i = 0; i < count; i++) {
+        inputs->params[i] = env->params.values[i];
+        if (strcmp(law->info.params[i].name, "tapes") == 0)
+            tapes = i;
+    }
+    env->params.values = inputs->params;
+    kvt_status status = law->prepare(env, out, err);
+    while (status == KVT_ERR_NOMEM && tapes < count && inputs->params[tapes].number >= 2) {
+        inputs->params[tapes].number = floor(inputs->params[tapes].number / 2);
+        status = law->prepare(env, out, err);
+    }
+    return status;
 }
 
 static kvt_status prepare_law(const struct measure *measure, struct law_inputs *inputs, void **out,
@@ -292,7 +317,7 @@ static kvt_status prepare_law(const struct measure *measure, struct law_inputs *
                                   .progress_context = env->run->prepare_context,
                                   .host = kvt_host(),
                                   .all_streams = true};
-    return measure->law->prepare(&law_env, out, err);
+    return prepare_what_fits(measure->law, inputs, &law_env, out, err);
 }
 
 /* Sums of the streams, in their order, into means of a round. */
@@ -358,7 +383,7 @@ static kvt_status measure_all(struct measure *measure, struct kvt_crew *crew, st
                               struct kvt_error *err)
 {
     const struct surface_env *env = measure->env;
-    struct law_inputs inputs;
+    struct law_inputs inputs = {.params = NULL};
     kvt_status status = prepare_law(measure, &inputs, &measure->law_data, err);
 
     for (uint32_t s = 0; s < env->stratum_count && status == KVT_OK; s++) {
@@ -372,6 +397,7 @@ static kvt_status measure_all(struct measure *measure, struct kvt_crew *crew, st
             status = measure_stratum(measure, crew, out, err);
     }
     measure->law->free(measure->law_data);
+    free(inputs.params);
     return status;
 }
 

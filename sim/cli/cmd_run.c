@@ -164,6 +164,11 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
             fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,run.log}\n",
                     outputs->dir);
     }
+    if (status == KVT_OK && run->few_for_means)
+        fprintf(stderr,
+                "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
+                "for; run.fidelity exact or sampled takes any\n",
+                scenario->name);
     *answer_is_no = interrupted;
     if (status == KVT_OK && nothing_completed(run)) {
         if (run->record_count == 0)

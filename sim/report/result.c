@@ -287,21 +287,22 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
     char hash[24];
 
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)run->decision_hash);
-    bool ok = result && add_text(result, "schema", "kvtide/result/1") &&
-              add_text(result, "version", kvt_version()) &&
-              add_text(result, "commit", kvt_commit()) && add_text(result, "ending", ending(run)) &&
-              add_text(result, "decision_hash", hash) &&
-              add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
-              add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
-              add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
-              add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-              add_step_parts(result, run) && add_scaled(result, run) &&
-              add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
-              add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
-              add_number(result, "events", (double)run->events) &&
-              add_number(result, "tied_events", (double)run->tied_events) &&
-              add_copy(result, "inputs", run->scenario->inputs) &&
-              add_copy(result, "scenario", run->scenario->tree);
+    bool ok =
+        result && add_text(result, "schema", "kvtide/result/1") &&
+        add_text(result, "version", kvt_version()) && add_text(result, "commit", kvt_commit()) &&
+        add_text(result, "ending", ending(run)) && add_text(result, "decision_hash", hash) &&
+        add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
+        (!run->analytic || add(result, "few_for_means", cJSON_CreateBool(run->few_for_means))) &&
+        add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
+        add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
+        add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
+        add_step_parts(result, run) && add_scaled(result, run) && add_calibrated(result, run) &&
+        add_text(result, "selections", run->law_description) &&
+        add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
+        add_number(result, "events", (double)run->events) &&
+        add_number(result, "tied_events", (double)run->tied_events) &&
+        add_copy(result, "inputs", run->scenario->inputs) &&
+        add_copy(result, "scenario", run->scenario->tree);
 
     if (!ok) {
         cJSON_Delete(result);

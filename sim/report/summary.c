@@ -443,6 +443,9 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
                  scenario->timing.info->name);
+    if (run->few_for_means)
+        put_line(stream, "range      fewer requests or shorter answers than mean values stand for "
+                         "(docs/fidelity.md): these are extrapolated");
     if (run->warmup_ns >= run->end_ns && run->end_ns > 0)
         put_line(stream, "warm-up    the rule run.warmup cut the whole run: nothing is left");
     else if (run->warmup_ns > 0)

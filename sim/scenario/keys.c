@@ -43,6 +43,12 @@ static const struct kvt_idle without_imports[KVT_IDLE_MAX] = {
      .values = "colocated",
      .cure = "cluster.prefill.mode \"none\" or \"separate\""},
 };
+/* Mean values are of no single request, rank or second. */
+static const struct kvt_idle without_events[KVT_IDLE_MAX] = {
+    {.beside = "run.fidelity",
+     .values = "analytic",
+     .cure = "run.fidelity \"exact\" or \"sampled\""},
+};
 
 /* ---- cluster ------------------------------------------------------------------ */
 
@@ -230,13 +236,15 @@ static const struct kvt_key cluster_keys[] = {
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_ROUTER,
      .name_key = "policy",
-     .dflt = "\"least-loaded\""},
+     .dflt = "\"least-loaded\"",
+     .idle = without_events},
     {.name = "scheduling",
      .help = "Who is admitted next, and who is put aside.",
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_SCHEDULING,
      .name_key = "policy",
-     .dflt = "\"fcfs\""},
+     .dflt = "\"fcfs\"",
+     .idle = without_events},
     {.name = "faults",
      .help = "Failures of GPUs and links.",
      .type = KVT_KEY_LIST,
@@ -338,6 +346,7 @@ static const struct kvt_key slo_keys[] = {
      .type = KVT_KEY_LIST,
      .maximum = KVT_SLO_CLASSES_MAX,
      .dflt = "[]",
+     .idle = without_events,
      MEMBERS(class_keys)},
 };
 
@@ -374,7 +383,8 @@ static const struct kvt_key run_keys[] = {
      .type = KVT_KEY_REAL,
      .minimum = 0.001,
      .maximum = 86400,
-     .dflt = "1"},
+     .dflt = "1",
+     .idle = without_events},
     {.name = "fidelity",
      .help = "Every call; some, with the rest estimated; or none, but mean values.",
      .type = KVT_KEY_CHOICE,

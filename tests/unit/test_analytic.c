@@ -31,6 +31,8 @@
     "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": 60, \"cv\": 0.25}}}, "                  \
     "\"run\": {\"fidelity\": \"analytic\"}}"
 
+#define ADAPTIVE "residency={\"policy\": \"adaptive\", \"hot_tokens\": 32}"
+
 /* ---- Queues ------------------------------------------------------------------------ */
 
 /* The number in a queue that `arrivals_per_s` feed until nothing changes any more. */
@@ -200,6 +202,90 @@ START_TEST(means_are_near_those_of_the_exact_run)
     }
     small_run_close(&analytic);
     small_run_close(&exact);
+}
+END_TEST
+
+/* Loads that leave HBM empty, share it with history, and fill it. */
+static const struct {
+    const char *residency, *concurrency, *pool;
+} memories[] = {
+    {"residency.hot_tokens=32", "workload.concurrency=4", "cluster.decode.pools.unified_gib=1"},
+    {"residency=resident", "workload.concurrency=24", "cluster.decode.pools.unified_gib=1"},
+    {ADAPTIVE, "workload.concurrency=4", "cluster.decode.pools.unified_gib=1"},
+    {ADAPTIVE, "workload.concurrency=24", "cluster.decode.pools.unified_gib=0.012"},
+    {ADAPTIVE, "workload.concurrency=48", "cluster.decode.pools.unified_gib=0.012"},
+};
+
+static void ck_assert_near(uint64_t found, uint64_t wanted)
+{
+    ck_assert_double_ge((double)found, 0.85 * (double)wanted);
+    ck_assert_double_le((double)found, 1.15 * (double)wanted);
+}
+
+START_TEST(memory_peaks_near_where_the_exact_run_does_and_inside_its_pool)
+{
+    const char *const ours[] = {memories[_i].residency, memories[_i].concurrency, memories[_i].pool,
+                                "workload.requests=192", NULL};
+    const char *const theirs[] = {memories[_i].residency, memories[_i].concurrency,
+                                  memories[_i].pool,      "workload.requests=192",
+                                  "run.fidelity=exact",   NULL};
+    struct small_run analytic, exact;
+    small_run_whole(&analytic, SCENARIO, ours);
+    small_run_whole(&exact, SCENARIO, theirs);
+    const struct kvt_tally *found = &analytic.run->total, *wanted = &exact.run->total;
+    const struct kvt_decode_pool *pool = &analytic.run->scenario->pools[0];
+    uint64_t sum = 0;
+    for (int c = 0; c < KVT_MEM_CLASSES; c++)
+        sum += found->hbm_peak_by_class[c];
+    ck_assert_uint_eq(found->hbm_peak_bytes, sum);
+    uint64_t room = pool->index_pool_bytes + pool->rows_pool_bytes + pool->growth_reserve_bytes;
+    ck_assert_uint_le(sum, room * analytic.run->gpus);
+    ck_assert_near(sum, wanted->hbm_peak_bytes);
+    ck_assert_near(found->host_peak_bytes, wanted->host_peak_bytes);
+    small_run_close(&analytic);
+    small_run_close(&exact);
+}
+END_TEST
+
+/* Answers of 2, 3, 20 and 200 tokens. */
+static const char *const outputs[] = {"2", "3", "20", "200"};
+
+START_TEST(a_round_without_drafts_commits_one_token)
+{
+    char set[128];
+    (void)snprintf(set, sizeof set, "workload.lengths.output={\"law\": \"fixed\", \"tokens\": %s}",
+                   outputs[_i]);
+    const char *const sets[] = {set, NULL};
+    struct small_run small;
+    small_run_whole(&small, SCENARIO, sets);
+    ck_assert_double_eq_tol(metric_of(&small, "tokens_per_round"), 1, 1e-3);
+    double tpot_ms = metric_of(&small, "mean_tpot_ms");
+    ck_assert_double_eq_tol(metric_of(&small, "mean_itl_ms"), tpot_ms, 0.03 * tpot_ms);
+    double rounds = atof(outputs[_i]) - 1;
+    ck_assert_double_eq_tol((double)small.run->total.rounds, 96 * rounds, 0.02 * 96 * rounds);
+    ck_assert_uint_le(small.run->total.decode_steps, small.run->total.rounds);
+    small_run_close(&small);
+}
+END_TEST
+
+/* Twelve at once: what is few, and what is not. */
+static const struct {
+    const char *set;
+    bool few;
+} amounts[] = {{"workload.requests=96", false},   {"workload.requests=32", false},
+               {"workload.requests=31", true},    {"workload.concurrency=17", false},
+               {"workload.concurrency=49", true}, {"workload.lengths.output.mean_tokens=10", true}};
+
+START_TEST(a_run_of_too_few_for_means_says_so)
+{
+    const char *const sets[] = {amounts[_i].set, NULL};
+    struct small_run small;
+    small_run_whole(&small, SCENARIO, sets);
+    ck_assert_int_eq(small.run->few_for_means, amounts[_i].few);
+    char *text = small_run_result_text(&small);
+    ck_assert((strstr(text, "\"few_for_means\": true") != NULL) == amounts[_i].few);
+    free(text);
+    small_run_close(&small);
 }
 END_TEST
 
@@ -398,6 +484,8 @@ static const struct {
      "makes no waves of calls that outgrow their staging"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
+    {"workload.lengths.output={\"law\": \"fixed\", \"tokens\": 1}", NULL,
+     "small.json#/workload/lengths/output", "has no decode step"},
 };
 
 START_TEST(what_mean_values_cannot_stand_for_is_refused)
@@ -425,6 +513,12 @@ static Suite *analytic_suite(void)
     tcase_add_checked_fixture(runs, make_folder, remove_folder);
     tcase_set_timeout(runs, 30);
     tcase_add_loop_test(runs, means_are_near_those_of_the_exact_run, 0, 2);
+    tcase_add_loop_test(runs, memory_peaks_near_where_the_exact_run_does_and_inside_its_pool, 0,
+                        sizeof memories / sizeof memories[0]);
+    tcase_add_loop_test(runs, a_round_without_drafts_commits_one_token, 0,
+                        sizeof outputs / sizeof outputs[0]);
+    tcase_add_loop_test(runs, a_run_of_too_few_for_means_says_so, 0,
+                        sizeof amounts / sizeof amounts[0]);
     tcase_add_test(runs, no_percentile_is_answered);
     tcase_add_test(runs, the_same_bytes_on_any_threads_and_with_surfaces_at_hand);
     tcase_add_test(runs, a_surface_is_kept_and_a_damaged_one_is_measured_again);

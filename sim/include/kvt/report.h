@@ -107,7 +107,8 @@ struct kvt_run {
     struct kvt_request_counts mean_counts; /* to the nearest whole request */
     bool stopped_early; /* duration_s or a signal ended it with requests under way */
     bool interrupted;
-    bool is_bound; /* a policy saw the future */
+    bool is_bound;      /* a policy saw the future */
+    bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run);
