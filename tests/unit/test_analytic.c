@@ -485,7 +485,7 @@ static const struct {
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
     {"workload.lengths.output={\"law\": \"fixed\", \"tokens\": 1}", NULL,
-     "small.json#/workload/lengths/output", "has no decode step"},
+     "--set workload.lengths.output.law", "has no decode step"},
 };
 
 START_TEST(what_mean_values_cannot_stand_for_is_refused)

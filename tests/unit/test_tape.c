@@ -423,7 +423,7 @@ START_TEST(a_tape_that_a_further_thread_has_recorded_is_not_waited_for)
     uint32_t alone = count_waits(1, 6);
     ck_assert_uint_ge(alone, 2);
     ck_assert_uint_lt(count_waits(4, 6), alone);
-    ck_assert_uint_eq(count_waits(32, 6), 1);
+    ck_assert_uint_le(count_waits(32, 6), 1); /* 0: done before the thread that waits looked */
 }
 END_TEST
 
