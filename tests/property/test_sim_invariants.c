@@ -1,7 +1,6 @@
 /* test_sim_invariants.c -- what must hold in any run, over small scenarios drawn at random: after
  * every event, and of the books when they are closed. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,190 +11,13 @@
 #include "kvt/layout.h"
 #include "kvt/rng.h"
 #include "sim_private.h"
+#include "support/drawn_scenario.h"
 #include "support/small_run.h"
 
 enum {
     CASES = 24, /* without drafts, and as many with */
-    TALKS = 64,
-    TEXT_BYTES = 4096
+    TALKS = 64
 };
-
-/* Six layers in three stores, sixteen rows a query: GLM-5.3 in small. */
-#define MODEL                                                                                      \
-    "{\"base\": \"glm-5.3\", \"layers\": 6, \"top_k\": 16, \"weight_bytes\": 2147483648, "         \
-    "\"dense_weight_bytes\": 1073741824, \"weights_replicated_gib\": 1, "                          \
-    "\"weights_expert_gib\": 1, \"stores\": ["                                                     \
-    "{\"first_layer\": 0, \"layers\": 1, \"compress_ratio\": 1, \"repeat\": 2, "                   \
-    "\"stride_layers\": 1}, {\"first_layer\": 2, \"layers\": 4, \"compress_ratio\": 1, "           \
-    "\"repeat\": 1, \"stride_layers\": 4}]}"
-
-struct text {
-    char bytes[TEXT_BYTES];
-    size_t used;
-};
-
-static void say(struct text *text, const char *fmt, ...) KVT_PRINTF(2, 3);
-static void say(struct text *text, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int written = vsnprintf(text->bytes + text->used, sizeof text->bytes - text->used, fmt, args);
-    va_end(args);
-    ck_assert(written >= 0 && (size_t)written < sizeof text->bytes - text->used);
-    text->used += (size_t)written;
-}
-
-static unsigned below(struct kvt_rng *rng, unsigned bound)
-{
-    return (unsigned)kvt_rng_below(rng, bound);
-}
-
-/* Drafters that are a layer or heads of the model: their weights are none of the pool's. */
-static const struct drafting {
-    const char *method, *retrieval; /* how rows are retrieved, where there are hot caches */
-} methods[] = {
-    {"\"method\": \"mtp\", \"drafts\": 3", ""},
-    {"\"method\": \"dflash2\", \"block\": 8, \"drafter\": \"glm-5.3-eagle\"", ""},
-    {"\"method\": \"eagle-tree\", \"branching\": [2, 2]", ", \"promotion\": \"by_count\""},
-    {"\"method\": \"medusa\", \"branching\": [3, 1]", ", \"retrieval\": \"each_query\""}};
-enum {
-    METHODS = sizeof methods / sizeof methods[0]
-};
-
-/* Pools hold a few requests; a request of 300 tokens needs about 0.4 MB under a hierarchy
- * and 1.1 MB without. */
-static void say_requests(struct kvt_rng *rng, struct text *text)
-{
-    bool open = below(rng, 3) == 0;
-    say(text, "\"workload\": {\"arrival\": \"%s\", %s: %u, \"requests\": %u, ",
-        open ? "open" : "closed", open ? "\"rate\"" : "\"concurrency\"", 1 + below(rng, 24),
-        5 + below(rng, 20));
-    say(text,
-        "\"lengths\": {\"input\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}, ",
-        40 + below(rng, 400));
-    say(text, "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": %u, \"cv\": 0.5}}}, ",
-        1 + below(rng, 120));
-}
-
-/* Conversations begin alike, and each of their turns repeats all before it. */
-static void say_conversations(struct kvt_rng *rng, struct text *text)
-{
-    say(text,
-        "\"workload\": {\"arrival\": \"sessions\", \"concurrency\": %u, \"conversations\": %u, "
-        "\"turns\": %u, \"new_tokens\": [%u, %u], \"output_tokens\": %u, "
-        "\"length_spread_fraction\": 0.3, \"shared_prefix_tokens\": %u, \"think_s\": %s}, ",
-        1 + below(rng, 8), 3 + below(rng, 6), 2 + below(rng, 4), 150 + below(rng, 300),
-        20 + below(rng, 100), 1 + below(rng, 80), below(rng, 2) ? 0 : 100,
-        below(rng, 2) ? "0" : "0.05");
-}
-
-/* Says whether prompts come in by import. */
-static bool say_prefill(struct kvt_rng *rng, struct text *text)
-{
-    unsigned mode = below(rng, 4);
-    if (mode == 1)
-        say(text, "\"prefill\": {\"mode\": \"separate\", \"gpus\": 2, \"tokens_per_s\": 20000}, ");
-    else if (mode > 1)
-        say(text,
-            "\"prefill\": {\"mode\": \"colocated\", \"tokens_per_s\": 20000, "
-            "\"context_half_tokens\": %u, \"chunk_tokens\": %u}, ",
-            below(rng, 2) * 500, 16 + below(rng, 200));
-    return mode <= 1;
-}
-
-static bool is_whole(const char *residency)
-{
-    return strcmp(residency, "resident") == 0 || strcmp(residency, "prefix-offload") == 0;
-}
-
-/* A policy and what has an effect beside it. */
-static void say_residency(struct kvt_rng *rng, struct text *text, const char *residency)
-{
-    static const char *const laws[] = {"{\"law\": \"score\"}",
-                                       "{\"law\": \"tape\", \"tapes\": 2, \"steps\": 32}"};
-    bool whole = is_whole(residency);
-    unsigned hot_tokens = 16 + below(rng, 80);
-
-    say(text, "\"residency\": {\"policy\": \"%s\"", residency);
-    if (!whole)
-        say(text, ", \"hot_tokens\": %u", hot_tokens);
-    if (strcmp(residency, "adaptive") == 0) {
-        bool lands = below(rng, 2) == 1, defers = below(rng, 2) == 1;
-        say(text, ", \"refill_gb_per_s\": %s, \"landing_fraction\": %s",
-            below(rng, 2) ? "0.01" : "100", lands ? "0.5" : "0");
-        if (defers)
-            say(text, ", \"backup_below_fraction\": 0.2, \"backup_gb_per_s\": %s",
-                below(rng, 2) ? "0" : "0.01");
-        if (defers && lands)
-            say(text, ", \"landing_writes_later\": %s", below(rng, 2) ? "true" : "false");
-    }
-    say(text, "}, ");
-    if (!whole)
-        say(text, "\"selection\": %s, ", laws[below(rng, 2)]);
-}
-
-/* How rows are retrieved matters where there are hot caches. */
-static void say_speculation(struct kvt_rng *rng, struct text *text, const struct drafting *drafting,
-                            const char *residency)
-{
-    static const char *const fractions[] = {"1", "0.2", "0.001"};
-    bool whole = is_whole(residency);
-
-    say(text, "\"speculation\": {%s%s", drafting->method, whole ? "" : drafting->retrieval);
-    if (!whole && strstr(drafting->retrieval, "each_query") == NULL)
-        say(text, ", \"staging_fraction\": %s", fractions[below(rng, 3)]);
-    say(text, "}, ");
-}
-
-static void draw_scenario(struct kvt_rng *rng, struct text *text, bool talks,
-                          const struct drafting *drafting)
-{
-    static const char *const residencies[] = {"resident",    "hisparse",      "adaptive",
-                                              "vllm-hybrid", "sglang-demote", "prefix-offload"};
-    static const char *const routers[] = {"round-robin", "least-loaded", "shortest-queue",
-                                          "cache-aware"};
-    unsigned gpus = 1 + below(rng, 3);
-    bool sampled = below(rng, 4) == 0;
-    const char *residency = residencies[below(rng, 6)];
-    /* Small, so that prefixes give way; but never all taken by one growing request a rank. */
-    const char *host_gib = below(rng, 4) ? "1" : talks ? "0.01" : "0.004";
-
-    *text = (struct text){0};
-    say(text, "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drawn\", \"seed\": %u, ",
-        below(rng, 1000000));
-    say(text, "\"model\": %s, ", MODEL);
-    say(text,
-        "\"hardware\": {\"base\": \"b300\", \"gpus_per_node\": %u, "
-        "\"link_d2h_bytes_per_s\": %u, \"link_h2d_bytes_per_s\": %u}, ",
-        1 + below(rng, 4), below(rng, 2) ? 2000000 : 50000000, 10000000 + below(rng, 90000000));
-    say(text, "\"cluster\": {\"decode\": {\"gpus\": %u, \"lockstep\": %s, \"pools\": ", gpus,
-        below(rng, 2) ? "true" : "false");
-    if (below(rng, 3) == 0)
-        say(text, "{\"index_gib\": 0.001, \"rows_gib\": %.4f}", 0.001 + 0.0001 * below(rng, 40));
-    else
-        say(text, "{\"unified_gib\": %.4f}", 0.0015 + 0.0001 * below(rng, 40));
-    if (drafting != NULL)
-        say(text, ", \"speculation_workspace_gib\": 0");
-    say(text,
-        ", \"growth_reserve_gib\": %s, \"host_dram_gib_per_node\": %s, \"host_pool\": \"%s\", "
-        "\"index_offload_gib_per_node\": %s}, ",
-        below(rng, 2) ? "0" : "0.00005", host_gib, below(rng, 2) ? "shared" : "per_rank",
-        talks && below(rng, 2) ? "0.0003" : "0");
-    if (!talks || say_prefill(rng, text))
-        say(text, "\"import\": {\"law\": \"rate\", \"rate\": 0.05, \"queue\": %u}, ",
-            1 + below(rng, 3));
-    say(text, "\"router\": {\"policy\": \"%s\"}}, ", routers[below(rng, 4)]);
-    say_residency(rng, text, residency);
-    say(text, "\"timing\": {\"model\": \"roofline\"}, ");
-    if (drafting != NULL)
-        say_speculation(rng, text, drafting, residency);
-    if (talks)
-        say_conversations(rng, text);
-    else
-        say_requests(rng, text);
-    say(text, "\"run\": {\"interval_s\": 0.05, \"fidelity\": \"%s\"}}",
-        sampled ? "sampled" : "exact");
-}
 
 /* ---- After every event ------------------------------------------------------------------ */
 
@@ -476,7 +298,7 @@ struct outcome {
     struct kvt_tally total;
 };
 
-static struct outcome run_case(const struct text *text)
+static struct outcome run_case(const struct drawn_text *text)
 {
     struct small_run small;
     struct seen seen = {0};
@@ -506,7 +328,7 @@ static struct outcome run_case(const struct text *text)
 }
 
 /* And, where asked for, that the same scenario is the same run. */
-static void check_case(const struct text *text, bool twice)
+static void check_case(const struct drawn_text *text, bool twice)
 {
     struct outcome first = run_case(text);
 
@@ -522,9 +344,9 @@ static void check_case(const struct text *text, bool twice)
 START_TEST(every_invariant_holds_after_every_event)
 {
     struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, (uint64_t)_i);
-    struct text text;
+    struct drawn_text text;
 
-    draw_scenario(&rng, &text, false, _i < CASES ? NULL : &methods[_i % METHODS]);
+    drawn_scenario(&rng, &text, false, _i < CASES ? NULL : &drawn_draftings[_i % DRAWN_DRAFTINGS]);
     check_case(&text, _i % 5 == 0);
 }
 END_TEST
@@ -532,16 +354,16 @@ END_TEST
 START_TEST(every_invariant_holds_of_conversations)
 {
     struct kvt_rng rng = kvt_rng_stream(7411, KVT_RNG_TEST, (uint64_t)_i);
-    struct text text;
+    struct drawn_text text;
 
-    draw_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : &methods[_i % METHODS]);
+    drawn_scenario(&rng, &text, true, _i % 3 > 0 ? NULL : &drawn_draftings[_i % DRAWN_DRAFTINGS]);
     check_case(&text, _i % 8 == 0);
 }
 END_TEST
 
 #define TIGHT                                                                                      \
-    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"tight\", \"seed\": 7, \"model\": " MODEL      \
-    ", \"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 1, "                           \
+    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"tight\", \"seed\": 7, "                       \
+    "\"model\": " DRAWN_MODEL ", \"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 1, " \
     "\"pools\": {\"unified_gib\": 0.00195}, \"growth_reserve_gib\": 0.000005}, "                   \
     "\"import\": {\"law\": \"rate\", \"rate\": 0.5}}, "                                            \
     "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 64}, "                              \
@@ -552,8 +374,8 @@ END_TEST
 
 START_TEST(preemption_ends_with_every_request_completed)
 {
-    struct text text = {0};
-    say(&text, "%s", TIGHT);
+    struct drawn_text text = {0};
+    drawn_say(&text, "%s", TIGHT);
     struct outcome outcome = run_case(&text);
     ck_assert_uint_gt(outcome.total.preemptions, 0);
     free(outcome.result);
@@ -562,9 +384,11 @@ END_TEST
 
 START_TEST(optional_history_comes_in_and_gives_way)
 {
-    struct text text = {0};
-    say(&text, "%s",
-        "{\"schema\": \"kvtide/scenario/1\", \"name\": \"waves\", \"seed\": 3, \"model\": " MODEL
+    struct drawn_text text = {0};
+    drawn_say(
+        &text, "%s",
+        "{\"schema\": \"kvtide/scenario/1\", \"name\": \"waves\", \"seed\": 3, "
+        "\"model\": " DRAWN_MODEL
         ", \"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 1, "
         "\"pools\": {\"unified_gib\": 0.006}}, \"import\": {\"law\": \"rate\", \"rate\": 0.5}}, "
         "\"residency\": {\"policy\": \"adaptive\", \"hot_tokens\": 64, \"refill_gb_per_s\": 1}, "
@@ -615,11 +439,12 @@ START_TEST(another_seed_is_another_run)
 END_TEST
 
 /* Three ranks in lockstep that draft, under a hierarchy that is short of HBM. */
-static void say_drafting(struct text *text, const char *residency, uint32_t hot_tokens,
-                         const struct drafting *drafting)
+static void say_drafting(struct drawn_text *text, const char *residency, uint32_t hot_tokens,
+                         const struct drawn_drafting *drafting)
 {
-    *text = (struct text){0};
-    say(text,
+    *text = (struct drawn_text){0};
+    drawn_say(
+        text,
         "{\"schema\": \"kvtide/scenario/1\", \"name\": \"drafting\", \"seed\": 11, \"model\": %s, "
         "\"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 3, \"ep\": 3, "
         "\"lockstep\": true, \"pools\": {\"unified_gib\": 0.006}, "
@@ -629,10 +454,11 @@ static void say_drafting(struct text *text, const char *residency, uint32_t hot_
         "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 24, "
         "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 600}, "
         "\"output\": {\"law\": \"fixed\", \"tokens\": 60}}}, \"run\": {\"interval_s\": 0.05}}",
-        MODEL, residency, hot_tokens, drafting->method, drafting->retrieval);
+        DRAWN_MODEL, residency, hot_tokens, drafting->method, drafting->retrieval);
 }
 
-static char *result_on_threads(const struct text *text, const char *fidelity, unsigned threads)
+static char *result_on_threads(const struct drawn_text *text, const char *fidelity,
+                               unsigned threads)
 {
     const char *const sets[] = {fidelity, NULL};
     struct kvt_sim_options options = {.threads = threads};
@@ -650,9 +476,10 @@ START_TEST(threads_change_nothing)
 {
     static const char *const residencies[] = {"adaptive", "vllm-hybrid"};
     static const char *const fidelities[] = {"run.fidelity=exact", "run.fidelity=sampled"};
-    struct text text;
+    struct drawn_text text;
 
-    say_drafting(&text, residencies[_i / METHODS], 64, &methods[_i % METHODS]);
+    say_drafting(&text, residencies[_i / DRAWN_DRAFTINGS], 64,
+                 &drawn_draftings[_i % DRAWN_DRAFTINGS]);
     for (size_t f = 0; f < 2; f++) {
         char *one = result_on_threads(&text, fidelities[f], 1);
         for (unsigned threads = 2; threads <= 4; threads += 2) {
@@ -685,9 +512,9 @@ END_TEST
 
 static struct outcome run_drafting(uint32_t hot_tokens, const char *method)
 {
-    struct text text;
+    struct drawn_text text;
 
-    say_drafting(&text, "hisparse", hot_tokens, &(struct drafting){method, ""});
+    say_drafting(&text, "hisparse", hot_tokens, &(struct drawn_drafting){method, ""});
     struct outcome outcome = run_case(&text);
     free(outcome.result);
     outcome.result = NULL;
@@ -744,7 +571,7 @@ static Suite *invariants_suite(void)
     tcase_add_test(tcase, optional_history_comes_in_and_gives_way);
     tcase_add_test(tcase, the_last_admitted_is_put_aside_first);
     tcase_add_test(tcase, another_seed_is_another_run);
-    tcase_add_loop_test(tcase, threads_change_nothing, 0, 2 * METHODS);
+    tcase_add_loop_test(tcase, threads_change_nothing, 0, 2 * DRAWN_DRAFTINGS);
     tcase_add_test(tcase, looking_on_changes_nothing);
     tcase_add_test(tcase,
                    a_row_that_several_queries_miss_crosses_once_only_where_they_share_a_call);
