@@ -170,15 +170,15 @@ static double slowest_share(const struct kvt_run *run, double rows_half_width)
 
 /* Of what is missed. Against exact, seven seeds of GLM-5.3 at 100K and at most a tenth of the rows
  * in pages: 0.4 % too much in the mean of seeds (docs/fidelity.md). */
-#define FORM 0.006
+#define FORM_ERROR_SHARE 0.006
 
-static double form_share(const struct kvt_run *run)
+static double form_error_share(const struct kvt_run *run)
 {
     if (!run->sampling.pooled)
         return 0;
     for (uint32_t s = 0; s < run->stratum_count; s++) {
         if (run->total.rows[s].page > 0)
-            return FORM;
+            return FORM_ERROR_SHARE;
     }
     return 0;
 }
@@ -193,7 +193,7 @@ void sampled_errors_compute(const struct kvt_run *run, struct sampled_errors *ou
 #define HALF_WIDTH(count, per, weights)                                                            \
     kvt_sampling_half_width(&run->sampling, run->strata, run->stratum_count, KVT_SAMPLED_##count,  \
                             KVT_SAMPLED_##per, weights)
-    double form = form_share(run);
+    double form = form_error_share(run);
     double rows = HALF_WIDTH(FETCHED, SELECTED, layers) + form;
     double bytes = rows + fabs(layer_share(run));
     double fetch = metric_ratio((double)total->parts_ns[KVT_PART_FETCH],
