@@ -335,7 +335,10 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
 }
 
 const struct kvt_backend_ops kvt_backend_sim = {
-    .name = "sim",
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_backend_sim,
+             .name = "sim",
+             .summary = "predicts each step; nothing is run"},
     .open = sim_open,
     .close = sim_close,
     .strata = sim_strata,
