@@ -28,7 +28,7 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend backend_pair waves",
+    "backend": "backend backend_pair calls waves",
     "scenario": "scenario",
     "report": "report size compare",
     "analytic": "analytic",

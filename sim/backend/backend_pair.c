@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kvt/hash.h"
-#include "kvt/layout.h"
+#include "kvt/calls.h"
 #include "pair_private.h"
 
 static struct backend_pair *pair_of(struct kvt_backend *backend)
@@ -57,21 +57,9 @@ static uint32_t read_first(void *context, uint32_t request, uint32_t selector, u
     return status == KVT_OK ? count : 0;
 }
 
-static uint32_t most_slots(const struct kvt_backend_env *env)
-{
-    uint32_t most = 1;
-
-    for (uint32_t s = 0; s < env->llm->store_count; s++) {
-        uint32_t slots = kvt_hot_slots(env->llm, &env->llm->stores[s], env->hot_tokens,
-                                       env->llm->max_position_tokens);
-        most = slots > most ? slots : most;
-    }
-    return most;
-}
-
 static kvt_status make_scratch(struct backend_pair *pair, struct kvt_error *err)
 {
-    uint32_t slots = most_slots(&pair->env);
+    uint32_t slots = kvt_env_slots_max(&pair->env);
     bool ok = true;
 
     for (int side = 0; side < PAIR_SIDES; side++) {
