@@ -299,8 +299,11 @@ END_TEST
 
 START_TEST(what_is_compared_is_counted)
 {
+    static const char *const sets[] = {"residency.hot_tokens=16", "workload.concurrency=40",
+                                       "workload.requests=40",
+                                       "cluster.decode.pools.unified_gib=0.02", NULL};
     struct small_run small;
-    struct kvt_pair_report report = run_pair(&small, NULL, &kvt_backend_sim);
+    struct kvt_pair_report report = run_pair(&small, sets, &kvt_backend_sim);
 
     ck_assert_uint_ge(report.states, 3 * report.rounds / 2); /* some rounds have no cache yet */
     ck_assert_uint_gt(report.page_changes, 0);
