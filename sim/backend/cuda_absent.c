@@ -1,8 +1,8 @@
 /* cuda_absent.c -- the CUDA backend of a build without CUDA: known by its parameters, and no more.
  *
  * So scenarios check and print the same everywhere. The real one is in backend_cuda/. */
-#include "cuda_params.h"
 #include "kvt/backend.h"
+#include "kvt/backend_params.h"
 
 #ifndef KVT_CUDA
 

@@ -1,5 +1,5 @@
 /* cuda_params.c -- the CUDA backend's parameters, each once. */
-#include "cuda_params.h"
+#include "kvt/backend_params.h"
 
 #include "kvt/policy.h"
 

@@ -1,6 +1,6 @@
-/* cuda_params.h -- what of the CUDA backend can be set: known to builds without CUDA too. */
-#ifndef KVT_CUDA_PARAMS_H
-#define KVT_CUDA_PARAMS_H
+/* kvt/backend_params.h -- what of the CUDA backend can be set: known to builds without CUDA too. */
+#ifndef KVT_BACKEND_PARAMS_H
+#define KVT_BACKEND_PARAMS_H
 
 #include "kvt/plugin.h"
 

@@ -1,0 +1,315 @@
+/* cuda_private.h -- the CUDA backend from inside: devices, ranks, lanes and how they step.
+ *
+ *     backend.c     the table: open, close, admit, resize, release
+ *     pools.c       what a rank holds in device memory, and where
+ *     host_pool.c   pinned host rows
+ *     lane.c        one decoding request: selections, pages and frames, copies that are due
+ *     select.c      the CPU's part of a step: selections as lists, and plans (plan.c)
+ *     enqueue.c     the GPU's part: launches in order; graph.c replays them
+ *     rank.c        a thread a rank: one step from end to end
+ *     outcome.c     counters into what a step reports
+ *     proof.c       attention computed again from the same rows made anew
+ *     inspect.c     how the newest step was decided, for whoever compares */
+#ifndef KVT_CUDA_PRIVATE_H
+#define KVT_CUDA_PRIVATE_H
+
+#include <pthread.h>
+
+#include "../sim/backend/cuda_params.h"
+#include "../sim/backend/look_ahead.h"
+#include "cuda_error.h"
+#include "kvt/calls.h"
+#include "kvt/crew.h"
+#include "launch.h"
+
+enum {
+    GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
+    ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */
+    FAMILY_STEPS = 16,     /* families are timed in one step of so many */
+    STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
+    SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
+    COPIES_MAX = 1 << 16,  /* of one list */
+    MARKS_MAX = 1024,      /* times taken within a step */
+    DOUBLE_EVERY = 32,     /* checked queries, of which one is also computed in double precision */
+    SHARED_CONTEXT = 1 << 30 /* context ids from here on name shared prefixes */
+};
+
+/* What decides. */
+enum decider {
+    DECIDE_ON_DEVICE = 0, /* batch LRU, by kvt_gpu_resolve() */
+    DECIDE_ON_HOST        /* kvt_resolve(); the device carries out the plan */
+};
+
+/* What selects. */
+enum chooser {
+    CHOOSE_LAW = 0, /* a law's streams; scan and top-k run beside them */
+    CHOOSE_INDEXER  /* the device's own top-k */
+};
+
+/* ---- Memory (pools.c, host_pool.c) ------------------------------------------------- */
+
+/* Takes pieces of a block one after the other; with base NULL it only adds up. */
+struct carver {
+    uint8_t *base;
+    uint64_t used_bytes;
+};
+void *carve(struct carver *carver, uint64_t bytes, uint64_t alignment);
+
+/* One store, the same on every rank. */
+struct store_shape {
+    uint32_t layers, first_layer, layer_bytes, row_bytes, ratio;
+    uint32_t page_rows; /* 64 / ratio */
+    uint32_t rows_max;  /* of the longest context, a round's own included */
+    uint32_t slots_max;
+    uint32_t first_selector; /* names its index keys */
+    uint64_t lane_key_bytes;
+    uint32_t own_rows;    /* host rows of a lane that nobody shares, at most */
+    uint32_t shared_rows; /* of one shared prefix, at most */
+};
+
+/* One store on one rank. Host tables (h_) are uploaded with every step. */
+struct store_state {
+    struct kvt_gpu_places places;
+    struct kvt_gpu_hot hot;
+    struct kvt_gpu_host_rows host;
+    uint8_t *keys;          /* [lanes][lane_key_bytes] */
+    uint8_t *host_base;     /* the same memory as host.base, as the CPU sees it */
+    uint32_t *slot_counts;  /* [lanes] of the upload block, as the CPU sees it; likewise: */
+    uint64_t *shared_at;    /* [lanes] */
+    uint64_t *own_at;       /* [lanes] */
+    uint32_t *shared_rows;  /* [lanes] */
+    bool appended;          /* in the step that is being enqueued */
+};
+
+/* Pinned host memory of a rank's rows. */
+struct host_pool {
+    uint8_t *base;
+    uint64_t bytes, registered_bytes;
+};
+/* numa_node -1: anywhere. done, total: bytes of all ranks, for progress. On failure nothing stays.
+ */
+KVT_CHECKED kvt_status host_pool_open(const struct kvt_backend_env *env, uint64_t bytes,
+                                      int numa_node, uint64_t *done_bytes, uint64_t total_bytes,
+                                      struct host_pool *out, struct kvt_error *err);
+void host_pool_close(struct host_pool *pool); /* of one that is zeroed too */
+/* Refuses, with figures and a cure, what the machine or host_pool_gib does not leave room for. */
+KVT_CHECKED kvt_status host_pool_check(uint64_t need_bytes, double limit_gib,
+                                       struct kvt_error *err);
+
+/* Written by the CPU for a step and uploaded in one copy; every pointer twice, at the same offset
+ * of the pinned block and of the device's. */
+struct step_block {
+    uint8_t *host, *device;
+    uint64_t bytes;
+    struct kvt_gpu_request *requests;      /* [lanes] of the batch: all queries of each */
+    struct kvt_gpu_request *pass_requests; /* [passes][lanes] of each pass */
+    struct kvt_gpu_query *queries;         /* [queries] */
+    struct kvt_gpu_query *pass_queries;    /* [queries] its request: itself, in pass_counts */
+    struct kvt_gpu_counts *pass_counts;    /* [queries] wave: the pass that it belongs to */
+    int32_t *frames;                       /* [lanes][frame_stride] */
+    struct kvt_gpu_copy *proof_copies;     /* [selectors][check_queries] */
+};
+
+/* As the device sees a piece of the block. */
+static inline void *on_device(const struct step_block *block, const void *piece)
+{
+    return block->device + ((const uint8_t *)piece - block->host);
+}
+
+/* ---- Lanes (lane.c) ------------------------------------------------------------------ */
+
+/* One decoding request. Its place on the rank, `index`, is where its rows and tables are. */
+struct lane {
+    uint32_t request, rank, index;
+    uint32_t admitted_tokens, max_tokens, last_tokens; /* as in struct kvt_backend_admission */
+    uint64_t hot_tokens;                               /* 0: it is whole */
+    uint32_t shared_tokens, shared_context; /* of its host rows, the first so many are shared */
+    uint32_t settled_tokens;  /* rows of these are on host, and in the frames of their pages */
+    uint32_t appended_tokens; /* the tail's newest, rejected ones included */
+    uint32_t frame_pages;     /* pages [0, so many) may have a frame */
+    int32_t *frames;          /* [frame_stride] of the upload block */
+    void **streams;           /* [selectors] of the law */
+    struct planned *planned;  /* [stores] decided on the CPU; NULL: on the device */
+    int32_t item;             /* its place in the newest step; -1: it was in none */
+};
+
+/* What the CPU keeps of a lane's store where it decides. */
+struct planned {
+    struct kvt_hot_cache *cache; /* NULL: the lane has none */
+    struct look_ahead *ahead;    /* NULL: nobody sees the future */
+    uint32_t *slot_rows;         /* [slots] as the device's */
+    uint16_t *slot_of_row;       /* [rows] 0xffff: in no slot; one block with the former */
+};
+
+/* ---- Ranks ------------------------------------------------------------------------------ */
+
+/* A GPU. Ranks on it take turns in what is timed. */
+struct device {
+    int ordinal;
+    int numa_node;
+    uint32_t rank_count;
+    pthread_mutex_t turn;
+};
+
+/* What one thread of a rank's crew works with. */
+struct worker {
+    struct kvt_resolver *resolver; /* NULL: decided on the device */
+    uint64_t *block;
+    uint64_t *sets[KVT_QUERIES_MAX];
+    uint64_t *page_rows;
+    float *page_scores;
+    uint32_t *next_use;
+    uint32_t *missed_at; /* [rows of the longest context] where a row is in a call's misses */
+    kvt_status status;
+    uint32_t failed_item;
+    struct kvt_error error;
+};
+
+/* What a step's launches depend on: the graph of one may be replayed for another alike. */
+struct step_key {
+    uint32_t request_count, query_count, queries_max;
+    uint32_t pass_requests[KVT_QUERIES_MAX]; /* [passes] */
+    uint32_t tokens; /* of the longest context, rounded up */
+    uint32_t hot_requests;
+    bool times_families;
+};
+
+struct step_graph {
+    struct step_key key;
+    cudaGraphExec_t exec; /* NULL: free */
+    uint64_t used;        /* when, in steps */
+    uint32_t mark_count;
+    uint8_t mark_parts[MARKS_MAX]; /* enum kvt_step_part of what follows the mark */
+};
+
+struct rank {
+    struct backend_cuda *cuda;
+    struct device *device;
+    uint32_t number; /* of all of the run's */
+    bool lost;       /* the device hangs or is gone: it is not touched any more */
+
+    /* Its thread stands by for a step. */
+    pthread_t thread;
+    bool has_thread;
+    struct kvt_rank_step *work; /* NULL: nothing to do */
+    kvt_status status;
+    struct kvt_error error;
+    struct kvt_crew *crew;
+    struct worker *workers;
+
+    cudaStream_t main, beside, copier; /* a step; follower copies; backup */
+    cudaEvent_t begin, end, forked, joined, backed, marks[MARKS_MAX];
+
+    uint8_t *pool;          /* rows: hot caches, tails, staging, frames of all stores */
+    uint64_t pool_bytes;
+    uint8_t *tables;        /* everything else on the device */
+    uint64_t tables_bytes;
+    uint8_t *pinned;        /* everything of the host that steps write and read, but rows */
+    struct host_pool host_rows;
+    struct store_state stores[KVT_STORES_MAX];
+    uint64_t arena_bytes;   /* staging, allocated */
+    struct step_block block;
+
+    uint32_t *free_frames;  /* [free_frame_count] stack, the lowest on top */
+    uint32_t free_frame_count, frame_count;
+    struct lane **lanes;    /* [lanes_max] NULL: free */
+
+    /* Of a step, [selectors][..], on the device unless it says otherwise. */
+    int32_t *selections;        /* [queries][top_k] */
+    int32_t *selections_pinned; /* the same on host */
+    bool selections_read;       /* the pinned ones are those of the newest step */
+    int32_t *scan_rows;         /* [queries][top_k] of one selector, where a law selects */
+    int32_t *row_places;        /* [queries][top_k] */
+    uint32_t *missed;           /* [passes][lanes][queries of a pass * top_k] */
+    int32_t *missed_places;
+    uint32_t *promoted; /* as missed, two words each */
+    struct kvt_gpu_counts *counts, *counts_pinned; /* [passes][lanes] */
+    /* Plans, pinned: as what they are copied to. NULL: decided on the device. */
+    int32_t *plan_places;
+    uint32_t *plan_missed, *plan_promoted;
+    int32_t *plan_missed_places;
+    float *scores;
+    uint32_t score_stride;
+    uint8_t *index_q;     /* [queries][index heads][128] */
+    float *index_weights; /* [queries][index heads] */
+    uint32_t *wave_count, *wave_count_pinned; /* one word */
+    uint64_t *hashes, *hashes_pinned;         /* [stores] */
+    void *q;              /* bf16 [queries][heads][q_dim]; one for all layers */
+    uint8_t *out;         /* [layers of the largest store][queries][heads][512] */
+    void *topk_workspace, *resolve_workspace, *attend_workspace;
+    struct kvt_gpu_copy *copies, *copies_pinned; /* [COPIES_MAX] */
+
+    /* Proofs. */
+    uint8_t *proof_out, *proof_again; /* [check_queries][heads][512] */
+    uint8_t *proof_rows;              /* [top_k] of one layer */
+    int32_t *proof_lists;             /* [3][top_k]: own rows, shared rows, places */
+    int32_t *proof_lists_pinned;
+    uint8_t *proof_pinned;            /* both outputs of one query, its rows and its q */
+    uint64_t proof_turn;
+    struct kvt_backend_proof proof;
+    char first_unequal[256];
+
+    /* Graphs. */
+    struct step_graph *graphs; /* [GRAPHS_MAX] */
+    struct step_graph *timing; /* the one that is captured or replayed; marks are its own */
+    bool capturing;
+    double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
+    uint64_t step_count;
+
+    /* The newest step. */
+    struct step_key key;
+    uint64_t hot_requests;
+    uint32_t *first_query;           /* [lanes] of each item */
+    uint32_t *pass_place;            /* [passes][lanes] of each item among a pass's; in each-query mode only */
+    uint32_t *staged_rows, *wave_of; /* [lanes] scratch of the books */
+    struct lane **items;             /* [lanes] */
+};
+
+struct backend_cuda {
+    struct kvt_backend base;
+    struct kvt_backend_env env;
+    const struct kvt_llm *llm;
+    const struct kvt_law *law; /* NULL: rows are chosen on the device */
+    void *law_data;
+    struct kvt_law_streams law_streams;
+    const struct kvt_replacement_policy *replacement;
+    struct kvt_strata strata;
+    struct look_ahead_env ahead_env;
+    enum decider decider;
+    enum chooser chooser;
+
+    /* Settings. */
+    enum kvt_gpu_format format;
+    bool leader_first, layers_apart, reference, out_is_float, imports;
+    uint32_t shared_tokens, shared_contexts, check_queries;
+    float drift, softmax_scale;
+
+    /* Shapes that all ranks have in common. */
+    uint32_t lanes, queries_max, query_rows; /* lanes * queries_max */
+    uint32_t passes;                         /* of a call: K where each query is one, else 1 */
+    uint32_t pass_queries;                   /* queries_max of a pass */
+    uint32_t frame_stride, q_dim, out_bytes; /* out_bytes: of one query */
+    uint32_t layers_max;                     /* of a store */
+    struct store_shape stores[KVT_STORES_MAX];
+    int8_t selector_at[1024]; /* by model layer; -1: none begins there */
+
+    struct device *devices;
+    uint32_t device_count;
+    struct rank *ranks; /* [env.rank_count] */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t working; /* ranks that have work */
+    bool quits;
+
+    struct lane **lane_of; /* [lane_capacity] by request; NULL: does not decode */
+    size_t lane_capacity;
+    uint32_t *inspected_rows, *inspected_ranks, *inspected_missed; /* what inspect lends */
+    char description[256];
+};
+
+static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
+{
+    return (struct backend_cuda *)backend;
+}
+
+#endif
