@@ -284,7 +284,8 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
         status =
             scenario->fidelity == KVT_FIDELITY_ANALYTIC ? sim_solve(sim, err) : begin(sim, err);
     if (status != KVT_OK) {
-        kvt_scenario_locate(scenario, err);
+        if (status != KVT_ERR_DEVICE) /* which is no fault of what the scenario says */
+            kvt_scenario_locate(scenario, err);
         kvt_sim_free(sim);
         return err != NULL ? err->status : status;
     }
