@@ -50,6 +50,7 @@ struct kvt_backend_env {
     /* As kvt_law_env.progress. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
+    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
