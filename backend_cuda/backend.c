@@ -434,7 +434,7 @@ static void cuda_close(struct kvt_backend *backend)
     struct backend_cuda *cuda = backend_cuda_of(backend);
 
     for (size_t i = 0; i < cuda->lane_capacity; i++)
-        lane_free(cuda, cuda->lane_of[i]);
+        gpu_lane_free(cuda, cuda->lane_of[i]);
     free(cuda->lane_of);
     (void)pthread_mutex_lock(&cuda->mutex);
     cuda->quits = true;
@@ -484,7 +484,7 @@ static kvt_status cuda_admit(struct kvt_backend *backend,
     kvt_status status = make_room_for_lane(cuda, admission->request, err);
 
     if (status == KVT_OK)
-        status = lane_admit(cuda, admission, &cuda->lane_of[admission->request], err);
+        status = gpu_lane_admit(cuda, admission, &cuda->lane_of[admission->request], err);
     return status;
 }
 
@@ -495,7 +495,7 @@ static kvt_status cuda_resize(struct kvt_backend *backend, uint32_t request, uin
 
     if (!cuda->env.hierarchy)
         return KVT_OK;
-    return lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
+    return gpu_lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
 }
 
 /* It cannot fail; a device that does not answer any more is noticed by the next step. */
@@ -505,9 +505,9 @@ static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t
     struct lane *lane = cuda->lane_of[request];
     struct kvt_error err;
 
-    if (lane_close_caches(cuda, lane, decisions, &err) != KVT_OK)
+    if (gpu_lane_close_caches(cuda, lane, decisions, &err) != KVT_OK)
         cuda->ranks[lane->rank].lost = true;
-    lane_free(cuda, lane);
+    gpu_lane_free(cuda, lane);
     cuda->lane_of[request] = NULL;
 }
 

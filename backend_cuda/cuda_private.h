@@ -392,27 +392,28 @@ KVT_CHECKED kvt_status rows_make(struct rank *rank, const struct lane *lane, uin
 
 /* ---- lane.c ---------------------------------------------------------------------------------- */
 
-KVT_CHECKED kvt_status lane_admit(struct backend_cuda *cuda,
-                                  const struct kvt_backend_admission *admission, struct lane **out,
-                                  struct kvt_error *err);
-KVT_CHECKED kvt_status lane_resize(struct backend_cuda *cuda, struct lane *lane,
-                                   uint64_t hot_tokens, uint64_t *decisions, struct kvt_error *err);
+KVT_CHECKED kvt_status gpu_lane_admit(struct backend_cuda *cuda,
+                                      const struct kvt_backend_admission *admission,
+                                      struct lane **out, struct kvt_error *err);
+KVT_CHECKED kvt_status gpu_lane_resize(struct backend_cuda *cuda, struct lane *lane,
+                                       uint64_t hot_tokens, uint64_t *decisions,
+                                       struct kvt_error *err);
 /* *decisions is chained with the state hash of each. */
-KVT_CHECKED kvt_status lane_close_caches(struct backend_cuda *cuda, struct lane *lane,
-                                         uint64_t *decisions, struct kvt_error *err);
-void lane_free(struct backend_cuda *cuda, struct lane *lane); /* takes NULL */
+KVT_CHECKED kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane,
+                                             uint64_t *decisions, struct kvt_error *err);
+void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane); /* takes NULL */
 /* At the beginning of a step: pages get and lose frames, what was committed is listed to go to
  * host. */
-KVT_CHECKED kvt_status lane_settle(struct lane *lane, const struct kvt_step_item *item,
-                                   struct copy_list *fills, struct copy_list *backups,
-                                   struct kvt_error *err);
+KVT_CHECKED kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
+                                       struct copy_list *fills, struct copy_list *backups,
+                                       struct kvt_error *err);
 
 /* ---- select.c, plan.c --------------------------------------------------------------------------
  */
 
-KVT_CHECKED kvt_status worker_open(const struct backend_cuda *cuda, struct worker *worker,
-                                   struct kvt_error *err);
-void worker_close(struct worker *worker);
+KVT_CHECKED kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
+                                       struct kvt_error *err);
+void gpu_worker_close(struct worker *worker);
 size_t list_at(const struct rank *rank, uint32_t selector, uint32_t item, uint32_t query);
 uint32_t list_count(const int32_t *list, uint32_t top_k);
 /* Lists of all items, and plans where the CPU decides. */
@@ -476,8 +477,8 @@ void outcome_count(struct rank *rank, struct kvt_rank_step *step);
 void proof_choose(struct rank *rank);
 KVT_CHECKED kvt_status proof_check(struct rank *rank, struct kvt_error *err);
 
-KVT_CHECKED kvt_status lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,
-                                         uint64_t *hashes, struct kvt_error *err);
+KVT_CHECKED kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,
+                                             uint64_t *hashes, struct kvt_error *err);
 KVT_CHECKED kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t request,
                                                  uint64_t *hashes, struct kvt_error *err);
 KVT_CHECKED kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,

@@ -87,8 +87,8 @@ static kvt_status planned_hashes(struct backend_cuda *cuda, const struct lane *l
     return KVT_OK;
 }
 
-kvt_status lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane, uint64_t *hashes,
-                             struct kvt_error *err)
+kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,
+                                 uint64_t *hashes, struct kvt_error *err)
 {
     struct rank *rank = &cuda->ranks[lane->rank];
     kvt_status status;
@@ -112,7 +112,7 @@ kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t reque
     kvt_status status = find_lane(backend, request, false, &lane, &rank, err);
 
     if (status == KVT_OK)
-        status = lane_state_hashes(backend_cuda_of(backend), lane, hashes, err);
+        status = gpu_lane_state_hashes(backend_cuda_of(backend), lane, hashes, err);
     return status;
 }
 
@@ -193,7 +193,7 @@ kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t requ
     kvt_status status = find_lane(backend, request, false, &lane, &rank, err);
 
     if (status == KVT_OK)
-        status = lane_state_hashes(cuda, lane, hashes, err);
+        status = gpu_lane_state_hashes(cuda, lane, hashes, err);
     if (status != KVT_OK)
         return status;
     *out = (struct kvt_backend_cache){.state_hash = hashes[store],

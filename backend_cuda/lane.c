@@ -120,8 +120,9 @@ static kvt_status back_up(struct copy_list *backups, struct lane *lane, uint32_t
     return status;
 }
 
-kvt_status lane_settle(struct lane *lane, const struct kvt_step_item *item, struct copy_list *fills,
-                       struct copy_list *backups, struct kvt_error *err)
+kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
+                           struct copy_list *fills, struct copy_list *backups,
+                           struct kvt_error *err)
 {
     const struct backend_cuda *cuda = fills->rank->cuda;
     uint32_t pages = lane->hot_tokens == 0 ? pages_of(item->context_tokens) : item->ready_pages;
@@ -356,7 +357,7 @@ static kvt_status make_rows(struct rank *rank, struct lane *lane, struct kvt_err
 
 /* ---- Coming and going ------------------------------------------------------------------------ */
 
-void lane_free(struct backend_cuda *cuda, struct lane *lane)
+void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
 {
     if (!lane)
         return;
@@ -396,8 +397,8 @@ static kvt_status find_place(struct rank *rank, const struct kvt_backend_admissi
                     admission->request, cuda->lanes + 1, rank->number, cuda->lanes);
 }
 
-kvt_status lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
-                      struct lane **out, struct kvt_error *err)
+kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
+                          struct lane **out, struct kvt_error *err)
 {
     struct rank *rank = &cuda->ranks[admission->rank];
     uint32_t index = 0;
@@ -434,21 +435,21 @@ kvt_status lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admiss
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "a request's rows", err);
     if (status != KVT_OK) {
-        lane_free(cuda, lane);
+        gpu_lane_free(cuda, lane);
         return status;
     }
     *out = lane;
     return KVT_OK;
 }
 
-kvt_status lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint64_t *decisions,
-                             struct kvt_error *err)
+kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint64_t *decisions,
+                                 struct kvt_error *err)
 {
     uint64_t hashes[KVT_STORES_MAX];
     kvt_status status = KVT_OK;
 
     if (lane->hot_tokens > 0)
-        status = lane_state_hashes(cuda, lane, hashes, err);
+        status = gpu_lane_state_hashes(cuda, lane, hashes, err);
     for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
         *decisions = kvt_chain64(*decisions, hashes[s]);
@@ -456,14 +457,14 @@ kvt_status lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint6
     return status;
 }
 
-kvt_status lane_resize(struct backend_cuda *cuda, struct lane *lane, uint64_t hot_tokens,
-                       uint64_t *decisions, struct kvt_error *err)
+kvt_status gpu_lane_resize(struct backend_cuda *cuda, struct lane *lane, uint64_t hot_tokens,
+                           uint64_t *decisions, struct kvt_error *err)
 {
     struct rank *rank = &cuda->ranks[lane->rank];
     kvt_status status = rank_use(rank, err);
 
     if (status == KVT_OK)
-        status = lane_close_caches(cuda, lane, decisions, err);
+        status = gpu_lane_close_caches(cuda, lane, decisions, err);
     if (status != KVT_OK)
         return status;
     lane->hot_tokens = hot_tokens;

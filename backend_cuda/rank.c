@@ -343,7 +343,7 @@ static kvt_status settle(struct rank *rank, const struct kvt_rank_step *step,
     kvt_status status = KVT_OK;
 
     for (uint32_t i = 0; i < step->item_count && status == KVT_OK; i++)
-        status = lane_settle(rank->items[i], &step->items[i], &fills, backups, err);
+        status = gpu_lane_settle(rank->items[i], &step->items[i], &fills, backups, err);
     return status == KVT_OK ? copies_launch(&fills, err) : status;
 }
 
@@ -572,7 +572,7 @@ static kvt_status open_crew(struct rank *rank, struct kvt_error *err)
     if (!rank->workers)
         return kvt_fail_nomem(err, "the scratch of a step");
     for (unsigned w = 0; w < size && status == KVT_OK; w++)
-        status = worker_open(cuda, &rank->workers[w], err);
+        status = gpu_worker_open(cuda, &rank->workers[w], err);
     return status;
 }
 
@@ -651,7 +651,7 @@ void rank_close(struct rank *rank)
     }
     rank_close_pools(rank);
     for (unsigned w = 0; rank->workers && w < kvt_crew_size(rank->crew); w++)
-        worker_close(&rank->workers[w]);
+        gpu_worker_close(&rank->workers[w]);
     free(rank->workers);
     kvt_crew_free(rank->crew);
     free(rank->lanes);

@@ -14,8 +14,8 @@
 
 /* ---- Scratch ------------------------------------------------------------------------------ */
 
-kvt_status worker_open(const struct backend_cuda *cuda, struct worker *worker,
-                       struct kvt_error *err)
+kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
+                           struct kvt_error *err)
 {
     const struct kvt_backend_env *env = &cuda->env;
     uint32_t rows = kvt_env_rows_max(env);
@@ -42,7 +42,7 @@ kvt_status worker_open(const struct backend_cuda *cuda, struct worker *worker,
                             &worker->resolver, err);
 }
 
-void worker_close(struct worker *worker)
+void gpu_worker_close(struct worker *worker)
 {
     kvt_resolver_free(worker->resolver);
     free(worker->block);
