@@ -1,0 +1,121 @@
+/* resolve_bench.cu -- see resolve_bench.h. */
+#include "cuda/resolve_bench.h"
+
+#include <numeric>
+
+namespace resolve_bench
+{
+
+stores::stores(const shape &shape, uint8_t *host) : of(shape), stores_(shape.stores), host_(host)
+{
+    const size_t list = (size_t)of.requests * of.queries * of.top_k;
+    const size_t row_bytes = (size_t)of.layers * of.layer_bytes;
+    std::vector<struct kvt_gpu_request> requests;
+
+    for (uint32_t i = 0; i < of.requests; i++)
+        requests.push_back({i, i * of.queries, of.queries,
+                            (of.rows + KVT_GPU_TAIL_ROWS) * of.ratio - of.queries, 0, i});
+    requests_ = std::make_unique<device::array<struct kvt_gpu_request>>(requests);
+    slot_counts_ = std::make_unique<device::array<uint32_t>>(
+        std::vector<uint32_t>(of.requests, of.slots));
+    shared_rows_ =
+        std::make_unique<device::array<uint32_t>>(std::vector<uint32_t>(of.requests, 0));
+    shared_at_ = std::make_unique<device::array<uint64_t>>(std::vector<uint64_t>(of.requests, 0));
+    workspace_ = std::make_unique<device::array<uint8_t>>(kvt_gpu_resolve_workspace_bytes(
+        of.requests, of.queries, of.top_k, of.slots, of.rows));
+    workspace_->poison(0);
+    const size_t staged = (size_t)of.requests * of.queries * of.top_k;
+    pool_ = std::make_unique<device::array<uint8_t>>(
+        host == nullptr ? 16 : ((size_t)of.stores * of.requests * of.slots + staged) * row_bytes);
+    for (uint32_t s = 0; s < of.stores; s++) {
+        one &store = stores_[s];
+        std::vector<uint64_t> own_at;
+        for (uint32_t i = 0; i < of.requests; i++)
+            own_at.push_back(((uint64_t)s * of.requests + i) * of.rows);
+        store.own_at = std::make_unique<device::array<uint64_t>>(own_at);
+        store.slot_rows =
+            std::make_unique<device::array<uint32_t>>((size_t)of.requests * of.slots);
+        store.order = std::make_unique<device::array<uint16_t>>((size_t)of.requests * of.slots);
+        store.slot_of_row =
+            std::make_unique<device::array<uint16_t>>((size_t)of.requests * of.rows);
+        store.row_places = std::make_unique<device::array<int32_t>>(list);
+        store.missed_places = std::make_unique<device::array<int32_t>>(list);
+        store.missed = std::make_unique<device::array<uint32_t>>(list);
+        store.promoted = std::make_unique<device::array<uint32_t>>(2 * list);
+        store.counts = std::make_unique<device::array<struct kvt_gpu_counts>>(of.requests);
+        fill(s, {}, 0, *std::make_unique<std::mt19937_64>(s));
+    }
+}
+
+void stores::fill(uint32_t s, const std::vector<uint32_t> &rows, uint32_t count,
+                  std::mt19937_64 &random)
+{
+    std::vector<uint32_t> slot_rows((size_t)of.requests * of.slots, UINT32_MAX);
+    std::vector<uint16_t> order(slot_rows.size());
+    std::vector<uint16_t> slot_of_row((size_t)of.requests * of.rows, 0xffff);
+
+    for (uint32_t i = 0; i < of.requests; i++) {
+        uint16_t *own = order.data() + (size_t)i * of.slots;
+        std::iota(own, own + of.slots, 0);
+        /* Empty slots stand first, lowest first. */
+        std::rotate(own, own + count, own + of.slots);
+        std::shuffle(own + of.slots - count, own + of.slots, random);
+        for (uint32_t slot = 0; slot < count; slot++) {
+            const uint32_t row = rows[(size_t)i * count + slot];
+            slot_rows[(size_t)i * of.slots + slot] = row;
+            slot_of_row[(size_t)i * of.rows + row] = (uint16_t)slot;
+        }
+    }
+    auto put = [](void *to, const void *from, size_t bytes) {
+        device::must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "an upload");
+    };
+    put(stores_[s].slot_rows->get(), slot_rows.data(), slot_rows.size() * 4);
+    put(stores_[s].order->get(), order.data(), order.size() * 2);
+    put(stores_[s].slot_of_row->get(), slot_of_row.data(), slot_of_row.size() * 2);
+}
+
+uint32_t stores::add_call(uint32_t store, const selections &rows)
+{
+    stores_[store].calls.push_back(std::make_unique<device::array<int32_t>>(rows));
+    return (uint32_t)stores_[store].calls.size() - 1;
+}
+
+struct kvt_gpu_resolve stores::call(uint32_t s, uint32_t call) const
+{
+    const one &store = stores_[s];
+    struct kvt_gpu_resolve resolve = {};
+
+    resolve.request_count = of.requests;
+    resolve.query_count = of.requests * of.queries;
+    resolve.queries_max = of.queries;
+    resolve.top_k = of.top_k;
+    resolve.ratio = of.ratio;
+    resolve.layers = of.layers;
+    resolve.layer_bytes = of.layer_bytes;
+    resolve.requests = requests_->get();
+    resolve.selections = store.calls[call]->get();
+    resolve.hot = {of.slots, of.rows, slot_counts_->get(), store.slot_rows->get(),
+                   store.order->get(), store.slot_of_row->get()};
+    resolve.places.hot0 = (int32_t)(s * of.requests * of.slots);
+    resolve.places.hot_stride = (int32_t)of.slots;
+    resolve.places.staging0 = (int32_t)(of.stores * of.requests * of.slots);
+    resolve.staging_share = of.queries * of.top_k;
+    resolve.pool = pool_->get();
+    resolve.host.base = host_;
+    resolve.host.row_stride = (uint64_t)of.layers * of.layer_bytes;
+    resolve.host.layer_stride = of.layer_bytes;
+    resolve.host.shared_at = shared_at_->get();
+    resolve.host.own_at = store.own_at->get();
+    resolve.host.shared_rows = shared_rows_->get();
+    resolve.fetch = host_ == nullptr ? KVT_GPU_FETCH_NONE : KVT_GPU_FETCH_GROUP;
+    resolve.row_places = store.row_places->get();
+    resolve.missed = store.missed->get();
+    resolve.missed_places = store.missed_places->get();
+    resolve.missed_stride = of.queries * of.top_k;
+    resolve.promoted = store.promoted->get();
+    resolve.counts = store.counts->get();
+    resolve.workspace = workspace_->get();
+    return resolve;
+}
+
+} // namespace resolve_bench
