@@ -197,7 +197,8 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     const resolve_view view = resolve_view_of(args, blockIdx.x);
     const uint32_t slot_count = call.hot.slot_counts[view.lane], slots_max = call.hot.slots_max;
     const uint32_t lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
-    const uint32_t groups = (view.query_count + GROUP_QUERIES - 1) / GROUP_QUERIES;
+    const uint32_t groups =
+        KEPT ? GROUPS : (view.query_count + GROUP_QUERIES - 1) / GROUP_QUERIES;
     const bool whole = order_is_whole(call.hot);
     row_group group[KEPT ? GROUPS : 1];
     uint16_t slots[KEPT ? GROUPS : 1][GROUP_ROWS];
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
 #endif
     if constexpr (KEPT) {
 #pragma unroll
-        for (int g = 0; g < GROUPS; g++)
+        for (int g = 0; g < groups; g++)
             load_group(call, view, g * GROUP_QUERIES, group[g]);
     }
     order_load(part, view.order, slots_max, whole);
@@ -225,9 +226,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     uint32_t selected = 0, tail_selected = 0, page_selected = 0;
     uint32_t tail_rows = 0, page_rows = 0, missed = 0;
 #pragma unroll(KEPT ? GROUPS : 1)
-    for (uint32_t g = 0; g < GROUPS; g++) {
-        if (g >= groups)
-            break;
+    for (uint32_t g = 0; g < groups; g++) {
         row_group &own = group[KEPT ? g : 0];
         uint16_t *found = slots[KEPT ? g : 0];
         if constexpr (!KEPT)
@@ -294,10 +293,8 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     if (!skipped)
         order_store(new_order, slot_count, view.order, whole);
 #pragma unroll(KEPT ? GROUPS : 1)
-    for (uint32_t g = 0; g < GROUPS; g++) {
+    for (uint32_t g = 0; g < groups; g++) {
         const uint32_t first = (uint32_t)(added >> g * GROUP_ROWS) & ((1u << GROUP_ROWS) - 1);
-        if (g >= groups)
-            break;
         row_group &own = group[KEPT ? g : 0];
         uint16_t *found = slots[KEPT ? g : 0];
         if constexpr (!KEPT) {
@@ -316,9 +313,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
         /* Claim: bit g * GROUP_ROWS + i of `claimed`, and how many of each query and warp. */
         uint64_t claimed = 0;
 #pragma unroll(KEPT ? GROUPS : 1)
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            if (g >= groups)
-                break;
+        for (uint32_t g = 0; g < groups; g++) {
             row_group &own = group[KEPT ? g : 0];
             if constexpr (!KEPT) {
                 load_group(call, view, g * GROUP_QUERIES, own);
@@ -353,9 +348,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
         /* Fill. */
         uint64_t placed = 0;
 #pragma unroll(KEPT ? GROUPS : 1)
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            if (g >= groups)
-                break;
+        for (uint32_t g = 0; g < groups; g++) {
             row_group &own = group[KEPT ? g : 0];
             if constexpr (!KEPT)
                 load_group(call, view, g * GROUP_QUERIES, own);
@@ -404,9 +397,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     }
     uint32_t hot_selected = 0;
 #pragma unroll(KEPT ? GROUPS : 1)
-    for (uint32_t g = 0; g < GROUPS; g++) {
-        if (g >= groups)
-            break;
+    for (uint32_t g = 0; g < groups; g++) {
         row_group &own = group[KEPT ? g : 0];
         if constexpr (!KEPT) {
             load_group(call, view, g * GROUP_QUERIES, own);
