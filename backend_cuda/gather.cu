@@ -17,8 +17,8 @@ struct gather_args {
     enum gather_rows rows;
     uint32_t wave;
     uint32_t first_layer;
-    uint32_t row_units;      /* 16-byte units copied of each row */
-    uint32_t layer_units;    /* of one layer, or of all of them where they lie end to end */
+    uint32_t row_units;              /* 16-byte units copied of each row */
+    uint32_t layer_units;            /* of one layer, or of all of them where they lie end to end */
     uint32_t row_magic, layer_magic; /* 2^32 / units, rounded up */
 };
 
@@ -96,16 +96,20 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
 }
 
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_rows rows,
-                          uint32_t wave, uint32_t first_layer, uint32_t layers,
-                          cudaStream_t stream)
+                          uint32_t wave, uint32_t first_layer, uint32_t layers, cudaStream_t stream)
 {
     const struct kvt_gpu_host_rows *host = &resolve->host;
     const bool end_to_end = host->layer_stride == resolve->layer_bytes;
     const uint32_t row_units = layers * (resolve->layer_bytes / 16);
     const uint32_t layer_units = end_to_end ? row_units : resolve->layer_bytes / 16;
-    struct gather_args args = {*resolve,    rows,        wave,
-                               first_layer, row_units,   layer_units,
-                               magic_of(row_units), magic_of(layer_units)};
+    struct gather_args args = {*resolve,
+                               rows,
+                               wave,
+                               first_layer,
+                               row_units,
+                               layer_units,
+                               magic_of(row_units),
+                               magic_of(layer_units)};
 
     if (resolve->layer_bytes % 16 != 0 || host->row_stride % 16 != 0 ||
         host->layer_stride % 16 != 0)

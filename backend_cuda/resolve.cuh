@@ -10,8 +10,8 @@ enum {
 };
 
 #define EVERY_LANE 0xffffffffu
-#define NO_ROW 0xffffffffu   /* in slot_rows: the slot is empty */
-#define NOT_CACHED 0xffffu   /* in slot_of_row */
+#define NO_ROW 0xffffffffu /* in slot_rows: the slot is empty */
+#define NOT_CACHED 0xffffu /* in slot_of_row */
 
 /* A call with what the launcher works out once; kernels take it by value. */
 struct resolve_args {
@@ -179,9 +179,9 @@ cudaError_t resolve_launch_reference(const resolve_args &args, cudaStream_t stre
 
 /* Which rows of the requests' miss lists a gather takes. */
 enum gather_rows {
-    GATHER_MISSED,  /* all */
-    GATHER_FILLED,  /* those that found a slot */
-    GATHER_STAGED   /* the others, of requests of one wave */
+    GATHER_MISSED, /* all */
+    GATHER_FILLED, /* those that found a slot */
+    GATHER_STAGED  /* the others, of requests of one wave */
 };
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_rows rows,
                           uint32_t wave, uint32_t first_layer, uint32_t layers,

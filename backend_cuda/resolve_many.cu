@@ -23,7 +23,7 @@ enum {
     SELECTED = 2,      /* rows a thread and query */
     GROUP_QUERIES = 4, /* at a time in registers */
     GROUP_ROWS = GROUP_QUERIES * SELECTED,
-    KEPT_GROUPS = 2,         /* that stay there from pass to pass */
+    KEPT_GROUPS = 2, /* that stay there from pass to pass */
     SHARED_BYTES_MAX = 200000,
     CLAIMED = 0xfffe /* code of a miss that has been taken into the union's order */
 };
@@ -135,8 +135,9 @@ static __device__ __forceinline__ void load_group(const struct kvt_gpu_resolve &
 struct group_residents {
     uint32_t tail, page; /* bit i: row i */
 };
-static __device__ __forceinline__ group_residents
-find_residents(const resolve_args &args, const resolve_view &view, row_group &group)
+static __device__ __forceinline__ group_residents find_residents(const resolve_args &args,
+                                                                 const resolve_view &view,
+                                                                 row_group &group)
 {
     group_residents found = {0, 0};
     int32_t frames[GROUP_ROWS];
@@ -197,8 +198,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     const resolve_view view = resolve_view_of(args, blockIdx.x);
     const uint32_t slot_count = call.hot.slot_counts[view.lane], slots_max = call.hot.slots_max;
     const uint32_t lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
-    const uint32_t groups =
-        KEPT ? GROUPS : (view.query_count + GROUP_QUERIES - 1) / GROUP_QUERIES;
+    const uint32_t groups = KEPT ? GROUPS : (view.query_count + GROUP_QUERIES - 1) / GROUP_QUERIES;
     const bool whole = order_is_whole(call.hot);
     row_group group[KEPT ? GROUPS : 1];
     uint16_t slots[KEPT ? GROUPS : 1][GROUP_ROWS];
@@ -426,9 +426,8 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
         for (uint32_t q = 0; q < GROUP_QUERIES; q++) {
             if (g * GROUP_QUERIES + q >= view.query_count)
                 break;
-            int32_t *places =
-                call.row_places +
-                ((size_t)view.first_query + g * GROUP_QUERIES + q) * call.top_k + at;
+            int32_t *places = call.row_places +
+                              ((size_t)view.first_query + g * GROUP_QUERIES + q) * call.top_k + at;
             const int32_t *from = own.rows + q * SELECTED;
             if (call.top_k % SELECTED == 0 && at < call.top_k) {
                 *(int2 *)places = make_int2(from[0], from[1]);
@@ -451,23 +450,23 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
         __syncthreads();
     }
     if (threadIdx.x == 0)
-        call.counts[blockIdx.x] = {
-            .union_rows = counts.tail_rows + counts.page_rows + hot_rows + missed_rows,
-            .tail_rows = counts.tail_rows,
-            .page_rows = counts.page_rows,
-            .hot_rows = hot_rows,
-            .filled_rows = split.filled,
-            .staged_rows = missed_rows - split.filled,
-            .selected = counts.selected,
-            .tail_selected = counts.tail_selected,
-            .page_selected = counts.page_selected,
-            .hot_selected = counts.hot_selected,
-            .missed_selected = counts.selected - counts.tail_selected - counts.page_selected -
-                               counts.hot_selected,
-            .promoted_rows = promoted_rows,
-            .placed_hash = counts.placed_hash,
-            .skipped = skipped,
-            .wave = 0};
+        call.counts[blockIdx.x] = {.union_rows =
+                                       counts.tail_rows + counts.page_rows + hot_rows + missed_rows,
+                                   .tail_rows = counts.tail_rows,
+                                   .page_rows = counts.page_rows,
+                                   .hot_rows = hot_rows,
+                                   .filled_rows = split.filled,
+                                   .staged_rows = missed_rows - split.filled,
+                                   .selected = counts.selected,
+                                   .tail_selected = counts.tail_selected,
+                                   .page_selected = counts.page_selected,
+                                   .hot_selected = counts.hot_selected,
+                                   .missed_selected = counts.selected - counts.tail_selected -
+                                                      counts.page_selected - counts.hot_selected,
+                                   .promoted_rows = promoted_rows,
+                                   .placed_hash = counts.placed_hash,
+                                   .skipped = skipped,
+                                   .wave = 0};
 }
 
 template <int GROUPS, int ENTRIES>
@@ -478,8 +477,7 @@ static cudaError_t launch(const resolve_args &args, uint32_t shared_bytes, cudaS
                              cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES_MAX);
     if (error != cudaSuccess)
         return error;
-    resolve_many<GROUPS, ENTRIES>
-        <<<args.call.request_count, THREADS, shared_bytes, stream>>>(args);
+    resolve_many<GROUPS, ENTRIES><<<args.call.request_count, THREADS, shared_bytes, stream>>>(args);
     return cudaGetLastError();
 }
 

@@ -56,8 +56,8 @@ static __device__ __forceinline__ void order_load(order_part<ENTRIES> &part, con
 
 /* hits: [slots / 32] words, a bit a slot. Returns how many of the thread's entries did not hit. */
 template <int ENTRIES>
-static __device__ __forceinline__ uint32_t
-order_look(order_part<ENTRIES> &part, const uint32_t *hits, uint32_t slot_count)
+static __device__ __forceinline__ uint32_t order_look(order_part<ENTRIES> &part,
+                                                      const uint32_t *hits, uint32_t slot_count)
 {
     const uint32_t first = threadIdx.x * ENTRIES;
 

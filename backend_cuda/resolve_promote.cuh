@@ -12,13 +12,13 @@
 
 /* A request's own part of the workspace, good for one call. */
 struct resolve_scratch {
-    uint32_t *row_bits;   /* [rows_max / 32 + 1] the union (resolve_reference.cu) */
-    uint32_t *hits;       /* [slots_max / 32 + 1] (resolve_reference.cu) */
-    uint32_t *counts;     /* [slots_max + queries_max * top_k] bytes: queries that select a row, by
-                           * slot, then by staged row */
-    uint16_t *new_order;  /* [slots_max] (resolve_reference.cu) */
-    uint16_t *staged;     /* [slots_max] staged rows by falling count */
-    uint16_t *slots;      /* [slots_max] by rising count */
+    uint32_t *row_bits;  /* [rows_max / 32 + 1] the union (resolve_reference.cu) */
+    uint32_t *hits;      /* [slots_max / 32 + 1] (resolve_reference.cu) */
+    uint32_t *counts;    /* [slots_max + queries_max * top_k] bytes: queries that select a row, by
+                          * slot, then by staged row */
+    uint16_t *new_order; /* [slots_max] (resolve_reference.cu) */
+    uint16_t *staged;    /* [slots_max] staged rows by falling count */
+    uint16_t *slots;     /* [slots_max] by rising count */
 
     __device__ __forceinline__ void clear_counts(uint32_t slots_max, uint32_t staged_rows) const
     {
@@ -41,12 +41,9 @@ static inline __host__ __device__ size_t resolve_scratch_layout(uint32_t queries
                                                                 resolve_scratch *scratch)
 {
     const size_t staged_max = (size_t)queries_max * top_k;
-    const size_t bytes[] = {((size_t)rows_max / 32 + 1) * 4,
-                            ((size_t)slots_max / 32 + 1) * 4,
-                            slots_max + staged_max + 4,
-                            (size_t)slots_max * 2,
-                            (size_t)slots_max * 2,
-                            (size_t)slots_max * 2};
+    const size_t bytes[] = {((size_t)rows_max / 32 + 1) * 4, ((size_t)slots_max / 32 + 1) * 4,
+                            slots_max + staged_max + 4,      (size_t)slots_max * 2,
+                            (size_t)slots_max * 2,           (size_t)slots_max * 2};
     size_t at[7] = {0};
 
     for (int i = 0; i < 6; i++)

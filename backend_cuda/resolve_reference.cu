@@ -105,8 +105,7 @@ static __device__ void split_order(const plain_call &call, uint32_t unhit, uint3
         const uint32_t slot = at < call.slot_count ? call.view.order[at] : 0;
         const bool hit = (call.scratch.hits[slot / 32] >> slot % 32 & 1) != 0;
         const bool not_hit = at < call.slot_count && !hit;
-        const uint32_t before =
-            before_chunk + resolve_block_scan(not_hit, call.warp_totals, &all);
+        const uint32_t before = before_chunk + resolve_block_scan(not_hit, call.warp_totals, &all);
         if (at < call.slot_count) {
             uint32_t to = unhit + at - before;
             if (not_hit)
@@ -172,8 +171,7 @@ static __device__ void place_all(const plain_call &call, bool promoting)
         int32_t *places =
             resolve.row_places + (size_t)(call.view.first_query + query) * resolve.top_k;
         for (uint32_t i = threadIdx.x; i < resolve.top_k; i += THREADS)
-            places[i] =
-                rows[i] >= 0 ? place_of(call, (uint32_t)rows[i], promoting) : KVT_GPU_NONE;
+            places[i] = rows[i] >= 0 ? place_of(call, (uint32_t)rows[i], promoting) : KVT_GPU_NONE;
     }
     __syncthreads();
 }
@@ -225,23 +223,22 @@ static __global__ void __launch_bounds__(THREADS)
         __syncthreads();
     }
     if (threadIdx.x == 0)
-        args.call.counts[blockIdx.x] = {
-            .union_rows = sums.union_rows,
-            .tail_rows = sums.tail_rows,
-            .page_rows = sums.page_rows,
-            .hot_rows = sums.hot_rows,
-            .filled_rows = filled,
-            .staged_rows = staged,
-            .selected = sums.selected,
-            .tail_selected = sums.tail_selected,
-            .page_selected = sums.page_selected,
-            .hot_selected = sums.hot_selected,
-            .missed_selected = sums.selected - sums.tail_selected - sums.page_selected -
-                               sums.hot_selected,
-            .promoted_rows = promoted,
-            .placed_hash = sums.placed_hash,
-            .skipped = skipped,
-            .wave = 0};
+        args.call.counts[blockIdx.x] = {.union_rows = sums.union_rows,
+                                        .tail_rows = sums.tail_rows,
+                                        .page_rows = sums.page_rows,
+                                        .hot_rows = sums.hot_rows,
+                                        .filled_rows = filled,
+                                        .staged_rows = staged,
+                                        .selected = sums.selected,
+                                        .tail_selected = sums.tail_selected,
+                                        .page_selected = sums.page_selected,
+                                        .hot_selected = sums.hot_selected,
+                                        .missed_selected = sums.selected - sums.tail_selected -
+                                                           sums.page_selected - sums.hot_selected,
+                                        .promoted_rows = promoted,
+                                        .placed_hash = sums.placed_hash,
+                                        .skipped = skipped,
+                                        .wave = 0};
 }
 
 cudaError_t resolve_launch_reference(const resolve_args &args, cudaStream_t stream)

@@ -108,7 +108,6 @@ cudaError_t kvt_gpu_waves(const struct kvt_gpu_resolve *resolve, uint64_t arena_
 
     if (calls == 0 || resolve->staging_share != 0)
         return cudaErrorInvalidValue;
-    waves<<<calls, THREADS, calls * sizeof(uint64_t), stream>>>(
-        {*resolve, arena_rows, wave_count});
+    waves<<<calls, THREADS, calls * sizeof(uint64_t), stream>>>({*resolve, arena_rows, wave_count});
     return cudaGetLastError();
 }

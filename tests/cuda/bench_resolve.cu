@@ -1,5 +1,5 @@
 /* bench_resolve.cu -- the resolver's time, beside floors and plain gathers (docs/cuda.md). */
-#include "cuda/resolve_bench.h"
+#include "cuda/resolve_bench.cuh"
 
 #include <numeric>
 
@@ -55,7 +55,8 @@ static void no_miss(uint32_t queries, uint32_t distinct, uint32_t slots, uint32_
             call.reference = reference;
             return kvt_gpu_resolve(&call, stream);
         });
-        std::snprintf(name, sizeof name, "%sresolve, no miss, batch %u, K %u, k %u, B %u, %u distinct",
+        std::snprintf(name, sizeof name,
+                      "%sresolve, no miss, batch %u, K %u, k %u, B %u, %u distinct",
                       reference ? "reference " : "", requests, queries, top_k, slots, distinct);
         device::print_row(name, us, floor_us);
         const struct kvt_gpu_counts counts = stores.last_counts(0);

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string>
 
-#include "cuda/resolve_world.h"
+#include "cuda/resolve_world.cuh"
 #include "kvt/hash.h"
 
 using namespace resolve_test;
@@ -204,10 +204,10 @@ static drawn_call golden_call(golden_file &file, const setting &of)
 
 static uint64_t chain_of(uint64_t chain, uint64_t state, const struct kvt_gpu_counts &c)
 {
-    const uint64_t values[] = {state,         c.union_rows,    c.tail_rows,     c.page_rows,
-                               c.hot_rows,    c.filled_rows,   c.staged_rows,   c.promoted_rows,
-                               c.selected,    c.tail_selected, c.page_selected, c.hot_selected,
-                               c.missed_selected};
+    const uint64_t values[] = {
+        state,           c.union_rows,   c.tail_rows,      c.page_rows, c.hot_rows,
+        c.filled_rows,   c.staged_rows,  c.promoted_rows,  c.selected,  c.tail_selected,
+        c.page_selected, c.hot_selected, c.missed_selected};
     for (uint64_t value : values)
         chain = kvt_chain64(chain, value);
     return chain;
@@ -260,8 +260,8 @@ int main(int argc, char **argv)
 
     device::require();
     for (int reference = 0; reference < 2; reference++) {
-        for (const char *name : {"k16-b16-by-count", "k16-b64", "k512-b1024", "k64-b128-pages",
-                                 "k64-b96-by-count"})
+        for (const char *name :
+             {"k16-b16-by-count", "k16-b64", "k512-b1024", "k64-b128-pages", "k64-b96-by-count"})
             golden(folder, name, reference, tally);
         uint64_t seed = 1;
         for (const setting &of : random_settings(scale))

@@ -1,15 +1,117 @@
-/* resolve_world.cu -- see resolve_world.h. */
-#include "cuda/resolve_world.h"
+/* cuda/resolve_world.cuh -- requests with hot caches on the CPU and on the device, call by call.
+ *
+ * Each call is drawn, resolved by kvt_resolve() and by a device kernel, and everything that the
+ * device answers is compared; copied rows are compared with what the host rows hold. */
+#ifndef KVT_TESTS_CUDA_RESOLVE_WORLD_CUH
+#define KVT_TESTS_CUDA_RESOLVE_WORLD_CUH
 
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
 
+#include "cuda/device.h"
 #include "kvt/hash.h"
+#include "kvt/resolver.h"
 #include "kvt/waves.h"
+#include "launch.h"
 
 extern "C" const struct kvt_replacement_policy kvt_replacement_lru;
 
 namespace resolve_test
 {
+
+struct setting {
+    const char *name;
+    uint32_t lanes, requests; /* requests take lanes in an order drawn for each call */
+    uint32_t top_k, slots_max, rows_max, ratio, queries_max;
+    uint32_t layers, layer_bytes;
+    uint32_t churn_percent; /* of a selection that changes from one query to the next */
+    uint32_t cover_percent; /* of pages that are readable in HBM */
+    uint32_t calls;
+    bool promote, apart, leader, reference;
+    bool waves;        /* staging_share 0 */
+    bool without;      /* the last lane has no cache: all its pages are in frames */
+    bool slots_differ; /* lanes have fewer slots than slots_max */
+};
+
+/* A request's call as drawn, and what kvt_resolve() makes of it. */
+struct drawn_call {
+    uint32_t lane, queries, context_tokens, frame_count;
+    std::vector<std::vector<int32_t>> selections; /* [queries] ascending */
+    std::vector<uint64_t> page_rows;              /* set */
+    struct kvt_gpu_counts counts;
+    std::vector<uint32_t> missed;
+    std::vector<int32_t> missed_places;
+    std::vector<std::vector<int32_t>> places; /* [queries][rows of the selection] */
+    std::vector<uint32_t> promoted;           /* [2 * promoted_rows] places */
+    uint64_t state_hash;
+};
+
+struct cpu_lane;
+
+class world
+{
+  public:
+    world(const setting &of, uint64_t seed);
+    ~world();
+    /* One call of every request. False once something differs. */
+    bool step(device::tally &tally);
+    /* The same with calls made elsewhere: lane, queries, selections, page_rows, context and
+     * frame_count are given. */
+    bool run(std::vector<drawn_call> &calls, device::tally &tally);
+    /* Pages of one row: gives a frame to each of the call's page_rows. */
+    void set_frames(const drawn_call &call);
+    /* What the device answered last, of request 0. */
+    struct kvt_gpu_counts last_counts() const
+    {
+        return counts_->read()[0];
+    }
+    uint64_t last_hash() const
+    {
+        return hashes_->read()[0];
+    }
+
+    const setting of;
+
+  private:
+    std::vector<drawn_call> draw();
+    void expect(std::vector<drawn_call> &calls);
+    void expect_waves(std::vector<drawn_call> &calls);
+    void upload(const std::vector<drawn_call> &calls);
+    bool compare(const std::vector<drawn_call> &calls, device::tally &tally);
+    bool compare_state(device::tally &tally);
+    uint64_t wrong_units(uint32_t wave);
+
+    std::mt19937_64 random_;
+    uint64_t step_ = 0, arena_rows_ = 0;
+    uint32_t wave_count_ = 1;
+    struct kvt_resolver *resolver_ = nullptr;
+    std::vector<std::unique_ptr<cpu_lane>> lanes_;
+    uint32_t pages_max_;
+    struct kvt_gpu_resolve resolve_ = {};
+    std::unique_ptr<device::array<struct kvt_gpu_request>> requests_;
+    std::unique_ptr<device::array<int32_t>> selections_, row_places_, missed_places_, frames_;
+    std::unique_ptr<device::array<uint32_t>> slot_counts_, slot_rows_, missed_, promoted_;
+    std::unique_ptr<device::array<uint32_t>> shared_rows_, hashed_lanes_, waves_;
+    std::unique_ptr<device::array<uint16_t>> order_, slot_of_row_;
+    std::unique_ptr<device::array<uint64_t>> shared_at_, own_at_, hashes_;
+    std::unique_ptr<device::array<unsigned long long>> wrong_;
+    std::unique_ptr<device::array<uint8_t>> host_, pool_, workspace_;
+    std::unique_ptr<device::array<struct kvt_gpu_counts>> counts_;
+};
+
+/* What each 16 bytes of a row hold: who owns the row, which row, which piece of it. */
+__host__ __device__ inline uint4 unit_of(uint32_t owner, uint32_t row, uint32_t unit)
+{
+    uint32_t mixed = (owner * 0x9e3779b9u + row) * 0x85ebca6bu + unit * 0xc2b2ae35u;
+    return make_uint4(mixed ^ mixed >> 15, row, unit, owner);
+}
+
+enum {
+    SHARED_OWNER = 1000
+};
 
 enum {
     POISON = 0xee,
@@ -88,8 +190,7 @@ static __global__ void check_slots(struct kvt_gpu_resolve call, unsigned long lo
 
     for (uint32_t slot = blockIdx.x; slot < call.hot.slot_counts[lane]; slot += gridDim.x) {
         const uint32_t row = call.hot.slot_rows[(size_t)lane * call.hot.slots_max + slot];
-        const uint64_t place =
-            call.places.hot0 + (uint64_t)lane * call.places.hot_stride + slot;
+        const uint64_t place = call.places.hot0 + (uint64_t)lane * call.places.hot_stride + slot;
         if (row == UINT32_MAX)
             continue;
         const uint32_t owner = row < call.host.shared_rows[lane] ? SHARED_OWNER : lane;
@@ -119,7 +220,8 @@ world::world(const setting &setting, uint64_t seed) : of(setting), random_(seed)
     for (uint32_t l = 0; l < of.lanes; l++) {
         auto lane = std::make_unique<cpu_lane>();
         struct kvt_replacement_env env = {};
-        lane->slot_count = of.slots_differ ? of.slots_max - of.slots_max / 3 * (l % 3) : of.slots_max;
+        lane->slot_count =
+            of.slots_differ ? of.slots_max - of.slots_max / 3 * (l % 3) : of.slots_max;
         env.slot_count = lane->slot_count;
         env.top_k = of.top_k;
         expect_ok(kvt_hot_cache_new(&kvt_replacement_lru, &env, of.rows_max, &lane->cache, &error),
@@ -173,8 +275,8 @@ world::world(const setting &setting, uint64_t seed) : of(setting), random_(seed)
     resolve_.queries_max = of.queries_max;
     resolve_.requests = requests_->get();
     resolve_.selections = selections_->get();
-    resolve_.hot = {of.slots_max, of.rows_max, slot_counts_->get(), slot_rows_->get(),
-                    order_->get(), slot_of_row_->get()};
+    resolve_.hot = {of.slots_max,      of.rows_max,   slot_counts_->get(),
+                    slot_rows_->get(), order_->get(), slot_of_row_->get()};
     /* Tails, frames, hot caches with gaps between them, staging. */
     const int32_t tail0 = 5, frame0 = tail0 + (int32_t)of.lanes * 64;
     const int32_t hot0 = frame0 + (int32_t)(pages_max_ * rows_per_page * of.lanes);
@@ -274,8 +376,8 @@ std::vector<drawn_call> world::draw()
         lane.context_tokens = std::min(tokens_max, lane.context_tokens + (uint32_t)(random_() % 9));
         call.context_tokens = lane.context_tokens;
         const bool whole = lane.slot_count == 0 || random_() % 40 == 0;
-        call.frame_count = whole || random_() % 4 > 0 ? pages_max_
-                                                      : (uint32_t)(random_() % (pages_max_ + 1));
+        call.frame_count =
+            whole || random_() % 4 > 0 ? pages_max_ : (uint32_t)(random_() % (pages_max_ + 1));
         if (of.cover_percent == 0 && !whole && random_() % 2 == 0)
             call.frame_count = 0;
         call.page_rows.assign(kvt_row_words(of.rows_max) + 1, 0);
@@ -360,8 +462,7 @@ void world::expect(std::vector<drawn_call> &calls)
         expect_ok(kvt_resolve(resolver_, lane.cache, &given, &result, &error), error,
                   "kvt_resolve");
         call.counts = counts_of(result);
-        call.state_hash =
-            lane.slot_count > 0 ? kvt_hot_cache_state_hash(resolver_, lane.cache) : 0;
+        call.state_hash = lane.slot_count > 0 ? kvt_hot_cache_state_hash(resolver_, lane.cache) : 0;
         const uint32_t missed = result.filled_rows + result.staged_rows;
         const int32_t hot0 = at.hot0 + (int32_t)call.lane * at.hot_stride;
         const int32_t staging0 = at.staging0 + (int32_t)(i * resolve_.staging_share);
@@ -426,8 +527,8 @@ void world::expect_waves(std::vector<drawn_call> &calls)
         sum += call.counts.staged_rows;
     }
     arena_rows_ = most + (sum > 0 ? random_() % (sum + 1) : 0);
-    wave_count_ = kvt_waves_make(staged.data(), (uint32_t)calls.size(), arena_rows_,
-                                 wave_of.data(), &peak);
+    wave_count_ =
+        kvt_waves_make(staged.data(), (uint32_t)calls.size(), arena_rows_, wave_of.data(), &peak);
     std::vector<uint64_t> used(wave_count_, 0);
     for (size_t i = 0; i < calls.size(); i++) {
         drawn_call &call = calls[i];
@@ -446,7 +547,8 @@ void world::expect_waves(std::vector<drawn_call> &calls)
     }
 }
 
-/* ---- The device's turn ------------------------------------------------------------------------ */
+/* ---- The device's turn ------------------------------------------------------------------------
+ */
 
 void world::upload(const std::vector<drawn_call> &calls)
 {
@@ -456,8 +558,8 @@ void world::upload(const std::vector<drawn_call> &calls)
 
     for (const drawn_call &call : calls) {
         const uint32_t first = (uint32_t)(selections.size() / of.top_k);
-        requests.push_back({call.lane, first, call.queries, call.context_tokens, call.frame_count,
-                            call.lane});
+        requests.push_back(
+            {call.lane, first, call.queries, call.context_tokens, call.frame_count, call.lane});
         lanes.push_back(call.lane);
         for (const std::vector<int32_t> &rows : call.selections) {
             selections.insert(selections.end(), rows.begin(), rows.end());
@@ -547,10 +649,10 @@ static bool compare_counts(const struct kvt_gpu_counts &found,
                            device::tally &tally)
 {
     static const char *const names[] = {
-        "union_rows",    "tail_rows",     "page_rows",    "hot_rows",        "filled_rows",
-        "staged_rows",   "selected",      "tail_selected", "page_selected",  "hot_selected",
-        "missed_selected", "promoted_rows", "placed_hash low", "placed_hash high", "skipped",
-        "wave"};
+        "union_rows",      "tail_rows",        "page_rows",       "hot_rows",
+        "filled_rows",     "staged_rows",      "selected",        "tail_selected",
+        "page_selected",   "hot_selected",     "missed_selected", "promoted_rows",
+        "placed_hash low", "placed_hash high", "skipped",         "wave"};
     uint32_t f[16], e[16];
 
     std::memcpy(f, &found, sizeof f);
@@ -583,14 +685,16 @@ bool world::compare(const std::vector<drawn_call> &calls, device::tally &tally)
                       (unsigned long long)step_, i, call.lane, call.queries);
         same = compare_counts(counts[i], call.counts, where, tally) && same;
         same = compare_list("missed", &missed[list], call.missed, where, tally) && same;
-        same = compare_list("missed_places", &missed_places[list], call.missed_places, where,
-                            tally) && same;
+        same =
+            compare_list("missed_places", &missed_places[list], call.missed_places, where, tally) &&
+            same;
         same = compare_list("promoted", &promoted[2 * list], call.promoted, where, tally) && same;
         for (const std::vector<int32_t> &places : call.places) {
             std::vector<int32_t> expected = places;
             expected.resize(of.top_k, KVT_GPU_NONE);
-            same = compare_list("row_places", &row_places[query * of.top_k], expected, where,
-                                tally) && same;
+            same =
+                compare_list("row_places", &row_places[query * of.top_k], expected, where, tally) &&
+                same;
             query++;
         }
         same = tally.check(hashes[i] == call.state_hash,
@@ -627,3 +731,5 @@ bool world::compare_state(device::tally &tally)
 }
 
 } // namespace resolve_test
+
+#endif

@@ -1,10 +1,69 @@
-/* resolve_bench.cu -- see resolve_bench.h. */
-#include "cuda/resolve_bench.h"
+/* cuda/resolve_bench.cuh -- stores in turn, as a decode step has them: each with its own hot
+ * caches, maps, selections and host rows, so that nothing is used again that a step would not use
+ * again. */
+#ifndef KVT_TESTS_CUDA_RESOLVE_BENCH_CUH
+#define KVT_TESTS_CUDA_RESOLVE_BENCH_CUH
 
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <random>
+#include <vector>
+
+#include "cuda/device.h"
+#include "launch.h"
 
 namespace resolve_bench
 {
+
+/* Selections of one call of all requests: [requests][queries][top_k] ascending. */
+using selections = std::vector<int32_t>;
+
+struct shape {
+    uint32_t stores, requests, queries, top_k, slots, rows, ratio;
+    uint32_t layers, layer_bytes;
+};
+
+class stores
+{
+  public:
+    /* host: pinned memory as the device sees it, for all rows of all stores; NULL: nothing is
+     * copied. The caches are empty. */
+    stores(const shape &of, uint8_t *host);
+    /* Slots 0, 1, .. of every cache hold these rows ([requests][count], count <= slots), the
+     * order is random: what every replay begins with is what the last one left. */
+    void fill(uint32_t store, const std::vector<uint32_t> &rows, uint32_t count,
+              std::mt19937_64 &random);
+    /* Keeps the selections on the device; returns the call's number within the store. */
+    uint32_t add_call(uint32_t store, const selections &rows);
+    /* Call `call` of a store. */
+    struct kvt_gpu_resolve call(uint32_t store, uint32_t call) const;
+
+    /* Of a store's last call and its first request. */
+    struct kvt_gpu_counts last_counts(uint32_t store) const
+    {
+        return stores_[store].counts->read()[0];
+    }
+
+    const shape of;
+
+  private:
+    struct one {
+        std::unique_ptr<device::array<uint32_t>> slot_rows;
+        std::unique_ptr<device::array<uint16_t>> order, slot_of_row;
+        std::unique_ptr<device::array<int32_t>> row_places, missed_places;
+        std::unique_ptr<device::array<uint32_t>> missed, promoted;
+        std::unique_ptr<device::array<struct kvt_gpu_counts>> counts;
+        std::unique_ptr<device::array<uint64_t>> own_at;
+        std::vector<std::unique_ptr<device::array<int32_t>>> calls;
+    };
+    std::vector<one> stores_;
+    uint8_t *host_;
+    std::unique_ptr<device::array<struct kvt_gpu_request>> requests_;
+    std::unique_ptr<device::array<uint32_t>> slot_counts_, shared_rows_;
+    std::unique_ptr<device::array<uint64_t>> shared_at_;
+    std::unique_ptr<device::array<uint8_t>> pool_, workspace_;
+};
 
 stores::stores(const shape &shape, uint8_t *host) : of(shape), stores_(shape.stores), host_(host)
 {
@@ -16,13 +75,12 @@ stores::stores(const shape &shape, uint8_t *host) : of(shape), stores_(shape.sto
         requests.push_back({i, i * of.queries, of.queries,
                             (of.rows + KVT_GPU_TAIL_ROWS) * of.ratio - of.queries, 0, i});
     requests_ = std::make_unique<device::array<struct kvt_gpu_request>>(requests);
-    slot_counts_ = std::make_unique<device::array<uint32_t>>(
-        std::vector<uint32_t>(of.requests, of.slots));
-    shared_rows_ =
-        std::make_unique<device::array<uint32_t>>(std::vector<uint32_t>(of.requests, 0));
+    slot_counts_ =
+        std::make_unique<device::array<uint32_t>>(std::vector<uint32_t>(of.requests, of.slots));
+    shared_rows_ = std::make_unique<device::array<uint32_t>>(std::vector<uint32_t>(of.requests, 0));
     shared_at_ = std::make_unique<device::array<uint64_t>>(std::vector<uint64_t>(of.requests, 0));
-    workspace_ = std::make_unique<device::array<uint8_t>>(kvt_gpu_resolve_workspace_bytes(
-        of.requests, of.queries, of.top_k, of.slots, of.rows));
+    workspace_ = std::make_unique<device::array<uint8_t>>(
+        kvt_gpu_resolve_workspace_bytes(of.requests, of.queries, of.top_k, of.slots, of.rows));
     workspace_->poison(0);
     const size_t staged = (size_t)of.requests * of.queries * of.top_k;
     pool_ = std::make_unique<device::array<uint8_t>>(
@@ -33,8 +91,7 @@ stores::stores(const shape &shape, uint8_t *host) : of(shape), stores_(shape.sto
         for (uint32_t i = 0; i < of.requests; i++)
             own_at.push_back(((uint64_t)s * of.requests + i) * of.rows);
         store.own_at = std::make_unique<device::array<uint64_t>>(own_at);
-        store.slot_rows =
-            std::make_unique<device::array<uint32_t>>((size_t)of.requests * of.slots);
+        store.slot_rows = std::make_unique<device::array<uint32_t>>((size_t)of.requests * of.slots);
         store.order = std::make_unique<device::array<uint16_t>>((size_t)of.requests * of.slots);
         store.slot_of_row =
             std::make_unique<device::array<uint16_t>>((size_t)of.requests * of.rows);
@@ -94,8 +151,12 @@ struct kvt_gpu_resolve stores::call(uint32_t s, uint32_t call) const
     resolve.layer_bytes = of.layer_bytes;
     resolve.requests = requests_->get();
     resolve.selections = store.calls[call]->get();
-    resolve.hot = {of.slots, of.rows, slot_counts_->get(), store.slot_rows->get(),
-                   store.order->get(), store.slot_of_row->get()};
+    resolve.hot = {of.slots,
+                   of.rows,
+                   slot_counts_->get(),
+                   store.slot_rows->get(),
+                   store.order->get(),
+                   store.slot_of_row->get()};
     resolve.places.hot0 = (int32_t)(s * of.requests * of.slots);
     resolve.places.hot_stride = (int32_t)of.slots;
     resolve.places.staging0 = (int32_t)(of.stores * of.requests * of.slots);
@@ -119,3 +180,5 @@ struct kvt_gpu_resolve stores::call(uint32_t s, uint32_t call) const
 }
 
 } // namespace resolve_bench
+
+#endif
