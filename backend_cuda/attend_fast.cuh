@@ -214,7 +214,7 @@ static __device__ __forceinline__ float exp2_approx(float x)
  * end: either K-major (8 of N, 64 of K an atom) or N-major (64 of N, 8 of K). */
 static __device__ __forceinline__ uint64_t operand_descriptor(uint32_t address)
 {
-    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | (uint64_t{1} << 16) |
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | (uint64_t{1024 >> 4} << 16) |
            (uint64_t{1024 >> 4} << 32) | (uint64_t{1} << 62);
 }
 
