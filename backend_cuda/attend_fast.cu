@@ -46,7 +46,6 @@ constexpr uint32_t STAGES = 3;
  * which both ways of reading need. */
 constexpr uint32_t ROW_STRIDE = WIDTH + 32;
 constexpr uint32_t STAGE_BYTES = TILE_ROWS * ROW_STRIDE;
-constexpr uint32_t BLOCKS_OF_Q = WIDTH / 64; /* of 64 columns: swizzle atoms side by side */
 constexpr uint32_t Q_BYTES = HEADS * WIDTH * 2;
 constexpr uint32_t P_BYTES = TILE_ROWS * HEADS * 2;
 
@@ -57,17 +56,6 @@ constexpr uint32_t CONTROL_OFFSET = STAGE_OFFSET + STAGES * STAGE_BYTES;
 
 constexpr uint32_t WARPS = 16;
 constexpr uint32_t THREADS = WARPS * 32;
-constexpr uint32_t GROUP = 128; /* threads of a warpgroup */
-[[maybe_unused]] constexpr int SCORE_REGISTERS = 120, OUTPUT_REGISTERS = 184, LOADER_REGISTERS = 24;
-
-/* Named barriers; 0 is __syncthreads(). */
-enum {
-    SCORES_BARRIER = 1,
-    WEIGHTS_BARRIER
-};
-
-/* How far, in powers of two, a score may pass the reference before the reference moves. */
-constexpr float PASSES_BY = 8.0f;
 
 struct control {
     uint64_t full[STAGES], empty[STAGES];
@@ -86,6 +74,19 @@ static_assert(CONTROL_OFFSET % 16 == 0 && STAGE_OFFSET % 1024 == 0, "alignment o
 static_assert(HEADS * KVT_GPU_LATENT * 4 <= CONTROL_OFFSET, "outputs fit where tiles were");
 
 #if HAS_HOPPER
+constexpr uint32_t BLOCKS_OF_Q = WIDTH / 64; /* of 64 columns: swizzle atoms side by side */
+constexpr uint32_t GROUP = 128;              /* threads of a warpgroup */
+constexpr int SCORE_REGISTERS = 120, OUTPUT_REGISTERS = 184, LOADER_REGISTERS = 24;
+
+/* Named barriers; 0 is __syncthreads(). */
+enum {
+    SCORES_BARRIER = 1,
+    WEIGHTS_BARRIER
+};
+
+/* How far, in powers of two, a score may pass the reference before the reference moves. */
+constexpr float PASSES_BY = 8.0f;
+
 /* Row of a tile that is row g of an MMA's eight: rows of neighbouring g are 2 apart, and those of
  * even g (and of odd g) differ modulo 4, so that no read of a warp meets a bank twice. */
 __device__ __forceinline__ uint32_t row_of(uint32_t g)
