@@ -3,6 +3,7 @@
  * Every request owns 102,400 rows of a pool; a query selects k of them at random, ascending;
  * index sets take turns, so that nothing stays in L2. A line of JSON a case. Arguments: a name
  * that cases must begin with; how many pieces queries are cut into (0: chosen). */
+#include "cuda/device.h"
 #include "launch.h"
 
 #include <cuda_fp8.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 namespace
@@ -51,14 +53,6 @@ const bench_case CASES[] = {
     {"32x4-k1024", 32, 4, 64, 1024, 0, 1, 3, false},
     {"32x4-reference", 32, 4, 64, 2048, 0, 1, 2, true},
 };
-
-void must(cudaError_t status, const char *what)
-{
-    if (status != cudaSuccess) {
-        fprintf(stderr, "%s: %s\n", what, cudaGetErrorName(status));
-        exit(1);
-    }
-}
 
 struct random_stream {
     uint64_t state;
@@ -134,19 +128,15 @@ void select_rows(random_stream &draw, uint32_t k, double overlap, std::vector<ui
 void run(const bench_case &c, uint8_t *pool, uint32_t splits)
 {
     uint32_t query_count = c.requests * c.queries;
+    size_t heads_of_queries = size_t{query_count} * c.heads;
     random_stream draw = {c.requests * 1000u + c.queries};
     std::vector<uint8_t> taken(CONTEXT_ROWS);
-    std::vector<struct kvt_gpu_attend> launches(c.sets);
-    std::vector<void *> owned;
+    std::vector<std::unique_ptr<device::array<int32_t>>> all_places;
     uint64_t distinct = 0;
-    void *out = nullptr, *workspace = nullptr;
-    size_t workspace_bytes =
-        std::max<size_t>(kvt_gpu_attend_workspace_bytes(query_count, c.heads), 16);
-    size_t q_count = size_t{query_count} * c.heads * 576;
-    must(cudaMalloc(&out, size_t{query_count} * c.heads * 512 * 2), "cudaMalloc");
-    must(cudaMalloc(&workspace, workspace_bytes), "cudaMalloc");
-    must(cudaMemset(workspace, 0, workspace_bytes), "cudaMemset");
-    owned = {out, workspace};
+    device::array<uint16_t> out(heads_of_queries * KVT_GPU_LATENT);
+    device::array<uint16_t> q(heads_of_queries * KVT_GPU_HEAD);
+    fill_q<<<264, 256>>>(q.get(), heads_of_queries * KVT_GPU_HEAD);
+    device::must(cudaGetLastError(), "fill_q");
     for (uint32_t set = 0; set < c.sets; set++) {
         std::vector<int32_t> places;
         for (uint32_t request = 0; request < c.requests; request++) {
@@ -161,107 +151,56 @@ void run(const bench_case &c, uint8_t *pool, uint32_t splits)
                 }
             }
         }
-        void *device_places = nullptr, *q = nullptr;
-        must(cudaMalloc(&device_places, places.size() * 4), "cudaMalloc");
-        must(cudaMemcpy(device_places, places.data(), places.size() * 4, cudaMemcpyHostToDevice),
-             "cudaMemcpy");
-        must(cudaMalloc(&q, q_count * 2), "cudaMalloc");
-        fill_q<<<264, 256>>>(static_cast<uint16_t *>(q), q_count);
-        must(cudaGetLastError(), "fill_q");
-        owned.push_back(device_places);
-        owned.push_back(q);
-        struct kvt_gpu_attend &a = launches[set];
-        a = {};
-        a.query_count = query_count;
-        a.heads = c.heads;
-        a.k = c.k;
-        a.format = KVT_GPU_ROW_E4M3_576;
-        a.row_scale = 1;
-        a.softmax_scale = 1 / 24.0f;
-        a.rows = pool + (c.layers > 1 ? 576 : 0);
-        a.row_bytes = 576 * c.layers;
-        a.places = static_cast<const int32_t *>(device_places);
-        a.q = q;
-        a.out = out;
-        a.splits = splits;
-        a.workspace = workspace;
-        a.reference = c.reference;
+        all_places.push_back(std::make_unique<device::array<int32_t>>(places));
     }
-    uint32_t launches_of_graph = c.reference ? c.sets : 5 * c.sets;
-    cudaStream_t stream;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaEvent_t begin, end;
-    must(cudaStreamCreate(&stream), "cudaStreamCreate");
-    must(cudaEventCreate(&begin), "cudaEventCreate");
-    must(cudaEventCreate(&end), "cudaEventCreate");
-    must(cudaDeviceSynchronize(), "filling");
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-    for (uint32_t i = 0; i < launches_of_graph; i++) {
-        must(kvt_gpu_attend(&launches[i % c.sets], stream), "kvt_gpu_attend");
-    }
-    must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    must(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-    std::vector<double> times;
-    for (int i = 0; i < REPLAYS + 3; i++) {
-        float ms = 0;
-        must(cudaEventRecord(begin, stream), "cudaEventRecord");
-        must(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
-        must(cudaEventRecord(end, stream), "cudaEventRecord");
-        must(cudaEventSynchronize(end), "kvt_gpu_attend, in the device");
-        must(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-        if (i >= 3) {
-            times.push_back(1000.0 * ms / launches_of_graph);
-        }
-    }
-    std::sort(times.begin(), times.end());
-    double us = times[REPLAYS / 2];
+    struct kvt_gpu_attend attend = {};
+    attend.query_count = query_count;
+    attend.heads = c.heads;
+    attend.k = c.k;
+    attend.format = KVT_GPU_ROW_E4M3_576;
+    attend.row_scale = 1;
+    attend.softmax_scale = 1 / 24.0f;
+    attend.rows = pool + (c.layers > 1 ? 576 : 0);
+    attend.row_bytes = 576 * c.layers;
+    attend.q = q.get();
+    attend.out = out.get();
+    attend.splits = splits;
+    attend.reference = c.reference;
+    device::must(cudaDeviceSynchronize(), "filling");
+    double us = device::median_us(static_cast<int>(c.reference ? c.sets : 5 * c.sets), REPLAYS,
+                                  [&](int i, cudaStream_t stream) {
+                                      attend.places = all_places[i % c.sets]->get();
+                                      return kvt_gpu_attend(&attend, stream);
+                                  });
     double rows = static_cast<double>(query_count) * c.k;
     double bytes_us = 576.0 * static_cast<double>(distinct) / c.sets / BYTES_PER_US;
     double mma_us = rows * (c.heads / 64) * CYCLES_PER_ROW / MULTIPROCESSORS / CYCLES_PER_US;
-    double floor_us = std::max(bytes_us, mma_us);
     uint32_t pieces = splits != 0 ? splits : kvt_gpu_attend_splits(query_count, c.heads, c.k);
-    printf("{\"name\":\"attend %s\",\"us\":%.1f,\"floor_us\":%.1f,\"ratio\":%.2f,\"bytes_us\":%.1f,"
-           "\"mma_us\":%.1f,\"p10_us\":%.1f,\"p90_us\":%.1f,\"splits\":%u,\"tflops\":%.0f}\n",
-           c.name, us, floor_us, us / floor_us, bytes_us, mma_us, times[REPLAYS / 10],
-           times[REPLAYS - 1 - REPLAYS / 10], pieces, 2.0 * rows * c.heads * 1088 / us / 1e6);
-    fflush(stdout);
-    cudaGraphExecDestroy(exec);
-    cudaGraphDestroy(graph);
-    cudaStreamDestroy(stream);
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-    for (void *memory : owned) {
-        cudaFree(memory);
-    }
+    char name[96];
+    std::snprintf(name, sizeof name, "attend %s, %u splits", c.name, c.reference ? 1 : pieces);
+    device::print_row(name, us, std::max(bytes_us, mma_us));
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-        printf("skipped: no CUDA device\n");
-        return 77;
-    }
+    device::require();
     const char *only = argc > 1 ? argv[1] : "";
-    uint32_t splits = argc > 2 ? static_cast<uint32_t>(strtoul(argv[2], nullptr, 10)) : 0;
-    uint64_t pool_bytes = 0;
+    uint32_t splits = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 0;
+    std::vector<const bench_case *> chosen;
+    uint64_t pool_bytes = 4;
     for (const bench_case &c : CASES) {
-        if (strncmp(c.name, only, strlen(only)) == 0) {
+        if (std::strncmp(c.name, only, std::strlen(only)) == 0) {
+            chosen.push_back(&c);
             pool_bytes = std::max(pool_bytes, uint64_t{c.requests} * CONTEXT_ROWS * 576 * c.layers);
         }
     }
-    uint8_t *pool = nullptr;
-    must(cudaMalloc(&pool, pool_bytes), "cudaMalloc of the pool");
-    fill_rows<<<1320, 256>>>(reinterpret_cast<uint32_t *>(pool), pool_bytes / 4);
-    must(cudaGetLastError(), "fill_rows");
-    for (const bench_case &c : CASES) {
-        if (strncmp(c.name, only, strlen(only)) == 0) {
-            run(c, pool, splits);
-        }
+    device::array<uint8_t> pool(pool_bytes);
+    fill_rows<<<1320, 256>>>(reinterpret_cast<uint32_t *>(pool.get()), pool_bytes / 4);
+    device::must(cudaGetLastError(), "fill_rows");
+    for (const bench_case *c : chosen) {
+        run(*c, pool.get(), splits);
     }
-    cudaFree(pool);
     return 0;
 }

@@ -1,4 +1,5 @@
 /* test_attend.cu -- attention kernels against a double-precision oracle on the CPU. */
+#include "cuda/device.h"
 #include "launch.h"
 
 #include <cuda_bf16.h>
@@ -15,26 +16,13 @@
 namespace
 {
 
-int passed, failed;
+using device::must;
+
+device::tally verdicts;
 
 void check(bool holds, const std::string &what)
 {
-    if (holds) {
-        passed++;
-    } else {
-        failed++;
-        printf("FAILED %s\n", what.c_str());
-        fflush(stdout);
-    }
-}
-
-void must(cudaError_t status, const char *what)
-{
-    if (status != cudaSuccess) {
-        printf("%s: %s\n", what, cudaGetErrorName(status));
-        printf("%d passed, %d failed\n", passed, failed + 1);
-        exit(1);
-    }
+    verdicts.check(holds, "%s", what.c_str());
 }
 
 /* ---- Random numbers ---- */
@@ -315,67 +303,43 @@ std::vector<double> oracle(const input &in, const std::vector<double> &values, u
     return out;
 }
 
-template <typename T> T *to_device(const std::vector<T> &host)
-{
-    void *device = nullptr;
-    must(cudaMalloc(&device, std::max<size_t>(host.size() * sizeof(T), 16)), "cudaMalloc");
-    must(cudaMemcpy(device, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice),
-         "cudaMemcpy to device");
-    return static_cast<T *>(device);
-}
-
+/* A case's input on the device, its outputs with a guard behind them. */
 struct device_case {
-    struct kvt_gpu_attend attend;
-    uint8_t *pool;
+    device::array<uint8_t> pool, q;
+    device::array<int32_t> places;
     size_t out_bytes;
+    device::array<uint8_t> out;
+    struct kvt_gpu_attend attend = {};
+
+    explicit device_case(const input &in)
+        : pool(in.pool), q(in.q), places(in.places),
+          out_bytes(size_t{in.c.queries} * in.c.heads * 512 * (in.c.out_is_float ? 4 : 2)),
+          out(out_bytes + GUARD)
+    {
+        attend.query_count = in.c.queries;
+        attend.heads = in.c.heads;
+        attend.k = in.c.k;
+        attend.format = in.c.format;
+        attend.row_scale = in.row_scale;
+        attend.softmax_scale = in.softmax_scale;
+        attend.rows = pool.get() + in.c.offset;
+        attend.row_bytes = in.c.row_bytes;
+        attend.places = places.get();
+        attend.q = q.get();
+        attend.out = out.get();
+        attend.out_is_float = in.c.out_is_float;
+        attend.splits = in.c.splits;
+        attend.reference = in.c.reference;
+    }
 };
 
-device_case upload(const input &in)
-{
-    const attend_case &c = in.c;
-    device_case device = {};
-    device.pool = to_device(in.pool);
-    device.out_bytes = size_t{c.queries} * c.heads * 512 * (c.out_is_float ? 4 : 2);
-    struct kvt_gpu_attend &a = device.attend;
-    a.query_count = c.queries;
-    a.heads = c.heads;
-    a.k = c.k;
-    a.format = c.format;
-    a.row_scale = in.row_scale;
-    a.softmax_scale = in.softmax_scale;
-    a.rows = device.pool + c.offset;
-    a.row_bytes = c.row_bytes;
-    a.places = to_device(in.places);
-    a.q = to_device(in.q);
-    a.out_is_float = c.out_is_float;
-    a.splits = c.splits;
-    a.reference = c.reference;
-    must(cudaMalloc(&a.out, device.out_bytes + GUARD), "cudaMalloc");
-    size_t workspace = kvt_gpu_attend_workspace_bytes(c.queries, c.heads);
-    must(cudaMalloc(&a.workspace, std::max<size_t>(workspace, 16)), "cudaMalloc");
-    must(cudaMemset(a.workspace, 0, std::max<size_t>(workspace, 16)), "cudaMemset");
-    return device;
-}
-
-void release(device_case &device)
-{
-    cudaFree(device.pool);
-    cudaFree(const_cast<int32_t *>(device.attend.places));
-    cudaFree(const_cast<void *>(device.attend.q));
-    cudaFree(device.attend.out);
-    cudaFree(device.attend.workspace);
-}
-
 /* Poisons outputs, attends, brings outputs and the guard behind them back. */
-std::vector<uint8_t> attend(const device_case &device)
+std::vector<uint8_t> answer(const device_case &on, const struct kvt_gpu_attend &attend)
 {
-    std::vector<uint8_t> out(device.out_bytes + GUARD);
-    must(cudaMemset(device.attend.out, 0xff, out.size()), "cudaMemset");
-    must(kvt_gpu_attend(&device.attend, nullptr), "kvt_gpu_attend");
+    must(cudaMemset(on.out.get(), 0xff, on.out.bytes()), "cudaMemset");
+    must(kvt_gpu_attend(&attend, nullptr), "kvt_gpu_attend");
     must(cudaDeviceSynchronize(), "kvt_gpu_attend, in the device");
-    must(cudaMemcpy(out.data(), device.attend.out, out.size(), cudaMemcpyDeviceToHost),
-         "cudaMemcpy from device");
-    return out;
+    return on.out.read();
 }
 
 double output_at(const input &in, const std::vector<uint8_t> &out, size_t i)
@@ -438,7 +402,8 @@ void check_numbers(const input &in, const std::vector<uint8_t> &out)
     check(guard_writes == 0, label(c) + ": wrote behind its outputs");
 }
 
-/* The same rows from a compact copy of each query's, the places of its own. */
+/* The same rows from a compact copy of each query's; and the last query alone, cut into as many
+ * pieces, with more places behind. */
 void check_compact(const input &in, const std::vector<uint8_t> &expected)
 {
     const attend_case &c = in.c;
@@ -450,51 +415,42 @@ void check_compact(const input &in, const std::vector<uint8_t> &expected)
     for (uint32_t query = 0; query < c.queries; query++) {
         for (uint32_t i = 0; i < in.rows[query]; i++) {
             int32_t &place = compact.places[size_t{query} * c.k + i];
-            const uint8_t *row = &in.pool[size_t(place) * c.row_bytes + c.offset];
+            const uint8_t *row = &in.pool[static_cast<size_t>(place) * c.row_bytes + c.offset];
             place = static_cast<int32_t>(compact.pool.size() / bytes);
             compact.pool.insert(compact.pool.end(), row, row + bytes);
         }
     }
-    device_case device = upload(compact);
-    check(attend(device) == expected, label(c) + ": a compact copy of the rows answers otherwise");
-    /* One query alone, cut into as many pieces, with more places behind. */
-    device.attend.splits =
-        c.splits != 0 ? c.splits : kvt_gpu_attend_splits(c.queries, c.heads, c.k);
+    device_case on(compact);
+    check(answer(on, on.attend) == expected,
+          label(c) + ": a compact copy of the rows answers otherwise");
     uint32_t last = c.queries - 1;
-    size_t one = device.out_bytes / c.queries;
-    int32_t *longer = nullptr;
-    must(cudaMalloc(&longer, (c.k + 96) * sizeof(int32_t)), "cudaMalloc");
-    must(cudaMemset(longer, 0xff, (c.k + 96) * sizeof(int32_t)), "cudaMemset");
-    must(cudaMemcpy(longer, device.attend.places + size_t{last} * c.k, c.k * sizeof(int32_t),
-                    cudaMemcpyDeviceToDevice),
-         "cudaMemcpy");
-    device_case alone = device;
-    alone.attend.query_count = 1;
-    alone.attend.places = longer;
-    alone.attend.k = c.k + 96;
-    alone.attend.q =
-        static_cast<const uint8_t *>(device.attend.q) + size_t{2} * last * c.heads * in.width;
-    std::vector<uint8_t> out = attend(alone);
-    check(std::equal(out.begin(), out.begin() + static_cast<ptrdiff_t>(one),
-                     expected.begin() + static_cast<ptrdiff_t>(one * last)),
+    std::vector<int32_t> places(compact.places.end() - c.k, compact.places.end());
+    places.resize(c.k + 96, KVT_GPU_NONE);
+    device::array<int32_t> longer(places);
+    struct kvt_gpu_attend alone = on.attend;
+    alone.query_count = 1;
+    alone.k = c.k + 96;
+    alone.places = longer.get();
+    alone.q = on.q.get() + size_t{2} * last * c.heads * in.width;
+    alone.splits = c.splits != 0 ? c.splits : kvt_gpu_attend_splits(c.queries, c.heads, c.k);
+    std::vector<uint8_t> out = answer(on, alone);
+    size_t one = on.out_bytes / c.queries;
+    check(memcmp(out.data(), &expected[one * last], one) == 0,
           label(c) + ": a query alone answers otherwise");
-    cudaFree(longer);
-    release(device);
 }
 
 void check_case(const attend_case &c, uint64_t seed)
 {
     input in = make_input(c, seed);
-    device_case device = upload(in);
-    std::vector<uint8_t> out = attend(device);
+    device_case on(in);
+    std::vector<uint8_t> out = answer(on, on.attend);
     check_numbers(in, out);
     bool same = true;
     for (int i = 0; i < 3; i++) {
-        same = same && attend(device) == out;
+        same = same && answer(on, on.attend) == out;
     }
     check(same, label(c) + ": another run answers otherwise");
     check_compact(in, out);
-    release(device);
     fflush(stdout);
 }
 
@@ -502,22 +458,23 @@ void check_case(const attend_case &c, uint64_t seed)
 void check_waves(const attend_case &c, uint64_t seed)
 {
     input in = make_input(c, seed);
-    device_case device = upload(in);
-    std::vector<uint8_t> all = attend(device);
-    std::vector<kvt_gpu_query> queries(c.queries);
-    std::vector<kvt_gpu_counts> counts(c.queries);
+    device_case on(in);
+    std::vector<uint8_t> all = answer(on, on.attend), together(all.size(), 0xff);
+    std::vector<struct kvt_gpu_query> queries(c.queries);
+    std::vector<struct kvt_gpu_counts> counts(c.queries);
     for (uint32_t i = 0; i < c.queries; i++) {
         queries[i].request = c.queries - 1 - i;
         counts[i].wave = i % 3;
     }
-    device.attend.queries = to_device(queries);
-    device.attend.counts = to_device(counts);
-    std::vector<uint8_t> together(all.size(), 0xff);
-    size_t one = device.out_bytes / c.queries;
+    device::array<struct kvt_gpu_query> device_queries(queries);
+    device::array<struct kvt_gpu_counts> device_counts(counts);
+    on.attend.queries = device_queries.get();
+    on.attend.counts = device_counts.get();
+    size_t one = on.out_bytes / c.queries;
     bool left_alone = true;
     for (uint32_t wave = 0; wave < 3; wave++) {
-        device.attend.wave = wave;
-        std::vector<uint8_t> out = attend(device);
+        on.attend.wave = wave;
+        std::vector<uint8_t> out = answer(on, on.attend);
         for (uint32_t i = 0; i < c.queries; i++) {
             bool is_in = (c.queries - 1 - i) % 3 == wave;
             for (size_t at = one * i; at < one * (i + 1); at++) {
@@ -528,38 +485,31 @@ void check_waves(const attend_case &c, uint64_t seed)
     }
     check(left_alone, label(c) + ": wrote outputs of another wave");
     check(together == all, label(c) + ": waves together are not the whole");
-    cudaFree(const_cast<kvt_gpu_query *>(device.attend.queries));
-    cudaFree(const_cast<kvt_gpu_counts *>(device.attend.counts));
-    release(device);
 }
 
 /* Launched from a graph, twice. */
 void check_graph(const attend_case &c, uint64_t seed)
 {
     input in = make_input(c, seed);
-    device_case device = upload(in);
-    std::vector<uint8_t> expected = attend(device), out(expected.size());
+    device_case on(in);
+    std::vector<uint8_t> expected = answer(on, on.attend);
     cudaStream_t stream;
     cudaGraph_t graph;
-    cudaGraphExec_t exec;
+    cudaGraphExec_t replay;
     must(cudaStreamCreate(&stream), "cudaStreamCreate");
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-    must(kvt_gpu_attend(&device.attend, stream), "kvt_gpu_attend, captured");
+    must(kvt_gpu_attend(&on.attend, stream), "kvt_gpu_attend, captured");
     must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    must(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+    must(cudaGraphInstantiate(&replay, graph, 0), "cudaGraphInstantiate");
     for (int i = 0; i < 2; i++) {
-        must(cudaMemsetAsync(device.attend.out, 0xff, expected.size(), stream), "cudaMemset");
-        must(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
-        must(cudaMemcpyAsync(out.data(), device.attend.out, out.size(), cudaMemcpyDeviceToHost,
-                             stream),
-             "cudaMemcpy from device");
-        must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-        check(out == expected, label(c) + ": a graph's launch answers otherwise");
+        must(cudaMemsetAsync(on.out.get(), 0xff, on.out.bytes(), stream), "cudaMemset");
+        must(cudaGraphLaunch(replay, stream), "cudaGraphLaunch");
+        must(cudaStreamSynchronize(stream), "a graph's launch");
+        check(on.out.read() == expected, label(c) + ": a graph's launch answers otherwise");
     }
-    cudaGraphExecDestroy(exec);
+    cudaGraphExecDestroy(replay);
     cudaGraphDestroy(graph);
     cudaStreamDestroy(stream);
-    release(device);
 }
 
 void check_refusals()
@@ -630,11 +580,7 @@ const attend_case CASES[] = {
 
 int main(int argc, char **argv)
 {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-        printf("skipped: no CUDA device\n");
-        return 77;
-    }
+    device::require();
     uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 0) : 20261130;
     printf("seed %llu\n", static_cast<unsigned long long>(seed));
     for (const attend_case &c : CASES) {
@@ -649,6 +595,5 @@ int main(int argc, char **argv)
     check_graph(waves, seed++);
     check_graph(plain, seed++);
     check_refusals();
-    printf("%d passed, %d failed\n", passed, failed);
-    return failed != 0;
+    return verdicts.close();
 }
