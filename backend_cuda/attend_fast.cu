@@ -94,10 +94,12 @@ __device__ __forceinline__ uint32_t row_of(uint32_t g)
     return (0x57463120u >> (4 * g)) & 7;
 }
 
-/* How many of places[k] come before the first KVT_GPU_NONE. A warp's work. */
-__device__ __forceinline__ uint32_t count_places(const int32_t *places, uint32_t k, uint32_t lane)
+/* How many of places[k] come before the first KVT_GPU_NONE, the last of them being `last`. A
+ * warp's work. */
+__device__ __forceinline__ uint32_t count_places(const int32_t *places, uint32_t k, int32_t last,
+                                                 uint32_t lane)
 {
-    if (places[k - 1] >= 0) {
+    if (last >= 0) {
         return k;
     }
     uint32_t low = 0, high = k - 1; /* the first NONE is in [low, high] */
@@ -106,38 +108,49 @@ __device__ __forceinline__ uint32_t count_places(const int32_t *places, uint32_t
         uint32_t probe = low + lane * step;
         bool is_row = probe < high && places[probe] >= 0;
         uint32_t rows = __popc(__ballot_sync(0xffffffffu, is_row));
-        uint32_t last = low + (rows - 1) * step; /* a row, where there is one */
-        uint32_t next = low + rows * step;       /* none */
-        low = rows == 0 ? low : last + 1;
-        high = rows == 0 ? low : min(next, high);
+        if (rows == 0) {
+            high = low;
+        } else {
+            high = min(low + rows * step, high);
+            low += (rows - 1) * step + 1;
+        }
     }
     return low;
 }
 
-/* Loads q of one block's heads as f16 operand, K-major in swizzled atoms, four heads a warp.
- * Columns of each 64 are permuted as the scores' warps read rows: of a lane's 16 bytes, four go
- * into each of four MMA steps. */
-__device__ __forceinline__ void load_q(const uint32_t *q /* bf16x2 [HEADS][288] */,
-                                       float common_factor, uint8_t *shared, control &control,
+/* q of four heads, a warp's part of a block's: columns 64 block + 2 lane of each. */
+constexpr uint32_t HEADS_OF_WARP = HEADS / WARPS;
+struct q_part {
+    uint32_t pairs[HEADS_OF_WARP][BLOCKS_OF_Q];
+};
+
+__device__ __forceinline__ void load_q(q_part &part, const uint32_t *q /* [HEADS][WIDTH / 2] */,
                                        uint32_t warp, uint32_t lane)
 {
-    constexpr uint32_t EACH = HEADS / WARPS;
-    uint32_t pairs[EACH][BLOCKS_OF_Q];
 #pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
+    for (uint32_t i = 0; i < HEADS_OF_WARP; i++) {
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
-            pairs[i][block] = __ldg(q + (warp * EACH + i) * (WIDTH / 2) + block * 32 + lane);
+            part.pairs[i][block] =
+                __ldg(q + (warp * HEADS_OF_WARP + i) * (WIDTH / 2) + block * 32 + lane);
         }
     }
+}
+
+/* Writes it as f16 operand, K-major in swizzled atoms, brought near 1 by a power of two per head.
+ * Columns of each 64 are permuted as the scores' warps read rows: of a lane's 16 bytes, four go
+ * into each of four MMA steps. */
+__device__ __forceinline__ void store_q(const q_part &part, float common_factor, uint8_t *shared,
+                                        control &control, uint32_t warp, uint32_t lane)
+{
 #pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
-        uint32_t head = warp * EACH + i;
+    for (uint32_t i = 0; i < HEADS_OF_WARP; i++) {
+        uint32_t head = warp * HEADS_OF_WARP + i;
         float largest = 0;
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
-            largest = fmaxf(largest, fabsf(__uint_as_float(pairs[i][block] << 16)));
-            largest = fmaxf(largest, fabsf(__uint_as_float(pairs[i][block] & 0xffff0000u)));
+            largest = fmaxf(largest, fabsf(__uint_as_float(part.pairs[i][block] << 16)));
+            largest = fmaxf(largest, fabsf(__uint_as_float(part.pairs[i][block] & 0xffff0000u)));
         }
 #pragma unroll
         for (uint32_t offset = 16; offset > 0; offset /= 2) {
@@ -154,8 +167,8 @@ __device__ __forceinline__ void load_q(const uint32_t *q /* bf16x2 [HEADS][288] 
                       ((lane % 8) ^ (head % 8)) * 16 + lane / 8 * 4;
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
-            float low = __uint_as_float(pairs[i][block] << 16) * scale;
-            float high = __uint_as_float(pairs[i][block] & 0xffff0000u) * scale;
+            float low = __uint_as_float(part.pairs[i][block] << 16) * scale;
+            float high = __uint_as_float(part.pairs[i][block] & 0xffff0000u) * scale;
             store4(at + block * HEADS * 128, half2_of_floats(low, high));
         }
     }
@@ -593,9 +606,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (attend_is_elsewhere(attend, query)) {
         return;
     }
+    /* Everything that comes from far away is asked for at once. */
+    q_part part;
+    load_q(part, static_cast<const uint32_t *>(attend.q) + first_head * (WIDTH / 2), warp, lane);
+    int32_t last = __ldg(places + attend.k - 1);
+
     /* Cut at whole tiles of the rows that there are, so that nothing but they and `splits` say
      * what is added to what. */
-    uint32_t all_rows = count_places(places, attend.k, lane);
+    uint32_t all_rows = count_places(places, attend.k, last, lane);
     uint32_t all_tiles = (all_rows + TILE_ROWS - 1) / TILE_ROWS;
     uint32_t first_tile = all_tiles * split / splits;
     uint32_t tiles = all_tiles * (split + 1) / splits - first_tile;
@@ -621,9 +639,8 @@ __global__ void __launch_bounds__(THREADS, 1)
                       stages + tile * STAGE_BYTES, &control.full[tile], lane);
         }
     }
-    load_q(static_cast<const uint32_t *>(attend.q) + first_head * (WIDTH / 2),
-           attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E), shared, control,
-           warp, lane);
+    store_q(part, attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E), shared,
+            control, warp, lane);
     async_proxy_fence();
     __syncthreads();
 
