@@ -1,12 +1,15 @@
 /* topk_fast.cu -- the k best rows of each query: a radix select by a cluster of blocks. */
 #include "select.cuh"
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#pragma nv_diag_suppress 177 /* without clusters the kernel is empty, and all else unused */
+#endif
+
 namespace
 {
 
 constexpr uint32_t THREADS = 1024;
 constexpr uint32_t WARPS = THREADS / 32;
-constexpr uint32_t CLUSTER_MAX = 8;
 constexpr uint32_t BATCH = 16; /* keys of a lane at a time, where they are read again each pass */
 
 /* A key's bits from the top, in three digits of 11, 11 and 10 bits. */
@@ -103,6 +106,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     topk_cluster(struct kvt_gpu_topk topk, uint32_t batches)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    constexpr uint32_t BLOCKS_MAX = 8; /* of a cluster */
     constexpr uint32_t HELD = KEYS > 0 ? KEYS : BATCH;
     __shared__ struct shared shared;
     const uint32_t blocks = cluster_size(), rank = cluster_rank();
@@ -122,14 +126,13 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
     };
     uint32_t row_count = 0;
-    auto convert = [&](uint32_t batch) { /* in place: scores into keys */
+    /* In place: scores into keys. */
+    auto convert = [&](uint32_t batch) {
 #pragma unroll
-                                         for (uint32_t i = 0; i < HELD; i++) {
-                                             uint32_t row = first_row + (batch * HELD + i) * 32;
-                                             key[i] = row < row_count
-                                                          ? select_key(__uint_as_float(key[i]))
-                                                          : 0;
-                                         }
+        for (uint32_t i = 0; i < HELD; i++) {
+            uint32_t row = first_row + (batch * HELD + i) * 32;
+            key[i] = row < row_count ? select_key(__uint_as_float(key[i])) : 0;
+        }
     };
     if (KEYS > 0)
         load(0);
@@ -169,7 +172,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         const uint32_t first_bin = (THREADS - 1 - threadIdx.x) * bins_of_thread;
         uint2 counts = {0, 0}, lower = {0, 0}; /* of the cluster; of blocks of lower rank */
 #pragma unroll
-        for (uint32_t other = 0; other < CLUSTER_MAX; other++) {
+        for (uint32_t other = 0; other < BLOCKS_MAX; other++) {
             if (other >= blocks)
                 break;
             uint2 theirs = load_from_block(&shared.bins[digit][first_bin], other);
