@@ -11,7 +11,7 @@ kvt_status kvt_backend_find(const char *name, const struct kvt_backend_ops **out
                             struct kvt_error *err)
 {
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        if (strcmp(backends[i]->name, name) == 0) {
+        if (strcmp(backends[i]->info.name, name) == 0) {
             *out = backends[i];
             return KVT_OK;
         }

@@ -4,6 +4,7 @@
 
 #include "backend_sim.h"
 #include "estimate.h"
+#include "kvt/calls.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
@@ -74,7 +75,7 @@ struct backend_sim {
     struct kvt_backend_env env;
     const struct kvt_law *law;
     void *law_data;
-    uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
+    struct kvt_law_streams streams;
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
     uint32_t store_of[KVT_STRATA_MAX];      /* the first of each stratum */
@@ -138,14 +139,6 @@ void deviations_add(struct deviations *deviations, double expected_rows, uint32_
 KVT_CHECKED kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
                                    struct kvt_rank_step *rank, struct kvt_rng *rng,
                                    struct kvt_error *err);
-
-/* backend_watch.c: what policies want to know of a round's selections. */
-
-/* The worker's sets, of a stream whose store has so many rows visible to the deepest query, go to
- * the item's watch. */
-void watch_selector(const struct backend_sim *sim, struct worker *worker,
-                    const struct kvt_step_item *item, const struct kvt_store *store, void *stream,
-                    const struct kvt_law_round *round, uint32_t visible_rows);
 
 /* backend_step.c: one step of ranks that step together. */
 KVT_CHECKED kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,

@@ -57,8 +57,8 @@ static const char *kind_noun(enum kvt_plugin_kind kind)
 static const char *const *later_names(enum kvt_plugin_kind kind)
 {
     static const char *const names[KVT_PLUGIN_KINDS][12] = {
-        [KVT_PLUGIN_REPLACEMENT] = {"fifo", "clock", "lfu", "sieve", "s3fifo", "arc", "2q",
-                                    "random", "sharded-lru", "belady", "oracle-pages"},
+        [KVT_PLUGIN_REPLACEMENT] = {"lfu", "sieve", "s3fifo", "arc", "2q", "random", "sharded-lru",
+                                    "belady", "oracle-pages"},
         [KVT_PLUGIN_LAW] = {"indexer"},
         [KVT_PLUGIN_TIMING] = {"profile"},
     };

@@ -111,8 +111,7 @@ static const struct {
     enum kvt_plugin_kind kind;
     const char *names;
 } later[] = {
-    {KVT_PLUGIN_REPLACEMENT,
-     "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
+    {KVT_PLUGIN_REPLACEMENT, "lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_LAW, "indexer"},
     {KVT_PLUGIN_TIMING, "profile"},
 };
