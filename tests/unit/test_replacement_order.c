@@ -94,7 +94,9 @@ static void expect_slots(const struct bench *bench, const char *expected)
 
     for (kvt_slot slot = 0; slot < slot_count; slot++) {
         uint32_t row = kvt_hot_cache_rows(bench->cache)[slot];
-        found[slot] = row == KVT_ROW_NONE ? '-' : (char)('0' + row);
+        found[slot] = '-';
+        if (row != KVT_ROW_NONE)
+            found[slot] = (char)('0' + row);
     }
     ck_assert_str_eq(found, expected);
 }

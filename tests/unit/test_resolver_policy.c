@@ -214,7 +214,8 @@ static void note_hits(void *state, const struct kvt_replacement_call *call, cons
 {
     ignore(state, call, fills, evicted_rows, fill_count);
     were_hits_told = call->hit_slots != NULL;
-    for (uint32_t i = 0; i < call->hit_count; i++)
+    ck_assert(were_hits_told || call->hit_count == 0);
+    for (uint32_t i = 0; were_hits_told && i < call->hit_count; i++)
         hits_told[i] = (char)('0' + call->slot_rows[call->hit_slots[i]]);
     hits_told[call->hit_count] = '\0';
 }
