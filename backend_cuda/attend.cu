@@ -7,10 +7,9 @@
  * pieces costs, in tiles of 64 rows. */
 static const uint32_t BLOCK_TILES = 2;
 static const uint32_t SUM_TILES = 1;
-/* H200 and H100 SXM: what the choice is tuned for. A cluster stays within one of its groups of 16
- * or 18 multiprocessors. */
-static const uint32_t MULTIPROCESSORS = 132;
-static const uint32_t GROUPED_MULTIPROCESSORS = 128;
+/* Clusters of 1, 2, .. blocks, one block a multiprocessor, that an H200 holds at once: a cluster
+ * stays within one of its groups of multiprocessors, which are not all of a size. */
+static const uint32_t CLUSTERS[ATTEND_SPLITS_MAX] = {132, 66, 39, 30, 22, 17, 15, 15};
 
 extern "C" size_t kvt_gpu_attend_workspace_bytes(uint32_t queries_max, uint32_t heads)
 {
@@ -26,9 +25,8 @@ extern "C" uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t heads, 
     uint32_t tiles = (k + 63) / 64;
     uint32_t best = 1;
     uint64_t least = UINT64_MAX;
-    for (uint32_t splits = 1; splits <= ATTEND_SPLITS_MAX && splits <= tiles; splits *= 2) {
-        uint32_t at_once = splits == 1 ? MULTIPROCESSORS : GROUPED_MULTIPROCESSORS / splits;
-        uint64_t waves = (units + at_once - 1) / at_once;
+    for (uint32_t splits = 1; splits <= ATTEND_SPLITS_MAX && splits <= tiles; splits++) {
+        uint64_t waves = (units + CLUSTERS[splits - 1] - 1) / CLUSTERS[splits - 1];
         uint64_t cost =
             waves * ((tiles + splits - 1) / splits + BLOCK_TILES + (splits > 1 ? SUM_TILES : 0));
         if (cost < least) {

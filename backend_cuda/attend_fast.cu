@@ -61,6 +61,7 @@ struct control {
     uint64_t full[STAGES], empty[STAGES];
     uint64_t p_full[2], p_empty[2];
     float2 head[HEADS];          /* c, m */
+    float moves_by[HEADS];       /* what m was raised by last */
     float alpha[2][HEADS];       /* beside P */
     uint32_t rescaled[2];        /* whether alpha says anything */
     float partial[4][HEADS];     /* of the scores' warps */
@@ -81,7 +82,8 @@ constexpr int SCORE_REGISTERS = 120, OUTPUT_REGISTERS = 184, LOADER_REGISTERS = 
 /* Named barriers; 0 is __syncthreads(). */
 enum {
     SCORES_BARRIER = 1,
-    WEIGHTS_BARRIER
+    WEIGHTS_BARRIER,
+    LOADER_BARRIER
 };
 
 /* How far, in powers of two, a score may pass the reference before the reference moves. */
@@ -161,7 +163,7 @@ __device__ __forceinline__ void store_q(const q_part &part, float common_factor,
         float scale = __uint_as_float(static_cast<uint32_t>(127 - exponent) << 23);
         if (lane == 0) {
             float unscale = __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
-            control.head[head] = make_float2(common_factor * unscale, -INFINITY);
+            control.head[head] = make_float2(common_factor * unscale, 0.0f);
         }
         uint32_t at = shared_address(shared) + Q_OFFSET + head * 128 +
                       ((lane % 8) ^ (head % 8)) * 16 + lane / 8 * 4;
@@ -174,117 +176,131 @@ __device__ __forceinline__ void store_q(const q_part &part, float common_factor,
     }
 }
 
-/* Rows of one tile, two a lane. */
-struct tile_places {
-    int32_t place[2];
+/* A loader's warp brings 16 rows of each tile: a lane every fourth 16 bytes of rows lane / 4 and
+ * lane / 4 + 8. */
+struct lane_rows {
+    const uint8_t *row[2];
 };
 
-__device__ __forceinline__ tile_places load_places(const int32_t *places, uint32_t first,
-                                                   uint32_t end, uint32_t lane)
+__device__ __forceinline__ lane_rows find_rows(const struct kvt_gpu_attend &attend,
+                                               const int32_t *places, uint32_t first, uint32_t end,
+                                               uint32_t loader, uint32_t lane)
 {
-    tile_places tile;
+    lane_rows found;
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
         /* Behind the last row: any row that is finite; its weight is 0. */
-        uint32_t at = first + i * 32 + lane;
-        tile.place[i] = __ldg(places + (at < end ? at : first));
+        uint32_t at = first + loader * 16 + i * 8 + lane / 4;
+        uint32_t place = static_cast<uint32_t>(__ldg(places + (at < end ? at : first)));
+        found.row[i] =
+            attend.rows + static_cast<uint64_t>(place) * attend.row_bytes + lane % 4 * 16;
     }
-    return tile;
+    return found;
 }
 
-__device__ __forceinline__ void copy_tile(const struct kvt_gpu_attend &attend,
-                                          const tile_places &tile, uint32_t stage_address,
-                                          uint64_t *full, uint32_t lane)
+__device__ __forceinline__ void copy_rows(const lane_rows &rows, uint32_t stage_address,
+                                          uint64_t *full, uint32_t loader, uint32_t lane)
 {
-    if (lane == 0) {
-        barrier_arrive_expect(full, TILE_ROWS * WIDTH);
-    }
-    __syncwarp();
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-        const uint8_t *row =
-            attend.rows +
-            static_cast<uint64_t>(static_cast<uint32_t>(tile.place[i])) * attend.row_bytes;
-        bulk_copy(stage_address + (i * 32 + lane) * ROW_STRIDE, row, WIDTH, full);
+        uint32_t dst =
+            stage_address + (loader * 16 + i * 8 + lane / 4) * ROW_STRIDE + lane % 4 * 16;
+#pragma unroll
+        for (uint32_t piece = 0; piece < WIDTH / 64; piece++) {
+            copy16_async(dst + piece * 64, rows.row[i] + piece * 64);
+        }
     }
+    barrier_arrive_copied(full);
 }
 
-/* 16 columns of two rows as register operands of four MMA steps. */
-__device__ __forceinline__ void convert_row_piece(const uint4 &low_row, const uint4 &high_row,
-                                                  uint32_t (&operand)[16])
+/* Eight columns of two rows, a lane's four of each of two MMA steps, as register operands. */
+__device__ __forceinline__ void convert_columns(const uint4 (&raw)[2], uint32_t half,
+                                                uint32_t (&operand)[8])
 {
-    const uint32_t low[4] = {low_row.x, low_row.y, low_row.z, low_row.w};
-    const uint32_t high[4] = {high_row.x, high_row.y, high_row.z, high_row.w};
+    const uint32_t low[2] = {half == 0 ? raw[0].x : raw[0].z, half == 0 ? raw[0].y : raw[0].w};
+    const uint32_t high[2] = {half == 0 ? raw[1].x : raw[1].z, half == 0 ? raw[1].y : raw[1].w};
 #pragma unroll
-    for (uint32_t step = 0; step < 4; step++) {
-        operand[4 * step + 0] = half2_of_e4m3x2(static_cast<uint16_t>(low[step]));
+    for (uint32_t step = 0; step < 2; step++) {
+        operand[4 * step] = half2_of_e4m3x2(static_cast<uint16_t>(low[step]));
         operand[4 * step + 1] = half2_of_e4m3x2(static_cast<uint16_t>(high[step]));
         operand[4 * step + 2] = half2_of_e4m3x2(static_cast<uint16_t>(low[step] >> 16));
         operand[4 * step + 3] = half2_of_e4m3x2(static_cast<uint16_t>(high[step] >> 16));
     }
 }
 
-/* s = K Q' of one tile; returns before the last MMAs are complete, but done with the stage. */
+__device__ __forceinline__ void load_columns(uint4 (&raw)[2], uint32_t row_address, uint32_t block)
+{
+    raw[0] = load16(row_address + block * 64);
+    raw[1] = load16(row_address + block * 64 + 8 * ROW_STRIDE);
+}
+
+/* s = K Q' of one tile; returns before the last MMAs are complete, but done with the stage.
+ * Operands go through a ring of four, two MMA steps each: while two are being multiplied the one
+ * after them is converted. */
 __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_address,
                                                 uint64_t q_descriptor)
 {
+    constexpr uint32_t UNITS = BLOCKS_OF_Q * 2;
     uint4 raw[2];
-    uint32_t operand[2][16];
-    raw[0] = load16(row_address);
-    raw[1] = load16(row_address + 8 * ROW_STRIDE);
+    uint32_t operand[4][8];
+    load_columns(raw, row_address, 0);
+    convert_columns(raw, 0, operand[0]);
+    convert_columns(raw, 1, operand[1]);
+    load_columns(raw, row_address, 1);
 #pragma unroll
-    for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
-        convert_row_piece(raw[0], raw[1], operand[block % 2]);
-        if (block + 1 < BLOCKS_OF_Q) {
-            raw[0] = load16(row_address + (block + 1) * 64);
-            raw[1] = load16(row_address + (block + 1) * 64 + 8 * ROW_STRIDE);
-        }
+    for (uint32_t unit = 0; unit < UNITS; unit++) {
         mma_fence();
 #pragma unroll
-        for (uint32_t step = 0; step < 4; step++) {
-            mma_64x64x16<0>(s, &operand[block % 2][4 * step],
-                            q_descriptor + (block * HEADS * 128 + step * 32) / 16,
-                            block + step > 0);
+        for (uint32_t step = 0; step < 2; step++) {
+            mma_64x64x16<0>(s, &operand[unit % 4][4 * step],
+                            q_descriptor +
+                                (unit / 2 * HEADS * 128 + unit % 2 * 64 + step * 32) / 16,
+                            unit + step > 0);
         }
         mma_commit();
-        if (block + 1 < BLOCKS_OF_Q) {
-            mma_wait<1>();
+        if (unit + 2 < UNITS) {
+            if (unit >= 2) {
+                mma_wait<2>();
+            }
+            convert_columns(raw, unit % 2, operand[(unit + 2) % 4]);
+            if (unit % 2 == 1 && unit / 2 + 2 < BLOCKS_OF_Q) {
+                load_columns(raw, row_address, unit / 2 + 2);
+            }
         }
     }
 }
 
-/* The reference of every head becomes the maximum so far; alpha and l follow. */
-__device__ __forceinline__ void move_reference(const float (&s)[32], float (&l)[16],
-                                               control &control, uint32_t buffer, uint32_t thread)
+/* The reference of every head becomes the maximum so far; x, alpha and l follow. */
+__device__ __forceinline__ void move_reference(float (&x)[32], float (&l)[16], control &control,
+                                               bool is_first, uint32_t buffer, uint32_t thread)
 {
     uint32_t lane = thread % 32, column = 2 * (lane % 4);
 #pragma unroll
-    for (uint32_t j = 0; j < 8; j++) {
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            float largest = fmaxf(s[4 * j + i], s[4 * j + 2 + i]);
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 4));
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 8));
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 16));
-            if (lane < 4) {
-                control.partial[thread / 32][8 * j + column + i] = largest;
-            }
+    for (uint32_t i = 0; i < 16; i++) {
+        float largest = fmaxf(x[i / 2 * 4 + i % 2], x[i / 2 * 4 + 2 + i % 2]);
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 4));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 8));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 16));
+        if (lane < 4) {
+            control.partial[thread / 32][8 * (i / 2) + column + i % 2] = largest;
         }
     }
     named_sync(SCORES_BARRIER, GROUP);
     if (thread < HEADS) {
-        float2 head = control.head[thread];
-        float largest = fmaxf(fmaxf(control.partial[0][thread], control.partial[1][thread]),
-                              fmaxf(control.partial[2][thread], control.partial[3][thread]));
-        float reference = fmaxf(head.y, largest * head.x);
-        control.head[thread].y = reference;
-        control.alpha[buffer][thread] = exp2_approx(head.y - reference);
+        float moves_by = fmaxf(fmaxf(control.partial[0][thread], control.partial[1][thread]),
+                               fmaxf(control.partial[2][thread], control.partial[3][thread]));
+        moves_by = is_first ? moves_by : fmaxf(moves_by, 0.0f);
+        control.head[thread].y += moves_by;
+        control.moves_by[thread] = moves_by;
+        control.alpha[buffer][thread] = is_first ? 1.0f : exp2_approx(-moves_by);
     }
     named_sync(SCORES_BARRIER, GROUP);
 #pragma unroll
-    for (uint32_t j = 0; j < 8; j++) {
-        l[2 * j] *= control.alpha[buffer][8 * j + column];
-        l[2 * j + 1] *= control.alpha[buffer][8 * j + column + 1];
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t head = 8 * (i / 2) + column + i % 2;
+        l[i] *= control.alpha[buffer][head];
+        x[i / 2 * 4 + i % 2] -= control.moves_by[head];
+        x[i / 2 * 4 + 2 + i % 2] -= control.moves_by[head];
     }
 }
 
@@ -304,9 +320,9 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
     for (uint32_t tile = 0; tile < tiles; tile++) {
         uint32_t buffer = tile % 2;
         uint32_t buffer_parity = (tile / 2 + 1) % 2;
-        float s[32];
+        float x[32];
         barrier_wait(&control.full[stage], stage_parity);
-        multiply_scores(s, stages + stage * STAGE_BYTES + first_row * ROW_STRIDE + 16 * (lane % 4),
+        multiply_scores(x, stages + stage * STAGE_BYTES + first_row * ROW_STRIDE + 16 * (lane % 4),
                         q_descriptor);
         __syncwarp();
         if (lane == 0) {
@@ -314,42 +330,40 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
         }
         mma_wait<0>();
 
-        uint32_t valid = rows - tile * TILE_ROWS;
-        if (valid < TILE_ROWS) {
-#pragma unroll
-            for (uint32_t j = 0; j < 8; j++) {
-                s[4 * j] = first_row < valid ? s[4 * j] : -INFINITY;
-                s[4 * j + 1] = first_row < valid ? s[4 * j + 1] : -INFINITY;
-                s[4 * j + 2] = first_row + 8 < valid ? s[4 * j + 2] : -INFINITY;
-                s[4 * j + 3] = first_row + 8 < valid ? s[4 * j + 3] : -INFINITY;
-            }
-        }
         float passed = -INFINITY;
+        uint32_t valid = rows - tile * TILE_ROWS;
 #pragma unroll
         for (uint32_t j = 0; j < 8; j++) {
             float4 head = *reinterpret_cast<const float4 *>(&control.head[8 * j + column]);
-            passed = fmaxf(passed, fmaxf(fmaf(s[4 * j], head.x, -head.y),
-                                         fmaf(s[4 * j + 2], head.x, -head.y)));
-            passed = fmaxf(passed, fmaxf(fmaf(s[4 * j + 1], head.z, -head.w),
-                                         fmaf(s[4 * j + 3], head.z, -head.w)));
+            x[4 * j] = fmaf(x[4 * j], head.x, -head.y);
+            x[4 * j + 1] = fmaf(x[4 * j + 1], head.z, -head.w);
+            x[4 * j + 2] = fmaf(x[4 * j + 2], head.x, -head.y);
+            x[4 * j + 3] = fmaf(x[4 * j + 3], head.z, -head.w);
+            if (valid < TILE_ROWS) {
+                x[4 * j] = first_row < valid ? x[4 * j] : -INFINITY;
+                x[4 * j + 1] = first_row < valid ? x[4 * j + 1] : -INFINITY;
+                x[4 * j + 2] = first_row + 8 < valid ? x[4 * j + 2] : -INFINITY;
+                x[4 * j + 3] = first_row + 8 < valid ? x[4 * j + 3] : -INFINITY;
+            }
+            passed = fmaxf(passed,
+                           fmaxf(fmaxf(x[4 * j], x[4 * j + 1]), fmaxf(x[4 * j + 2], x[4 * j + 3])));
         }
-        bool moves = named_any(SCORES_BARRIER, GROUP, passed > PASSES_BY);
+        bool moves = named_any(SCORES_BARRIER, GROUP, passed > PASSES_BY) || tile == 0;
         barrier_wait(&control.p_empty[buffer], buffer_parity);
         if (moves) {
-            move_reference(s, l, control, buffer, thread);
+            move_reference(x, l, control, tile == 0, buffer, thread);
         }
         if (thread == 0) {
-            control.rescaled[buffer] = moves;
+            control.rescaled[buffer] = moves && tile > 0;
         }
 
         uint32_t p[2][8];
 #pragma unroll
         for (uint32_t j = 0; j < 8; j++) {
-            float4 head = *reinterpret_cast<const float4 *>(&control.head[8 * j + column]);
-            float p00 = exp2_approx(fmaf(s[4 * j], head.x, -head.y));
-            float p01 = exp2_approx(fmaf(s[4 * j + 1], head.z, -head.w));
-            float p10 = exp2_approx(fmaf(s[4 * j + 2], head.x, -head.y));
-            float p11 = exp2_approx(fmaf(s[4 * j + 3], head.z, -head.w));
+            float p00 = exp2_approx(x[4 * j]);
+            float p01 = exp2_approx(x[4 * j + 1]);
+            float p10 = exp2_approx(x[4 * j + 2]);
+            float p11 = exp2_approx(x[4 * j + 3]);
             l[2 * j] += p00 + p10;
             l[2 * j + 1] += p01 + p11;
             p[0][j] = half2_of_floats(p00, p01);
@@ -391,17 +405,19 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
 }
 
 /* What this block's outputs are multiplied with, over all splits: 0 where nothing was attended. */
-__device__ __forceinline__ void find_weights(control &control, uint32_t splits, uint32_t split,
-                                             float row_scale, uint32_t head)
+__device__ __forceinline__ void find_weights(control &control, uint32_t splits, float row_scale,
+                                             uint32_t head)
 {
-    uint32_t address = shared_address(&control.reference_sum[head]);
     float2 mine = control.reference_sum[head];
     float reference = mine.x, sum = mine.y;
     if (splits > 1) {
-        for (uint32_t i = 0; i < splits; i++) {
-            reference = fmaxf(reference, cluster_load2(cluster_address(address, i)).x);
-        }
+        uint32_t address = shared_address(&control.reference_sum[head]);
+        reference = -INFINITY;
         sum = 0;
+        for (uint32_t i = 0; i < splits; i++) {
+            float2 piece = cluster_load2(cluster_address(address, i));
+            reference = piece.y > 0 ? fmaxf(reference, piece.x) : reference;
+        }
         for (uint32_t i = 0; i < splits; i++) {
             float2 piece = cluster_load2(cluster_address(address, i));
             sum += piece.y > 0 ? piece.y * exp2_approx(piece.x - reference) : 0.0f;
@@ -621,22 +637,21 @@ __global__ void __launch_bounds__(THREADS, 1)
     uint32_t rows = min(all_rows - first_tile * TILE_ROWS, tiles * TILE_ROWS);
     uint32_t stages = shared_address(shared) + STAGE_OFFSET;
 
-    if (warp == LOADER_WARP) {
-        if (lane == 0) {
-            for (uint32_t i = 0; i < STAGES; i++) {
-                barrier_init(&control.full[i], 1);
-                barrier_init(&control.empty[i], 12); /* warps that read rows */
-            }
-            for (uint32_t i = 0; i < 2; i++) {
-                barrier_init(&control.p_full[i], GROUP);
-                barrier_init(&control.p_empty[i], 8); /* warps of outputs */
-            }
-            barrier_init_fence();
+    if (warp == LOADER_WARP && lane == 0) {
+        for (uint32_t i = 0; i < STAGES; i++) {
+            barrier_init(&control.full[i], GROUP);
+            barrier_init(&control.empty[i], 12); /* warps that read rows */
         }
-        __syncwarp();
+        for (uint32_t i = 0; i < 2; i++) {
+            barrier_init(&control.p_full[i], GROUP);
+            barrier_init(&control.p_empty[i], 8); /* warps of outputs */
+        }
+    }
+    if (warp >= LOADER_WARP) {
+        named_sync(LOADER_BARRIER, GROUP);
         for (uint32_t tile = 0; tile < min(tiles, STAGES); tile++) {
-            copy_tile(attend, load_places(places, tile * TILE_ROWS, rows, lane),
-                      stages + tile * STAGE_BYTES, &control.full[tile], lane);
+            copy_rows(find_rows(attend, places, tile * TILE_ROWS, rows, warp - LOADER_WARP, lane),
+                      stages + tile * STAGE_BYTES, &control.full[tile], warp - LOADER_WARP, lane);
         }
     }
     store_q(part, attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E), shared,
@@ -646,15 +661,15 @@ __global__ void __launch_bounds__(THREADS, 1)
 
     if (thread >= 3 * GROUP) {
         give_registers<LOADER_REGISTERS>();
-        if (warp == LOADER_WARP) {
-            uint32_t stage = 0, parity = 0;
-            for (uint32_t tile = STAGES; tile < tiles; tile++) {
-                tile_places next = load_places(places, tile * TILE_ROWS, rows, lane);
-                barrier_wait(&control.empty[stage], parity);
-                copy_tile(attend, next, stages + stage * STAGE_BYTES, &control.full[stage], lane);
-                stage = stage + 1 == STAGES ? 0 : stage + 1;
-                parity ^= stage == 0;
-            }
+        uint32_t stage = 0, parity = 0;
+        for (uint32_t tile = STAGES; tile < tiles; tile++) {
+            lane_rows next =
+                find_rows(attend, places, tile * TILE_ROWS, rows, warp - LOADER_WARP, lane);
+            barrier_wait(&control.empty[stage], parity);
+            copy_rows(next, stages + stage * STAGE_BYTES, &control.full[stage], warp - LOADER_WARP,
+                      lane);
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
+            parity ^= stage == 0;
         }
         if (splits > 1) {
             __syncwarp();
@@ -669,7 +684,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             cluster_sync();
         }
         if (thread < HEADS) {
-            find_weights(control, splits, split, attend.row_scale, thread);
+            find_weights(control, splits, attend.row_scale, thread);
         }
         named_arrive(WEIGHTS_BARRIER, 3 * GROUP);
         if (splits > 1) {

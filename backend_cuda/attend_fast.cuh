@@ -12,7 +12,7 @@ static __device__ __forceinline__ uint32_t shared_address(const void *pointer)
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/* ---- mbarriers and bulk copies ---- */
+/* ---- mbarriers and asynchronous copies ---- */
 
 static __device__ __forceinline__ void barrier_init(uint64_t *barrier, uint32_t arrivals)
 {
@@ -21,23 +21,17 @@ static __device__ __forceinline__ void barrier_init(uint64_t *barrier, uint32_t 
                  : "memory");
 }
 
-/* Makes initialised barriers visible to the copy engine. */
-static __device__ __forceinline__ void barrier_init_fence()
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 static __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                  : "memory");
 }
 
-static __device__ __forceinline__ void barrier_arrive_expect(uint64_t *barrier, uint32_t bytes)
+/* One arrival, once all copies that this thread has begun are there. */
+static __device__ __forceinline__ void barrier_arrive_copied(uint64_t *barrier)
 {
     asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-        "r"(bytes)
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
         : "memory");
 }
 
@@ -54,14 +48,10 @@ static __device__ __forceinline__ void barrier_wait(uint64_t *barrier, uint32_t 
                  : "memory");
 }
 
-/* bytes, src and dst: multiples of 16. */
-static __device__ __forceinline__ void bulk_copy(uint32_t dst, const void *src, uint32_t bytes,
-                                                 uint64_t *barrier)
+/* 16 bytes from global to shared memory, past L1. */
+static __device__ __forceinline__ void copy16_async(uint32_t dst, const void *src)
 {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1], %2, [%3];" ::"r"(dst),
-                 "l"(src), "r"(bytes), "r"(shared_address(barrier))
-                 : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
 }
 
 /* ---- Named barriers: some warps of the block ---- */
