@@ -32,6 +32,7 @@ struct setting {
     uint32_t calls;
     bool promote, apart, leader, reference;
     bool waves;        /* staging_share 0 */
+    bool planned;      /* decided by kvt_resolve() alone: kvt_gpu_execute_plan() */
     bool without;      /* the last lane has no cache: all its pages are in frames */
     bool slots_differ; /* lanes have fewer slots than slots_max */
 };
@@ -80,6 +81,7 @@ class world
     void expect(std::vector<drawn_call> &calls);
     void expect_waves(std::vector<drawn_call> &calls);
     void upload(const std::vector<drawn_call> &calls);
+    void upload_plan(const std::vector<drawn_call> &calls);
     bool compare(const std::vector<drawn_call> &calls, device::tally &tally);
     bool compare_state(device::tally &tally);
     uint64_t wrong_units(uint32_t wave);
@@ -593,19 +595,62 @@ uint64_t world::wrong_units(uint32_t wave)
     return wrong_->read()[0];
 }
 
+/* As a host that plans would: answers that the resolver would leave, before waves are made. */
+void world::upload_plan(const std::vector<drawn_call> &calls)
+{
+    const int32_t staging0 = resolve_.places.staging0;
+    const size_t stride = resolve_.missed_stride;
+    std::vector<struct kvt_gpu_counts> counts;
+    std::vector<int32_t> row_places, missed_places(calls.size() * stride);
+    std::vector<uint32_t> missed(calls.size() * stride), promoted(2 * calls.size() * stride);
+    auto open = [&](int32_t place) {
+        return of.waves && place >= staging0 ? -2 - (place - staging0) : place;
+    };
+    auto put = [](void *to, const void *from, size_t bytes) {
+        device::must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "a plan");
+    };
+
+    for (size_t i = 0; i < calls.size(); i++) {
+        const drawn_call &call = calls[i];
+        counts.push_back(call.counts);
+        std::copy(call.missed.begin(), call.missed.end(), missed.begin() + i * stride);
+        for (size_t m = 0; m < call.missed.size(); m++)
+            missed_places[i * stride + m] = open(call.missed_places[m]);
+        for (size_t p = 0; p < call.promoted.size(); p++)
+            promoted[2 * i * stride + p] =
+                p % 2 == 0 ? (uint32_t)open((int32_t)call.promoted[p]) : call.promoted[p];
+        for (const std::vector<int32_t> &places : call.places) {
+            for (int32_t place : places)
+                row_places.push_back(open(place));
+            row_places.resize(row_places.size() + of.top_k - places.size(), KVT_GPU_NONE);
+        }
+    }
+    put(counts_->get(), counts.data(), counts.size() * sizeof counts[0]);
+    put(missed_->get(), missed.data(), missed.size() * sizeof missed[0]);
+    put(missed_places_->get(), missed_places.data(),
+        missed_places.size() * sizeof missed_places[0]);
+    put(promoted_->get(), promoted.data(), promoted.size() * sizeof promoted[0]);
+    put(row_places_->get(), row_places.data(), row_places.size() * sizeof row_places[0]);
+}
+
 bool world::run(std::vector<drawn_call> &calls, device::tally &tally)
 {
     bool same = true;
 
     expect(calls);
-    if (of.waves)
-        expect_waves(calls);
     upload(calls);
-    device::must(kvt_gpu_resolve(&resolve_, 0), "kvt_gpu_resolve");
+    if (of.planned)
+        upload_plan(calls);
+    else
+        device::must(kvt_gpu_resolve(&resolve_, 0), "kvt_gpu_resolve");
+    if (of.waves) {
+        expect_waves(calls);
+        device::must(kvt_gpu_waves(&resolve_, arena_rows_, waves_->get(), 0), "kvt_gpu_waves");
+    }
+    if (of.planned)
+        device::must(kvt_gpu_execute_plan(&resolve_, 0), "kvt_gpu_execute_plan");
     if (of.leader)
         device::must(kvt_gpu_fetch_followers(&resolve_, 1, 0), "kvt_gpu_fetch_followers");
-    if (of.waves)
-        device::must(kvt_gpu_waves(&resolve_, arena_rows_, waves_->get(), 0), "kvt_gpu_waves");
     device::must(kvt_gpu_state_hash(&resolve_.hot, hashed_lanes_->get(), resolve_.request_count,
                                     hashes_->get(), 0),
                  "kvt_gpu_state_hash");
@@ -697,7 +742,7 @@ bool world::compare(const std::vector<drawn_call> &calls, device::tally &tally)
                 same;
             query++;
         }
-        same = tally.check(hashes[i] == call.state_hash,
+        same = tally.check(of.planned || hashes[i] == call.state_hash,
                            "%s: state hash: expected %016llx, found %016llx", where,
                            (unsigned long long)call.state_hash, (unsigned long long)hashes[i]) &&
                same;
@@ -705,20 +750,28 @@ bool world::compare(const std::vector<drawn_call> &calls, device::tally &tally)
     return same;
 }
 
-/* Everything that lasts: the maps, row by row, and the rows in all slots. */
+/* Everything that lasts: the row in each slot, and its bytes; the maps, row by row. */
 bool world::compare_state(device::tally &tally)
 {
+    const std::vector<uint32_t> slot_rows = slot_rows_->read();
     const std::vector<uint16_t> slot_of_row = slot_of_row_->read();
     bool same = true;
 
     for (uint32_t l = 0; l < of.lanes; l++) {
-        for (uint32_t row = 0; same && row < of.rows_max; row++) {
+        const uint32_t *expected = kvt_hot_cache_rows(lanes_[l]->cache);
+        for (uint32_t slot = 0; same && slot < lanes_[l]->slot_count; slot++) {
+            const uint32_t found = slot_rows[(size_t)l * of.slots_max + slot];
+            if (found != expected[slot])
+                same = tally.check(false, "%s: lane %u: slot_rows[%u]: expected %u, found %u",
+                                   of.name, l, slot, expected[slot], found);
+        }
+        for (uint32_t row = 0; same && !of.planned && row < of.rows_max; row++) {
             const uint32_t slot = lanes_[l]->slot_of_row[row];
-            const uint32_t expected = slot == nowhere ? 0xffff : slot;
+            const uint32_t due = slot == nowhere ? 0xffff : slot;
             const uint32_t found = slot_of_row[(size_t)l * of.rows_max + row];
-            if (found != expected)
+            if (found != due)
                 same = tally.check(false, "%s: lane %u: slot_of_row[%u]: expected %u, found %u",
-                                   of.name, l, row, expected, found);
+                                   of.name, l, row, due, found);
         }
     }
     wrong_->poison(0);

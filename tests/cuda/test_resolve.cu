@@ -110,10 +110,15 @@ static std::vector<setting> copy_settings()
             s.promote = true;
             s.calls = 8;
             all.push_back(s);
+            s.planned = true;
+            all.push_back(s);
+            s.planned = false;
             s.leader = layers > 1;
             s.apart = layers > 1;
             s.waves = true;
             s.slots_max = 400;
+            all.push_back(s);
+            s.planned = true;
             all.push_back(s);
         }
     }
