@@ -101,9 +101,9 @@ static kvt_status add_run(struct copy_list *list, const struct store_shape *shap
         return add(list, from->base, to->base, (uint64_t)rows * shape->row_bytes, err);
     for (uint32_t j = 0; j < shape->layers; j++) {
         for (uint32_t r = 0; r < rows && status == KVT_OK; r++)
-            status = add(list, from->base + j * from->layer_stride + r * from->row_stride,
-                         to->base + j * to->layer_stride + r * to->row_stride, shape->layer_bytes,
-                         err);
+            status =
+                add(list, from->base + j * from->layer_stride + r * from->row_stride,
+                    to->base + j * to->layer_stride + r * to->row_stride, shape->layer_bytes, err);
     }
     return status;
 }

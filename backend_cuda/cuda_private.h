@@ -3,7 +3,8 @@
  *     backend.c     the table: open, close, admit, resize, release
  *     pools.c       what a rank holds in device memory, and where
  *     host_pool.c   pinned host rows
- *     lane.c        one decoding request: selections, pages and frames, copies that are due
+ *     lane.c        one decoding request: selections, pages and frames
+ *     copies.c      rows that move between host, tail and frames
  *     select.c      the CPU's part of a step: selections as lists, and plans (plan.c)
  *     enqueue.c     the GPU's part: launches in order; graph.c replays them
  *     rank.c        a thread a rank: one step from end to end
@@ -15,9 +16,9 @@
 
 #include <pthread.h>
 
-#include "../sim/backend/cuda_params.h"
 #include "../sim/backend/look_ahead.h"
 #include "cuda_error.h"
+#include "kvt/backend_params.h"
 #include "kvt/calls.h"
 #include "kvt/crew.h"
 #include "launch.h"
@@ -25,7 +26,8 @@
 enum {
     GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
     ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */
-    FAMILY_STEPS = 16,     /* families are timed in one step of so many */
+    FAMILY_STEPS = 16,     /* families are timed in one step of so many, ... */
+    DECISION_STEPS = 64,   /* ... and decisions apart from copies in one of so many */
     STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
     SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
     COPIES_MAX = 1 << 16,  /* of one list */
@@ -72,13 +74,13 @@ struct store_state {
     struct kvt_gpu_places places;
     struct kvt_gpu_hot hot;
     struct kvt_gpu_host_rows host;
-    uint8_t *keys;          /* [lanes][lane_key_bytes] */
-    uint8_t *host_base;     /* the same memory as host.base, as the CPU sees it */
-    uint32_t *slot_counts;  /* [lanes] of the upload block, as the CPU sees it; likewise: */
-    uint64_t *shared_at;    /* [lanes] */
-    uint64_t *own_at;       /* [lanes] */
-    uint32_t *shared_rows;  /* [lanes] */
-    bool appended;          /* in the step that is being enqueued */
+    uint8_t *keys;         /* [lanes][lane_key_bytes] */
+    uint8_t *host_base;    /* the same memory as host.base, as the CPU sees it */
+    uint32_t *slot_counts; /* [lanes] of the upload block, as the CPU sees it; likewise: */
+    uint64_t *shared_at;   /* [lanes] */
+    uint64_t *own_at;      /* [lanes] */
+    uint32_t *shared_rows; /* [lanes] */
+    bool appended;         /* in the step that is being enqueued */
 };
 
 /* Pinned host memory of a rank's rows. */
@@ -108,6 +110,7 @@ struct step_block {
     struct kvt_gpu_counts *pass_counts;    /* [queries] wave: the pass that it belongs to */
     int32_t *frames;                       /* [lanes][frame_stride] */
     struct kvt_gpu_copy *proof_copies;     /* [selectors][check_queries] */
+    uint32_t *hashed_lane;                 /* whose caches are hashed */
 };
 
 /* As the device sees a piece of the block. */
@@ -147,7 +150,7 @@ struct planned {
 struct device {
     int ordinal;
     int numa_node;
-    uint32_t rank_count;
+    uint32_t rank_count, opened_count;
     pthread_mutex_t turn;
 };
 
@@ -165,13 +168,27 @@ struct worker {
     struct kvt_error error;
 };
 
+enum step_timing {
+    TIME_WHOLE = 0,
+    TIME_FAMILIES, /* events between the families */
+    TIME_DECISIONS /* and all copies behind the resolver, exposed */
+};
+
 /* What a step's launches depend on: the graph of one may be replayed for another alike. */
 struct step_key {
     uint32_t request_count, query_count, queries_max;
     uint32_t pass_requests[KVT_QUERIES_MAX]; /* [passes] */
-    uint32_t tokens; /* of the longest context, rounded up */
+    uint32_t tokens;                         /* of the longest context, rounded up */
     uint32_t hot_requests;
-    bool times_families;
+    uint32_t staging_share; /* rows of the arena that are each request's own */
+    uint64_t turn_bytes;    /* of the arena, where requests take turns in it */
+    bool takes_turns;
+    enum step_timing timing;
+};
+
+/* A (query, layer) pair that is checked. */
+struct check {
+    uint32_t selector, query, layer;
 };
 
 struct step_graph {
@@ -197,22 +214,25 @@ struct rank {
     struct kvt_crew *crew;
     struct worker *workers;
 
-    cudaStream_t main, beside, copier; /* a step; follower copies; backup */
-    cudaEvent_t begin, end, forked, joined, backed, marks[MARKS_MAX];
+    cudaStream_t main, beside, copier;        /* a step; follower copies; backup */
+    cudaEvent_t begin, end, marks[MARKS_MAX]; /* with times */
+    cudaEvent_t ready, forked, joined, backed;
+    struct kvt_dense *dense;
+    void *dense_workspace;
 
-    uint8_t *pool;          /* rows: hot caches, tails, staging, frames of all stores */
+    uint8_t *pool; /* rows: hot caches, tails, staging, frames of all stores */
     uint64_t pool_bytes;
-    uint8_t *tables;        /* everything else on the device */
+    uint8_t *tables; /* everything else on the device */
     uint64_t tables_bytes;
-    uint8_t *pinned;        /* everything of the host that steps write and read, but rows */
+    uint8_t *pinned; /* everything of the host that steps write and read, but rows */
     struct host_pool host_rows;
     struct store_state stores[KVT_STORES_MAX];
-    uint64_t arena_bytes;   /* staging, allocated */
+    uint64_t arena_bytes; /* staging, allocated */
     struct step_block block;
 
-    uint32_t *free_frames;  /* [free_frame_count] stack, the lowest on top */
+    uint32_t *free_frames; /* [free_frame_count] stack, the lowest on top */
     uint32_t free_frame_count, frame_count;
-    struct lane **lanes;    /* [lanes_max] NULL: free */
+    struct lane **lanes; /* [lanes_max] NULL: free */
 
     /* Of a step, [selectors][..], on the device unless it says otherwise. */
     int32_t *selections;        /* [queries][top_k] */
@@ -222,7 +242,7 @@ struct rank {
     int32_t *row_places;        /* [queries][top_k] */
     uint32_t *missed;           /* [passes][lanes][queries of a pass * top_k] */
     int32_t *missed_places;
-    uint32_t *promoted; /* as missed, two words each */
+    uint32_t *promoted;                            /* as missed, two words each */
     struct kvt_gpu_counts *counts, *counts_pinned; /* [passes][lanes] */
     /* Plans, pinned: as what they are copied to. NULL: decided on the device. */
     int32_t *plan_places;
@@ -230,12 +250,12 @@ struct rank {
     int32_t *plan_missed_places;
     float *scores;
     uint32_t score_stride;
-    uint8_t *index_q;     /* [queries][index heads][128] */
-    float *index_weights; /* [queries][index heads] */
+    uint8_t *index_q;                         /* [queries][index heads][128] */
+    float *index_weights;                     /* [queries][index heads] */
     uint32_t *wave_count, *wave_count_pinned; /* one word */
     uint64_t *hashes, *hashes_pinned;         /* [stores] */
-    void *q;              /* bf16 [queries][heads][q_dim]; one for all layers */
-    uint8_t *out;         /* [layers of the largest store][queries][heads][512] */
+    void *q;                                  /* bf16 [queries][heads][q_dim]; one for all layers */
+    uint8_t *out; /* [layers of the largest store][queries][heads][512] */
     void *topk_workspace, *resolve_workspace, *attend_workspace;
     struct kvt_gpu_copy *copies, *copies_pinned; /* [COPIES_MAX] */
 
@@ -244,23 +264,25 @@ struct rank {
     uint8_t *proof_rows;              /* [top_k] of one layer */
     int32_t *proof_lists;             /* [3][top_k]: own rows, shared rows, places */
     int32_t *proof_lists_pinned;
-    uint8_t *proof_pinned;            /* both outputs of one query, its rows and its q */
+    uint8_t *proof_pinned; /* both outputs of one query, its rows and its q */
+    struct check *checks;  /* [check_queries] of the newest step */
     uint64_t proof_turn;
     struct kvt_backend_proof proof;
     char first_unequal[256];
 
     /* Graphs. */
-    struct step_graph *graphs; /* [GRAPHS_MAX] */
-    struct step_graph *timing; /* the one that is captured or replayed; marks are its own */
+    struct step_graph *graphs; /* [GRAPHS_MAX + 1] the last for steps that are not captured */
+    struct step_graph *graph;  /* the newest step's */
     bool capturing;
     double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
+    double decisions_ns;           /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count;
 
     /* The newest step. */
     struct step_key key;
-    uint64_t hot_requests;
+    uint32_t staging_share;          /* as the key's; 0: in turns */
     uint32_t *first_query;           /* [lanes] of each item */
-    uint32_t *pass_place;            /* [passes][lanes] of each item among a pass's; in each-query mode only */
+    uint32_t *pass_place;            /* [passes][lanes] of each item among those of a pass */
     uint32_t *staged_rows, *wave_of; /* [lanes] scratch of the books */
     struct lane **items;             /* [lanes] */
 };
@@ -280,7 +302,7 @@ struct backend_cuda {
 
     /* Settings. */
     enum kvt_gpu_format format;
-    bool leader_first, layers_apart, reference, out_is_float, imports;
+    bool leader_first, layers_apart, reference, out_is_float;
     uint32_t shared_tokens, shared_contexts, check_queries;
     float drift, softmax_scale;
 
@@ -291,7 +313,6 @@ struct backend_cuda {
     uint32_t frame_stride, q_dim, out_bytes; /* out_bytes: of one query */
     uint32_t layers_max;                     /* of a store */
     struct store_shape stores[KVT_STORES_MAX];
-    int8_t selector_at[1024]; /* by model layer; -1: none begins there */
 
     struct device *devices;
     uint32_t device_count;
@@ -307,9 +328,168 @@ struct backend_cuda {
     char description[256];
 };
 
+extern const struct kvt_backend_ops kvt_backend_cuda;
+
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
 {
     return (struct backend_cuda *)backend;
 }
+
+/* A call of the newest step, in any array of [selectors][passes][lanes]. */
+static inline uint32_t pass_place(const struct rank *rank, uint32_t pass, uint32_t item)
+{
+    return rank->cuda->passes > 1 ? rank->pass_place[pass * rank->cuda->lanes + item] : item;
+}
+
+static inline size_t call_at(const struct rank *rank, uint32_t selector, uint32_t pass,
+                             uint32_t item)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+
+    return ((size_t)selector * cuda->passes + pass) * cuda->lanes + pass_place(rank, pass, item);
+}
+
+/* ---- pools.c ------------------------------------------------------------------------------- */
+
+/* Pinned bytes of a rank's host rows. */
+uint64_t rank_host_bytes(const struct backend_cuda *cuda);
+KVT_CHECKED kvt_status rank_open_host_rows(struct rank *rank, uint64_t *done_bytes,
+                                           uint64_t total_bytes, struct kvt_error *err);
+/* free_bytes: of the device, that the rank may take. */
+KVT_CHECKED kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes,
+                                       struct kvt_error *err);
+void rank_close_pools(struct rank *rank);
+
+/* ---- copies.c ------------------------------------------------------------------------------- */
+
+enum row_home {
+    HOME_HOST,
+    HOME_TAIL,
+    HOME_FRAME /* of a page that has one */
+};
+
+/* Two lists may be under way at once. */
+enum copy_half {
+    COPIES_OF_STEP,
+    COPIES_OF_BACKUP
+};
+struct copy_list {
+    struct rank *rank;
+    cudaStream_t stream;
+    struct kvt_gpu_copy *pinned, *device; /* [COPIES_MAX / 2] */
+    uint32_t count;
+};
+struct copy_list copies_begin(struct rank *rank, cudaStream_t stream, enum copy_half half);
+/* Rows [first, end) of a lane's store; launches what is listed whenever the list is full. */
+KVT_CHECKED kvt_status copies_add_rows(struct copy_list *list, const struct lane *lane, uint32_t s,
+                                       uint32_t first_row, uint32_t end_row, enum row_home from,
+                                       enum row_home to, struct kvt_error *err);
+KVT_CHECKED kvt_status copies_launch(struct copy_list *list, struct kvt_error *err);
+/* The same rows made where they belong, on the rank's main stream. */
+KVT_CHECKED kvt_status rows_make(struct rank *rank, const struct lane *lane, uint32_t s,
+                                 uint32_t first_row, uint32_t end_row, enum row_home home,
+                                 struct kvt_error *err);
+
+/* ---- lane.c ---------------------------------------------------------------------------------- */
+
+KVT_CHECKED kvt_status gpu_lane_admit(struct backend_cuda *cuda,
+                                      const struct kvt_backend_admission *admission,
+                                      struct lane **out, struct kvt_error *err);
+KVT_CHECKED kvt_status gpu_lane_resize(struct backend_cuda *cuda, struct lane *lane,
+                                       uint64_t hot_tokens, uint64_t *decisions,
+                                       struct kvt_error *err);
+/* *decisions is chained with the state hash of each. */
+KVT_CHECKED kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane,
+                                             uint64_t *decisions, struct kvt_error *err);
+void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane); /* takes NULL */
+/* At the beginning of a step: pages get and lose frames, what was committed is listed to go to
+ * host. */
+KVT_CHECKED kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
+                                       struct copy_list *fills, struct copy_list *backups,
+                                       struct kvt_error *err);
+
+/* ---- select.c, plan.c --------------------------------------------------------------------------
+ */
+
+KVT_CHECKED kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
+                                       struct kvt_error *err);
+void gpu_worker_close(struct worker *worker);
+size_t list_at(const struct rank *rank, uint32_t selector, uint32_t item, uint32_t query);
+uint32_t list_count(const int32_t *list, uint32_t top_k);
+/* Lists of all items, and plans where the CPU decides. */
+KVT_CHECKED kvt_status select_step(struct rank *rank, struct kvt_rank_step *step,
+                                   struct kvt_error *err);
+
+/* Before the calls of a store. */
+void plan_begin(const struct rank *rank, struct worker *worker, const struct lane *lane,
+                const struct kvt_step_item *item, uint32_t s, uint32_t visible_rows);
+/* Of the sets that the worker holds, whose lists are written. */
+KVT_CHECKED kvt_status plan_selector(const struct rank *rank, struct worker *worker,
+                                     const struct kvt_step_item *item, uint32_t i,
+                                     uint32_t selector, uint32_t visible_rows,
+                                     struct kvt_error *err);
+
+/* ---- enqueue.c, dense_rank.c, graph.c
+ * ------------------------------------------------------------ */
+
+/* Scan and top-k of one selector. */
+KVT_CHECKED kvt_status enqueue_index(struct rank *rank, const struct step_key *key,
+                                     uint32_t selector, int32_t *rows, struct kvt_error *err);
+KVT_CHECKED kvt_status enqueue_step(struct rank *rank, const struct step_key *key,
+                                    struct kvt_error *err);
+KVT_CHECKED kvt_status rank_open_dense(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer,
+                                          const struct step_key *key, struct kvt_error *err);
+void rank_close_dense(struct rank *rank);
+/* rank->graph is the one of a step like this. */
+KVT_CHECKED kvt_status graph_prepare(struct rank *rank, const struct step_key *key,
+                                     struct kvt_error *err);
+KVT_CHECKED kvt_status graph_launch(struct rank *rank, const struct step_key *key,
+                                    struct kvt_error *err);
+/* Between the marks of the newest step, which has ended. */
+KVT_CHECKED kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS],
+                                        struct kvt_error *err);
+void graphs_close(struct rank *rank);
+
+/* ---- rank.c
+ * ---------------------------------------------------------------------------------------- */
+
+KVT_CHECKED kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err);
+void rank_close(struct rank *rank);
+/* Its device is the thread's; refused once it is lost. */
+KVT_CHECKED kvt_status rank_use(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what,
+                                  struct kvt_error *err);
+KVT_CHECKED kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, const char *what,
+                                        struct kvt_error *err);
+KVT_CHECKED kvt_status rank_upload_block(struct rank *rank, struct kvt_error *err);
+/* The newest step's lists, as the device has them. */
+KVT_CHECKED kvt_status rank_read_selections(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps,
+                                  uint32_t count, struct kvt_error *err);
+
+/* ---- outcome.c, proof.c, inspect.c
+ * ------------------------------------------------------------------ */
+
+struct kvt_resolve_result outcome_of_call(const struct kvt_gpu_counts *counts);
+void outcome_count(struct rank *rank, struct kvt_rank_step *step);
+
+void proof_choose(struct rank *rank);
+KVT_CHECKED kvt_status proof_check(struct rank *rank, struct kvt_error *err);
+
+KVT_CHECKED kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,
+                                             uint64_t *hashes, struct kvt_error *err);
+KVT_CHECKED kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t request,
+                                                 uint64_t *hashes, struct kvt_error *err);
+KVT_CHECKED kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,
+                                                 uint32_t selector, uint32_t query,
+                                                 struct kvt_backend_call *out,
+                                                 struct kvt_error *err);
+KVT_CHECKED kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t request,
+                                                  uint32_t store, struct kvt_backend_cache *out,
+                                                  struct kvt_error *err);
+KVT_CHECKED kvt_status backend_cuda_selection(struct kvt_backend *backend, uint32_t request,
+                                              uint32_t selector, uint32_t query, uint32_t *rows,
+                                              uint32_t *count, struct kvt_error *err);
 
 #endif

@@ -101,8 +101,8 @@ static kvt_status settle_page(struct copy_list *fills, struct lane *lane,
     if (!held)
         status = take_frame(fills->rank, lane, page, err);
     if (status == KVT_OK)
-        status = fill_page(fills, lane, page, held ? lane->settled_tokens : 0,
-                           item->context_tokens, err);
+        status = fill_page(fills, lane, page, held ? lane->settled_tokens : 0, item->context_tokens,
+                           err);
     return status;
 }
 
@@ -120,8 +120,9 @@ static kvt_status back_up(struct copy_list *backups, struct lane *lane, uint32_t
     return status;
 }
 
-kvt_status lane_settle(struct lane *lane, const struct kvt_step_item *item,
-                       struct copy_list *fills, struct copy_list *backups, struct kvt_error *err)
+kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
+                           struct copy_list *fills, struct copy_list *backups,
+                           struct kvt_error *err)
 {
     const struct backend_cuda *cuda = fills->rank->cuda;
     uint32_t pages = lane->hot_tokens == 0 ? pages_of(item->context_tokens) : item->ready_pages;
@@ -200,9 +201,8 @@ static kvt_status open_caches(struct rank *rank, struct lane *lane, struct kvt_e
         status = rank_upload_block(rank, err);
     for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
-        status =
-            kvt_cuda_check(kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
-                           "kvt_gpu_hot_reset", err);
+        status = kvt_cuda_check(kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
+                                "kvt_gpu_hot_reset", err);
     return status;
 }
 
@@ -216,9 +216,9 @@ static kvt_status open_streams(struct backend_cuda *cuda, struct lane *lane, str
     if (!lane->streams)
         return kvt_fail_nomem(err, "a decoding request");
     for (uint32_t s = 0; s < cuda->llm->selector_count && status == KVT_OK; s++)
-        status = kvt_calls_open_stream(&cuda->env, cuda->law_data, lane->request, s,
-                                       lane->admitted_tokens, lane->last_tokens,
-                                       &lane->streams[s], err);
+        status =
+            kvt_calls_open_stream(&cuda->env, cuda->law_data, lane->request, s,
+                                  lane->admitted_tokens, lane->last_tokens, &lane->streams[s], err);
     return status;
 }
 
@@ -275,7 +275,7 @@ static kvt_status place_host_rows(struct rank *rank, struct lane *lane, struct k
         const struct store_shape *shape = &cuda->stores[s];
         struct store_state *store = &rank->stores[s];
         uint32_t shared = lane->shared_tokens / shape->ratio;
-        uint32_t rows = (lane->last_tokens + cuda->queries_max) / shape->ratio;
+        uint32_t rows = lane->last_tokens / shape->ratio;
         uint64_t prefixes = (uint64_t)cuda->shared_contexts * shape->shared_rows;
         if (rows - shared > shape->own_rows)
             return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend.shared_tokens",
@@ -312,11 +312,11 @@ static kvt_status make_keys(struct rank *rank, const struct lane *lane, uint32_t
     const struct backend_cuda *cuda = rank->cuda;
     const struct store_shape *shape = &cuda->stores[s];
     /* A key is a function of its row alone, so that those to come can be made beforehand. */
-    struct kvt_gpu_make_keys make = {
-        .context_id = lane->request,
-        .selector = shape->first_selector,
-        .row_count = (lane->last_tokens + cuda->queries_max) / shape->ratio,
-        .lane_keys = rank->stores[s].keys + lane->index * shape->lane_key_bytes};
+    struct kvt_gpu_make_keys make = {.context_id = lane->request,
+                                     .selector = shape->first_selector,
+                                     .row_count = lane->last_tokens / shape->ratio,
+                                     .lane_keys = rank->stores[s].keys +
+                                                  lane->index * shape->lane_key_bytes};
 
     return kvt_cuda_check(kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
 }
@@ -336,8 +336,8 @@ static kvt_status make_store(struct rank *rank, struct lane *lane, uint32_t s,
             status = rows_make(rank, lane, s, tail, rows, HOME_TAIL, err);
         return status;
     }
-    status = rows_make(rank, lane, s, rank->stores[s].shared_rows[lane->index], rows, HOME_HOST,
-                       err);
+    status =
+        rows_make(rank, lane, s, rank->stores[s].shared_rows[lane->index], rows, HOME_HOST, err);
     if (status == KVT_OK)
         status = copies_add_rows(fills, lane, s, tail, rows, HOME_HOST, HOME_TAIL, err);
     return status;
@@ -357,7 +357,7 @@ static kvt_status make_rows(struct rank *rank, struct lane *lane, struct kvt_err
 
 /* ---- Coming and going ------------------------------------------------------------------------ */
 
-void lane_free(struct backend_cuda *cuda, struct lane *lane)
+void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
 {
     if (!lane)
         return;
@@ -397,11 +397,11 @@ static kvt_status find_place(struct rank *rank, const struct kvt_backend_admissi
                     admission->request, cuda->lanes + 1, rank->number, cuda->lanes);
 }
 
-kvt_status lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
-                      struct lane **out, struct kvt_error *err)
+kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
+                          struct lane **out, struct kvt_error *err)
 {
     struct rank *rank = &cuda->ranks[admission->rank];
-    uint32_t index;
+    uint32_t index = 0;
     kvt_status status = rank_use(rank, err);
 
     if (status == KVT_OK)
@@ -411,22 +411,21 @@ kvt_status lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admiss
     struct lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
-    *lane = (struct lane){
-        .request = admission->request,
-        .rank = admission->rank,
-        .index = index,
-        .admitted_tokens = admission->context_tokens,
-        .max_tokens = admission->max_tokens,
-        .last_tokens = admission->last_tokens + cuda->queries_max,
-        .hot_tokens = cuda->env.hierarchy ? admission->hot_tokens : 0,
-        .shared_tokens = cuda->shared_tokens < admission->context_tokens
-                             ? cuda->shared_tokens
-                             : admission->context_tokens,
-        .shared_context = admission->request % cuda->shared_contexts,
-        .settled_tokens = admission->context_tokens,
-        .appended_tokens = admission->context_tokens,
-        .frames = rank->block.frames + (size_t)index * cuda->frame_stride,
-        .item = -1};
+    *lane = (struct lane){.request = admission->request,
+                          .rank = admission->rank,
+                          .index = index,
+                          .admitted_tokens = admission->context_tokens,
+                          .max_tokens = admission->max_tokens,
+                          .last_tokens = admission->last_tokens + cuda->queries_max,
+                          .hot_tokens = cuda->env.hierarchy ? admission->hot_tokens : 0,
+                          .shared_tokens = cuda->shared_tokens < admission->context_tokens
+                                               ? cuda->shared_tokens
+                                               : admission->context_tokens,
+                          .shared_context = admission->request % cuda->shared_contexts,
+                          .settled_tokens = admission->context_tokens,
+                          .appended_tokens = admission->context_tokens,
+                          .frames = rank->block.frames + (size_t)index * cuda->frame_stride,
+                          .item = -1};
     rank->lanes[index] = lane;
     status = open_decisions(cuda, lane, admission, err);
     if (status == KVT_OK)
@@ -436,21 +435,21 @@ kvt_status lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admiss
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "a request's rows", err);
     if (status != KVT_OK) {
-        lane_free(cuda, lane);
+        gpu_lane_free(cuda, lane);
         return status;
     }
     *out = lane;
     return KVT_OK;
 }
 
-kvt_status lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint64_t *decisions,
-                             struct kvt_error *err)
+kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint64_t *decisions,
+                                 struct kvt_error *err)
 {
     uint64_t hashes[KVT_STORES_MAX];
     kvt_status status = KVT_OK;
 
     if (lane->hot_tokens > 0)
-        status = lane_state_hashes(cuda, lane, hashes, err);
+        status = gpu_lane_state_hashes(cuda, lane, hashes, err);
     for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
         *decisions = kvt_chain64(*decisions, hashes[s]);
@@ -458,14 +457,14 @@ kvt_status lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint6
     return status;
 }
 
-kvt_status lane_resize(struct backend_cuda *cuda, struct lane *lane, uint64_t hot_tokens,
-                       uint64_t *decisions, struct kvt_error *err)
+kvt_status gpu_lane_resize(struct backend_cuda *cuda, struct lane *lane, uint64_t hot_tokens,
+                           uint64_t *decisions, struct kvt_error *err)
 {
     struct rank *rank = &cuda->ranks[lane->rank];
     kvt_status status = rank_use(rank, err);
 
     if (status == KVT_OK)
-        status = lane_close_caches(cuda, lane, decisions, err);
+        status = gpu_lane_close_caches(cuda, lane, decisions, err);
     if (status != KVT_OK)
         return status;
     lane->hot_tokens = hot_tokens;

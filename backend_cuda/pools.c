@@ -76,8 +76,7 @@ static void lay_pool(const struct backend_cuda *cuda, struct rank *rank, struct 
         multiple = common_multiple(multiple, shape->row_bytes);
         places->hot0 = region(carver, (uint64_t)cuda->lanes * slots, shape->row_bytes);
         places->hot_stride = (int32_t)slots;
-        places->tail0 =
-            region(carver, (uint64_t)cuda->lanes * KVT_GPU_TAIL_ROWS, shape->row_bytes);
+        places->tail0 = region(carver, (uint64_t)cuda->lanes * KVT_GPU_TAIL_ROWS, shape->row_bytes);
         places->frame0 =
             region(carver, (uint64_t)rank->frame_count * shape->page_rows, shape->row_bytes);
     }
@@ -104,6 +103,7 @@ static void lay_block(const struct backend_cuda *cuda, struct rank *rank, struct
     block->frames = piece(carver, lanes * cuda->frame_stride, sizeof *block->frames);
     block->proof_copies = piece(carver, (uint64_t)cuda->llm->selector_count * cuda->check_queries,
                                 sizeof *block->proof_copies);
+    block->hashed_lane = piece(carver, 1, sizeof *block->hashed_lane);
     for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
         struct store_state *store = &rank->stores[s];
         store->slot_counts = piece(carver, lanes, sizeof *store->slot_counts);
@@ -126,8 +126,7 @@ static void lay_store_tables(const struct backend_cuda *cuda, struct rank *rank,
     store->hot.rows_max = shape->rows_max;
     store->hot.slot_rows = piece(carver, lanes * slots, sizeof *store->hot.slot_rows);
     store->hot.order = piece(carver, lanes * slots, sizeof *store->hot.order);
-    store->hot.slot_of_row =
-        piece(carver, lanes * shape->rows_max, sizeof *store->hot.slot_of_row);
+    store->hot.slot_of_row = piece(carver, lanes * shape->rows_max, sizeof *store->hot.slot_of_row);
     store->keys = piece(carver, lanes, shape->lane_key_bytes);
 }
 
@@ -193,8 +192,8 @@ static void lay_pinned(const struct backend_cuda *cuda, struct rank *rank, struc
 
     lay_block(cuda, rank, carver);
     rank->selections_pinned = piece(carver, lists, sizeof *rank->selections_pinned);
-    rank->counts_pinned = piece(carver, selectors * cuda->passes * cuda->lanes,
-                                sizeof *rank->counts_pinned);
+    rank->counts_pinned =
+        piece(carver, selectors * cuda->passes * cuda->lanes, sizeof *rank->counts_pinned);
     if (cuda->decider == DECIDE_ON_HOST) {
         rank->plan_places = piece(carver, lists, sizeof *rank->plan_places);
         rank->plan_missed = piece(carver, lists, sizeof *rank->plan_missed);
@@ -206,8 +205,7 @@ static void lay_pinned(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->copies_pinned = piece(carver, COPIES_MAX, sizeof *rank->copies_pinned);
     rank->proof_lists_pinned = piece(carver, 3 * top_k, sizeof *rank->proof_lists_pinned);
     rank->proof_pinned = piece(carver,
-                               2 * (uint64_t)cuda->out_bytes +
-                                   top_k * cuda->stores[0].layer_bytes +
+                               2 * (uint64_t)cuda->out_bytes + top_k * cuda->stores[0].layer_bytes +
                                    2 * (uint64_t)llm->heads * cuda->q_dim,
                                1);
 }
@@ -238,8 +236,7 @@ static uint64_t host_store_rows(const struct backend_cuda *cuda, uint32_t s)
            (uint64_t)cuda->lanes * shape->own_rows;
 }
 
-static void lay_host_rows(const struct backend_cuda *cuda, struct rank *rank,
-                          struct carver *carver)
+static void lay_host_rows(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver)
 {
     for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
         const struct store_shape *shape = &cuda->stores[s];
@@ -340,8 +337,8 @@ static kvt_status fill_q(struct rank *rank, struct kvt_error *err)
     for (size_t i = 0; i < count; i++) {
         uint64_t word = kvt_rng_u64(&rng);
         /* The sum of eight bytes, less its mean, over its deviation of 209. */
-        uint64_t pairs = (word & UINT64_C(0x00ff00ff00ff00ff)) +
-                         (word >> 8 & UINT64_C(0x00ff00ff00ff00ff));
+        uint64_t pairs =
+            (word & UINT64_C(0x00ff00ff00ff00ff)) + (word >> 8 & UINT64_C(0x00ff00ff00ff00ff));
         int sum = (int)(pairs * UINT64_C(0x0001000100010001) >> 48);
         float value = (float)(sum - 1020) * (1.0f / 209);
         uint32_t bits;
@@ -391,9 +388,8 @@ kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes, struct kvt_er
     status = kvt_cuda_check_device_bytes(cudaMalloc((void **)&rank->pool, rank->pool_bytes),
                                          "a rank's pool of rows", rank->pool_bytes, err);
     if (status == KVT_OK)
-        status =
-            kvt_cuda_check_device_bytes(cudaMalloc((void **)&rank->tables, rank->tables_bytes),
-                                        "a rank's tables", rank->tables_bytes, err);
+        status = kvt_cuda_check_device_bytes(cudaMalloc((void **)&rank->tables, rank->tables_bytes),
+                                             "a rank's tables", rank->tables_bytes, err);
     if (status == KVT_OK)
         status = kvt_cuda_check_pinned_bytes(
             cudaHostAlloc((void **)&rank->pinned, pinned.used_bytes, cudaHostAllocDefault),

@@ -84,6 +84,8 @@ kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err)
     struct kvt_backend_env env = {
         .params = scenario->backend.params,
         .rank_count = sim->rank_count,
+        .tp = scenario->pools[0].tp,
+        .ep = scenario->pools[0].ep,
         .llm = scenario->llm,
         .replacement = scenario->replacement,
         .selection = scenario->selection,

@@ -53,6 +53,7 @@ struct kvt_backend_env {
     void *prepare_context;
     const struct kvt_law_source *source; /* as kvt_law_env.source */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
+    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
