@@ -194,7 +194,7 @@ TABLE = {
     "residency(sglang-demote).free_fraction": (DEMOTE, {"residency.free_fraction": 0.5}),
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
-    "replacement.policy": ({}, {"replacement.policy": "belady"}, REFUSED),
+    "replacement.policy": (HISPARSE, {"replacement.policy": "fifo"}),
     "speculation.method": (ROOMY, {"speculation": MTP}),
     "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
     "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),
