@@ -30,7 +30,7 @@ HEADERS = {
     "serve": "rank request",
     "backend": "backend_params backend backend_pair calls waves",
     "scenario": "scenario",
-    "report": "report size compare",
+    "report": "report size compare machine",
     "analytic": "analytic",
     "sim": "sim",
 }
