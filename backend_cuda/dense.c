@@ -137,8 +137,8 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
         uint64_t wanted = larger(shape->local_experts, turn_bytes / expert_bytes + 1);
         layout.expert_sets = (uint32_t)(wanted < most ? wanted : most);
         /* No more (token, expert) pairs than all that meet, and one of padding an expert. */
-        double pairs = (double)tokens_max * shape->replicas * shape->active_fraction *
-                       shape->local_experts;
+        double pairs =
+            (double)tokens_max * shape->replicas * shape->active_fraction * shape->local_experts;
         uint64_t meeting = (uint64_t)ceil(pairs) + shape->local_experts;
         x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, shape->inner));
         y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * shape->inner));

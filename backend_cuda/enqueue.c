@@ -8,7 +8,7 @@
  *         attention over the store's layer, where there is one for it; the first of the other
  *         layers waits for them
  *         the dense part
- *     behind a selector's last layer: other waves, promotion
+ *     behind a selector's last layer: promotion, other waves
  *
  * The same launches are captured into a graph or go to the stream as they are: where calls may
  * outgrow the arena, the CPU has to know how many waves there are, selector by selector. */
@@ -309,6 +309,21 @@ static kvt_status run_layers(const struct turn *turn, uint32_t pass, bool follow
     return status;
 }
 
+/* What a wave's calls keep of their staging, before the next has the arena. */
+static kvt_status promote(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                          uint32_t wave, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    if (!resolve->promote_by_count)
+        return KVT_OK;
+    status = mark(turn->rank, turn->key, KVT_PART_OTHER, err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(kvt_gpu_promote(resolve, wave, turn->rank->main), "kvt_gpu_promote",
+                                err);
+    return status;
+}
+
 /* Waves behind the first, each with the whole arena: their requests go through the store's layers
  * once the first's have. */
 static kvt_status run_other_waves(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
@@ -331,6 +346,8 @@ static kvt_status run_other_waves(const struct turn *turn, const struct kvt_gpu_
             status = mark(rank, turn->key, KVT_PART_ATTEND, err);
         for (uint32_t l = 0; l < rank->cuda->stores[turn->store].layers && status == KVT_OK; l++)
             status = attend(turn, l, 0, wave, err);
+        if (status == KVT_OK)
+            status = promote(turn, resolve, wave, err);
     }
     return status;
 }
@@ -352,13 +369,10 @@ static kvt_status run_pass(const struct turn *turn, uint32_t pass, bool is_last,
         status = fetch(turn, &resolve, err);
     if (status == KVT_OK)
         status = run_layers(turn, pass, has_followers(turn, &resolve), is_last, err);
+    if (status == KVT_OK)
+        status = promote(turn, &resolve, 0, err);
     if (status == KVT_OK && turn->key->takes_turns)
         status = run_other_waves(turn, &resolve, err);
-    if (status != KVT_OK || !resolve.promote_by_count)
-        return status;
-    status = mark(rank, turn->key, KVT_PART_OTHER, err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_promote(&resolve, rank->main), "kvt_gpu_promote", err);
     return status;
 }
 

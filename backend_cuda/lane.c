@@ -8,9 +8,13 @@
  *     holds, from host the others
  *     a page that is no longer ready gives its frame back
  *
+ *     rows that this round counts to its tail, but which a longer round's rejected drafts have
+ *     overwritten there, come back from host
+ *
  * The tail holds the newest 64 rows that were ever appended, rejected ones included; every older
  * row has been on host since the end of the step behind the round that committed it, because a
- * round brings at most 32. So nothing here waits for anything within a step. */
+ * round brings at most 32. So nothing here waits for anything within a step, and no copy writes
+ * where another reads. */
 #include "cuda_private.h"
 
 #include <stdlib.h>
@@ -120,6 +124,23 @@ static kvt_status back_up(struct copy_list *backups, struct lane *lane, uint32_t
     return status;
 }
 
+/* The tail of this round begins before what the last one left of it. */
+static kvt_status restore_tail(struct copy_list *fills, const struct lane *lane,
+                               const struct kvt_step_item *item, struct kvt_error *err)
+{
+    const struct backend_cuda *cuda = fills->rank->cuda;
+    enum row_home home = cuda->env.hierarchy ? HOME_HOST : HOME_FRAME;
+    kvt_status status = KVT_OK;
+
+    for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK; s++) {
+        uint32_t first = kvt_tail_first_row(&cuda->llm->stores[s], item->context_tokens,
+                                            item->round->query_count);
+        status = copies_add_rows(fills, lane, s, first, tail_begin(&cuda->stores[s], lane), home,
+                                 HOME_TAIL, err);
+    }
+    return status;
+}
+
 kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
                            struct copy_list *fills, struct copy_list *backups,
                            struct kvt_error *err)
@@ -138,6 +159,8 @@ kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
     }
     for (uint32_t p = 0; p < known && status == KVT_OK; p++)
         status = settle_page(fills, lane, item, p, err);
+    if (status == KVT_OK)
+        status = restore_tail(fills, lane, item, err);
     if (status == KVT_OK && cuda->env.hierarchy)
         status = back_up(backups, lane, item->context_tokens, err);
     lane->frame_pages = known;

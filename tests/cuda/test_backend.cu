@@ -28,7 +28,8 @@ namespace
 
 enum {
     LONGEST = 6000,
-    REQUESTS = 5, /* of a rank at once */
+    REQUESTS = 5, /* of a rank at once, ... */
+    CROWD = 24,   /* ... and where they must outgrow its staging */
     TOP_K = 512
 };
 
@@ -57,12 +58,12 @@ const setting settings[] = {
      1, 576, 1},
     {"promote-k8", 8, "lru", true, 1, 600, 0.3, false, false, false, true, false, false, false, 0,
      1, 576, 1},
-    {"turns-k8", 8, "lru", true, 0.2, 600, 0.1, false, true, false, true, false, false, false, 2000,
-     1, 576, 1},
-    {"planned-k1", 1, "lfu", false, 0, 1024, 0.4, false, true, false, true, false, false, false, 0,
-     1, 576, 1},
-    {"planned-k4", 4, "lfu", true, 0.3, 700, 0.4, false, true, false, true, false, false, true,
-     1000, 1, 576, 1},
+    {"turns-k8", 8, "lru", true, 0.02, 512, 0.05, false, true, false, true, false, false, false,
+     2000, 1, 576, 1},
+    {"planned-k1", 1, "clock", false, 0, 1024, 0.4, false, true, false, true, false, false, false,
+     0, 1, 576, 1},
+    {"planned-k4", 4, "access-lru", true, 0.3, 700, 0.4, false, true, false, true, false, false,
+     true, 1000, 1, 576, 1},
     {"each-query-k4", 4, "lru", false, 1, 700, 0.4, true, false, false, true, false, false, false,
      0, 1, 576, 1},
     {"apart-k4", 4, "lru", false, 1, 700, 0.4, false, false, false, true, true, false, false, 1500,
@@ -282,6 +283,11 @@ class bench
     }
 
   private:
+    uint32_t requests() const
+    {
+        return with_.staging_fraction > 0 && with_.staging_fraction < 0.1 ? CROWD : REQUESTS;
+    }
+
     void set_up(uint64_t seed)
     {
         cuda_params_.take(&kvt_backend_cuda.info);
@@ -297,8 +303,8 @@ class bench
         set(KVT_CUDA_OUTPUT, with_.output_f32);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
-        env_.rank_requests = REQUESTS;
-        env_.rank_pages = REQUESTS * (LONGEST / 64 + 2);
+        env_.rank_requests = requests();
+        env_.rank_pages = requests() * (LONGEST / 64 + 2);
         env_.llm = &llm_;
         env_.replacement = replacement_.choice;
         env_.selection = law_.choice;
@@ -352,7 +358,7 @@ class bench
             uint32_t here = 0;
             for (const request &live : live_)
                 here += live.rank == r;
-            for (; here < REQUESTS && (here < 2 || below(3) == 0); here++)
+            for (; here < requests() && (here < 2 || requests() == CROWD || below(3) == 0); here++)
                 admit(r);
         }
     }
@@ -402,7 +408,8 @@ class bench
     /* A round, and pages that come and go. */
     void plan(request &live)
     {
-        uint32_t queries = 1 + below(with_.queries_max);
+        uint32_t queries =
+            requests() == CROWD ? with_.queries_max - below(2) : 1 + below(with_.queries_max);
         kvt_round_chain(&live.round, queries, 1 + below(queries));
         uint32_t left = kvt_pages_leaving(live.context_tokens, with_.queries_max);
         for (uint32_t p = 0; p < left; p++) {
