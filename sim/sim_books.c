@@ -384,6 +384,8 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     sim->backend->ops->sampling(sim->backend, &run->sampling);
     sim_books_describe(sim);
     run->law_description = sim->backend->ops->describe(sim->backend);
+    if (sim->backend->ops->proof)
+        sim->backend->ops->proof(sim->backend, &run->proof);
     run->account = sim->arrival->account(sim->source);
     run->events = sim->event_count;
     run->tied_events = kvt_eventq_ties(sim->events);

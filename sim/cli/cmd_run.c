@@ -127,7 +127,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     struct cli_progress progress;
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
-    cJSON *result = NULL;
+    cJSON *result = NULL, *machine = NULL;
     char *text = NULL;
     bool interrupted = false;
 
@@ -139,6 +139,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                           .on_prepare = show_prepare,
                                           .prepare_context = &progress};
     kvt_status status = begin_outputs(outputs, err);
+    if (status == KVT_OK && kvt_backend_runs(&scenario->backend))
+        status = cli_machine(options->quiet, &machine, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &sim_options, &sim, err);
     if (status == KVT_OK)
@@ -148,6 +150,10 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         status = kvt_sim_finish(sim, interrupted, &run, err);
     if (status == KVT_OK)
         status = kvt_report_result(run, &result, err);
+    if (status == KVT_OK && machine && !cJSON_AddItemToObject(result, "machine", machine))
+        status = kvt_fail_nomem(err, "the result");
+    else if (status == KVT_OK)
+        machine = NULL; /* the result's */
     if (status == KVT_OK && !(text = kvt_json_print(result)))
         status = kvt_fail_nomem(err, "the result's text");
     double wall_s = kvt_wall_seconds_since(start);
@@ -186,6 +192,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     if (status != KVT_OK && outputs->made_dir)
         (void)rmdir(outputs->dir);
     free(text);
+    cJSON_Delete(machine);
     cJSON_Delete(result);
     kvt_sim_free(sim);
     return status;

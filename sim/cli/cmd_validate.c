@@ -103,8 +103,10 @@ static kvt_status lockstep(const struct question *question, const char *cache_di
                                        .quiet = question->quiet};
     struct lockstep_outcome outcome = {0};
     struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_lockstep};
-    kvt_status status = validate_lockstep(&plan, arena, &outcome, err);
+    kvt_status status = plan.on_gpu ? cli_machine(plan.quiet, &outcome.machine, err) : KVT_OK;
 
+    if (status == KVT_OK)
+        status = validate_lockstep(&plan, arena, &outcome, err);
     if (status == KVT_OK)
         status = lockstep_tree(&plan, &outcome, &answer.tree, err);
     if (status == KVT_OK)
@@ -126,9 +128,12 @@ static kvt_status decisions(const struct question *question, struct kvt_arena *a
                                         .quiet = question->quiet};
     struct decisions_outcome *outcome = calloc(1, sizeof *outcome);
     struct answer answer = {.plan = &plan, .outcome = outcome, .print = print_decisions};
-    kvt_status status = outcome ? validate_decisions(&plan, arena, outcome, err)
-                                : kvt_fail_nomem(err, "a validation");
+    kvt_status status = outcome ? KVT_OK : kvt_fail_nomem(err, "a validation");
 
+    if (status == KVT_OK && plan.on_gpu)
+        status = cli_machine(plan.quiet, &outcome->machine, err);
+    if (status == KVT_OK)
+        status = validate_decisions(&plan, arena, outcome, err);
     if (status == KVT_OK)
         status = decisions_tree(&plan, outcome, &answer.tree, err);
     if (status == KVT_OK)

@@ -211,20 +211,22 @@ static kvt_status replay_call(struct reader *reader, struct replay *replay, uint
 
 static kvt_status open_replay(struct reader *reader, struct replay *replay, uint32_t *calls)
 {
-    const struct kvt_plugin_info *lru = NULL;
+    const struct kvt_plugin_info *policy = NULL;
 
     (void)line_of(reader, "kvtide resolver calls 1");
     replay->slots = number_of(reader, "slots ", 1, 65536);
     replay->top_k = number_of(reader, "top_k ", 1, ROWS_MAX);
     replay->rows_max = number_of(reader, "rows_max ", 1, ROWS_MAX);
-    (void)line_of(reader, "policy lru");
+    const char *policy_name = line_of(reader, "policy ");
     replay->promotion = strcmp(line_of(reader, "promotion "), "by_count") == 0
                             ? KVT_PROMOTE_BY_COUNT
                             : KVT_PROMOTE_NONE;
     *calls = number_of(reader, "calls ", 1, 1 << 20);
     if (reader->status == KVT_OK)
-        reader->status =
-            kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "lru", reader->path, &lru, reader->err);
+        reader->status = kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, policy_name, reader->path, &policy,
+                                         reader->err);
+    if (reader->status == KVT_OK && policy->param_count > 0)
+        refuse(reader, "a policy without parameters");
     if (reader->status != KVT_OK)
         return reader->status;
     const struct kvt_replacement_env env = {
@@ -236,8 +238,8 @@ static kvt_status open_replay(struct reader *reader, struct replay *replay, uint
     kvt_status status = kvt_resolver_new(replay->rows_max, replay->slots, replay->rows_max,
                                          &replay->resolver, reader->err);
     if (status == KVT_OK)
-        status = kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)lru, &env,
-                                   replay->rows_max, &replay->cache, reader->err);
+        status = kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)policy,
+                                   &env, replay->rows_max, &replay->cache, reader->err);
     return status;
 }
 

@@ -295,8 +295,8 @@ static void print_verdict(const struct lockstep_plan *plan, const struct lockste
         printf("%s: the byte that was flipped in host memory %s\n", good ? "yes" : "no",
                good ? "was found" : "was not found, or decisions differ");
     else
-        printf("%s: %s in %llu of %llu rounds, call by call%s\n", good ? "yes" : "no",
-               what, (unsigned long long)(all->report.rounds - all->report.mismatches),
+        printf("%s: %s in %llu of %llu rounds, call by call%s\n", good ? "yes" : "no", what,
+               (unsigned long long)(all->report.rounds - all->report.mismatches),
                (unsigned long long)all->report.rounds,
                all->interrupted ? "; interrupted, so that this is part of it" : "");
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "kvt/backend.h"
 #include "kvt/metrics.h"
 #include "kvt/policy.h"
 #include "kvt/request.h"
@@ -110,7 +111,8 @@ struct kvt_run {
     struct kvt_request_counts mean_counts; /* to the nearest whole request */
     bool stopped_early; /* duration_s or a signal ended it with requests under way */
     bool interrupted;
-    bool is_bound;      /* a policy saw the future */
+    bool is_bound;                  /* a policy saw the future */
+    struct kvt_backend_proof proof; /* of what a backend that runs steps has attended */
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 
