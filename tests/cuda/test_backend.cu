@@ -58,7 +58,7 @@ const setting settings[] = {
      1, 576, 1},
     {"promote-k8", 8, "lru", true, 1, 600, 0.3, false, false, false, true, false, false, false, 0,
      1, 576, 1},
-    {"turns-k8", 8, "lru", true, 0.02, 512, 0.05, false, true, false, true, false, false, false,
+    {"turns-k8", 8, "lru", true, 0.001, 512, 0.05, false, true, false, true, false, false, false,
      2000, 1, 576, 1},
     {"planned-k1", 1, "clock", false, 0, 1024, 0.4, false, true, false, true, false, false, false,
      0, 1, 576, 1},
