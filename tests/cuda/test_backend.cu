@@ -146,8 +146,9 @@ struct kvt_llm small_model(const setting &with)
         llm.selectors[s].store = s;
         first += layers[s];
     }
-    if (with.ratio >
-        1) { /* a second selector on the last store, as of a model that shares sources */
+    if (with.large)
+        make_large(llm);
+    if (with.ratio > 1) { /* two selectors read the last store */
         llm.stores[3].layers = 1;
         llm.selectors[4].layer = 7;
         llm.selectors[4].store = 3;
