@@ -1,5 +1,5 @@
 /* resolve.cu -- launchers of the resolver: which kernel a call takes, and the copies behind it. */
-#include "resolve.cuh"
+#include "gather.cuh"
 
 #include "resolve_promote.cuh"
 
@@ -23,32 +23,43 @@ static cudaError_t device_is_tuned(bool *tuned)
     return error;
 }
 
-static cudaError_t decide(const resolve_args &args, cudaStream_t stream)
+/* *copied: whether the kernel copies, too. From so many requests on, one block of each fills the
+ * link, and starts at once: a block moves 20 to 40 GB/s. */
+enum {
+    COPYING_REQUESTS = 8
+};
+static cudaError_t decide(resolve_args *args, bool *copied, cudaStream_t stream)
 {
     bool tuned, fits = false;
     cudaError_t error = device_is_tuned(&tuned);
 
-    if (error == cudaSuccess && tuned && !args.call.reference) {
-        error = args.call.queries_max == 1 ? resolve_launch_one(args, stream, &fits)
-                                           : resolve_launch_many(args, stream, &fits);
+    args->copies =
+        args->call.fetch != KVT_GPU_FETCH_NONE && args->call.request_count >= COPYING_REQUESTS;
+    if (error == cudaSuccess && tuned && !args->call.reference) {
+        error = args->call.queries_max == 1 ? resolve_launch_one(*args, stream, &fits)
+                                            : resolve_launch_many(*args, stream, &fits);
     }
+    *copied = fits && args->copies;
     if (error == cudaSuccess && !fits)
-        error = resolve_launch_reference(args, stream);
+        error = resolve_launch_reference(*args, stream);
     return error;
 }
 
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream)
 {
+    const uint32_t layers = resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers;
     struct resolve_args args;
+    bool copied = false;
 
     if (!resolve_make_args(resolve, &args) || resolve->queries_max > KVT_GPU_QUERIES_MAX ||
         resolve->missed_stride < resolve->queries_max * resolve->top_k)
         return cudaErrorInvalidValue;
+    if (resolve->fetch != KVT_GPU_FETCH_NONE && !gather_make_shape(resolve, 0, layers, &args.shape))
+        return cudaErrorInvalidValue;
     if (resolve->request_count == 0)
         return cudaSuccess;
-    cudaError_t error = decide(args, stream);
-    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
+    cudaError_t error = decide(&args, &copied, stream);
+    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE || copied)
         return error;
-    return gather_launch(resolve, resolve->staging_share > 0 ? GATHER_MISSED : GATHER_FILLED, 0, 0,
-                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, stream);
+    return gather_launch(resolve, GATHER_MISSED, 0, 0, layers, stream);
 }

@@ -227,10 +227,10 @@ static void report(const char *what, const shape &of, uint32_t misses, double us
 }
 
 /* Returns us a call of the resolver; *plain_us, of the plain gather by request. */
-static double miss_time(const host_pool &pool, uint32_t layers, uint32_t layer_bytes,
-                        uint32_t misses, bool baselines, double *plain_us)
+static double miss_time(const host_pool &pool, uint32_t requests, uint32_t layers,
+                        uint32_t layer_bytes, uint32_t misses, bool baselines, double *plain_us)
 {
-    shape of = {STORES, 32, 1, 2048, 4096, ROWS, 1, layers, layer_bytes};
+    shape of = {STORES, requests, 1, 2048, 4096, ROWS, 1, layers, layer_bytes};
     const uint64_t store_bytes = (uint64_t)of.requests * of.rows * layers * layer_bytes;
 
     of.stores = (uint32_t)std::min<uint64_t>(STORES, pool.bytes / store_bytes);
@@ -263,7 +263,7 @@ static void miss_slope(const host_pool &pool, uint32_t layers, uint32_t layer_by
     double n = 0, x = 0, xx = 0, y[2] = {0, 0}, xy[2] = {0, 0};
 
     for (uint32_t misses : points) {
-        double plain, us = miss_time(pool, layers, layer_bytes, misses, false, &plain);
+        double plain, us = miss_time(pool, 32, layers, layer_bytes, misses, false, &plain);
         const double bytes = 32.0 * misses * layers * layer_bytes, both[] = {us, plain};
         n++;
         x += bytes;
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
     double plain;
     for (uint32_t layer_bytes : {576u, 288u}) {
         for (uint32_t misses : {300u, 2048u})
-            (void)miss_time(pool, 1, layer_bytes, misses, true, &plain);
+            (void)miss_time(pool, 32, 1, layer_bytes, misses, true, &plain);
     }
     miss_slope(pool, 4, 576);
     return 0;

@@ -109,6 +109,9 @@ static std::vector<setting> copy_settings()
             s.layer_bytes = layer_bytes;
             s.promote = true;
             s.calls = 8;
+            all.push_back(s); /* few requests: the copy is a kernel of its own */
+            s.lanes = 10;
+            s.requests = 9;
             all.push_back(s);
             s.planned = true;
             all.push_back(s);
