@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
 }
 
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
-                          uint32_t wave, uint32_t first_layer, uint32_t layers, cudaStream_t stream)
+                          uint32_t wave, uint32_t first_layer, uint32_t layers,
+                          bool behind_resolver, cudaStream_t stream)
 {
     struct gather_args args = {*resolve, {}, choice, wave};
 
@@ -48,15 +49,15 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     if (resolve->request_count == 0)
         return cudaSuccess;
     const uint32_t parts = (BLOCKS + resolve->request_count - 1) / resolve->request_count;
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(parts, resolve->request_count);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
+    config.attrs = &early;
+    config.numAttrs = behind_resolver ? 1 : 0;
     cudaError_t error = cudaLaunchKernelEx(&config, gather, args);
     return error != cudaSuccess ? error : cudaGetLastError();
 }
@@ -67,11 +68,11 @@ cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint3
     if (first_layer >= resolve->layers)
         return cudaSuccess;
     return gather_launch(resolve, GATHER_MISSED, 0, first_layer, resolve->layers - first_layer,
-                         stream);
+                         false, stream);
 }
 
 cudaError_t kvt_gpu_fetch_wave(const struct kvt_gpu_resolve *resolve, uint32_t wave,
                                cudaStream_t stream)
 {
-    return gather_launch(resolve, GATHER_STAGED, wave, 0, resolve->layers, stream);
+    return gather_launch(resolve, GATHER_STAGED, wave, 0, resolve->layers, false, stream);
 }

@@ -111,8 +111,10 @@ enum gather_choice {
     GATHER_MISSED, /* gather_count() of them */
     GATHER_STAGED  /* those that found no slot, of requests of one wave */
 };
+/* behind_resolver: the launch before it in the stream is that of a kernel of the resolver, so that
+ * blocks may come up, and wait, while it ends. */
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
                           uint32_t wave, uint32_t first_layer, uint32_t layers,
-                          cudaStream_t stream);
+                          bool behind_resolver, cudaStream_t stream);
 
 #endif

@@ -61,5 +61,5 @@ cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t 
     cudaError_t error = decide(&args, &copied, stream);
     if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE || copied)
         return error;
-    return gather_launch(resolve, GATHER_MISSED, 0, 0, layers, stream);
+    return gather_launch(resolve, GATHER_MISSED, 0, 0, layers, true, stream);
 }
