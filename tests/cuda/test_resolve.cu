@@ -84,6 +84,13 @@ static std::vector<setting> random_settings()
         large.promote = true;
         large.name = "large, 16,384 slots";
         all.push_back(large);
+        setting longest = large; /* more rows than the narrow words of resolve_many.cu take */
+        longest.slots_max = 4096;
+        longest.rows_max = 1000000;
+        longest.lanes = longest.requests = 1;
+        longest.calls = 4;
+        longest.name = "a context of 1 M rows";
+        all.push_back(longest);
         large.slots_max = 8192;
         large.cover_percent = 0;
         large.name = "large, 8,192 slots";
