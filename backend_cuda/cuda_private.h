@@ -32,6 +32,7 @@ enum {
     SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
     COPIES_MAX = 1 << 16,  /* of one list */
     MARKS_MAX = 1024,      /* times taken within a step */
+    WAVES_MAX = 16,        /* of one selector's calls that a graph has branches for */
     DOUBLE_EVERY = 32,     /* checked queries, of which one is also computed in double precision */
     SHARED_CONTEXT = 1 << 30 /* context ids from here on name shared prefixes */
 };
@@ -183,6 +184,7 @@ struct step_key {
     uint32_t staging_share; /* rows of the arena that are each request's own */
     uint64_t turn_bytes;    /* of the arena, where requests take turns in it */
     bool takes_turns;
+    uint32_t waves_max; /* that any selector's calls can make */
     enum step_timing timing;
 };
 
@@ -214,7 +216,9 @@ struct rank {
     struct kvt_crew *crew;
     struct worker *workers;
 
-    cudaStream_t main, beside, copier;        /* a step; follower copies; backup */
+    cudaStream_t main, beside, copier; /* a step; follower copies; backup */
+    cudaStream_t inner[WAVES_MAX];     /* what branches of a graph are captured from */
+    cudaStream_t launches;             /* where a step's launches go: main, or one of those */
     cudaEvent_t begin, end, marks[MARKS_MAX]; /* with times */
     cudaEvent_t ready, forked, joined, backed;
     struct kvt_dense *dense;
@@ -449,6 +453,11 @@ KVT_CHECKED kvt_status graph_launch(struct rank *rank, const struct step_key *ke
 KVT_CHECKED kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS],
                                         struct kvt_error *err);
 void graphs_close(struct rank *rank);
+/* While a step is captured: what is enqueued between the two runs if *count is above a number.
+ * depth: of branches within branches, from 0 on. Nothing in it is timed. */
+KVT_CHECKED kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t above,
+                                          uint32_t depth, struct kvt_error *err);
+KVT_CHECKED kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err);
 
 /* ---- rank.c
  * ---------------------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@
  *         the dense part
  *     behind a selector's last layer: promotion, other waves
  *
- * The same launches are captured into a graph or go to the stream as they are: where calls may
- * outgrow the arena, the CPU has to know how many waves there are, selector by selector. */
+ * The same launches are captured into a graph or go to the stream as they are. How many waves there
+ * are only the GPU knows: in a graph they are branches, else the CPU asks, selector by selector. */
 #include "cuda_private.h"
 
 /* One selector of a step. */
@@ -27,10 +27,10 @@ static kvt_status mark(struct rank *rank, const struct step_key *key, enum kvt_s
 {
     struct step_graph *graph = rank->graph;
 
-    if (key->timing == TIME_WHOLE || graph->mark_count == MARKS_MAX)
+    if (key->timing == TIME_WHOLE || graph->mark_count == MARKS_MAX || rank->launches != rank->main)
         return KVT_OK;
     graph->mark_parts[graph->mark_count] = (uint8_t)part;
-    return kvt_cuda_check(cudaEventRecordWithFlags(rank->marks[graph->mark_count++], rank->main,
+    return kvt_cuda_check(cudaEventRecordWithFlags(rank->marks[graph->mark_count++], rank->launches,
                                                    rank->capturing ? cudaEventRecordExternal : 0),
                           "a time within a step", err);
 }
@@ -74,10 +74,10 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .rows = rows,
                                 .workspace = rank->topk_workspace,
                                 .reference = cuda->reference};
-    kvt_status status = kvt_cuda_check(kvt_gpu_scan(&scan, rank->main), "kvt_gpu_scan", err);
+    kvt_status status = kvt_cuda_check(kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);
 
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_topk(&topk, rank->main), "kvt_gpu_topk", err);
+        status = kvt_cuda_check(kvt_gpu_topk(&topk, rank->launches), "kvt_gpu_topk", err);
     return status;
 }
 
@@ -107,7 +107,7 @@ static kvt_status append(struct rank *rank, const struct step_key *key, uint32_t
                                     .tail0 = rank->stores[s].places.tail0,
                                     .pool = rank->pool};
 
-    return kvt_cuda_check(kvt_gpu_append(&append, rank->main), "kvt_gpu_append", err);
+    return kvt_cuda_check(kvt_gpu_append(&append, rank->launches), "kvt_gpu_append", err);
 }
 
 static struct kvt_gpu_resolve resolve_of(struct rank *rank, const struct step_key *key,
@@ -162,7 +162,7 @@ static kvt_status share_arena(const struct turn *turn, const struct kvt_gpu_reso
     uint64_t row_bytes = rank->cuda->stores[turn->store].row_bytes;
 
     return kvt_cuda_check(
-        kvt_gpu_waves(resolve, turn->key->turn_bytes / row_bytes, rank->wave_count, rank->main),
+        kvt_gpu_waves(resolve, turn->key->turn_bytes / row_bytes, rank->wave_count, rank->launches),
         "kvt_gpu_waves", err);
 }
 
@@ -177,18 +177,18 @@ static kvt_status decide(const struct turn *turn, struct kvt_gpu_resolve *resolv
         if (turn->key->takes_turns)
             status = share_arena(turn, resolve, err);
         if (status == KVT_OK)
-            status = kvt_cuda_check(kvt_gpu_execute_plan(resolve, rank->main),
+            status = kvt_cuda_check(kvt_gpu_execute_plan(resolve, rank->launches),
                                     "kvt_gpu_execute_plan", err);
         return status;
     }
     if (turn->key->timing == TIME_DECISIONS)
         resolve->fetch = KVT_GPU_FETCH_NONE;
-    status = kvt_cuda_check(kvt_gpu_resolve(resolve, rank->main), "kvt_gpu_resolve", err);
+    status = kvt_cuda_check(kvt_gpu_resolve(resolve, rank->launches), "kvt_gpu_resolve", err);
     resolve->fetch = fetch;
     if (status == KVT_OK && turn->key->timing == TIME_DECISIONS) {
         status = mark(rank, turn->key, KVT_PART_FETCH, err);
         if (status == KVT_OK)
-            status = kvt_cuda_check(kvt_gpu_fetch_followers(resolve, 0, rank->main),
+            status = kvt_cuda_check(kvt_gpu_fetch_followers(resolve, 0, rank->launches),
                                     "kvt_gpu_fetch_followers", err);
     }
     if (status == KVT_OK && turn->key->takes_turns)
@@ -207,7 +207,7 @@ static kvt_status fork_followers(const struct turn *turn, const struct kvt_gpu_r
                                  struct kvt_error *err)
 {
     struct rank *rank = turn->rank;
-    cudaError_t error = cudaEventRecord(rank->forked, rank->main);
+    cudaError_t error = cudaEventRecord(rank->forked, rank->launches);
 
     if (error == cudaSuccess)
         error = cudaStreamWaitEvent(rank->beside, rank->forked, 0);
@@ -224,7 +224,7 @@ static kvt_status fetch(const struct turn *turn, const struct kvt_gpu_resolve *r
     kvt_status status = KVT_OK;
 
     if (turn->key->takes_turns)
-        status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, 0, turn->rank->main),
+        status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, 0, turn->rank->launches),
                                 "kvt_gpu_fetch_wave", err);
     if (status == KVT_OK && has_followers(turn, resolve))
         status = fork_followers(turn, resolve, err);
@@ -267,7 +267,7 @@ static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass,
         attend.counts = on_device(&rank->block, rank->block.pass_counts);
         attend.wave = pass;
     }
-    return kvt_cuda_check(kvt_gpu_attend(&attend, rank->main), "kvt_gpu_attend", err);
+    return kvt_cuda_check(kvt_gpu_attend(&attend, rank->launches), "kvt_gpu_attend", err);
 }
 
 /* One layer of the model, behind what the selector fetched; `layer` counts from the selector's own.
@@ -282,7 +282,7 @@ static kvt_status run_layer(const struct turn *turn, uint32_t layer, uint32_t pa
     if (layer < shape->layers) {
         status = mark(rank, turn->key, KVT_PART_ATTEND, err);
         if (status == KVT_OK && layer == 1 && followed)
-            status = kvt_cuda_check(cudaStreamWaitEvent(rank->main, rank->joined, 0),
+            status = kvt_cuda_check(cudaStreamWaitEvent(rank->launches, rank->joined, 0),
                                     "waiting for followers", err);
         if (status == KVT_OK)
             status = attend(turn, layer, pass, 0, err);
@@ -319,36 +319,67 @@ static kvt_status promote(const struct turn *turn, const struct kvt_gpu_resolve 
         return KVT_OK;
     status = mark(turn->rank, turn->key, KVT_PART_OTHER, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_promote(resolve, wave, turn->rank->main), "kvt_gpu_promote",
-                                err);
+        status = kvt_cuda_check(kvt_gpu_promote(resolve, wave, turn->rank->launches),
+                                "kvt_gpu_promote", err);
     return status;
 }
 
-/* Waves behind the first, each with the whole arena: their requests go through the store's layers
- * once the first's have. */
+/* One wave behind the first, which has the whole arena to itself. */
+static kvt_status run_wave(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                           uint32_t wave, struct kvt_error *err)
+{
+    struct rank *rank = turn->rank;
+    kvt_status status = mark(rank, turn->key, KVT_PART_FETCH, err);
+
+    if (status == KVT_OK)
+        status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, wave, rank->launches),
+                                "kvt_gpu_fetch_wave", err);
+    if (status == KVT_OK)
+        status = mark(rank, turn->key, KVT_PART_ATTEND, err);
+    for (uint32_t l = 0; l < rank->cuda->stores[turn->store].layers && status == KVT_OK; l++)
+        status = attend(turn, l, 0, wave, err);
+    return status == KVT_OK ? promote(turn, resolve, wave, err) : status;
+}
+
+/* In a graph: each wave is a branch within that of the one before. A capture that failed is ended
+ * branch by branch all the same. */
+static kvt_status branch_into_waves(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                                    struct kvt_error *err)
+{
+    struct rank *rank = turn->rank;
+    uint32_t wave = 1;
+    kvt_status status = KVT_OK;
+
+    for (; wave < turn->key->waves_max && status == KVT_OK; wave++) {
+        status = graph_begin_branch(rank, rank->wave_count, wave, wave - 1, err);
+        if (status != KVT_OK)
+            break;
+        status = run_wave(turn, resolve, wave, err);
+    }
+    while (wave-- > 1) {
+        struct kvt_error ending;
+        kvt_status ended = graph_end_branch(rank, wave - 1, status == KVT_OK ? err : &ending);
+        status = status == KVT_OK ? ended : status;
+    }
+    return status;
+}
+
+/* Waves behind the first: their requests go through the store's layers once the first's have. */
 static kvt_status run_other_waves(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
                                   struct kvt_error *err)
 {
     struct rank *rank = turn->rank;
+
+    if (rank->capturing)
+        return branch_into_waves(turn, resolve, err);
     kvt_status status = kvt_cuda_check(cudaMemcpyAsync(rank->wave_count_pinned, rank->wave_count,
                                                        sizeof *rank->wave_count,
-                                                       cudaMemcpyDeviceToHost, rank->main),
+                                                       cudaMemcpyDeviceToHost, rank->launches),
                                        "a count of waves", err);
-
     if (status == KVT_OK)
-        status = rank_wait_stream(rank, rank->main, "a count of waves", err);
-    for (uint32_t wave = 1; status == KVT_OK && wave < *rank->wave_count_pinned; wave++) {
-        status = mark(rank, turn->key, KVT_PART_FETCH, err);
-        if (status == KVT_OK)
-            status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, wave, rank->main),
-                                    "kvt_gpu_fetch_wave", err);
-        if (status == KVT_OK)
-            status = mark(rank, turn->key, KVT_PART_ATTEND, err);
-        for (uint32_t l = 0; l < rank->cuda->stores[turn->store].layers && status == KVT_OK; l++)
-            status = attend(turn, l, 0, wave, err);
-        if (status == KVT_OK)
-            status = promote(turn, resolve, wave, err);
-    }
+        status = rank_wait_stream(rank, rank->launches, "a count of waves", err);
+    for (uint32_t wave = 1; status == KVT_OK && wave < *rank->wave_count_pinned; wave++)
+        status = run_wave(turn, resolve, wave, err);
     return status;
 }
 
@@ -398,7 +429,7 @@ static kvt_status run_selector(const struct turn *turn, struct kvt_error *err)
         status = kvt_cuda_check(
             kvt_gpu_copy(on_device(&rank->block, rank->block.proof_copies +
                                                      (size_t)turn->selector * cuda->check_queries),
-                         cuda->check_queries, rank->main),
+                         cuda->check_queries, rank->launches),
             "kvt_gpu_copy", err);
     return status;
 }
@@ -408,9 +439,10 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
     const struct backend_cuda *cuda = rank->cuda;
     const struct kvt_llm *llm = cuda->llm;
 
+    rank->launches = rank->main;
     rank->graph->mark_count = 0;
     kvt_status status =
-        kvt_cuda_check(cudaEventRecordWithFlags(rank->begin, rank->main,
+        kvt_cuda_check(cudaEventRecordWithFlags(rank->begin, rank->launches,
                                                 rank->capturing ? cudaEventRecordExternal : 0),
                        "the beginning of a step", err);
     /* Layers before the first selector keep windows only, which are not the hierarchy's. */
@@ -434,7 +466,7 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
         status = kvt_cuda_check(cudaMemcpyAsync(rank->counts_pinned, rank->counts,
                                                 (size_t)llm->selector_count * cuda->passes *
                                                     cuda->lanes * sizeof *rank->counts,
-                                                cudaMemcpyDeviceToHost, rank->main),
+                                                cudaMemcpyDeviceToHost, rank->launches),
                                 "the counters' copy", err);
     return status;
 }

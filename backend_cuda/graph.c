@@ -70,12 +70,85 @@ static kvt_status capture(struct rank *rank, const struct step_key *key, struct 
     return status;
 }
 
+/* ---- Branches ------------------------------------------------------------------------------- */
+
+/* What the next launch on the stream would depend on. */
+struct tip {
+    cudaGraph_t graph;
+    const cudaGraphNode_t *nodes;
+    const cudaGraphEdgeData *edges;
+    size_t count;
+};
+
+static cudaError_t find_tip(cudaStream_t stream, struct tip *tip)
+{
+    enum cudaStreamCaptureStatus state;
+
+    return cudaStreamGetCaptureInfo(stream, &state, NULL, &tip->graph, &tip->nodes, &tip->edges,
+                                    &tip->count);
+}
+
+/* A conditional node behind all that the stream has captured; *body is its graph. */
+static cudaError_t add_branch(cudaStream_t stream, cudaGraphConditionalHandle handle,
+                              cudaGraph_t *body)
+{
+    struct tip tip;
+    cudaGraphNode_t node;
+    struct cudaGraphNodeParams params = {.type = cudaGraphNodeTypeConditional};
+    cudaError_t error = find_tip(stream, &tip);
+
+    params.conditional.handle = handle;
+    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.size = 1;
+    if (error == cudaSuccess)
+        error = cudaGraphAddNode(&node, tip.graph, tip.nodes, tip.edges, tip.count, &params);
+    if (error == cudaSuccess)
+        error = cudaStreamUpdateCaptureDependencies(stream, &node, NULL, 1,
+                                                    cudaStreamSetCaptureDependencies);
+    *body = error == cudaSuccess ? params.conditional.phGraph_out[0] : NULL;
+    return error;
+}
+
+kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t above,
+                              uint32_t depth, struct kvt_error *err)
+{
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    struct tip tip;
+    cudaError_t error = find_tip(rank->launches, &tip);
+
+    if (error == cudaSuccess)
+        error = cudaGraphConditionalHandleCreate(&handle, tip.graph, 0, cudaGraphCondAssignDefault);
+    if (error == cudaSuccess)
+        error = kvt_gpu_branch(handle, count, above, rank->launches);
+    if (error == cudaSuccess)
+        error = add_branch(rank->launches, handle, &body);
+    if (error == cudaSuccess)
+        error = cudaStreamBeginCaptureToGraph(rank->inner[depth], body, NULL, NULL, 0,
+                                              cudaStreamCaptureModeThreadLocal);
+    if (error == cudaSuccess)
+        rank->launches = rank->inner[depth];
+    return kvt_cuda_check(error, "a branch of a step's graph", err);
+}
+
+kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err)
+{
+    cudaGraph_t body;
+
+    rank->launches = depth > 0 ? rank->inner[depth - 1] : rank->main;
+    return kvt_cuda_check(cudaStreamEndCapture(rank->inner[depth], &body),
+                          "a branch of a step's graph", err);
+}
+
+/* ---- Replays ----------------------------------------------------------------------------------
+ */
+
 kvt_status graph_prepare(struct rank *rank, const struct step_key *key, struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
 
     rank->graph = find(rank, key);
-    if (rank->graph == NULL && !key->takes_turns) {
+    if (rank->graph == NULL && key->waves_max <= WAVES_MAX) {
         nvtxRangePushA("capture");
         status = capture(rank, key, make_room(rank), err);
         nvtxRangePop();

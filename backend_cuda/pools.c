@@ -285,8 +285,8 @@ static double gib(uint64_t bytes)
     return (double)bytes / (double)KVT_GIB;
 }
 
-/* Frames of pages: as many as any course of events can take, where there is room for them;
- * rank_pages, and a page in hand for each request, otherwise. */
+/* Frames of pages: rank_pages, and a page in hand for each request. A page that requests share is
+ * counted once there, and is here once for each: up to half of what is free goes to more. */
 static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *rank,
                                 uint64_t free_bytes, struct kvt_error *err)
 {
@@ -300,7 +300,7 @@ static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *ra
     uint64_t room = free_bytes > fixed_bytes ? (free_bytes - fixed_bytes) / page_bytes(cuda) : 0;
 
     needed = needed < all ? needed : all;
-    rank->frame_count = (uint32_t)(all < room ? all : needed);
+    rank->frame_count = (uint32_t)(needed > room / 2 ? needed : all < room / 2 ? all : room / 2);
     if (fixed_bytes + needed * page_bytes(cuda) <= free_bytes)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_NOMEM, "backend",

@@ -199,26 +199,27 @@ static void describe_item(struct rank *rank, const struct kvt_step_item *item, u
     }
 }
 
-/* The arena, by this step's requests: in equal shares where they go, else in waves. */
+/* The arena, by this step's requests: in equal shares where they go, else in waves. First fit
+ * leaves at most one wave half empty. */
 static void share_arena(struct rank *rank, struct step_key *key)
 {
     const struct backend_cuda *cuda = rank->cuda;
     uint64_t rows = (uint64_t)(cuda->passes > 1 ? 1 : key->queries_max) * cuda->llm->top_k;
 
+    if (cuda->env.staging.call_bytes == 0) /* every miss finds a slot */
+        return;
     key->turn_bytes = kvt_staging_arena_bytes(&cuda->env.staging, key->hot_requests);
     key->staging_share = (uint32_t)rows;
-    for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
-        uint64_t row_bytes = cuda->stores[s].row_bytes;
-        if (cuda->passes > 1 || key->hot_requests == 0)
+    for (uint32_t s = 0; s < cuda->llm->store_count && cuda->passes == 1; s++) {
+        uint64_t share_bytes = rows * cuda->stores[s].row_bytes;
+        uint64_t all_bytes = key->hot_requests * share_bytes;
+        if (all_bytes == 0 ||
+            (all_bytes <= key->turn_bytes && key->request_count * share_bytes <= rank->arena_bytes))
             continue;
-        key->takes_turns = key->takes_turns ||
-                           key->hot_requests * rows * row_bytes > key->turn_bytes ||
-                           key->request_count * rows * row_bytes > rank->arena_bytes;
-    }
-    /* Without staging there is nothing to share: every miss finds a slot. */
-    if (cuda->env.staging.call_bytes == 0) {
-        key->takes_turns = false;
-        key->staging_share = 0;
+        uint32_t waves = (uint32_t)(2 * all_bytes / key->turn_bytes + 2);
+        waves = waves < key->hot_requests ? waves : key->hot_requests;
+        key->takes_turns = true;
+        key->waves_max = waves > key->waves_max ? waves : key->waves_max;
     }
 }
 
@@ -589,6 +590,8 @@ static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
         error = cudaStreamCreateWithPriority(&rank->beside, cudaStreamNonBlocking, least);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithPriority(&rank->copier, cudaStreamNonBlocking, least);
+    for (uint32_t w = 0; w < WAVES_MAX && error == cudaSuccess; w++)
+        error = cudaStreamCreateWithFlags(&rank->inner[w], cudaStreamNonBlocking);
     for (size_t e = 0; e < sizeof events / sizeof *events && error == cudaSuccess; e++)
         error = cudaEventCreateWithFlags(events[e], cudaEventDisableTiming);
     if (error == cudaSuccess)
@@ -597,6 +600,7 @@ static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
         error = cudaEventCreate(&rank->end);
     for (uint32_t m = 0; m < MARKS_MAX && error == cudaSuccess; m++)
         error = cudaEventCreate(&rank->marks[m]);
+    rank->launches = rank->main;
     return kvt_cuda_check(error, "streams and events", err);
 }
 
@@ -638,6 +642,8 @@ static void close_streams(struct rank *rank)
         if (streams[s])
             (void)cudaStreamDestroy(streams[s]);
     }
+    for (uint32_t w = 0; w < WAVES_MAX && rank->inner[w]; w++)
+        (void)cudaStreamDestroy(rank->inner[w]);
 }
 
 void rank_close(struct rank *rank)

@@ -28,6 +28,7 @@ namespace
 
 enum {
     LONGEST = 6000,
+    LONGEST_LARGE = 100032 + 320,
     REQUESTS = 5, /* of a rank at once, ... */
     CROWD = 24,   /* ... and where they must outgrow its staging */
     TOP_K = 512
@@ -45,6 +46,7 @@ struct setting {
     uint32_t shared_tokens, ranks;
     uint32_t row_bytes; /* 576 or another format's */
     uint32_t ratio;     /* of the last store */
+    bool large;         /* GLM-5.3 at 100,032 tokens: run when named */
 };
 
 const setting settings[] = {
@@ -58,7 +60,7 @@ const setting settings[] = {
      1, 576, 1},
     {"promote-k8", 8, "lru", true, 1, 600, 0.3, false, false, false, true, false, false, false, 0,
      1, 576, 1},
-    {"turns-k8", 8, "lru", true, 0.02, 512, 0.05, false, true, false, true, false, false, false,
+    {"turns-k8", 8, "lru", true, 0.001, 512, 0.05, false, true, false, true, false, false, false,
      2000, 1, 576, 1},
     {"planned-k1", 1, "clock", false, 0, 1024, 0.4, false, true, false, true, false, false, false,
      0, 1, 576, 1},
@@ -76,11 +78,38 @@ const setting settings[] = {
      1, 656, 1},
     {"bf16-k2", 2, "lru", false, 1, 768, 0.5, false, false, false, true, false, false, true, 0, 1,
      1152, 1},
+    {"glm-k1", 1, "lru", false, 0, 4096, 0, false, false, false, true, false, false, false, 98304,
+     1, 576, 1, true},
+    {"glm-k8", 8, "lru", false, 0.25, 4096, 0.3, false, false, false, true, false, false, false,
+     98304, 1, 576, 1, true},
     {"fp4-ratio-k4", 4, "lru", false, 1, 1024, 0.5, false, true, false, false, false, false, false,
      0, 1, 288, 2},
 };
 
 /* ---- A small model --------------------------------------------------------------------------- */
+
+/* As models/llm/glm-5.3.json. */
+void make_large(struct kvt_llm &llm)
+{
+    llm.name = "glm-5.3";
+    llm.layers = 78;
+    llm.hidden = 6144;
+    llm.top_k = 2048;
+    llm.max_position_tokens = 1048576;
+    llm.experts = 256;
+    llm.experts_active = 8;
+    llm.weight_bytes = 755616817611;
+    llm.dense_weight_bytes = 20998095110;
+    llm.active_parameters = 40e9;
+    llm.store_count = llm.selector_count = 21;
+    for (uint32_t s = 0; s < 21; s++) {
+        llm.stores[s].first_layer = s < 2 ? s : 2 + 4 * (s - 2);
+        llm.stores[s].layers = s < 2 ? 1 : 4;
+        llm.stores[s].compress_ratio = 1;
+        llm.selectors[s].layer = llm.stores[s].first_layer;
+        llm.selectors[s].store = s;
+    }
+}
 
 struct kvt_llm small_model(const setting &with)
 {
@@ -117,8 +146,9 @@ struct kvt_llm small_model(const setting &with)
         llm.selectors[s].store = s;
         first += layers[s];
     }
-    if (with.ratio >
-        1) { /* a second selector on the last store, as of a model that shares sources */
+    if (with.large)
+        make_large(llm);
+    if (with.ratio > 1) { /* two selectors read the last store */
         llm.stores[3].layers = 1;
         llm.selectors[4].layer = 7;
         llm.selectors[4].store = 3;
@@ -285,7 +315,13 @@ class bench
   private:
     uint32_t requests() const
     {
-        return with_.staging_fraction > 0 && with_.staging_fraction < 0.1 ? CROWD : REQUESTS;
+        bool crowded = with_.staging_fraction > 0 && with_.staging_fraction < 0.1;
+        return crowded || with_.large ? CROWD : REQUESTS;
+    }
+
+    uint32_t longest() const
+    {
+        return with_.large ? LONGEST_LARGE : LONGEST;
     }
 
     void set_up(uint64_t seed)
@@ -304,7 +340,8 @@ class bench
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
-        env_.rank_pages = requests() * (LONGEST / 64 + 2);
+        env_.rank_pages =
+            (uint64_t)(requests() * (longest() / 64 + 2) * (with_.large ? with_.coverage : 1));
         env_.llm = &llm_;
         env_.replacement = replacement_.choice;
         env_.selection = law_.choice;
@@ -317,9 +354,10 @@ class bench
         env_.staging = kvt_staging_of(&llm_, with_.queries_max, with_.staging_fraction);
         env_.hierarchy = !with_.resident;
         env_.run_seed = seed;
-        env_.longest_tokens = LONGEST;
+        env_.longest_tokens = longest();
+        env_.tp = env_.ep = with_.large ? 4 : 1;
         env_.output_tokens = 400;
-        env_.threads = 8;
+        env_.threads = 16;
     }
 
     bool opened(const struct kvt_backend_ops &ops, struct kvt_backend **out)
@@ -371,10 +409,10 @@ class bench
 
         live.id = next_id_++;
         live.rank = rank;
-        live.context_tokens = 700 + below(LONGEST - 1200);
+        live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
         live.last_tokens = live.context_tokens + 300;
         live.hot_tokens = some_hot_tokens();
-        live.ready.assign(LONGEST / 64 / 64 + 2, 0);
+        live.ready.assign(longest() / 64 / 64 + 2, 0);
         admission.request = live.id;
         admission.rank = rank;
         admission.context_tokens = live.context_tokens;
@@ -556,7 +594,7 @@ int main(int argc, char **argv)
             names.push_back(argv[i]);
     }
     for (const setting &with : settings) {
-        bool wanted = names.empty();
+        bool wanted = names.empty() && !with.large;
         for (const std::string &name : names)
             wanted = wanted || name == with.name;
         if (wanted)
