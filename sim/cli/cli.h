@@ -78,7 +78,7 @@ KVT_CHECKED kvt_status cli_goodput_set(const struct cli_texts *words, struct kvt
                                        const char **set, struct kvt_error *err);
 
 /* machine.c: as `check --machine` has it, before anything is measured on a GPU; what makes times
- * wrong is told on stderr unless quiet. NULL in builds without CUDA, whose backend then says so. */
+ * wrong is told on stderr unless quiet. NULL without CUDA or a GPU, as the backend will say. */
 struct cJSON;
 KVT_CHECKED kvt_status cli_machine(bool quiet, struct cJSON **out, struct kvt_error *err);
 

@@ -14,6 +14,8 @@ kvt_status cli_machine(bool quiet, cJSON **out, struct kvt_error *err)
     kvt_status status = kvt_machine_probe(&machine, err);
 
     *out = NULL;
+    if (status == KVT_ERR_DEVICE)
+        return KVT_OK; /* the backend says what is missing, once the question is known to be one */
     if (status != KVT_OK)
         return status;
     size_t count = kvt_machine_findings(&machine, findings);
