@@ -70,7 +70,7 @@ static kvt_status capture(struct rank *rank, const struct step_key *key, struct 
     return status;
 }
 
-/* ---- Branches ------------------------------------------------------------------------------- */
+/* ---- Branches ------------------------------------------------------------------------- */
 
 /* What the next launch on the stream would depend on. */
 struct tip {
@@ -140,8 +140,7 @@ kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error 
                           "a branch of a step's graph", err);
 }
 
-/* ---- Replays ----------------------------------------------------------------------------------
- */
+/* ---- Replays -------------------------------------------------------------------------- */
 
 kvt_status graph_prepare(struct rank *rank, const struct step_key *key, struct kvt_error *err)
 {
@@ -175,7 +174,7 @@ void graphs_close(struct rank *rank)
     }
 }
 
-/* ---- Families ------------------------------------------------------------------------------- */
+/* ---- Families ------------------------------------------------------------------------- */
 
 kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS], struct kvt_error *err)
 {

@@ -30,7 +30,7 @@ static kvt_status read_back(struct rank *rank, void *to, const void *from, size_
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, what, err) : status;
 }
 
-/* ---- Hashes ------------------------------------------------------------------------------- */
+/* ---- Hashes --------------------------------------------------------------------------- */
 
 /* Of every store's cache, as the device has them. */
 static kvt_status device_hashes(struct rank *rank, const struct lane *lane, uint64_t *hashes,
@@ -116,7 +116,7 @@ kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t reque
     return status;
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------- */
 
 kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,
                                      uint32_t selector, uint32_t query,
@@ -157,8 +157,7 @@ kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t reque
     return status;
 }
 
-/* ---- Caches -----------------------------------------------------------------------------------
- */
+/* ---- Caches --------------------------------------------------------------------------- */
 
 static kvt_status read_cache(struct rank *rank, const struct lane *lane, uint32_t store,
                              uint32_t slots, struct kvt_error *err)
@@ -209,8 +208,7 @@ kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t requ
     return KVT_OK;
 }
 
-/* ---- Selections ---------------------------------------------------------------------------------
- */
+/* ---- Selections ----------------------------------------------------------------------- */
 
 kvt_status backend_cuda_selection(struct kvt_backend *backend, uint32_t request, uint32_t selector,
                                   uint32_t query, uint32_t *rows, uint32_t *count,

@@ -41,7 +41,7 @@ void proof_choose(struct rank *rank)
     }
 }
 
-/* ---- Pieces of pinned memory -------------------------------------------------------------- */
+/* ---- Pieces of pinned memory ---------------------------------------------------------- */
 
 static uint8_t *first_out(const struct rank *rank)
 {
@@ -73,8 +73,7 @@ static size_t q_bytes(const struct rank *rank)
     return (size_t)rank->cuda->llm->heads * rank->cuda->q_dim * sizeof(uint16_t);
 }
 
-/* ---- Again ------------------------------------------------------------------------------------
- */
+/* ---- Again ---------------------------------------------------------------------------- */
 
 static uint32_t item_of(const struct rank *rank, uint32_t query)
 {
@@ -179,8 +178,7 @@ static kvt_status compute_again(struct rank *rank, uint32_t n, uint32_t *count,
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, what, err) : status;
 }
 
-/* ---- Double precision
- * ---------------------------------------------------------------------------- */
+/* ---- Double precision ----------------------------------------------------------------- */
 
 static float bf16_value(uint16_t bits)
 {
@@ -344,8 +342,7 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
     return status;
 }
 
-/* ---- Verdicts
- * --------------------------------------------------------------------------------------- */
+/* ---- Verdicts ------------------------------------------------------------------------- */
 
 static void note_unequal(struct rank *rank, const struct check *check)
 {

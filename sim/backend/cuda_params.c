@@ -21,10 +21,6 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
     [KVT_CUDA_RANKS_ON_DEVICE] = {COUNT_(
         "ranks_on_device", "Ranks that share a GPU, taking turns on it; 0: as few as go.", 0, 1024,
         0)},
-    [KVT_CUDA_LAYERS] = {COUNT_("layers",
-                                "Payload layers that are run, in whole stores from the first on; "
-                                "what the others take is scaled. 0: all.",
-                                0, 4096, 0)},
     [KVT_CUDA_HOST_POOL_GIB] = {.name = "host_pool_gib",
                                 .help = "Host memory that may be pinned for rows; 0: what is "
                                         "needed, up to half of what is available.",
@@ -66,12 +62,5 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                                 .type = KVT_PARAM_REAL,
                                 .minimum = 0,
                                 .maximum = 1,
-                                .default_number = 0.02},
-    [KVT_CUDA_IMPORT] = {.name = "import",
-                         .help = "An admitted request's history crosses the link, as if it had "
-                                 "been computed elsewhere.",
-                         .type = KVT_PARAM_BOOL,
-                         .minimum = 0,
-                         .maximum = 1,
-                         .default_number = 0},
+                                .default_number = 0.12},
 };

@@ -86,7 +86,7 @@ const setting settings[] = {
      0, 1, 288, 2},
 };
 
-/* ---- A small model --------------------------------------------------------------------------- */
+/* ---- A small model -------------------------------------------------------------------- */
 
 /* As models/llm/glm-5.3.json. */
 void make_large(struct kvt_llm &llm)
@@ -157,8 +157,7 @@ struct kvt_llm small_model(const setting &with)
     return llm;
 }
 
-/* ---- Plug-ins with their defaults -------------------------------------------------------------
- */
+/* ---- Plug-ins with their defaults ----------------------------------------------------- */
 
 double choice_number(const struct kvt_param_spec &spec)
 {
@@ -210,8 +209,7 @@ struct chosen {
     }
 };
 
-/* ---- Requests
- * ------------------------------------------------------------------------------------ */
+/* ---- Requests ------------------------------------------------------------------------- */
 
 struct request {
     uint32_t id, rank, context_tokens, last_tokens;
