@@ -263,7 +263,7 @@ static kvt_status look_ahead(struct backend_cuda *cuda, struct lane *lane, uint3
     if (status == KVT_OK)
         return look_ahead_new(&cuda->ahead_env, store, admission, streams, opened,
                               &lane->planned[store].ahead, err);
-    for (uint32_t s = 0; s < opened; s++)
+    for (uint32_t s = 0; s < opened && streams; s++)
         free(streams[s]);
     free(streams);
     return status;

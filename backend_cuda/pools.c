@@ -297,20 +297,22 @@ static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *ra
     lay_pool(cuda, rank, &rows); /* with no frame */
     lay_tables(cuda, rank, &tables);
     uint64_t fixed_bytes = rows.used_bytes + tables.used_bytes + SPARE_BYTES;
-    uint64_t room = free_bytes > fixed_bytes ? (free_bytes - fixed_bytes) / page_bytes(cuda) : 0;
+    uint64_t of_page = page_bytes(cuda);
+    uint64_t room =
+        free_bytes > fixed_bytes && of_page > 0 ? (free_bytes - fixed_bytes) / of_page : 0;
 
     needed = needed < all ? needed : all;
     rank->frame_count = (uint32_t)(needed > room / 2 ? needed : all < room / 2 ? all : room / 2);
-    if (fixed_bytes + needed * page_bytes(cuda) <= free_bytes)
+    if (fixed_bytes + needed * of_page <= free_bytes)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_NOMEM, "backend",
                     "rank %u takes %.1f GiB of device memory (%.1f of them rows: hot caches, tails "
                     "and staging of %u requests; %.1f for %" PRIu64 " pages; %.1f index keys and "
                     "tables), and %.1f are free for it on GPU %d; fewer requests at once, shorter "
                     "contexts or a smaller pool take less",
-                    rank->number, gib(fixed_bytes + needed * page_bytes(cuda)),
-                    gib(rows.used_bytes), cuda->lanes, gib(needed * page_bytes(cuda)), needed,
-                    gib(tables.used_bytes), gib(free_bytes), rank->device->ordinal);
+                    rank->number, gib(fixed_bytes + needed * of_page), gib(rows.used_bytes),
+                    cuda->lanes, gib(needed * of_page), needed, gib(tables.used_bytes),
+                    gib(free_bytes), rank->device->ordinal);
 }
 
 static kvt_status open_frames(struct rank *rank, struct kvt_error *err)

@@ -137,7 +137,7 @@ static cudaError_t attend_again(struct rank *rank, const struct check *check)
         .softmax_scale = cuda->softmax_scale,
         .rows = rank->proof_rows,
         .row_bytes = cuda->stores[0].layer_bytes,
-        .places = rank->proof_lists + 2 * llm->top_k,
+        .places = rank->proof_lists + 2 * (size_t)llm->top_k,
         .q = (const uint8_t *)rank->q + (size_t)check->query * q_bytes(rank),
         .out = rank->proof_again,
         .out_is_float = cuda->out_is_float,
@@ -245,9 +245,9 @@ static void decode_row(enum kvt_gpu_format format, const uint8_t *row, float *ou
 struct doubling {
     const struct rank *rank;
     uint32_t count;
-    float *rows;    /* [count][q_dim] */
-    double *sums;   /* [heads][2] squares of what differs, and of what should be */
-    double *scores; /* [heads][count] */
+    float *rows;              /* [count][q_dim] */
+    double *differs, *should; /* [heads] squares of what differs, and of what should be */
+    double *scores;           /* [heads][count] */
 };
 
 static double value_of(const struct rank *rank, const uint8_t *out, size_t at)
@@ -292,8 +292,8 @@ static void double_head(void *context, uint32_t head, unsigned worker)
         double should = out[d] / total;
         double differs =
             value_of(rank, first_out(rank), (size_t)head * KVT_GPU_LATENT + d) - should;
-        work->sums[2 * head] += differs * differs;
-        work->sums[2 * head + 1] += should * should;
+        work->differs[head] += differs * differs;
+        work->should[head] += should * should;
     }
 }
 
@@ -319,16 +319,17 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
     if (status != KVT_OK)
         return status;
     work.rows = calloc((size_t)count * cuda->q_dim + 1, sizeof *work.rows);
-    work.sums = calloc(2 * (size_t)heads + (size_t)heads * count, sizeof *work.sums);
-    if (work.rows && work.sums) {
-        work.scores = work.sums + 2 * (size_t)heads;
+    work.differs = calloc(2 * (size_t)heads + (size_t)heads * count, sizeof *work.differs);
+    if (work.rows && work.differs) {
+        work.should = work.differs + heads;
+        work.scores = work.should + heads;
         for (uint32_t r = 0; r < count; r++)
             decode_row(cuda->format, pinned_rows(rank) + (size_t)r * layer_bytes,
                        work.rows + (size_t)r * cuda->q_dim);
         kvt_crew_run(rank->crew, heads, double_head, &work);
         for (uint32_t h = 0; h < heads; h++) {
-            differs += work.sums[2 * h];
-            should += work.sums[2 * h + 1];
+            differs += work.differs[h];
+            should += work.should[h];
         }
         double rel_error = sqrt(differs / should);
         if (!(rel_error <= rank->proof.max_rel_error)) /* NaN is worse than anything */
@@ -338,7 +339,7 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
         status = kvt_fail_nomem(err, "attention in double precision");
     }
     free(work.rows);
-    free(work.sums);
+    free(work.differs);
     return status;
 }
 

@@ -127,7 +127,7 @@ static kvt_status upload_call(struct rank *rank, uint32_t selector, uint32_t pas
                         missed * sizeof *rank->missed_places, "a plan", err);
     if (status == KVT_OK && counts->promoted_rows > 0)
         status = upload(rank, rank->promoted + 2 * at, rank->plan_promoted + 2 * at,
-                        2 * counts->promoted_rows * sizeof *rank->promoted, "a plan", err);
+                        2 * (size_t)counts->promoted_rows * sizeof *rank->promoted, "a plan", err);
     return status;
 }
 

@@ -73,8 +73,8 @@ static kvt_status open_tables(struct rank *rank, struct kvt_error *err)
     const struct backend_cuda *cuda = rank->cuda;
     size_t lanes = cuda->lanes;
 
-    rank->lanes = calloc(lanes, sizeof *rank->lanes);
-    rank->items = calloc(lanes, sizeof *rank->items);
+    rank->lanes = calloc(lanes, sizeof(struct lane *));
+    rank->items = calloc(lanes, sizeof(struct lane *));
     rank->first_query = calloc(lanes, sizeof *rank->first_query);
     rank->pass_place = calloc(lanes * cuda->passes, sizeof *rank->pass_place);
     rank->staged_rows = calloc(lanes, sizeof *rank->staged_rows);
@@ -159,13 +159,13 @@ static void close_streams(struct rank *rank)
                             rank->forked, rank->joined, rank->backed};
     cudaStream_t streams[] = {rank->main, rank->beside, rank->copier};
 
-    for (size_t e = 0; e < sizeof events / sizeof *events; e++) {
+    for (size_t e = 0; e < sizeof events / sizeof events[0]; e++) {
         if (events[e])
             (void)cudaEventDestroy(events[e]);
     }
     for (uint32_t m = 0; m < MARKS_MAX && rank->marks[m]; m++)
         (void)cudaEventDestroy(rank->marks[m]);
-    for (size_t s = 0; s < sizeof streams / sizeof *streams; s++) {
+    for (size_t s = 0; s < sizeof streams / sizeof streams[0]; s++) {
         if (streams[s])
             (void)cudaStreamDestroy(streams[s]);
     }
