@@ -334,7 +334,6 @@ struct backend_cuda {
     char description[256];
 };
 
-extern const struct kvt_backend_ops kvt_backend_cuda;
 
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
 {

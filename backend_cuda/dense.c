@@ -1,6 +1,7 @@
 /* dense.c -- the dense stand-in: weights, and a layer's products. */
 #include "dense.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -140,14 +141,15 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
         double pairs =
             (double)tokens_max * shape->replicas * shape->active_fraction * shape->local_experts;
         uint64_t meeting = (uint64_t)ceil(pairs) + shape->local_experts;
-        x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, shape->inner));
-        y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * shape->inner));
+        uint64_t inner = shape->inner;
+        x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, inner));
+        y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * inner));
     }
     layout.latent = take(&layout.bytes, layout.attention_sets * hidden * shape->latent);
     layout.in = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
     layout.out = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
-    layout.up = take(&layout.bytes, layout.expert_sets * 2 * hidden * shape->inner);
-    layout.down = take(&layout.bytes, layout.expert_sets * hidden * shape->inner);
+    layout.up = take(&layout.bytes, 2 * hidden * shape->inner * layout.expert_sets);
+    layout.down = take(&layout.bytes, hidden * shape->inner * layout.expert_sets);
     layout.weight_bytes = layout.bytes;
     layout.x_bytes = x_rows_bytes;
     layout.x = take(&layout.bytes, x_rows_bytes + ROW_BYTES);
@@ -329,7 +331,7 @@ static kvt_status enqueue_experts(const struct kvt_dense *dense, const struct kv
     const uint64_t weights = (uint64_t)dense->shape.hidden * dense->shape.inner;
     uint8_t *memory = dense->memory;
     kvt_status status =
-        kvt_gemm_enqueue(up, memory + layout->up + first * 2 * weights, memory + layout->x,
+        kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first, memory + layout->x,
                          memory + layout->y, workspace, stream, err);
     if (status == KVT_OK)
         status = kvt_gemm_enqueue(down, memory + layout->down + first * weights, memory + layout->x,
@@ -352,6 +354,7 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
     if (status != KVT_OK)
         return status;
 
+    assert(plan != NULL);
     const uint64_t set = layer % layout->attention_sets;
     const uint64_t wide_bytes = (uint64_t)shape->hidden * shape->wide;
     const struct {
