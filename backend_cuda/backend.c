@@ -230,11 +230,10 @@ static kvt_status cuda_open(const struct kvt_backend_env *env, struct kvt_backen
     cuda->env = *env;
     cuda->llm = env->llm;
     cuda->replacement = (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
-    cuda->chooser = !env->hierarchy || strcmp(env->selection.info->name, "indexer") == 0
-                        ? CHOOSE_INDEXER
-                        : CHOOSE_LAW;
+    const struct kvt_law *law = (const struct kvt_law *)(const void *)env->selection.info;
+    cuda->chooser = !env->hierarchy || law->reads_source ? CHOOSE_INDEXER : CHOOSE_LAW;
     if (cuda->chooser == CHOOSE_LAW)
-        cuda->law = (const struct kvt_law *)(const void *)env->selection.info;
+        cuda->law = law;
     (void)pthread_mutex_init(&cuda->mutex, NULL);
     (void)pthread_cond_init(&cuda->changed, NULL);
     kvt_status status = open_parts(cuda, err);

@@ -12,6 +12,7 @@
  *     rank.c        one step of a rank from end to end
  *     outcome.c     counters into what a step reports
  *     proof.c       attention computed again from the same rows made anew
+ *     corrupt.c     a row spoilt on purpose
  *     inspect.c     how the newest step was decided, for whoever compares */
 #ifndef KVT_CUDA_PRIVATE_H
 #define KVT_CUDA_PRIVATE_H
@@ -281,6 +282,7 @@ struct rank {
     struct step_graph *graph;  /* the newest step's */
     bool capturing;
     double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
+    bool is_corrupted;             /* a row has been, on purpose */
     double decisions_ns;           /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count;
 
@@ -310,6 +312,7 @@ struct backend_cuda {
     enum kvt_gpu_format format;
     bool leader_first, layers_apart, reference, out_is_float;
     uint32_t shared_tokens, shared_contexts, check_queries;
+    uint64_t corrupt_step; /* from 1 on; 0: never */
     float drift, softmax_scale;
 
     /* Shapes that all ranks have in common. */
@@ -333,7 +336,6 @@ struct backend_cuda {
     uint32_t *inspected_rows, *inspected_ranks, *inspected_missed; /* what inspect lends */
     char description[256];
 };
-
 
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
 {
@@ -490,7 +492,13 @@ void rank_close(struct rank *rank);
 struct kvt_resolve_result outcome_of_call(const struct kvt_gpu_counts *counts);
 void outcome_count(struct rank *rank, struct kvt_rank_step *step);
 
+/* (query, layer) pairs of the step in hand, whose requests are listed. */
 void proof_choose(struct rank *rank);
+void proof_set(struct rank *rank, uint32_t n, struct check check);
+/* Flips a byte of a row on host that the step in hand will fetch, and has it checked; of none,
+ * where nothing will be missed. Lists and plans are there. */
+KVT_CHECKED kvt_status corrupt_row(struct rank *rank, const struct kvt_rank_step *step,
+                                   struct kvt_error *err);
 KVT_CHECKED kvt_status proof_check(struct rank *rank, struct kvt_error *err);
 
 KVT_CHECKED kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,

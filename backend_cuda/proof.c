@@ -16,28 +16,37 @@
 
 #include "kvt/hash.h"
 
+void proof_set(struct rank *rank, uint32_t n, struct check check)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    struct kvt_gpu_copy *copies = rank->block.proof_copies;
+
+    copies[(size_t)rank->checks[n].selector * cuda->check_queries + n] =
+        (struct kvt_gpu_copy){.bytes = 0};
+    copies[(size_t)check.selector * cuda->check_queries + n] = (struct kvt_gpu_copy){
+        .src = rank->out + ((size_t)check.layer * cuda->query_rows + check.query) * cuda->out_bytes,
+        .dst = rank->proof_out + (size_t)n * cuda->out_bytes,
+        .bytes = cuda->out_bytes};
+    rank->checks[n] = check;
+}
+
 void proof_choose(struct rank *rank)
 {
     const struct backend_cuda *cuda = rank->cuda;
     const struct kvt_llm *llm = cuda->llm;
     uint32_t count = cuda->check_queries;
-    struct kvt_gpu_copy *copies = rank->block.proof_copies;
 
     if (count == 0)
         return;
-    memset(copies, 0, (size_t)llm->selector_count * count * sizeof *copies);
+    memset(rank->block.proof_copies, 0,
+           (size_t)llm->selector_count * count * sizeof *rank->block.proof_copies);
     for (uint32_t n = 0; n < count; n++) {
         uint64_t draw = kvt_mix64((uint64_t)rank->number << 48 | rank->proof_turn++);
-        struct check *check = &rank->checks[n];
-        check->selector = (uint32_t)(draw % llm->selector_count);
-        check->query = (uint32_t)((draw >> 20) % rank->key.query_count);
-        uint32_t store = llm->selectors[check->selector].store;
-        check->layer = (uint32_t)((draw >> 40) % cuda->stores[store].layers);
-        copies[(size_t)check->selector * count + n] = (struct kvt_gpu_copy){
-            .src = rank->out +
-                   ((size_t)check->layer * cuda->query_rows + check->query) * cuda->out_bytes,
-            .dst = rank->proof_out + (size_t)n * cuda->out_bytes,
-            .bytes = cuda->out_bytes};
+        struct check check = {.selector = (uint32_t)(draw % llm->selector_count),
+                              .query = (uint32_t)((draw >> 20) % rank->key.query_count)};
+        uint32_t store = llm->selectors[check.selector].store;
+        check.layer = (uint32_t)((draw >> 40) % cuda->stores[store].layers);
+        proof_set(rank, n, check);
     }
 }
 

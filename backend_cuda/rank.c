@@ -348,7 +348,8 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
                           struct kvt_error *err)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    bool ahead = cuda->chooser == CHOOSE_INDEXER && cuda->decider == DECIDE_ON_HOST;
+    bool ahead = cuda->chooser == CHOOSE_INDEXER &&
+                 (cuda->decider == DECIDE_ON_HOST || cuda->corrupt_step > 0);
     kvt_status status = settle(rank, step, backups, err);
 
     if (status != KVT_OK)
@@ -360,7 +361,7 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
         status = make_queries(rank, err);
     if (status == KVT_OK && ahead)
         status = index_ahead(rank, err);
-    if (status == KVT_OK && (cuda->law || ahead)) {
+    if (status == KVT_OK && (cuda->law || cuda->decider == DECIDE_ON_HOST)) {
         nvtxRangePushA("select");
         status = select_step(rank, step, err);
         nvtxRangePop();
@@ -370,6 +371,9 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
     if (status == KVT_OK && cuda->decider == DECIDE_ON_HOST)
         status = upload_plans(rank, step, err);
     rank->selections_read = cuda->law || ahead;
+    if (status == KVT_OK && cuda->corrupt_step > 0 && !rank->is_corrupted &&
+        rank->step_count + 1 >= cuda->corrupt_step)
+        status = corrupt_row(rank, step, err);
     return status == KVT_OK ? graph_prepare(rank, &rank->key, err) : status;
 }
 
@@ -460,8 +464,11 @@ kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_e
     if (status != KVT_OK)
         return status;
     outcome_count(rank, step);
-    if (!rank->selections_read && rank->cuda->env.hierarchy) /* somebody will ask for them */
+    if (!rank->selections_read && rank->cuda->env.hierarchy) { /* somebody will ask for them */
         status = rank_read_selections(rank, err);
+        if (status == KVT_OK)
+            status = select_step(rank, step, err); /* for whoever watches pages */
+    }
     if (status != KVT_OK)
         return status;
     nvtxRangePushA("prove");

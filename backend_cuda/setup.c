@@ -81,6 +81,9 @@ static kvt_status check_run(const struct backend_cuda *cuda, struct kvt_error *e
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "selection.law",
                         "the replacement policy sees the future, which rows that the device "
                         "selects do not have");
+    if (number(cuda, KVT_CUDA_CORRUPT_STEP) > 0 && number(cuda, KVT_CUDA_CHECK_QUERIES) == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "backend.corrupt_step",
+                        "nobody would notice; it wants backend.check_queries of 1 at least");
     if (env->rank_requests == 0 || env->longest_tokens == 0)
         return kvt_fail(err, KVT_ERR_INTERNAL, "backend", "made for no request");
     return KVT_OK;
@@ -96,6 +99,7 @@ static void read_settings(struct backend_cuda *cuda)
     cuda->out_is_float = (int)number(cuda, KVT_CUDA_OUTPUT) == KVT_CUDA_OUTPUT_F32;
     cuda->shared_contexts = (uint32_t)number(cuda, KVT_CUDA_SHARED_CONTEXTS);
     cuda->check_queries = (uint32_t)number(cuda, KVT_CUDA_CHECK_QUERIES);
+    cuda->corrupt_step = (uint64_t)number(cuda, KVT_CUDA_CORRUPT_STEP);
     cuda->drift = (float)number(cuda, KVT_CUDA_INDEXER_DRIFT);
     cuda->shared_tokens = cuda->env.hierarchy ? (uint32_t)number(cuda, KVT_CUDA_SHARED_TOKENS) : 0;
     if (cuda->shared_tokens > cuda->env.longest_tokens)
