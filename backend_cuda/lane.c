@@ -408,8 +408,8 @@ static kvt_status find_place(struct rank *rank, const struct kvt_backend_admissi
     const struct backend_cuda *cuda = rank->cuda;
 
     if (admission->last_tokens > cuda->env.longest_tokens)
-        return kvt_fail(err, KVT_ERR_INTERNAL, "backend",
-                        "request %u may reach %u tokens, and the longest was said to be %u",
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend.longest_tokens",
+                        "request %u may reach %u tokens, and memory is laid out for %u",
                         admission->request, admission->last_tokens, cuda->env.longest_tokens);
     for (*index = 0; *index < cuda->lanes; (*index)++) {
         if (!rank->lanes[*index])

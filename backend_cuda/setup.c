@@ -7,6 +7,10 @@
 
 #include "kvt/layout.h"
 
+enum {
+    USUAL_OUTPUT = 8192 /* tokens */
+};
+
 static double number(const struct backend_cuda *cuda, int param)
 {
     return cuda->env.params.values[param].number;
@@ -91,8 +95,22 @@ static kvt_status check_run(const struct backend_cuda *cuda, struct kvt_error *e
 
 /* ---- Settings and shapes -------------------------------------------------------------- */
 
+/* Lengths of outputs mostly have no bound but the model's, which nobody has the memory for. */
+static uint32_t longest_tokens(const struct backend_cuda *cuda)
+{
+    const struct kvt_backend_env *env = &cuda->env;
+    uint32_t given = (uint32_t)number(cuda, KVT_CUDA_LONGEST_TOKENS), input = 0;
+
+    if (given > 0 || env->input_count == 0)
+        return given > 0 && given < env->longest_tokens ? given : env->longest_tokens;
+    for (size_t i = 0; i < env->input_count; i++)
+        input = env->input_tokens[i] > input ? env->input_tokens[i] : input;
+    return env->longest_tokens - input > USUAL_OUTPUT ? input + USUAL_OUTPUT : env->longest_tokens;
+}
+
 static void read_settings(struct backend_cuda *cuda)
 {
+    cuda->env.longest_tokens = longest_tokens(cuda);
     cuda->leader_first = (int)number(cuda, KVT_CUDA_FETCH_ORDER) == KVT_CUDA_FETCH_LEADER_FIRST;
     cuda->layers_apart = (int)number(cuda, KVT_CUDA_HOST_LAYOUT) == KVT_CUDA_LAYOUT_LAYER;
     cuda->reference = (int)number(cuda, KVT_CUDA_KERNELS) == KVT_CUDA_KERNELS_REFERENCE;
@@ -117,8 +135,8 @@ static void shape_store(struct backend_cuda *cuda, uint32_t s)
     /* Behind what is shared: the rest of the longest context, or all of an output where a prompt
      * is no longer than that. */
     uint32_t rest = env->longest_tokens - cuda->shared_tokens;
-    uint32_t own_tokens =
-        cuda->shared_tokens > 0 && env->output_tokens > rest ? env->output_tokens : rest;
+    uint32_t output = env->output_tokens < USUAL_OUTPUT ? env->output_tokens : USUAL_OUTPUT;
+    uint32_t own_tokens = cuda->shared_tokens > 0 && output > rest ? output : rest;
 
     *shape = (struct store_shape){
         .layers = store->layers,

@@ -21,6 +21,11 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
     [KVT_CUDA_RANKS_ON_DEVICE] = {COUNT_(
         "ranks_on_device", "Ranks that share a GPU, taking turns on it; 0: as few as go.", 0, 1024,
         0)},
+    [KVT_CUDA_LONGEST_TOKENS] = {COUNT_(
+        "longest_tokens",
+        "Context that memory is laid out for, of each request; one that may pass it is refused. 0: "
+        "what any can reach, and at most 8,192 tokens beyond the longest input.",
+        0, 1 << 24, 0)},
     [KVT_CUDA_HOST_POOL_GIB] = {.name = "host_pool_gib",
                                 .help = "Host memory that may be pinned for rows; 0: what is "
                                         "needed, up to half of what is available.",
