@@ -1,15 +1,18 @@
 /* cuda_private.h -- the CUDA backend from inside: devices, ranks, lanes and how they step.
  *
  *     backend.c     the table: open, close, admit, resize, release
+ *     setup.c       what a model and a run take: refusals, settings, shapes
+ *     ranks.c       a thread a rank; what a rank opens and closes
  *     pools.c       what a rank holds in device memory, and where
  *     host_pool.c   pinned host rows
  *     lane.c        one decoding request: selections, pages and frames
  *     copies.c      rows that move between host, tail and frames
  *     select.c      the CPU's part of a step: selections as lists, and plans (plan.c)
  *     enqueue.c     the GPU's part: launches in order; graph.c replays them
- *     rank.c        a thread a rank: one step from end to end
+ *     rank.c        one step of a rank from end to end
  *     outcome.c     counters into what a step reports
  *     proof.c       attention computed again from the same rows made anew
+ *     corrupt.c     a row spoilt on purpose
  *     inspect.c     how the newest step was decided, for whoever compares */
 #ifndef KVT_CUDA_PRIVATE_H
 #define KVT_CUDA_PRIVATE_H
@@ -49,7 +52,7 @@ enum chooser {
     CHOOSE_INDEXER  /* the device's own top-k */
 };
 
-/* ---- Memory (pools.c, host_pool.c) ------------------------------------------------- */
+/* ---- Memory (pools.c, host_pool.c) ---------------------------------------------------- */
 
 /* Takes pieces of a block one after the other; with base NULL it only adds up. */
 struct carver {
@@ -120,7 +123,7 @@ static inline void *on_device(const struct step_block *block, const void *piece)
     return block->device + ((const uint8_t *)piece - block->host);
 }
 
-/* ---- Lanes (lane.c) ------------------------------------------------------------------ */
+/* ---- Lanes (lane.c) ------------------------------------------------------------------- */
 
 /* One decoding request. Its place on the rank, `index`, is where its rows and tables are. */
 struct lane {
@@ -145,7 +148,7 @@ struct planned {
     uint16_t *slot_of_row;       /* [rows] 0xffff: in no slot; one block with the former */
 };
 
-/* ---- Ranks ------------------------------------------------------------------------------ */
+/* ---- Ranks ---------------------------------------------------------------------------- */
 
 /* A GPU. Ranks on it take turns in what is timed. */
 struct device {
@@ -279,6 +282,7 @@ struct rank {
     struct step_graph *graph;  /* the newest step's */
     bool capturing;
     double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
+    bool is_corrupted;             /* a row has been, on purpose */
     double decisions_ns;           /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count;
 
@@ -308,6 +312,7 @@ struct backend_cuda {
     enum kvt_gpu_format format;
     bool leader_first, layers_apart, reference, out_is_float;
     uint32_t shared_tokens, shared_contexts, check_queries;
+    uint64_t corrupt_step; /* from 1 on; 0: never */
     float drift, softmax_scale;
 
     /* Shapes that all ranks have in common. */
@@ -332,7 +337,6 @@ struct backend_cuda {
     char description[256];
 };
 
-
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
 {
     return (struct backend_cuda *)backend;
@@ -352,7 +356,12 @@ static inline size_t call_at(const struct rank *rank, uint32_t selector, uint32_
     return ((size_t)selector * cuda->passes + pass) * cuda->lanes + pass_place(rank, pass, item);
 }
 
-/* ---- pools.c ------------------------------------------------------------------------------- */
+/* ---- setup.c -------------------------------------------------------------------------- */
+
+/* cuda->env is there: all that follows from it, or why it is refused. */
+KVT_CHECKED kvt_status backend_cuda_setup(struct backend_cuda *cuda, struct kvt_error *err);
+
+/* ---- pools.c -------------------------------------------------------------------------- */
 
 /* Pinned bytes of a rank's host rows. */
 uint64_t rank_host_bytes(const struct backend_cuda *cuda);
@@ -363,7 +372,7 @@ KVT_CHECKED kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes,
                                        struct kvt_error *err);
 void rank_close_pools(struct rank *rank);
 
-/* ---- copies.c ------------------------------------------------------------------------------- */
+/* ---- copies.c ------------------------------------------------------------------------- */
 
 enum row_home {
     HOME_HOST,
@@ -393,7 +402,7 @@ KVT_CHECKED kvt_status rows_make(struct rank *rank, const struct lane *lane, uin
                                  uint32_t first_row, uint32_t end_row, enum row_home home,
                                  struct kvt_error *err);
 
-/* ---- lane.c ---------------------------------------------------------------------------------- */
+/* ---- lane.c --------------------------------------------------------------------------- */
 
 KVT_CHECKED kvt_status gpu_lane_admit(struct backend_cuda *cuda,
                                       const struct kvt_backend_admission *admission,
@@ -411,8 +420,7 @@ KVT_CHECKED kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_
                                        struct copy_list *fills, struct copy_list *backups,
                                        struct kvt_error *err);
 
-/* ---- select.c, plan.c --------------------------------------------------------------------------
- */
+/* ---- select.c, plan.c ----------------------------------------------------------------- */
 
 KVT_CHECKED kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
                                        struct kvt_error *err);
@@ -432,8 +440,7 @@ KVT_CHECKED kvt_status plan_selector(const struct rank *rank, struct worker *wor
                                      uint32_t selector, uint32_t visible_rows,
                                      struct kvt_error *err);
 
-/* ---- enqueue.c, dense_rank.c, graph.c
- * ------------------------------------------------------------ */
+/* ---- enqueue.c, dense_rank.c, graph.c ------------------------------------------------- */
 
 /* Scan and top-k of one selector. */
 KVT_CHECKED kvt_status enqueue_index(struct rank *rank, const struct step_key *key,
@@ -459,11 +466,8 @@ KVT_CHECKED kvt_status graph_begin_branch(struct rank *rank, const uint32_t *cou
                                           uint32_t depth, struct kvt_error *err);
 KVT_CHECKED kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err);
 
-/* ---- rank.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- rank.c --------------------------------------------------------------------------- */
 
-KVT_CHECKED kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err);
-void rank_close(struct rank *rank);
 /* Its device is the thread's; refused once it is lost. */
 KVT_CHECKED kvt_status rank_use(struct rank *rank, struct kvt_error *err);
 KVT_CHECKED kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what,
@@ -473,16 +477,28 @@ KVT_CHECKED kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, 
 KVT_CHECKED kvt_status rank_upload_block(struct rank *rank, struct kvt_error *err);
 /* The newest step's lists, as the device has them. */
 KVT_CHECKED kvt_status rank_read_selections(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step,
+                                 struct kvt_error *err);
+
+/* ---- ranks.c -------------------------------------------------------------------------- */
+
 KVT_CHECKED kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps,
                                   uint32_t count, struct kvt_error *err);
+KVT_CHECKED kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err);
+void rank_close(struct rank *rank);
 
-/* ---- outcome.c, proof.c, inspect.c
- * ------------------------------------------------------------------ */
+/* ---- outcome.c, proof.c, inspect.c ---------------------------------------------------- */
 
 struct kvt_resolve_result outcome_of_call(const struct kvt_gpu_counts *counts);
 void outcome_count(struct rank *rank, struct kvt_rank_step *step);
 
+/* (query, layer) pairs of the step in hand, whose requests are listed. */
 void proof_choose(struct rank *rank);
+void proof_set(struct rank *rank, uint32_t n, struct check check);
+/* Flips a byte of a row on host that the step in hand will fetch, and has it checked; of none,
+ * where nothing will be missed. Lists and plans are there. */
+KVT_CHECKED kvt_status corrupt_row(struct rank *rank, const struct kvt_rank_step *step,
+                                   struct kvt_error *err);
 KVT_CHECKED kvt_status proof_check(struct rank *rank, struct kvt_error *err);
 
 KVT_CHECKED kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *lane,

@@ -35,7 +35,7 @@ static kvt_status mark(struct rank *rank, const struct step_key *key, enum kvt_s
                           "a time within a step", err);
 }
 
-/* ---- Index ---------------------------------------------------------------------------------- */
+/* ---- Index ---------------------------------------------------------------------------- */
 
 kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t selector,
                          int32_t *rows, struct kvt_error *err)
@@ -91,7 +91,7 @@ static int32_t *indexed_rows(struct rank *rank, uint32_t selector)
     return rank->selections + (size_t)selector * cuda->query_rows * cuda->llm->top_k;
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------- */
 
 static kvt_status append(struct rank *rank, const struct step_key *key, uint32_t s,
                          struct kvt_error *err)
@@ -231,8 +231,7 @@ static kvt_status fetch(const struct turn *turn, const struct kvt_gpu_resolve *r
     return status;
 }
 
-/* ---- Attention ---------------------------------------------------------------------------------
- */
+/* ---- Attention ------------------------------------------------------------------------ */
 
 /* The queries of a pass, or of a wave. */
 static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass, uint32_t wave,
@@ -249,7 +248,7 @@ static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass,
         .format = cuda->format,
         .row_scale = 1,
         .softmax_scale = cuda->softmax_scale,
-        .rows = rank->pool + layer * shape->layer_bytes,
+        .rows = rank->pool + (size_t)layer * shape->layer_bytes,
         .row_bytes = shape->row_bytes,
         .places = rank->row_places + (size_t)turn->selector * cuda->query_rows * llm->top_k,
         .q = rank->q,
@@ -383,8 +382,7 @@ static kvt_status run_other_waves(const struct turn *turn, const struct kvt_gpu_
     return status;
 }
 
-/* ---- Selectors ---------------------------------------------------------------------------------
- */
+/* ---- Selectors ------------------------------------------------------------------------ */
 
 /* Calls of one pass: of all queries, or of each request's query number `pass`. */
 static kvt_status run_pass(const struct turn *turn, uint32_t pass, bool is_last,

@@ -7,11 +7,22 @@
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>
 
+static bool is_alike(const struct step_key *a, const struct step_key *b)
+{
+    return a->request_count == b->request_count && a->query_count == b->query_count &&
+           a->queries_max == b->queries_max &&
+           memcmp(a->pass_requests, b->pass_requests, sizeof a->pass_requests) == 0 &&
+           a->tokens == b->tokens && a->hot_requests == b->hot_requests &&
+           a->staging_share == b->staging_share && a->turn_bytes == b->turn_bytes &&
+           a->takes_turns == b->takes_turns && a->waves_max == b->waves_max &&
+           a->timing == b->timing;
+}
+
 static struct step_graph *find(struct rank *rank, const struct step_key *key)
 {
     for (uint32_t g = 0; g < GRAPHS_MAX; g++) {
         struct step_graph *graph = &rank->graphs[g];
-        if (graph->exec && memcmp(&graph->key, key, sizeof *key) == 0)
+        if (graph->exec && is_alike(&graph->key, key))
             return graph;
     }
     return NULL;
@@ -70,7 +81,7 @@ static kvt_status capture(struct rank *rank, const struct step_key *key, struct 
     return status;
 }
 
-/* ---- Branches ------------------------------------------------------------------------------- */
+/* ---- Branches ------------------------------------------------------------------------- */
 
 /* What the next launch on the stream would depend on. */
 struct tip {
@@ -140,8 +151,7 @@ kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error 
                           "a branch of a step's graph", err);
 }
 
-/* ---- Replays ----------------------------------------------------------------------------------
- */
+/* ---- Replays -------------------------------------------------------------------------- */
 
 kvt_status graph_prepare(struct rank *rank, const struct step_key *key, struct kvt_error *err)
 {
@@ -175,7 +185,7 @@ void graphs_close(struct rank *rank)
     }
 }
 
-/* ---- Families ------------------------------------------------------------------------------- */
+/* ---- Families ------------------------------------------------------------------------- */
 
 kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS], struct kvt_error *err)
 {

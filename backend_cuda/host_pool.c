@@ -23,7 +23,7 @@ enum {
     BIND = 2 /* MPOL_BIND of linux/mempolicy.h, which is not always installed */
 };
 
-/* ---- Room ----------------------------------------------------------------------------------- */
+/* ---- Room ----------------------------------------------------------------------------- */
 
 /* The number behind a key of a file, or its first; UINT64_MAX where there is none, or "max". */
 static uint64_t read_number(const char *path, const char *key)
@@ -83,8 +83,7 @@ kvt_status host_pool_check(uint64_t need_bytes, double limit_gib, struct kvt_err
                     gib(need_bytes), gib(half_bytes));
 }
 
-/* ---- Pinning ----------------------------------------------------------------------------------
- */
+/* ---- Pinning -------------------------------------------------------------------------- */
 
 struct touching {
     uint8_t *base;

@@ -6,19 +6,20 @@
 
 #include "kvt/hash.h"
 
-static kvt_status find_lane(struct kvt_backend *backend, uint32_t request, bool stepped,
-                            struct lane **lane, struct rank **rank, struct kvt_error *err)
+/* A request that decodes; in_step: that was in the newest step. NULL, with *status: neither. Its
+ * device is the thread's. */
+static struct lane *find_lane(struct backend_cuda *cuda, uint32_t request, bool in_step,
+                              kvt_status *status, struct kvt_error *err)
 {
-    struct backend_cuda *cuda = backend_cuda_of(backend);
+    struct lane *lane = request < cuda->lane_capacity ? cuda->lane_of[request] : NULL;
 
-    if (request >= cuda->lane_capacity || !cuda->lane_of[request])
-        return kvt_fail(err, KVT_ERR_INVALID, "backend", "request %u does not decode", request);
-    *lane = cuda->lane_of[request];
-    *rank = &cuda->ranks[(*lane)->rank];
-    if (stepped && (*lane)->item < 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "backend", "request %u was not in the newest step",
-                        request);
-    return rank_use(*rank, err);
+    if (!lane || (in_step && lane->item < 0)) {
+        *status = kvt_fail(err, KVT_ERR_INVALID, "backend", "request %u %s", request,
+                           lane ? "was not in the newest step" : "does not decode");
+        return NULL;
+    }
+    *status = rank_use(&cuda->ranks[lane->rank], err);
+    return *status == KVT_OK ? lane : NULL;
 }
 
 static kvt_status read_back(struct rank *rank, void *to, const void *from, size_t bytes,
@@ -30,7 +31,7 @@ static kvt_status read_back(struct rank *rank, void *to, const void *from, size_
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, what, err) : status;
 }
 
-/* ---- Hashes ------------------------------------------------------------------------------- */
+/* ---- Hashes --------------------------------------------------------------------------- */
 
 /* Of every store's cache, as the device has them. */
 static kvt_status device_hashes(struct rank *rank, const struct lane *lane, uint64_t *hashes,
@@ -107,16 +108,14 @@ kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *l
 kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t request,
                                      uint64_t *hashes, struct kvt_error *err)
 {
-    struct lane *lane = NULL;
-    struct rank *rank = NULL;
-    kvt_status status = find_lane(backend, request, false, &lane, &rank, err);
+    struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status;
+    struct lane *lane = find_lane(cuda, request, false, &status, err);
 
-    if (status == KVT_OK)
-        status = gpu_lane_state_hashes(backend_cuda_of(backend), lane, hashes, err);
-    return status;
+    return lane ? gpu_lane_state_hashes(cuda, lane, hashes, err) : status;
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------- */
 
 kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,
                                      uint32_t selector, uint32_t query,
@@ -124,12 +123,12 @@ kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t reque
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     uint32_t pass = cuda->passes > 1 ? query : 0;
-    struct lane *lane = NULL;
-    struct rank *rank = NULL;
-    kvt_status status = find_lane(backend, request, true, &lane, &rank, err);
+    kvt_status status;
+    struct lane *lane = find_lane(cuda, request, true, &status, err);
 
-    if (status != KVT_OK)
+    if (!lane)
         return status;
+    struct rank *rank = &cuda->ranks[lane->rank];
     size_t call = call_at(rank, selector, pass, (uint32_t)lane->item);
     struct kvt_resolve_result result = outcome_of_call(&rank->counts_pinned[call]);
     if (lane->hot_tokens == 0) /* nothing was resolved */
@@ -157,8 +156,7 @@ kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t reque
     return status;
 }
 
-/* ---- Caches -----------------------------------------------------------------------------------
- */
+/* ---- Caches --------------------------------------------------------------------------- */
 
 static kvt_status read_cache(struct rank *rank, const struct lane *lane, uint32_t store,
                              uint32_t slots, struct kvt_error *err)
@@ -188,12 +186,13 @@ kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t requ
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     uint64_t hashes[KVT_STORES_MAX];
-    struct lane *lane = NULL;
-    struct rank *rank = NULL;
-    kvt_status status = find_lane(backend, request, false, &lane, &rank, err);
+    kvt_status status;
+    struct lane *lane = find_lane(cuda, request, false, &status, err);
 
-    if (status == KVT_OK)
-        status = gpu_lane_state_hashes(cuda, lane, hashes, err);
+    if (!lane)
+        return status;
+    struct rank *rank = &cuda->ranks[lane->rank];
+    status = gpu_lane_state_hashes(cuda, lane, hashes, err);
     if (status != KVT_OK)
         return status;
     *out = (struct kvt_backend_cache){.state_hash = hashes[store],
@@ -209,19 +208,20 @@ kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t requ
     return KVT_OK;
 }
 
-/* ---- Selections ---------------------------------------------------------------------------------
- */
+/* ---- Selections ----------------------------------------------------------------------- */
 
 kvt_status backend_cuda_selection(struct kvt_backend *backend, uint32_t request, uint32_t selector,
                                   uint32_t query, uint32_t *rows, uint32_t *count,
                                   struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
-    struct lane *lane = NULL;
-    struct rank *rank = NULL;
-    kvt_status status = find_lane(backend, request, true, &lane, &rank, err);
+    kvt_status status;
+    struct lane *lane = find_lane(cuda, request, true, &status, err);
 
-    if (status == KVT_OK && !rank->selections_read)
+    if (!lane)
+        return status;
+    struct rank *rank = &cuda->ranks[lane->rank];
+    if (!rank->selections_read)
         status = rank_read_selections(rank, err);
     if (status != KVT_OK)
         return status;

@@ -40,7 +40,7 @@ static uint32_t pages_of(uint32_t tokens)
     return (tokens + KVT_GPU_PAGE_ROWS - 1) / KVT_GPU_PAGE_ROWS;
 }
 
-/* ---- Pages ------------------------------------------------------------------------------- */
+/* ---- Pages ---------------------------------------------------------------------------- */
 
 static bool page_wanted(const struct lane *lane, const struct kvt_step_item *item, uint32_t page)
 {
@@ -169,7 +169,7 @@ kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_item *item,
     return status;
 }
 
-/* ---- Caches and streams ---------------------------------------------------------------------- */
+/* ---- Caches and streams --------------------------------------------------------------- */
 
 static void close_planned(struct backend_cuda *cuda, struct lane *lane)
 {
@@ -263,7 +263,7 @@ static kvt_status look_ahead(struct backend_cuda *cuda, struct lane *lane, uint3
     if (status == KVT_OK)
         return look_ahead_new(&cuda->ahead_env, store, admission, streams, opened,
                               &lane->planned[store].ahead, err);
-    for (uint32_t s = 0; s < opened; s++)
+    for (uint32_t s = 0; s < opened && streams; s++)
         free(streams[s]);
     free(streams);
     return status;
@@ -287,7 +287,7 @@ static kvt_status open_decisions(struct backend_cuda *cuda, struct lane *lane,
     return status;
 }
 
-/* ---- Rows at admission ----------------------------------------------------------------------- */
+/* ---- Rows at admission ---------------------------------------------------------------- */
 
 /* Where its host rows are. */
 static kvt_status place_host_rows(struct rank *rank, struct lane *lane, struct kvt_error *err)
@@ -378,7 +378,7 @@ static kvt_status make_rows(struct rank *rank, struct lane *lane, struct kvt_err
     return status;
 }
 
-/* ---- Coming and going ------------------------------------------------------------------------ */
+/* ---- Coming and going ----------------------------------------------------------------- */
 
 void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
 {
@@ -408,8 +408,8 @@ static kvt_status find_place(struct rank *rank, const struct kvt_backend_admissi
     const struct backend_cuda *cuda = rank->cuda;
 
     if (admission->last_tokens > cuda->env.longest_tokens)
-        return kvt_fail(err, KVT_ERR_INTERNAL, "backend",
-                        "request %u may reach %u tokens, and the longest was said to be %u",
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend.longest_tokens",
+                        "request %u may reach %u tokens, and memory is laid out for %u",
                         admission->request, admission->last_tokens, cuda->env.longest_tokens);
     for (*index = 0; *index < cuda->lanes; (*index)++) {
         if (!rank->lanes[*index])

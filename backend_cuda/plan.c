@@ -106,8 +106,8 @@ static void promote(const struct planning *planning, const struct kvt_resolve_re
     for (uint32_t p = 0; p < result->promoted_rows; p++) {
         uint32_t row = result->promoted[p], slot = result->promoted_slots[p];
         uint32_t m = planning->worker->missed_at[row] - planning->filled_rows;
-        pairs[2 * p] = (uint32_t)staged_place(planning, m);
-        pairs[2 * p + 1] = (uint32_t)hot_place(planning, slot);
+        *pairs++ = (uint32_t)staged_place(planning, m);
+        *pairs++ = (uint32_t)hot_place(planning, slot);
         planned->slot_of_row[planned->slot_rows[slot]] = NO_SLOT;
         planned->slot_of_row[row] = (uint16_t)slot;
         planned->slot_rows[slot] = row;

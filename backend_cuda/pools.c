@@ -42,7 +42,7 @@ static uint64_t page_bytes(const struct backend_cuda *cuda)
     return bytes;
 }
 
-/* ---- The pool --------------------------------------------------------------------------- */
+/* ---- The pool ------------------------------------------------------------------------- */
 
 /* A region of `rows` rows; returns the place of its first. */
 static int32_t region(struct carver *carver, uint64_t rows, uint32_t row_bytes)
@@ -86,7 +86,7 @@ static void lay_pool(const struct backend_cuda *cuda, struct rank *rank, struct 
             (int32_t)((carver->used_bytes - rank->arena_bytes) / cuda->stores[s].row_bytes);
 }
 
-/* ---- Tables ------------------------------------------------------------------------------- */
+/* ---- Tables --------------------------------------------------------------------------- */
 
 static void lay_block(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver)
 {
@@ -222,7 +222,7 @@ static void join_block(const struct backend_cuda *cuda, struct rank *rank)
     }
 }
 
-/* ---- Host rows ---------------------------------------------------------------------------- */
+/* ---- Host rows ------------------------------------------------------------------------ */
 
 enum {
     HOST_STORE_ALIGNED = 1 << 16
@@ -278,7 +278,7 @@ kvt_status rank_open_host_rows(struct rank *rank, uint64_t *done_bytes, uint64_t
     return KVT_OK;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------ */
+/* ---- Opening -------------------------------------------------------------------------- */
 
 static double gib(uint64_t bytes)
 {
@@ -297,20 +297,22 @@ static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *ra
     lay_pool(cuda, rank, &rows); /* with no frame */
     lay_tables(cuda, rank, &tables);
     uint64_t fixed_bytes = rows.used_bytes + tables.used_bytes + SPARE_BYTES;
-    uint64_t room = free_bytes > fixed_bytes ? (free_bytes - fixed_bytes) / page_bytes(cuda) : 0;
+    uint64_t of_page = page_bytes(cuda);
+    uint64_t room =
+        free_bytes > fixed_bytes && of_page > 0 ? (free_bytes - fixed_bytes) / of_page : 0;
 
     needed = needed < all ? needed : all;
     rank->frame_count = (uint32_t)(needed > room / 2 ? needed : all < room / 2 ? all : room / 2);
-    if (fixed_bytes + needed * page_bytes(cuda) <= free_bytes)
+    if (fixed_bytes + needed * of_page <= free_bytes)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_NOMEM, "backend",
                     "rank %u takes %.1f GiB of device memory (%.1f of them rows: hot caches, tails "
                     "and staging of %u requests; %.1f for %" PRIu64 " pages; %.1f index keys and "
                     "tables), and %.1f are free for it on GPU %d; fewer requests at once, shorter "
-                    "contexts, a smaller pool or fewer backend.layers take less",
-                    rank->number, gib(fixed_bytes + needed * page_bytes(cuda)),
-                    gib(rows.used_bytes), cuda->lanes, gib(needed * page_bytes(cuda)), needed,
-                    gib(tables.used_bytes), gib(free_bytes), rank->device->ordinal);
+                    "contexts or a smaller pool take less",
+                    rank->number, gib(fixed_bytes + needed * of_page), gib(rows.used_bytes),
+                    cuda->lanes, gib(needed * of_page), needed, gib(tables.used_bytes),
+                    gib(free_bytes), rank->device->ordinal);
 }
 
 static kvt_status open_frames(struct rank *rank, struct kvt_error *err)

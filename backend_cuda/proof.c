@@ -16,32 +16,41 @@
 
 #include "kvt/hash.h"
 
+void proof_set(struct rank *rank, uint32_t n, struct check check)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    struct kvt_gpu_copy *copies = rank->block.proof_copies;
+
+    copies[(size_t)rank->checks[n].selector * cuda->check_queries + n] =
+        (struct kvt_gpu_copy){.bytes = 0};
+    copies[(size_t)check.selector * cuda->check_queries + n] = (struct kvt_gpu_copy){
+        .src = rank->out + ((size_t)check.layer * cuda->query_rows + check.query) * cuda->out_bytes,
+        .dst = rank->proof_out + (size_t)n * cuda->out_bytes,
+        .bytes = cuda->out_bytes};
+    rank->checks[n] = check;
+}
+
 void proof_choose(struct rank *rank)
 {
     const struct backend_cuda *cuda = rank->cuda;
     const struct kvt_llm *llm = cuda->llm;
     uint32_t count = cuda->check_queries;
-    struct kvt_gpu_copy *copies = rank->block.proof_copies;
 
     if (count == 0)
         return;
-    memset(copies, 0, (size_t)llm->selector_count * count * sizeof *copies);
+    memset(rank->block.proof_copies, 0,
+           (size_t)llm->selector_count * count * sizeof *rank->block.proof_copies);
     for (uint32_t n = 0; n < count; n++) {
         uint64_t draw = kvt_mix64((uint64_t)rank->number << 48 | rank->proof_turn++);
-        struct check *check = &rank->checks[n];
-        check->selector = (uint32_t)(draw % llm->selector_count);
-        check->query = (uint32_t)((draw >> 20) % rank->key.query_count);
-        uint32_t store = llm->selectors[check->selector].store;
-        check->layer = (uint32_t)((draw >> 40) % cuda->stores[store].layers);
-        copies[(size_t)check->selector * count + n] = (struct kvt_gpu_copy){
-            .src = rank->out +
-                   ((size_t)check->layer * cuda->query_rows + check->query) * cuda->out_bytes,
-            .dst = rank->proof_out + (size_t)n * cuda->out_bytes,
-            .bytes = cuda->out_bytes};
+        struct check check = {.selector = (uint32_t)(draw % llm->selector_count),
+                              .query = (uint32_t)((draw >> 20) % rank->key.query_count)};
+        uint32_t store = llm->selectors[check.selector].store;
+        check.layer = (uint32_t)((draw >> 40) % cuda->stores[store].layers);
+        proof_set(rank, n, check);
     }
 }
 
-/* ---- Pieces of pinned memory -------------------------------------------------------------- */
+/* ---- Pieces of pinned memory ---------------------------------------------------------- */
 
 static uint8_t *first_out(const struct rank *rank)
 {
@@ -73,8 +82,7 @@ static size_t q_bytes(const struct rank *rank)
     return (size_t)rank->cuda->llm->heads * rank->cuda->q_dim * sizeof(uint16_t);
 }
 
-/* ---- Again ------------------------------------------------------------------------------------
- */
+/* ---- Again ---------------------------------------------------------------------------- */
 
 static uint32_t item_of(const struct rank *rank, uint32_t query)
 {
@@ -138,7 +146,7 @@ static cudaError_t attend_again(struct rank *rank, const struct check *check)
         .softmax_scale = cuda->softmax_scale,
         .rows = rank->proof_rows,
         .row_bytes = cuda->stores[0].layer_bytes,
-        .places = rank->proof_lists + 2 * llm->top_k,
+        .places = rank->proof_lists + 2 * (size_t)llm->top_k,
         .q = (const uint8_t *)rank->q + (size_t)check->query * q_bytes(rank),
         .out = rank->proof_again,
         .out_is_float = cuda->out_is_float,
@@ -179,8 +187,7 @@ static kvt_status compute_again(struct rank *rank, uint32_t n, uint32_t *count,
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, what, err) : status;
 }
 
-/* ---- Double precision
- * ---------------------------------------------------------------------------- */
+/* ---- Double precision ----------------------------------------------------------------- */
 
 static float bf16_value(uint16_t bits)
 {
@@ -247,9 +254,9 @@ static void decode_row(enum kvt_gpu_format format, const uint8_t *row, float *ou
 struct doubling {
     const struct rank *rank;
     uint32_t count;
-    float *rows;    /* [count][q_dim] */
-    double *sums;   /* [heads][2] squares of what differs, and of what should be */
-    double *scores; /* [heads][count] */
+    float *rows;              /* [count][q_dim] */
+    double *differs, *should; /* [heads] squares of what differs, and of what should be */
+    double *scores;           /* [heads][count] */
 };
 
 static double value_of(const struct rank *rank, const uint8_t *out, size_t at)
@@ -294,8 +301,8 @@ static void double_head(void *context, uint32_t head, unsigned worker)
         double should = out[d] / total;
         double differs =
             value_of(rank, first_out(rank), (size_t)head * KVT_GPU_LATENT + d) - should;
-        work->sums[2 * head] += differs * differs;
-        work->sums[2 * head + 1] += should * should;
+        work->differs[head] += differs * differs;
+        work->should[head] += should * should;
     }
 }
 
@@ -321,16 +328,17 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
     if (status != KVT_OK)
         return status;
     work.rows = calloc((size_t)count * cuda->q_dim + 1, sizeof *work.rows);
-    work.sums = calloc(2 * (size_t)heads + (size_t)heads * count, sizeof *work.sums);
-    if (work.rows && work.sums) {
-        work.scores = work.sums + 2 * (size_t)heads;
+    work.differs = calloc(2 * (size_t)heads + (size_t)heads * count, sizeof *work.differs);
+    if (work.rows && work.differs) {
+        work.should = work.differs + heads;
+        work.scores = work.should + heads;
         for (uint32_t r = 0; r < count; r++)
             decode_row(cuda->format, pinned_rows(rank) + (size_t)r * layer_bytes,
                        work.rows + (size_t)r * cuda->q_dim);
         kvt_crew_run(rank->crew, heads, double_head, &work);
         for (uint32_t h = 0; h < heads; h++) {
-            differs += work.sums[2 * h];
-            should += work.sums[2 * h + 1];
+            differs += work.differs[h];
+            should += work.should[h];
         }
         double rel_error = sqrt(differs / should);
         if (!(rel_error <= rank->proof.max_rel_error)) /* NaN is worse than anything */
@@ -340,12 +348,11 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
         status = kvt_fail_nomem(err, "attention in double precision");
     }
     free(work.rows);
-    free(work.sums);
+    free(work.differs);
     return status;
 }
 
-/* ---- Verdicts
- * --------------------------------------------------------------------------------------- */
+/* ---- Verdicts ------------------------------------------------------------------------- */
 
 static void note_unequal(struct rank *rank, const struct check *check)
 {

@@ -1,4 +1,4 @@
-/* rank.c -- a rank: its thread, and a step from end to end.
+/* rank.c -- a step of a rank, from end to end.
  *
  *     settle      pages and tails: what has to be copied (lane.c)
  *     select      lists by the law, plans where the CPU decides (select.c); or the device's top-k
@@ -12,16 +12,14 @@
  * Ranks of a step run side by side, but for what is timed: a rank stands for a GPU. */
 #include "cuda_private.h"
 
-#include <errno.h>
 #include <nvtx3/nvToolsExt.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "kvt/clock.h"
 #include "kvt/layout.h"
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting -------------------------------------------------------------------------- */
 
 /* Nothing in CUDA ends a wait for a kernel that never ends, so this asks, and counts. */
 static kvt_status wait_for(struct rank *rank, cudaError_t (*query)(void *what), void *what,
@@ -81,7 +79,7 @@ kvt_status rank_use(struct rank *rank, struct kvt_error *err)
     return kvt_cuda_check(cudaSetDevice(rank->device->ordinal), "choosing a device", err);
 }
 
-/* ---- Uploads --------------------------------------------------------------------------------- */
+/* ---- Uploads -------------------------------------------------------------------------- */
 
 static kvt_status upload(struct rank *rank, void *to, const void *from, size_t bytes,
                          const char *what, struct kvt_error *err)
@@ -129,7 +127,7 @@ static kvt_status upload_call(struct rank *rank, uint32_t selector, uint32_t pas
                         missed * sizeof *rank->missed_places, "a plan", err);
     if (status == KVT_OK && counts->promoted_rows > 0)
         status = upload(rank, rank->promoted + 2 * at, rank->plan_promoted + 2 * at,
-                        2 * counts->promoted_rows * sizeof *rank->promoted, "a plan", err);
+                        2 * (size_t)counts->promoted_rows * sizeof *rank->promoted, "a plan", err);
     return status;
 }
 
@@ -154,8 +152,7 @@ static kvt_status upload_plans(struct rank *rank, const struct kvt_rank_step *st
     return status;
 }
 
-/* ---- What a step is ---------------------------------------------------------------------------
- */
+/* ---- What a step is ------------------------------------------------------------------- */
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
@@ -279,8 +276,7 @@ static kvt_status find_items(struct rank *rank, struct kvt_rank_step *step, stru
     return KVT_OK;
 }
 
-/* ---- Before the clock runs ----------------------------------------------------------------------
- */
+/* ---- Before the clock runs ------------------------------------------------------------ */
 
 static kvt_status make_queries(struct rank *rank, struct kvt_error *err)
 {
@@ -352,7 +348,8 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
                           struct kvt_error *err)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    bool ahead = cuda->chooser == CHOOSE_INDEXER && cuda->decider == DECIDE_ON_HOST;
+    bool ahead = cuda->chooser == CHOOSE_INDEXER &&
+                 (cuda->decider == DECIDE_ON_HOST || cuda->corrupt_step > 0);
     kvt_status status = settle(rank, step, backups, err);
 
     if (status != KVT_OK)
@@ -364,7 +361,7 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
         status = make_queries(rank, err);
     if (status == KVT_OK && ahead)
         status = index_ahead(rank, err);
-    if (status == KVT_OK && (cuda->law || ahead)) {
+    if (status == KVT_OK && (cuda->law || cuda->decider == DECIDE_ON_HOST)) {
         nvtxRangePushA("select");
         status = select_step(rank, step, err);
         nvtxRangePop();
@@ -374,11 +371,13 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
     if (status == KVT_OK && cuda->decider == DECIDE_ON_HOST)
         status = upload_plans(rank, step, err);
     rank->selections_read = cuda->law || ahead;
+    if (status == KVT_OK && cuda->corrupt_step > 0 && !rank->is_corrupted &&
+        rank->step_count + 1 >= cuda->corrupt_step)
+        status = corrupt_row(rank, step, err);
     return status == KVT_OK ? graph_prepare(rank, &rank->key, err) : status;
 }
 
-/* ---- While it runs
- * ------------------------------------------------------------------------------- */
+/* ---- While it runs -------------------------------------------------------------------- */
 
 static kvt_status launch(struct rank *rank, struct copy_list *backups, struct kvt_error *err)
 {
@@ -439,7 +438,7 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
     return KVT_OK;
 }
 
-static kvt_status run_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
     struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
     kvt_status status = rank_use(rank, err);
@@ -465,207 +464,15 @@ static kvt_status run_step(struct rank *rank, struct kvt_rank_step *step, struct
     if (status != KVT_OK)
         return status;
     outcome_count(rank, step);
-    if (!rank->selections_read && rank->cuda->env.hierarchy) /* somebody will ask for them */
+    if (!rank->selections_read && rank->cuda->env.hierarchy) { /* somebody will ask for them */
         status = rank_read_selections(rank, err);
+        if (status == KVT_OK)
+            status = select_step(rank, step, err); /* for whoever watches pages */
+    }
     if (status != KVT_OK)
         return status;
     nvtxRangePushA("prove");
     status = proof_check(rank, err);
     nvtxRangePop();
     return status;
-}
-
-/* ---- Threads
- * -------------------------------------------------------------------------------------- */
-
-static void *stand_by(void *argument)
-{
-    struct rank *rank = argument;
-    struct backend_cuda *cuda = rank->cuda;
-
-    (void)pthread_mutex_lock(&cuda->mutex);
-    while (!cuda->quits) {
-        if (!rank->work) {
-            (void)pthread_cond_wait(&cuda->changed, &cuda->mutex);
-            continue;
-        }
-        (void)pthread_mutex_unlock(&cuda->mutex);
-        rank->status = run_step(rank, rank->work, &rank->error);
-        (void)pthread_mutex_lock(&cuda->mutex);
-        rank->work = NULL;
-        cuda->working--;
-        (void)pthread_cond_broadcast(&cuda->changed);
-    }
-    (void)pthread_mutex_unlock(&cuda->mutex);
-    return NULL;
-}
-
-/* One alone is run by the caller: no thread is woken for it. */
-kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
-                      struct kvt_error *err)
-{
-    uint32_t busy = 0, last = 0;
-
-    for (uint32_t r = 0; r < count; r++) {
-        struct kvt_step_outcome *outcome = &steps[r].outcome;
-        *outcome = (struct kvt_step_outcome){.measured_ns = KVT_NS_NEVER};
-        cuda->ranks[steps[r].rank].status = KVT_OK;
-        busy += steps[r].item_count > 0;
-        last = steps[r].item_count > 0 ? r : last;
-    }
-    if (busy == 0)
-        return KVT_OK;
-    if (busy == 1)
-        return run_step(&cuda->ranks[steps[last].rank], &steps[last], err);
-    (void)pthread_mutex_lock(&cuda->mutex);
-    for (uint32_t r = 0; r < count; r++) {
-        if (steps[r].item_count > 0)
-            cuda->ranks[steps[r].rank].work = &steps[r];
-    }
-    cuda->working = busy;
-    (void)pthread_cond_broadcast(&cuda->changed);
-    while (cuda->working > 0)
-        (void)pthread_cond_wait(&cuda->changed, &cuda->mutex);
-    (void)pthread_mutex_unlock(&cuda->mutex);
-    for (uint32_t r = 0; r < count; r++) {
-        const struct rank *rank = &cuda->ranks[steps[r].rank];
-        if (steps[r].item_count == 0 || rank->status == KVT_OK)
-            continue;
-        if (err)
-            *err = rank->error;
-        return rank->status;
-    }
-    return KVT_OK;
-}
-
-/* ---- Opening and closing
- * ---------------------------------------------------------------------------- */
-
-static kvt_status open_tables(struct rank *rank, struct kvt_error *err)
-{
-    const struct backend_cuda *cuda = rank->cuda;
-    size_t lanes = cuda->lanes;
-
-    rank->lanes = calloc(lanes, sizeof *rank->lanes);
-    rank->items = calloc(lanes, sizeof *rank->items);
-    rank->first_query = calloc(lanes, sizeof *rank->first_query);
-    rank->pass_place = calloc(lanes * cuda->passes, sizeof *rank->pass_place);
-    rank->staged_rows = calloc(lanes, sizeof *rank->staged_rows);
-    rank->wave_of = calloc(lanes, sizeof *rank->wave_of);
-    rank->graphs = calloc(GRAPHS_MAX + 1, sizeof *rank->graphs);
-    rank->checks = calloc(cuda->check_queries + 1, sizeof *rank->checks);
-    if (!rank->lanes || !rank->items || !rank->first_query || !rank->pass_place ||
-        !rank->staged_rows || !rank->wave_of || !rank->graphs || !rank->checks)
-        return kvt_fail_nomem(err, "a rank");
-    return KVT_OK;
-}
-
-static kvt_status open_crew(struct rank *rank, struct kvt_error *err)
-{
-    const struct backend_cuda *cuda = rank->cuda;
-    unsigned threads = cuda->env.threads / cuda->env.rank_count;
-    kvt_status status = kvt_crew_new(threads > 0 ? threads : 1, &rank->crew, err);
-
-    if (status != KVT_OK)
-        return status;
-    unsigned size = kvt_crew_size(rank->crew);
-    rank->workers = calloc(size, sizeof *rank->workers);
-    if (!rank->workers)
-        return kvt_fail_nomem(err, "the scratch of a step");
-    for (unsigned w = 0; w < size && status == KVT_OK; w++)
-        status = gpu_worker_open(cuda, &rank->workers[w], err);
-    return status;
-}
-
-/* The step's own stream comes first where kernels compete for the device. */
-static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
-{
-    int least = 0, greatest = 0;
-    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
-    cudaEvent_t *events[] = {&rank->ready, &rank->forked, &rank->joined, &rank->backed};
-
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&rank->main, cudaStreamNonBlocking, greatest);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&rank->beside, cudaStreamNonBlocking, least);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&rank->copier, cudaStreamNonBlocking, least);
-    for (uint32_t w = 0; w < WAVES_MAX && error == cudaSuccess; w++)
-        error = cudaStreamCreateWithFlags(&rank->inner[w], cudaStreamNonBlocking);
-    for (size_t e = 0; e < sizeof events / sizeof *events && error == cudaSuccess; e++)
-        error = cudaEventCreateWithFlags(events[e], cudaEventDisableTiming);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&rank->begin);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&rank->end);
-    for (uint32_t m = 0; m < MARKS_MAX && error == cudaSuccess; m++)
-        error = cudaEventCreate(&rank->marks[m]);
-    rank->launches = rank->main;
-    return kvt_cuda_check(error, "streams and events", err);
-}
-
-kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err)
-{
-    kvt_status status = rank_use(rank, err);
-
-    if (status == KVT_OK)
-        status = open_tables(rank, err);
-    if (status == KVT_OK)
-        status = open_streams(rank, err);
-    if (status == KVT_OK)
-        status = rank_open_pools(rank, free_bytes, err);
-    if (status == KVT_OK)
-        status = open_crew(rank, err);
-    if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
-        int error = pthread_create(&rank->thread, NULL, stand_by, rank);
-        if (error != 0)
-            return kvt_fail(err, KVT_ERR_IO, "backend", "no thread for rank %u: %s", rank->number,
-                            strerror(error));
-        rank->has_thread = true;
-    }
-    return status;
-}
-
-static void close_streams(struct rank *rank)
-{
-    cudaEvent_t events[] = {rank->begin,  rank->end,    rank->ready,
-                            rank->forked, rank->joined, rank->backed};
-    cudaStream_t streams[] = {rank->main, rank->beside, rank->copier};
-
-    for (size_t e = 0; e < sizeof events / sizeof *events; e++) {
-        if (events[e])
-            (void)cudaEventDestroy(events[e]);
-    }
-    for (uint32_t m = 0; m < MARKS_MAX && rank->marks[m]; m++)
-        (void)cudaEventDestroy(rank->marks[m]);
-    for (size_t s = 0; s < sizeof streams / sizeof *streams; s++) {
-        if (streams[s])
-            (void)cudaStreamDestroy(streams[s]);
-    }
-    for (uint32_t w = 0; w < WAVES_MAX && rank->inner[w]; w++)
-        (void)cudaStreamDestroy(rank->inner[w]);
-}
-
-void rank_close(struct rank *rank)
-{
-    if (rank->has_thread)
-        (void)pthread_join(rank->thread, NULL);
-    if (rank->device && !rank->lost && cudaSetDevice(rank->device->ordinal) == cudaSuccess) {
-        rank_close_dense(rank);
-        graphs_close(rank);
-        close_streams(rank);
-    }
-    rank_close_pools(rank);
-    for (unsigned w = 0; rank->workers && w < kvt_crew_size(rank->crew); w++)
-        gpu_worker_close(&rank->workers[w]);
-    free(rank->workers);
-    kvt_crew_free(rank->crew);
-    free(rank->lanes);
-    free(rank->items);
-    free(rank->first_query);
-    free(rank->pass_place);
-    free(rank->staged_rows);
-    free(rank->wave_of);
-    free(rank->graphs);
-    free(rank->checks);
 }

@@ -12,7 +12,7 @@
 
 #include "kvt/layout.h"
 
-/* ---- Scratch ------------------------------------------------------------------------------ */
+/* ---- Scratch -------------------------------------------------------------------------- */
 
 kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
                            struct kvt_error *err)
@@ -51,7 +51,7 @@ void gpu_worker_close(struct worker *worker)
     free(worker->missed_at);
 }
 
-/* ---- Lists ---------------------------------------------------------------------------------- */
+/* ---- Lists ---------------------------------------------------------------------------- */
 
 /* Entries of query q of item i of a selector, in any array of [selectors][queries][top_k]. */
 size_t list_at(const struct rank *rank, uint32_t selector, uint32_t item, uint32_t query)
@@ -99,8 +99,7 @@ static void read_lists(const struct rank *rank, struct worker *worker, uint32_t 
     }
 }
 
-/* ---- Items ------------------------------------------------------------------------------------
- */
+/* ---- Items ---------------------------------------------------------------------------- */
 
 struct selecting {
     struct rank *rank;

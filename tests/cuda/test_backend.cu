@@ -18,11 +18,6 @@
 #include "kvt/rng.h"
 #include "kvt/row_set.h"
 
-extern "C" {
-extern const struct kvt_backend_ops kvt_backend_sim;
-extern const struct kvt_backend_ops kvt_backend_cuda;
-}
-
 namespace
 {
 
@@ -47,6 +42,8 @@ struct setting {
     uint32_t row_bytes; /* 576 or another format's */
     uint32_t ratio;     /* of the last store */
     bool large;         /* GLM-5.3 at 100,032 tokens: run when named */
+    const char *law = "score";
+    uint32_t corrupt_step = 0; /* of which the check must fail */
 };
 
 const setting settings[] = {
@@ -78,6 +75,72 @@ const setting settings[] = {
      1, 656, 1},
     {"bf16-k2", 2, "lru", false, 1, 768, 0.5, false, false, false, true, false, false, true, 0, 1,
      1152, 1},
+    {"indexer-k4", 4,     "lru", false, 0.3,  700, 0.4, false, true,  false,
+     true,         false, false, false, 1000, 1,   576, 1,     false, "indexer"},
+    {"indexed-plan-k2",
+     2,
+     "clock",
+     false,
+     1,
+     700,
+     0.4,
+     false,
+     true,
+     false,
+     false,
+     false,
+     false,
+     false,
+     1000,
+     1,
+     576,
+     1,
+     false,
+     "indexer"},
+    {"corrupt-k4", 4,     "lru", false, 1, 768, 0.5, false, false,   false, true,
+     false,        false, false, 3000,  1, 576, 1,   false, "score", 6},
+    {"corrupt-plan-k1",
+     1,
+     "fifo",
+     false,
+     0,
+     768,
+     0.5,
+     false,
+     false,
+     false,
+     false,
+     false,
+     false,
+     true,
+     0,
+     1,
+     576,
+     1,
+     false,
+     "score",
+     3},
+    {"corrupt-indexer",
+     2,
+     "lru",
+     false,
+     1,
+     600,
+     0,
+     false,
+     false,
+     false,
+     true,
+     true,
+     false,
+     false,
+     0,
+     1,
+     576,
+     1,
+     false,
+     "indexer",
+     9},
     {"glm-k1", 1, "lru", false, 0, 4096, 0, false, false, false, true, false, false, false, 98304,
      1, 576, 1, true},
     {"glm-k8", 8, "lru", false, 0.25, 4096, 0.3, false, false, false, true, false, false, false,
@@ -86,7 +149,7 @@ const setting settings[] = {
      0, 1, 288, 2},
 };
 
-/* ---- A small model --------------------------------------------------------------------------- */
+/* ---- A small model -------------------------------------------------------------------- */
 
 /* As models/llm/glm-5.3.json. */
 void make_large(struct kvt_llm &llm)
@@ -157,8 +220,7 @@ struct kvt_llm small_model(const setting &with)
     return llm;
 }
 
-/* ---- Plug-ins with their defaults -------------------------------------------------------------
- */
+/* ---- Plug-ins with their defaults ----------------------------------------------------- */
 
 double choice_number(const struct kvt_param_spec &spec)
 {
@@ -210,8 +272,7 @@ struct chosen {
     }
 };
 
-/* ---- Requests
- * ------------------------------------------------------------------------------------ */
+/* ---- Requests ------------------------------------------------------------------------- */
 
 struct request {
     uint32_t id, rank, context_tokens, last_tokens;
@@ -232,11 +293,16 @@ class bench
 
     bool open(uint64_t seed)
     {
-        if (!law_.find(KVT_PLUGIN_LAW, "score") ||
+        if (!law_.find(KVT_PLUGIN_LAW, with_.law) ||
             !replacement_.find(KVT_PLUGIN_REPLACEMENT, with_.replacement))
             return false;
         set_up(seed);
-        return opened(kvt_backend_sim, &sim_) && opened(kvt_backend_cuda, &cuda_);
+        if (!opened(kvt_backend_cuda, &cuda_))
+            return false;
+        source_.context = this;
+        source_.read = read;
+        env_.source = &source_;
+        return opened(kvt_backend_sim, &sim_);
     }
 
     void close()
@@ -267,8 +333,8 @@ class bench
             }
         }
         struct kvt_error err = {};
-        if (sim_->ops->step(sim_, ranks[0], with_.ranks, &err) != KVT_OK ||
-            cuda_->ops->step(cuda_, ranks[1], with_.ranks, &err) != KVT_OK)
+        if (cuda_->ops->step(cuda_, ranks[1], with_.ranks, &err) != KVT_OK ||
+            sim_->ops->step(sim_, ranks[0], with_.ranks, &err) != KVT_OK)
             return failed(err);
         for (uint32_t r = 0; r < with_.ranks; r++)
             compare(ranks[0][r], ranks[1][r]);
@@ -289,14 +355,16 @@ class bench
                        (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
         cuda_->ops->proof(cuda_, &proof);
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
-        verdict_.check(proof.unequal_queries == 0, "%s: %llu of %llu checked queries differ: %s",
-                       with_.name, (unsigned long long)proof.unequal_queries,
+        verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
+                       "%s: %llu of %llu checked queries differ: %s", with_.name,
+                       (unsigned long long)proof.unequal_queries,
                        (unsigned long long)proof.checked_queries,
                        proof.first_unequal ? proof.first_unequal : "");
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
-        verdict_.check(proof.max_rel_error <= bound, "%s: %g from double precision, %g allowed",
-                       with_.name, proof.max_rel_error, bound);
+        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0,
+                       "%s: %g from double precision, %g allowed", with_.name, proof.max_rel_error,
+                       bound);
         std::printf("%-14s %4u steps %6llu calls %5llu proofs (%.1e) | missed %8llu staged %7llu "
                     "waves %4.0f | step %7.0f us:",
                     with_.name, steps_, (unsigned long long)proof.calls,
@@ -337,6 +405,7 @@ class bench
         set(KVT_CUDA_CHECK_QUERIES, 3);
         set(KVT_CUDA_KERNELS, with_.reference);
         set(KVT_CUDA_OUTPUT, with_.output_f32);
+        set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
@@ -358,6 +427,7 @@ class bench
         env_.tp = env_.ep = with_.large ? 4 : 1;
         env_.output_tokens = 400;
         env_.threads = 16;
+        env_.is_inspected = true;
     }
 
     bool opened(const struct kvt_backend_ops &ops, struct kvt_backend **out)
@@ -546,7 +616,20 @@ class bench
         }
     }
 
+    /* What the device selected, for the law "indexer". */
+    static uint32_t read(void *context, uint32_t request, uint32_t selector, uint32_t query,
+                         uint32_t *rows)
+    {
+        struct kvt_backend *cuda = ((bench *)context)->cuda_;
+        struct kvt_error err = {};
+        uint32_t count = 0;
+        return cuda->ops->selection(cuda, request, selector, query, rows, &count, &err) == KVT_OK
+                   ? count
+                   : 0;
+    }
+
     const setting &with_;
+    struct kvt_law_source source_ = {};
     device::tally &verdict_;
     struct kvt_llm llm_;
     struct kvt_rng rng_;
