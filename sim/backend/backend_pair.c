@@ -1,6 +1,6 @@
 /* backend_pair.c -- two backends on one schedule.
  *
- *     step: the first's, then the second's on copies of the items
+ *     step: the first's, and the second's on copies of the items, beside it
  *           each request: decisions, rows, and the state of every hot cache
  *           each rank: rows by stratum, waves, what the timing model is told
  *
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvt/hash.h"
 #include "kvt/calls.h"
+#include "kvt/hash.h"
 #include "pair_private.h"
 
 static struct backend_pair *pair_of(struct kvt_backend *backend)
@@ -94,7 +94,8 @@ kvt_status kvt_backend_pair_open(void *context, const struct kvt_backend_env *en
     (void)pthread_mutex_init(&pair->source_lock, NULL);
     struct kvt_backend_env second = pair->env;
     second.params = (struct kvt_params){0};
-    if (law->reads_source)
+    pair->second_reads = law->reads_source;
+    if (pair->second_reads)
         second.source = &pair->source;
     kvt_status status = env->sample_stores > 0 || env->sample_requests > 0
                             ? kvt_fail(err, KVT_ERR_UNSUPPORTED, "run.fidelity",
@@ -413,6 +414,43 @@ static void count_step(struct backend_pair *pair, const struct kvt_rank_step *ra
         report->calls += rank->outcome.rows[s].calls;
 }
 
+/* The second's part of a step, on a thread of its own. */
+struct second_step {
+    struct backend_pair *pair;
+    uint32_t rank_count;
+    kvt_status status;
+    struct kvt_error error;
+};
+
+static void *step_second(void *context)
+{
+    struct second_step *step = context;
+    struct kvt_backend *second = step->pair->sides[1];
+
+    step->status = second->ops->step(second, step->pair->ranks, step->rank_count, &step->error);
+    return NULL;
+}
+
+/* Beside the first's, unless it reads what that one selects. */
+static kvt_status step_both(struct backend_pair *pair, struct kvt_rank_step *ranks,
+                            uint32_t rank_count, struct kvt_error *err)
+{
+    struct second_step second = {.pair = pair, .rank_count = rank_count};
+    pthread_t thread;
+    bool beside = !pair->second_reads && pthread_create(&thread, NULL, step_second, &second) == 0;
+
+    kvt_status status = pair->sides[0]->ops->step(pair->sides[0], ranks, rank_count, err);
+    if (beside)
+        (void)pthread_join(thread, NULL);
+    else if (status == KVT_OK)
+        (void)step_second(&second);
+    if (status != KVT_OK || second.status == KVT_OK)
+        return status;
+    if (err)
+        *err = second.error;
+    return second.status;
+}
+
 static kvt_status pair_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
                             uint32_t rank_count, struct kvt_error *err)
 {
@@ -420,9 +458,7 @@ static kvt_status pair_step(struct kvt_backend *backend, struct kvt_rank_step *r
     kvt_status status = copy_step(pair, ranks, rank_count, err);
 
     if (status == KVT_OK)
-        status = pair->sides[0]->ops->step(pair->sides[0], ranks, rank_count, err);
-    if (status == KVT_OK)
-        status = pair->sides[1]->ops->step(pair->sides[1], pair->ranks, rank_count, err);
+        status = step_both(pair, ranks, rank_count, err);
     if (status == KVT_OK && pair->source_status != KVT_OK) {
         if (err)
             *err = pair->source_error;

@@ -23,6 +23,7 @@ struct backend_pair {
     struct kvt_backend base;
     struct kvt_backend_env env;
     struct kvt_backend *sides[PAIR_SIDES];
+    bool second_reads;            /* what the first selects, so that it steps behind it */
     struct kvt_law_source source; /* the first's selections, for the second */
     pthread_mutex_t source_lock;
     kvt_status source_status; /* of the first selection that could not be read */

@@ -17,6 +17,8 @@
 enum {
     CONTEXT_TOKENS = 20480,
     OUTPUT_TOKENS = 2048,
+    APART_TOKENS = 7, /* contexts differ by so many, that pages and tails do not end alike */
+    SHARED_TOKENS = CONTEXT_TOKENS - 2 * KVT_PAGE_ROWS, /* host rows that all read, of a GPU */
     REQUESTS = 16,
     QUICK_REQUESTS = 4,
     CALLS = 20000,
@@ -149,8 +151,8 @@ static kvt_status admit(struct grid *grid, uint64_t hot_tokens, struct kvt_error
 
     for (uint32_t i = 0; i < grid->request_count && status == KVT_OK; i++) {
         struct driven *request = &grid->requests[i];
-        *request =
-            (struct driven){.id = grid->next_request++, .context_tokens = CONTEXT_TOKENS - 7 * i};
+        *request = (struct driven){.id = grid->next_request++,
+                                   .context_tokens = CONTEXT_TOKENS - APART_TOKENS * i};
         const struct kvt_backend_admission admission = {
             .request = request->id,
             .context_tokens = request->context_tokens,
@@ -231,7 +233,7 @@ static kvt_status load(const struct decisions_plan *plan, const char *policy,
     struct kvt_scenario *scenario =
         kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario));
     char *replacement = kvt_arena_printf(arena, "replacement=%s", policy);
-    char *shared = kvt_arena_printf(arena, "backend.shared_tokens=%d", CONTEXT_TOKENS);
+    char *shared = kvt_arena_printf(arena, "backend.shared_tokens=%d", SHARED_TOKENS);
     size_t count = 0;
 
     if (!sets || !scenario || !replacement || !shared)

@@ -6,7 +6,7 @@
 #include <check.h>
 
 #include "kvt/backend_pair.h"
-#include "kvt/hash.h"
+#include "kvt/json.h"
 #include "support/plugin_params.h"
 #include "support/small_run.h"
 
@@ -419,6 +419,54 @@ START_TEST(by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured)
 }
 END_TEST
 
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    ck_assert_msg(cJSON_IsNumber(item), "%s is no number", key);
+    return item->valuedouble;
+}
+
+START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
+{
+    static const char *const sets[] = {
+        "backend={\"name\": \"cuda\", \"shared_tokens\": 640, \"ranks_on_device\": 2}",
+        "run.clock=measured", NULL};
+    struct small_run small;
+    struct cJSON *result = NULL;
+    struct kvt_error err;
+    measured_ns[0] = measured_ns[1] = 2385000;
+    (void)run_pair(&small, sets, &twin_ops);
+    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
+
+    const cJSON *measured = kvt_json_find(result, "measured");
+    ck_assert(cJSON_IsTrue(kvt_json_find(measured, "is_clock")));
+    ck_assert(cJSON_IsFalse(kvt_json_find(measured, "reproducible")));
+    ck_assert_double_eq_tol(number_at(measured, "mean_step_ms"), 2.385, 1e-12);
+    ck_assert_double_eq_tol(number_at(kvt_json_find(measured, "step_parts_ms"), "attend"),
+                            0.75 * 2.385, 1e-12);
+    const cJSON *scaled = kvt_json_find(kvt_json_find(result, "scaled"), "backend");
+    ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
+    ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
+    ck_assert_ptr_null(kvt_json_find(scaled, "layers"));
+    cJSON_Delete(result);
+
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
+    kvt_report_summary(stream, small.run, result);
+    (void)fclose(stream);
+    ck_assert_ptr_nonnull(strstr(text, "clock      measured: not reproducible"));
+    ck_assert_ptr_nonnull(strstr(text, "kernel time yes"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "scaled     on the GPU: ranks_on_device 2, shared_tokens 640"));
+    ck_assert_ptr_nonnull(strstr(text, "step times measured"));
+    free(text);
+    cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(by_the_predicted_clock_what_was_measured_is_told_beside)
 {
     static const char *const sets[] = {"backend=cuda", NULL};
@@ -447,6 +495,7 @@ int main(void)
     tcase_add_test(agree, sampled_runs_cannot_be_compared);
     tcase_add_test(agree, the_indexer_passes_on_what_the_first_selected);
     tcase_add_test(agree, by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured);
+    tcase_add_test(agree, what_was_measured_is_in_the_result_and_says_what_it_is_worth);
     tcase_add_test(agree, by_the_predicted_clock_what_was_measured_is_told_beside);
     tcase_add_loop_test(differ, a_twin_that_decides_wrongly_is_found_at_its_first_wrong_call, 0,
                         sizeof faults / sizeof faults[0]);
