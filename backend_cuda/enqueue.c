@@ -218,6 +218,18 @@ static kvt_status fork_followers(const struct turn *turn, const struct kvt_gpu_r
     return kvt_cuda_check(error, "kvt_gpu_fetch_followers", err);
 }
 
+/* What of them is not hidden behind the first layer counts as fetching. */
+static kvt_status join_followers(const struct turn *turn, struct kvt_error *err)
+{
+    struct rank *rank = turn->rank;
+    kvt_status status = mark(rank, turn->key, KVT_PART_FETCH, err);
+
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaStreamWaitEvent(rank->launches, rank->joined, 0),
+                                "waiting for followers", err);
+    return status;
+}
+
 static kvt_status fetch(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
                         struct kvt_error *err)
 {
@@ -278,14 +290,12 @@ static kvt_status run_layer(const struct turn *turn, uint32_t layer, uint32_t pa
     const struct store_shape *shape = &rank->cuda->stores[turn->store];
     kvt_status status = KVT_OK;
 
-    if (layer < shape->layers) {
+    if (layer < shape->layers && layer == 1 && followed)
+        status = join_followers(turn, err);
+    if (layer < shape->layers && status == KVT_OK)
         status = mark(rank, turn->key, KVT_PART_ATTEND, err);
-        if (status == KVT_OK && layer == 1 && followed)
-            status = kvt_cuda_check(cudaStreamWaitEvent(rank->launches, rank->joined, 0),
-                                    "waiting for followers", err);
-        if (status == KVT_OK)
-            status = attend(turn, layer, pass, 0, err);
-    }
+    if (layer < shape->layers && status == KVT_OK)
+        status = attend(turn, layer, pass, 0, err);
     if (status == KVT_OK && dense) {
         status = mark(rank, turn->key, KVT_PART_DENSE, err);
         if (status == KVT_OK)

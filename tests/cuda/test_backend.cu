@@ -339,10 +339,27 @@ class bench
         for (uint32_t r = 0; r < with_.ranks; r++)
             compare(ranks[0][r], ranks[1][r]);
         compare_hashes();
+        if (with_.large)
+            report(ranks[1][0].outcome);
         for (request &live : live_)
             commit(live);
         steps_++;
         return true;
+    }
+
+    /* A step of the large model. */
+    void report(const struct kvt_step_outcome &outcome)
+    {
+        std::printf("  step %u: %.0f us, %u queries, %.1f GB missed:", steps_,
+                    (double)outcome.measured_ns / 1e3, outcome.load.queries,
+                    outcome.payload_bytes / 1e9);
+        for (int p = 0; p < KVT_PARTS; p++) {
+            if (outcome.measured_parts_ns[p] > 0)
+                std::printf(" %s %.0f", kvt_step_part_name((enum kvt_step_part)p),
+                            outcome.measured_parts_ns[p] / 1e3);
+        }
+        std::printf(" | %.1f s since the start\n", kvt_wall_seconds_since(start_));
+        std::fflush(stdout);
     }
 
     void finish(double seconds)
@@ -633,6 +650,7 @@ class bench
     device::tally &verdict_;
     struct kvt_llm llm_;
     struct kvt_rng rng_;
+    struct kvt_wall start_ = kvt_wall_now();
     chosen law_, replacement_, cuda_params_;
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
