@@ -195,6 +195,9 @@ cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint3
  * the arena of arena_rows, behind a resolve with staging_share 0. wave_count: out, one word. */
 cudaError_t kvt_gpu_waves(const struct kvt_gpu_resolve *resolve, uint64_t arena_rows,
                           uint32_t *wave_count, cudaStream_t stream);
+/* In a graph: the conditional node of this handle runs if *count is above a number. */
+cudaError_t kvt_gpu_branch(cudaGraphConditionalHandle handle, const uint32_t *count, uint32_t above,
+                           cudaStream_t stream);
 /* Copies the staged rows of one wave's requests from host, all layers. */
 cudaError_t kvt_gpu_fetch_wave(const struct kvt_gpu_resolve *resolve, uint32_t wave,
                                cudaStream_t stream);

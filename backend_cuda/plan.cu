@@ -1,5 +1,5 @@
 /* plan.cu -- calls that were decided on the CPU: the copies, and which row each slot holds. */
-#include "resolve.cuh"
+#include "gather.cuh"
 
 enum {
     THREADS = 256
@@ -36,6 +36,7 @@ cudaError_t kvt_gpu_execute_plan(const struct kvt_gpu_resolve *resolve, cudaStre
     cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
         return error;
-    return gather_launch(resolve, resolve->staging_share > 0 ? GATHER_MISSED : GATHER_FILLED, 0, 0,
-                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, stream);
+    return gather_launch(resolve, GATHER_MISSED, 0, 0,
+                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, false,
+                         stream);
 }

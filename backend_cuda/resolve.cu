@@ -1,5 +1,5 @@
 /* resolve.cu -- launchers of the resolver: which kernel a call takes, and the copies behind it. */
-#include "resolve.cuh"
+#include "gather.cuh"
 
 #include "resolve_promote.cuh"
 
@@ -23,32 +23,45 @@ static cudaError_t device_is_tuned(bool *tuned)
     return error;
 }
 
-static cudaError_t decide(const resolve_args &args, cudaStream_t stream)
+/* From so many requests on, one block of each fills the link, and it starts at once; a block moves
+ * 12 to 25 GB/s. */
+enum {
+    COPYING_REQUESTS = 8
+};
+
+/* *fast: whether a fast kernel has it, which copies, too, where args->copies says so. */
+static cudaError_t decide(const resolve_args &args, bool *fast, cudaStream_t stream)
 {
-    bool tuned, fits = false;
+    bool tuned;
     cudaError_t error = device_is_tuned(&tuned);
 
+    *fast = false;
     if (error == cudaSuccess && tuned && !args.call.reference) {
-        error = args.call.queries_max == 1 ? resolve_launch_one(args, stream, &fits)
-                                           : resolve_launch_many(args, stream, &fits);
+        error = args.call.queries_max == 1 ? resolve_launch_one(args, stream, fast)
+                                           : resolve_launch_many(args, stream, fast);
     }
-    if (error == cudaSuccess && !fits)
+    if (error == cudaSuccess && !*fast)
         error = resolve_launch_reference(args, stream);
     return error;
 }
 
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream)
 {
+    const uint32_t layers = resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers;
     struct resolve_args args;
+    bool fast;
 
     if (!resolve_make_args(resolve, &args) || resolve->queries_max > KVT_GPU_QUERIES_MAX ||
         resolve->missed_stride < resolve->queries_max * resolve->top_k)
         return cudaErrorInvalidValue;
+    if (resolve->fetch != KVT_GPU_FETCH_NONE && !gather_make_shape(resolve, 0, layers, &args.shape))
+        return cudaErrorInvalidValue;
     if (resolve->request_count == 0)
         return cudaSuccess;
-    cudaError_t error = decide(args, stream);
-    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
+    args.copies =
+        resolve->fetch != KVT_GPU_FETCH_NONE && resolve->request_count >= COPYING_REQUESTS;
+    cudaError_t error = decide(args, &fast, stream);
+    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE || (fast && args.copies))
         return error;
-    return gather_launch(resolve, resolve->staging_share > 0 ? GATHER_MISSED : GATHER_FILLED, 0, 0,
-                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, stream);
+    return gather_launch(resolve, GATHER_MISSED, 0, 0, layers, fast, stream);
 }

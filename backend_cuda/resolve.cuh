@@ -13,11 +13,21 @@ enum {
 #define NO_ROW 0xffffffffu /* in slot_rows: the slot is empty */
 #define NOT_CACHED 0xffffu /* in slot_of_row */
 
+/* What is copied of each missing row, in units of 16 bytes (gather.cuh). */
+struct gather_shape {
+    uint32_t first_layer;
+    uint32_t row_units;              /* of all layers that are copied */
+    uint32_t layer_units;            /* of one layer, or of all where they lie end to end */
+    uint32_t row_magic, layer_magic; /* 2^32 / units, rounded up */
+};
+
 /* A call with what the launcher works out once; kernels take it by value. */
 struct resolve_args {
     struct kvt_gpu_resolve call;
     uint32_t ratio_shift; /* log2 of the ratio */
     uint32_t page_shift;  /* log2 of a page's rows */
+    bool copies;          /* the block that decides also copies what is missing */
+    struct gather_shape shape;
 };
 
 /* False where the ratio is not a power of two up to a page's tokens. */
@@ -28,6 +38,7 @@ static inline bool resolve_make_args(const struct kvt_gpu_resolve *resolve,
 
     while (resolve->ratio > 1u << shift && shift < 6)
         shift++;
+    *args = {};
     args->call = *resolve;
     args->ratio_shift = shift;
     args->page_shift = 6 - shift;
@@ -176,15 +187,5 @@ static __device__ __forceinline__ uint32_t resolve_block_scan(uint32_t value, ui
 cudaError_t resolve_launch_one(const resolve_args &args, cudaStream_t stream, bool *fits);
 cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream, bool *fits);
 cudaError_t resolve_launch_reference(const resolve_args &args, cudaStream_t stream);
-
-/* Which rows of the requests' miss lists a gather takes. */
-enum gather_rows {
-    GATHER_MISSED, /* all */
-    GATHER_FILLED, /* those that found a slot */
-    GATHER_STAGED  /* the others, of requests of one wave */
-};
-cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_rows rows,
-                          uint32_t wave, uint32_t first_layer, uint32_t layers,
-                          cudaStream_t stream);
 
 #endif

@@ -15,6 +15,7 @@
  * Shared memory bounds it: one block has 32 KB x K / 2 accesses for each touch of a selection.
  * Source: vLLM (hisparse_kernels.cu) walks its hot cache once a query; the bitmap with ranks is
  * a rank directory: G. Jacobson, "Space-efficient Static Trees and Graphs", FOCS 1989. */
+#include "gather.cuh"
 #include "resolve_order.cuh"
 #include "resolve_promote.cuh"
 
@@ -24,22 +25,82 @@ enum {
     GROUP_QUERIES = 4, /* at a time in registers */
     GROUP_ROWS = GROUP_QUERIES * SELECTED,
     KEPT_GROUPS = 2, /* that stay there from pass to pass */
-    SHARED_BYTES_MAX = 200000,
+    SHARED_BYTES_MAX = 222 * 1024,
     CLAIMED = 0xfffe /* code of a miss that has been taken into the union's order */
 };
 
-/* Dynamic shared memory, in this order. */
-struct many_layout {
-    uint32_t words; /* of 64 rows */
-    uint32_t bits_bytes, before_bytes, codes_bytes, order_bytes, hits_bytes;
+/* The union as a bitmap of rows with ranks: of each word's rows, how many of the union lie below
+ * the word's first. NARROW words have 16 rows and their rank in one 32-bit word, so that a look-up
+ * reads shared memory once; wide ones have 64 rows and their rank apart, in two fifths of the
+ * space. */
+template <bool NARROW> struct union_bitmap;
 
-    __host__ __device__ many_layout(const struct kvt_gpu_resolve &call)
+template <> struct union_bitmap<true> {
+    enum {
+        WORD_ROWS = 16,
+        WORD_BYTES = 4
+    };
+    uint32_t *words;
+
+    __device__ __forceinline__ bool add(uint32_t row)
+    {
+        const uint32_t bit = 1u << row % 16;
+        return (atomicOr(words + row / 16, bit) & bit) == 0;
+    }
+    __device__ __forceinline__ uint32_t count(uint32_t word) const
+    {
+        return __popc(words[word]);
+    }
+    __device__ __forceinline__ void set_rank(uint32_t word, uint32_t rank)
+    {
+        words[word] |= rank << 16;
+    }
+    __device__ __forceinline__ uint32_t rank(uint32_t row) const
+    {
+        const uint32_t word = words[row / 16];
+        return (word >> 16) + __popc(word & ((1u << row % 16) - 1));
+    }
+};
+
+template <> struct union_bitmap<false> {
+    enum {
+        WORD_ROWS = 64,
+        WORD_BYTES = 10
+    };
+    uint32_t *words; /* [2 * word_count], then the ranks */
+    uint16_t *ranks;
+
+    __device__ __forceinline__ bool add(uint32_t row)
+    {
+        const uint32_t bit = 1u << row % 32;
+        return (atomicOr(words + row / 32, bit) & bit) == 0;
+    }
+    __device__ __forceinline__ uint32_t count(uint32_t word) const
+    {
+        return __popcll(((const uint64_t *)words)[word]);
+    }
+    __device__ __forceinline__ void set_rank(uint32_t word, uint32_t rank)
+    {
+        ranks[word] = (uint16_t)rank;
+    }
+    __device__ __forceinline__ uint32_t rank(uint32_t row) const
+    {
+        const uint64_t word = ((const uint64_t *)words)[row / 64];
+        return ranks[row / 64] + __popcll(word & ((1ull << row % 64) - 1));
+    }
+};
+
+/* Dynamic shared memory, in this order. */
+template <bool NARROW> struct many_layout {
+    uint32_t words;
+    uint32_t bitmap_bytes, codes_bytes, order_bytes, hits_bytes;
+
+    __host__ __device__ explicit many_layout(const struct kvt_gpu_resolve &call)
     {
         const uint32_t rows_max = call.hot.rows_max, selected = call.queries_max * call.top_k;
 
-        words = rows_max / 64 + 1;
-        bits_bytes = round_up(words * 8);
-        before_bytes = round_up(words * 2);
+        words = rows_max / union_bitmap<NARROW>::WORD_ROWS + 1;
+        bitmap_bytes = round_up(words * union_bitmap<NARROW>::WORD_BYTES);
         codes_bytes = round_up((selected < rows_max ? selected : rows_max) * 2);
         order_bytes = round_up(call.hot.slots_max * 2);
         hits_bytes = round_up(call.hot.slots_max / 8 + 4);
@@ -50,26 +111,19 @@ struct many_layout {
     }
     __host__ __device__ uint32_t bytes() const
     {
-        return bits_bytes + before_bytes + codes_bytes + order_bytes + hits_bytes;
+        return bitmap_bytes + codes_bytes + order_bytes + hits_bytes;
     }
 };
 
-/* The bitmap of the union, and what was found of its rows: a slot, slots_max + m for staged row m,
- * NOT_CACHED or CLAIMED for a miss on its way. */
-struct union_rows {
-    uint32_t *bits;   /* [2 * words] */
-    uint16_t *before; /* [words] rows of the union below word's first */
-    uint16_t *codes;  /* by rank */
+/* The union's rows, and what was found of each: a slot, slots_max + m for staged row m, NOT_CACHED
+ * or CLAIMED for a miss on its way. */
+template <bool NARROW> struct union_rows {
+    union_bitmap<NARROW> bitmap;
+    uint16_t *codes; /* by rank */
 
-    __device__ __forceinline__ bool add(uint32_t row)
-    {
-        const uint32_t bit = 1u << row % 32;
-        return (atomicOr(bits + row / 32, bit) & bit) == 0;
-    }
     __device__ __forceinline__ uint16_t &code(uint32_t row)
     {
-        const uint64_t word = ((const uint64_t *)bits)[row / 64];
-        return codes[before[row / 64] + __popcll(word & ((1ull << row % 64) - 1))];
+        return codes[bitmap.rank(row)];
     }
 };
 
@@ -179,7 +233,7 @@ static __device__ __forceinline__ void look_up(const resolve_view &view, uint32_
 }
 
 /* GROUPS: of four queries; up to KEPT_GROUPS of them stay in registers, more are loaded again. */
-template <int GROUPS, int ENTRIES>
+template <int GROUPS, int ENTRIES, bool NARROW>
 __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ resolve_args args)
 {
     constexpr bool KEPT = GROUPS <= KEPT_GROUPS;
@@ -188,11 +242,12 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     __shared__ uint32_t claims[THREADS];
     __shared__ many_counts counts;
     const struct kvt_gpu_resolve &call = args.call;
-    const many_layout layout(call);
-    union_rows rows;
-    rows.bits = (uint32_t *)shared;
-    rows.before = (uint16_t *)(shared + layout.bits_bytes);
-    rows.codes = rows.before + layout.before_bytes / 2;
+    const many_layout<NARROW> layout(call);
+    union_rows<NARROW> rows;
+    rows.bitmap.words = (uint32_t *)shared;
+    if constexpr (!NARROW)
+        rows.bitmap.ranks = (uint16_t *)(rows.bitmap.words + 2 * layout.words);
+    rows.codes = (uint16_t *)(shared + layout.bitmap_bytes);
     uint16_t *new_order = rows.codes + layout.codes_bytes / 2;
     uint32_t *hits = (uint32_t *)(new_order + layout.order_bytes / 2);
     const resolve_view view = resolve_view_of(args, blockIdx.x);
@@ -214,8 +269,8 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
             load_group(call, view, g * GROUP_QUERIES, group[g]);
     }
     order_load(part, view.order, slots_max, whole);
-    for (uint32_t i = threadIdx.x; i < layout.bits_bytes / 16; i += THREADS)
-        ((uint4 *)rows.bits)[i] = make_uint4(0, 0, 0, 0);
+    for (uint32_t i = threadIdx.x; i < layout.bitmap_bytes / 16; i += THREADS)
+        ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0);
     for (uint32_t i = threadIdx.x; i < layout.hits_bytes / 4; i += THREADS)
         hits[i] = 0;
     if (threadIdx.x == 0)
@@ -237,7 +292,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
             if (!is_row(own.rows[i]))
                 continue;
             selected++;
-            first |= (uint32_t)rows.add((uint32_t)own.rows[i]) << i;
+            first |= (uint32_t)rows.bitmap.add((uint32_t)own.rows[i]) << i;
         }
         const group_residents residents = find_residents(args, view, own);
         tail_selected += __popc(residents.tail);
@@ -269,16 +324,16 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     const uint32_t span = (layout.words + THREADS - 1) / THREADS;
     const uint32_t first_word = threadIdx.x * span;
     const uint32_t last_word = min(first_word + span, layout.words);
-    const uint64_t *words = (const uint64_t *)rows.bits;
     uint32_t in_words = 0, union_count, unhit_count;
     for (uint32_t w = first_word; w < last_word; w++)
-        in_words += __popcll(words[w]);
+        in_words += rows.bitmap.count(w);
     uint32_t before = resolve_block_scan(in_words, warp_totals, &union_count);
     const uint32_t unhit_before =
         resolve_block_scan(order_look(part, hits, slot_count), warp_unhit, &unhit_count);
     for (uint32_t w = first_word; w < last_word; w++) {
-        rows.before[w] = (uint16_t)before;
-        before += __popcll(words[w]);
+        const uint32_t count = rows.bitmap.count(w);
+        rows.bitmap.set_rank(w, before);
+        before += count;
     }
     order_split split = {slot_count, unhit_count, 0};
     split.filled = min(counts.missed_rows, split.unhit);
@@ -415,7 +470,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
             if (promoting)
                 scratch.count(code);
             if (code < slots_max) {
-                hot_selected += hits[code / 32] >> code % 32 & 1;
+                hot_selected += missed_rows == 0 || (hits[code / 32] >> code % 32 & 1) != 0;
                 own.rows[i] = view.hot0 + (int32_t)code;
             } else {
                 own.rows[i] = resolve_staged_place(args, view, code - slots_max);
@@ -467,42 +522,48 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
                                    .placed_hash = counts.placed_hash,
                                    .skipped = skipped,
                                    .wave = 0};
+    if (args.copies && missed_rows > 0)
+        gather_rows<4>(call, args.shape, view.lane, view.missed, view.missed_places,
+                       gather_count(call, split.filled, missed_rows - split.filled), [] {});
 }
 
-template <int GROUPS, int ENTRIES>
-static cudaError_t launch(const resolve_args &args, uint32_t shared_bytes, cudaStream_t stream)
+template <int GROUPS, int ENTRIES, bool NARROW>
+static cudaError_t launch(const resolve_args &args, cudaStream_t stream)
 {
+    const uint32_t shared_bytes = many_layout<NARROW>(args.call).bytes();
     cudaError_t error =
-        cudaFuncSetAttribute(resolve_many<GROUPS, ENTRIES>,
+        cudaFuncSetAttribute(resolve_many<GROUPS, ENTRIES, NARROW>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES_MAX);
     if (error != cudaSuccess)
         return error;
-    resolve_many<GROUPS, ENTRIES><<<args.call.request_count, THREADS, shared_bytes, stream>>>(args);
+    resolve_many<GROUPS, ENTRIES, NARROW>
+        <<<args.call.request_count, THREADS, shared_bytes, stream>>>(args);
     return cudaGetLastError();
 }
 
-template <int GROUPS>
-static cudaError_t launch_for(const resolve_args &args, uint32_t shared_bytes, cudaStream_t stream)
+/* Long contexts take the largest order, too: one kernel for all of them. */
+template <int GROUPS> static cudaError_t launch_for(const resolve_args &args, cudaStream_t stream)
 {
+    if (many_layout<true>(args.call).bytes() > SHARED_BYTES_MAX)
+        return launch<GROUPS, 16, false>(args, stream);
     if (args.call.hot.slots_max <= THREADS * 4)
-        return launch<GROUPS, 4>(args, shared_bytes, stream);
+        return launch<GROUPS, 4, true>(args, stream);
     if (args.call.hot.slots_max <= THREADS * 8)
-        return launch<GROUPS, 8>(args, shared_bytes, stream);
-    return launch<GROUPS, 16>(args, shared_bytes, stream);
+        return launch<GROUPS, 8, true>(args, stream);
+    return launch<GROUPS, 16, true>(args, stream);
 }
 
 cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream, bool *fits)
 {
     const struct kvt_gpu_resolve &call = args.call;
-    const many_layout layout(call);
 
-    *fits = layout.bytes() <= SHARED_BYTES_MAX && call.hot.slots_max <= THREADS * 16 &&
-            call.top_k <= THREADS * SELECTED;
+    *fits = many_layout<false>(call).bytes() <= SHARED_BYTES_MAX &&
+            call.hot.slots_max <= THREADS * 16 && call.top_k <= THREADS * SELECTED;
     if (!*fits)
         return cudaSuccess;
     if (call.queries_max <= GROUP_QUERIES)
-        return launch_for<1>(args, layout.bytes(), stream);
+        return launch_for<1>(args, stream);
     if (call.queries_max <= 2 * GROUP_QUERIES)
-        return launch_for<2>(args, layout.bytes(), stream);
-    return launch_for<KVT_GPU_QUERIES_MAX / GROUP_QUERIES>(args, layout.bytes(), stream);
+        return launch_for<2>(args, stream);
+    return launch_for<KVT_GPU_QUERIES_MAX / GROUP_QUERIES>(args, stream);
 }

@@ -56,7 +56,7 @@ cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *scan, cudaStream_t stream)
 {
     if ((scan->heads != 32 && scan->heads != 64) || scan->ratio == 0 || scan->queries_max == 0 ||
         scan->queries_max > KVT_GPU_QUERIES_MAX || scan->rows_max > scan->score_stride ||
-        scan->lane_bytes % 16 != 0)
+        scan->score_stride % 64 != 0 || scan->lane_bytes % 16 != 0)
         return cudaErrorInvalidValue;
     if (scan->query_count == 0 || scan->rows_max == 0)
         return cudaSuccess;

@@ -83,7 +83,8 @@ size_t kvt_gpu_topk_workspace_bytes(uint32_t query_count, uint32_t k)
 
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
-    if (topk->k == 0 || topk->ratio == 0 || topk->rows_max > topk->score_stride)
+    if (topk->k == 0 || topk->ratio == 0 || topk->rows_max > topk->score_stride ||
+        topk->score_stride % 64 != 0)
         return cudaErrorInvalidValue;
     if (topk->query_count == 0)
         return cudaSuccess;

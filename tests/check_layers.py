@@ -28,7 +28,7 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend_params backend calls waves",
+    "backend": "backend_params backend backend_pair calls waves",
     "scenario": "scenario",
     "report": "report size compare machine",
     "analytic": "analytic",

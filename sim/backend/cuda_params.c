@@ -74,4 +74,9 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                          .minimum = 0,
                          .maximum = 1,
                          .default_number = 0},
+    [KVT_CUDA_CORRUPT_STEP] = {COUNT_(
+        "corrupt_step",
+        "To prove that the check of attention finds it: in this step of each rank, counted from 1, "
+        "a byte of one selected and missed row is flipped on host. 0: never.",
+        0, 1 << 30, 0)},
 };

@@ -1,26 +1,12 @@
 /* bench_resolve.cu -- the resolver's time, beside floors and plain gathers (docs/cuda.md). */
 #include "cuda/resolve_bench.cuh"
 
-#include <numeric>
-
 using namespace resolve_bench;
 
 enum {
     ROWS = 102400,
     STORES = 21
 };
-
-/* `count` of the first `of` rows of a permutation, ascending. */
-static std::vector<uint32_t> draw_rows(uint32_t count, uint32_t of, std::mt19937_64 &random)
-{
-    std::vector<uint32_t> rows(of);
-
-    std::iota(rows.begin(), rows.end(), 0);
-    for (uint32_t i = 0; i < count; i++)
-        std::swap(rows[i], rows[i + random() % (of - i)]);
-    rows.resize(count);
-    return rows;
-}
 
 /* Everything is cached: K queries with so many distinct rows in all. */
 static void no_miss(uint32_t queries, uint32_t distinct, uint32_t slots, uint32_t top_k,
@@ -63,63 +49,6 @@ static void no_miss(uint32_t queries, uint32_t distinct, uint32_t slots, uint32_
         if (counts.hot_rows != distinct || counts.filled_rows + counts.staged_rows != 0)
             std::printf("failed: %u rows hit, %u missed\n", counts.hot_rows, counts.filled_rows);
     }
-}
-
-/* ---- Misses ------------------------------------------------------------------------------------
- *
- * Of each request's k rows, some are selected in every call and stay cached; the others come from
- * groups in turn, so many that a group has left the cache before its turn comes again: each call
- * misses exactly one group, for as long as it runs. */
-
-struct missing {
-    uint32_t misses;
-    uint32_t groups; /* calls of a store in turn */
-    /* [stores][groups][requests][misses] rows that the call misses, ascending */
-    std::vector<std::vector<std::vector<uint32_t>>> rows;
-};
-
-static uint32_t groups_for(const shape &of, uint32_t misses)
-{
-    return (of.slots - (of.top_k - misses)) / misses + 2;
-}
-
-static missing add_missing_calls(stores &stores, uint32_t misses)
-{
-    const shape &of = stores.of;
-    missing made = {misses, groups_for(of, misses), {}};
-    std::vector<std::vector<selections>> calls(of.stores);
-    std::vector<std::thread> threads;
-
-    made.rows.resize(of.stores);
-    for (uint32_t s = 0; s < of.stores; s++) {
-        made.rows[s].resize(made.groups);
-        calls[s].resize(made.groups);
-        threads.emplace_back([&, s] {
-            std::mt19937_64 random(s + 1);
-            const uint32_t stay = of.top_k - misses;
-            for (uint32_t i = 0; i < of.requests; i++) {
-                const std::vector<uint32_t> drawn =
-                    draw_rows(stay + made.groups * misses, of.rows, random);
-                for (uint32_t g = 0; g < made.groups; g++) {
-                    const auto first = drawn.begin() + stay + g * misses;
-                    std::vector<uint32_t> group(first, first + misses);
-                    std::vector<int32_t> query(drawn.begin(), drawn.begin() + stay);
-                    query.insert(query.end(), group.begin(), group.end());
-                    std::sort(query.begin(), query.end());
-                    std::sort(group.begin(), group.end());
-                    calls[s][g].insert(calls[s][g].end(), query.begin(), query.end());
-                    made.rows[s][g].insert(made.rows[s][g].end(), group.begin(), group.end());
-                }
-            }
-        });
-    }
-    for (std::thread &thread : threads)
-        thread.join();
-    for (uint32_t s = 0; s < of.stores; s++) {
-        for (const selections &call : calls[s])
-            (void)stores.add_call(s, call);
-    }
-    return made;
 }
 
 /* ---- Plain gathers of the same rows
@@ -227,10 +156,10 @@ static void report(const char *what, const shape &of, uint32_t misses, double us
 }
 
 /* Returns us a call of the resolver; *plain_us, of the plain gather by request. */
-static double miss_time(const host_pool &pool, uint32_t layers, uint32_t layer_bytes,
-                        uint32_t misses, bool baselines, double *plain_us)
+static double miss_time(const host_pool &pool, uint32_t requests, uint32_t layers,
+                        uint32_t layer_bytes, uint32_t misses, bool baselines, double *plain_us)
 {
-    shape of = {STORES, 32, 1, 2048, 4096, ROWS, 1, layers, layer_bytes};
+    shape of = {STORES, requests, 1, 2048, 4096, ROWS, 1, layers, layer_bytes};
     const uint64_t store_bytes = (uint64_t)of.requests * of.rows * layers * layer_bytes;
 
     of.stores = (uint32_t)std::min<uint64_t>(STORES, pool.bytes / store_bytes);
@@ -263,7 +192,7 @@ static void miss_slope(const host_pool &pool, uint32_t layers, uint32_t layer_by
     double n = 0, x = 0, xx = 0, y[2] = {0, 0}, xy[2] = {0, 0};
 
     for (uint32_t misses : points) {
-        double plain, us = miss_time(pool, layers, layer_bytes, misses, false, &plain);
+        double plain, us = miss_time(pool, 32, layers, layer_bytes, misses, false, &plain);
         const double bytes = 32.0 * misses * layers * layer_bytes, both[] = {us, plain};
         n++;
         x += bytes;
@@ -301,7 +230,7 @@ int main(int argc, char **argv)
     double plain;
     for (uint32_t layer_bytes : {576u, 288u}) {
         for (uint32_t misses : {300u, 2048u})
-            (void)miss_time(pool, 1, layer_bytes, misses, true, &plain);
+            (void)miss_time(pool, 32, 1, layer_bytes, misses, true, &plain);
     }
     miss_slope(pool, 4, 576);
     return 0;

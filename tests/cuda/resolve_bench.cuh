@@ -93,6 +93,17 @@ class stores
         return stores_[store].counts->read()[0];
     }
 
+    /* Of all stores' last calls. */
+    double missed_rows() const
+    {
+        double rows = 0;
+        for (const one &store : stores_) {
+            for (const struct kvt_gpu_counts &counts : store.counts->read())
+                rows += counts.filled_rows + counts.staged_rows;
+        }
+        return rows;
+    }
+
     const shape of;
 
   private:
@@ -225,6 +236,75 @@ struct kvt_gpu_resolve stores::call(uint32_t s, uint32_t call) const
     resolve.counts = store.counts->get();
     resolve.workspace = workspace_->get();
     return resolve;
+}
+
+/* `count` of the first `of` rows of a permutation, ascending. */
+inline std::vector<uint32_t> draw_rows(uint32_t count, uint32_t of, std::mt19937_64 &random)
+{
+    std::vector<uint32_t> rows(of);
+
+    std::iota(rows.begin(), rows.end(), 0);
+    for (uint32_t i = 0; i < count; i++)
+        std::swap(rows[i], rows[i + random() % (of - i)]);
+    rows.resize(count);
+    return rows;
+}
+
+/* ---- Misses ------------------------------------------------------------------------------------
+ *
+ * Of each request's k rows, some are selected in every call and stay cached; the others come from
+ * groups in turn, so many that a group has left the cache before its turn comes again: each call
+ * misses exactly one group, for as long as it runs. */
+
+struct missing {
+    uint32_t misses;
+    uint32_t groups; /* calls of a store in turn */
+    /* [stores][groups][requests][misses] rows that the call misses, ascending */
+    std::vector<std::vector<std::vector<uint32_t>>> rows;
+};
+
+inline uint32_t groups_for(const shape &of, uint32_t misses)
+{
+    return (of.slots - (of.top_k - misses)) / misses + 2;
+}
+
+inline missing add_missing_calls(stores &stores, uint32_t misses)
+{
+    const shape &of = stores.of;
+    missing made = {misses, groups_for(of, misses), {}};
+    std::vector<std::vector<selections>> calls(of.stores);
+    std::vector<std::thread> threads;
+
+    made.rows.resize(of.stores);
+    for (uint32_t s = 0; s < of.stores; s++) {
+        made.rows[s].resize(made.groups);
+        calls[s].resize(made.groups);
+        threads.emplace_back([&, s] {
+            std::mt19937_64 random(s + 1);
+            const uint32_t stay = of.top_k - misses;
+            for (uint32_t i = 0; i < of.requests; i++) {
+                const std::vector<uint32_t> drawn =
+                    draw_rows(stay + made.groups * misses, of.rows, random);
+                for (uint32_t g = 0; g < made.groups; g++) {
+                    const auto first = drawn.begin() + stay + g * misses;
+                    std::vector<uint32_t> group(first, first + misses);
+                    std::vector<int32_t> query(drawn.begin(), drawn.begin() + stay);
+                    query.insert(query.end(), group.begin(), group.end());
+                    std::sort(query.begin(), query.end());
+                    std::sort(group.begin(), group.end());
+                    calls[s][g].insert(calls[s][g].end(), query.begin(), query.end());
+                    made.rows[s][g].insert(made.rows[s][g].end(), group.begin(), group.end());
+                }
+            }
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    for (uint32_t s = 0; s < of.stores; s++) {
+        for (const selections &call : calls[s])
+            (void)stores.add_call(s, call);
+    }
+    return made;
 }
 
 } // namespace resolve_bench

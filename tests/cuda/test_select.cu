@@ -197,9 +197,12 @@ std::vector<uint32_t> run_scan(const struct step &step, const struct scan_inputs
 
 /* Scores of the kernel against the oracle; nothing is written beyond what a query sees. */
 void check_scores(const char *name, const struct step &step, const struct scan_inputs &inputs,
-                  const std::vector<double> &oracle, uint32_t stride,
+                  const std::vector<double> &oracle, uint32_t stride, bool reference,
                   const std::vector<uint32_t> &scores)
 {
+    /* FP8 tensor cores add products that they have aligned to the largest and cut off 13 bits
+     * below it; the plain kernel adds in float. */
+    const double norm_limit = reference ? 3e-6 : 1e-3, worst_limit = reference ? 1e-4 : 3e-2;
     for (uint32_t query = 0; query < step.queries.size(); query++) {
         double error2 = 0, norm2 = 0, worst = 0;
         uint32_t touched = 0, rows = step.visible(query);
@@ -217,10 +220,11 @@ void check_scores(const char *name, const struct step &step, const struct scan_i
             worst = std::isnan(score) ? INFINITY : std::max(worst, error);
         }
         double rms = std::sqrt(norm2 / rows), relative = std::sqrt(error2 / norm2);
-        check(relative <= 3e-4 && worst <= 3e-3 * rms,
-              "scan %s, %u heads, query %u of %u rows: error %g of the norm, worst %g rms; "
-              "expected <= 3e-4, 3e-3",
-              name, inputs.heads, query, rows, relative, worst / rms);
+        check(relative <= norm_limit && worst <= worst_limit * rms,
+              "scan %s, %u heads, %s, query %u of %u rows: error %g of the norm, worst %g rms; "
+              "expected <= %g, %g",
+              name, inputs.heads, reference ? "plain" : "fast", query, rows, relative, worst / rms,
+              norm_limit, worst_limit);
         check(touched == 0, "scan %s, query %u: %u scores behind the last row written", name, query,
               touched);
     }
@@ -238,8 +242,8 @@ void test_scan(const char *name, const struct step &step, uint32_t heads, uint32
         for (uint32_t row = 0; row < step.visible(query); row++)
             oracle[(size_t)query * stride + row] = oracle_score(step, inputs, query, row);
     std::vector<uint32_t> fast = run_scan(step, inputs, stride, false);
-    check_scores(name, step, inputs, oracle, stride, fast);
-    check_scores(name, step, inputs, oracle, stride, run_scan(step, inputs, stride, true));
+    check_scores(name, step, inputs, oracle, stride, false, fast);
+    check_scores(name, step, inputs, oracle, stride, true, run_scan(step, inputs, stride, true));
     check(run_scan(step, inputs, stride, false) == fast, "scan %s: other bits the second time",
           name);
 

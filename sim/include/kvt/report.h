@@ -33,8 +33,11 @@ struct kvt_tally {
     uint64_t rounds;            /* request x step */
     uint64_t round_tokens;      /* that those rounds deliver */
     uint64_t extrapolated_steps;
-    kvt_ns step_ns;                  /* sum of step durations over groups */
-    kvt_ns parts_ns[KVT_PARTS];      /* of the group's slowest rank: they sum to step_ns */
+    kvt_ns step_ns;                      /* sum of step durations over groups */
+    kvt_ns parts_ns[KVT_PARTS];          /* of the group's slowest rank: they sum to step_ns */
+    uint64_t measured_steps;             /* by the backend, whatever the clock */
+    kvt_ns measured_ns;                  /* sum of what those took */
+    kvt_ns measured_parts_ns[KVT_PARTS]; /* of the group's slowest rank */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
     double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
