@@ -24,33 +24,40 @@ static uint32_t to_step(double dimension)
     return steps >= 1 ? (uint32_t)steps * DIMENSION_STEP : 0;
 }
 
+static uint32_t to_step_at_least_one(double dimension)
+{
+    uint32_t rounded = to_step(dimension);
+    return rounded > 0 ? rounded : DIMENSION_STEP;
+}
+
 kvt_status kvt_dense_shape_make(const struct kvt_llm *llm, uint32_t tp, uint32_t ep,
                                 struct kvt_dense_shape *out, struct kvt_error *err)
 {
-    bool has_experts = llm->experts > 0;
-    double dense_bytes = (has_experts ? llm->dense_weight_bytes : llm->weight_bytes) / llm->layers;
     struct kvt_dense_shape shape = {
-        .hidden = to_step(llm->hidden),
-        .latent = to_step(llm->latent_dim + llm->rope_dim),
+        .hidden = to_step_at_least_one(llm->hidden),
+        .latent = to_step_at_least_one(llm->latent_dim + llm->rope_dim),
         .replicas = ep > tp ? ep / tp : 1,
     };
+    double layer_bytes = llm->weight_bytes / llm->layers;
+    double expert_bytes = 0;
 
+    if (llm->experts > 0) {
+        if (ep > llm->experts)
+            return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->name,
+                            "ep %u: more GPUs than the model's %u experts", ep, llm->experts);
+        expert_bytes = layer_bytes - llm->dense_weight_bytes / llm->layers;
+        shape.inner =
+            to_step(expert_bytes / llm->experts / (ep > 1 ? 1 : tp) / (3.0 * shape.hidden));
+    }
     /* Latents are not sharded: each rank of a replica makes its own rows. */
-    shape.wide =
-        to_step((dense_bytes - (double)shape.hidden * shape.latent) / tp / (2.0 * shape.hidden));
-    if (has_experts) {
-        double expert_bytes = (llm->weight_bytes - llm->dense_weight_bytes) / llm->layers;
-        uint32_t pieces = ep > 1 ? 1 : tp;
+    double wide_bytes = (layer_bytes - expert_bytes - (double)shape.hidden * shape.latent) / tp;
+    if (shape.inner > 0) {
         shape.local_experts = ep > 1 ? llm->experts / ep : llm->experts;
         shape.active_fraction = (double)llm->experts_active / llm->experts;
-        shape.inner = to_step(expert_bytes / llm->experts / pieces / (3.0 * shape.hidden));
+    } else {
+        wide_bytes += expert_bytes / (ep > tp ? ep : tp);
     }
-    if (shape.hidden == 0 || shape.latent == 0 || shape.wide == 0 ||
-        (has_experts && (shape.inner == 0 || shape.local_experts == 0)))
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->name,
-                        "%.3g weight bytes in %u layers over tp %u and ep %u leave a product of "
-                        "the dense stand-in less than 16 wide",
-                        llm->weight_bytes, llm->layers, tp, ep);
+    shape.wide = to_step_at_least_one(wide_bytes / (2.0 * shape.hidden));
     *out = shape;
     return KVT_OK;
 }

@@ -30,8 +30,9 @@ struct kvt_dense_shape {
     double active_fraction; /* of all experts, by one token */
 };
 
-/* tp: GPUs of a replica; ep: GPUs that share the experts, 1 where they do not. Refuses
- * (KVT_ERR_UNSUPPORTED) a model whose file states too few weights for a product. */
+/* tp: GPUs of a replica; ep: GPUs that share the experts, 1 where they do not. Of a model so
+ * small that an expert is less than 16 wide, experts are read whole, with the dense weights; no
+ * product is less than 16 wide. Refuses (KVT_ERR_UNSUPPORTED) more GPUs than experts. */
 KVT_CHECKED kvt_status kvt_dense_shape_make(const struct kvt_llm *llm, uint32_t tp, uint32_t ep,
                                             struct kvt_dense_shape *out, struct kvt_error *err);
 

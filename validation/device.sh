@@ -10,8 +10,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 OUT=${OUT:-out/device}
 
-# part | file | seconds a command may take | command. What begins with * is matched against files
-# in tests/cuda, and run once for each.
+# part | file | seconds a command may take | command. A word that begins with * stands for each
+# matching program of tests/cuda in turn. Behind a !, the answer must be no (exit status 1).
 parts() {
     cat <<'TABLE'
 machine   | device    |  30 | bin/kvtide check --machine --json
@@ -65,8 +65,9 @@ passed=0 failed=0 skipped=0 not_run=0
 
 # run_one FILE SECONDS COMMAND...: its result becomes an entry of $OUT/FILE.json.
 run_one() {
-    local file=$1 limit=$2 status started seconds verdict
+    local file=$1 limit=$2 wanted=0 status started seconds verdict
     shift 2
+    [ "$1" != '!' ] || { wanted=1; shift; }
     if ! command -v "$1" >/dev/null; then
         verdict='not run' status=127 seconds=0
         echo "no $1 on this machine" >"$scratch/printed"
@@ -77,7 +78,7 @@ run_one() {
         status=$?
         seconds=$(date +%s.%N | awk -v started="$started" '{ printf "%.2f", $1 - started }')
         case $status in
-        0) verdict=passed ;;
+        "$wanted") verdict=passed ;;
         77) verdict=skipped ;;
         3) verdict="not run" ;; # kvtide: the machine cannot
         124 | 137) verdict="failed: ended after $limit s" ;;

@@ -84,16 +84,26 @@ static void one_token_takes_its_experts(device::tally *tally, struct kvt_arena *
                  "256 tokens of 8 replicas: 32 experts with 64 each expected, found %u", each);
 }
 
-static void a_model_without_weights_is_refused(device::tally *tally, struct kvt_arena *arena)
+/* Scaled down until an expert is narrower than a product can be: its bytes are still read. */
+static void experts_of_a_tiny_model_join_the_rest(device::tally *tally, struct kvt_arena *arena)
 {
     struct kvt_llm llm = model(arena, "glm-5.3");
     struct kvt_dense_shape shape;
     struct kvt_error err;
 
+    llm.weight_bytes = 2.15e9;
+    llm.dense_weight_bytes = 0.5e9;
+    tally->check(kvt_dense_shape_make(&llm, 1, 1, &shape, &err) == KVT_OK, "%s", err.message);
+    tally->check(shape.inner == 0 && shape.local_experts == 0,
+                 "no experts expected, found %u of %u", shape.local_experts, shape.inner);
+    near(tally, "bytes of a tiny model", llm.weight_bytes,
+         kvt_dense_read_bytes(&shape, 1) * llm.layers, 0.02);
     llm.weight_bytes = 1e6;
     llm.dense_weight_bytes = 1e5;
-    tally->check(kvt_dense_shape_make(&llm, 1, 1, &shape, &err) == KVT_ERR_UNSUPPORTED,
-                 "a megabyte of weights was not refused");
+    tally->check(kvt_dense_shape_make(&llm, 4, 1, &shape, &err) == KVT_OK && shape.wide == 16,
+                 "a megabyte of weights: 16 wide expected, found %u", shape.wide);
+    tally->check(kvt_dense_shape_make(&llm, 1, 512, &shape, &err) == KVT_ERR_UNSUPPORTED,
+                 "512 GPUs for 256 experts were not refused");
 }
 
 int main()
@@ -103,7 +113,7 @@ int main()
 
     bytes_are_the_files(&tally, arena);
     one_token_takes_its_experts(&tally, arena);
-    a_model_without_weights_is_refused(&tally, arena);
+    experts_of_a_tiny_model_join_the_rest(&tally, arena);
     kvt_arena_free(arena);
     return tally.close();
 }
