@@ -15,7 +15,6 @@
  * Shared memory bounds it: one block has 32 KB x K / 2 accesses for each touch of a selection.
  * Source: vLLM (hisparse_kernels.cu) walks its hot cache once a query; the bitmap with ranks is
  * a rank directory: G. Jacobson, "Space-efficient Static Trees and Graphs", FOCS 1989. */
-#include "gather.cuh"
 #include "resolve_order.cuh"
 #include "resolve_promote.cuh"
 
@@ -523,9 +522,6 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
                                    .placed_hash = counts.placed_hash,
                                    .skipped = skipped,
                                    .wave = 0};
-    if (args.copies && missed_rows > 0)
-        gather_rows<4>(call, args.shape, view.lane, view.missed, view.missed_places,
-                       gather_count(call, split.filled, missed_rows - split.filled), [] {});
 }
 
 template <int GROUPS, int ENTRIES, bool NARROW>
