@@ -1,5 +1,6 @@
 /* plan.cu -- calls that were decided on the CPU: the copies, and which row each slot holds. */
 #include "gather.cuh"
+#include "resolve.cuh"
 
 enum {
     THREADS = 256

@@ -1,5 +1,6 @@
 /* resolve.cu -- launchers of the resolver: which kernel a call takes, and the copies behind it. */
 #include "gather.cuh"
+#include "resolve.cuh"
 
 #include "resolve_promote.cuh"
 
@@ -23,13 +24,7 @@ static cudaError_t device_is_tuned(bool *tuned)
     return error;
 }
 
-/* From so many requests on, one block of each fills the link, and it starts at once; a block moves
- * 12 to 25 GB/s. */
-enum {
-    COPYING_REQUESTS = 8
-};
-
-/* *fast: whether a fast kernel has it, which copies, too, where args->copies says so. */
+/* *fast: whether a fast kernel has it. */
 static cudaError_t decide(const resolve_args &args, bool *fast, cudaStream_t stream)
 {
     bool tuned;
@@ -47,21 +42,18 @@ static cudaError_t decide(const resolve_args &args, bool *fast, cudaStream_t str
 
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream)
 {
-    const uint32_t layers = resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers;
     struct resolve_args args;
     bool fast;
 
     if (!resolve_make_args(resolve, &args) || resolve->queries_max > KVT_GPU_QUERIES_MAX ||
         resolve->missed_stride < resolve->queries_max * resolve->top_k)
         return cudaErrorInvalidValue;
-    if (resolve->fetch != KVT_GPU_FETCH_NONE && !gather_make_shape(resolve, 0, layers, &args.shape))
-        return cudaErrorInvalidValue;
     if (resolve->request_count == 0)
         return cudaSuccess;
-    args.copies =
-        resolve->fetch != KVT_GPU_FETCH_NONE && resolve->request_count >= COPYING_REQUESTS;
     cudaError_t error = decide(args, &fast, stream);
-    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE || (fast && args.copies))
+    if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
         return error;
-    return gather_launch(resolve, GATHER_MISSED, 0, 0, layers, fast, stream);
+    return gather_launch(resolve, GATHER_MISSED, 0, 0,
+                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, fast,
+                         stream);
 }

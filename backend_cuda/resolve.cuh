@@ -13,21 +13,11 @@ enum {
 #define NO_ROW 0xffffffffu /* in slot_rows: the slot is empty */
 #define NOT_CACHED 0xffffu /* in slot_of_row */
 
-/* What is copied of each missing row, in units of 16 bytes (gather.cuh). */
-struct gather_shape {
-    uint32_t first_layer;
-    uint32_t row_units;              /* of all layers that are copied */
-    uint32_t layer_units;            /* of one layer, or of all where they lie end to end */
-    uint32_t row_magic, layer_magic; /* 2^32 / units, rounded up */
-};
-
 /* A call with what the launcher works out once; kernels take it by value. */
 struct resolve_args {
     struct kvt_gpu_resolve call;
     uint32_t ratio_shift; /* log2 of the ratio */
     uint32_t page_shift;  /* log2 of a page's rows */
-    bool copies;          /* the block that decides also copies what is missing */
-    struct gather_shape shape;
 };
 
 /* False where the ratio is not a power of two up to a page's tokens. */

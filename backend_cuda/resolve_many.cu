@@ -15,7 +15,6 @@
  * Shared memory bounds it: one block has 32 KB x K / 2 accesses for each touch of a selection.
  * Source: vLLM (hisparse_kernels.cu) walks its hot cache once a query; the bitmap with ranks is
  * a rank directory: G. Jacobson, "Space-efficient Static Trees and Graphs", FOCS 1989. */
-#include "gather.cuh"
 #include "resolve_order.cuh"
 #include "resolve_promote.cuh"
 
@@ -238,7 +237,7 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
 {
     constexpr bool KEPT = GROUPS <= KEPT_GROUPS;
     extern __shared__ __align__(16) uint8_t shared[];
-    __shared__ uint32_t warp_totals[BLOCK_WARPS_MAX], warp_unhit[BLOCK_WARPS_MAX];
+    __shared__ uint32_t warp_totals[BLOCK_WARPS_MAX];
     __shared__ uint32_t claims[THREADS];
     __shared__ many_counts counts;
     const struct kvt_gpu_resolve &call = args.call;
@@ -324,24 +323,25 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
     const uint32_t span = (layout.words + THREADS - 1) / THREADS;
     const uint32_t first_word = threadIdx.x * span;
     const uint32_t last_word = min(first_word + span, layout.words);
-    uint32_t in_words = 0, union_count, unhit_count;
+    uint32_t in_words = 0, total;
     for (uint32_t w = first_word; w < last_word; w++)
         in_words += rows.bitmap.count(w);
-    uint32_t before = resolve_block_scan(in_words, warp_totals, &union_count);
-    const uint32_t unhit_before =
-        resolve_block_scan(order_look(part, hits, slot_count), warp_unhit, &unhit_count);
+    /* At most 2^16 rows in the union and 2^14 slots: both sums in one word. */
+    const uint32_t unhit = order_look(part, hits, slot_count);
+    const uint32_t both = resolve_block_scan(in_words << 15 | unhit, warp_totals, &total);
+    uint32_t before = both >> 15;
     for (uint32_t w = first_word; w < last_word; w++) {
         const uint32_t count = rows.bitmap.count(w);
         rows.bitmap.set_rank(w, before);
         before += count;
     }
-    order_split split = {slot_count, unhit_count, 0};
+    order_split split = {slot_count, total & 0x7fff, 0};
     split.filled = min(counts.missed_rows, split.unhit);
     const uint32_t missed_rows = counts.missed_rows;
     const uint32_t hot_rows = slot_count - split.unhit;
     const bool skipped = hot_rows + missed_rows == 0;
     if (!skipped)
-        order_place(part, split, unhit_before, new_order);
+        order_place(part, split, both & 0x7fff, new_order);
     __syncthreads();
 
     /* Keep. */
@@ -522,9 +522,6 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
                                    .placed_hash = counts.placed_hash,
                                    .skipped = skipped,
                                    .wave = 0};
-    if (args.copies && missed_rows > 0)
-        gather_rows<4>(call, args.shape, view.lane, view.missed, view.missed_places,
-                       gather_count(call, split.filled, missed_rows - split.filled), [] {});
 }
 
 template <int GROUPS, int ENTRIES, bool NARROW>

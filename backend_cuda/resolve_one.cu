@@ -11,7 +11,6 @@
  * request, selection, map, four barriers, stores: about 5 us. Source: the idea of a map from row to
  * slot in place of a hash of the selection that the slots are probed with (SGLang hisparse.cuh,
  * vLLM hisparse_kernels.cu: five dependent passes) is ours. */
-#include "gather.cuh"
 #include "resolve_order.cuh"
 
 enum {
@@ -70,7 +69,7 @@ __global__ void __launch_bounds__(THREADS) resolve_one(const __grid_constant__ r
     const bool whole = order_is_whole(call.hot), paired = call.top_k % 2 == 0;
     selected_row selected[SELECTED];
     order_part<ENTRIES> part;
-    uint32_t tail_rows = 0, page_rows = 0, missed = 0, filling = 0;
+    uint32_t tail_rows = 0, page_rows = 0, missed = 0;
 
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -118,59 +117,44 @@ __global__ void __launch_bounds__(THREADS) resolve_one(const __grid_constant__ r
     if (!skipped) {
         order_place(part, split, before >> 16, new_order);
         __syncthreads();
+        order_store(new_order, slot_count, view.order, whole);
     }
 
-    /* The miss list first: copies wait for it, and the rest is done while they are under way. */
+    uint64_t placed = 0;
     uint32_t m = before & 0xffff;
 #pragma unroll
     for (int i = 0; i < SELECTED; i++) {
         if (!is_looked_up(selected[i]))
             continue;
-        const bool hit = selected[i].slot != NOT_CACHED;
-        if (!hit && m < split.filled)
-            selected[i].slot = new_order[split.first_filled() + m];
-        selected[i].place = selected[i].slot != NOT_CACHED
-                                ? view.hot0 + (int32_t)selected[i].slot
-                                : resolve_staged_place(args, view, m - split.filled);
-        if (hit)
+        const uint32_t row = (uint32_t)selected[i].row;
+        if (selected[i].slot != NOT_CACHED) {
+            selected[i].place = view.hot0 + (int32_t)selected[i].slot;
             continue;
-        view.missed[m] = (uint32_t)selected[i].row;
-        view.missed_places[m] = selected[i].place;
-        filling |= (uint32_t)(m < split.filled) << i;
-        m++;
-    }
-    uint64_t placed = 0;
-    auto keep_books = [&] {
-        if (!skipped)
-            order_store(new_order, slot_count, view.order, whole);
-#pragma unroll
-        for (int i = 0; i < SELECTED; i++) {
-            if ((filling >> i & 1) == 0)
-                continue;
-            const uint32_t row = (uint32_t)selected[i].row, slot = selected[i].slot;
+        }
+        if (m < split.filled) {
+            const uint32_t slot = new_order[split.first_filled() + m];
             const uint32_t old = view.slot_rows[slot];
             if (old != NO_ROW)
                 view.slot_of_row[old] = NOT_CACHED;
             view.slot_rows[slot] = row;
             view.slot_of_row[row] = (uint16_t)slot;
+            selected[i].place = view.hot0 + (int32_t)slot;
             placed += resolve_placed(slot, row);
-        }
-        int32_t *places = call.row_places + (size_t)view.first_query * call.top_k;
-        if (paired && first < call.top_k) {
-            *(int2 *)(places + first) = make_int2(selected[0].place, selected[1].place);
         } else {
-            for (int i = 0; i < SELECTED; i++) {
-                if (first + i < call.top_k)
-                    places[first + i] = selected[i].place;
-            }
+            selected[i].place = resolve_staged_place(args, view, m - split.filled);
         }
-    };
-    if (args.copies && missed_rows > 0) {
-        __syncthreads();
-        gather_rows<2>(call, args.shape, view.lane, view.missed, view.missed_places,
-                       gather_count(call, split.filled, missed_rows - split.filled), keep_books);
+        view.missed[m] = row;
+        view.missed_places[m] = selected[i].place;
+        m++;
+    }
+    int32_t *places = call.row_places + (size_t)view.first_query * call.top_k;
+    if (paired && first < call.top_k) {
+        *(int2 *)(places + first) = make_int2(selected[0].place, selected[1].place);
     } else {
-        keep_books();
+        for (int i = 0; i < SELECTED; i++) {
+            if (first + i < call.top_k)
+                places[first + i] = selected[i].place;
+        }
     }
     if (missed_rows > 0) {
         resolve_add(&placed_hash, placed);

@@ -30,15 +30,15 @@ static void print_spread(const char *name, double bytes, const std::vector<doubl
  */
 
 enum {
-    WIDTH = 8,
-    CALLS = 6 /* of a store in turn */
+    WIDTH = 8
 };
 
 struct sharing {
     const char *name;
     uint32_t common; /* rows of 2,048 that all eight queries select */
+    uint32_t calls;  /* of a store in turn: what the first selected has left when they come round */
 };
-static const sharing sharings[] = {{"shared", 2048}, {"partial", 1024}, {"disjoint", 0}};
+static const sharing sharings[] = {{"shared", 2048, 16}, {"partial", 1024, 4}, {"disjoint", 0, 4}};
 
 /* One request's selection, as a set of rows that calls change in part: the common rows, then those
  * of each query. */
@@ -76,16 +76,16 @@ class changing
     std::vector<uint32_t> rows_;
 };
 
-static void add_changing_calls(stores &stores, uint32_t common, double share)
+static void add_changing_calls(stores &stores, const sharing &sharing, double share)
 {
     const shape &of = stores.of;
-    std::vector<std::vector<selections>> calls(of.stores, std::vector<selections>(CALLS));
+    std::vector<std::vector<selections>> calls(of.stores, std::vector<selections>(sharing.calls));
     std::vector<std::thread> threads;
 
     for (uint32_t s = 0; s < of.stores; s++)
         threads.emplace_back([&, s] {
             for (uint32_t i = 0; i < of.requests; i++) {
-                changing request(common, of.top_k, of.rows, s * of.requests + i + 1);
+                changing request(sharing.common, of.top_k, of.rows, s * of.requests + i + 1);
                 for (selections &call : calls[s]) {
                     request.change(share);
                     request.append_to(call);
@@ -142,16 +142,16 @@ static void width_eight(const host_pool &pool, uint32_t layers)
     line fit;
     char name[160];
 
-    of.stores = (uint32_t)std::min<uint64_t>(layers == 1 ? 12 : 3, pool.bytes / store_bytes);
+    of.stores = (uint32_t)std::min<uint64_t>(layers == 1 ? 6 : 2, pool.bytes / store_bytes);
     for (const sharing &sharing : sharings) {
         for (double share : {1.0, 0.5, 0.15, 0.0}) { /* 0: empty caches */
             const bool cold = share == 0;
             stores stores(of, pool.on_device);
-            add_changing_calls(stores, sharing.common, cold ? 1 : share);
+            add_changing_calls(stores, sharing, cold ? 1 : share);
             const auto call_of = [&](int i) {
                 return stores.call((uint32_t)i % of.stores, (uint32_t)i / of.stores);
             };
-            const int launches = (int)of.stores * CALLS;
+            const int launches = (int)(of.stores * sharing.calls);
             std::vector<double> us =
                 device::timings_us(launches, 9, [&](int i, cudaStream_t stream) {
                     struct kvt_gpu_resolve call = call_of(i);
