@@ -60,11 +60,12 @@ constexpr uint32_t THREADS = WARPS * 32;
 struct control {
     uint64_t full[STAGES], empty[STAGES];
     uint64_t p_full[2], p_empty[2];
-    float2 head[HEADS];          /* c, m */
-    float moves_by[HEADS];       /* what m was raised by last */
-    float alpha[2][HEADS];       /* beside P */
-    uint32_t rescaled[2];        /* whether alpha says anything */
-    float partial[4][HEADS];     /* of the scores' warps */
+    uint64_t turn[2];        /* scores of a tile are multiplied: outputs of the one before may be */
+    float2 head[HEADS];      /* c, m */
+    float moves_by[HEADS];   /* what m was raised by last */
+    float alpha[2][HEADS];   /* beside P */
+    uint32_t rescaled[2];    /* whether alpha says anything */
+    float partial[4][HEADS]; /* of the scores' warps */
     float2 reference_sum[HEADS]; /* m, l at the end, for the cluster */
     float weight[HEADS];         /* what outputs are multiplied with */
 };
@@ -245,7 +246,8 @@ __device__ __forceinline__ void load_columns(uint4 (&raw)[2], uint32_t row_addre
  * Operands go through a ring of four, two MMA steps each: while two are being multiplied the one
  * after them is converted. */
 __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_address,
-                                                uint64_t q_descriptor)
+                                                uint64_t q_descriptor, uint64_t *turn,
+                                                uint32_t lane)
 {
     constexpr uint32_t UNITS = BLOCKS_OF_Q * 2;
     uint4 raw[2];
@@ -265,6 +267,9 @@ __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_add
                             unit + step > 0);
         }
         mma_commit();
+        if (unit + 2 == UNITS && lane == 0) {
+            barrier_arrive(turn);
+        }
         if (unit + 2 < UNITS) {
             if (unit >= 2) {
                 mma_wait<2>();
@@ -330,7 +335,7 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
         float x[32];
         barrier_wait(&control.full[stage], stage_parity);
         multiply_scores(x, stages + stage * STAGE_BYTES + first_row * ROW_STRIDE + 16 * (lane % 4),
-                        q_descriptor);
+                        q_descriptor, &control.turn[buffer], lane);
         __syncwarp();
         if (lane == 0) {
             barrier_arrive(&control.empty[stage]);
@@ -499,6 +504,9 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
         for (uint32_t step = 0; step < TILE_ROWS / 16; step++) {
             uint64_t p_step = p_descriptor + (buffer * P_BYTES + step * 16 * 128) / 16;
             convert_dims(raw[0].x, raw[1].x, raw[2].x, raw[3].x, operand[0]);
+            if (step == 0 && tile + 1 < tiles) {
+                barrier_wait(&control.turn[(tile + 1) % 2], (tile + 1) / 2 % 2);
+            }
             mma_fence();
             mma_64x64x16<1>(o[0], &operand[0][0], p_step, 1);
             mma_64x64x16<1>(o[1], &operand[0][4], p_step, 1);
@@ -655,6 +663,7 @@ __global__ void __launch_bounds__(THREADS, 1)
                 barrier_init(&control.empty[i], Q_WARPS); /* warps that read rows */
             }
             for (uint32_t i = 0; i < 2; i++) {
+                barrier_init(&control.turn[i], GROUP / 32);
                 barrier_init(&control.p_full[i], GROUP);
                 barrier_init(&control.p_empty[i], 2 * GROUP / 32); /* warps of outputs */
             }
