@@ -60,11 +60,12 @@ constexpr uint32_t THREADS = WARPS * 32;
 struct control {
     uint64_t full[STAGES], empty[STAGES];
     uint64_t p_full[2], p_empty[2];
-    float2 head[HEADS];          /* c, m */
-    float moves_by[HEADS];       /* what m was raised by last */
-    float alpha[2][HEADS];       /* beside P */
-    uint32_t rescaled[2];        /* whether alpha says anything */
-    float partial[4][HEADS];     /* of the scores' warps */
+    uint64_t turn[2];        /* scores of a tile are multiplied: outputs of the one before may be */
+    float2 head[HEADS];      /* c, m */
+    float moves_by[HEADS];   /* what m was raised by last */
+    float alpha[2][HEADS];   /* beside P */
+    uint32_t rescaled[2];    /* whether alpha says anything */
+    float partial[4][HEADS]; /* of the scores' warps */
     float2 reference_sum[HEADS]; /* m, l at the end, for the cluster */
     float weight[HEADS];         /* what outputs are multiplied with */
 };
@@ -83,7 +84,8 @@ constexpr int SCORE_REGISTERS = 120, OUTPUT_REGISTERS = 184, LOADER_REGISTERS = 
 enum {
     SCORES_BARRIER = 1,
     WEIGHTS_BARRIER,
-    LOADER_BARRIER
+    LOADER_BARRIER,
+    START_BARRIER
 };
 
 /* How far, in powers of two, a score may pass the reference before the reference moves. */
@@ -120,8 +122,10 @@ __device__ __forceinline__ uint32_t count_places(const int32_t *places, uint32_t
     return low;
 }
 
-/* q of four heads, a warp's part of a block's: columns 64 block + 2 lane of each. */
-constexpr uint32_t HEADS_OF_WARP = HEADS / WARPS;
+/* q of some heads, warp, warp + 12 .., a warp's part of a block's: columns 64 block + 2 lane of
+ * each. The loader has no part. */
+constexpr uint32_t Q_WARPS = 3 * GROUP / 32;
+constexpr uint32_t HEADS_OF_WARP = (HEADS + Q_WARPS - 1) / Q_WARPS;
 struct q_part {
     uint32_t pairs[HEADS_OF_WARP][BLOCKS_OF_Q];
 };
@@ -131,10 +135,11 @@ __device__ __forceinline__ void load_q(q_part &part, const uint32_t *q /* [HEADS
 {
 #pragma unroll
     for (uint32_t i = 0; i < HEADS_OF_WARP; i++) {
+        uint32_t head = warp + i * Q_WARPS;
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
             part.pairs[i][block] =
-                __ldg(q + (warp * HEADS_OF_WARP + i) * (WIDTH / 2) + block * 32 + lane);
+                head < HEADS ? __ldg(q + head * (WIDTH / 2) + block * 32 + lane) : 0;
         }
     }
 }
@@ -147,7 +152,10 @@ __device__ __forceinline__ void store_q(const q_part &part, float common_factor,
 {
 #pragma unroll
     for (uint32_t i = 0; i < HEADS_OF_WARP; i++) {
-        uint32_t head = warp * HEADS_OF_WARP + i;
+        uint32_t head = warp + i * Q_WARPS;
+        if (head >= HEADS) {
+            break;
+        }
         float largest = 0;
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
@@ -238,7 +246,8 @@ __device__ __forceinline__ void load_columns(uint4 (&raw)[2], uint32_t row_addre
  * Operands go through a ring of four, two MMA steps each: while two are being multiplied the one
  * after them is converted. */
 __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_address,
-                                                uint64_t q_descriptor)
+                                                uint64_t q_descriptor, uint64_t *turn,
+                                                uint32_t lane)
 {
     constexpr uint32_t UNITS = BLOCKS_OF_Q * 2;
     uint4 raw[2];
@@ -258,6 +267,9 @@ __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_add
                             unit + step > 0);
         }
         mma_commit();
+        if (unit + 2 == UNITS && lane == 0) {
+            barrier_arrive(turn);
+        }
         if (unit + 2 < UNITS) {
             if (unit >= 2) {
                 mma_wait<2>();
@@ -323,7 +335,7 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
         float x[32];
         barrier_wait(&control.full[stage], stage_parity);
         multiply_scores(x, stages + stage * STAGE_BYTES + first_row * ROW_STRIDE + 16 * (lane % 4),
-                        q_descriptor);
+                        q_descriptor, &control.turn[buffer], lane);
         __syncwarp();
         if (lane == 0) {
             barrier_arrive(&control.empty[stage]);
@@ -492,6 +504,9 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
         for (uint32_t step = 0; step < TILE_ROWS / 16; step++) {
             uint64_t p_step = p_descriptor + (buffer * P_BYTES + step * 16 * 128) / 16;
             convert_dims(raw[0].x, raw[1].x, raw[2].x, raw[3].x, operand[0]);
+            if (step == 0 && tile + 1 < tiles) {
+                barrier_wait(&control.turn[(tile + 1) % 2], (tile + 1) / 2 % 2);
+            }
             mma_fence();
             mma_64x64x16<1>(o[0], &operand[0][0], p_step, 1);
             mma_64x64x16<1>(o[1], &operand[0][4], p_step, 1);
@@ -617,14 +632,16 @@ __global__ void __launch_bounds__(THREADS, 1)
     uint32_t query = blockIdx.x / splits / groups;
     uint64_t first_head = static_cast<uint64_t>(blockIdx.x / splits) * HEADS;
     const int32_t *places = attend.places + static_cast<uint64_t>(query) * attend.k;
-    constexpr uint32_t LOADER_WARP = 12;
 
     if (attend_is_elsewhere(attend, query)) {
         return;
     }
-    /* Everything that comes from far away is asked for at once. */
+    /* What comes from far away is asked for at once. */
     q_part part;
-    load_q(part, static_cast<const uint32_t *>(attend.q) + first_head * (WIDTH / 2), warp, lane);
+    if (warp < Q_WARPS) {
+        load_q(part, static_cast<const uint32_t *>(attend.q) + first_head * (WIDTH / 2), warp,
+               lane);
+    }
     int32_t last = __ldg(places + attend.k - 1);
 
     /* Cut at whole tiles of the rows that there are, so that nothing but they and `splits` say
@@ -636,38 +653,28 @@ __global__ void __launch_bounds__(THREADS, 1)
     places += first_tile * TILE_ROWS;
     uint32_t rows = min(all_rows - first_tile * TILE_ROWS, tiles * TILE_ROWS);
     uint32_t stages = shared_address(shared) + STAGE_OFFSET;
-
-    if (warp == LOADER_WARP && lane == 0) {
-        for (uint32_t i = 0; i < STAGES; i++) {
-            barrier_init(&control.full[i], GROUP);
-            barrier_init(&control.empty[i], 12); /* warps that read rows */
-        }
-        for (uint32_t i = 0; i < 2; i++) {
-            barrier_init(&control.p_full[i], GROUP);
-            barrier_init(&control.p_empty[i], 8); /* warps of outputs */
-        }
-    }
-    if (warp >= LOADER_WARP) {
-        named_sync(LOADER_BARRIER, GROUP);
-        for (uint32_t tile = 0; tile < min(tiles, STAGES); tile++) {
-            copy_rows(find_rows(attend, places, tile * TILE_ROWS, rows, warp - LOADER_WARP, lane),
-                      stages + tile * STAGE_BYTES, &control.full[tile], warp - LOADER_WARP, lane);
-        }
-    }
-    store_q(part, attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E), shared,
-            control, warp, lane);
-    async_proxy_fence();
-    __syncthreads();
+    float factor = attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E);
 
     if (thread >= 3 * GROUP) {
         give_registers<LOADER_REGISTERS>();
-        uint32_t stage = 0, parity = 0;
-        for (uint32_t tile = STAGES; tile < tiles; tile++) {
-            lane_rows next =
-                find_rows(attend, places, tile * TILE_ROWS, rows, warp - LOADER_WARP, lane);
+        if (thread == 3 * GROUP) {
+            for (uint32_t i = 0; i < STAGES; i++) {
+                barrier_init(&control.full[i], GROUP);
+                barrier_init(&control.empty[i], Q_WARPS); /* warps that read rows */
+            }
+            for (uint32_t i = 0; i < 2; i++) {
+                barrier_init(&control.turn[i], GROUP / 32);
+                barrier_init(&control.p_full[i], GROUP);
+                barrier_init(&control.p_empty[i], 2 * GROUP / 32); /* warps of outputs */
+            }
+        }
+        named_sync(LOADER_BARRIER, GROUP);
+        named_arrive(START_BARRIER, 4 * GROUP);
+        uint32_t stage = 0, parity = 1, loader = warp - 3 * GROUP / 32;
+        for (uint32_t tile = 0; tile < tiles; tile++) {
+            lane_rows next = find_rows(attend, places, tile * TILE_ROWS, rows, loader, lane);
             barrier_wait(&control.empty[stage], parity);
-            copy_rows(next, stages + stage * STAGE_BYTES, &control.full[stage], warp - LOADER_WARP,
-                      lane);
+            copy_rows(next, stages + stage * STAGE_BYTES, &control.full[stage], loader, lane);
             stage = stage + 1 == STAGES ? 0 : stage + 1;
             parity ^= stage == 0;
         }
@@ -679,6 +686,9 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
     } else if (thread < GROUP) {
         give_registers<SCORE_REGISTERS>();
+        store_q(part, factor, shared, control, warp, lane);
+        async_proxy_fence();
+        named_sync(START_BARRIER, 4 * GROUP);
         run_scores(shared, control, tiles, rows, thread);
         if (splits > 1) {
             cluster_sync();
@@ -694,6 +704,9 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         take_registers<OUTPUT_REGISTERS>();
+        store_q(part, factor, shared, control, warp, lane);
+        async_proxy_fence();
+        named_sync(START_BARRIER, 4 * GROUP);
         uint32_t first_dim = (warp - 4) * 64 + lane / 4 * 8;
         float o[4][32] = {};
         run_outputs(o, shared, control, tiles, first_dim, lane);
