@@ -10,7 +10,6 @@ namespace
 
 constexpr uint32_t THREADS = 1024;
 constexpr uint32_t WARPS = THREADS / 32;
-constexpr uint32_t BLOCKS_MAX = 8;      /* of a cluster */
 constexpr uint32_t PIECE = 4 * THREADS; /* rows of one copy: 16 bytes a thread */
 constexpr uint32_t PIECES_MAX = 14;
 constexpr uint32_t ROWS_OF_TWO = 25 * 1024; /* so many each, and two blocks share an SM */
@@ -31,22 +30,15 @@ struct place {
 struct shared {
     uint32_t bins[2048]; /* of the first and the last digit; the whole cluster reads them */
     uint32_t middle_bins[1024];
-    uint32_t sums[WARPS];
+    uint2 sums[WARPS];
     struct place place;
     uint64_t arrived[PIECES_MAX]; /* copies */
-    float4 scores[];              /* as keys from the first pass on */
+    uint4 keys[];                 /* scores, until the first pass */
 };
 
 __device__ __forceinline__ uint32_t address_of(const void *shared)
 {
     return (uint32_t)__cvta_generic_to_shared(shared);
-}
-
-__device__ __forceinline__ uint32_t cluster_size()
-{
-    uint32_t size;
-    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(size));
-    return size;
 }
 
 __device__ __forceinline__ uint32_t cluster_rank()
@@ -66,19 +58,57 @@ __device__ __forceinline__ void cluster_wait()
     asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
 
-/* A word of block `rank` of the cluster, where `here` is in this block. */
-__device__ __forceinline__ uint32_t load_from_block(const uint32_t *here, uint32_t rank)
+/* WORDS words of block `rank` of the cluster, where `here` would be in this block. */
+template <uint32_t WORDS>
+__device__ __forceinline__ void load_from_block(uint32_t (&words)[WORDS], uint32_t here,
+                                                uint32_t rank)
 {
-    uint32_t value;
-    asm volatile("{\n"
-                 ".reg .b32 there;\n"
-                 "mapa.shared::cluster.u32 there, %1, %2;\n"
-                 "ld.shared::cluster.u32 %0, [there];\n"
-                 "}"
-                 : "=r"(value)
-                 : "r"(address_of(here)), "r"(rank)
+    uint32_t there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+#pragma unroll
+    for (uint32_t i = 0; i < WORDS; i++)
+        asm volatile("ld.shared::cluster.u32 %0, [%1];"
+                     : "=r"(words[i])
+                     : "r"(there + 4 * i)
+                     : "memory");
+}
+
+/* Through an address: by pointers it would be reckoned anew for each load. */
+__device__ __forceinline__ uint32_t load_word(uint32_t address)
+{
+    uint32_t word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+    return word;
+}
+
+__device__ __forceinline__ uint4 load_words(uint32_t address)
+{
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address)
                  : "memory");
-    return value;
+    return words;
+}
+
+__device__ __forceinline__ void store_words(uint32_t address, uint4 words)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words.x),
+                 "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
+}
+
+/* Counts a key in its bin, if its distance to the lowest is at most `last`. */
+__device__ __forceinline__ void count_key(uint32_t distance, uint32_t last, uint32_t bin,
+                                          uint32_t bins)
+{
+    asm volatile("{\n"
+                 ".reg .pred here;\n"
+                 "setp.le.u32 here, %0, %1;\n"
+                 "@here red.shared.add.u32 [%2], 1;\n"
+                 "}" ::"r"(distance),
+                 "r"(last), "r"(bins + 4 * bin)
+                 : "memory");
 }
 
 __device__ __forceinline__ void barrier_init(uint64_t *barrier)
@@ -110,32 +140,25 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier)
                  : "memory");
 }
 
-/* Sum of `value` over threads above this one. */
-__device__ __forceinline__ uint32_t sum_above(uint32_t value, uint32_t *sums)
+/* Turns the block's counts by bin into counts of the bin and all above it. */
+template <uint32_t BINS> __device__ __forceinline__ void add_from_top(uint32_t *bins, uint2 *sums)
 {
-    uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = value;
+    constexpr uint32_t EACH = BINS / THREADS;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t count[EACH], total = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; i++)
+        total += count[i] = bins[EACH * threadIdx.x + i];
+    uint32_t sum = total;
 #pragma unroll
     for (uint32_t step = 1; step < 32; step *= 2) {
         uint32_t other = __shfl_down_sync(~0u, sum, step);
         sum += lane + step < 32 ? other : 0;
     }
     if (lane == 0)
-        sums[warp] = sum;
+        sums[warp].x = sum;
     __syncthreads();
-    uint32_t of_warp = sums[lane];
-    return sum - value + __reduce_add_sync(~0u, lane > warp ? of_warp : 0);
-}
-
-/* Turns the block's counts by bin into counts of the bin and all above it. */
-template <uint32_t BINS>
-__device__ __forceinline__ void add_from_top(uint32_t *bins, uint32_t *sums)
-{
-    constexpr uint32_t EACH = BINS / THREADS;
-    uint32_t count[EACH], total = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < EACH; i++)
-        total += count[i] = bins[EACH * threadIdx.x + i];
-    uint32_t sum = sum_above(total, sums);
+    sum += __reduce_add_sync(~0u, lane > warp ? sums[lane].x : 0) - total;
 #pragma unroll
     for (uint32_t i = EACH; i-- > 0;)
         bins[EACH * threadIdx.x + i] = sum += count[i];
@@ -143,91 +166,100 @@ __device__ __forceinline__ void add_from_top(uint32_t *bins, uint32_t *sums)
 
 /* One warp: where, from the top, the counts of all blocks reach `wanted`. Looks at every
  * BINS / COARSE-th bin first, and then at those in between. Nowhere: here is 0. */
-template <uint32_t BINS>
-__device__ __forceinline__ struct place find_place(const uint32_t *bins, uint32_t wanted)
+template <uint32_t BLOCKS, uint32_t BINS>
+__device__ __forceinline__ struct place find_place(uint32_t bins, uint32_t wanted)
 {
-    constexpr uint32_t FINE = BINS / COARSE;
-    const uint32_t lane = threadIdx.x % 32, blocks = cluster_size(), rank = cluster_rank();
-    uint32_t sum = 0;
+    constexpr uint32_t FINE = BINS / COARSE, EACH = FINE / 32;
+    const uint32_t lane = threadIdx.x % 32, rank = cluster_rank();
+    uint32_t words[BLOCKS][EACH];
+    uint32_t sum = 0, lower = 0; /* from coarse bin `lane` up */
 #pragma unroll
-    for (uint32_t other = 0; other < BLOCKS_MAX; other++)
-        if (other < blocks)
-            sum += load_from_block(&bins[lane * FINE], other);
-    uint32_t mask = __ballot_sync(~0u, sum >= wanted);
+    for (uint32_t other = 0; other < BLOCKS; other++) {
+        uint32_t word[1];
+        load_from_block(word, bins + 4 * FINE * lane, other);
+        words[other][0] = word[0];
+    }
+#pragma unroll
+    for (uint32_t other = 0; other < BLOCKS; other++) {
+        sum += words[other][0];
+        lower += other < rank ? words[other][0] : 0;
+    }
+    const uint32_t coarse_mask = __ballot_sync(~0u, sum >= wanted);
+    const int coarse = coarse_mask == 0 ? 0 : 31 - __clz(coarse_mask);
+#pragma unroll
+    for (uint32_t other = 0; other < BLOCKS; other++)
+        load_from_block(words[other], bins + 4 * (FINE * coarse + EACH * lane), other);
+    const uint32_t top = coarse < 31 ? __shfl_sync(~0u, sum, (coarse + 1) % 32) : 0;
+    const uint32_t top_lower = coarse < 31 ? __shfl_sync(~0u, lower, (coarse + 1) % 32) : 0;
+    uint32_t sums[EACH + 1], lowers[EACH + 1]; /* from the lane's bins up, and from the next's */
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; i++) {
+        sums[i] = lowers[i] = 0;
+#pragma unroll
+        for (uint32_t other = 0; other < BLOCKS; other++) {
+            sums[i] += words[other][i];
+            lowers[i] += other < rank ? words[other][i] : 0;
+        }
+    }
+    sums[EACH] = __shfl_down_sync(~0u, sums[0], 1);
+    lowers[EACH] = __shfl_down_sync(~0u, lowers[0], 1);
+    sums[EACH] = lane < 31 ? sums[EACH] : top;
+    lowers[EACH] = lane < 31 ? lowers[EACH] : top_lower;
     struct place place = {0, 0, 0, 0, 0};
-    if (mask == 0) {
-        place.above = place.above_lower = 0;
+    const uint32_t mask = __ballot_sync(~0u, sums[0] >= wanted);
+    if (coarse_mask == 0 || mask == 0)
         return place;
-    }
-    const uint32_t first_bin = (31 - __clz(mask)) * FINE;
-    for (uint32_t half = FINE / 32; half-- > 0;) { /* the upper 32 bins, then the lower */
-        uint32_t bin = first_bin + 32 * half + lane;
-        uint32_t at_least = 0, above = 0, at_least_lower = 0, above_lower = 0;
 #pragma unroll
-        for (uint32_t other = 0; other < BLOCKS_MAX; other++)
-            if (other < blocks) {
-                uint32_t theirs = load_from_block(&bins[bin], other);
-                uint32_t theirs_above = bin + 1 < BINS ? load_from_block(&bins[bin + 1], other) : 0;
-                at_least += theirs;
-                above += theirs_above;
-                at_least_lower += other < rank ? theirs : 0;
-                above_lower += other < rank ? theirs_above : 0;
-            }
-        mask = __ballot_sync(~0u, at_least >= wanted);
-        if (mask == 0)
-            continue;
-        const int source = 31 - __clz(mask);
-        place.bin = first_bin + 32 * half + source;
-        place.above = __shfl_sync(~0u, above, source);
-        place.here = __shfl_sync(~0u, at_least, source) - place.above;
-        place.above_lower = __shfl_sync(~0u, above_lower, source);
-        place.here_lower = __shfl_sync(~0u, at_least_lower, source) - place.above_lower;
-        break;
-    }
+    for (uint32_t i = 0; i < EACH; i++)
+        if (sums[i] >= wanted)
+            place = {FINE * coarse + EACH * lane + i, sums[i + 1], sums[i] - sums[i + 1],
+                     lowers[i + 1], lowers[i] - lowers[i + 1]};
+    const int source = 31 - __clz(mask);
+    place.bin = __shfl_sync(~0u, place.bin, source);
+    place.above = __shfl_sync(~0u, place.above, source);
+    place.here = __shfl_sync(~0u, place.here, source);
+    place.above_lower = __shfl_sync(~0u, place.above_lower, source);
+    place.here_lower = __shfl_sync(~0u, place.here_lower, source);
     return place;
 }
 
-/* The rows of one block: from shared memory, or, where they are too many for it, from the
- * scores themselves each time. */
+/* Keys of four rows, of which `count` are there; 0 is no row. */
+__device__ __forceinline__ uint4 keys_of(uint4 scores, uint32_t count)
+{
+    uint4 keys = {select_key(__uint_as_float(scores.x)), select_key(__uint_as_float(scores.y)),
+                  select_key(__uint_as_float(scores.z)), select_key(__uint_as_float(scores.w))};
+    if (count < 4) {
+        keys.x = count > 0 ? keys.x : 0;
+        keys.y = count > 1 ? keys.y : 0;
+        keys.z = count > 2 ? keys.z : 0;
+        keys.w = 0;
+    }
+    return keys;
+}
+
+/* The rows of one block: keys in shared memory, or, where they are too many for it, scores that
+ * are read again each time. */
 template <bool HELD> struct stretch {
     const float *scores;
-    float4 *held;
-    uint32_t count; /* of rows that the query sees */
+    uint32_t keys;  /* address */
+    uint32_t count; /* of rows that the query sees; behind them keys are 0 */
 
     __device__ __forceinline__ uint32_t key(uint32_t row) const
     {
-        if (row >= count)
-            return 0;
-        return HELD ? ((const uint32_t *)held)[row] : select_key(__ldg(scores + row));
+        if (HELD)
+            return load_word(keys + 4 * row);
+        return row < count ? select_key(__ldg(scores + row)) : 0;
     }
-    /* Four rows from 4 * vector on; 0 is no row. */
-    __device__ __forceinline__ uint4 keys(uint32_t vector) const
+    /* Of four rows from 4 * vector on. */
+    __device__ __forceinline__ uint4 four_keys(uint32_t vector) const
     {
         if (HELD)
-            return ((const uint4 *)held)[vector];
-        float4 four = __ldg((const float4 *)scores + vector);
-        return to_keys(four, vector);
-    }
-    __device__ __forceinline__ uint4 to_keys(float4 four, uint32_t vector) const
-    {
-        uint4 keys = {select_key(four.x), select_key(four.y), select_key(four.z),
-                      select_key(four.w)};
-        if (4 * vector + 3 >= count) {
-            keys.x = 4 * vector < count ? keys.x : 0;
-            keys.y = 4 * vector + 1 < count ? keys.y : 0;
-            keys.z = 4 * vector + 2 < count ? keys.z : 0;
-            keys.w = 0;
-        }
-        return keys;
+            return load_words(keys + 16 * vector);
+        if (4 * vector >= count)
+            return {0, 0, 0, 0};
+        return keys_of(__ldg((const uint4 *)scores + vector), count - 4 * vector);
     }
 };
-
-__device__ __forceinline__ void count_key(uint32_t key, uint32_t lowest, uint32_t last,
-                                          uint32_t shift, uint32_t *bins)
-{
-    if (key != 0 && key - lowest <= last)
-        atomicAdd(&bins[(key - lowest) >> shift], 1u);
-}
 
 /* One cluster a query, one block a stretch of its rows:
  *
@@ -245,19 +277,19 @@ __device__ __forceinline__ void count_key(uint32_t key, uint32_t lowest, uint32_
  * Floor: 4 bytes a row over 4.5 TB/s, 2.9 us for 32 queries of 102,400 rows. What it takes
  * beyond that is latency: of the exchanges within the cluster above all, which is why blocks
  * look only at the few words of each other's counts that they need. */
-template <bool HELD>
+template <uint32_t BLOCKS, bool HELD>
 __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     topk_cluster(const __grid_constant__ struct kvt_gpu_topk topk, uint32_t block_rows)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     extern __shared__ __align__(16) uint8_t dynamic[];
     struct shared &shared = *(struct shared *)dynamic;
-    const uint32_t blocks = cluster_size(), rank = cluster_rank();
-    const uint32_t index = blockIdx.x / blocks, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint32_t first_row = rank * block_rows;
+    const uint32_t rank = cluster_rank(), index = blockIdx.x / BLOCKS;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t first_row = rank * block_rows, vectors = block_rows / 4;
     struct stretch<HELD> stretch;
     stretch.scores = topk.scores + (size_t)index * topk.score_stride + first_row;
-    stretch.held = shared.scores;
+    stretch.keys = address_of(shared.keys);
 
     /* Scores are asked for before it is known how many there are: rows up to rows_max may be
      * read, and those that the query does not see are left out afterwards. */
@@ -268,7 +300,7 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             barrier_init(&shared.arrived[piece]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
-            copy(shared.scores + piece * THREADS, stretch.scores + piece * PIECE,
+            copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE,
                  (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16, &shared.arrived[piece]);
     }
     shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
@@ -276,34 +308,55 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     struct kvt_gpu_query query = topk.queries[index];
     uint32_t row_count = select_visible_rows(topk.requests[query.request], query, topk.ratio);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
-    const uint32_t vectors = (stretch.count + 3) / 4;
     __syncthreads();
 
-    uint32_t wanted = topk.k, lowest = 0, ties = 0, above_lower = 0, ties_lower = 0;
-    uint32_t threshold = 0; /* rows above it are in, and so many at it as `ties` says */
+    uint32_t wanted = topk.k, lowest = 0, above_lower = 0;
+    uint32_t threshold = 0;            /* rows above it are in, */
+    uint32_t ties = 0, ties_lower = 0; /* and so many at it; in blocks of lower rank */
 #pragma unroll
     for (uint32_t digit = 0; digit < DIGITS; digit++) {
-        constexpr uint32_t SHIFTS[] = {21, 11, 0};
-        const uint32_t shift = SHIFTS[digit];
+        const uint32_t shift = digit == 0 ? 21 : digit == 1 ? 11 : 0;
         uint32_t *const bins = digit == 1 ? shared.middle_bins : shared.bins;
-        if (digit == 2) { /* nobody reads the first digit's any more */
-            bins[threadIdx.x] = bins[THREADS + threadIdx.x] = 0;
-            __syncthreads();
-        }
-        for (uint32_t vector = threadIdx.x; vector < vectors; vector += THREADS) {
-            uint4 keys;
-            if (HELD && digit == 0) {
-                barrier_wait(&shared.arrived[vector / THREADS]);
-                keys = stretch.to_keys(stretch.held[vector], vector);
-                ((uint4 *)stretch.held)[vector] = keys;
-            } else {
-                keys = stretch.keys(vector);
+        const uint32_t bins_at = address_of(bins);
+        if (digit == 0) {
+            for (uint32_t i = 0; i * THREADS < vectors; i++) {
+                const uint32_t vector = i * THREADS + threadIdx.x;
+                if (vector >= vectors)
+                    break;
+                uint4 keys = {0, 0, 0, 0};
+                if (4 * vector < stretch.count) {
+                    if (HELD) {
+                        barrier_wait(&shared.arrived[i]);
+                        keys = keys_of(load_words(stretch.keys + 16 * vector),
+                                       stretch.count - 4 * vector);
+                    } else {
+                        keys = stretch.four_keys(vector);
+                    }
+                    count_key(keys.x - 1, ~0u - 1, keys.x >> shift, bins_at);
+                    count_key(keys.y - 1, ~0u - 1, keys.y >> shift, bins_at);
+                    count_key(keys.z - 1, ~0u - 1, keys.z >> shift, bins_at);
+                    count_key(keys.w - 1, ~0u - 1, keys.w >> shift, bins_at);
+                }
+                if (HELD)
+                    store_words(stretch.keys + 16 * vector, keys);
             }
-            const uint32_t last = digit == 0 ? ~0u : digit == 1 ? (1u << 21) - 1 : (1u << 11) - 1;
-            count_key(keys.x, lowest, last, shift, bins);
-            count_key(keys.y, lowest, last, shift, bins);
-            count_key(keys.z, lowest, last, shift, bins);
-            count_key(keys.w, lowest, last, shift, bins);
+        } else {
+            if (digit == 2) { /* nobody reads the first digit's any more */
+                bins[threadIdx.x] = bins[THREADS + threadIdx.x] = 0;
+                __syncthreads();
+            }
+            const uint32_t last = (1u << (digit == 1 ? 21 : 11)) - 1;
+#pragma unroll 4
+            for (uint32_t i = 0; i * THREADS < vectors; i++) {
+                const uint32_t vector = i * THREADS + threadIdx.x;
+                if (vector >= vectors)
+                    break;
+                const uint4 keys = stretch.four_keys(vector);
+                count_key(keys.x - lowest, last, keys.x - lowest >> shift, bins_at);
+                count_key(keys.y - lowest, last, keys.y - lowest >> shift, bins_at);
+                count_key(keys.z - lowest, last, keys.z - lowest >> shift, bins_at);
+                count_key(keys.w - lowest, last, keys.w - lowest >> shift, bins_at);
+            }
         }
         __syncthreads();
         if (digit == 1)
@@ -313,16 +366,19 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
         cluster_arrive();
         cluster_wait();
         if (warp == 0) {
-            struct place place =
-                digit == 1 ? find_place<1024>(bins, wanted) : find_place<2048>(bins, wanted);
+            struct place place = digit == 1 ? find_place<BLOCKS, 1024>(bins_at, wanted)
+                                            : find_place<BLOCKS, 2048>(bins_at, wanted);
             if (lane == 0)
                 shared.place = place;
         }
         __syncthreads();
         const struct place place = shared.place;
         if (place.here == 0) { /* at the first digit: fewer rows than k */
-            for (uint32_t other = 0; other < rank; other++)
-                above_lower += load_from_block(bins, other);
+            for (uint32_t other = 0; other < rank; other++) {
+                uint32_t word[1];
+                load_from_block(word, bins_at, other);
+                above_lower += word[0];
+            }
             break;
         }
         wanted -= place.above;
@@ -333,49 +389,67 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             threshold = lowest - 1;
             break;
         }
-        threshold = lowest;
-        ties = wanted;
-        ties_lower = place.here_lower;
+        if (digit == DIGITS - 1) {
+            threshold = lowest;
+            ties = wanted;
+            ties_lower = place.here_lower;
+        }
     }
     /* The others' counts are not read any more; ours may be until everybody has come here. */
     cluster_arrive();
 
-    /* Each warp has a stretch of the block's. */
-    const uint32_t warp_rows = block_rows / WARPS, warp_row = warp * warp_rows;
-    uint32_t above = 0, at = 0;
-    for (uint32_t row = warp_row + lane; row < warp_row + warp_rows; row += 32) {
-        uint32_t key = stretch.key(row);
-        above += key > threshold;
-        at += key == threshold;
-    }
-    __syncthreads(); /* the sums have been read */
-    above = __reduce_add_sync(~0u, above);
-    at = __reduce_add_sync(~0u, at);
-    if (lane == 0)
-        shared.sums[warp] = above << 16 | at;
-    __syncthreads();
-    uint32_t of_warp = lane < warp ? shared.sums[lane] : 0;
-    above = above_lower + __reduce_add_sync(~0u, of_warp >> 16);
-    at = ties_lower + __reduce_add_sync(~0u, of_warp & 0xffff);
-
+    /* In rounds of 32 steps of THREADS rows. A warp has a stretch of the round's rows, and each
+     * lane of it the bits of one step. */
     int32_t *rows = topk.rows + (size_t)index * topk.k;
-    const uint32_t lower_lanes = (1u << lane) - 1;
-    for (uint32_t row = warp_row + lane; row < warp_row + warp_rows; row += 32) {
-        uint32_t key = stretch.key(row);
-        uint32_t above_mask = __ballot_sync(~0u, key > threshold);
-        uint32_t at_mask = ties > 0 ? __ballot_sync(~0u, key == threshold) : 0;
-        if ((above_mask | at_mask) == 0)
-            continue;
-        uint32_t above_here = above + __popc(above_mask & lower_lanes);
-        uint32_t at_here = at + __popc(at_mask & lower_lanes);
-        bool is_in = key > threshold || (at_mask >> lane & 1 && at_here < ties);
-        if (is_in)
-            rows[above_here + min(at_here, ties)] = (int32_t)(first_row + row);
-        above += __popc(above_mask);
-        at += __popc(at_mask);
+    uint32_t above = above_lower, at = ties_lower;
+    for (uint32_t round_row = 0; round_row < block_rows; round_row += 32 * THREADS) {
+        const uint32_t steps = min(32u, (block_rows - round_row) / THREADS);
+        const uint32_t warp_row = round_row + warp * steps * 32;
+        uint32_t above_bits = 0, at_bits = 0;
+#pragma unroll 8
+        for (uint32_t step = 0; step < steps; step++) {
+            uint32_t mask =
+                __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) > threshold);
+            above_bits = lane == step ? mask : above_bits;
+        }
+        if (ties > 0)
+#pragma unroll 8
+            for (uint32_t step = 0; step < steps; step++) {
+                uint32_t mask =
+                    __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) == threshold);
+                at_bits = lane == step ? mask : at_bits;
+            }
+        uint32_t above_sum = __popc(above_bits), at_sum = __popc(at_bits); /* of lanes so far */
+#pragma unroll
+        for (uint32_t step = 1; step < 32; step *= 2) {
+            uint32_t other_above = __shfl_up_sync(~0u, above_sum, step);
+            uint32_t other_at = __shfl_up_sync(~0u, at_sum, step);
+            above_sum += lane >= step ? other_above : 0;
+            at_sum += lane >= step ? other_at : 0;
+        }
+        __syncthreads(); /* sums are not read any more */
+        if (lane == 31)
+            shared.sums[warp] = {above_sum, at_sum};
+        __syncthreads();
+        uint2 of_warp = shared.sums[lane];
+        uint32_t to = above + above_sum - __popc(above_bits) +
+                      __reduce_add_sync(~0u, lane < warp ? of_warp.x : 0);
+        uint32_t tie =
+            at + at_sum - __popc(at_bits) + __reduce_add_sync(~0u, lane < warp ? of_warp.y : 0);
+        above += __reduce_add_sync(~0u, of_warp.x);
+        at += __reduce_add_sync(~0u, of_warp.y);
+
+        for (uint32_t bits = above_bits | at_bits; bits != 0; bits &= bits - 1) {
+            const uint32_t bit = __ffs((int)bits) - 1;
+            const bool is_tie = at_bits >> bit & 1;
+            if (!is_tie || tie < ties)
+                rows[to + min(tie, ties)] = (int32_t)(first_row + warp_row + lane * 32 + bit);
+            to += !is_tie;
+            tie += is_tie;
+        }
     }
-    if (rank == blocks - 1 && warp == WARPS - 1)
-        for (uint32_t i = above + min(at, ties) + lane; i < topk.k; i += 32)
+    if (rank == BLOCKS - 1)
+        for (uint32_t i = above + min(at, ties) + threadIdx.x; i < topk.k; i += THREADS)
             rows[i] = KVT_GPU_NONE;
     if (HELD && threadIdx.x == 0) /* no copy may arrive when the block has gone */
         for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
@@ -386,26 +460,25 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
 #endif
 }
 
-template <bool HELD>
-cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t blocks, uint32_t block_rows,
-                   cudaStream_t stream)
+template <uint32_t BLOCKS, bool HELD>
+cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStream_t stream)
 {
-    const size_t bytes = sizeof(struct shared) + (HELD ? block_rows * sizeof(float) : 0);
+    const size_t bytes = sizeof(struct shared) + (HELD ? block_rows * sizeof(uint32_t) : 0);
     cudaError_t error = cudaFuncSetAttribute(
-        topk_cluster<HELD>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        topk_cluster<BLOCKS, HELD>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {blocks, 1, 1};
+    attribute.val.clusterDim = {BLOCKS, 1, 1};
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(topk->query_count * blocks);
+    config.gridDim = dim3(topk->query_count * BLOCKS);
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = bytes;
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, topk_cluster<HELD>, *topk, block_rows);
+    return cudaLaunchKernelEx(&config, topk_cluster<BLOCKS, HELD>, *topk, block_rows);
 }
 
 } // namespace
@@ -413,8 +486,11 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t blocks, uint32_t bl
 cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
     /* Few queries get more blocks each, many rows too. */
-    uint32_t blocks = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO ? 8 : 4;
-    uint32_t block_rows = (topk->rows_max + blocks * 1024 - 1) / (blocks * 1024) * 1024;
-    return block_rows <= ROWS_OF_ONE ? launch<true>(topk, blocks, block_rows, stream)
-                                     : launch<false>(topk, blocks, block_rows, stream);
+    const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
+    const uint32_t rows_each = (is_wide ? 8 : 4) * THREADS;
+    const uint32_t block_rows = (topk->rows_max + rows_each - 1) / rows_each * THREADS;
+    if (block_rows > ROWS_OF_ONE)
+        return launch<8, false>(topk, block_rows, stream);
+    return is_wide ? launch<8, true>(topk, block_rows, stream)
+                   : launch<4, true>(topk, block_rows, stream);
 }

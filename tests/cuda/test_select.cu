@@ -202,7 +202,7 @@ void check_scores(const char *name, const struct step &step, const struct scan_i
 {
     /* FP8 tensor cores add products that they have aligned to the largest and cut off 13 bits
      * below it; the plain kernel adds in float. */
-    const double norm_limit = reference ? 3e-6 : 1e-3, worst_limit = reference ? 1e-4 : 3e-2;
+    const double norm_limit = reference ? 1e-5 : 3e-3, worst_limit = reference ? 1e-4 : 3e-2;
     for (uint32_t query = 0; query < step.queries.size(); query++) {
         double error2 = 0, norm2 = 0, worst = 0;
         uint32_t touched = 0, rows = step.visible(query);
@@ -220,7 +220,7 @@ void check_scores(const char *name, const struct step &step, const struct scan_i
             worst = std::isnan(score) ? INFINITY : std::max(worst, error);
         }
         double rms = std::sqrt(norm2 / rows), relative = std::sqrt(error2 / norm2);
-        check(relative <= norm_limit && worst <= worst_limit * rms,
+        check(rows == 0 || (relative <= norm_limit && worst <= worst_limit * rms),
               "scan %s, %u heads, %s, query %u of %u rows: error %g of the norm, worst %g rms; "
               "expected <= %g, %g",
               name, inputs.heads, reference ? "plain" : "fast", query, rows, relative, worst / rms,
