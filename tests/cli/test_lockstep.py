@@ -172,7 +172,7 @@ def backends_are_listed_with_what_can_be_set(folder):
     assert [entry["name"] for entry in backends] == ["sim", "cuda"]
     assert backends[0]["params"] == []
     names = [param["name"] for param in backends[1]["params"]]
-    assert {"devices", "ranks_on_device", "layers", "host_pool_gib", "shared_tokens",
+    assert {"devices", "ranks_on_device", "host_pool_gib", "shared_tokens",
             "corrupt_step"} <= set(names), names
 
 
