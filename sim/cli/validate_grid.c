@@ -25,6 +25,7 @@ enum {
     FULL_COVERAGE_SHARE = 10, /* of those, where nothing is ever resolved */
     QUICK_SHARE = 100,
     PAGE_WORDS = (CONTEXT_TOKENS + OUTPUT_TOKENS + KVT_PAGE_ROWS) / KVT_PAGE_ROWS / 64 + 1,
+    EXPERT_GPUS = 256, /* so that dense layers, which decide nothing, are short */
     CHANGE_SHARE = 64, /* of the pages, one in so many goes and comes from step to step */
     OWN_SETS = 4,
     SEED = 2385
@@ -286,7 +287,9 @@ static kvt_status open_pair(struct grid *grid, const struct opening *opening,
         .input_count = 1,
         .threads = grid->plan->threads,
         .on_prepare = on_prepare,
-        .prepare_context = grid->progress};
+        .prepare_context = grid->progress,
+        .tp = 1,
+        .ep = EXPERT_GPUS};
 
     grid->llm = scenario->llm;
     return kvt_backend_pair_open(&sides, &env, &grid->pair, err);
