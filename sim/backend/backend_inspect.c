@@ -86,6 +86,15 @@ void kept_add_call(const struct backend_sim *sim, struct kept *kept, uint32_t se
                                                 .missed = missed};
 }
 
+void kept_add_whole(const struct backend_sim *sim, struct kept *kept, uint32_t store,
+                    uint32_t queries)
+{
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++) {
+        for (uint32_t q = 0; q < queries && sim->env.llm->selectors[s].store == store; q++)
+            kept->calls[query_of(sim, s, q)].skipped = true;
+    }
+}
+
 /* ---- What is asked ------------------------------------------------------------------- */
 
 static kvt_status find_lane(const struct backend_sim *sim, uint32_t request, bool with_calls,
