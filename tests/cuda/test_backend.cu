@@ -41,7 +41,7 @@ struct setting {
     uint32_t shared_tokens, ranks;
     uint32_t row_bytes; /* 576 or another format's */
     uint32_t ratio;     /* of the last store */
-    bool large;         /* GLM-5.3 at 100,032 tokens: run when named */
+    bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
     uint32_t corrupt_step = 0; /* of which the check must fail */
 };
