@@ -99,13 +99,15 @@ kvt_status decisions_tree(const struct decisions_plan *plan,
                           struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject();
+    char shard[32];
 
+    (void)snprintf(shard, sizeof shard, "%u/%u", plan->shard + 1, plan->shards);
     bool ok =
         tree && add_text(tree, "schema", "kvtide/validate/1") &&
         add_text(tree, "suite", "decisions") &&
         add(tree, "good", cJSON_CreateBool(decisions_are_good(plan, outcome))) &&
         add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
-        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) &&
+        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) && add_text(tree, "shard", shard) &&
         add(tree, "interrupted", cJSON_CreateBool(outcome->interrupted)) &&
         add(tree, "machine",
             outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&

@@ -11,6 +11,7 @@ extern const struct kvt_law validate_walk;
 struct decisions_plan {
     const struct cli_texts *sets; /* of what the grid is driven on: backend.kernels=reference */
     unsigned threads;
+    uint32_t shard, shards; /* of the pairs that are opened, every shards-th from number shard on */
     bool on_gpu, corrupt, quick, quiet;
 };
 

@@ -347,7 +347,8 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
                                             .coverage = coverages[c]};
             status = run_cell(grid, cell, err);
             cli_progress_show(grid->progress,
-                              (double)out->cell_count / (OPENINGS * HOT_SIZES * COVERAGES),
+                              (double)(out->cell_count * grid->plan->shards) /
+                                  (OPENINGS * HOT_SIZES * COVERAGES),
                               "deciding");
         }
     }
@@ -373,7 +374,8 @@ kvt_status validate_grid(const struct decisions_plan *plan, struct kvt_arena *ar
     out->requests = grid->request_count;
     out->context_tokens = CONTEXT_TOKENS;
     cli_progress_begin(&progress, &start, plan->quiet);
-    for (size_t o = 0; o < OPENINGS && status == KVT_OK && !out->interrupted; o++)
+    for (size_t o = plan->shard; o < OPENINGS && status == KVT_OK && !out->interrupted;
+         o += plan->shards)
         status = run_opening(grid, &openings[o], arena, err);
     cli_progress_end(&progress);
     free(grid);

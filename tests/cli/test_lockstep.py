@@ -113,8 +113,9 @@ def the_grid_has_every_policy_query_count_cache_and_coverage(folder):
 
 def the_grid_is_the_same_on_any_number_of_threads(folder):
     del folder
-    run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3")
+    run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3", "--shard", "2/5")
     one, two = (lockstep(*run, "--threads", threads) for threads in (1, 2))
+    assert one["shard"] == "2/5" and len(one["cells"]) == 3 * 9
     for report in (one, two):
         for cell in report["cells"]:
             del cell["calls_per_s"]
@@ -152,11 +153,14 @@ def what_cannot_be_asked_is_refused(folder):
     for arguments, word in (
             ((path, "--backend", "gpu"), "no such backend; there are: sim, cuda"),
             ((path, "--backend", "sim", "--corrupt"), "the simulator has no rows"),
-            ((path, "--quick"), "goes with --suite decisions"),
+            ((path, "--quick"), "go with --suite decisions"),
             ((path, "--seeds", "0"), "expected 1 to 20"),
             ((path, "--steps", "many"), "--steps"),
             (("--suite", "decisions", path), "no scenario and no --seeds"),
             (("--suite", "decisions", "--steps", "3"), "goes with a scenario"),
+            (("--suite", "decisions", "--shard", "0/3"), "expected I/N"),
+            (("--suite", "decisions", "--shard", "4/3"), "expected I/N"),
+            ((path, "--shard", "1/2"), "go with --suite decisions"),
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
             ((path, "--backend", "sim", "--set", "backend=cuda", "--set", "selection=indexer"),
@@ -172,7 +176,7 @@ def backends_are_listed_with_what_can_be_set(folder):
     assert [entry["name"] for entry in backends] == ["sim", "cuda"]
     assert backends[0]["params"] == []
     names = [param["name"] for param in backends[1]["params"]]
-    assert {"devices", "ranks_on_device", "layers", "host_pool_gib", "shared_tokens",
+    assert {"devices", "ranks_on_device", "host_pool_gib", "shared_tokens",
             "corrupt_step"} <= set(names), names
 
 

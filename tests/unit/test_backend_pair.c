@@ -447,7 +447,7 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
     const cJSON *scaled = kvt_json_find(kvt_json_find(result, "scaled"), "backend");
     ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
     ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
-    ck_assert_ptr_null(kvt_json_find(scaled, "layers"));
+    ck_assert_ptr_null(kvt_json_find(scaled, "shared_contexts"));
     cJSON_Delete(result);
 
     char *text = NULL;
