@@ -11,22 +11,21 @@ namespace
 constexpr uint32_t PAGE_ROWS = 64;
 constexpr uint32_t PAGE_BYTES = KVT_GPU_INDEX_PAGE_BYTES;
 constexpr uint32_t DIM = KVT_GPU_INDEX_DIM;
-constexpr uint32_t COPY_PAGES = 4;  /* of one copy: with one, issuing them takes too long */
+constexpr uint32_t COPY_PAGES = 2;  /* of one copy: with one, issuing them takes too long */
 constexpr uint32_t WARPGROUP = 128; /* threads */
-constexpr uint32_t CONSUMERS = 4;   /* warpgroups */
+constexpr uint32_t CONSUMERS = 2;   /* warpgroups */
 constexpr uint32_t THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr uint32_t Q_THREADS = WARPGROUP - 32; /* of the first warpgroup, behind its first warp */
 constexpr uint32_t SWIZZLE_BYTES = 1024;       /* what a swizzled matrix is aligned to */
 
-/* Columns of the product are (query, head) pairs. A warpgroup has a slice of 64 of them, and
- * where there are fewer than four slices, warpgroups take turns at pages. */
+/* Columns of the product are (query, head) pairs. A warpgroup has all of a page's, or, where
+ * its registers would not hold them twice, one of two halves of them. */
 template <uint32_t HEADS, uint32_t QUERIES> struct scan_shape {
     static constexpr uint32_t COLUMNS = HEADS * QUERIES;
-    static constexpr uint32_t SLICES = COLUMNS > 64 ? COLUMNS / 64 : 1;
+    static constexpr uint32_t SLICES = COLUMNS > 128 ? 2 : 1;
     static constexpr uint32_t SLICE_COLUMNS = COLUMNS / SLICES;
     static constexpr uint32_t SLICE_QUERIES = QUERIES / SLICES;
-    static constexpr uint32_t TURNS = CONSUMERS / SLICES;
-    static constexpr uint32_t STAGES = COLUMNS > 128 ? 4 : 5; /* copies under way */
+    static constexpr uint32_t STAGES = COLUMNS > 128 ? 8 : 10; /* copies under way */
 };
 
 /* Consecutive pages of one request that one block scans for up to QUERIES of its queries. */
@@ -148,6 +147,24 @@ __device__ __forceinline__ void multiply<64>(float (&sum)[32], const uint32_t *k
                  : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
 }
 
+template <>
+__device__ __forceinline__ void multiply<128>(float (&sum)[64], const uint32_t *keys, uint64_t q,
+                                              bool add)
+{
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "{%64, %65, %66, %67}, %68, add, 1, 1;\n"
+                 "}"
+                 : SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
+                 : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
+}
+
 #undef SUMS_16
 #undef SUMS_4
 #undef SUM
@@ -163,9 +180,11 @@ __device__ __forceinline__ void multiply_page(float (&sum)[COLUMNS / 2],
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <uint32_t SUMS> __device__ __forceinline__ void wait_for_product(float (&sum)[SUMS])
+/* Waits for `sum`, behind which UNDER_WAY products may still be. */
+template <uint32_t UNDER_WAY, uint32_t SUMS>
+__device__ __forceinline__ void wait_for_product(float (&sum)[SUMS])
 {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(UNDER_WAY) : "memory");
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; i++) /* so that no use of it moves before the wait */
         asm volatile("" : "+f"(sum[i])::"memory");
@@ -362,18 +381,20 @@ __device__ void fetch_queries(const struct kvt_gpu_scan &scan, uint32_t groups, 
     }
 }
 
-/* One warpgroup: products of its pages, and sums of them. While it adds, others multiply. */
+/* One warpgroup: products of its pages, each while the one before is summed up. */
 template <uint32_t HEADS, uint32_t QUERIES> class consumer
 {
     using shape = struct scan_shape<HEADS, QUERIES>;
     static constexpr uint32_t COLUMNS = shape::SLICE_COLUMNS;
     static constexpr uint32_t VALUES = 2 * shape::SLICE_QUERIES; /* of a thread, in a page */
-    static constexpr uint32_t TURNS = shape::TURNS;
+    /* With one slice each of the two warpgroups has one page of a copy, with two they share
+     * both. */
+    static constexpr bool TAKES_TURNS = shape::SLICES == 1;
 
-    /* What a thread has of a page: of its two rows, two pieces of 16 bytes each, and scales. */
-    struct keys {
-        uint4 one[2], other[2];
-        float2 scale;
+    /* A page under way. */
+    struct page {
+        float sum[COLUMNS / 2];
+        float2 scale; /* of the thread's two rows */
     };
 
     struct scan_shared<HEADS, QUERIES> *shared;
@@ -382,7 +403,6 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     uint32_t stage = 0, parity = 0;
     uint64_t q;
     float half_weight[COLUMNS / 4];
-    float sum[COLUMNS / 2];
     float *scores;     /* of the thread's row and query, in the segment's first page */
     int32_t rows_left; /* that the query sees, from there on */
 
@@ -397,48 +417,41 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         }
     }
 
-    /* Of a page of the segment. The threads of a warp read rows 2g and 2g + 1; those of odd g
+    /* `which` of the copy's pages. The threads of a warp read rows 2g and 2g + 1; those of odd g
      * read the halves of a row the other way round, so that eight threads find 128 bytes in
-     * different banks. */
-    __device__ __forceinline__ struct keys load(uint32_t index, uint32_t count)
+     * different banks, and exchange them afterwards. */
+    __device__ __forceinline__ void multiply(struct page &page, uint32_t which, bool is_first,
+                                             bool is_last)
     {
-        const uint32_t of_copy = index % COPY_PAGES;
-        if (of_copy < TURNS) /* the warpgroup's first of this copy */
+        if (is_first)
             barrier_wait(&shared->page_full[stage], parity);
-        const uint8_t *bytes = shared->pages[stage][of_copy];
-        const uint4 *of_row = (const uint4 *)(bytes + row * DIM) + lane % 4;
-        const uint32_t first = lane & 4; /* of the row's eight pieces */
-        struct keys keys;
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            keys.one[i] = of_row[i * DIM / 16 + first];
-            keys.other[i] = of_row[i * DIM / 16 + (first ^ 4)];
-        }
-        keys.scale = *(const float2 *)(bytes + PAGE_ROWS * DIM + row * sizeof(float));
-        if (of_copy + TURNS >= COPY_PAGES || index + TURNS >= count)
-            release();
-        return keys;
-    }
-
-    __device__ __forceinline__ void multiply(const struct keys &keys)
-    {
+        const uint8_t *bytes = shared->pages[stage][which];
         const bool is_odd = lane & 4;
-        uint32_t words[DIM / 8];
+        const uint4 *of_row = (const uint4 *)(bytes + row * DIM) + lane % 4;
+        uint4 one[2], other[2]; /* [row] */
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t one[4] = {keys.one[i].x, keys.one[i].y, keys.one[i].z, keys.one[i].w};
-            const uint32_t other[4] = {keys.other[i].x, keys.other[i].y, keys.other[i].z,
-                                       keys.other[i].w};
+            one[i] = of_row[i * DIM / 16 + (is_odd ? 4 : 0)];
+            other[i] = of_row[i * DIM / 16 + (is_odd ? 0 : 4)];
+        }
+        page.scale = *(const float2 *)(bytes + PAGE_ROWS * DIM + row * sizeof(float));
+        if (is_last)
+            release();
+        uint32_t keys[DIM / 8];
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t first[4] = {one[i].x, one[i].y, one[i].z, one[i].w};
+            const uint32_t second[4] = {other[i].x, other[i].y, other[i].z, other[i].w};
 #pragma unroll
             for (uint32_t word = 0; word < 4; word++) {
-                words[2 * word + i] = is_odd ? other[word] : one[word];
-                words[8 + 2 * word + i] = is_odd ? one[word] : other[word];
+                keys[2 * word + i] = is_odd ? second[word] : first[word];
+                keys[8 + 2 * word + i] = is_odd ? first[word] : second[word];
             }
         }
-        multiply_page<COLUMNS>(sum, words, q);
+        multiply_page<COLUMNS>(page.sum, keys, q);
     }
 
-    __device__ __forceinline__ void finish(float2 scale, uint32_t index)
+    __device__ __forceinline__ void finish(const struct page &page, uint32_t index)
     {
         float value[VALUES]; /* [query][row] */
 #pragma unroll
@@ -451,16 +464,23 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 #pragma unroll
                     for (uint32_t i = 0; i < 2; i++) {
                         /* x + |x| is 2 max(0, x) exactly, and takes a pipe that has room. */
-                        float x = sum[4 * j + 2 * i + c];
+                        float x = page.sum[4 * j + 2 * i + c];
                         score[i] = fmaf(half_weight[2 * j + c], x + fabsf(x), score[i]);
                     }
             value[2 * query] = score[0];
             value[2 * query + 1] = score[1];
         }
         sum_over_row<VALUES>(value, lane);
-        if (rows_left > (int32_t)(index * PAGE_ROWS))
-            scores[index * PAGE_ROWS] =
-                value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
+        float *to = scores + index * PAGE_ROWS;
+        const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
+        if (VALUES > 4) { /* both of the rows, of one query */
+            if (left > 1)
+                *(float2 *)to = make_float2(value[0] * page.scale.x, value[1] * page.scale.y);
+            else if (left > 0)
+                *to = value[0] * page.scale.x;
+        } else if (left > 0) {
+            *to = value[0] * (first_value<VALUES>(lane) % 2 ? page.scale.y : page.scale.x);
+        }
     }
 
     __device__ __forceinline__ void begin(const struct kvt_gpu_scan &scan, uint32_t side)
@@ -482,10 +502,25 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
             rows_left = 0; /* threads 2 and 3 of a row have what 0 and 1 have */
     }
 
+    /* The i-th of this warpgroup's pages of a segment. */
+    __device__ __forceinline__ void multiply_at(struct page &page, uint32_t i, bool is_odd,
+                                                uint32_t count)
+    {
+        if (TAKES_TURNS)
+            multiply(page, turn, true, true);
+        else
+            multiply(page, is_odd, !is_odd, is_odd || i + 1 == count);
+    }
+
+    __device__ __forceinline__ void finish_at(const struct page &page, uint32_t i)
+    {
+        finish(page, TAKES_TURNS ? COPY_PAGES * i + turn : i);
+    }
+
   public:
     __device__ consumer(struct scan_shared<HEADS, QUERIES> *shared, uint32_t index)
-        : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
-          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4 * 2)
+        : shared(shared), lane(threadIdx.x % 32), slice(TAKES_TURNS ? 0 : index),
+          turn(TAKES_TURNS ? index : 0), row(threadIdx.x / 32 % 4 * 16 + lane / 4 * 2)
     {
     }
 
@@ -493,27 +528,37 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     {
         for (uint32_t side = 0, side_parity = 0;; side ^= 1, side_parity ^= side == 0) {
             barrier_wait(&shared->q_full[side], side_parity);
-            const uint32_t count = shared->segments[side].page_count;
-            if (count == 0)
+            const uint32_t page_count = shared->segments[side].page_count;
+            if (page_count == 0)
                 return;
             begin(scan, side);
 
-            uint32_t index = turn;
-            if (index < count) {
-                struct keys keys = load(index, count);
-                for (; index + TURNS < count; index += TURNS) {
-                    const float2 scale = keys.scale;
-                    multiply(keys);
-                    keys = load(index + TURNS, count);
-                    wait_for_product(sum);
-                    finish(scale, index);
+            const uint32_t count = TAKES_TURNS ? (page_count + 1 - turn) / 2 : page_count;
+            struct page even, odd;
+            if (count > 0) {
+                uint32_t i = 0;
+                multiply_at(even, 0, false, count);
+                for (; i + 2 < count; i += 2) {
+                    multiply_at(odd, i + 1, true, count);
+                    wait_for_product<1>(even.sum);
+                    finish_at(even, i);
+                    multiply_at(even, i + 2, false, count);
+                    wait_for_product<1>(odd.sum);
+                    finish_at(odd, i + 1);
                 }
-                multiply(keys);
-                wait_for_product(sum);
-                finish(keys.scale, index);
+                if (i + 1 < count) {
+                    multiply_at(odd, i + 1, true, count);
+                    wait_for_product<1>(even.sum);
+                    finish_at(even, i);
+                    wait_for_product<0>(odd.sum);
+                    finish_at(odd, i + 1);
+                } else {
+                    wait_for_product<0>(even.sum);
+                    finish_at(even, i);
+                }
             }
-            if ((count - 1) % COPY_PAGES < turn) { /* nothing of the last copy was its */
-                barrier_wait(&shared->page_full[stage], parity);
+            if (TAKES_TURNS && turn == 1 && page_count % COPY_PAGES == 1) {
+                barrier_wait(&shared->page_full[stage], parity); /* nothing of the last copy */
                 release();
             }
             __syncwarp();
@@ -524,7 +569,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 };
 
 /* A block an SM, each with an equal share of the pages of all requests; one warp asks for pages,
- * three bring queries, four warpgroups multiply:
+ * three bring queries, two warpgroups multiply:
  *
  *     for each page of the share, as many under way as shared memory holds
  *         product[64 rows][queries x heads] = keys * q^T          by wgmma, e4m3 into float
@@ -558,13 +603,13 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     uint32_t share = find_share<HEADS, QUERIES>(scan, groups, shared); /* a barrier inside */
     if (threadIdx.x < WARPGROUP) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0)
             fetch_pages<HEADS, QUERIES>(scan, groups, share, shared);
         else if (threadIdx.x >= 32)
             fetch_queries<HEADS, QUERIES>(scan, groups, share, shared);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         consumer<HEADS, QUERIES>(shared, threadIdx.x / WARPGROUP - 1).run(scan);
     }
 #else
