@@ -320,7 +320,9 @@ static kvt_status open_pair(struct grid *grid, const struct opening *opening,
         .input_tokens = inputs,
         .input_count = 1,
         .threads = 1,
-        .on_prepare = on_prepare};
+        .on_prepare = on_prepare,
+        .tp = 1,
+        .ep = 1};
 
     grid->llm = scenario->llm;
     return kvt_backend_pair_open(&sides, &env, &grid->pair, err);

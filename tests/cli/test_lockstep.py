@@ -5,6 +5,7 @@ a GPU answers. On one, tests/cuda/test_backend.cu and validation/device.sh go on
 """
 import csv
 import json
+import os
 import sys
 
 import support
@@ -111,6 +112,30 @@ def the_grid_has_every_policy_query_count_cache_and_coverage(folder):
             assert cell["calls"] >= (200 if cell["coverage"] < 1 else 20), cell
 
 
+def a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused(folder):
+    share = folder / "share"
+    share.mkdir()
+    for name, source in (("models", "models"), ("scenarios", "workloads/scenarios")):
+        (share / name).symlink_to(support.TOP / source)
+    (share / "calls").mkdir()
+    golden = (support.TOP / "tests/golden/calls/k16-b64.txt").read_text(encoding="utf-8")
+    file = share / "calls/k16-b64.txt"
+    run = ("validate", "--suite", "decisions", "--quick", "--shard", "15/15", *ITSELF, "--json")
+    environment = {**os.environ, "KVT_DATA": str(share)}
+    state = golden.index("state ", len(golden) // 2) + len("state ")
+    file.write_text(golden[:state] + ("0" if golden[state] != "0" else "1") + golden[state + 1:],
+                    encoding="utf-8")
+    done = kvtide(*run, env=environment)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and not report["good"], done.stderr
+    assert report["golden"]["mismatches"] == 1 and report["mismatches"] == 0
+    assert "k16-b64.txt, call 19:" in report["golden"]["first_mismatch"], report["golden"]
+    file.write_text(golden[:len(golden) // 2], encoding="utf-8")
+    assert "k16-b64.txt:" in refuses(2, *run, env=environment)
+    file.unlink()
+    assert "no golden call vectors" in refuses(2, *run, env=environment)
+
+
 def the_grid_is_the_same_on_any_number_of_threads(folder):
     del folder
     run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3", "--shard", "2/5")
@@ -196,6 +221,7 @@ if __name__ == "__main__":
         a_run_that_fails_leaves_nothing_behind,
         drafts_stage_and_waves_are_compared,
         the_grid_has_every_policy_query_count_cache_and_coverage,
+        a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused,
         the_grid_is_the_same_on_any_number_of_threads,
         without_a_gpu_both_end_with_3_and_one_sentence,
         without_a_gpu_a_scenario_for_one_checks_and_prints,
