@@ -440,6 +440,7 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
 
 kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
+    const struct backend_cuda *cuda = rank->cuda;
     struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
     kvt_status status = rank_use(rank, err);
 
@@ -464,11 +465,10 @@ kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_e
     if (status != KVT_OK)
         return status;
     outcome_count(rank, step);
-    if (!rank->selections_read && rank->cuda->env.hierarchy) { /* somebody will ask for them */
+    if (!rank->selections_read && cuda->env.hierarchy) /* somebody will ask for them */
         status = rank_read_selections(rank, err);
-        if (status == KVT_OK)
-            status = select_step(rank, step, err); /* for whoever watches pages */
-    }
+    if (status == KVT_OK && cuda->env.hierarchy && !cuda->law && cuda->decider == DECIDE_ON_DEVICE)
+        status = select_step(rank, step, err); /* nobody has looked at them, who watches pages */
     if (status != KVT_OK)
         return status;
     nvtxRangePushA("prove");

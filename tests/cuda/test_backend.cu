@@ -282,6 +282,7 @@ struct request {
     uint64_t hot_tokens, step;
     std::vector<uint64_t> ready;
     struct kvt_round round;
+    struct kvt_page_watch watch[2]; /* of either backend */
 };
 
 /* Two backends that are told the same. */
@@ -357,7 +358,7 @@ class bench
             for (uint32_t r = 0; r < with_.ranks; r++) {
                 for (request &live : live_) {
                     if (live.rank == r)
-                        items[b][r].push_back(item_of(live));
+                        items[b][r].push_back(item_of(live, b));
                 }
                 ranks[b][r].rank = r;
                 ranks[b][r].items = items[b][r].data();
@@ -371,6 +372,7 @@ class bench
         for (uint32_t r = 0; r < with_.ranks; r++)
             compare(ranks[0][r], ranks[1][r]);
         compare_hashes();
+        compare_watches();
         if (with_.large)
             report(ranks[1][0].outcome);
         for (request &live : live_)
@@ -477,6 +479,7 @@ class bench
         env_.output_tokens = 400;
         env_.threads = 16;
         env_.is_inspected = true;
+        env_.scores_pages = watches() && std::strcmp(with_.law, "score") == 0;
     }
 
     bool opened(const struct kvt_backend_ops &ops, struct kvt_backend **out)
@@ -531,6 +534,11 @@ class bench
         live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
         live.last_tokens = live.context_tokens + 300;
         live.hot_tokens = some_hot_tokens();
+        for (struct kvt_page_watch &watch : live.watch) {
+            if (watches() && kvt_page_watch_init(&watch, longest() / 64 + 2, true,
+                                                 env_.scores_pages, &err) != KVT_OK)
+                failed(err);
+        }
         live.ready.assign(longest() / 64 / 64 + 2, 0);
         admission.request = live.id;
         admission.rank = rank;
@@ -549,6 +557,8 @@ class bench
     {
         sim_->ops->release(sim_, live_[i].id, &decisions_[0]);
         cuda_->ops->release(cuda_, live_[i].id, &decisions_[1]);
+        for (struct kvt_page_watch &watch : live_[i].watch)
+            kvt_page_watch_fini(&watch);
         live_.erase(live_.begin() + (long)i);
     }
 
@@ -580,7 +590,7 @@ class bench
         }
     }
 
-    struct kvt_step_item item_of(const request &live)
+    struct kvt_step_item item_of(request &live, int side)
     {
         struct kvt_step_item item = {};
         bool any = false;
@@ -592,6 +602,7 @@ class bench
         item.context_tokens = live.context_tokens;
         item.step = live.step;
         item.round = &live.round;
+        item.watch = watches() ? &live.watch[side] : nullptr;
         item.ready_bits = live.ready.data();
         item.ready_pages = live.hot_tokens == 0 ? (uint32_t)live.ready.size() * 64 : any ? left : 0;
         return item;
@@ -645,6 +656,28 @@ class bench
         measured_ns_ += cuda.item_count > 0 ? (double)b.measured_ns : 0;
         for (int p = 0; p < KVT_PARTS; p++)
             parts_ns_[p] += b.measured_parts_ns[p];
+    }
+
+    /* What is selected of pages, and how it scores. */
+    bool watches() const
+    {
+        return !with_.resident && !with_.large;
+    }
+
+    void compare_watches()
+    {
+        for (const request &live : live_) {
+            const struct kvt_page_watch &a = live.watch[0], &b = live.watch[1];
+            if (!watches())
+                continue;
+            verdict_.check(std::memcmp(a.hits, b.hits, a.page_count * sizeof *a.hits) == 0,
+                           "%s, step %u, request %u: hits of pages differ", with_.name, steps_,
+                           live.id);
+            if (a.scores)
+                verdict_.check(
+                    std::memcmp(a.scores, b.scores, a.page_count * sizeof *a.scores) == 0,
+                    "%s, step %u, request %u: scores of pages differ", with_.name, steps_, live.id);
+        }
     }
 
     void compare_hashes()
