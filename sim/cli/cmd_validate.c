@@ -118,8 +118,7 @@ static kvt_status lockstep(const struct question *question, const char *cache_di
     return status;
 }
 
-static kvt_status decisions(const struct question *question, struct kvt_arena *arena, bool *good,
-                            struct kvt_error *err)
+static kvt_status decisions(const struct question *question, bool *good, struct kvt_error *err)
 {
     const struct decisions_plan plan = {.sets = &question->sets,
                                         .threads = (unsigned)question->threads,
@@ -136,7 +135,7 @@ static kvt_status decisions(const struct question *question, struct kvt_arena *a
     if (status == KVT_OK && plan.on_gpu)
         status = cli_machine(plan.quiet, &outcome->machine, err);
     if (status == KVT_OK)
-        status = validate_decisions(&plan, arena, outcome, err);
+        status = validate_decisions(&plan, outcome, err);
     if (status == KVT_OK)
         status = decisions_tree(&plan, outcome, &answer.tree, err);
     if (status == KVT_OK)
@@ -221,7 +220,7 @@ static int validate(const struct question *question)
     if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
         status = lockstep(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
-        status = decisions(question, arena, &good, &err);
+        status = decisions(question, &good, &err);
     else if (status == KVT_OK)
         status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);

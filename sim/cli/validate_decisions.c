@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-kvt_status validate_decisions(const struct decisions_plan *plan, struct kvt_arena *arena,
-                              struct decisions_outcome *out, struct kvt_error *err)
+kvt_status validate_decisions(const struct decisions_plan *plan, struct decisions_outcome *out,
+                              struct kvt_error *err)
 {
     kvt_status status = validate_golden(&out->golden, err);
-    return status == KVT_OK ? validate_grid(plan, arena, out, err) : status;
+    return status == KVT_OK ? validate_grid(plan, out, err) : status;
 }
 
 void decisions_free(struct decisions_outcome *outcome)
