@@ -46,6 +46,13 @@ static kvt_status list_devices(struct backend_cuda *cuda, int visible, struct kv
         if (ordinal < 0 || ordinal >= visible)
             return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
                             "there is no GPU %d; %d are visible, from 0 on", ordinal, visible);
+        for (uint32_t other = 0; other < d; other++) {
+            if (cuda->devices[other].ordinal == ordinal)
+                return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
+                                "GPU %d is named twice; ranks_on_device says how many ranks share "
+                                "one",
+                                ordinal);
+        }
         cuda->devices[d].ordinal = ordinal;
         cuda->devices[d].numa_node = numa_node_of(ordinal);
         (void)pthread_mutex_init(&cuda->devices[d].turn, NULL);
