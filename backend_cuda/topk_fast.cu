@@ -324,9 +324,10 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
                 if (vector >= vectors)
                     break;
                 uint4 keys = {0, 0, 0, 0};
+                if (HELD && i * PIECE < held_rows) /* also where keys will be 0: see the store */
+                    barrier_wait(&shared.arrived[i]);
                 if (4 * vector < stretch.count) {
                     if (HELD) {
-                        barrier_wait(&shared.arrived[i]);
                         keys = keys_of(load_words(stretch.keys + 16 * vector),
                                        stretch.count - 4 * vector);
                     } else {
