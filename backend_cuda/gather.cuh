@@ -10,10 +10,17 @@ enum gather_choice {
     GATHER_STAGED  /* those that found none, of the requests of one wave */
 };
 
-/* Layers [first_layer, first_layer + layers) of each row. behind_resolver: the launch before it in
- * the stream is that of a fast resolver, so that blocks may come up, and wait, while it ends. */
+enum gather_launch_kind {
+    GATHER_ALONE = 0,
+    /* The launch before it in the stream is that of a fast resolver: blocks may come up, and wait,
+     * while it ends. */
+    GATHER_BEHIND_RESOLVER,
+    GATHER_BESIDE /* others compute meanwhile: a few blocks only */
+};
+
+/* Layers [first_layer, first_layer + layers) of each row. */
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
                           uint32_t wave, uint32_t first_layer, uint32_t layers,
-                          bool behind_resolver, cudaStream_t stream);
+                          enum gather_launch_kind launch, cudaStream_t stream);
 
 #endif

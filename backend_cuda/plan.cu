@@ -38,6 +38,6 @@ cudaError_t kvt_gpu_execute_plan(const struct kvt_gpu_resolve *resolve, cudaStre
     if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
         return error;
     return gather_launch(resolve, GATHER_MISSED, 0, 0,
-                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, false,
+                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, GATHER_ALONE,
                          stream);
 }

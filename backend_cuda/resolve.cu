@@ -54,6 +54,6 @@ cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t 
     if (error != cudaSuccess || resolve->fetch == KVT_GPU_FETCH_NONE)
         return error;
     return gather_launch(resolve, GATHER_MISSED, 0, 0,
-                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers, fast,
-                         stream);
+                         resolve->fetch == KVT_GPU_FETCH_LEADER ? 1 : resolve->layers,
+                         fast ? GATHER_BEHIND_RESOLVER : GATHER_ALONE, stream);
 }

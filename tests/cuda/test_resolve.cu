@@ -264,6 +264,41 @@ static void golden(const std::string &folder, const char *name, bool reference,
     }
 }
 
+/* ---- Refusals ------------------------------------------------------------------------------- */
+
+/* Nothing is launched, so that no pointer is followed. */
+static void refusals(device::tally &tally)
+{
+    struct kvt_gpu_resolve sound = {};
+    sound.request_count = sound.queries_max = sound.top_k = sound.missed_stride = sound.ratio = 1;
+    sound.layers = 1;
+    sound.layer_bytes = 16;
+    struct kvt_gpu_resolve wrong = sound;
+    wrong.ratio = 3;
+    tally.check(kvt_gpu_resolve(&wrong, 0) == cudaErrorInvalidValue, "a ratio of 3 was taken");
+    wrong.ratio = 128;
+    tally.check(kvt_gpu_resolve(&wrong, 0) == cudaErrorInvalidValue, "a ratio of 128 was taken");
+    wrong = sound;
+    wrong.queries_max = KVT_GPU_QUERIES_MAX + 1;
+    wrong.missed_stride = wrong.queries_max;
+    tally.check(kvt_gpu_resolve(&wrong, 0) == cudaErrorInvalidValue, "33 queries were taken");
+    wrong = sound;
+    wrong.top_k = 2;
+    tally.check(kvt_gpu_resolve(&wrong, 0) == cudaErrorInvalidValue,
+                "miss lists shorter than the selections were taken");
+    wrong = sound;
+    wrong.layer_bytes = 24;
+    tally.check(kvt_gpu_fetch_wave(&wrong, 0, 0) == cudaErrorInvalidValue,
+                "layers of 24 bytes were taken");
+    wrong = sound;
+    wrong.staging_share = 1;
+    tally.check(kvt_gpu_waves(&wrong, 1, nullptr, 0) == cudaErrorInvalidValue,
+                "waves were made of staging that is not shared");
+    wrong = sound;
+    wrong.request_count = 0;
+    tally.check(kvt_gpu_resolve(&wrong, 0) == cudaSuccess, "no requests were not taken");
+}
+
 /* test_resolve [folder of golden calls] [small: a call or two of each kind, for a memory checker]
  */
 int main(int argc, char **argv)
@@ -274,6 +309,7 @@ int main(int argc, char **argv)
     std::vector<setting> settings = random_settings();
 
     device::require();
+    refusals(tally);
     for (const setting &of : copy_settings())
         settings.push_back(of);
     for (int reference = 0; reference < 2; reference++) {
@@ -286,7 +322,11 @@ int main(int argc, char **argv)
         for (setting of : settings) {
             if (small && of.rows_max > 10000)
                 continue;
-            of.calls = small ? 2 : of.calls;
+            if (small) {
+                of.lanes = std::min(of.lanes, 3u);
+                of.requests = std::min(of.requests, 2u);
+                of.calls = 2;
+            }
             run(of, reference, seed++, tally);
         }
     }
