@@ -19,9 +19,7 @@ tests     | tests     | 120 | *test_*
 bench     | bench     | 120 | *bench_*
 sanitizer | tests     | 240 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
 sanitizer | tests     | 240 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
-decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 1/3 --json --quiet --threads 8
-decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 2/3 --json --quiet --threads 8
-decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 3/3 --json --quiet --threads 8
+decisions | decisions | 590 | bin/kvtide validate --suite decisions --json --quiet --threads 8
 lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --json --quiet --threads 8
 lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --corrupt --steps 8 --json --quiet --threads 8
 lockstep  | lockstep  | 300 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 8

@@ -285,8 +285,9 @@ static kvt_status load(const struct decisions_plan *plan, const char *policy,
     sets[count++] = replacement;
     const struct kvt_scenario_options options = {
         .data_dir = cli_data_dir(), .sets = sets, .set_count = count};
-    *out = scenario;
-    return kvt_scenario_load("glm-5.3-100k", &options, arena, scenario, err);
+    kvt_status status = kvt_scenario_load("glm-5.3-100k", &options, arena, scenario, err);
+    *out = status == KVT_OK ? scenario : NULL;
+    return status;
 }
 
 static kvt_status open_pair(struct grid *grid, const struct opening *opening,
@@ -365,9 +366,10 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
     struct decisions_outcome *out = grid->out;
     kvt_status status = load(grid->plan, opening->policy, arena, &scenario, err);
 
-    if (status == KVT_OK)
-        status = open_pair(grid, opening, scenario, err);
-    if (status != KVT_OK)
+    if (!scenario)
+        return status;
+    status = open_pair(grid, opening, scenario, err);
+    if (!grid->pair)
         return status;
     out->tolerance = validate_tolerance_of(&scenario->backend);
     for (size_t h = 0; h < HOT_SIZES && status == KVT_OK; h++) {

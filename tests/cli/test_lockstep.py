@@ -155,7 +155,9 @@ def without_a_gpu_both_end_with_3_and_one_sentence(folder):
                       ("validate", path, "--corrupt"),
                       ("run", path, "--backend", "cuda", "--out", "out"),
                       ("run", path, "--fidelity", "exact", "--set", "backend=cuda"),
-                      ("run", "quickstart", "--backend", "cuda", "--set", "run.clock=measured")):
+                      ("run", "quickstart", "--backend", "cuda", "--set", "run.clock=measured"),
+                      ("compare", path, path + ",residency=hisparse", "--set", "backend=cuda",
+                       "--set", "run.fidelity=exact")):
         sentence = refuses(3, *arguments, "--quiet", cwd=folder)
         assert "CUDA" in sentence and len(sentence.splitlines()) == 1, sentence
         assert not (folder / "out").exists(), "nothing is left behind"
