@@ -30,6 +30,7 @@ namespace
 struct graph {
     std::vector<std::function<void()>> launches;
     std::vector<std::unique_ptr<graph>> branches;
+    bool runs = false; /* a branch's condition */
 
     void replay() const
     {
@@ -563,24 +564,21 @@ cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t *,
 {
     return cudaSuccess;
 }
-/* A handle is a branch of the graph that it was made in, and its condition the branch's. */
-struct branch_graph : graph {
-    bool runs = false;
-};
+/* A handle is a branch of the graph that it was made in. */
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t of,
                                              unsigned, unsigned)
 {
-    auto branch = std::make_unique<branch_graph>();
-    *handle = (cudaGraphConditionalHandle)branch.get();
-    ((graph *)of)->branches.emplace_back(static_cast<graph *>(branch.release()));
+    std::vector<std::unique_ptr<graph>> &branches = ((graph *)of)->branches;
+    branches.push_back(std::make_unique<graph>());
+    *handle = (cudaGraphConditionalHandle)branches.back().get();
     return cudaSuccess;
 }
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *,
                              const cudaGraphEdgeData *, size_t, struct cudaGraphNodeParams *params)
 {
     static thread_local cudaGraph_t body;
-    branch_graph *branch = (branch_graph *)params->conditional.handle;
-    body = (cudaGraph_t) static_cast<graph *>(branch);
+    graph *branch = (graph *)params->conditional.handle;
+    body = (cudaGraph_t)branch;
     params->conditional.phGraph_out = &body;
     return launch([=] {
         if (branch->runs)
@@ -590,7 +588,7 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode
 cudaError_t kvt_gpu_branch(cudaGraphConditionalHandle handle, const uint32_t *count, uint32_t above,
                            cudaStream_t)
 {
-    return launch([=] { ((branch_graph *)handle)->runs = *count > above; });
+    return launch([=] { ((graph *)handle)->runs = *count > above; });
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t from, unsigned long long)
 {

@@ -102,7 +102,7 @@ const setting settings[] = {
      false,
      "indexer"},
     {"corrupt-k4", 4,     "lru", false, 1, 768, 0.5, false, false,   false, true,
-     false,        false, false, 3000,  1, 576, 1,   false, "score", 6},
+     false,        false, false, 3000,  1, 576, 1,   false, "score", 4},
     {"corrupt-plan-k1",
      1,
      "fifo",
