@@ -3,7 +3,8 @@
  * same rows made anew.
  *
  * A case is a setting of the backend; its requests come, go, are resized and stepped at random.
- * Usage: test_backend [case ..] [-s steps] [-r seed] */
+ * Usage: test_backend [case ..] [-s steps] [-r seed] [--stand-in]. With the last, kernels are the
+ * stand-in's (stand_in.cc), whose attention is no number. */
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -46,6 +47,8 @@ struct setting {
     const char *law = "score";
     uint32_t corrupt_step = 0; /* of which the check must fail */
 };
+
+bool stands_in = false;
 
 const setting settings[] = {
     /* name, K, replacement, promote, staging, hot, coverage, each, resizes, resident, leader,
@@ -99,7 +102,7 @@ const setting settings[] = {
      false,
      "indexer"},
     {"corrupt-k4", 4,     "lru", false, 1, 768, 0.5, false, false,   false, true,
-     false,        false, false, 3000,  1, 576, 1,   false, "score", 6},
+     false,        false, false, 3000,  1, 576, 1,   false, "score", 4},
     {"corrupt-plan-k1",
      1,
      "fifo",
@@ -413,7 +416,7 @@ class bench
                        proof.first_unequal ? proof.first_unequal : "");
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
-        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0,
+        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,
                        "%s: %g from double precision, %g allowed", with_.name, proof.max_rel_error,
                        bound);
         std::printf("%-14s %4u steps %6llu calls %5llu proofs (%.1e) | missed %8llu staged %7llu "
@@ -575,8 +578,8 @@ class bench
     /* A round, and pages that come and go. */
     void plan(request &live)
     {
-        uint32_t queries =
-            requests() == CROWD ? with_.queries_max - below(2) : 1 + below(with_.queries_max);
+        uint32_t most = with_.queries_max; /* a crowd's rounds are long */
+        uint32_t queries = requests() == CROWD && most > 1 ? most - below(2) : 1 + below(most);
         kvt_round_chain(&live.round, queries, 1 + below(queries));
         uint32_t left = kvt_pages_leaving(live.context_tokens, with_.queries_max);
         for (uint32_t p = 0; p < left; p++) {
@@ -794,6 +797,8 @@ int main(int argc, char **argv)
             steps = (uint32_t)std::atoi(argv[++i]);
         else if (std::strcmp(argv[i], "-r") == 0 && i + 1 < argc)
             seed = (uint64_t)std::atoll(argv[++i]);
+        else if (std::strcmp(argv[i], "--stand-in") == 0)
+            stands_in = true;
         else
             names.push_back(argv[i]);
     }
