@@ -1,7 +1,6 @@
 /* resolve.cu -- launchers of the resolver: which kernel a call takes, and the copies behind it. */
 #include "gather.cuh"
 #include "resolve.cuh"
-
 #include "resolve_promote.cuh"
 
 size_t kvt_gpu_resolve_workspace_bytes(uint32_t requests_max, uint32_t queries_max, uint32_t top_k,

@@ -104,6 +104,18 @@ static __device__ __forceinline__ int32_t resolve_staged_place(const resolve_arg
     return args.call.staging_share > 0 ? view.staging0 + (int32_t)m : -2 - (int32_t)m;
 }
 
+/* The row takes the slot; whatever was in it leaves. */
+static __device__ __forceinline__ void resolve_put(const resolve_view &view, uint32_t slot,
+                                                   uint32_t row)
+{
+    const uint32_t old = view.slot_rows[slot];
+
+    if (old != NO_ROW)
+        view.slot_of_row[old] = NOT_CACHED;
+    view.slot_rows[slot] = row;
+    view.slot_of_row[row] = (uint16_t)slot;
+}
+
 /* ---- Hashes (kvt/hash.h, kvt/resolver.h) ---- */
 
 static __device__ __forceinline__ uint64_t resolve_mix64(uint64_t x)

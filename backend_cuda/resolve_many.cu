@@ -12,92 +12,19 @@
  *
  * Floor: of a request of K queries, 16 KB x K of selections and places, and the map's sectors of
  * the union: 12 MB at batch 32, K 8, 4,096 rows, 3 us of HBM, beside a chain of latencies of 6 us.
- * Shared memory bounds it: one block has 32 KB x K / 2 accesses for each touch of a selection.
- * Source: vLLM (hisparse_kernels.cu) walks its hot cache once a query; the bitmap with ranks is
- * a rank directory: G. Jacobson, "Space-efficient Static Trees and Graphs", FOCS 1989. */
+ * What binds is the one multiprocessor that a request has: some 40 instructions a selected row, and
+ * two look-ups in shared memory of four cycles a warp each. Source: vLLM (hisparse_kernels.cu)
+ * walks its hot cache once a query; the bitmap with ranks is a rank directory: G. Jacobson,
+ * "Space-efficient Static Trees and Graphs", FOCS 1989. */
 #include "resolve_order.cuh"
+#include "resolve_pair.cuh"
 #include "resolve_promote.cuh"
+#include "resolve_union.cuh"
 
 enum {
     THREADS = 1024,
-    SELECTED = 2, /* rows a thread and query */
     KEPT_QUERIES = 8,
     SHARED_BYTES_MAX = 222 * 1024
-};
-
-/* Codes of rows of the union, above those of slots and of staged rows. */
-enum {
-    ADDED_BY_OTHERS = 0xfffd, /* of a row that this thread did not add */
-    CLAIMED = 0xfffe          /* of a miss that has been taken into the union's order */
-};
-
-/* The union as a bitmap of rows with ranks: how many of its rows lie below a word's first. NARROW
- * words have 16 rows and their rank in one 32-bit word, so that a look-up reads shared memory once;
- * wide ones have 64 rows and their rank apart, in less than half the space. Either is counted and
- * ranked 64 rows at a time. */
-template <bool NARROW> struct union_bitmap;
-
-template <> struct union_bitmap<true> {
-    enum {
-        BYTES_OF_64_ROWS = 16
-    };
-    uint32_t *words;
-
-    __device__ __forceinline__ bool add(uint32_t row)
-    {
-        const uint32_t bit = 1u << row % 16;
-        return (atomicOr(words + row / 16, bit) & bit) == 0;
-    }
-    __device__ __forceinline__ uint32_t count(uint32_t at) const
-    {
-        const uint4 four = ((const uint4 *)words)[at];
-        return __popc(four.x | four.y << 16) + __popc(four.z | four.w << 16);
-    }
-    __device__ __forceinline__ uint32_t set_ranks(uint32_t at, uint32_t rank)
-    {
-        uint4 four = ((const uint4 *)words)[at];
-        const uint32_t x = __popc(four.x), y = __popc(four.y), z = __popc(four.z);
-        const uint32_t count = x + y + z + __popc(four.w);
-        four.x |= rank << 16;
-        four.y |= (rank + x) << 16;
-        four.z |= (rank + x + y) << 16;
-        four.w |= (rank + x + y + z) << 16;
-        ((uint4 *)words)[at] = four;
-        return count;
-    }
-    __device__ __forceinline__ uint32_t rank(uint32_t row) const
-    {
-        const uint32_t word = words[row / 16];
-        return (word >> 16) + __popc(word & ((1u << row % 16) - 1));
-    }
-};
-
-template <> struct union_bitmap<false> {
-    enum {
-        BYTES_OF_64_ROWS = 10
-    };
-    uint32_t *words;
-    uint16_t *ranks; /* behind the words */
-
-    __device__ __forceinline__ bool add(uint32_t row)
-    {
-        const uint32_t bit = 1u << row % 32;
-        return (atomicOr(words + row / 32, bit) & bit) == 0;
-    }
-    __device__ __forceinline__ uint32_t count(uint32_t at) const
-    {
-        return __popcll(((const uint64_t *)words)[at]);
-    }
-    __device__ __forceinline__ uint32_t set_ranks(uint32_t at, uint32_t rank)
-    {
-        ranks[at] = (uint16_t)rank;
-        return count(at);
-    }
-    __device__ __forceinline__ uint32_t rank(uint32_t row) const
-    {
-        const uint64_t word = ((const uint64_t *)words)[row / 64];
-        return ranks[row / 64] + __popcll(word & ((1ull << row % 64) - 1));
-    }
 };
 
 /* Dynamic shared memory, in this order. */
@@ -125,18 +52,6 @@ template <bool NARROW> struct many_layout {
     }
 };
 
-/* The union's rows, and what was found of each: a slot, slots_max + m for staged row m, NOT_CACHED
- * or CLAIMED for a miss on its way. */
-template <bool NARROW> struct union_rows {
-    union_bitmap<NARROW> bitmap;
-    uint16_t *codes; /* by rank */
-
-    __device__ __forceinline__ uint16_t &code(uint32_t row)
-    {
-        return codes[bitmap.rank(row)];
-    }
-};
-
 /* Sums over the call, in shared memory. */
 struct many_counts {
     uint32_t selected, tail_selected, page_selected, missed_selected;
@@ -151,38 +66,10 @@ static __device__ __forceinline__ void add_count(uint32_t *count, uint32_t value
         atomicAdd(count, value);
 }
 
-/* A thread's two rows of a query, one behind the other in its selection. A row that needs no
- * look-up becomes its place with the sign set; KVT_GPU_NONE stays. */
-struct row_pair {
-    int32_t row[SELECTED];
-};
-
+/* In registers a row that needs no look-up becomes its place, with the sign set. */
 static __device__ __forceinline__ bool is_row(int32_t row)
 {
     return row >= 0;
-}
-
-static __device__ __forceinline__ row_pair load_pair(const struct kvt_gpu_resolve &call,
-                                                     const resolve_view &view, uint32_t query)
-{
-    const uint32_t first = threadIdx.x * SELECTED;
-    const int32_t *selection =
-        call.selections + ((size_t)view.first_query + query) * call.top_k + first;
-    row_pair pair = {{KVT_GPU_NONE, KVT_GPU_NONE}};
-
-    if (query >= view.query_count)
-        return pair;
-    if (call.top_k % SELECTED == 0 && first < call.top_k) {
-        const int2 loaded = __ldg((const int2 *)selection);
-        pair.row[0] = loaded.x;
-        pair.row[1] = loaded.y;
-    } else {
-        for (uint32_t i = 0; i < SELECTED; i++) {
-            if (first + i < call.top_k)
-                pair.row[i] = __ldg(selection + i);
-        }
-    }
-    return pair;
 }
 
 /* Whether a lane of the warp has a row that may need no look-up, or has no row: seldom without
@@ -219,7 +106,7 @@ static __device__ __forceinline__ void find_residents(const resolve_args &args,
 static __device__ __forceinline__ row_pair reload_pair(const resolve_args &args,
                                                        const resolve_view &view, uint32_t query)
 {
-    row_pair pair = load_pair(args.call, view, query);
+    row_pair pair = pair_load(args.call, view, query);
     uint32_t tail = 0, page = 0;
 
     if (has_others(view, pair))
@@ -227,82 +114,148 @@ static __device__ __forceinline__ row_pair reload_pair(const resolve_args &args,
     return pair;
 }
 
-/* QUERIES: the most of one request. Up to KEPT_QUERIES stay in registers from pass to pass, more
- * are loaded again. */
-template <int QUERIES, int ENTRIES, bool NARROW>
-__global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ resolve_args args)
-{
-    constexpr bool KEPT = QUERIES <= KEPT_QUERIES;
-    constexpr int UNROLL = KEPT ? QUERIES : 1;
-    extern __shared__ __align__(16) uint8_t shared[];
-    __shared__ uint32_t warp_totals[BLOCK_WARPS_MAX];
-    __shared__ uint32_t claims[THREADS];
-    __shared__ many_counts counts;
-    const struct kvt_gpu_resolve &call = args.call;
-    const many_layout<NARROW> layout(call);
-    union_rows<NARROW> rows;
-    rows.bitmap.words = (uint32_t *)shared;
-    if constexpr (!NARROW)
-        rows.bitmap.ranks = (uint16_t *)(rows.bitmap.words + 2 * layout.words);
-    rows.codes = (uint16_t *)(shared + layout.bitmap_bytes);
-    uint16_t *new_order = rows.codes + layout.codes_bytes / 2;
-    uint32_t *hits = (uint32_t *)(new_order + layout.order_bytes / 2);
-    const resolve_view view = resolve_view_of(args, blockIdx.x);
-    const uint32_t slot_count = call.hot.slot_counts[view.lane], slots_max = call.hot.slots_max;
-    const uint32_t lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
-    const uint32_t queries = view.query_count;
-    const bool whole = order_is_whole(call.hot);
-    row_pair kept[KEPT ? QUERIES : 1];
-    uint32_t slots[KEPT ? QUERIES : 1][SELECTED]; /* that the map has; ADDED_BY_OTHERS */
-    uint64_t added = 0; /* bit 2 q + i: this thread has added the row to the union (not KEPT) */
-    order_part<ENTRIES> part;
+/* What a block has in shared memory beside its dynamic part. */
+struct many_shared {
+    uint32_t warp_totals[BLOCK_WARPS_MAX];
+    uint32_t claims[THREADS]; /* [queries][warps] misses; then, of those before */
+    many_counts counts;
+};
 
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
+/* A thread of the block that resolves one request. QUERIES: the most of one request; up to
+ * KEPT_QUERIES stay in registers from pass to pass, more are loaded again in each. */
+template <int QUERIES, int ENTRIES, bool NARROW> class many_thread
+{
+  public:
+    __device__ __forceinline__ many_thread(const resolve_args &args, uint8_t *dynamic,
+                                           many_shared &shared);
+    __device__ __forceinline__ void load();
+    __device__ __forceinline__ void join();
+    __device__ __forceinline__ void scan();
+    __device__ __forceinline__ void keep();
+    __device__ __forceinline__ void claim();
+    __device__ __forceinline__ void fill();
+    __device__ __forceinline__ void place();
+    __device__ __forceinline__ void promote();
+    __device__ __forceinline__ void write_counts() const;
+    __device__ __forceinline__ bool misses() const
+    {
+        return missed_rows_ > 0;
+    }
+
+  private:
+    static constexpr bool KEPT = QUERIES <= KEPT_QUERIES;
+    static constexpr int UNROLL = KEPT ? QUERIES : 1;
+
+    /* Calls each(q, pair) for the request's queries: pairs as join() has left them. */
+    template <typename Each> __device__ __forceinline__ void for_queries(Each each)
+    {
+#pragma unroll(UNROLL)
+        for (uint32_t q = 0; q < (KEPT ? QUERIES : view_.query_count); q++) {
+            if constexpr (KEPT) {
+                if (q < view_.query_count)
+                    each(q, kept_[q]);
+            } else {
+                row_pair pair = reload_pair(args_, view_, q);
+                each(q, pair);
+            }
+        }
+    }
+    __device__ __forceinline__ uint32_t look_up(int32_t row) const
+    {
+        return slot_count_ > 0 ? view_.slot_of_row[row] : NOT_CACHED;
+    }
+    __device__ __forceinline__ void take_found(uint32_t slot, uint32_t &missed);
+    __device__ __forceinline__ int32_t fill_row(uint32_t row, uint32_t m, uint64_t &placed);
+
+    const resolve_args &args_;
+    const struct kvt_gpu_resolve &call_;
+    many_shared &shared_;
+    const resolve_view view_;
+    const uint32_t slot_count_, slots_max_;
+    const bool whole_order_;
+    many_layout<NARROW> layout_;
+    union_rows<NARROW> rows_;
+    uint16_t *new_order_;
+    uint32_t *hits_;
+    row_pair kept_[KEPT ? QUERIES : 1];
+    uint32_t slots_[KEPT ? QUERIES : 1][SELECTED]; /* that the map has; or ADDED_BY_OTHERS */
+    uint64_t added_ = 0;   /* bit 2 q + i: this thread has added the row to the union (not KEPT) */
+    uint64_t claimed_ = 0; /* bit 2 q + i: the row is missed, and by no query before */
+    order_part<ENTRIES> part_;
+    order_split split_;
+    uint32_t missed_rows_ = 0, promoted_rows_ = 0;
+};
+
+#define MANY_THREAD                                                                                \
+    template <int QUERIES, int ENTRIES, bool NARROW>                                               \
+    __device__ __forceinline__ void many_thread<QUERIES, ENTRIES, NARROW>
+
+template <int QUERIES, int ENTRIES, bool NARROW>
+__device__ __forceinline__ many_thread<QUERIES, ENTRIES, NARROW>::many_thread(
+    const resolve_args &args, uint8_t *dynamic, many_shared &shared)
+    : args_(args), call_(args.call), shared_(shared), view_(resolve_view_of(args, blockIdx.x)),
+      slot_count_(args.call.hot.slot_counts[view_.lane]), slots_max_(args.call.hot.slots_max),
+      whole_order_(order_is_whole(args.call.hot)), layout_(args.call)
+{
+    rows_.bitmap.words = (uint32_t *)dynamic;
+    if constexpr (!NARROW)
+        rows_.bitmap.ranks = (uint16_t *)(rows_.bitmap.words + 2 * layout_.words);
+    rows_.codes = (uint16_t *)(dynamic + layout_.bitmap_bytes);
+    new_order_ = rows_.codes + layout_.codes_bytes / 2;
+    hits_ = (uint32_t *)(new_order_ + layout_.order_bytes / 2);
+}
+
+/* Begins all loads that depend on nothing else, and clears shared memory meanwhile. */
+MANY_THREAD::load()
+{
     if constexpr (KEPT) {
 #pragma unroll
         for (uint32_t q = 0; q < QUERIES; q++)
-            kept[q] = load_pair(call, view, q);
+            kept_[q] = pair_load(call_, view_, q);
     }
-    order_load(part, view.order, slots_max, whole);
-    for (uint32_t i = threadIdx.x; i < layout.bitmap_bytes / 16; i += THREADS)
-        ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0);
-    for (uint32_t i = threadIdx.x; i < layout.hits_bytes / 4; i += THREADS)
-        hits[i] = 0;
+    order_load(part_, view_.order, slots_max_, whole_order_);
+    for (uint32_t i = threadIdx.x; i < layout_.bitmap_bytes / 16; i += THREADS)
+        ((uint4 *)rows_.bitmap.words)[i] = make_uint4(0, 0, 0, 0);
+    for (uint32_t i = threadIdx.x; i < layout_.hits_bytes / 4; i += THREADS)
+        hits_[i] = 0;
     if (threadIdx.x == 0)
-        counts = {};
+        shared_.counts = {};
     __syncthreads();
+}
 
-    /* Join. */
+MANY_THREAD::take_found(uint32_t slot, uint32_t &missed)
+{
+    if (slot < ADDED_BY_OTHERS)
+        atomicOr(hits_ + slot / 32, 1u << slot % 32);
+    else
+        missed += slot == NOT_CACHED;
+}
+
+MANY_THREAD::join()
+{
     uint32_t selected = 0, tail_selected = 0, page_selected = 0;
     uint32_t tail_rows = 0, page_rows = 0, missed = 0;
-    auto take_found = [&](uint32_t slot) {
-        if (slot < ADDED_BY_OTHERS)
-            atomicOr(hits + slot / 32, 1u << slot % 32);
-        else
-            missed += slot == NOT_CACHED;
-    };
+
 #pragma unroll(UNROLL)
-    for (uint32_t q = 0; q < (KEPT ? QUERIES : queries); q++) {
-        row_pair &own = kept[KEPT ? q : 0];
-        uint32_t *found = slots[KEPT ? q : 0];
+    for (uint32_t q = 0; q < (KEPT ? QUERIES : view_.query_count); q++) {
+        row_pair &own = kept_[KEPT ? q : 0];
+        uint32_t *found = slots_[KEPT ? q : 0];
         uint32_t first = 0;
         found[0] = found[1] = ADDED_BY_OTHERS;
-        if (KEPT && q >= queries)
+        if (KEPT && q >= view_.query_count)
             continue;
         if constexpr (!KEPT)
-            own = load_pair(call, view, q);
+            own = pair_load(call_, view_, q);
 #pragma unroll
         for (int i = 0; i < SELECTED; i++) {
             if (is_row(own.row[i]))
-                first |= (uint32_t)rows.bitmap.add((uint32_t)own.row[i]) << i;
+                first |= (uint32_t)rows_.bitmap.add((uint32_t)own.row[i]) << i;
         }
         selected += SELECTED;
-        if (has_others(view, own)) {
+        if (has_others(view_, own)) {
             uint32_t tail = 0, page = 0;
             selected -= !is_row(own.row[0]) + !is_row(own.row[1]);
-            find_residents(args, view, own, tail, page);
+            find_residents(args_, view_, own, tail, page);
             tail_selected += __popc(tail);
             page_selected += __popc(page);
             tail_rows += __popc(tail & first);
@@ -312,220 +265,241 @@ __global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ 
 #pragma unroll
         for (int i = 0; i < SELECTED; i++) {
             if ((first >> i & 1) != 0)
-                found[i] = slot_count > 0 ? view.slot_of_row[own.row[i]] : NOT_CACHED;
+                found[i] = look_up(own.row[i]);
         }
         if constexpr (!KEPT) {
-            added |= (uint64_t)first << SELECTED * q;
-            take_found(found[0]);
-            take_found(found[1]);
+            added_ |= (uint64_t)first << SELECTED * q;
+            take_found(found[0], missed);
+            take_found(found[1], missed);
         }
     }
-    if constexpr (KEPT) {
+    if constexpr (KEPT) { /* all look-ups are under way before the first is waited for */
 #pragma unroll
         for (int q = 0; q < QUERIES; q++) {
-            take_found(slots[q][0]);
-            take_found(slots[q][1]);
+            take_found(slots_[q][0], missed);
+            take_found(slots_[q][1], missed);
         }
     }
-    add_count(&counts.selected, selected);
-    add_count(&counts.tail_selected, tail_selected);
-    add_count(&counts.page_selected, page_selected);
-    add_count(&counts.tail_rows, tail_rows);
-    add_count(&counts.page_rows, page_rows);
-    add_count(&counts.missed_rows, missed);
+    add_count(&shared_.counts.selected, selected);
+    add_count(&shared_.counts.tail_selected, tail_selected);
+    add_count(&shared_.counts.page_selected, page_selected);
+    add_count(&shared_.counts.tail_rows, tail_rows);
+    add_count(&shared_.counts.page_rows, page_rows);
+    add_count(&shared_.counts.missed_rows, missed);
     __syncthreads();
+}
 
-    /* Scan. At most 2^16 rows in the union and 2^14 slots: both sums in one word. */
-    const uint32_t span = (layout.words + THREADS - 1) / THREADS;
+/* At most 2^16 rows are in the union and 2^14 slots in the order: both sums in one word. */
+MANY_THREAD::scan()
+{
+    const uint32_t span = (layout_.words + THREADS - 1) / THREADS;
     const uint32_t first_word = threadIdx.x * span;
-    const uint32_t last_word = min(first_word + span, layout.words);
+    const uint32_t last_word = min(first_word + span, layout_.words);
     uint32_t in_words = 0, total;
+
     for (uint32_t w = first_word; w < last_word; w++)
-        in_words += rows.bitmap.count(w);
-    const uint32_t unhit = order_look(part, hits, slot_count);
-    const uint32_t both = resolve_block_scan(in_words << 15 | unhit, warp_totals, &total);
+        in_words += rows_.bitmap.count(w);
+    const uint32_t unhit = order_look(part_, hits_, slot_count_);
+    const uint32_t both = resolve_block_scan(in_words << 15 | unhit, shared_.warp_totals, &total);
     uint32_t before = both >> 15;
     for (uint32_t w = first_word; w < last_word; w++)
-        before += rows.bitmap.set_ranks(w, before);
-    order_split split = {slot_count, total & 0x7fff, 0};
-    split.filled = min(counts.missed_rows, split.unhit);
-    const uint32_t missed_rows = counts.missed_rows;
-    const uint32_t hot_rows = slot_count - split.unhit;
-    const bool skipped = hot_rows + missed_rows == 0;
-    if (!skipped)
-        order_place(part, split, both & 0x7fff, new_order);
+        before += rows_.bitmap.set_ranks(w, before);
+    missed_rows_ = shared_.counts.missed_rows;
+    split_ = {slot_count_, total & 0x7fff, 0};
+    split_.filled = min(missed_rows_, split_.unhit);
+    if (!split_.skipped(missed_rows_))
+        order_place(part_, split_, both & 0x7fff, new_order_);
     __syncthreads();
+}
 
-    /* Keep. */
-    if (!skipped)
-        order_store(new_order, slot_count, view.order, whole);
+MANY_THREAD::keep()
+{
+    if (!split_.skipped(missed_rows_))
+        order_store(new_order_, slot_count_, view_.order, whole_order_);
 #pragma unroll(UNROLL)
-    for (uint32_t q = 0; q < (KEPT ? QUERIES : queries); q++) {
-        row_pair &own = kept[KEPT ? q : 0];
-        uint32_t *found = slots[KEPT ? q : 0];
+    for (uint32_t q = 0; q < (KEPT ? QUERIES : view_.query_count); q++) {
+        row_pair &own = kept_[KEPT ? q : 0];
+        uint32_t *found = slots_[KEPT ? q : 0];
         if constexpr (!KEPT) {
-            own = load_pair(call, view, q);
-            for (int i = 0; i < SELECTED; i++) {
-                found[i] = ADDED_BY_OTHERS;
-                if ((added >> (SELECTED * q + i) & 1) != 0)
-                    found[i] = slot_count > 0 ? view.slot_of_row[own.row[i]] : NOT_CACHED;
-            }
+            own = pair_load(call_, view_, q);
+            for (int i = 0; i < SELECTED; i++)
+                found[i] =
+                    (added_ >> (SELECTED * q + i) & 1) != 0 ? look_up(own.row[i]) : ADDED_BY_OTHERS;
         }
 #pragma unroll
         for (int i = 0; i < SELECTED; i++) {
             if (found[i] != ADDED_BY_OTHERS)
-                rows.code((uint32_t)own.row[i]) = (uint16_t)found[i];
+                rows_.code((uint32_t)own.row[i]) = (uint16_t)found[i];
         }
     }
     __syncthreads();
+}
 
-    if (missed_rows > 0) {
-        /* Claim: bit 2 q + i of `claimed`, and how many of each query and warp. */
-        uint64_t claimed = 0;
-#pragma unroll(UNROLL)
-        for (uint32_t q = 0; q < (KEPT ? QUERIES : queries); q++) {
-            row_pair &own = kept[KEPT ? q : 0];
-            uint32_t count = 0;
-            if (KEPT && q >= queries)
-                continue;
-            if constexpr (!KEPT)
-                own = reload_pair(args, view, q);
+/* Query by query, with a barrier behind each; within one, rows are distinct. */
+MANY_THREAD::claim()
+{
+    const uint32_t lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    uint32_t all;
+
+    for_queries([&](uint32_t q, const row_pair &own) {
+        uint32_t count = 0;
 #pragma unroll
-            for (int i = 0; i < SELECTED; i++) {
-                bool mine = false;
-                if (is_row(own.row[i])) {
-                    uint16_t &code = rows.code((uint32_t)own.row[i]);
-                    mine = code == NOT_CACHED;
-                    if (mine)
-                        code = CLAIMED;
-                }
-                claimed |= (uint64_t)mine << (SELECTED * q + i);
-                count += __popc(__ballot_sync(EVERY_LANE, mine));
+        for (int i = 0; i < SELECTED; i++) {
+            bool mine = false;
+            if (is_row(own.row[i])) {
+                uint16_t &code = rows_.code((uint32_t)own.row[i]);
+                mine = code == NOT_CACHED;
+                if (mine)
+                    code = CLAIMED;
             }
-            if (lane == 0)
-                claims[q * BLOCK_WARPS_MAX + warp] = count;
-            __syncthreads();
+            claimed_ |= (uint64_t)mine << (SELECTED * q + i);
+            count += __popc(__ballot_sync(EVERY_LANE, mine));
         }
-        uint32_t all;
-        const bool counted = threadIdx.x < queries * BLOCK_WARPS_MAX;
-        const uint32_t at =
-            resolve_block_scan(counted ? claims[threadIdx.x] : 0, warp_totals, &all);
-        claims[threadIdx.x] = at;
+        if (lane == 0)
+            shared_.claims[q * BLOCK_WARPS_MAX + warp] = count;
         __syncthreads();
+    });
+    const bool counted = threadIdx.x < view_.query_count * BLOCK_WARPS_MAX;
+    const uint32_t own = counted ? shared_.claims[threadIdx.x] : 0;
+    shared_.claims[threadIdx.x] = resolve_block_scan(own, shared_.warp_totals, &all);
+    __syncthreads();
+}
 
-        /* Fill. */
-        uint64_t placed = 0;
-#pragma unroll(UNROLL)
-        for (uint32_t q = 0; q < (KEPT ? QUERIES : queries); q++) {
-            row_pair &own = kept[KEPT ? q : 0];
-            if (KEPT && q >= queries)
+/* Miss m, of this row, takes the m-th oldest slot that did not hit. Returns its place. */
+template <int QUERIES, int ENTRIES, bool NARROW>
+__device__ __forceinline__ int32_t many_thread<QUERIES, ENTRIES, NARROW>::fill_row(uint32_t row,
+                                                                                   uint32_t m,
+                                                                                   uint64_t &placed)
+{
+    if (m >= split_.filled) {
+        rows_.code(row) = (uint16_t)(slots_max_ + (m - split_.filled));
+        return resolve_staged_place(args_, view_, m - split_.filled);
+    }
+    const uint32_t slot = new_order_[split_.first_filled() + m];
+    resolve_put(view_, slot, row);
+    rows_.code(row) = (uint16_t)slot;
+    placed += resolve_placed(slot, row);
+    return view_.hot0 + (int32_t)slot;
+}
+
+MANY_THREAD::fill()
+{
+    const uint32_t lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    uint64_t placed = 0;
+
+    for_queries([&](uint32_t q, const row_pair &own) {
+        const uint32_t mine = (uint32_t)(claimed_ >> SELECTED * q) & 3;
+        const uint32_t below = (1u << lane) - 1;
+        uint32_t m = shared_.claims[q * BLOCK_WARPS_MAX + warp] +
+                     __popc(__ballot_sync(EVERY_LANE, mine & 1) & below) +
+                     __popc(__ballot_sync(EVERY_LANE, mine & 2) & below);
+        for (int i = 0; i < SELECTED; i++) {
+            if ((mine >> i & 1) == 0)
                 continue;
-            if constexpr (!KEPT)
-                own = load_pair(call, view, q);
-            const uint32_t mine = (uint32_t)(claimed >> SELECTED * q) & 3;
-            const uint32_t below = (1u << lane) - 1;
-            uint32_t m = claims[q * BLOCK_WARPS_MAX + warp] +
-                         __popc(__ballot_sync(EVERY_LANE, mine & 1) & below) +
-                         __popc(__ballot_sync(EVERY_LANE, mine & 2) & below);
-            for (int i = 0; i < SELECTED; i++) {
-                if ((mine >> i & 1) == 0)
-                    continue;
-                const uint32_t row = (uint32_t)own.row[i];
-                int32_t place;
-                if (m < split.filled) {
-                    const uint32_t slot = new_order[split.first_filled() + m];
-                    const uint32_t old = view.slot_rows[slot];
-                    if (old != NO_ROW)
-                        view.slot_of_row[old] = NOT_CACHED;
-                    view.slot_rows[slot] = row;
-                    view.slot_of_row[row] = (uint16_t)slot;
-                    rows.code(row) = (uint16_t)slot;
-                    place = view.hot0 + (int32_t)slot;
-                    placed += resolve_placed(slot, row);
-                } else {
-                    rows.code(row) = (uint16_t)(slots_max + (m - split.filled));
-                    place = resolve_staged_place(args, view, m - split.filled);
-                }
-                view.missed[m] = row;
-                view.missed_places[m] = place;
-                m++;
-            }
+            view_.missed[m] = (uint32_t)own.row[i];
+            view_.missed_places[m] = fill_row((uint32_t)own.row[i], m, placed);
+            m++;
         }
-        resolve_add(&counts.placed_hash, placed);
-        __syncthreads();
-    }
+    });
+    resolve_add(&shared_.counts.placed_hash, placed);
+    __syncthreads();
+}
 
-    /* Place. */
-    const bool promoting = call.promote_by_count && missed_rows > split.filled;
-    const resolve_scratch scratch = resolve_scratch_of(args, blockIdx.x);
-    if (promoting) {
-        scratch.clear_counts(slots_max, missed_rows - split.filled);
+MANY_THREAD::place()
+{
+    const bool promotes = call_.promote_by_count && missed_rows_ > split_.filled;
+    const resolve_scratch scratch = resolve_scratch_of(args_, blockIdx.x);
+    uint32_t missed_selected = 0;
+
+    if (promotes) {
+        scratch.clear_counts(slots_max_, missed_rows_ - split_.filled);
         __syncthreads();
     }
-    uint32_t missed_selected = 0;
-    int32_t *places =
-        call.row_places + (size_t)view.first_query * call.top_k + threadIdx.x * SELECTED;
-#pragma unroll(UNROLL)
-    for (uint32_t q = 0; q < (KEPT ? QUERIES : queries); q++) {
-        row_pair own = kept[KEPT ? q : 0];
-        if (KEPT && q >= queries)
-            continue;
-        if constexpr (!KEPT)
-            own = reload_pair(args, view, q);
+    for_queries([&](uint32_t q, row_pair own) {
 #pragma unroll
         for (int i = 0; i < SELECTED; i++) {
             if (!is_row(own.row[i])) {
                 own.row[i] = own.row[i] == KVT_GPU_NONE ? KVT_GPU_NONE : own.row[i] & INT32_MAX;
                 continue;
             }
-            const uint32_t code = rows.code((uint32_t)own.row[i]);
-            own.row[i] = code < slots_max ? view.hot0 + (int32_t)code
-                                          : resolve_staged_place(args, view, code - slots_max);
-            if (missed_rows > 0) {
-                missed_selected += code >= slots_max || (hits[code / 32] >> code % 32 & 1) == 0;
-                if (promoting)
-                    scratch.count(code);
-            }
+            const uint32_t code = rows_.code((uint32_t)own.row[i]);
+            own.row[i] = code < slots_max_ ? view_.hot0 + (int32_t)code
+                                           : resolve_staged_place(args_, view_, code - slots_max_);
+            if (missed_rows_ > 0)
+                missed_selected += code >= slots_max_ || (hits_[code / 32] >> code % 32 & 1) == 0;
+            if (promotes)
+                scratch.count(code);
         }
-        if (call.top_k % SELECTED == 0 && threadIdx.x * SELECTED < call.top_k) {
-            *(int2 *)(places + q * call.top_k) = make_int2(own.row[0], own.row[1]);
-        } else {
-            for (uint32_t i = 0; i < SELECTED; i++) {
-                if (threadIdx.x * SELECTED + i < call.top_k)
-                    places[q * call.top_k + i] = own.row[i];
-            }
-        }
-    }
-    if (missed_rows > 0)
-        add_count(&counts.missed_selected, missed_selected);
-    uint32_t promoted_rows = 0;
-    if (promoting) {
-        uint64_t placed = 0;
+        pair_store_places(call_, view_, q, own.row);
+    });
+    if (missed_rows_ > 0) {
+        add_count(&shared_.counts.missed_selected, missed_selected);
         __syncthreads();
-        promoted_rows = resolve_promote(args, view, scratch, slot_count, split.filled,
-                                        missed_rows - split.filled, warp_totals, &placed);
-        resolve_add(&counts.placed_hash, placed);
     }
-    if (missed_rows > 0)
-        __syncthreads();
-    if (threadIdx.x == 0)
-        call.counts[blockIdx.x] = {.union_rows =
-                                       counts.tail_rows + counts.page_rows + hot_rows + missed_rows,
-                                   .tail_rows = counts.tail_rows,
-                                   .page_rows = counts.page_rows,
-                                   .hot_rows = hot_rows,
-                                   .filled_rows = split.filled,
-                                   .staged_rows = missed_rows - split.filled,
-                                   .selected = counts.selected,
-                                   .tail_selected = counts.tail_selected,
-                                   .page_selected = counts.page_selected,
-                                   .hot_selected = counts.selected - counts.tail_selected -
-                                                   counts.page_selected - counts.missed_selected,
-                                   .missed_selected = counts.missed_selected,
-                                   .promoted_rows = promoted_rows,
-                                   .placed_hash = counts.placed_hash,
-                                   .skipped = skipped,
-                                   .wave = 0};
+}
+
+MANY_THREAD::promote()
+{
+    uint64_t placed = 0;
+
+    if (!call_.promote_by_count || missed_rows_ == split_.filled)
+        return;
+    promoted_rows_ =
+        resolve_promote(args_, view_, resolve_scratch_of(args_, blockIdx.x), slot_count_,
+                        split_.filled, missed_rows_ - split_.filled, shared_.warp_totals, &placed);
+    resolve_add(&shared_.counts.placed_hash, placed);
+    __syncthreads();
+}
+
+MANY_THREAD::write_counts() const
+{
+    const many_counts &counts = shared_.counts;
+    const uint32_t hot_rows = slot_count_ - split_.unhit;
+
+    if (threadIdx.x != 0)
+        return;
+    call_.counts[blockIdx.x] = {.union_rows =
+                                    counts.tail_rows + counts.page_rows + hot_rows + missed_rows_,
+                                .tail_rows = counts.tail_rows,
+                                .page_rows = counts.page_rows,
+                                .hot_rows = hot_rows,
+                                .filled_rows = split_.filled,
+                                .staged_rows = missed_rows_ - split_.filled,
+                                .selected = counts.selected,
+                                .tail_selected = counts.tail_selected,
+                                .page_selected = counts.page_selected,
+                                .hot_selected = counts.selected - counts.tail_selected -
+                                                counts.page_selected - counts.missed_selected,
+                                .missed_selected = counts.missed_selected,
+                                .promoted_rows = promoted_rows_,
+                                .placed_hash = counts.placed_hash,
+                                .skipped = split_.skipped(missed_rows_),
+                                .wave = 0};
+}
+
+#undef MANY_THREAD
+
+template <int QUERIES, int ENTRIES, bool NARROW>
+__global__ void __launch_bounds__(THREADS) resolve_many(const __grid_constant__ resolve_args args)
+{
+    extern __shared__ __align__(16) uint8_t dynamic[];
+    __shared__ many_shared shared;
+    many_thread<QUERIES, ENTRIES, NARROW> thread(args, dynamic, shared);
+
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+    thread.load();
+    thread.join();
+    thread.scan();
+    thread.keep();
+    if (thread.misses()) {
+        thread.claim();
+        thread.fill();
+    }
+    thread.place();
+    thread.promote();
+    thread.write_counts();
 }
 
 template <int QUERIES, int ENTRIES, bool NARROW>

@@ -12,47 +12,119 @@
  * slot in place of a hash of the selection that the slots are probed with (SGLang hisparse.cuh,
  * vLLM hisparse_kernels.cu: five dependent passes) is ours. */
 #include "resolve_order.cuh"
+#include "resolve_pair.cuh"
 
 enum {
-    THREADS = 1024,
-    SELECTED = 2 /* rows a thread */
+    THREADS = 1024
 };
 
-/* A selected row, and what became of it. */
-struct selected_row {
-    int32_t row;   /* KVT_GPU_NONE: none */
-    int32_t place; /* KVT_GPU_NONE while it has none */
-    uint32_t slot; /* of a row that is looked up; NOT_CACHED: missed */
+/* A thread's two rows, and what became of them. */
+struct looked_pair {
+    int32_t place[SELECTED]; /* KVT_GPU_NONE while it has none */
+    uint32_t slot[SELECTED]; /* that the map has */
+    uint32_t looked;         /* bit i: row i is neither in the tail nor in a frame */
+    uint32_t tail_rows, page_rows, missed_rows;
 };
 
-/* The row's place in the tail or in a frame; otherwise its slot is looked up. The map is read
- * before the frame is known: two latencies at once. */
-static __device__ __forceinline__ void look(const resolve_args &args, const resolve_view &view,
-                                            uint32_t slot_count, selected_row &selected,
-                                            uint32_t &tail_rows, uint32_t &page_rows)
+/* The map is read before it is known whether a frame has the row: two latencies at once. */
+static __device__ __forceinline__ looked_pair look(const resolve_args &args,
+                                                   const resolve_view &view, uint32_t slot_count,
+                                                   const row_pair &pair)
 {
-    selected.place = KVT_GPU_NONE;
-    selected.slot = NOT_CACHED;
-    if (selected.row == KVT_GPU_NONE)
-        return;
-    const uint32_t row = (uint32_t)selected.row;
-    if (row >= view.tail_first_row) {
-        selected.place = resolve_tail_place(view, row);
-        tail_rows++;
-        return;
+    looked_pair found = {{KVT_GPU_NONE, KVT_GPU_NONE}, {NOT_CACHED, NOT_CACHED}, 0, 0, 0, 0};
+
+#pragma unroll
+    for (int i = 0; i < SELECTED; i++) {
+        const uint32_t row = (uint32_t)pair.row[i];
+        if (pair.row[i] == KVT_GPU_NONE)
+            continue;
+        if (row >= view.tail_first_row) {
+            found.place[i] = resolve_tail_place(view, row);
+            found.tail_rows++;
+            continue;
+        }
+        const int32_t frame = resolve_frame_of(args, view, row);
+        if (slot_count > 0)
+            found.slot[i] = view.slot_of_row[row];
+        if (frame != KVT_GPU_NONE) {
+            found.place[i] = resolve_frame_place(args, frame, row);
+            found.page_rows++;
+        } else {
+            found.looked |= 1u << i;
+        }
     }
-    const int32_t frame = resolve_frame_of(args, view, row);
-    if (slot_count > 0)
-        selected.slot = view.slot_of_row[row];
-    if (frame != KVT_GPU_NONE) {
-        selected.place = resolve_frame_place(args, frame, row);
-        page_rows++;
+    return found;
+}
+
+static __device__ __forceinline__ void mark_hits(looked_pair &found, uint32_t *hits)
+{
+#pragma unroll
+    for (int i = 0; i < SELECTED; i++) {
+        if ((found.looked >> i & 1) == 0)
+            continue;
+        if (found.slot[i] == NOT_CACHED)
+            found.missed_rows++;
+        else
+            atomicOr(hits + found.slot[i] / 32, 1u << found.slot[i] % 32);
     }
 }
 
-static __device__ __forceinline__ bool is_looked_up(const selected_row &selected)
+/* Places of the rows that were looked up; the thread's first miss is the m-th of the call. Returns
+ * the thread's terms of placed_hash. */
+static __device__ __forceinline__ uint64_t fill(const resolve_args &args, const resolve_view &view,
+                                                const order_split &split, const uint16_t *new_order,
+                                                const row_pair &pair, uint32_t m,
+                                                looked_pair &found)
 {
-    return selected.row != KVT_GPU_NONE && selected.place == KVT_GPU_NONE;
+    uint64_t placed = 0;
+
+#pragma unroll
+    for (int i = 0; i < SELECTED; i++) {
+        const uint32_t row = (uint32_t)pair.row[i];
+        if ((found.looked >> i & 1) == 0)
+            continue;
+        if (found.slot[i] != NOT_CACHED) {
+            found.place[i] = view.hot0 + (int32_t)found.slot[i];
+            continue;
+        }
+        if (m < split.filled) {
+            const uint32_t slot = new_order[split.first_filled() + m];
+            resolve_put(view, slot, row);
+            found.place[i] = view.hot0 + (int32_t)slot;
+            placed += resolve_placed(slot, row);
+        } else {
+            found.place[i] = resolve_staged_place(args, view, m - split.filled);
+        }
+        view.missed[m] = row;
+        view.missed_places[m] = found.place[i];
+        m++;
+    }
+    return placed;
+}
+
+static __device__ __forceinline__ void write_counts(struct kvt_gpu_counts *counts,
+                                                    uint32_t tail_rows, uint32_t page_rows,
+                                                    uint32_t missed_rows, const order_split &split,
+                                                    uint64_t placed_hash)
+{
+    const uint32_t hot_rows = split.slot_count - split.unhit;
+    const uint32_t all = tail_rows + page_rows + hot_rows + missed_rows;
+
+    *counts = {.union_rows = all,
+               .tail_rows = tail_rows,
+               .page_rows = page_rows,
+               .hot_rows = hot_rows,
+               .filled_rows = split.filled,
+               .staged_rows = missed_rows - split.filled,
+               .selected = all,
+               .tail_selected = tail_rows,
+               .page_selected = page_rows,
+               .hot_selected = hot_rows,
+               .missed_selected = missed_rows,
+               .promoted_rows = 0, /* every slot is read once, and so is every staged row */
+               .placed_hash = placed_hash,
+               .skipped = split.skipped(missed_rows),
+               .wave = 0};
 }
 
 template <int ENTRIES>
@@ -65,121 +137,51 @@ __global__ void __launch_bounds__(THREADS) resolve_one(const __grid_constant__ r
     const struct kvt_gpu_resolve &call = args.call;
     const resolve_view view = resolve_view_of(args, blockIdx.x);
     const uint32_t slot_count = call.hot.slot_counts[view.lane];
-    const uint32_t lane = threadIdx.x % WARP_THREADS, first = threadIdx.x * SELECTED;
-    const bool whole = order_is_whole(call.hot), paired = call.top_k % 2 == 0;
-    selected_row selected[SELECTED];
+    const uint32_t lane = threadIdx.x % WARP_THREADS;
+    const bool whole = order_is_whole(call.hot);
     order_part<ENTRIES> part;
-    uint32_t tail_rows = 0, page_rows = 0, missed = 0;
+    uint32_t total;
 
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
-    const int32_t *selection = call.selections + (size_t)view.first_query * call.top_k;
-    if (paired && first < call.top_k) {
-        const int2 loaded = *(const int2 *)(selection + first);
-        selected[0].row = loaded.x;
-        selected[1].row = loaded.y;
-    } else {
-        for (int i = 0; i < SELECTED; i++)
-            selected[i].row = first + i < call.top_k ? selection[first + i] : KVT_GPU_NONE;
-    }
+    const row_pair pair = pair_load(call, view, 0);
     order_load(part, view.order, call.hot.slots_max, whole);
     for (uint32_t i = threadIdx.x; i < THREADS * ENTRIES / 32; i += THREADS)
         hits[i] = 0;
     if (threadIdx.x == 0)
         placed_hash = 0;
-#pragma unroll
-    for (int i = 0; i < SELECTED; i++)
-        look(args, view, slot_count, selected[i], tail_rows, page_rows);
+    looked_pair found = look(args, view, slot_count, pair);
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < SELECTED; i++) {
-        if (!is_looked_up(selected[i]))
-            continue;
-        if (selected[i].slot == NOT_CACHED)
-            missed++;
-        else
-            atomicOr(hits + selected[i].slot / 32, 1u << selected[i].slot % 32);
-    }
-    const uint32_t residents = __reduce_add_sync(EVERY_LANE, tail_rows | page_rows << 16);
+    mark_hits(found, hits);
+    const uint32_t residents =
+        __reduce_add_sync(EVERY_LANE, found.tail_rows | found.page_rows << 16);
     if (lane == 0)
         warp_residents[threadIdx.x / WARP_THREADS] = residents;
     __syncthreads();
 
-    uint32_t total;
     const uint32_t unhit = order_look(part, hits, slot_count);
-    const uint32_t before = resolve_block_scan(missed | unhit << 16, warp_totals, &total);
+    const uint32_t before =
+        resolve_block_scan(found.missed_rows | unhit << 16, warp_totals, &total);
     const uint32_t missed_rows = total & 0xffff;
     order_split split = {slot_count, total >> 16, 0};
     split.filled = min(missed_rows, split.unhit);
-    const uint32_t hot_rows = slot_count - split.unhit;
-    const bool skipped = hot_rows + missed_rows == 0;
-    if (!skipped) {
+    if (!split.skipped(missed_rows)) {
         order_place(part, split, before >> 16, new_order);
         __syncthreads();
         order_store(new_order, slot_count, view.order, whole);
     }
-
-    uint64_t placed = 0;
-    uint32_t m = before & 0xffff;
-#pragma unroll
-    for (int i = 0; i < SELECTED; i++) {
-        if (!is_looked_up(selected[i]))
-            continue;
-        const uint32_t row = (uint32_t)selected[i].row;
-        if (selected[i].slot != NOT_CACHED) {
-            selected[i].place = view.hot0 + (int32_t)selected[i].slot;
-            continue;
-        }
-        if (m < split.filled) {
-            const uint32_t slot = new_order[split.first_filled() + m];
-            const uint32_t old = view.slot_rows[slot];
-            if (old != NO_ROW)
-                view.slot_of_row[old] = NOT_CACHED;
-            view.slot_rows[slot] = row;
-            view.slot_of_row[row] = (uint16_t)slot;
-            selected[i].place = view.hot0 + (int32_t)slot;
-            placed += resolve_placed(slot, row);
-        } else {
-            selected[i].place = resolve_staged_place(args, view, m - split.filled);
-        }
-        view.missed[m] = row;
-        view.missed_places[m] = selected[i].place;
-        m++;
-    }
-    int32_t *places = call.row_places + (size_t)view.first_query * call.top_k;
-    if (paired && first < call.top_k) {
-        *(int2 *)(places + first) = make_int2(selected[0].place, selected[1].place);
-    } else {
-        for (int i = 0; i < SELECTED; i++) {
-            if (first + i < call.top_k)
-                places[first + i] = selected[i].place;
-        }
-    }
+    const uint64_t placed = fill(args, view, split, new_order, pair, before & 0xffff, found);
+    pair_store_places(call, view, 0, found.place);
     if (missed_rows > 0) {
         resolve_add(&placed_hash, placed);
         __syncthreads();
     }
     if (threadIdx.x < WARP_THREADS) {
         const uint32_t sum = __reduce_add_sync(EVERY_LANE, warp_residents[lane]);
-        const uint32_t tail = sum & 0xffff, page = sum >> 16;
-        const uint32_t all = tail + page + hot_rows + missed_rows;
         if (lane == 0)
-            call.counts[blockIdx.x] = {.union_rows = all,
-                                       .tail_rows = tail,
-                                       .page_rows = page,
-                                       .hot_rows = hot_rows,
-                                       .filled_rows = split.filled,
-                                       .staged_rows = missed_rows - split.filled,
-                                       .selected = all,
-                                       .tail_selected = tail,
-                                       .page_selected = page,
-                                       .hot_selected = hot_rows,
-                                       .missed_selected = missed_rows,
-                                       .promoted_rows = 0,
-                                       .placed_hash = placed_hash,
-                                       .skipped = skipped,
-                                       .wave = 0};
+            write_counts(call.counts + blockIdx.x, sum & 0xffff, sum >> 16, missed_rows, split,
+                         placed_hash);
     }
 }
 

@@ -82,6 +82,11 @@ struct order_split {
     {
         return unhit - filled;
     }
+    /* Nothing was looked up: the order stays as it is. */
+    __device__ __forceinline__ bool skipped(uint32_t missed_rows) const
+    {
+        return unhit == slot_count && missed_rows == 0;
+    }
 };
 
 /* unhit_before: entries of earlier threads that did not hit. new_order: in shared memory. */

@@ -119,11 +119,8 @@ static __device__ uint32_t resolve_promote(const resolve_args &args, const resol
     (void)resolve_block_scan(higher, warp_totals, &promoted);
     for (uint32_t i = threadIdx.x; i < promoted; i += blockDim.x) {
         const uint32_t m = filled_rows + scratch.staged[i], slot = scratch.slots[i];
-        const uint32_t row = view.missed[m], old = view.slot_rows[slot];
-        if (old != NO_ROW)
-            view.slot_of_row[old] = NOT_CACHED;
-        view.slot_rows[slot] = row;
-        view.slot_of_row[row] = (uint16_t)slot;
+        const uint32_t row = view.missed[m];
+        resolve_put(view, slot, row);
         view.promoted[2 * i] = (uint32_t)view.missed_places[m];
         view.promoted[2 * i + 1] = (uint32_t)(view.hot0 + (int32_t)slot);
         *placed += resolve_placed(slot, row);

@@ -133,11 +133,7 @@ static __device__ void fill(const plain_call &call, uint32_t unhit, uint32_t fil
             continue;
         }
         const uint32_t slot = call.scratch.new_order[unhit - filled + m];
-        const uint32_t old = view.slot_rows[slot];
-        if (old != NO_ROW)
-            view.slot_of_row[old] = NOT_CACHED;
-        view.slot_rows[slot] = row;
-        view.slot_of_row[row] = (uint16_t)slot;
+        resolve_put(view, slot, row);
         view.missed_places[m] = view.hot0 + (int32_t)slot;
         placed += resolve_placed(slot, row);
     }
