@@ -19,6 +19,9 @@ tests     | tests     | 120 | *test_*
 bench     | bench     | 120 | *bench_*
 sanitizer | tests     | 240 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
 sanitizer | tests     | 240 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
+sanitizer | tests     | 240 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
+sanitizer | tests     | 240 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
+sanitizer | tests     | 300 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
 decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 1/3 --json --quiet --threads 8
 decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 2/3 --json --quiet --threads 8
 decisions | decisions | 590 | bin/kvtide validate --suite decisions --shard 3/3 --json --quiet --threads 8
