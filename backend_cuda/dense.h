@@ -21,7 +21,8 @@
 
 KVT_BEGIN_DECLS
 
-/* What one GPU has of a layer; pure arithmetic. Dimensions are multiples of 16. */
+/* What one GPU has of a layer; pure arithmetic. Dimensions are multiples of 16, from 1,024
+ * on of 64. */
 struct kvt_dense_shape {
     uint32_t hidden, latent, wide;
     uint32_t inner;         /* of an expert, or of the piece of it that is here; 0: no experts */

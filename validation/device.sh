@@ -17,13 +17,20 @@ parts() {
 machine   | device    |  30 | bin/kvtide check --machine --json
 tests     | tests     | 120 | *test_*
 bench     | bench     | 120 | *bench_*
-sanitizer | tests     | 240 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
-sanitizer | tests     | 240 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
-decisions | decisions | 590 | bin/kvtide validate --suite decisions --json --quiet --threads 8
+sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
+sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
+sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
+sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
+sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
+sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
+decisions | decisions | 400 | bin/kvtide validate --suite decisions --json --quiet --threads 15
 lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --json --quiet --threads 8
 lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --corrupt --steps 8 --json --quiet --threads 8
-lockstep  | lockstep  | 300 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 8
-lockstep  | lockstep  | 300 | bin/kvtide validate validation/scenarios/lockstep-100k.json --set speculation=dflash2 --set cluster.decode.pools.unified_gib=36 --steps 200 --json --quiet --threads 8
+lockstep  | lockstep  | 120 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 16
+glm       | glm       | 120 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
+glm       | glm       | 200 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
+two-gpus  | two-gpus  | 120 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
+two-gpus  | two-gpus  | 120 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0,1] --json --quiet --threads 16
 TABLE
 }
 

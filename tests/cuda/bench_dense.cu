@@ -73,8 +73,8 @@ int main()
 {
     struct kvt_cublaslt *library = nullptr;
     struct kvt_error err = {};
-    const struct kvt_dense_shape glm_ep8 = {6144, 576, 21616, 2000, 32, 8, 8.0 / 256};
-    const struct kvt_dense_shape glm_tp4 = {6144, 576, 5408, 496, 256, 1, 8.0 / 256};
+    const struct kvt_dense_shape glm_ep8 = {6144, 576, 21632, 1984, 32, 8, 8.0 / 256};
+    const struct kvt_dense_shape glm_tp4 = {6144, 576, 5376, 496, 256, 1, 8.0 / 256};
 
     device::require();
     succeed(kvt_cublaslt_open(&library, &err), &err);
