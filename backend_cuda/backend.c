@@ -46,9 +46,17 @@ static kvt_status list_devices(struct backend_cuda *cuda, int visible, struct kv
         if (ordinal < 0 || ordinal >= visible)
             return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
                             "there is no GPU %d; %d are visible, from 0 on", ordinal, visible);
+        for (uint32_t other = 0; other < d; other++) {
+            if (cuda->devices[other].ordinal == ordinal)
+                return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
+                                "GPU %d is named twice; ranks_on_device says how many ranks share "
+                                "one",
+                                ordinal);
+        }
         cuda->devices[d].ordinal = ordinal;
         cuda->devices[d].numa_node = numa_node_of(ordinal);
         (void)pthread_mutex_init(&cuda->devices[d].turn, NULL);
+        (void)pthread_mutex_init(&cuda->devices[d].dense_lock, NULL);
     }
     return KVT_OK;
 }
@@ -85,8 +93,8 @@ static kvt_status open_ranks(struct backend_cuda *cuda, struct kvt_error *err)
         struct rank *rank = &cuda->ranks[r];
         size_t free_bytes = 0, total_bytes = 0;
         status = rank_use(rank, err);
-        if (status == KVT_OK)
-            status = rank_open_dense(rank, err);
+        if (status == KVT_OK && !rank->device->dense)
+            status = device_open_dense(cuda, rank->device, err);
         if (status == KVT_OK)
             status =
                 kvt_cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "a device's memory", err);
@@ -258,8 +266,11 @@ static void cuda_close(struct kvt_backend *backend)
     (void)pthread_mutex_unlock(&cuda->mutex);
     for (uint32_t r = 0; cuda->ranks && r < cuda->env.rank_count; r++)
         rank_close(&cuda->ranks[r]);
-    for (uint32_t d = 0; cuda->devices && d < cuda->device_count; d++)
+    for (uint32_t d = 0; cuda->devices && d < cuda->device_count; d++) {
+        device_close_dense(&cuda->devices[d]);
         (void)pthread_mutex_destroy(&cuda->devices[d].turn);
+        (void)pthread_mutex_destroy(&cuda->devices[d].dense_lock);
+    }
     if (cuda->law)
         cuda->law->free(cuda->law_data);
     (void)pthread_cond_destroy(&cuda->changed);
@@ -321,7 +332,7 @@ static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t
     struct kvt_error err;
 
     if (gpu_lane_close_caches(cuda, lane, decisions, &err) != KVT_OK)
-        cuda->ranks[lane->rank].lost = true;
+        cuda->ranks[lane->rank].device->lost = true;
     gpu_lane_free(cuda, lane);
     cuda->lane_of[request] = NULL;
 }

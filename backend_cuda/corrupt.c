@@ -137,8 +137,10 @@ kvt_status corrupt_row(struct rank *rank, const struct kvt_rank_step *step, stru
     uint16_t *slot_of_row = calloc(rows, sizeof *slot_of_row);
     struct victim victim = {0};
     bool found = false;
-    kvt_status status = slot_of_row ? KVT_OK : kvt_fail_nomem(err, "a table of slots");
+    kvt_status status = KVT_OK;
 
+    if (!slot_of_row)
+        return kvt_fail_nomem(err, "a table of slots");
     /* Where a row has several layers, followers are what is most easily forgotten. */
     for (uint32_t s = cuda->llm->store_count; s > 0 && status == KVT_OK && !found; s--)
         status = find_victim(rank, step, s - 1, slot_of_row, &found, &victim, err);

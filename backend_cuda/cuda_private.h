@@ -155,7 +155,10 @@ struct device {
     int ordinal;
     int numa_node;
     uint32_t rank_count, opened_count;
-    pthread_mutex_t turn;
+    pthread_mutex_t turn, dense_lock;
+    struct kvt_dense *dense;
+    void *dense_workspace;
+    _Atomic bool lost; /* it hangs or is gone: it is not touched any more */
 };
 
 /* What one thread of a rank's crew works with. */
@@ -208,7 +211,6 @@ struct rank {
     struct backend_cuda *cuda;
     struct device *device;
     uint32_t number; /* of all of the run's */
-    bool lost;       /* the device hangs or is gone: it is not touched any more */
 
     /* Its thread stands by for a step. */
     pthread_t thread;
@@ -224,8 +226,6 @@ struct rank {
     cudaStream_t launches;             /* where a step's launches go: main, or one of those */
     cudaEvent_t begin, end, marks[MARKS_MAX]; /* with times */
     cudaEvent_t ready, forked, joined, backed;
-    struct kvt_dense *dense;
-    void *dense_workspace;
 
     uint8_t *pool; /* rows: hot caches, tails, staging, frames of all stores */
     uint64_t pool_bytes;
@@ -447,10 +447,11 @@ KVT_CHECKED kvt_status enqueue_index(struct rank *rank, const struct step_key *k
                                      uint32_t selector, int32_t *rows, struct kvt_error *err);
 KVT_CHECKED kvt_status enqueue_step(struct rank *rank, const struct step_key *key,
                                     struct kvt_error *err);
-KVT_CHECKED kvt_status rank_open_dense(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status device_open_dense(const struct backend_cuda *cuda, struct device *device,
+                                         struct kvt_error *err);
+void device_close_dense(struct device *device); /* of one that has none too */
 KVT_CHECKED kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer,
                                           const struct step_key *key, struct kvt_error *err);
-void rank_close_dense(struct rank *rank);
 /* rank->graph is the one of a step like this. */
 KVT_CHECKED kvt_status graph_prepare(struct rank *rank, const struct step_key *key,
                                      struct kvt_error *err);

@@ -179,7 +179,7 @@ kvt_status graph_launch(struct rank *rank, const struct step_key *key, struct kv
 
 void graphs_close(struct rank *rank)
 {
-    for (uint32_t g = 0; g < GRAPHS_MAX && rank->graphs && !rank->lost; g++) {
+    for (uint32_t g = 0; g < GRAPHS_MAX && rank->graphs && !rank->device->lost; g++) {
         if (rank->graphs[g].exec)
             (void)cudaGraphExecDestroy(rank->graphs[g].exec);
     }

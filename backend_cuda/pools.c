@@ -416,7 +416,7 @@ kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes, struct kvt_er
 
 void rank_close_pools(struct rank *rank)
 {
-    if (!rank->lost) { /* else freeing would wait for what never ends */
+    if (!rank->device->lost) { /* else freeing would wait for what never ends */
         (void)cudaFree(rank->pool);
         (void)cudaFree(rank->tables);
         (void)cudaFreeHost(rank->pinned);

@@ -31,7 +31,7 @@ static kvt_status wait_for(struct rank *rank, cudaError_t (*query)(void *what), 
 
     while (error == cudaErrorNotReady) {
         if (kvt_wall_seconds_since(start) > timeout_s) {
-            rank->lost = true;
+            rank->device->lost = true;
             return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
                             "%s has not ended within %u s on GPU %d: a kernel hangs, or the device "
                             "is gone; what it holds stays until this process ends",
@@ -61,7 +61,7 @@ kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what, st
     enum kvt_cuda_outcome outcome = kvt_cuda_outcome(error);
 
     if (outcome == KVT_CUDA_KERNEL_FAILED || outcome == KVT_CUDA_LOST)
-        rank->lost = true;
+        rank->device->lost = true;
     return kvt_cuda_check(error, what, err);
 }
 
@@ -73,7 +73,7 @@ kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, const char *
 
 kvt_status rank_use(struct rank *rank, struct kvt_error *err)
 {
-    if (rank->lost)
+    if (rank->device->lost)
         return kvt_fail(err, KVT_ERR_DEVICE, "cuda", "GPU %d was lost before",
                         rank->device->ordinal);
     return kvt_cuda_check(cudaSetDevice(rank->device->ordinal), "choosing a device", err);
@@ -440,6 +440,7 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
 
 kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
+    const struct backend_cuda *cuda = rank->cuda;
     struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
     kvt_status status = rank_use(rank, err);
 
@@ -464,11 +465,10 @@ kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_e
     if (status != KVT_OK)
         return status;
     outcome_count(rank, step);
-    if (!rank->selections_read && rank->cuda->env.hierarchy) { /* somebody will ask for them */
+    if (!rank->selections_read && cuda->env.hierarchy) /* somebody will ask for them */
         status = rank_read_selections(rank, err);
-        if (status == KVT_OK)
-            status = select_step(rank, step, err); /* for whoever watches pages */
-    }
+    if (status == KVT_OK && cuda->env.hierarchy && !cuda->law && cuda->decider == DECIDE_ON_DEVICE)
+        status = select_step(rank, step, err); /* nobody has looked at them, who watches pages */
     if (status != KVT_OK)
         return status;
     nvtxRangePushA("prove");

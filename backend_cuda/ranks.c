@@ -177,8 +177,8 @@ void rank_close(struct rank *rank)
 {
     if (rank->has_thread)
         (void)pthread_join(rank->thread, NULL);
-    if (rank->device && !rank->lost && cudaSetDevice(rank->device->ordinal) == cudaSuccess) {
-        rank_close_dense(rank);
+    if (rank->device && !rank->device->lost &&
+        cudaSetDevice(rank->device->ordinal) == cudaSuccess) {
         graphs_close(rank);
         close_streams(rank);
     }

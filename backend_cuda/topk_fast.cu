@@ -324,15 +324,12 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
                 if (vector >= vectors)
                     break;
                 uint4 keys = {0, 0, 0, 0};
-                if (HELD && i * PIECE < held_rows) /* also where keys will be 0: see the store */
+                if (HELD && i * PIECE < held_rows) /* also where the query sees none of it */
                     barrier_wait(&shared.arrived[i]);
                 if (4 * vector < stretch.count) {
-                    if (HELD) {
-                        keys = keys_of(load_words(stretch.keys + 16 * vector),
-                                       stretch.count - 4 * vector);
-                    } else {
-                        keys = stretch.four_keys(vector);
-                    }
+                    keys = HELD ? keys_of(load_words(stretch.keys + 16 * vector),
+                                          stretch.count - 4 * vector)
+                                : stretch.four_keys(vector);
                     count_key(keys.x - 1, ~0u - 1, keys.x >> shift, bins_at);
                     count_key(keys.y - 1, ~0u - 1, keys.y >> shift, bins_at);
                     count_key(keys.z - 1, ~0u - 1, keys.z >> shift, bins_at);
@@ -452,9 +449,6 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     if (rank == BLOCKS - 1)
         for (uint32_t i = above + min(at, ties) + threadIdx.x; i < topk.k; i += THREADS)
             rows[i] = KVT_GPU_NONE;
-    if (HELD && threadIdx.x == 0) /* no copy may arrive when the block has gone */
-        for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
-            barrier_wait(&shared.arrived[piece]);
     cluster_wait();
 #else
     __trap();

@@ -49,7 +49,7 @@ escaped() {
 # What a program printed: one document, or lines that are objects, and lines of text.
 results_of() {
     local printed=$1
-    if [ "$(head -c 2 "$printed")" = $'{\n' ] || [ "$(head -n 1 "$printed")" = '{' ]; then
+    if [ "$(head -n 1 "$printed")" = '{' ]; then
         printf '"document": '
         cat "$printed"
         return

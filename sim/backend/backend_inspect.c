@@ -86,35 +86,45 @@ void kept_add_call(const struct backend_sim *sim, struct kept *kept, uint32_t se
                                                 .missed = missed};
 }
 
+void kept_add_whole(const struct backend_sim *sim, struct kept *kept, uint32_t store,
+                    uint32_t queries)
+{
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++) {
+        for (uint32_t q = 0; q < queries && sim->env.llm->selectors[s].store == store; q++)
+            kept->calls[query_of(sim, s, q)].skipped = true;
+    }
+}
+
 /* ---- What is asked ------------------------------------------------------------------- */
 
-static kvt_status find_lane(const struct backend_sim *sim, uint32_t request, bool with_calls,
-                            struct lane **out, struct kvt_error *err)
+/* NULL: *status says why. */
+static struct lane *find_lane(const struct backend_sim *sim, uint32_t request, bool with_calls,
+                              kvt_status *status, struct kvt_error *err)
 {
     struct lane *lane = request < sim->lane_capacity ? sim->lanes[request] : NULL;
 
+    *status = KVT_OK;
     if (!lane)
-        return kvt_fail(err, KVT_ERR_NOT_FOUND, "backend \"sim\"", "request %u does not decode",
-                        request);
-    if (sim->estimator || sim->env.sample_stores > 0 || (with_calls && !lane->kept))
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend \"sim\"",
-                        "it keeps nothing to compare with another: an exact run that is inspected "
-                        "is expected");
-    *out = lane;
-    return KVT_OK;
+        *status = kvt_fail(err, KVT_ERR_NOT_FOUND, "backend \"sim\"", "request %u does not decode",
+                           request);
+    else if (sim->estimator || sim->env.sample_stores > 0 || (with_calls && !lane->kept))
+        *status = kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend \"sim\"",
+                           "it keeps nothing to compare with another: an exact run that is "
+                           "inspected is expected");
+    return *status == KVT_OK ? lane : NULL;
 }
 
 kvt_status backend_sim_state_hashes(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
                                     struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
-    struct lane *lane = NULL;
+    kvt_status status;
 
     memset(hashes, 0, sim->env.llm->store_count * sizeof *hashes);
     if (!sim->env.hierarchy)
         return KVT_OK;
-    kvt_status status = find_lane(sim, request, false, &lane, err);
-    if (status != KVT_OK)
+    const struct lane *lane = find_lane(sim, request, false, &status, err);
+    if (!lane)
         return status;
     for (uint32_t i = 0; i < lane->followed_count; i++) {
         if (lane->followed[i].cache)
@@ -129,10 +139,10 @@ kvt_status backend_sim_inspect_call(struct kvt_backend *backend, uint32_t reques
                                     struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
-    struct lane *lane = NULL;
-    kvt_status status = find_lane(sim, request, true, &lane, err);
+    kvt_status status;
+    const struct lane *lane = find_lane(sim, request, true, &status, err);
 
-    if (status == KVT_OK)
+    if (lane)
         *out = lane->kept->calls[query_of(sim, selector, query)];
     return status;
 }
@@ -141,10 +151,10 @@ kvt_status backend_sim_inspect_cache(struct kvt_backend *backend, uint32_t reque
                                      struct kvt_backend_cache *out, struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
-    struct lane *lane = NULL;
-    kvt_status status = find_lane(sim, request, true, &lane, err);
+    kvt_status status;
+    const struct lane *lane = find_lane(sim, request, true, &status, err);
 
-    if (status != KVT_OK)
+    if (!lane)
         return status;
     const struct kvt_hot_cache *cache = lane->followed[store].cache;
     *out = (struct kvt_backend_cache){0};
@@ -164,10 +174,10 @@ kvt_status backend_sim_selection(struct kvt_backend *backend, uint32_t request, 
                                  struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
-    struct lane *lane = NULL;
-    kvt_status status = find_lane(sim, request, true, &lane, err);
+    kvt_status status;
+    const struct lane *lane = find_lane(sim, request, true, &status, err);
 
-    if (status != KVT_OK)
+    if (!lane)
         return status;
     size_t at = query_of(sim, selector, query);
     *count = lane->kept->counts[at];

@@ -218,8 +218,9 @@ static bool watches_differ(const struct kvt_step_item *item, const struct kvt_st
 {
     const struct kvt_page_watch *a = item->watch, *b = other->watch;
 
-    return a && ((a->hits && memcmp(a->hits, b->hits, a->page_count * sizeof *a->hits) != 0) ||
-                 (a->scores && memcmp(a->scores, b->scores, a->page_count * sizeof *a->scores)));
+    return a &&
+           ((a->hits && memcmp(a->hits, b->hits, a->page_count * sizeof *a->hits) != 0) ||
+            (a->scores && memcmp(a->scores, b->scores, a->page_count * sizeof *a->scores) != 0));
 }
 
 static kvt_status compare_item(struct backend_pair *pair, const struct kvt_rank_step *rank,

@@ -160,6 +160,9 @@ void kept_begin(const struct backend_sim *sim, struct kept *kept);
 void kept_add_selection(const struct backend_sim *sim, const struct worker *worker,
                         struct kept *kept, uint32_t selector, uint32_t queries,
                         uint32_t visible_rows);
+/* Of a store whose rows are all in HBM: nothing is resolved. */
+void kept_add_whole(const struct backend_sim *sim, struct kept *kept, uint32_t store,
+                    uint32_t queries);
 void kept_add_call(const struct backend_sim *sim, struct kept *kept, uint32_t selector,
                    uint32_t query, const struct kvt_resolve_result *result);
 

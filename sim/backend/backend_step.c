@@ -256,6 +256,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
                 step_resident(sim, item, followed->store, followed, outcome);
             pass_over(sim, worker, lane, followed, item);
+            if (lane->kept)
+                kept_add_whole(sim, lane->kept, followed->store, item->round->query_count);
             continue;
         }
         kvt_status status = step_store(sim, worker, lane, followed, item, outcome, err);

@@ -25,7 +25,8 @@ static const char *const suite_names[SUITES] = {"", "decisions", "fidelity"};
 
 struct question {
     struct cli_texts scenarios, sets;
-    const char *suite_name, *backend, *cache, *out;
+    const char *suite_name, *backend, *cache, *out, *shard_text;
+    uint32_t shard, shards;
     enum suite suite;
     uint64_t seeds, threads, steps;
     bool json, quiet, quick, corrupt;
@@ -117,11 +118,12 @@ static kvt_status lockstep(const struct question *question, const char *cache_di
     return status;
 }
 
-static kvt_status decisions(const struct question *question, struct kvt_arena *arena, bool *good,
-                            struct kvt_error *err)
+static kvt_status decisions(const struct question *question, bool *good, struct kvt_error *err)
 {
     const struct decisions_plan plan = {.sets = &question->sets,
                                         .threads = (unsigned)question->threads,
+                                        .shard = question->shard,
+                                        .shards = question->shards,
                                         .on_gpu = is_on_gpu(question),
                                         .corrupt = question->corrupt,
                                         .quick = question->quick,
@@ -133,7 +135,7 @@ static kvt_status decisions(const struct question *question, struct kvt_arena *a
     if (status == KVT_OK && plan.on_gpu)
         status = cli_machine(plan.quiet, &outcome->machine, err);
     if (status == KVT_OK)
-        status = validate_decisions(&plan, arena, outcome, err);
+        status = validate_decisions(&plan, outcome, err);
     if (status == KVT_OK)
         status = decisions_tree(&plan, outcome, &answer.tree, err);
     if (status == KVT_OK)
@@ -218,7 +220,7 @@ static int validate(const struct question *question)
     if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
         status = lockstep(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
-        status = decisions(question, arena, &good, &err);
+        status = decisions(question, &good, &err);
     else if (status == KVT_OK)
         status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);
@@ -269,10 +271,26 @@ static int check_suite(const struct question *question)
     if (is_decisions && (question->scenarios.count > 0 || question->seeds > 1))
         return cli_malformed("validate --suite decisions drives a grid of its own: no scenario and "
                              "no --seeds");
-    if (question->quick && !is_decisions)
-        return cli_malformed("validate --quick goes with --suite decisions");
+    if ((question->quick || question->shard_text) && !is_decisions)
+        return cli_malformed("validate --quick and --shard go with --suite decisions");
     if (question->steps > 0 && question->suite != SUITE_LOCKSTEP)
         return cli_malformed("validate --steps goes with a scenario and no --suite");
+    return CLI_DONE;
+}
+
+/* "2/5": the second of five parts. */
+static int read_shard(struct question *question)
+{
+    unsigned shard = 1, shards = 1;
+    int length = 0;
+
+    if (question->shard_text &&
+        (sscanf(question->shard_text, "%3u/%3u%n", &shard, &shards, &length) != 2 ||
+         question->shard_text[length] != '\0' || shard < 1 || shard > shards))
+        return cli_malformed("validate --shard: found \"%s\", expected I/N with I from 1 to N",
+                             question->shard_text);
+    question->shard = shard - 1;
+    question->shards = shards;
     return CLI_DONE;
 }
 
@@ -282,6 +300,8 @@ static int check(struct question *question)
 
     if (exit_code == CLI_DONE)
         exit_code = check_suite(question);
+    if (exit_code == CLI_DONE)
+        exit_code = read_shard(question);
     if (exit_code != CLI_DONE)
         return exit_code;
     if (!question->backend)
@@ -316,6 +336,8 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
          &question.seeds},
         {"--steps", "N", "ends each run after N decode steps", CLI_COUNT, &question.steps},
         {"--quick", NULL, "a hundredth of the grid's calls", CLI_FLAG, &question.quick},
+        {"--shard", "I/N", "part I of N of the grid, for machines that are lent for minutes",
+         CLI_TEXT, &question.shard_text},
         {"--corrupt", NULL, "flips a byte of a missed row on host: the check must find it",
          CLI_FLAG, &question.corrupt},
         {"--threads", "N", "threads of a run (2); never changes a result", CLI_COUNT,

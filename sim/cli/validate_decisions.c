@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-kvt_status validate_decisions(const struct decisions_plan *plan, struct kvt_arena *arena,
-                              struct decisions_outcome *out, struct kvt_error *err)
+kvt_status validate_decisions(const struct decisions_plan *plan, struct decisions_outcome *out,
+                              struct kvt_error *err)
 {
     kvt_status status = validate_golden(&out->golden, err);
-    return status == KVT_OK ? validate_grid(plan, arena, out, err) : status;
+    return status == KVT_OK ? validate_grid(plan, out, err) : status;
 }
 
 void decisions_free(struct decisions_outcome *outcome)
@@ -99,13 +99,15 @@ kvt_status decisions_tree(const struct decisions_plan *plan,
                           struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject();
+    char shard[32];
 
+    (void)snprintf(shard, sizeof shard, "%u/%u", plan->shard + 1, plan->shards);
     bool ok =
         tree && add_text(tree, "schema", "kvtide/validate/1") &&
         add_text(tree, "suite", "decisions") &&
         add(tree, "good", cJSON_CreateBool(decisions_are_good(plan, outcome))) &&
         add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
-        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) &&
+        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) && add_text(tree, "shard", shard) &&
         add(tree, "interrupted", cJSON_CreateBool(outcome->interrupted)) &&
         add(tree, "machine",
             outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&

@@ -10,7 +10,8 @@ extern const struct kvt_law validate_walk;
 
 struct decisions_plan {
     const struct cli_texts *sets; /* of what the grid is driven on: backend.kernels=reference */
-    unsigned threads;
+    unsigned threads;             /* openings that are driven at once */
+    uint32_t shard, shards; /* of the pairs that are opened, every shards-th from number shard on */
     bool on_gpu, corrupt, quick, quiet;
 };
 
@@ -67,14 +68,14 @@ struct decisions_outcome {
     cJSON *machine;
 };
 
-/* validate_grid.c: drives two backends directly, without serving. Fills the cells. */
-KVT_CHECKED kvt_status validate_grid(const struct decisions_plan *plan, struct kvt_arena *arena,
+/* validate_grid.c: drives two backends directly, without serving. Fills the cells; on failure
+ * those that there are. */
+KVT_CHECKED kvt_status validate_grid(const struct decisions_plan *plan,
                                      struct decisions_outcome *out, struct kvt_error *err);
 
 /* validate_decisions.c: all of it, and how it is told. */
 KVT_CHECKED kvt_status validate_decisions(const struct decisions_plan *plan,
-                                          struct kvt_arena *arena, struct decisions_outcome *out,
-                                          struct kvt_error *err);
+                                          struct decisions_outcome *out, struct kvt_error *err);
 void decisions_free(struct decisions_outcome *outcome); /* of one that is zeroed too */
 bool decisions_are_good(const struct decisions_plan *plan, const struct decisions_outcome *outcome);
 KVT_CHECKED kvt_status decisions_tree(const struct decisions_plan *plan,

@@ -1,16 +1,19 @@
 /* validate_grid.c -- two backends driven directly, over policies, queries, hot caches and coverage.
  *
- *     for each policy, K and mode: open both, the model as it is
+ *     for each policy, K and mode, on any thread: open both, GLM-5.3's selectors with one payload
+ *     layer each, since decisions do not hang on how many follow
  *         for each size of hot cache, each coverage: requests of 20,480 tokens are admitted
  *             step after step: a round of each, selections that walk (validate_walk.c), drafts
  *             accepted by chance, ready pages that change: until there are enough calls
  *
  * There is no serving and no clock: decisions only. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kvt/clock.h"
+#include "kvt/crew.h"
 #include "kvt/layout.h"
 #include "validate_decisions.h"
 
@@ -26,10 +29,17 @@ enum {
     QUICK_SHARE = 100,
     PAGE_WORDS = (CONTEXT_TOKENS + OUTPUT_TOKENS + KVT_PAGE_ROWS) / KVT_PAGE_ROWS / 64 + 1,
     CHANGE_SHARE = 64, /* of the pages, one in so many goes and comes from step to step */
-    OWN_SETS = 4,
+    OWN_SETS = 5,
     SEED = 2385
 };
 #define ACCEPTANCE 0.65
+#define MODEL                                                                                      \
+    "model={\"base\": \"glm-5.3\", \"layers\": 21, \"stores\": [{\"first_layer\": 0, \"layers\": " \
+    "1, "                                                                                          \
+    "\"compress_ratio\": 1, \"repeat\": 21, \"stride_layers\": 1}], \"weight_bytes\": "            \
+    "12884901888, "                                                                                \
+    "\"dense_weight_bytes\": 4294967296, \"weights_replicated_gib\": 4, \"weights_expert_gib\": "  \
+    "8}"
 
 const char *const decisions_mode_names[DECISIONS_MODES] = {"shared", "promoted", "each query",
                                                            "turns"};
@@ -71,10 +81,24 @@ struct driven {
     struct kvt_round round;
 };
 
+/* What the threads share. */
+struct work {
+    const struct decisions_plan *plan;
+    struct part {
+        struct decisions_outcome out;
+        kvt_status status;
+        struct kvt_error error;
+    } parts[OPENINGS];
+    pthread_mutex_t lock; /* of what follows */
+    struct cli_progress *progress;
+    uint32_t cells_done, cells;
+};
+
+/* One opening's. */
 struct grid {
     const struct decisions_plan *plan;
     struct decisions_outcome *out;
-    struct cli_progress *progress;
+    struct work *work;
     const struct kvt_llm *llm;
     struct kvt_rng rng;
     struct kvt_backend *pair;
@@ -220,8 +244,18 @@ static kvt_status run_cell(struct grid *grid, struct decisions_cell *cell, struc
 
 static bool on_prepare(void *context, double fraction, const char *what)
 {
-    cli_progress_show(context, fraction, what);
+    (void)context;
+    (void)fraction;
+    (void)what;
     return !cli_interrupted();
+}
+
+static void count_cell(struct work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    work->cells_done++;
+    cli_progress_show(work->progress, (double)work->cells_done / work->cells, "deciding");
+    pthread_mutex_unlock(&work->lock);
 }
 
 /* The scenario that says what the grid is driven on: the model, and the backend's parameters. */
@@ -245,13 +279,15 @@ static kvt_status load(const struct decisions_plan *plan, const char *policy,
     if (plan->on_gpu && plan->corrupt)
         sets[count++] = "backend.corrupt_step=2";
     sets[count++] = "run.fidelity=exact";
+    sets[count++] = MODEL;
     for (size_t i = 0; i < plan->sets->count; i++)
         sets[count++] = plan->sets->items[i];
     sets[count++] = replacement;
     const struct kvt_scenario_options options = {
         .data_dir = cli_data_dir(), .sets = sets, .set_count = count};
-    *out = scenario;
-    return kvt_scenario_load("glm-5.3-100k", &options, arena, scenario, err);
+    kvt_status status = kvt_scenario_load("glm-5.3-100k", &options, arena, scenario, err);
+    *out = status == KVT_OK ? scenario : NULL;
+    return status;
 }
 
 static kvt_status open_pair(struct grid *grid, const struct opening *opening,
@@ -284,9 +320,10 @@ static kvt_status open_pair(struct grid *grid, const struct opening *opening,
         .output_tokens = OUTPUT_TOKENS,
         .input_tokens = inputs,
         .input_count = 1,
-        .threads = grid->plan->threads,
+        .threads = 1,
         .on_prepare = on_prepare,
-        .prepare_context = grid->progress};
+        .tp = 1,
+        .ep = 1};
 
     grid->llm = scenario->llm;
     return kvt_backend_pair_open(&sides, &env, &grid->pair, err);
@@ -329,11 +366,11 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
     struct decisions_outcome *out = grid->out;
     kvt_status status = load(grid->plan, opening->policy, arena, &scenario, err);
 
-    if (status == KVT_OK)
-        status = open_pair(grid, opening, scenario, err);
-    if (status != KVT_OK)
+    if (!scenario)
         return status;
-    out->model = scenario->llm->name;
+    status = open_pair(grid, opening, scenario, err);
+    if (!grid->pair)
+        return status;
     out->tolerance = validate_tolerance_of(&scenario->backend);
     for (size_t h = 0; h < HOT_SIZES && status == KVT_OK; h++) {
         for (size_t c = 0; c < COVERAGES && status == KVT_OK && !out->interrupted; c++) {
@@ -346,36 +383,112 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
                                             .hot_tokens = hot_sizes[h],
                                             .coverage = coverages[c]};
             status = run_cell(grid, cell, err);
-            cli_progress_show(grid->progress,
-                              (double)out->cell_count / (OPENINGS * HOT_SIZES * COVERAGES),
-                              "deciding");
+            count_cell(grid->work);
         }
     }
     kvt_status closed = close_pair(grid, status == KVT_OK ? err : NULL);
     return status == KVT_OK ? closed : status;
 }
 
-kvt_status validate_grid(const struct decisions_plan *plan, struct kvt_arena *arena,
-                         struct decisions_outcome *out, struct kvt_error *err)
+/* ---- All of them --------------------------------------------------------------------------- */
+
+static uint32_t request_count(const struct decisions_plan *plan)
+{
+    return plan->quick ? QUICK_REQUESTS : REQUESTS;
+}
+
+static void run_task(void *context, uint32_t task, unsigned worker)
+{
+    struct work *work = context;
+    uint32_t o = work->plan->shard + task * work->plan->shards;
+    struct part *part = &work->parts[o];
+    struct kvt_arena *arena = kvt_arena_new(1 << 18);
+    struct grid *grid = calloc(1, sizeof *grid);
+
+    (void)worker;
+    if (arena && grid) {
+        *grid = (struct grid){.plan = work->plan,
+                              .out = &part->out,
+                              .work = work,
+                              .rng = kvt_rng_stream(SEED, KVT_RNG_TEST, o),
+                              .request_count = request_count(work->plan)};
+        part->status = run_opening(grid, &openings[o], arena, &part->error);
+    } else {
+        part->status = kvt_fail_nomem(&part->error, "a grid of decisions");
+    }
+    free(grid);
+    kvt_arena_free(arena);
+}
+
+/* An opening's cells and findings come behind those before it; texts that are not needed go. */
+static void take_part(struct decisions_outcome *out, struct decisions_outcome *part)
+{
+    memcpy(out->cells + out->cell_count, part->cells, part->cell_count * sizeof *part->cells);
+    out->cell_count += part->cell_count;
+    out->calls += part->calls;
+    out->mismatches += part->mismatches;
+    out->interrupted |= part->interrupted;
+    out->tolerance = part->tolerance;
+    out->proof.calls += part->proof.calls;
+    out->proof.checked_queries += part->proof.checked_queries;
+    out->proof.unequal_queries += part->proof.unequal_queries;
+    out->proof.double_queries += part->proof.double_queries;
+    if (part->proof.max_rel_error > out->proof.max_rel_error)
+        out->proof.max_rel_error = part->proof.max_rel_error;
+    if (!out->first_mismatch) {
+        out->first_mismatch = part->first_mismatch;
+        part->first_mismatch = NULL;
+    }
+    if (!out->first_unequal) {
+        out->proof.first_unequal = out->first_unequal = part->first_unequal;
+        part->first_unequal = NULL;
+    }
+    decisions_free(part);
+}
+
+static kvt_status run_all(struct work *work, struct decisions_outcome *out, struct kvt_error *err)
+{
+    const struct decisions_plan *plan = work->plan;
+    uint32_t tasks =
+        plan->shard < OPENINGS ? (OPENINGS - plan->shard + plan->shards - 1) / plan->shards : 0;
+    struct kvt_crew *crew = NULL;
+    kvt_status status = kvt_crew_new(plan->threads, &crew, err);
+
+    if (status != KVT_OK)
+        return status;
+    work->cells = tasks * HOT_SIZES * COVERAGES;
+    kvt_crew_run(crew, tasks, run_task, work);
+    kvt_crew_free(crew);
+    for (uint32_t o = plan->shard; o < OPENINGS; o += plan->shards) {
+        struct part *part = &work->parts[o];
+        if (status == KVT_OK && part->status != KVT_OK) {
+            status = part->status;
+            *err = part->error;
+        }
+        take_part(out, &part->out);
+    }
+    return status;
+}
+
+kvt_status validate_grid(const struct decisions_plan *plan, struct decisions_outcome *out,
+                         struct kvt_error *err)
 {
     struct kvt_wall start;
     struct cli_progress progress;
-    struct grid *grid = calloc(1, sizeof *grid);
-    kvt_status status = KVT_OK;
+    struct work *work = calloc(1, sizeof *work);
 
-    if (!grid)
+    if (!work)
         return kvt_fail_nomem(err, "a grid of decisions");
-    *grid = (struct grid){.plan = plan,
-                          .out = out,
-                          .progress = &progress,
-                          .rng = kvt_rng_stream(SEED, KVT_RNG_TEST, 0),
-                          .request_count = plan->quick ? QUICK_REQUESTS : REQUESTS};
-    out->requests = grid->request_count;
+    work->plan = plan;
+    work->progress = &progress;
+    pthread_mutex_init(&work->lock, NULL);
+    out->model = "glm-5.3's selectors, a payload layer each";
+    out->requests = request_count(plan);
     out->context_tokens = CONTEXT_TOKENS;
     cli_progress_begin(&progress, &start, plan->quiet);
-    for (size_t o = 0; o < OPENINGS && status == KVT_OK && !out->interrupted; o++)
-        status = run_opening(grid, &openings[o], arena, err);
+    kvt_status status = run_all(work, out, err);
     cli_progress_end(&progress);
-    free(grid);
+    pthread_mutex_destroy(&work->lock);
+    free(work);
     return status;
 }

@@ -23,7 +23,8 @@ enum {
 struct runner {
     const struct lockstep_plan *plan;
     struct lockstep_outcome *out;
-    struct cli_progress *progress;
+    struct cli_progress progress;
+    struct kvt_wall start;
     struct kvt_pair_sides sides;
     struct kvt_backend *pair; /* the run's; borrowed */
     struct kvt_outfile *steps;
@@ -130,7 +131,7 @@ static kvt_status advance(struct runner *runner, struct kvt_sim *sim, bool *inte
             continue;
         looked_at = runner->steps_done;
         double by_steps = runner->plan->steps > 0 ? (double)runner->steps_done / (double)most : -1;
-        cli_progress_show(runner->progress, fmax(by_steps, kvt_sim_progress(sim)), "in lockstep");
+        cli_progress_show(&runner->progress, fmax(by_steps, kvt_sim_progress(sim)), "in lockstep");
         *interrupted = *interrupted || cli_interrupted();
     }
     return runner->is_short ? kvt_fail_nomem(err, "the times of steps") : KVT_OK;
@@ -164,14 +165,12 @@ static kvt_status keep_findings(struct runner *runner, const struct kvt_sim *sim
 static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
                           struct lockstep_run *run, struct kvt_error *err)
 {
-    struct kvt_wall start;
-    struct cli_progress progress;
     struct kvt_sim *sim = NULL;
     const struct kvt_run *result = NULL;
     struct kvt_sim_options options = {.threads = runner->plan->threads,
                                       .cache_dir = runner->plan->cache_dir,
                                       .on_prepare = on_prepare,
-                                      .prepare_context = &progress,
+                                      .prepare_context = &runner->progress,
                                       .open_backend = open_pair,
                                       .backend_context = runner,
                                       .on_step = on_step,
@@ -179,18 +178,17 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
 
     *run = (struct lockstep_run){.scenario = scenario->name, .seed = scenario->seed};
     runner->run = run;
-    runner->progress = &progress;
     runner->steps_done = 0;
-    cli_progress_begin(&progress, &start, runner->plan->quiet);
+    cli_progress_begin(&runner->progress, &runner->start, runner->plan->quiet);
     kvt_status status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
         status = advance(runner, sim, &run->interrupted, err);
-    cli_progress_end(&progress);
+    cli_progress_end(&runner->progress);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, run->interrupted, &result, err);
     if (status == KVT_OK)
         status = keep_findings(runner, sim, run, err);
-    run->wall_s = kvt_wall_seconds_since(start);
+    run->wall_s = kvt_wall_seconds_since(runner->start);
     kvt_sim_free(sim);
     return status;
 }
@@ -253,26 +251,27 @@ kvt_status validate_lockstep(const struct lockstep_plan *plan, struct kvt_arena 
         .plan = plan,
         .out = out,
         .sides = {plan->on_gpu ? &kvt_backend_cuda : &kvt_backend_sim, &kvt_backend_sim}};
-    kvt_status status = KVT_OK;
     bool stop = false;
 
     out->runs = calloc(run_max, sizeof *out->runs);
-    if (!sets || !out->runs)
-        status = kvt_fail_nomem(err, "a validation");
-    if (status == KVT_OK) {
-        set_count = own_sets(plan, sets);
-        for (size_t i = 0; i < plan->sets->count; i++)
-            sets[set_count++] = plan->sets->items[i];
-        status = open_steps(plan, &runner.steps, err);
+    if (!sets || !out->runs) {
+        free(sets);
+        return kvt_fail_nomem(err, "a validation");
     }
+    set_count = own_sets(plan, sets);
+    for (size_t i = 0; i < plan->sets->count; i++)
+        sets[set_count++] = plan->sets->items[i];
+    kvt_status status = open_steps(plan, &runner.steps, err);
     for (size_t i = 0; i < plan->scenarios->count && status == KVT_OK && !stop; i++) {
         const struct kvt_scenario_options options = {
             .data_dir = cli_data_dir(), .sets = sets, .set_count = set_count};
         struct kvt_scenario *scenario =
             kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario));
-        status = scenario
-                     ? kvt_scenario_load(plan->scenarios->items[i], &options, arena, scenario, err)
-                     : kvt_fail_nomem(err, "a scenario");
+        if (!scenario) {
+            status = kvt_fail_nomem(err, "a scenario");
+            break;
+        }
+        status = kvt_scenario_load(plan->scenarios->items[i], &options, arena, scenario, err);
         if (status == KVT_OK)
             status = run_seeds(&runner, scenario, &stop, err);
     }

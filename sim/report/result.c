@@ -188,8 +188,7 @@ static bool add_half_widths(cJSON *rows, const struct kvt_run *run, const cJSON 
 /* Parameters of a backend that let few GPUs stand for many. */
 static bool add_scaled_backend(cJSON *scaled, const struct kvt_choice *backend)
 {
-    static const char *const stand_ins[] = {"layers", "ranks_on_device", "shared_tokens",
-                                            "shared_contexts"};
+    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts"};
     cJSON *object = NULL;
 
     for (size_t i = 0; i < sizeof stand_ins / sizeof stand_ins[0]; i++) {

@@ -100,7 +100,7 @@ MEANING = (
     (tree(run__clock="measured"), "#/run/clock"),
     (tree(run__warmup={"rule": "seconds"}), "#/run/warmup"),
     (tree(backend="cude"), "#/backend"),
-    (tree(backend={"name": "cuda", "layers": 1.5}), "#/backend/layers"),
+    (tree(backend={"name": "cuda", "shared_tokens": 1.5}), "#/backend/shared_tokens"),
     (tree(backend="cuda", run__fidelity="sampled"), "fidelity"),
     (tree(selection__tapes=-1), "#/selection/tapes"),
     (tree(slo={"classes": [{"name": "a"}]}), "#/slo/classes/0"),

@@ -18,7 +18,8 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
          "build/release/tests/cuda")
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
-DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema"}
+DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
+        "calls": "tests/golden/calls"}
 OLDEST_GLIBC = (2, 36)
 
 
@@ -71,7 +72,7 @@ def data_files():
     found = set()
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith(".json")}
+                  if path.endswith((".json", ".txt"))}
     return found
 
 

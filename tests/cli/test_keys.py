@@ -287,11 +287,11 @@ TABLE = {
     **{"backend(cuda)." + key: ({**CUDA, **{"backend." + k: v for k, v in base.items()}},
                                 {"backend." + key: value}, ON_A_GPU)
        for key, value, base in (
-           ("devices", [0], {}), ("ranks_on_device", 1, {}), ("layers", 2, {}),
+           ("devices", [0], {}), ("ranks_on_device", 1, {}), ("longest_tokens", 9000, {}),
            ("host_pool_gib", 2, {}), ("host_layout", "layer", {}), ("fetch_order", "group", {}),
            ("shared_tokens", 1024, {}), ("shared_contexts", 2, {"shared_tokens": 1024}),
            ("check_queries", 8, {}), ("kernels", "reference", {}), ("output", "f32", {}),
-           ("indexer_drift", 0.5, {}), ("import", True, {}), ("corrupt_step", 2, {}))},
+           ("indexer_drift", 0.5, {}), ("corrupt_step", 2, {}))},
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),

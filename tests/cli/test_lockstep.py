@@ -5,6 +5,7 @@ a GPU answers. On one, tests/cuda/test_backend.cu and validation/device.sh go on
 """
 import csv
 import json
+import os
 import sys
 
 import support
@@ -111,10 +112,35 @@ def the_grid_has_every_policy_query_count_cache_and_coverage(folder):
             assert cell["calls"] >= (200 if cell["coverage"] < 1 else 20), cell
 
 
+def a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused(folder):
+    share = folder / "share"
+    share.mkdir()
+    for name, source in (("models", "models"), ("scenarios", "workloads/scenarios")):
+        (share / name).symlink_to(support.TOP / source)
+    (share / "calls").mkdir()
+    golden = (support.TOP / "tests/golden/calls/k16-b64.txt").read_text(encoding="utf-8")
+    file = share / "calls/k16-b64.txt"
+    run = ("validate", "--suite", "decisions", "--quick", "--shard", "15/15", *ITSELF, "--json")
+    environment = {**os.environ, "KVT_DATA": str(share)}
+    state = golden.index("state ", len(golden) // 2) + len("state ")
+    file.write_text(golden[:state] + ("0" if golden[state] != "0" else "1") + golden[state + 1:],
+                    encoding="utf-8")
+    done = kvtide(*run, env=environment)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and not report["good"], done.stderr
+    assert report["golden"]["mismatches"] == 1 and report["mismatches"] == 0
+    assert "k16-b64.txt, call 19:" in report["golden"]["first_mismatch"], report["golden"]
+    file.write_text(golden[:len(golden) // 2], encoding="utf-8")
+    assert "k16-b64.txt:" in refuses(2, *run, env=environment)
+    file.unlink()
+    assert "no golden call vectors" in refuses(2, *run, env=environment)
+
+
 def the_grid_is_the_same_on_any_number_of_threads(folder):
     del folder
-    run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3")
+    run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3", "--shard", "2/5")
     one, two = (lockstep(*run, "--threads", threads) for threads in (1, 2))
+    assert one["shard"] == "2/5" and len(one["cells"]) == 3 * 9
     for report in (one, two):
         for cell in report["cells"]:
             del cell["calls_per_s"]
@@ -129,7 +155,9 @@ def without_a_gpu_both_end_with_3_and_one_sentence(folder):
                       ("validate", path, "--corrupt"),
                       ("run", path, "--backend", "cuda", "--out", "out"),
                       ("run", path, "--fidelity", "exact", "--set", "backend=cuda"),
-                      ("run", "quickstart", "--backend", "cuda", "--set", "run.clock=measured")):
+                      ("run", "quickstart", "--backend", "cuda", "--set", "run.clock=measured"),
+                      ("compare", path, path + ",residency=hisparse", "--set", "backend=cuda",
+                       "--set", "run.fidelity=exact")):
         sentence = refuses(3, *arguments, "--quiet", cwd=folder)
         assert "CUDA" in sentence and len(sentence.splitlines()) == 1, sentence
         assert not (folder / "out").exists(), "nothing is left behind"
@@ -152,11 +180,14 @@ def what_cannot_be_asked_is_refused(folder):
     for arguments, word in (
             ((path, "--backend", "gpu"), "no such backend; there are: sim, cuda"),
             ((path, "--backend", "sim", "--corrupt"), "the simulator has no rows"),
-            ((path, "--quick"), "goes with --suite decisions"),
+            ((path, "--quick"), "go with --suite decisions"),
             ((path, "--seeds", "0"), "expected 1 to 20"),
             ((path, "--steps", "many"), "--steps"),
             (("--suite", "decisions", path), "no scenario and no --seeds"),
             (("--suite", "decisions", "--steps", "3"), "goes with a scenario"),
+            (("--suite", "decisions", "--shard", "0/3"), "expected I/N"),
+            (("--suite", "decisions", "--shard", "4/3"), "expected I/N"),
+            ((path, "--shard", "1/2"), "go with --suite decisions"),
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
             ((path, "--backend", "sim", "--set", "backend=cuda", "--set", "selection=indexer"),
@@ -172,7 +203,7 @@ def backends_are_listed_with_what_can_be_set(folder):
     assert [entry["name"] for entry in backends] == ["sim", "cuda"]
     assert backends[0]["params"] == []
     names = [param["name"] for param in backends[1]["params"]]
-    assert {"devices", "ranks_on_device", "layers", "host_pool_gib", "shared_tokens",
+    assert {"devices", "ranks_on_device", "host_pool_gib", "shared_tokens",
             "corrupt_step"} <= set(names), names
 
 
@@ -192,6 +223,7 @@ if __name__ == "__main__":
         a_run_that_fails_leaves_nothing_behind,
         drafts_stage_and_waves_are_compared,
         the_grid_has_every_policy_query_count_cache_and_coverage,
+        a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused,
         the_grid_is_the_same_on_any_number_of_threads,
         without_a_gpu_both_end_with_3_and_one_sentence,
         without_a_gpu_a_scenario_for_one_checks_and_prints,

@@ -3,9 +3,11 @@
  * same rows made anew.
  *
  * A case is a setting of the backend; its requests come, go, are resized and stepped at random.
- * Usage: test_backend [case ..] [-s steps] [-r seed] */
+ * Usage: test_backend [case ..] [-s steps] [-r seed] [--stand-in]. With the last, kernels are the
+ * stand-in's (stand_in.cc), whose attention is no number. */
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "cuda/device.h"
@@ -41,10 +43,12 @@ struct setting {
     uint32_t shared_tokens, ranks;
     uint32_t row_bytes; /* 576 or another format's */
     uint32_t ratio;     /* of the last store */
-    bool large;         /* GLM-5.3 at 100,032 tokens: run when named */
+    bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
     uint32_t corrupt_step = 0; /* of which the check must fail */
 };
+
+bool stands_in = false;
 
 const setting settings[] = {
     /* name, K, replacement, promote, staging, hot, coverage, each, resizes, resident, leader,
@@ -98,7 +102,7 @@ const setting settings[] = {
      false,
      "indexer"},
     {"corrupt-k4", 4,     "lru", false, 1, 768, 0.5, false, false,   false, true,
-     false,        false, false, 3000,  1, 576, 1,   false, "score", 6},
+     false,        false, false, 3000,  1, 576, 1,   false, "score", 4},
     {"corrupt-plan-k1",
      1,
      "fifo",
@@ -145,6 +149,8 @@ const setting settings[] = {
      1, 576, 1, true},
     {"glm-k8", 8, "lru", false, 0.25, 4096, 0.3, false, false, false, true, false, false, false,
      98304, 1, 576, 1, true},
+    {"glm-k8-group", 8, "lru", false, 0.25, 4096, 0.3, false, false, false, false, false, false,
+     false, 98304, 1, 576, 1, true},
     {"fp4-ratio-k4", 4, "lru", false, 1, 1024, 0.5, false, true, false, false, false, false, false,
      0, 1, 288, 2},
 };
@@ -279,6 +285,7 @@ struct request {
     uint64_t hot_tokens, step;
     std::vector<uint64_t> ready;
     struct kvt_round round;
+    struct kvt_page_watch watch[2]; /* of either backend */
 };
 
 /* Two backends that are told the same. */
@@ -293,16 +300,45 @@ class bench
 
     bool open(uint64_t seed)
     {
-        if (!law_.find(KVT_PLUGIN_LAW, with_.law) ||
-            !replacement_.find(KVT_PLUGIN_REPLACEMENT, with_.replacement))
+        if (!prepare(seed))
             return false;
-        set_up(seed);
         if (!opened(kvt_backend_cuda, &cuda_))
             return false;
         source_.context = this;
         source_.read = read;
         env_.source = &source_;
         return opened(kvt_backend_sim, &sim_);
+    }
+
+    /* The CUDA backend, changed by `change`, is not opened: that status, and words of the sentence.
+     */
+    void refuse(const char *what, kvt_status expected, const char *words,
+                const std::function<void(struct kvt_backend_env &, struct kvt_llm &,
+                                         std::vector<struct kvt_param_value> &)> &change)
+    {
+        struct kvt_error err = {};
+        size_t free_before = 0, free_after = 0, total = 0;
+
+        device::must(cudaMemGetInfo(&free_before, &total), "cudaMemGetInfo");
+        change(env_, llm_, cuda_params_.values);
+        kvt_status status = kvt_backend_cuda.open(&env_, &cuda_, &err);
+        verdict_.check(status == expected && std::strstr(err.message, words) != nullptr,
+                       "%s: %s instead of %s with \"%s\": %s", what, kvt_status_name(status),
+                       kvt_status_name(expected), words, err.message);
+        device::must(cudaMemGetInfo(&free_after, &total), "cudaMemGetInfo");
+        /* What the library of matrix products keeps for itself stays. */
+        verdict_.check(free_after + (UINT64_C(256) << 20) > free_before,
+                       "%s: %zu MiB of device memory are gone", what,
+                       (free_before - free_after) >> 20);
+    }
+
+    bool prepare(uint64_t seed)
+    {
+        if (!law_.find(KVT_PLUGIN_LAW, with_.law) ||
+            !replacement_.find(KVT_PLUGIN_REPLACEMENT, with_.replacement))
+            return false;
+        set_up(seed);
+        return true;
     }
 
     void close()
@@ -325,7 +361,7 @@ class bench
             for (uint32_t r = 0; r < with_.ranks; r++) {
                 for (request &live : live_) {
                     if (live.rank == r)
-                        items[b][r].push_back(item_of(live));
+                        items[b][r].push_back(item_of(live, b));
                 }
                 ranks[b][r].rank = r;
                 ranks[b][r].items = items[b][r].data();
@@ -339,6 +375,7 @@ class bench
         for (uint32_t r = 0; r < with_.ranks; r++)
             compare(ranks[0][r], ranks[1][r]);
         compare_hashes();
+        compare_watches();
         if (with_.large)
             report(ranks[1][0].outcome);
         for (request &live : live_)
@@ -379,7 +416,7 @@ class bench
                        proof.first_unequal ? proof.first_unequal : "");
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
-        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0,
+        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,
                        "%s: %g from double precision, %g allowed", with_.name, proof.max_rel_error,
                        bound);
         std::printf("%-14s %4u steps %6llu calls %5llu proofs (%.1e) | missed %8llu staged %7llu "
@@ -445,6 +482,7 @@ class bench
         env_.output_tokens = 400;
         env_.threads = 16;
         env_.is_inspected = true;
+        env_.scores_pages = watches() && std::strcmp(with_.law, "score") == 0;
     }
 
     bool opened(const struct kvt_backend_ops &ops, struct kvt_backend **out)
@@ -499,6 +537,11 @@ class bench
         live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
         live.last_tokens = live.context_tokens + 300;
         live.hot_tokens = some_hot_tokens();
+        for (struct kvt_page_watch &watch : live.watch) {
+            if (watches() && kvt_page_watch_init(&watch, longest() / 64 + 2, true,
+                                                 env_.scores_pages, &err) != KVT_OK)
+                failed(err);
+        }
         live.ready.assign(longest() / 64 / 64 + 2, 0);
         admission.request = live.id;
         admission.rank = rank;
@@ -517,6 +560,8 @@ class bench
     {
         sim_->ops->release(sim_, live_[i].id, &decisions_[0]);
         cuda_->ops->release(cuda_, live_[i].id, &decisions_[1]);
+        for (struct kvt_page_watch &watch : live_[i].watch)
+            kvt_page_watch_fini(&watch);
         live_.erase(live_.begin() + (long)i);
     }
 
@@ -533,8 +578,8 @@ class bench
     /* A round, and pages that come and go. */
     void plan(request &live)
     {
-        uint32_t queries =
-            requests() == CROWD ? with_.queries_max - below(2) : 1 + below(with_.queries_max);
+        uint32_t most = with_.queries_max; /* a crowd's rounds are long */
+        uint32_t queries = requests() == CROWD && most > 1 ? most - below(2) : 1 + below(most);
         kvt_round_chain(&live.round, queries, 1 + below(queries));
         uint32_t left = kvt_pages_leaving(live.context_tokens, with_.queries_max);
         for (uint32_t p = 0; p < left; p++) {
@@ -548,7 +593,7 @@ class bench
         }
     }
 
-    struct kvt_step_item item_of(const request &live)
+    struct kvt_step_item item_of(request &live, int side)
     {
         struct kvt_step_item item = {};
         bool any = false;
@@ -560,6 +605,7 @@ class bench
         item.context_tokens = live.context_tokens;
         item.step = live.step;
         item.round = &live.round;
+        item.watch = watches() ? &live.watch[side] : nullptr;
         item.ready_bits = live.ready.data();
         item.ready_pages = live.hot_tokens == 0 ? (uint32_t)live.ready.size() * 64 : any ? left : 0;
         return item;
@@ -613,6 +659,28 @@ class bench
         measured_ns_ += cuda.item_count > 0 ? (double)b.measured_ns : 0;
         for (int p = 0; p < KVT_PARTS; p++)
             parts_ns_[p] += b.measured_parts_ns[p];
+    }
+
+    /* What is selected of pages, and how it scores. */
+    bool watches() const
+    {
+        return !with_.resident && !with_.large;
+    }
+
+    void compare_watches()
+    {
+        for (const request &live : live_) {
+            const struct kvt_page_watch &a = live.watch[0], &b = live.watch[1];
+            if (!watches())
+                continue;
+            verdict_.check(std::memcmp(a.hits, b.hits, a.page_count * sizeof *a.hits) == 0,
+                           "%s, step %u, request %u: hits of pages differ", with_.name, steps_,
+                           live.id);
+            if (a.scores)
+                verdict_.check(
+                    std::memcmp(a.scores, b.scores, a.page_count * sizeof *a.scores) == 0,
+                    "%s, step %u, request %u: scores of pages differ", with_.name, steps_, live.id);
+        }
     }
 
     void compare_hashes()
@@ -676,6 +744,44 @@ void run(const setting &with, uint32_t steps, uint64_t seed, device::tally &verd
     both.close();
 }
 
+/* What cannot be is refused in one sentence, with nothing left behind. */
+void refuse_all(device::tally &verdict)
+{
+    using env = struct kvt_backend_env;
+    using llm = struct kvt_llm;
+    using params = std::vector<struct kvt_param_value>;
+    const setting with = settings[2];
+    static const double no_device = 999;
+
+    auto refuse = [&](const char *what, kvt_status expected, const char *words,
+                      const std::function<void(env &, llm &, params &)> &change) {
+        bench one(with, 1, verdict);
+        if (one.prepare(1))
+            one.refuse(what, expected, words, change);
+        one.close();
+    };
+    refuse("pages beyond the device", KVT_ERR_NOMEM, "GiB of device memory",
+           [](env &e, llm &m, params &) {
+               e.rank_requests = 64;
+               e.longest_tokens = m.max_position_tokens = 1 << 24;
+               e.rank_pages = UINT64_C(64) << 18;
+           });
+    refuse("host rows beyond the setting", KVT_ERR_NOMEM, "may be pinned",
+           [](env &, llm &, params &p) { p[KVT_CUDA_HOST_POOL_GIB].number = 0.001; });
+    refuse("no such GPU", KVT_ERR_INVALID, "there is no GPU 999",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = &no_device; });
+    refuse("a top-k without kernel", KVT_ERR_UNSUPPORTED, "top-k of 100",
+           [](env &, llm &m, params &) { m.top_k = 100; });
+    refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",
+           [](env &, llm &m, params &) { m.payload.capacity_bytes = 640; });
+    refuse("a sampled run", KVT_ERR_UNSUPPORTED, "exact",
+           [](env &e, llm &, params &) { e.sample_stores = 1; });
+    refuse("a stop while memory is pinned", KVT_ERR_INTERRUPTED, "stopped",
+           [](env &e, llm &, params &) {
+               e.on_prepare = [](void *, double, const char *) { return false; };
+           });
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -691,6 +797,8 @@ int main(int argc, char **argv)
             steps = (uint32_t)std::atoi(argv[++i]);
         else if (std::strcmp(argv[i], "-r") == 0 && i + 1 < argc)
             seed = (uint64_t)std::atoll(argv[++i]);
+        else if (std::strcmp(argv[i], "--stand-in") == 0)
+            stands_in = true;
         else
             names.push_back(argv[i]);
     }
@@ -701,5 +809,7 @@ int main(int argc, char **argv)
         if (wanted)
             run(with, steps, seed, verdict);
     }
+    if (names.empty())
+        refuse_all(verdict);
     return verdict.close();
 }

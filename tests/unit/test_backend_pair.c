@@ -64,9 +64,14 @@ struct twin {
     uint32_t rows[4096], missed[4096];
 };
 
-static struct twin *twin_of(const struct kvt_backend *backend)
+static struct twin *twin_of(struct kvt_backend *backend)
 {
-    return (struct twin *)(uintptr_t)backend;
+    return (struct twin *)backend;
+}
+
+static const struct kvt_backend *inner_of(const struct kvt_backend *backend)
+{
+    return ((const struct twin *)backend)->inner;
 }
 
 static bool is_wrong(const struct twin *twin, uint32_t request)
@@ -102,7 +107,7 @@ static void twin_close(struct kvt_backend *backend)
 
 static uint32_t twin_strata(const struct kvt_backend *backend, struct kvt_stratum *strata)
 {
-    return kvt_backend_sim.strata(twin_of(backend)->inner, strata);
+    return kvt_backend_sim.strata(inner_of(backend), strata);
 }
 
 static const char *twin_describe(struct kvt_backend *backend)
@@ -161,7 +166,7 @@ static void twin_restart_sampling(struct kvt_backend *backend)
 
 static void twin_sampling(const struct kvt_backend *backend, struct kvt_sampling *out)
 {
-    kvt_backend_sim.sampling(twin_of(backend)->inner, out);
+    kvt_backend_sim.sampling(inner_of(backend), out);
 }
 
 static kvt_status twin_state_hashes(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
@@ -370,6 +375,67 @@ START_TEST(rows_in_question_are_told_with_where_they_are)
 }
 END_TEST
 
+/* What a backend is told of the ranks that it is to make room for. */
+static struct kvt_backend_env told;
+
+static kvt_status note_env(void *context, const struct kvt_backend_env *env,
+                           struct kvt_backend **out, struct kvt_error *err)
+{
+    (void)context;
+    told = *env;
+    return kvt_backend_sim.open(env, out, err);
+}
+
+static const struct {
+    const char *set;
+    uint32_t requests;
+} bounds[] = {
+    {"workload.concurrency=6", 6}, /* no more are in flight, and all may be on one rank */
+    {"workload.requests=4", 4},    /* no more will ever come */
+    {"workload={\"arrival\": \"phases\", \"phases\": [{\"concurrency\": 2, \"seconds\": 0.1}, "
+     "{\"concurrency\": 5, \"seconds\": 0.1}, {\"concurrency\": 1, \"seconds\": 0.1}], "
+     "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 900}, "
+     "\"output\": {\"law\": \"fixed\", \"tokens\": 24}}}",
+     5},
+};
+
+START_TEST(a_backend_is_told_how_many_requests_and_pages_a_rank_can_have)
+{
+    const struct kvt_sim_options options = {.open_backend = note_env};
+    const char *const sets[] = {bounds[_i].set, NULL};
+    struct small_run small;
+
+    small_run_open(&small, SMALL, sets, &options);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    ck_assert_uint_eq(told.rank_count, 2);
+    ck_assert_uint_eq(told.tp, 1);
+    ck_assert_uint_eq(told.ep, 1);
+    ck_assert_uint_eq(told.rank_requests, bounds[_i].requests);
+    /* Pages of 924 tokens and a round, of each; or what 0.005 GiB hold at 6 layers of 576 B. */
+    uint64_t fit = 5368709 / (64 * 6 * 576), all = (uint64_t)bounds[_i].requests * 15;
+    ck_assert_uint_eq(told.rank_pages, fit < all ? fit : all);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(without_a_bound_of_the_workloads_own_the_pool_is_one)
+{
+    const struct kvt_sim_options options = {.open_backend = note_env};
+    static const char *const sets[] = {
+        "workload={\"arrival\": \"open\", \"rate\": 1, \"requests\": 1000000, "
+        "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 900}, "
+        "\"output\": {\"law\": \"fixed\", \"tokens\": 24}}}",
+        NULL};
+    struct small_run small;
+
+    small_run_open(&small, SMALL, sets, &options);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    ck_assert_uint_gt(told.rank_requests, 6);
+    ck_assert_uint_lt(told.rank_requests, 40);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(sampled_runs_cannot_be_compared)
 {
     struct kvt_pair_sides sides = {&kvt_backend_sim, &kvt_backend_sim};
@@ -447,7 +513,7 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
     const cJSON *scaled = kvt_json_find(kvt_json_find(result, "scaled"), "backend");
     ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
     ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
-    ck_assert_ptr_null(kvt_json_find(scaled, "layers"));
+    ck_assert_ptr_null(kvt_json_find(scaled, "shared_contexts"));
     cJSON_Delete(result);
 
     char *text = NULL;
@@ -492,6 +558,9 @@ int main(void)
     tcase_add_loop_test(agree, the_simulator_agrees_with_itself_and_runs_as_it_does_alone, 0,
                         sizeof settings / sizeof settings[0]);
     tcase_add_test(agree, what_is_compared_is_counted);
+    tcase_add_loop_test(agree, a_backend_is_told_how_many_requests_and_pages_a_rank_can_have, 0,
+                        sizeof bounds / sizeof bounds[0]);
+    tcase_add_test(agree, without_a_bound_of_the_workloads_own_the_pool_is_one);
     tcase_add_test(agree, sampled_runs_cannot_be_compared);
     tcase_add_test(agree, the_indexer_passes_on_what_the_first_selected);
     tcase_add_test(agree, by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured);
