@@ -1,12 +1,12 @@
 /* gather.cu -- missing rows from pinned host memory to their places, by the GPU's own loads.
  *
- *     the miss lists of all requests lie end to end; rows go round the blocks, CHUNK_ROWS at a
- * time, so that all blocks read near each other; 16 bytes a thread and load, LOADS loads under way
- *     before the first is stored
+ *     lay the miss lists of all requests end to end
+ *     rows go round the blocks, CHUNK_ROWS at a time: all blocks read near each other
+ *     of its rows a thread loads 16 bytes at a time, LOADS of them before the first is stored
  *
  * Floor: bytes / 51 GB/s, which is what the link gives to zero copy, or the 64-KiB pieces of host
- * memory that the rows lie in / 37 to 50 million a second, whichever is longer: small rows pay for
- * translations of host addresses (docs/cuda.md). */
+ * memory that the rows lie in / 40 million a second, whichever is longer: small rows pay for
+ * translations of host addresses (docs/cuda.md has the figures, and what was tried). */
 #include "gather.cuh"
 #include "resolve.cuh"
 

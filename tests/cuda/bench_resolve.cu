@@ -178,6 +178,15 @@ static double miss_time(const host_pool &pool, uint32_t requests, uint32_t layer
         std::printf("failed: expected %u misses, found %u, and %u hits\n", misses,
                     counts.filled_rows, counts.hot_rows);
     report("resolve and fetch", of, misses, us);
+    if (layers > 1) { /* what the last calls have listed, but for the first layer */
+        shape followers = of;
+        followers.layers--;
+        report("followers", followers, misses,
+               device::median_us((int)of.stores, 5, [&](int i, cudaStream_t stream) {
+                   const struct kvt_gpu_resolve call = stores.call((uint32_t)i, 0);
+                   return kvt_gpu_fetch_followers(&call, 1, stream);
+               }));
+    }
     *plain_us = time_plain(of, made, pool, BY_REQUEST);
     report("plain gather by request", of, misses, *plain_us);
     if (baselines) {

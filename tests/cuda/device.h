@@ -119,8 +119,8 @@ template <typename T> class array
 
 /* Microseconds of one call of enqueue(i, stream), i = 0 .. launches - 1 in turn, which one graph
  * holds: of each of `repeats` replays, behind two that are not counted; sorted. */
-inline std::vector<double>
-timings_us(int launches, int repeats, const std::function<cudaError_t(int, cudaStream_t)> &enqueue)
+inline std::vector<double> timings_us(int launches, int repeats,
+                                      const std::function<cudaError_t(int, cudaStream_t)> &enqueue)
 {
     cudaStream_t stream;
     cudaGraph_t graph;
