@@ -18,11 +18,11 @@ constexpr uint32_t THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr uint32_t Q_THREADS = WARPGROUP - 32; /* of the first warpgroup, behind its first warp */
 constexpr uint32_t SWIZZLE_BYTES = 1024;       /* what a swizzled matrix is aligned to */
 
-/* Columns of the product are (query, head) pairs. A warpgroup has a slice of 64 of them, and
- * where there are fewer than four slices, warpgroups take turns at pages. */
+/* Columns of the product are (query, head) pairs. A warpgroup has a slice of up to 128 of them;
+ * those of one slice take turns at pages. */
 template <uint32_t HEADS, uint32_t QUERIES> struct scan_shape {
     static constexpr uint32_t COLUMNS = HEADS * QUERIES;
-    static constexpr uint32_t SLICES = COLUMNS > 64 ? COLUMNS / 64 : 1;
+    static constexpr uint32_t SLICES = COLUMNS > 128 ? COLUMNS / 128 : 1;
     static constexpr uint32_t SLICE_COLUMNS = COLUMNS / SLICES;
     static constexpr uint32_t SLICE_QUERIES = QUERIES / SLICES;
     static constexpr uint32_t TURNS = CONSUMERS / SLICES;
@@ -39,8 +39,8 @@ template <uint32_t HEADS, uint32_t QUERIES> struct scan_shared {
     using shape = struct scan_shape<HEADS, QUERIES>;
     uint8_t q[2][shape::COLUMNS][DIM]; /* swizzled; one is read while the next one comes */
     uint8_t pages[shape::STAGES][COPY_PAGES][PAGE_BYTES];
-    float weights[2][shape::COLUMNS];
-    struct scan_segment segments[2]; /* page_count 0: there is no more */
+    float4 half_weights[2][shape::COLUMNS / 4]; /* see place_of_weight() */
+    struct scan_segment segments[2];            /* page_count 0: there is no more */
     uint32_t first_query[2];
     uint32_t visible_rows[2][QUERIES];
     uint64_t page_full[shape::STAGES], page_empty[shape::STAGES];
@@ -99,6 +99,27 @@ __device__ __forceinline__ void copy(void *dst, const void *src, uint32_t bytes,
                  : "memory");
 }
 
+/* Through addresses: by pointers they would be reckoned anew for each load. */
+__device__ __forceinline__ uint4 load_words(uint32_t address)
+{
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address)
+                 : "memory");
+    return words;
+}
+
+__device__ __forceinline__ float2 load_floats(uint32_t address)
+{
+    float2 floats;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(floats.x), "=f"(floats.y)
+                 : "r"(address)
+                 : "memory");
+    return floats;
+}
+
 /* What wgmma is told about a matrix of rows of 128 bytes, swizzled, eight rows 1,024 bytes
  * apart from the next eight. */
 __device__ __forceinline__ uint64_t matrix_descriptor(const void *matrix)
@@ -148,6 +169,24 @@ __device__ __forceinline__ void multiply<64>(float (&sum)[32], const uint32_t *k
                  : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
 }
 
+template <>
+__device__ __forceinline__ void multiply<128>(float (&sum)[64], const uint32_t *keys, uint64_t q,
+                                              bool add)
+{
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "{%64, %65, %66, %67}, %68, add, 1, 1;\n"
+                 "}"
+                 : SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
+                 : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
+}
+
 #undef SUMS_16
 #undef SUMS_4
 #undef SUM
@@ -177,6 +216,13 @@ template <uint32_t SUMS> __device__ __forceinline__ void wait_for_product(float 
 __device__ __forceinline__ uint32_t place_of_word(uint32_t word)
 {
     return word / 16 * 16 + word % 4 * 4 + word / 4 % 4;
+}
+
+/* Thread t of a row has columns 8j + 2t and 8j + 2t + 1; four weights that it needs one after
+ * the other lie together, beside those of the other three. */
+__device__ __forceinline__ uint32_t place_of_weight(uint32_t column)
+{
+    return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
 /* Sums over the four threads of a row, (0 + 1) + (2 + 3) for every value. Halves of the values
@@ -341,9 +387,11 @@ __device__ void fetch_queries(const struct kvt_gpu_scan &scan, uint32_t groups, 
                     ((uint32_t *)shared->q[side][column])[place] = words[word];
                 }
             }
+            float *half_weights = (float *)shared->half_weights[side];
             for (uint32_t i = thread; i < COLUMNS; i += Q_THREADS)
-                shared->weights[side][i] =
-                    i < query_count * HEADS ? scan.weights[(size_t)first_query * HEADS + i] : 0;
+                half_weights[place_of_weight(i)] =
+                    i < query_count * HEADS ? 0.5f * scan.weights[(size_t)first_query * HEADS + i]
+                                            : 0;
             if (thread < QUERIES)
                 shared->visible_rows[side][thread] =
                     thread < query_count
@@ -378,10 +426,11 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 
     struct scan_shared<HEADS, QUERIES> *shared;
     const uint32_t lane, slice, turn;
-    const uint32_t row; /* the first of the thread's two, of a page */
+    const uint32_t row;         /* the first of the thread's two, of a page */
+    const uint32_t first_piece; /* that it reads, in bytes */
     uint32_t stage = 0, parity = 0;
     uint64_t q;
-    float half_weight[COLUMNS / 4];
+    uint32_t half_weights; /* address */
     float sum[COLUMNS / 2];
     float *scores;     /* of the thread's row and query, in the segment's first page */
     int32_t rows_left; /* that the query sees, from there on */
@@ -405,16 +454,15 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const uint32_t of_copy = index % COPY_PAGES;
         if (of_copy < TURNS) /* the warpgroup's first of this copy */
             barrier_wait(&shared->page_full[stage], parity);
-        const uint8_t *bytes = shared->pages[stage][of_copy];
-        const uint4 *of_row = (const uint4 *)(bytes + row * DIM) + lane % 4;
-        const uint32_t first = lane & 4; /* of the row's eight pieces */
+        const uint32_t page = address_of(shared->pages[stage][of_copy]);
+        const uint32_t one = page + first_piece;
         struct keys keys;
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
-            keys.one[i] = of_row[i * DIM / 16 + first];
-            keys.other[i] = of_row[i * DIM / 16 + (first ^ 4)];
+            keys.one[i] = load_words(one + i * DIM);
+            keys.other[i] = load_words((one ^ DIM / 2) + i * DIM);
         }
-        keys.scale = *(const float2 *)(bytes + PAGE_ROWS * DIM + row * sizeof(float));
+        keys.scale = load_floats(page + PAGE_ROWS * DIM + row * (uint32_t)sizeof(float));
         if (of_copy + TURNS >= COPY_PAGES || index + TURNS >= count)
             release();
         return keys;
@@ -442,25 +490,32 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     {
         float value[VALUES]; /* [query][row] */
 #pragma unroll
-        for (uint32_t query = 0; query < shape::SLICE_QUERIES; query++) {
-            float score[2] = {0, 0};
+        for (uint32_t k = 0; k < COLUMNS / 16; k++) {
+            const uint4 words = load_words(half_weights + 64 * k);
+            const float half_weight[4] = {__uint_as_float(words.x), __uint_as_float(words.y),
+                                          __uint_as_float(words.z), __uint_as_float(words.w)};
 #pragma unroll
-            for (uint32_t j = query * HEADS / 8; j < (query + 1) * HEADS / 8; j++)
+            for (uint32_t c = 0; c < 4; c++)
 #pragma unroll
-                for (uint32_t c = 0; c < 2; c++)
-#pragma unroll
-                    for (uint32_t i = 0; i < 2; i++) {
-                        /* x + |x| is 2 max(0, x) exactly, and takes a pipe that has room. */
-                        float x = sum[4 * j + 2 * i + c];
-                        score[i] = fmaf(half_weight[2 * j + c], x + fabsf(x), score[i]);
-                    }
-            value[2 * query] = score[0];
-            value[2 * query + 1] = score[1];
+                for (uint32_t i = 0; i < 2; i++) {
+                    /* x + |x| is 2 max(0, x) exactly, and takes a pipe that has room. */
+                    const float x = sum[8 * k + c / 2 * 4 + 2 * i + c % 2];
+                    float &score = value[16 * k / HEADS * 2 + i];
+                    const float before = 16 * k % HEADS == 0 && c == 0 ? 0.0f : score;
+                    score = fmaf(half_weight[c], x + fabsf(x), before);
+                }
         }
         sum_over_row<VALUES>(value, lane);
-        if (rows_left > (int32_t)(index * PAGE_ROWS))
-            scores[index * PAGE_ROWS] =
-                value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
+        float *to = scores + index * PAGE_ROWS;
+        const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
+        if (VALUES > 4) { /* both of the rows, of one query */
+            if (left > 1)
+                *(float2 *)to = make_float2(value[0] * scale.x, value[1] * scale.y);
+            else if (left > 0)
+                *to = value[0] * scale.x;
+        } else if (left > 0) {
+            *to = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
+        }
     }
 
     __device__ __forceinline__ void begin(const struct kvt_gpu_scan &scan, uint32_t side)
@@ -469,12 +524,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const uint32_t query = slice * shape::SLICE_QUERIES + value / 2;
         const uint32_t first_row = shared->segments[side].first_page * PAGE_ROWS + row + value % 2;
         q = matrix_descriptor(shared->q[side][first_column]);
-#pragma unroll
-        for (uint32_t j = 0; j < COLUMNS / 8; j++) {
-            const float *from = &shared->weights[side][first_column + 8 * j + lane % 4 * 2];
-            half_weight[2 * j] = 0.5f * from[0];
-            half_weight[2 * j + 1] = 0.5f * from[1];
-        }
+        half_weights = address_of(&shared->half_weights[side][first_column / 4 + lane % 4]);
         scores = scan.scores + (size_t)(shared->first_query[side] + query) * scan.score_stride +
                  first_row;
         rows_left = (int32_t)shared->visible_rows[side][query] - (int32_t)first_row;
@@ -485,7 +535,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
   public:
     __device__ consumer(struct scan_shared<HEADS, QUERIES> *shared, uint32_t index)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
-          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4 * 2)
+          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4 * 2),
+          first_piece(row * DIM + lane % 8 * 16)
     {
     }
 

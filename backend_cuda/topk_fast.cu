@@ -480,12 +480,16 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStr
 
 cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
-    /* Few queries get more blocks each, many rows too. */
+    /* Few queries get more blocks each, many rows too. A GPU of 132 SMs has room for 42 clusters
+     * of three at a block an SM, but for 31 of four: its SMs come in groups of 14 to 18, and a
+     * cluster stays within one. */
     const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
-    const uint32_t rows_each = (is_wide ? 8 : 4) * THREADS;
-    const uint32_t block_rows = (topk->rows_max + rows_each - 1) / rows_each * THREADS;
+    const uint32_t blocks = is_wide ? 8 : topk->query_count <= 42 ? 3 : 4;
+    const uint32_t block_rows =
+        (topk->rows_max + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
     if (block_rows > ROWS_OF_ONE)
         return launch<8, false>(topk, block_rows, stream);
-    return is_wide ? launch<8, true>(topk, block_rows, stream)
-                   : launch<4, true>(topk, block_rows, stream);
+    return blocks == 8   ? launch<8, true>(topk, block_rows, stream)
+           : blocks == 3 ? launch<3, true>(topk, block_rows, stream)
+                         : launch<4, true>(topk, block_rows, stream);
 }
