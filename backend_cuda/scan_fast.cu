@@ -254,19 +254,16 @@ template <uint32_t VALUES> __device__ __forceinline__ uint32_t first_value(uint3
     return (lane & 1 ? VALUES / 2 : 0) + (VALUES > 2 && lane & 2 ? VALUES / 4 : 0);
 }
 
-/* Pages that the item (a request's group of QUERIES queries) is scanned over. */
+/* Pages that the item (a request's group of QUERIES queries) is scanned over: up to what the
+ * deepest query sees, so that nothing has to be asked about each. */
 template <uint32_t QUERIES>
-__device__ uint32_t pages_of_item(const struct kvt_gpu_scan &scan, uint32_t groups, uint32_t item)
+__device__ __forceinline__ uint32_t pages_of_item(const struct kvt_gpu_scan &scan, uint32_t groups,
+                                                  uint32_t item)
 {
-    struct kvt_gpu_request request = scan.requests[item / groups];
-    uint32_t first = item % groups * QUERIES, rows = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < QUERIES; i++)
-        if (first + i < request.query_count)
-            rows =
-                max(rows, select_visible_rows(
-                              request, scan.queries[request.first_query + first + i], scan.ratio));
-    return (rows + PAGE_ROWS - 1) / PAGE_ROWS;
+    const struct kvt_gpu_request &request = scan.requests[item / groups];
+    const uint32_t query_count = request.query_count;
+    const uint32_t rows = min((request.context_tokens + query_count) / scan.ratio, scan.rows_max);
+    return item % groups * QUERIES < query_count ? (rows + PAGE_ROWS - 1) / PAGE_ROWS : 0;
 }
 
 /* Cuts the pages of all items, one after the other, into gridDim.x equal shares: how many this

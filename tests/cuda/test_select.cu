@@ -264,8 +264,7 @@ void test_scan(const char *name, const struct step &step, uint32_t heads, uint32
         const kvt_gpu_request &request = step.requests[step.queries[query].request];
         struct step alone;
         alone.ratio = step.ratio;
-        alone.add(request.lane, request.context_tokens, 1);
-        alone.queries[0].depth = step.queries[query].depth;
+        alone.add(request.lane, request.context_tokens + step.queries[query].depth, 1);
         struct scan_inputs of_query = inputs;
         size_t at = (size_t)query * heads;
         of_query.q.assign(inputs.q.begin() + (long)at * KVT_GPU_INDEX_DIM,
@@ -299,7 +298,7 @@ void test_scans()
     struct step tree; /* depths that do not ascend */
     tree.add(0, 500, 6);
     for (uint32_t i = 0; i < 6; i++)
-        tree.queries[i].depth = 100 * ((i * 5 + 3) % 6);
+        tree.queries[i].depth = (i * 5 + 3) % 6 / 2;
     test_scan("of a tree", tree, 32, 1, 5);
     struct step longer;
     longer.add(0, 20000, 8);
