@@ -1,6 +1,8 @@
 /* scan_fast.cu -- scores of all rows of an index, by the FP8 tensor cores of sm_90a. */
 #include "select.cuh"
 
+#include <cuda.h>
+
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #pragma nv_diag_suppress 177 /* on other architectures the kernel is empty, and all else unused */
 #endif
@@ -9,14 +11,15 @@ namespace
 {
 
 constexpr uint32_t PAGE_ROWS = 64;
-constexpr uint32_t PAGE_BYTES = KVT_GPU_INDEX_PAGE_BYTES;
 constexpr uint32_t DIM = KVT_GPU_INDEX_DIM;
 constexpr uint32_t COPY_PAGES = 4;  /* of one copy: with one, issuing them takes too long */
 constexpr uint32_t WARPGROUP = 128; /* threads */
 constexpr uint32_t CONSUMERS = 4;   /* warpgroups */
 constexpr uint32_t THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr uint32_t Q_THREADS = WARPGROUP - 32; /* of the first warpgroup, behind its first warp */
-constexpr uint32_t SWIZZLE_BYTES = 1024;       /* what a swizzled matrix is aligned to */
+constexpr uint32_t COPY_BYTES = COPY_PAGES * KVT_GPU_INDEX_PAGE_BYTES;
+constexpr uint32_t LANES_MAX = 1u << 16; /* bound of the tensor maps alone */
+constexpr uint32_t SWIZZLE_BYTES = 1024; /* what a swizzled matrix is aligned to */
 
 /* Columns of the product are (query, head) pairs. A warpgroup has a slice of up to 128 of them;
  * those of one slice take turns at pages. */
@@ -37,10 +40,12 @@ struct scan_segment {
 
 template <uint32_t HEADS, uint32_t QUERIES> struct scan_shared {
     using shape = struct scan_shape<HEADS, QUERIES>;
-    uint8_t q[2][shape::COLUMNS][DIM]; /* swizzled; one is read while the next one comes */
-    uint8_t pages[shape::STAGES][COPY_PAGES][PAGE_BYTES];
-    float4 half_weights[2][shape::COLUMNS / 4]; /* see place_of_weight() */
-    struct scan_segment segments[2];            /* page_count 0: there is no more */
+    /* Swizzled, hence first, and aligned. */
+    uint8_t keys[shape::STAGES][COPY_PAGES][PAGE_ROWS][DIM];
+    uint8_t q[2][shape::COLUMNS][DIM]; /* one is read while the next one comes */
+    float scales[shape::STAGES][COPY_PAGES][PAGE_ROWS];
+    float half_weights[2][shape::COLUMNS];
+    struct scan_segment segments[2]; /* page_count 0: there is no more */
     uint32_t first_query[2];
     uint32_t visible_rows[2][QUERIES];
     uint64_t page_full[shape::STAGES], page_empty[shape::STAGES];
@@ -85,106 +90,95 @@ __device__ __forceinline__ uint64_t read_once_policy()
     return policy;
 }
 
-/* Arrives at the barrier, whose phase then waits for the bytes too. */
-__device__ __forceinline__ void copy(void *dst, const void *src, uint32_t bytes, uint64_t *barrier,
-                                     uint64_t policy)
+/* Keys of COPY_PAGES pages, swizzled, and their scales; what lies behind the index is 0. */
+__device__ __forceinline__ void copy_pages(void *keys, const CUtensorMap *key_map, void *scales,
+                                           const CUtensorMap *scale_map, uint32_t page,
+                                           uint32_t lane, uint64_t *barrier, uint64_t policy)
 {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(barrier)),
-        "r"(bytes)
+        "r"(COPY_BYTES)
         : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(address_of(dst)),
-                 "l"(src), "r"(bytes), "r"(address_of(barrier)), "l"(policy)
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%2, %2, %3, %4}], [%5], %6;" ::"r"(address_of(keys)),
+                 "l"(key_map), "r"(0), "r"(page), "r"(lane), "r"(address_of(barrier)), "l"(policy)
+                 : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(address_of(scales)),
+                 "l"(scale_map), "r"(0), "r"(page), "r"(lane), "r"(address_of(barrier)), "l"(policy)
                  : "memory");
 }
 
-/* Through addresses: by pointers they would be reckoned anew for each load. */
-__device__ __forceinline__ uint4 load_words(uint32_t address)
+/* What wgmma is told about a matrix of rows of 128 bytes, swizzled: where it is, in units of 16
+ * bytes, and, in another word, that eight rows are 1,024 bytes apart from the next eight. */
+__device__ __forceinline__ uint32_t matrix_at(const void *matrix)
 {
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(address)
-                 : "memory");
-    return words;
+    return address_of(matrix) >> 4;
 }
-
-__device__ __forceinline__ float2 load_floats(uint32_t address)
-{
-    float2 floats;
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-                 : "=f"(floats.x), "=f"(floats.y)
-                 : "r"(address)
-                 : "memory");
-    return floats;
-}
-
-/* What wgmma is told about a matrix of rows of 128 bytes, swizzled, eight rows 1,024 bytes
- * apart from the next eight. */
-__device__ __forceinline__ uint64_t matrix_descriptor(const void *matrix)
-{
-    return (uint64_t)(address_of(matrix) >> 4) | (uint64_t)(SWIZZLE_BYTES >> 4) << 32 |
-           (uint64_t)1 << 62;
-}
+constexpr uint32_t MATRIX_LAYOUT = SWIZZLE_BYTES >> 4 | 1u << 30;
 
 #define SUM(i) "+f"(sum[i])
 #define SUMS_4(i) SUM(i), SUM(i + 1), SUM(i + 2), SUM(i + 3)
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 
 /* sum[64][COLUMNS] = keys[64][32] * q[COLUMNS][32]^T, or += where `add`. Of the product, thread
- * t of warp w has sum[4j + 2i + c]: row 16w + 8i + t / 4, column 8j + t % 4 * 2 + c. Of the
- * keys, keys[2h + i]: row 16w + 8i + t / 4, dims 16h + t % 4 * 4 and on. */
+ * t of warp w has sum[4j + 2i + c]: row 16w + 8i + t / 4, column 8j + t % 4 * 2 + c. */
 template <uint32_t COLUMNS>
-__device__ void multiply(float (&sum)[COLUMNS / 2], const uint32_t *keys, uint64_t q, bool add);
+__device__ void multiply(float (&sum)[COLUMNS / 2], uint32_t keys, uint32_t q, bool add);
 
 template <>
-__device__ __forceinline__ void multiply<32>(float (&sum)[16], const uint32_t *keys, uint64_t q,
-                                             bool add)
+__device__ __forceinline__ void multiply<32>(float (&sum)[16], uint32_t keys, uint32_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 "setp.ne.b32 add, %21, 0;\n"
+                 ".reg .b64 keys, q;\n"
+                 "setp.ne.b32 add, %18, 0;\n"
+                 "mov.b64 keys, {%16, %19};\n"
+                 "mov.b64 q, {%17, %19};\n"
                  "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "{%16, %17, %18, %19}, %20, add, 1, 1;\n"
+                 "keys, q, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0)
-                 : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
+                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
 }
 
 template <>
-__device__ __forceinline__ void multiply<64>(float (&sum)[32], const uint32_t *keys, uint64_t q,
-                                             bool add)
+__device__ __forceinline__ void multiply<64>(float (&sum)[32], uint32_t keys, uint32_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 "setp.ne.b32 add, %37, 0;\n"
+                 ".reg .b64 keys, q;\n"
+                 "setp.ne.b32 add, %34, 0;\n"
+                 "mov.b64 keys, {%32, %35};\n"
+                 "mov.b64 q, {%33, %35};\n"
                  "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                 "{%32, %33, %34, %35}, %36, add, 1, 1;\n"
+                 "keys, q, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0), SUMS_16(16)
-                 : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
+                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
 }
 
 template <>
-__device__ __forceinline__ void multiply<128>(float (&sum)[64], const uint32_t *keys, uint64_t q,
-                                              bool add)
+__device__ __forceinline__ void multiply<128>(float (&sum)[64], uint32_t keys, uint32_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 "setp.ne.b32 add, %69, 0;\n"
+                 ".reg .b64 keys, q;\n"
+                 "setp.ne.b32 add, %66, 0;\n"
+                 "mov.b64 keys, {%64, %67};\n"
+                 "mov.b64 q, {%65, %67};\n"
                  "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "{%64, %65, %66, %67}, %68, add, 1, 1;\n"
+                 "keys, q, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
-                 : "r"(keys[0]), "r"(keys[1]), "r"(keys[2]), "r"(keys[3]), "l"(q), "r"((int)add));
+                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
 }
 
 #undef SUMS_16
@@ -192,13 +186,12 @@ __device__ __forceinline__ void multiply<128>(float (&sum)[64], const uint32_t *
 #undef SUM
 
 template <uint32_t COLUMNS>
-__device__ __forceinline__ void multiply_page(float (&sum)[COLUMNS / 2],
-                                              const uint32_t (&keys)[DIM / 8], uint64_t q)
+__device__ __forceinline__ void multiply_page(float (&sum)[COLUMNS / 2], uint32_t keys, uint32_t q)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (uint32_t step = 0; step < DIM / 32; step++) /* 32 bytes are 2 units of a descriptor */
-        multiply<COLUMNS>(sum, keys + 4 * step, q + 2 * step, step > 0);
+        multiply<COLUMNS>(sum, keys + 2 * step, q + 2 * step, step > 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
@@ -208,21 +201,6 @@ template <uint32_t SUMS> __device__ __forceinline__ void wait_for_product(float 
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; i++) /* so that no use of it moves before the wait */
         asm volatile("" : "+f"(sum[i])::"memory");
-}
-
-/* Where in a matrix row of 32 words the multiplication takes word `word` of a query or key:
- * a thread reads keys 16 bytes at a time, and so has four words that follow each other, which
- * it must hand over as words 0, 4, 8 and 12 behind each other of one half of the row. */
-__device__ __forceinline__ uint32_t place_of_word(uint32_t word)
-{
-    return word / 16 * 16 + word % 4 * 4 + word / 4 % 4;
-}
-
-/* Thread t of a row has columns 8j + 2t and 8j + 2t + 1; four weights that it needs one after
- * the other lie together, beside those of the other three. */
-__device__ __forceinline__ uint32_t place_of_weight(uint32_t column)
-{
-    return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
 /* Sums over the four threads of a row, (0 + 1) + (2 + 3) for every value. Halves of the values
@@ -330,7 +308,8 @@ __device__ struct scan_segment next_segment(const struct kvt_gpu_scan &scan, uin
 
 /* One thread: asks for the pages of the block's share, in order, as stages become free. */
 template <uint32_t HEADS, uint32_t QUERIES>
-__device__ void fetch_pages(const struct kvt_gpu_scan &scan, uint32_t groups, uint32_t share,
+__device__ void fetch_pages(const struct kvt_gpu_scan &scan, const CUtensorMap *key_map,
+                            const CUtensorMap *scale_map, uint32_t groups, uint32_t share,
                             struct scan_shared<HEADS, QUERIES> *shared)
 {
     const uint64_t policy = read_once_policy();
@@ -338,14 +317,11 @@ __device__ void fetch_pages(const struct kvt_gpu_scan &scan, uint32_t groups, ui
     uint32_t stage = 0, parity = 1;
     for (; share > 0; share -= segment.page_count) {
         segment = next_segment<QUERIES>(scan, groups, segment, share);
-        const uint8_t *src = scan.keys +
-                             scan.requests[segment.item / groups].lane * scan.lane_bytes +
-                             (size_t)segment.first_page * PAGE_BYTES;
+        const uint32_t lane = scan.requests[segment.item / groups].lane;
         for (uint32_t page = 0; page < segment.page_count; page += COPY_PAGES) {
-            uint32_t bytes = min(COPY_PAGES, segment.page_count - page) * PAGE_BYTES;
             barrier_wait(&shared->page_empty[stage], parity);
-            copy(shared->pages[stage], src, bytes, &shared->page_full[stage], policy);
-            src += COPY_PAGES * PAGE_BYTES;
+            copy_pages(shared->keys[stage], key_map, shared->scales[stage], scale_map,
+                       segment.first_page + page, lane, &shared->page_full[stage], policy);
             if (++stage == scan_shape<HEADS, QUERIES>::STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -376,17 +352,11 @@ __device__ void fetch_queries(const struct kvt_gpu_scan &scan, uint32_t groups, 
             for (uint32_t i = thread; i < COLUMNS * VECTORS; i += Q_THREADS) {
                 const uint32_t column = i / VECTORS, vector = i % VECTORS;
                 const uint4 four = column < query_count * HEADS ? q[i] : make_uint4(0, 0, 0, 0);
-                const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-                for (uint32_t word = 0; word < 4; word++) {
-                    uint32_t place = place_of_word(4 * vector + word);
-                    place ^= column % 8 * 4; /* the swizzle: 16-byte pieces, by row */
-                    ((uint32_t *)shared->q[side][column])[place] = words[word];
-                }
+                /* The swizzle: pieces of 16 bytes, by row. */
+                ((uint4 *)shared->q[side][column])[vector ^ column % 8] = four;
             }
-            float *half_weights = (float *)shared->half_weights[side];
             for (uint32_t i = thread; i < COLUMNS; i += Q_THREADS)
-                half_weights[place_of_weight(i)] =
+                shared->half_weights[side][i] =
                     i < query_count * HEADS ? 0.5f * scan.weights[(size_t)first_query * HEADS + i]
                                             : 0;
             if (thread < QUERIES)
@@ -415,19 +385,12 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     static constexpr uint32_t VALUES = 2 * shape::SLICE_QUERIES; /* of a thread, in a page */
     static constexpr uint32_t TURNS = shape::TURNS;
 
-    /* What a thread has of a page: of its two rows, two pieces of 16 bytes each, and scales. */
-    struct keys {
-        uint4 one[2], other[2];
-        float2 scale;
-    };
-
     struct scan_shared<HEADS, QUERIES> *shared;
     const uint32_t lane, slice, turn;
-    const uint32_t row;         /* the first of the thread's two, of a page */
-    const uint32_t first_piece; /* that it reads, in bytes */
+    const uint32_t row; /* the first of the thread's two, of a page; the other is row + 8 */
     uint32_t stage = 0, parity = 0;
-    uint64_t q;
-    uint32_t half_weights; /* address */
+    uint32_t q; /* matrix */
+    float half_weight[COLUMNS / 4];
     float sum[COLUMNS / 2];
     float *scores;     /* of the thread's row and query, in the segment's first page */
     int32_t rows_left; /* that the query sees, from there on */
@@ -443,73 +406,45 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         }
     }
 
-    /* Of a page of the segment. The threads of a warp read rows 2g and 2g + 1; those of odd g
-     * read the halves of a row the other way round, so that eight threads find 128 bytes in
-     * different banks. */
-    __device__ __forceinline__ struct keys load(uint32_t index, uint32_t count)
+    /* A page of the segment: begins its product, which leaves the stage to the copy behind it
+     * when it is the last. */
+    __device__ __forceinline__ float2 multiply(uint32_t index, uint32_t count)
     {
         const uint32_t of_copy = index % COPY_PAGES;
         if (of_copy < TURNS) /* the warpgroup's first of this copy */
             barrier_wait(&shared->page_full[stage], parity);
-        const uint32_t page = address_of(shared->pages[stage][of_copy]);
-        const uint32_t one = page + first_piece;
-        struct keys keys;
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            keys.one[i] = load_words(one + i * DIM);
-            keys.other[i] = load_words((one ^ DIM / 2) + i * DIM);
-        }
-        keys.scale = load_floats(page + PAGE_ROWS * DIM + row * (uint32_t)sizeof(float));
+        multiply_page<COLUMNS>(sum, matrix_at(shared->keys[stage][of_copy]), q);
+        const float *scales = shared->scales[stage][of_copy] + row;
+        const float2 scale = {scales[0], scales[8]};
+        wait_for_product(sum);
         if (of_copy + TURNS >= COPY_PAGES || index + TURNS >= count)
             release();
-        return keys;
-    }
-
-    __device__ __forceinline__ void multiply(const struct keys &keys)
-    {
-        const bool is_odd = lane & 4;
-        uint32_t words[DIM / 8];
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t one[4] = {keys.one[i].x, keys.one[i].y, keys.one[i].z, keys.one[i].w};
-            const uint32_t other[4] = {keys.other[i].x, keys.other[i].y, keys.other[i].z,
-                                       keys.other[i].w};
-#pragma unroll
-            for (uint32_t word = 0; word < 4; word++) {
-                words[2 * word + i] = is_odd ? other[word] : one[word];
-                words[8 + 2 * word + i] = is_odd ? one[word] : other[word];
-            }
-        }
-        multiply_page<COLUMNS>(sum, words, q);
+        return scale;
     }
 
     __device__ __forceinline__ void finish(float2 scale, uint32_t index)
     {
         float value[VALUES]; /* [query][row] */
 #pragma unroll
-        for (uint32_t k = 0; k < COLUMNS / 16; k++) {
-            const uint4 words = load_words(half_weights + 64 * k);
-            const float half_weight[4] = {__uint_as_float(words.x), __uint_as_float(words.y),
-                                          __uint_as_float(words.z), __uint_as_float(words.w)};
+        for (uint32_t j = 0; j < COLUMNS / 8; j++)
 #pragma unroll
-            for (uint32_t c = 0; c < 4; c++)
+            for (uint32_t c = 0; c < 2; c++)
 #pragma unroll
                 for (uint32_t i = 0; i < 2; i++) {
                     /* x + |x| is 2 max(0, x) exactly, and takes a pipe that has room. */
-                    const float x = sum[8 * k + c / 2 * 4 + 2 * i + c % 2];
-                    float &score = value[16 * k / HEADS * 2 + i];
-                    const float before = 16 * k % HEADS == 0 && c == 0 ? 0.0f : score;
-                    score = fmaf(half_weight[c], x + fabsf(x), before);
+                    const float x = sum[4 * j + 2 * i + c];
+                    float &score = value[8 * j / HEADS * 2 + i];
+                    const float before = 8 * j % HEADS == 0 && c == 0 ? 0.0f : score;
+                    score = fmaf(half_weight[2 * j + c], x + fabsf(x), before);
                 }
-        }
         sum_over_row<VALUES>(value, lane);
         float *to = scores + index * PAGE_ROWS;
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
         if (VALUES > 4) { /* both of the rows, of one query */
-            if (left > 1)
-                *(float2 *)to = make_float2(value[0] * scale.x, value[1] * scale.y);
-            else if (left > 0)
-                *to = value[0] * scale.x;
+            if (left > 0)
+                to[0] = value[0] * scale.x;
+            if (left > 8)
+                to[8] = value[1] * scale.y;
         } else if (left > 0) {
             *to = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
         }
@@ -519,9 +454,15 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     {
         const uint32_t first_column = slice * COLUMNS, value = first_value<VALUES>(lane);
         const uint32_t query = slice * shape::SLICE_QUERIES + value / 2;
-        const uint32_t first_row = shared->segments[side].first_page * PAGE_ROWS + row + value % 2;
-        q = matrix_descriptor(shared->q[side][first_column]);
-        half_weights = address_of(&shared->half_weights[side][first_column / 4 + lane % 4]);
+        const uint32_t first_row =
+            shared->segments[side].first_page * PAGE_ROWS + row + value % 2 * 8;
+        q = matrix_at(shared->q[side][first_column]);
+#pragma unroll
+        for (uint32_t j = 0; j < COLUMNS / 8; j++) {
+            const float *from = &shared->half_weights[side][first_column + 8 * j + lane % 4 * 2];
+            half_weight[2 * j] = from[0];
+            half_weight[2 * j + 1] = from[1];
+        }
         scores = scan.scores + (size_t)(shared->first_query[side] + query) * scan.score_stride +
                  first_row;
         rows_left = (int32_t)shared->visible_rows[side][query] - (int32_t)first_row;
@@ -532,8 +473,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
   public:
     __device__ consumer(struct scan_shared<HEADS, QUERIES> *shared, uint32_t index)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
-          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4 * 2),
-          first_piece(row * DIM + lane % 8 * 16)
+          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4)
     {
     }
 
@@ -546,20 +486,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                 return;
             begin(scan, side);
 
-            uint32_t index = turn;
-            if (index < count) {
-                struct keys keys = load(index, count);
-                for (; index + TURNS < count; index += TURNS) {
-                    const float2 scale = keys.scale;
-                    multiply(keys);
-                    keys = load(index + TURNS, count);
-                    wait_for_product(sum);
-                    finish(scale, index);
-                }
-                multiply(keys);
-                wait_for_product(sum);
-                finish(keys.scale, index);
-            }
+            for (uint32_t index = turn; index < count; index += TURNS)
+                finish(multiply(index, count), index);
             if ((count - 1) % COPY_PAGES < turn) { /* nothing of the last copy was its */
                 barrier_wait(&shared->page_full[stage], parity);
                 release();
@@ -586,13 +514,17 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
  * take 2 instructions an element, half of the cycles that the products take. */
 template <uint32_t HEADS, uint32_t QUERIES>
 __global__ void __launch_bounds__(THREADS, 1)
-    scan_wgmma(const __grid_constant__ struct kvt_gpu_scan scan, uint32_t groups)
+    scan_wgmma(const __grid_constant__ struct kvt_gpu_scan scan,
+               const __grid_constant__ CUtensorMap key_map,
+               const __grid_constant__ CUtensorMap scale_map, uint32_t groups)
 {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
     using shape = struct scan_shape<HEADS, QUERIES>;
     extern __shared__ uint8_t dynamic[];
     auto *shared = (struct scan_shared<HEADS, QUERIES> *)(dynamic + (0u - address_of(dynamic)) %
                                                                         SWIZZLE_BYTES);
+    /* Top-k may come to SMs that have done their share. */
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < shape::STAGES; i++) {
             barrier_init(&shared->page_full[i], 1);
@@ -608,7 +540,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
         if (threadIdx.x == 0)
-            fetch_pages<HEADS, QUERIES>(scan, groups, share, shared);
+            fetch_pages<HEADS, QUERIES>(scan, &key_map, &scale_map, groups, share, shared);
         else if (threadIdx.x >= 32)
             fetch_queries<HEADS, QUERIES>(scan, groups, share, shared);
     } else {
@@ -620,16 +552,59 @@ __global__ void __launch_bounds__(THREADS, 1)
 #endif
 }
 
+typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                 const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                 const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* Maps of the keys, [lanes][pages][64][128] bytes, and of the scales, [lanes][pages][64]. */
+cudaError_t make_maps(const struct kvt_gpu_scan *scan, CUtensorMap *keys, CUtensorMap *scales)
+{
+    void *entry = NULL;
+    cudaDriverEntryPointQueryResult found;
+    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
+                                                         cudaEnableDefault, &found);
+    if (error != cudaSuccess)
+        return error;
+    if (found != cudaDriverEntryPointSuccess)
+        return cudaErrorNotSupported;
+    const encode_tiled encode = (encode_tiled)entry;
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    const cuuint32_t pages = (scan->rows_max + PAGE_ROWS - 1) / PAGE_ROWS;
+
+    const cuuint64_t key_sizes[4] = {DIM, PAGE_ROWS, pages, LANES_MAX};
+    const cuuint64_t key_strides[3] = {DIM, KVT_GPU_INDEX_PAGE_BYTES, scan->lane_bytes};
+    const cuuint32_t key_box[4] = {DIM, PAGE_ROWS, COPY_PAGES, 1};
+    CUresult result =
+        encode(keys, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)scan->keys, key_sizes, key_strides,
+               key_box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS)
+        return cudaErrorInvalidValue;
+    const cuuint64_t scale_sizes[3] = {PAGE_ROWS, pages, LANES_MAX};
+    const cuuint64_t scale_strides[2] = {KVT_GPU_INDEX_PAGE_BYTES, scan->lane_bytes};
+    const cuuint32_t scale_box[3] = {PAGE_ROWS, COPY_PAGES, 1};
+    result = encode(scales, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3,
+                    (void *)(scan->keys + PAGE_ROWS * DIM), scale_sizes, scale_strides, scale_box,
+                    steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                    CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 template <uint32_t HEADS, uint32_t QUERIES>
 cudaError_t launch(const struct kvt_gpu_scan *scan, int multiprocessors, cudaStream_t stream)
 {
+    CUtensorMap key_map, scale_map;
+    cudaError_t error = make_maps(scan, &key_map, &scale_map);
+    if (error != cudaSuccess)
+        return error;
     const int bytes = sizeof(struct scan_shared<HEADS, QUERIES>) + SWIZZLE_BYTES;
-    cudaError_t error = cudaFuncSetAttribute(scan_wgmma<HEADS, QUERIES>,
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    error = cudaFuncSetAttribute(scan_wgmma<HEADS, QUERIES>,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess)
         return error;
     scan_wgmma<HEADS, QUERIES><<<multiprocessors, THREADS, bytes, stream>>>(
-        *scan, (scan->queries_max + QUERIES - 1) / QUERIES);
+        *scan, key_map, scale_map, (scan->queries_max + QUERIES - 1) / QUERIES);
     return cudaGetLastError();
 }
 
