@@ -45,7 +45,7 @@ struct kvt_gpu_request {
 /* One query of a step. [query_count], packed; written by the host. */
 struct kvt_gpu_query {
     uint32_t request; /* index into the step's requests */
-    uint32_t depth;   /* it sees the rows of context_tokens + depth + 1 tokens */
+    uint32_t depth;   /* below query_count; it sees the rows of context_tokens + depth + 1 tokens */
 };
 
 /* ---- Index scan and top-k (select.cu) ----

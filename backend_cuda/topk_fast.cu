@@ -291,20 +291,24 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     stretch.scores = topk.scores + (size_t)index * topk.score_stride + first_row;
     stretch.keys = address_of(shared.keys);
 
-    /* Scores are asked for before it is known how many there are: rows up to rows_max may be
-     * read, and those that the query does not see are left out afterwards. */
     const uint32_t held_rows =
         topk.rows_max > first_row ? min(block_rows, topk.rows_max - first_row) : 0;
     if (HELD && threadIdx.x == 0) {
         for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
             barrier_init(&shared.arrived[piece]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
-            copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE,
-                 (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16, &shared.arrived[piece]);
     }
     shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
     shared.middle_bins[threadIdx.x] = 0;
+    /* So far while the kernel before, the scan, may still be at work. */
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+
+    /* Scores are asked for before it is known how many there are: rows up to rows_max may be
+     * read, and those that the query does not see are left out afterwards. */
+    if (HELD && threadIdx.x == 0)
+        for (uint32_t piece = 0; piece * PIECE < held_rows; piece++)
+            copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE,
+                 (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16, &shared.arrived[piece]);
     struct kvt_gpu_query query = topk.queries[index];
     uint32_t row_count = select_visible_rows(topk.requests[query.request], query, topk.ratio);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
@@ -396,28 +400,33 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     /* The others' counts are not read any more; ours may be until everybody has come here. */
     cluster_arrive();
 
-    /* In rounds of 32 steps of THREADS rows. A warp has a stretch of the round's rows, and each
-     * lane of it the bits of one step. */
+    /* In rounds of up to 64 steps of THREADS rows. A warp has a stretch of the round's rows, and
+     * each lane of it the bits of two of its steps, `lane` and 32 + `lane`. */
     int32_t *rows = topk.rows + (size_t)index * topk.k;
     uint32_t above = above_lower, at = ties_lower;
-    for (uint32_t round_row = 0; round_row < block_rows; round_row += 32 * THREADS) {
-        const uint32_t steps = min(32u, (block_rows - round_row) / THREADS);
+    for (uint32_t round_row = 0; round_row < block_rows; round_row += 64 * THREADS) {
+        const uint32_t steps = min(64u, (block_rows - round_row) / THREADS);
         const uint32_t warp_row = round_row + warp * steps * 32;
-        uint32_t above_bits = 0, at_bits = 0;
+        uint32_t above_bits[2] = {0, 0}, at_bits[2] = {0, 0};
+#pragma unroll
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t half_steps = min(32u, steps > 32 * half ? steps - 32 * half : 0);
 #pragma unroll 8
-        for (uint32_t step = 0; step < steps; step++) {
-            uint32_t mask =
-                __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) > threshold);
-            above_bits = lane == step ? mask : above_bits;
-        }
-        if (ties > 0)
-#pragma unroll 8
-            for (uint32_t step = 0; step < steps; step++) {
-                uint32_t mask =
-                    __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) == threshold);
-                at_bits = lane == step ? mask : at_bits;
+            for (uint32_t step = 0; step < half_steps; step++) {
+                uint32_t key = stretch.key(warp_row + (32 * half + step) * 32 + lane);
+                uint32_t mask = __ballot_sync(~0u, key > threshold);
+                above_bits[half] = lane == step ? mask : above_bits[half];
+                if (ties > 0) {
+                    mask = __ballot_sync(~0u, key == threshold);
+                    at_bits[half] = lane == step ? mask : at_bits[half];
+                }
             }
-        uint32_t above_sum = __popc(above_bits), at_sum = __popc(at_bits); /* of lanes so far */
+        }
+        /* Counts of the lanes so far, of the first step in the lower half of a word, of the
+         * second in the upper. */
+        const uint32_t own_above = __popc(above_bits[0]) | __popc(above_bits[1]) << 16;
+        const uint32_t own_at = __popc(at_bits[0]) | __popc(at_bits[1]) << 16;
+        uint32_t above_sum = own_above, at_sum = own_at;
 #pragma unroll
         for (uint32_t step = 1; step < 32; step *= 2) {
             uint32_t other_above = __shfl_up_sync(~0u, above_sum, step);
@@ -425,25 +434,35 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             above_sum += lane >= step ? other_above : 0;
             at_sum += lane >= step ? other_at : 0;
         }
+        const uint32_t above_warp = __shfl_sync(~0u, above_sum, 31);
+        const uint32_t at_warp = __shfl_sync(~0u, at_sum, 31);
         __syncthreads(); /* sums are not read any more */
-        if (lane == 31)
-            shared.sums[warp] = {above_sum, at_sum};
+        if (lane == 0)
+            shared.sums[warp] = {(above_warp & 0xffff) + (above_warp >> 16),
+                                 (at_warp & 0xffff) + (at_warp >> 16)};
         __syncthreads();
-        uint2 of_warp = shared.sums[lane];
-        uint32_t to = above + above_sum - __popc(above_bits) +
-                      __reduce_add_sync(~0u, lane < warp ? of_warp.x : 0);
-        uint32_t tie =
-            at + at_sum - __popc(at_bits) + __reduce_add_sync(~0u, lane < warp ? of_warp.y : 0);
+        const uint2 of_warp = shared.sums[lane];
+        const uint32_t to_warp = above + __reduce_add_sync(~0u, lane < warp ? of_warp.x : 0);
+        const uint32_t tie_warp = at + __reduce_add_sync(~0u, lane < warp ? of_warp.y : 0);
         above += __reduce_add_sync(~0u, of_warp.x);
         at += __reduce_add_sync(~0u, of_warp.y);
 
-        for (uint32_t bits = above_bits | at_bits; bits != 0; bits &= bits - 1) {
-            const uint32_t bit = __ffs((int)bits) - 1;
-            const bool is_tie = at_bits >> bit & 1;
-            if (!is_tie || tie < ties)
-                rows[to + min(tie, ties)] = (int32_t)(first_row + warp_row + lane * 32 + bit);
-            to += !is_tie;
-            tie += is_tie;
+#pragma unroll
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t shift = 16 * half;
+            uint32_t to = to_warp + (above_sum - own_above >> shift & 0xffff) +
+                          (half > 0 ? above_warp & 0xffff : 0);
+            uint32_t tie =
+                tie_warp + (at_sum - own_at >> shift & 0xffff) + (half > 0 ? at_warp & 0xffff : 0);
+            const uint32_t row = first_row + warp_row + (32 * half + lane) * 32;
+            for (uint32_t bits = above_bits[half] | at_bits[half]; bits != 0; bits &= bits - 1) {
+                const uint32_t bit = __ffs((int)bits) - 1;
+                const bool is_tie = at_bits[half] >> bit & 1;
+                if (!is_tie || tie < ties)
+                    rows[to + min(tie, ties)] = (int32_t)(row + bit);
+                to += !is_tie;
+                tie += is_tie;
+            }
         }
     }
     if (rank == BLOCKS - 1)
@@ -463,16 +482,18 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStr
         topk_cluster<BLOCKS, HELD>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {BLOCKS, 1, 1};
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {BLOCKS, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(topk->query_count * BLOCKS);
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = bytes;
     config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = 2;
     return cudaLaunchKernelEx(&config, topk_cluster<BLOCKS, HELD>, *topk, block_rows);
 }
 
@@ -480,12 +501,16 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStr
 
 cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
-    /* Few queries get more blocks each, many rows too. */
+    /* Few queries get more blocks each, many rows too. An H200 of 132 SMs has room for 39
+     * clusters of three at a block an SM, but for 31 of four: its SMs come in groups of 14 to
+     * 18, and a cluster stays within one. */
     const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
-    const uint32_t rows_each = (is_wide ? 8 : 4) * THREADS;
-    const uint32_t block_rows = (topk->rows_max + rows_each - 1) / rows_each * THREADS;
+    const uint32_t blocks = is_wide ? 8 : topk->query_count <= 39 ? 3 : 4;
+    const uint32_t block_rows =
+        (topk->rows_max + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
     if (block_rows > ROWS_OF_ONE)
         return launch<8, false>(topk, block_rows, stream);
-    return is_wide ? launch<8, true>(topk, block_rows, stream)
-                   : launch<4, true>(topk, block_rows, stream);
+    return blocks == 8   ? launch<8, true>(topk, block_rows, stream)
+           : blocks == 3 ? launch<3, true>(topk, block_rows, stream)
+                         : launch<4, true>(topk, block_rows, stream);
 }
