@@ -28,9 +28,9 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend_params backend calls waves",
+    "backend": "backend_params backend backend_pair calls waves",
     "scenario": "scenario",
-    "report": "report size compare",
+    "report": "report size compare machine",
     "analytic": "analytic",
     "sim": "sim",
 }
@@ -83,6 +83,8 @@ def edge_fault(root, path, name):
     if target.name == "table.h" and target.parent.as_posix() in PLUGIN_FOLDERS:
         if path == REGISTRY or path.parts[0] == target.parts[0]:
             return None
+    if layer == "backend_cuda" and target.parent.as_posix() == "sim/backend":
+        return None  # the other backend, which it is to agree with
     if "/" in name:
         return '"%s" is private to another folder' % name
     if not (root / path).with_name(name).is_file():

@@ -27,8 +27,10 @@ static void free_followed(struct lane *lane)
 
 void lane_free(struct lane *lane)
 {
-    if (lane)
-        free_followed(lane);
+    if (!lane)
+        return;
+    free_followed(lane);
+    kept_free(lane->kept);
     free(lane);
 }
 

@@ -65,6 +65,11 @@ static kvt_status open_crew(struct backend_sim *sim, struct kvt_error *err)
         return kvt_fail_nomem(err, "the scratch of a step");
     for (unsigned w = 0; w < size && status == KVT_OK; w++)
         status = open_worker(sim, &sim->workers[w], err);
+    if (status == KVT_OK && sim->env.is_inspected) {
+        sim->inspected_ranks = calloc(kvt_env_slots_max(&sim->env), sizeof *sim->inspected_ranks);
+        if (!sim->inspected_ranks)
+            status = kvt_fail_nomem(err, "what is compared");
+    }
     return status;
 }
 
@@ -160,6 +165,7 @@ static void sim_close(struct kvt_backend *backend)
         free(sim->workers[w].next_use);
     }
     free(sim->workers);
+    free(sim->inspected_ranks);
     kvt_crew_free(sim->crew);
     estimator_free(sim->estimator);
     if (sim->law)
@@ -224,6 +230,8 @@ static kvt_status sim_admit(struct kvt_backend *backend,
     lane->hot_tokens = admission->hot_tokens;
     if (!sim->estimator) /* else a step chooses */
         status = lane_open(sim, lane, request, err);
+    if (status == KVT_OK && sim->env.is_inspected)
+        status = kept_new(sim, &lane->kept, err);
     if (status == KVT_OK && sim->env.looks_ahead_by)
         status = lane_look_ahead(sim, lane, admission, err);
     if (status != KVT_OK) {
@@ -281,4 +289,8 @@ const struct kvt_backend_ops kvt_backend_sim = {
     .step = backend_sim_step,
     .restart_sampling = sim_restart_sampling,
     .sampling = sim_sampling,
+    .state_hashes = backend_sim_state_hashes,
+    .inspect_call = backend_sim_inspect_call,
+    .inspect_cache = backend_sim_inspect_cache,
+    .selection = backend_sim_selection,
 };

@@ -147,6 +147,8 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
         uint32_t *staged_rows = &lane->staged_rows[stream];
         *staged_rows = 0;
         select_rows(sim, worker, item, store, lane->streams[stream++], &round, visible);
+        if (lane->kept)
+            kept_add_selection(sim, worker, lane->kept, s, queries, visible);
         for (uint32_t q = 0; q < queries; q += call.query_count) {
             struct kvt_resolve_result result;
             call.selections = (const uint64_t *const *)worker->sets + q;
@@ -164,6 +166,8 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
             worker->calls[s] = kvt_calls_chain(worker->calls[s], item, s, &result);
+            if (lane->kept)
+                kept_add_call(sim, lane->kept, s, q, &result);
         }
     }
     return KVT_OK;
@@ -242,6 +246,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         return KVT_OK;
     if (item->watch)
         kvt_page_watch_begin(item->watch, item->step);
+    if (lane->kept)
+        kept_begin(sim, lane->kept);
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
     memset(worker->calls, 0, sim->env.llm->selector_count * sizeof *worker->calls);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
@@ -250,6 +256,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
                 step_resident(sim, item, followed->store, followed, outcome);
             pass_over(sim, worker, lane, followed, item);
+            if (lane->kept)
+                kept_add_whole(sim, lane->kept, followed->store, item->round->query_count);
             continue;
         }
         kvt_status status = step_store(sim, worker, lane, followed, item, outcome, err);

@@ -80,7 +80,8 @@ kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env, const struct
                                   .progress = env->on_prepare,
                                   .progress_context = env->prepare_context,
                                   .host = kvt_host(),
-                                  .all_streams = all_streams};
+                                  .all_streams = all_streams,
+                                  .source = env->source};
     return law_of(env)->prepare(&law_env, out, err);
 }
 

@@ -21,10 +21,11 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
     [KVT_CUDA_RANKS_ON_DEVICE] = {COUNT_(
         "ranks_on_device", "Ranks that share a GPU, taking turns on it; 0: as few as go.", 0, 1024,
         0)},
-    [KVT_CUDA_LAYERS] = {COUNT_("layers",
-                                "Payload layers that are run, in whole stores from the first on; "
-                                "what the others take is scaled. 0: all.",
-                                0, 4096, 0)},
+    [KVT_CUDA_LONGEST_TOKENS] = {COUNT_(
+        "longest_tokens",
+        "Context that memory is laid out for, of each request; one that may pass it is refused. 0: "
+        "what any can reach, and at most 8,192 tokens beyond the longest input.",
+        0, 1 << 24, 0)},
     [KVT_CUDA_HOST_POOL_GIB] = {.name = "host_pool_gib",
                                 .help = "Host memory that may be pinned for rows; 0: what is "
                                         "needed, up to half of what is available.",
@@ -66,12 +67,10 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                                 .type = KVT_PARAM_REAL,
                                 .minimum = 0,
                                 .maximum = 1,
-                                .default_number = 0.02},
-    [KVT_CUDA_IMPORT] = {.name = "import",
-                         .help = "An admitted request's history crosses the link, as if it had "
-                                 "been computed elsewhere.",
-                         .type = KVT_PARAM_BOOL,
-                         .minimum = 0,
-                         .maximum = 1,
-                         .default_number = 0},
+                                .default_number = 0.12},
+    [KVT_CUDA_CORRUPT_STEP] = {COUNT_(
+        "corrupt_step",
+        "To prove that the check of attention finds it: in this step of each rank, counted from 1, "
+        "a byte of one selected and missed row is flipped on host. 0: never.",
+        0, 1 << 30, 0)},
 };

@@ -30,7 +30,7 @@ struct kvt_resolver {
     struct misses misses;
     uint64_t *hit_bits;  /* [(slots_max + 63) / 64] */
     uint64_t *hit_rows;  /* set: those not yet in hit_slots */
-    kvt_slot *hit_slots; /* [slots_max] */
+    kvt_slot *hit_slots; /* [slots_max + MISS_SLACK] */
     kvt_slot *slot_of;   /* [rows_max] of rows that hit */
     uint8_t *taken;      /* [slots_max rounded up to 64, and 64 more] */
     uint32_t *missed;    /* [union_max] */
@@ -68,7 +68,8 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     resolver->misses.at = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint32_t));
     resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
     resolver->hit_rows = array_new(arena, row_words, sizeof(uint64_t));
-    resolver->hit_slots = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
+    resolver->hit_slots =
+        array_new(arena, (uint64_t)resolver->slots_max + MISS_SLACK, sizeof(kvt_slot));
     resolver->slot_of = array_new(arena, resolver->rows_max, sizeof(kvt_slot));
     resolver->taken = array_new(arena, (slot_words + 1) * 64, sizeof(uint8_t));
     resolver->missed =
@@ -275,8 +276,9 @@ static void find_hits(const struct kvt_resolver *resolver, const struct kvt_hot_
     memset(resolver->hit_bits + seen_words, 0, (slot_words - seen_words) * sizeof(uint64_t));
 }
 
-/* Rows that hit: in the hot cache, and looked up. Each is listed by the first query that selects
- * it, a query's in ascending order, and its slot found by the row. */
+/* Rows that hit, which are in the hot cache and looked up, are listed as misses are: by the first
+ * query that selects them, a query's in ascending order. Then each row's slot is put for it. The
+ * misses have been listed by now, and lend their room for words. */
 static void order_hits(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache,
                        const struct kvt_resolve_call *call, uint32_t hit_count)
 {
@@ -292,15 +294,22 @@ static void order_hits(const struct kvt_resolver *resolver, const struct kvt_hot
     }
     for (size_t w = 0; w < resolver->looked_up_words; w++)
         hit_rows[w] = resolver->looked_up[w] & cache->hot_rows[w];
+    struct misses found = resolver->misses;
     for (uint32_t query = 0; query < call->query_count && listed < hit_count; query++) {
         const uint64_t *selection = call->selections[query];
+        uint32_t count = 0;
         for (size_t w = 0; w < resolver->looked_up_words; w++) {
-            uint64_t first = hit_rows[w] & selection[w];
-            hit_rows[w] ^= first;
-            for (; first != 0; first &= first - 1)
-                resolver->hit_slots[listed++] = slot_of[64 * w + (size_t)__builtin_ctzll(first)];
+            uint64_t newly = hit_rows[w] & selection[w];
+            hit_rows[w] ^= newly;
+            found.words[count] = newly;
+            found.at[count] = (uint32_t)w;
+            count += newly != 0;
         }
+        found.counts[0] = count;
+        listed += resolver->passes->list(&found, 0, resolver->hit_slots + listed);
     }
+    for (uint32_t i = 0; i < listed; i++)
+        resolver->hit_slots[i] = slot_of[resolver->hit_slots[i]];
 }
 
 /* ---- Replace ----------------------------------------------------------------- */

@@ -14,10 +14,12 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("SConstruct", "LICENSE", "README.md", "CHANGELOG.md", "sim", "backend_cuda", "policies",
            "models", "workloads", "docs", "tests", "validation")
 BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cuda",
-         "build/release/policies", "build/release/models", "build/release/workloads")
+         "build/release/policies", "build/release/models", "build/release/workloads",
+         "build/release/tests/cuda")
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
-DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema"}
+DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
+        "calls": "tests/golden/calls"}
 OLDEST_GLIBC = (2, 36)
 
 
@@ -70,7 +72,7 @@ def data_files():
     found = set()
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith(".json")}
+                  if path.endswith((".json", ".txt"))}
     return found
 
 
@@ -162,6 +164,16 @@ def stated_version():
     return re.search(r'#define KVT_VERSION "([^"]+)"', header).group(1)
 
 
+def device_files():
+    """What a machine with a GPU needs besides the program; nothing without a CUDA backend."""
+    if CUDA == "0":
+        return set()
+    found = {"tests/cuda/" + path.stem for path in (TOP / "tests/cuda").glob("*.cu")}
+    for pattern in ("validation/*.sh", "validation/scenarios/*.json", "tests/golden/calls/*.txt"):
+        found |= {path.relative_to(TOP).as_posix() for path in TOP.glob(pattern)}
+    return found
+
+
 def unpacked_dist(tree, scratch):
     """The tarball, unpacked somewhere else; the folder it makes."""
     name = "kvtide-%s-linux-%s" % (stated_version(), os.uname().machine)
@@ -175,9 +187,11 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
     release_only()
     folder = unpacked_dist(tree, scratch)
     texts = {"LICENSE", "README.md", "CHANGELOG.md"}
-    licences = {"licences/" + name for name in ("gsl", "libcsv", "cjson")}
+    names = ("gsl", "libcsv", "cjson") + (("libstdc++",) if CUDA != "0" else ())
+    licences = {"licences/" + name for name in names}
     data = {"share/kvt/" + path for path in data_files()}
-    expected = {"bin/kvtide", "bin/libcjson.so.1"} | texts | licences | data
+    programs = {"bin/kvtide", "bin/libcjson.so.1"}
+    expected = programs | texts | licences | data | device_files()
     assert files_below(folder) == expected, sorted(files_below(folder) ^ expected)
     tarball = tree / "build/dist" / (folder.name + ".tar.gz")
     before = tarball.read_bytes()
@@ -188,15 +202,18 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
 
 def the_tarball_needs_no_package_but_libc(tree, scratch):
     release_only()
-    program = unpacked_dist(tree, scratch) / "bin/kvtide"
-    said = subprocess.run(("ldd", str(program)), check=True, stdout=subprocess.PIPE, text=True)
-    needed = {line.split()[0] for line in said.stdout.splitlines() if "=>" in line}
-    assert needed <= {"libc.so.6", "libm.so.6", "libcjson.so.1"}, needed
-    assert "libcjson.so.1 => %s/libcjson.so.1" % program.parent in said.stdout, said.stdout
-    symbols = subprocess.run(("objdump", "-T", str(program)), check=True, stdout=subprocess.PIPE,
-                             text=True).stdout
-    newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", symbols))
-    assert newest[:2] <= OLDEST_GLIBC, "it asks for glibc %s" % (newest,)
+    folder = unpacked_dist(tree, scratch)
+    for program in (folder / "bin/kvtide", *sorted(folder.glob("tests/cuda/*"))):
+        said = subprocess.run(("ldd", str(program)), check=True, stdout=subprocess.PIPE, text=True)
+        needed = {line.split()[0] for line in said.stdout.splitlines() if "=>" in line}
+        assert needed <= {"libc.so.6", "libm.so.6", "libcjson.so.1"}, (program, needed)
+        if "libcjson.so.1" in needed:
+            beside = "libcjson.so.1 => %s/" % folder
+            assert beside in said.stdout, said.stdout
+        symbols = subprocess.run(("objdump", "-T", str(program)), check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout
+        newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", symbols))
+        assert newest[:2] <= OLDEST_GLIBC, "%s asks for glibc %s" % (program, newest)
 
 
 def the_unpacked_program_finds_its_data_from_any_folder(tree, scratch):

@@ -117,10 +117,10 @@ template <typename T> class array
     bool pinned_;
 };
 
-/* Median microseconds of one call of enqueue(i, stream), i = 0 .. launches - 1 in turn, which one
- * graph holds; `repeats` replays behind two that are not counted. */
-inline double median_us(int launches, int repeats,
-                        const std::function<cudaError_t(int, cudaStream_t)> &enqueue)
+/* Microseconds of one call of enqueue(i, stream), i = 0 .. launches - 1 in turn, which one graph
+ * holds: of each of `repeats` replays, behind two that are not counted; sorted. */
+inline std::vector<double>
+timings_us(int launches, int repeats, const std::function<cudaError_t(int, cudaStream_t)> &enqueue)
 {
     cudaStream_t stream;
     cudaGraph_t graph;
@@ -151,8 +151,15 @@ inline double median_us(int launches, int repeats,
     (void)cudaGraphExecDestroy(replay);
     (void)cudaGraphDestroy(graph);
     (void)cudaStreamDestroy(stream);
-    std::nth_element(us.begin(), us.begin() + us.size() / 2, us.end());
-    return us[us.size() / 2];
+    std::sort(us.begin(), us.end());
+    return us;
+}
+
+/* Their median. */
+inline double median_us(int launches, int repeats,
+                        const std::function<cudaError_t(int, cudaStream_t)> &enqueue)
+{
+    return timings_us(launches, repeats, enqueue)[(size_t)repeats / 2];
 }
 
 /* One line of results: a floor is bytes or operations over a measured ceiling. */

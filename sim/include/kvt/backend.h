@@ -24,7 +24,8 @@ struct kvt_backend_env {
     struct kvt_params params; /* of the backend, in the order of its info.params */
     uint32_t rank_count;
     uint32_t rank_requests; /* that a rank decodes at once, at most */
-    uint64_t rank_pages;    /* of 64 tokens that a rank has readable in HBM at once, at most */
+    uint64_t rank_pages;    /* of 64 tokens that a rank has readable in HBM at once, at most; one
+                             * that requests share counts once */
     const struct kvt_llm *llm;
     struct kvt_choice replacement, selection;
     uint64_t hot_tokens; /* of the largest hot cache that a request can be given */
@@ -50,6 +51,9 @@ struct kvt_backend_env {
     /* As kvt_law_env.progress. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
+    const struct kvt_law_source *source; /* as kvt_law_env.source */
+    bool is_inspected; /* somebody will ask for calls and selections of the newest step */
+    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
@@ -159,7 +163,7 @@ struct kvt_backend_ops {
     void (*sampling)(const struct kvt_backend *backend, struct kvt_sampling *out);
 
     /* For whoever compares two backends, behind a step. A sampled run keeps none of it: exact runs
-     * only. Each may cost a transfer. */
+     * only, and calls and selections where env.is_inspected. Each may cost a transfer. */
 
     /* Hash of every store's hot cache of the request, hashes[store_count]; 0 where it has none. */
     kvt_status (*state_hashes)(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
@@ -183,9 +187,21 @@ struct kvt_backend {
     const struct kvt_backend_ops *ops;
 };
 
-/* KVT_ERR_NOT_FOUND names the choices. */
-KVT_CHECKED kvt_status kvt_backend_find(const char *name, const struct kvt_backend_ops **out,
-                                        struct kvt_error *err);
+/* The two that there are, in every build: without CUDA, and on a machine without a GPU,
+ * kvt_backend_cuda.open() answers KVT_ERR_DEVICE before anything is prepared. */
+extern const struct kvt_backend_ops kvt_backend_sim, kvt_backend_cuda;
+
+/* The table behind what a scenario has chosen. */
+static inline const struct kvt_backend_ops *kvt_backend_of(const struct kvt_choice *choice)
+{
+    return (const struct kvt_backend_ops *)(const void *)choice->info;
+}
+
+/* Whether steps are run, and measured: then every call is, and no part stands for others. */
+static inline bool kvt_backend_runs(const struct kvt_choice *choice)
+{
+    return choice->info != &kvt_backend_sim.info;
+}
 
 KVT_END_DECLS
 #endif
