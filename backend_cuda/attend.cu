@@ -37,17 +37,18 @@ extern "C" uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t heads, 
     return best;
 }
 
-static bool is_hopper(cudaError_t *status)
+static cudaError_t find_hopper(bool *is_hopper)
 {
     int device = 0, major = 0, minor = 0;
-    *status = cudaGetDevice(&device);
-    if (*status == cudaSuccess) {
-        *status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) {
+        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     }
-    if (*status == cudaSuccess) {
-        *status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (status == cudaSuccess) {
+        status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     }
-    return *status == cudaSuccess && major == 9 && minor == 0;
+    *is_hopper = major == 9 && minor == 0;
+    return status;
 }
 
 extern "C" cudaError_t kvt_gpu_attend(const struct kvt_gpu_attend *attend, cudaStream_t stream)
@@ -60,15 +61,22 @@ extern "C" cudaError_t kvt_gpu_attend(const struct kvt_gpu_attend *attend, cudaS
                              (isfinite(attend->row_scale) && attend->row_scale > 0));
     if ((attend->heads != 64 && attend->heads != 128) || attend->k == 0 || !scales_are_valid ||
         attend->row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(attend->rows) % 16 != 0 ||
-        attend->splits > ATTEND_SPLITS_MAX) {
+        reinterpret_cast<uintptr_t>(attend->out) % 16 != 0 || attend->splits > ATTEND_SPLITS_MAX) {
         return cudaErrorInvalidValue;
     }
-    cudaError_t status;
-    if (!attend->reference && attend->format == KVT_GPU_ROW_E4M3_576 && is_hopper(&status)) {
-        uint32_t splits = attend->splits != 0 ? attend->splits
-                                              : kvt_gpu_attend_splits(attend->query_count,
-                                                                      attend->heads, attend->k);
-        return attend_fast(attend, splits, stream);
+    bool is_hopper = false;
+    if (!attend->reference && attend->format == KVT_GPU_ROW_E4M3_576) {
+        cudaError_t status = find_hopper(&is_hopper);
+        if (status != cudaSuccess) {
+            return status;
+        }
     }
-    return attend_reference(attend, stream);
+    if (!is_hopper) {
+        return attend_reference(attend, stream);
+    }
+    uint32_t splits = attend->splits;
+    if (splits == 0) {
+        splits = kvt_gpu_attend_splits(attend->query_count, attend->heads, attend->k);
+    }
+    return attend_fast(attend, splits, stream);
 }

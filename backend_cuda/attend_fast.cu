@@ -4,7 +4,7 @@
  * 64 rows. Everything is transposed, so that rows are the register operand and never have to be
  * written to shared memory in f16:
  *
- *     loader       one bulk copy per row into one of three FP8 stages
+ *     loader       16-byte asynchronous copies into one of three stages of FP8 rows
  *     scores       S'[64 rows][64 heads] = K[64][576] Q'[576][64]
  *                  x = S' c - m; where any x > 8: m = the exact maximum, alpha = 2^(old m - m)
  *                  P' = f16(2^x), l += 2^x
@@ -12,21 +12,23 @@
  *     end          O' / l; with splits, scaled to the cluster's maximum and summed in the order
  *                  of splits through the blocks' shared memory
  *
- * e4m3 becomes f16 exactly in one instruction per two elements; the tensor's scale is folded into
- * c (with softmax_scale, log2 e and a power of two per head that puts q into the range of f16)
- * and into the output. m need not be the maximum, only near it: it moves when a score passes it
- * by 2^8, which f16 still holds with full precision.
+ * A line is a warpgroup. e4m3 becomes f16 exactly, two in an instruction; the tensor's scale is
+ * folded into c (with softmax_scale, log2 e and a power of two per head that puts q into the range
+ * of f16) and into the output. m need not be the maximum, only near it: it moves when a score
+ * passes it by 2^8, which f16 still holds with full precision.
  *
- * Floor, per row and 64 heads: 34 cycles of f16 MMA (18 scores, 16 outputs); 31 cycles of shared
- * memory (9 written and 8 + 8 read as FP8, the rest operands). Measured beside the public kernels
- * in facts/h200/anchors.md. The idea of one register operand made from FP8 is CUTLASS's
- * mixed-input GEMM; the lazy maximum is FlashAttention 4's. */
+ * Floor, per row and 64 heads: 34 cycles of f16 MMA (18 scores, 16 outputs), which m64n64k16 with a
+ * register operand reaches (32.1 cycles each, measured); 31 cycles of shared memory (4.5 written,
+ * 4.5 and 4 read as FP8, 9 and 8 operands, 1 P'). 576 bytes over 4.4 TB/s.
+ * Where the time goes: docs/cuda.md. A register operand made from FP8 is CUTLASS's mixed-input
+ * GEMM; the lazy maximum is FlashAttention 4's. */
 #include "attend.cuh"
 #include "attend_fast.cuh"
 
 #include <math.h>
 
-/* Elsewhere the kernel is empty, and kvt_gpu_attend() does not launch it. */
+/* Made for another target than sm_90a the kernel is a trap: kvt_gpu_attend() launches it on Hopper
+ * only, and a program without sm_90a must not end with outputs that nothing has written. */
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HAS_HOPPER 1
 #else
@@ -58,16 +60,14 @@ constexpr uint32_t WARPS = 16;
 constexpr uint32_t THREADS = WARPS * 32;
 
 struct control {
-    uint64_t full[STAGES], empty[STAGES];
-    uint64_t p_full[2], p_empty[2];
-    uint64_t turn[2];        /* scores of a tile are multiplied: outputs of the one before may be */
-    float2 head[HEADS];      /* c, m */
-    float moves_by[HEADS];   /* what m was raised by last */
-    float alpha[2][HEADS];   /* beside P */
-    uint32_t rescaled[2];    /* whether alpha says anything */
-    float partial[4][HEADS]; /* of the scores' warps */
-    float2 reference_sum[HEADS]; /* m, l at the end, for the cluster */
-    float weight[HEADS];         /* what outputs are multiplied with */
+    uint64_t full[STAGES];          /* rows of a stage are there */
+    alignas(16) float2 head[HEADS]; /* c, m */
+    float moves_by[HEADS];          /* what m was raised by last */
+    float alpha[2][HEADS];          /* beside P */
+    uint32_t rescaled[2];           /* whether alpha says anything */
+    float partial[4][HEADS];        /* of the scores' warps */
+    float2 reference_sum[HEADS];    /* m, l at the end, for the cluster */
+    float weight[HEADS];            /* what outputs are multiplied with */
 };
 
 constexpr uint32_t SHARED_BYTES = CONTROL_OFFSET + sizeof(control);
@@ -80,13 +80,19 @@ constexpr uint32_t BLOCKS_OF_Q = WIDTH / 64; /* of 64 columns: swizzle atoms sid
 constexpr uint32_t GROUP = 128;              /* threads of a warpgroup */
 constexpr int SCORE_REGISTERS = 120, OUTPUT_REGISTERS = 184, LOADER_REGISTERS = 24;
 
-/* Named barriers; 0 is __syncthreads(). */
+/* Named barriers; 0 is __syncthreads(). Who waits at one takes no issue slots from those who work,
+ * as the pollers of an mbarrier do. Those of a buffer or a stage are as many in turn. */
 enum {
     SCORES_BARRIER = 1,
     WEIGHTS_BARRIER,
     LOADER_BARRIER,
-    START_BARRIER
+    START_BARRIER,
+    P_FULL_BARRIER,
+    P_EMPTY_BARRIER = P_FULL_BARRIER + 2,
+    EMPTY_BARRIER = P_EMPTY_BARRIER + 2,
+    BARRIERS = EMPTY_BARRIER + STAGES
 };
+static_assert(BARRIERS <= 16, "a block has 16 named barriers");
 
 /* How far, in powers of two, a score may pass the reference before the reference moves. */
 constexpr float PASSES_BY = 8.0f;
@@ -229,10 +235,8 @@ __device__ __forceinline__ void convert_columns(const uint4 (&raw)[2], uint32_t 
     const uint32_t high[2] = {half == 0 ? raw[1].x : raw[1].z, half == 0 ? raw[1].y : raw[1].w};
 #pragma unroll
     for (uint32_t step = 0; step < 2; step++) {
-        operand[4 * step] = half2_of_e4m3x2(static_cast<uint16_t>(low[step]));
-        operand[4 * step + 1] = half2_of_e4m3x2(static_cast<uint16_t>(high[step]));
-        operand[4 * step + 2] = half2_of_e4m3x2(static_cast<uint16_t>(low[step] >> 16));
-        operand[4 * step + 3] = half2_of_e4m3x2(static_cast<uint16_t>(high[step] >> 16));
+        halves_of_e4m3x4(low[step], operand[4 * step], operand[4 * step + 2]);
+        halves_of_e4m3x4(high[step], operand[4 * step + 1], operand[4 * step + 3]);
     }
 }
 
@@ -246,8 +250,7 @@ __device__ __forceinline__ void load_columns(uint4 (&raw)[2], uint32_t row_addre
  * Operands go through a ring of four, two MMA steps each: while two are being multiplied the one
  * after them is converted. */
 __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_address,
-                                                uint64_t q_descriptor, uint64_t *turn,
-                                                uint32_t lane)
+                                                uint64_t q_descriptor)
 {
     constexpr uint32_t UNITS = BLOCKS_OF_Q * 2;
     uint4 raw[2];
@@ -267,9 +270,6 @@ __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_add
                             unit + step > 0);
         }
         mma_commit();
-        if (unit + 2 == UNITS && lane == 0) {
-            barrier_arrive(turn);
-        }
         if (unit + 2 < UNITS) {
             if (unit >= 2) {
                 mma_wait<2>();
@@ -279,6 +279,16 @@ __device__ __forceinline__ void multiply_scores(float (&s)[32], uint32_t row_add
                 load_columns(raw, row_address, unit / 2 + 2);
             }
         }
+    }
+}
+
+/* Rows from `valid` on count for nothing. */
+__device__ __forceinline__ void leave_out(float (&s)[32], uint32_t first_row, uint32_t valid)
+{
+    asm volatile(""); /* a branch, rather than 32 selections in every tile */
+#pragma unroll
+    for (uint32_t i = 0; i < 32; i++) {
+        s[i] = first_row + i / 2 % 2 * 8 < valid ? s[i] : -INFINITY;
     }
 }
 
@@ -331,19 +341,19 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
 
     for (uint32_t tile = 0; tile < tiles; tile++) {
         uint32_t buffer = tile % 2;
-        uint32_t buffer_parity = (tile / 2 + 1) % 2;
         float x[32];
         barrier_wait(&control.full[stage], stage_parity);
         multiply_scores(x, stages + stage * STAGE_BYTES + first_row * ROW_STRIDE + 16 * (lane % 4),
-                        q_descriptor, &control.turn[buffer], lane);
-        __syncwarp();
-        if (lane == 0) {
-            barrier_arrive(&control.empty[stage]);
+                        q_descriptor);
+        if (tile + STAGES < tiles) {
+            named_arrive(EMPTY_BARRIER + stage, THREADS);
         }
         mma_wait<0>();
 
+        if (rows - tile * TILE_ROWS < TILE_ROWS) {
+            leave_out(x, first_row, rows - tile * TILE_ROWS);
+        }
         float passed = -INFINITY;
-        uint32_t valid = rows - tile * TILE_ROWS;
 #pragma unroll
         for (uint32_t j = 0; j < 8; j++) {
             float4 head = *reinterpret_cast<const float4 *>(&control.head[8 * j + column]);
@@ -351,17 +361,13 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
             x[4 * j + 1] = fmaf(x[4 * j + 1], head.z, -head.w);
             x[4 * j + 2] = fmaf(x[4 * j + 2], head.x, -head.y);
             x[4 * j + 3] = fmaf(x[4 * j + 3], head.z, -head.w);
-            if (valid < TILE_ROWS) {
-                x[4 * j] = first_row < valid ? x[4 * j] : -INFINITY;
-                x[4 * j + 1] = first_row < valid ? x[4 * j + 1] : -INFINITY;
-                x[4 * j + 2] = first_row + 8 < valid ? x[4 * j + 2] : -INFINITY;
-                x[4 * j + 3] = first_row + 8 < valid ? x[4 * j + 3] : -INFINITY;
-            }
             passed = fmaxf(passed,
                            fmaxf(fmaxf(x[4 * j], x[4 * j + 1]), fmaxf(x[4 * j + 2], x[4 * j + 3])));
         }
         bool moves = named_any(SCORES_BARRIER, GROUP, passed > PASSES_BY) || tile == 0;
-        barrier_wait(&control.p_empty[buffer], buffer_parity);
+        if (tile >= 2) {
+            named_sync(P_EMPTY_BARRIER + buffer, 3 * GROUP);
+        }
         if (moves) {
             move_reference(x, l, control, tile == 0, buffer, thread);
         }
@@ -393,7 +399,7 @@ __device__ __forceinline__ void run_scores(uint8_t *shared, control &control, ui
             }
         }
         async_proxy_fence();
-        barrier_arrive(&control.p_full[buffer]);
+        named_arrive(P_FULL_BARRIER + buffer, 3 * GROUP);
 
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         stage_parity ^= stage == 0;
@@ -448,10 +454,8 @@ __device__ __forceinline__ void convert_dims(uint32_t first, uint32_t second, ui
         uint32_t selector = i == 0 ? 0x5140 : 0x7362;
         uint32_t low = __byte_perm(first, second, selector);
         uint32_t high = __byte_perm(third, fourth, selector);
-        operand[4 * i] = half2_of_e4m3x2(static_cast<uint16_t>(low));
-        operand[4 * i + 1] = half2_of_e4m3x2(static_cast<uint16_t>(low >> 16));
-        operand[4 * i + 2] = half2_of_e4m3x2(static_cast<uint16_t>(high));
-        operand[4 * i + 3] = half2_of_e4m3x2(static_cast<uint16_t>(high >> 16));
+        halves_of_e4m3x4(low, operand[4 * i], operand[4 * i + 1]);
+        halves_of_e4m3x4(high, operand[4 * i + 2], operand[4 * i + 3]);
     }
 }
 
@@ -485,7 +489,7 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
         uint32_t operand[2][8];
         barrier_wait(&control.full[stage], stage_parity);
         load_dims(raw, address, rows);
-        barrier_wait(&control.p_full[buffer], tile / 2 % 2);
+        named_sync(P_FULL_BARRIER + buffer, 3 * GROUP);
         if (control.rescaled[buffer] != 0) {
 #pragma unroll
             for (uint32_t j = 0; j < 8; j++) {
@@ -504,9 +508,6 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
         for (uint32_t step = 0; step < TILE_ROWS / 16; step++) {
             uint64_t p_step = p_descriptor + (buffer * P_BYTES + step * 16 * 128) / 16;
             convert_dims(raw[0].x, raw[1].x, raw[2].x, raw[3].x, operand[0]);
-            if (step == 0 && tile + 1 < tiles) {
-                barrier_wait(&control.turn[(tile + 1) % 2], (tile + 1) / 2 % 2);
-            }
             mma_fence();
             mma_64x64x16<1>(o[0], &operand[0][0], p_step, 1);
             mma_64x64x16<1>(o[1], &operand[0][4], p_step, 1);
@@ -515,11 +516,8 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
             convert_dims(raw[0].y, raw[1].y, raw[2].y, raw[3].y, operand[1]);
             if (step + 1 < TILE_ROWS / 16) {
                 load_dims(raw, address + (step + 1) * 16 * ROW_STRIDE, rows);
-            } else {
-                __syncwarp();
-                if (lane == 0) {
-                    barrier_arrive(&control.empty[stage]);
-                }
+            } else if (tile + STAGES < tiles) {
+                named_arrive(EMPTY_BARRIER + stage, THREADS);
             }
             mma_fence();
             mma_64x64x16<1>(o[2], &operand[1][0], p_step, 1);
@@ -528,8 +526,8 @@ __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *shared, 
             mma_wait<1>();
         }
         mma_wait<0>();
-        if (lane == 0) {
-            barrier_arrive(&control.p_empty[buffer]);
+        if (tile + 2 < tiles) {
+            named_arrive(P_EMPTY_BARRIER + buffer, 3 * GROUP);
         }
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         stage_parity ^= stage == 0;
@@ -626,7 +624,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 #if HAS_HOPPER
     extern __shared__ __align__(1024) uint8_t shared[];
     control &control = *reinterpret_cast<struct control *>(shared + CONTROL_OFFSET);
-    uint32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+    /* The loader's warpgroup is the block's first, the scores' the second: 1.5 % faster than the
+     * loader last. */
+    uint32_t thread = (threadIdx.x + 3 * GROUP) % THREADS, warp = thread / 32, lane = thread % 32;
     uint32_t split = splits == 1 ? 0 : cluster_rank();
     uint32_t groups = attend.heads / HEADS;
     uint32_t query = blockIdx.x / splits / groups;
@@ -660,23 +660,18 @@ __global__ void __launch_bounds__(THREADS, 1)
         if (thread == 3 * GROUP) {
             for (uint32_t i = 0; i < STAGES; i++) {
                 barrier_init(&control.full[i], GROUP);
-                barrier_init(&control.empty[i], Q_WARPS); /* warps that read rows */
-            }
-            for (uint32_t i = 0; i < 2; i++) {
-                barrier_init(&control.turn[i], GROUP / 32);
-                barrier_init(&control.p_full[i], GROUP);
-                barrier_init(&control.p_empty[i], 2 * GROUP / 32); /* warps of outputs */
             }
         }
         named_sync(LOADER_BARRIER, GROUP);
-        named_arrive(START_BARRIER, 4 * GROUP);
-        uint32_t stage = 0, parity = 1, loader = warp - 3 * GROUP / 32;
+        named_arrive(START_BARRIER, THREADS);
+        uint32_t stage = 0, loader = warp - 3 * GROUP / 32;
         for (uint32_t tile = 0; tile < tiles; tile++) {
             lane_rows next = find_rows(attend, places, tile * TILE_ROWS, rows, loader, lane);
-            barrier_wait(&control.empty[stage], parity);
+            if (tile >= STAGES) {
+                named_sync(EMPTY_BARRIER + stage, THREADS);
+            }
             copy_rows(next, stages + stage * STAGE_BYTES, &control.full[stage], loader, lane);
             stage = stage + 1 == STAGES ? 0 : stage + 1;
-            parity ^= stage == 0;
         }
         if (splits > 1) {
             __syncwarp();
@@ -688,7 +683,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         give_registers<SCORE_REGISTERS>();
         store_q(part, factor, shared, control, warp, lane);
         async_proxy_fence();
-        named_sync(START_BARRIER, 4 * GROUP);
+        named_sync(START_BARRIER, THREADS);
         run_scores(shared, control, tiles, rows, thread);
         if (splits > 1) {
             cluster_sync();
@@ -706,7 +701,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         take_registers<OUTPUT_REGISTERS>();
         store_q(part, factor, shared, control, warp, lane);
         async_proxy_fence();
-        named_sync(START_BARRIER, 4 * GROUP);
+        named_sync(START_BARRIER, THREADS);
         uint32_t first_dim = (warp - 4) * 64 + lane / 4 * 8;
         float o[4][32] = {};
         run_outputs(o, shared, control, tiles, first_dim, lane);
@@ -721,6 +716,8 @@ __global__ void __launch_bounds__(THREADS, 1)
             cluster_sync();
         }
     }
+#else
+    __trap();
 #endif
 }
 

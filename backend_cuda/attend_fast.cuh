@@ -21,12 +21,6 @@ static __device__ __forceinline__ void barrier_init(uint64_t *barrier, uint32_t 
                  : "memory");
 }
 
-static __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-                 : "memory");
-}
-
 /* One arrival, once all copies that this thread has begun are there. */
 static __device__ __forceinline__ void barrier_arrive_copied(uint64_t *barrier)
 {
@@ -169,12 +163,19 @@ static __device__ __forceinline__ void async_proxy_fence()
 
 /* ---- Numbers ---- */
 
-/* Two e4m3 as two f16: exact, every e4m3 is an f16. */
-static __device__ __forceinline__ uint32_t half2_of_e4m3x2(uint16_t pair)
+/* Four e4m3 as f16, two and two: exact, every e4m3 is an f16. The halves are taken apart in PTX,
+ * so that the conversion itself reads the upper one. */
+static __device__ __forceinline__ void halves_of_e4m3x4(uint32_t four, uint32_t &low,
+                                                        uint32_t &high)
 {
-    uint32_t halves;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
-    return halves;
+    asm("{\n"
+        ".reg .b16 l, h;\n"
+        "mov.b32 {l, h}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, l;\n"
+        "cvt.rn.f16x2.e4m3x2 %1, h;\n"
+        "}\n"
+        : "=r"(low), "=r"(high)
+        : "r"(four));
 }
 
 static __device__ __forceinline__ uint32_t half2_of_floats(float low, float high)

@@ -238,8 +238,8 @@ struct kvt_gpu_attend {
     const void *q;         /* bf16 [query_count][heads][576]; 512 wide for fp4 288 */
     void *out;             /* [query_count][heads][512] bf16, or float */
     bool out_is_float;
-    uint32_t splits; /* pieces that each query's rows are cut into; 0: the launcher
-                      * chooses by query_count and k alone */
+    uint32_t splits; /* pieces that each query's rows are cut into, at most 8; 0: the launcher
+                      * chooses by query_count, heads and k alone */
     /* Where staging takes turns: queries whose request is in another wave are left alone.
      * NULL: all queries. */
     const struct kvt_gpu_query *queries;

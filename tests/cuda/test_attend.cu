@@ -535,6 +535,9 @@ void check_refusals()
     bad.rows = nothing + (reinterpret_cast<uintptr_t>(nothing) % 16 == 0 ? 1 : 0);
     check(kvt_gpu_attend(&bad, nullptr) == cudaErrorInvalidValue, "odd rows are not refused");
     bad = good;
+    bad.out = nothing + (reinterpret_cast<uintptr_t>(nothing) % 16 == 0 ? 8 : 1);
+    check(kvt_gpu_attend(&bad, nullptr) == cudaErrorInvalidValue, "odd outputs are not refused");
+    bad = good;
     bad.softmax_scale = 0;
     check(kvt_gpu_attend(&bad, nullptr) == cudaErrorInvalidValue, "scale 0 is not refused");
     bad = good;
