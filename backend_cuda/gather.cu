@@ -28,6 +28,7 @@ struct gather_args {
     uint32_t row_units;   /* of all layers that are copied */
     uint32_t layer_units; /* of one layer, or of all where they lie end to end */
     uint32_t row_magic, layer_magic;
+    uint32_t tile_rows; /* copied between two looks at the lists: few enough for divide() */
 };
 
 /* For divide(): 2^32 / units, rounded up. */
@@ -168,9 +169,6 @@ static __device__ __forceinline__ uint32_t rows_of(const gather_args &args, uint
 
 static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__ gather_args args)
 {
-    enum {
-        TILE_ROWS = 4096 /* for divide(), of rows up to 16 KiB */
-    };
     __shared__ request_lists lists;
     __shared__ uint32_t warp_totals[BLOCK_WARPS_MAX];
     const struct kvt_gpu_resolve &call = args.call;
@@ -196,8 +194,8 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
         __syncthreads();
         list_walk walk(args, lists, first);
         const uint32_t own = rows_of_block(all);
-        for (uint32_t at = 0; at < own; at += TILE_ROWS)
-            copy_rows(args, walk, at, min(at + TILE_ROWS, own));
+        for (uint32_t at = 0; at < own; at += args.tile_rows)
+            copy_rows(args, walk, at, min(at + args.tile_rows, own));
         __syncthreads();
     }
 }
@@ -223,6 +221,9 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     args.layer_units = end_to_end ? args.row_units : resolve->layer_bytes / 16;
     args.row_magic = magic_of(args.row_units);
     args.layer_magic = magic_of(args.layer_units);
+    args.tile_rows = UINT32_MAX / args.row_units / args.row_units;
+    if (args.tile_rows == 0) /* rows of 1 MiB and more */
+        return cudaErrorInvalidValue;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
