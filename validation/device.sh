@@ -10,27 +10,27 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 OUT=${OUT:-out/device}
 
-# part | file | seconds a command may take | command. A word that begins with * stands for each
-# matching program of tests/cuda in turn. Behind a !, the answer must be no (exit status 1).
+# part | file | seconds a command may take | GPUs it wants | command. A word that begins with *
+# stands for each matching program of tests/cuda in turn.
 parts() {
     cat <<'TABLE'
-machine   | device    |  30 | bin/kvtide check --machine --json
-tests     | tests     | 120 | *test_*
-bench     | bench     | 120 | *bench_*
-sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
-sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
-sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
-sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
-sanitizer | tests     | 120 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
-sanitizer | tests     | 120 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
-decisions | decisions | 400 | bin/kvtide validate --suite decisions --json --quiet --threads 15
-lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --json --quiet --threads 8
-lockstep  | lockstep  |  60 | bin/kvtide validate validation/scenarios/lockstep-small.json --corrupt --steps 8 --json --quiet --threads 8
-lockstep  | lockstep  | 120 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 16
-glm       | glm       | 120 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
-glm       | glm       | 200 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
-two-gpus  | two-gpus  | 120 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
-two-gpus  | two-gpus  | 120 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0,1] --json --quiet --threads 16
+machine   | device    |  30 | 1 | bin/kvtide check --machine --json
+tests     | tests     | 120 | 1 | *test_*
+bench     | bench     | 120 | 1 | *bench_*
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
+decisions | decisions | 400 | 1 | bin/kvtide validate --suite decisions --json --quiet --threads 15
+lockstep  | lockstep  |  60 | 1 | bin/kvtide validate validation/scenarios/lockstep-small.json --json --quiet --threads 8
+lockstep  | lockstep  |  60 | 1 | bin/kvtide validate validation/scenarios/lockstep-small.json --corrupt --steps 8 --json --quiet --threads 8
+lockstep  | lockstep  | 120 | 1 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 16
+glm       | glm       | 120 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
+glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
+two-gpus  | two-gpus  | 120 | 1 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
+two-gpus  | two-gpus  | 120 | 2 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0,1] --json --quiet --threads 16
 TABLE
 }
 
@@ -70,13 +70,15 @@ results_of() {
 
 passed=0 failed=0 skipped=0 not_run=0
 
-# run_one FILE SECONDS COMMAND...: its result becomes an entry of $OUT/FILE.json.
+# run_one FILE SECONDS GPUS COMMAND...: its result becomes an entry of $OUT/FILE.json.
 run_one() {
-    local file=$1 limit=$2 wanted=0 status started seconds verdict
-    shift 2
-    [ "$1" != '!' ] || { wanted=1; shift; }
-    if ! command -v "$1" >/dev/null; then
-        verdict='not run' status=127 seconds=0
+    local file=$1 limit=$2 wanted=$3 status started seconds verdict
+    shift 3
+    if [ "$gpus" -lt "$wanted" ]; then
+        verdict='not run' seconds=0
+        echo "GPUs wanted: $wanted, here: $gpus" >"$scratch/printed"
+    elif ! command -v "$1" >/dev/null; then
+        verdict='not run' seconds=0
         echo "no $1 on this machine" >"$scratch/printed"
     else
         printf '== %s\n' "$*" >>"$OUT/device.log"
@@ -85,9 +87,8 @@ run_one() {
         status=$?
         seconds=$(date +%s.%N | awk -v started="$started" '{ printf "%.2f", $1 - started }')
         case $status in
-        "$wanted") verdict=passed ;;
+        0) verdict=passed ;;
         77) verdict=skipped ;;
-        3) verdict="not run" ;; # kvtide: the machine cannot
         124 | 137) verdict="failed: ended after $limit s" ;;
         *) verdict="failed: status $status" ;;
         esac
@@ -112,17 +113,18 @@ run_one() {
 
 # A command of the table, once or once for each program that its * names.
 run_line() {
-    local file=$1 limit=$2 word program
-    shift 2
+    local file=$1 limit=$2 wanted=$3 word program
+    shift 3
     local -a words=("$@")
     for word in "${!words[@]}"; do
         [[ ${words[word]} == \** ]] || continue
         for program in tests/cuda/${words[word]#\*}; do
-            run_one "$file" "$limit" "${words[@]:0:word}" "$program" "${words[@]:word+1}"
+            run_one "$file" "$limit" "$wanted" "${words[@]:0:word}" "$program" \
+                "${words[@]:word+1}"
         done
         return
     done
-    run_one "$file" "$limit" "${words[@]}"
+    run_one "$file" "$limit" "$wanted" "${words[@]}"
 }
 
 # --- Main ------------------------------------------------------------------------------------------
@@ -139,12 +141,14 @@ mkdir -p "$OUT" || exit 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$OUT/device.log"
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU')
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sort | uniq -c |
     sed -e 's/^ *//' | paste -sd ';' -)
 
-while IFS='|' read -r part file limit command; do
+while IFS='|' read -r part file limit wanted command; do
     read -ra words <<<"$command"
-    ! is_chosen "${part// /}" || run_line "${file// /}" "${limit// /}" "${words[@]}"
+    ! is_chosen "${part// /}" ||
+        run_line "${file// /}" "${limit// /}" "${wanted// /}" "${words[@]}"
 done < <(parts)
 
 for entries in "$scratch"/*; do
