@@ -310,7 +310,8 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE,
                  (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16, &shared.arrived[piece]);
     struct kvt_gpu_query query = topk.queries[index];
-    uint32_t row_count = select_visible_rows(topk.requests[query.request], query, topk.ratio);
+    uint32_t row_count =
+        min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
     __syncthreads();
 
