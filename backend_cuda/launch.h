@@ -180,19 +180,25 @@ struct kvt_gpu_resolve {
 };
 size_t kvt_gpu_resolve_workspace_bytes(uint32_t requests_max, uint32_t queries_max, uint32_t top_k,
                                        uint32_t slots_max, uint32_t rows_max);
-/* rows_max and slots_max beyond what a block's shared memory holds: cudaErrorInvalidConfiguration.
- */
+/* More slots, rows or queries than a block's shared memory holds (16,384 slots; about 1 M rows at
+ * K 8) take the reference kernel. The ratio is a power of two up to 64. */
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream);
-/* Rows that the call staged and keeps: copied within HBM, once every query has been answered. */
-cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, cudaStream_t stream);
-/* Layers [first_layer, layers) of every missing row: followers, behind FETCH_LEADER. */
+/* Rows that calls of a wave staged and keep: copied within HBM, once every query has been answered,
+ * and before the next wave has the arena. Wave 0 is all calls where staging_share is above 0. */
+cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, uint32_t wave,
+                            cudaStream_t stream);
+/* Layers [first_layer, layers) of every missing row: followers, behind FETCH_LEADER. With
+ * staging_share 0, of the rows that found a slot: staged ones come whole (kvt_gpu_fetch_wave). */
 cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint32_t first_layer,
                                     cudaStream_t stream);
 /* Staging in waves, as kvt_waves_make(): counts[i].wave, and the places of staged rows within
  * the arena of arena_rows, behind a resolve with staging_share 0. wave_count: out, one word. */
 cudaError_t kvt_gpu_waves(const struct kvt_gpu_resolve *resolve, uint64_t arena_rows,
                           uint32_t *wave_count, cudaStream_t stream);
-/* Copies the staged rows of one wave's requests from host. */
+/* In a graph: the conditional node of this handle runs if *count is above a number. */
+cudaError_t kvt_gpu_branch(cudaGraphConditionalHandle handle, const uint32_t *count, uint32_t above,
+                           cudaStream_t stream);
+/* Copies the staged rows of one wave's requests from host, all layers. */
 cudaError_t kvt_gpu_fetch_wave(const struct kvt_gpu_resolve *resolve, uint32_t wave,
                                cudaStream_t stream);
 /* lane's cache of the store begins empty. */
@@ -232,8 +238,8 @@ struct kvt_gpu_attend {
     const void *q;         /* bf16 [query_count][heads][576]; 512 wide for fp4 288 */
     void *out;             /* [query_count][heads][512] bf16, or float */
     bool out_is_float;
-    uint32_t splits; /* pieces that each query's rows are cut into; 0: the launcher
-                      * chooses by query_count and k alone */
+    uint32_t splits; /* pieces that each query's rows are cut into, at most 8; 0: the launcher
+                      * chooses by query_count, heads and k alone */
     /* Where staging takes turns: queries whose request is in another wave are left alone.
      * NULL: all queries. */
     const struct kvt_gpu_query *queries;

@@ -5,6 +5,7 @@ static const struct kvt_plugin_info *const law[] = {
     &kvt_law_tape.info,
     &kvt_law_score.info,
     &kvt_law_recorded.info,
+    &kvt_law_indexer.info,
 };
 
 static const struct kvt_plugin_info *const speculation[] = {

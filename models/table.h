@@ -9,6 +9,7 @@
 extern const struct kvt_law kvt_law_tape;
 extern const struct kvt_law kvt_law_score;
 extern const struct kvt_law kvt_law_recorded;
+extern const struct kvt_law kvt_law_indexer;
 
 extern const struct kvt_speculation_method kvt_speculation_none;
 extern const struct kvt_speculation_method kvt_speculation_dflash2;

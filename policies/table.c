@@ -9,6 +9,9 @@ static const struct kvt_plugin_info *const residency[] = {
 
 static const struct kvt_plugin_info *const replacement[] = {
     &kvt_replacement_lru.info,
+    &kvt_replacement_access_lru.info,
+    &kvt_replacement_fifo.info,
+    &kvt_replacement_clock.info,
 };
 
 static const struct kvt_plugin_info *const scheduling[] = {

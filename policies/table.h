@@ -12,6 +12,9 @@ extern const struct kvt_residency_policy kvt_residency_sglang_demote;
 extern const struct kvt_residency_policy kvt_residency_prefix_offload;
 
 extern const struct kvt_replacement_policy kvt_replacement_lru;
+extern const struct kvt_replacement_policy kvt_replacement_access_lru;
+extern const struct kvt_replacement_policy kvt_replacement_fifo;
+extern const struct kvt_replacement_policy kvt_replacement_clock;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 

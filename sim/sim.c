@@ -225,48 +225,6 @@ static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
     return sim->speculation->prepare(&env, &sim->speculation_data, err);
 }
 
-static kvt_status open_backend(struct kvt_sim *sim, struct kvt_error *err)
-{
-    const struct kvt_scenario *scenario = sim->scenario;
-    const struct kvt_backend_ops *ops;
-    uint32_t inputs[KVT_INPUTS_MAX], longest_tokens;
-    size_t input_count = KVT_INPUTS_MAX;
-    kvt_status status = kvt_backend_find(scenario->backend, &ops, err);
-
-    if (status != KVT_OK)
-        return status;
-    sim->arrival->extent(sim->source, &longest_tokens, &sim->output_cap, inputs, &input_count);
-    if (longest_tokens > scenario->llm->max_position_tokens)
-        longest_tokens = scenario->llm->max_position_tokens;
-    struct kvt_backend_env env = {
-        .llm = scenario->llm,
-        .replacement = scenario->replacement,
-        .selection = scenario->selection,
-        .hot_tokens = scenario->hot_tokens,
-        .resolve_each_query = scenario->resolve_each_query,
-        .promotion = scenario->promotion,
-        .staging = kvt_staging_of(scenario->llm, scenario->queries_max, scenario->staging_fraction),
-        .cache_dir = sim->options.cache_dir,
-        .hierarchy = !sim->ranks[0].needs.history_in_hbm,
-        .scores_pages = sim->ranks[0].residency->wants_page_scores,
-        .looks_ahead_by =
-            kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT) ? sim->speculation : NULL,
-        .speculation_data = sim->speculation_data,
-        .sample_stores = scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_stores : 0,
-        .sample_requests =
-            scenario->fidelity == KVT_FIDELITY_SAMPLED ? scenario->sample_requests : 0,
-        .run_seed = scenario->seed,
-        .longest_tokens = longest_tokens,
-        .output_tokens = sim->output_cap,
-        .input_tokens = inputs,
-        .input_count = input_count,
-        .threads = sim->options.threads ? sim->options.threads : 1,
-        .on_prepare = sim->options.on_prepare,
-        .prepare_context = sim->options.prepare_context};
-    sim->speculation->shape(sim->speculation_data, &env.speculation);
-    return ops->open(&env, &sim->backend, err);
-}
-
 /* When the run ends whatever happens: run.duration_s or the last phase. */
 static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
 {
@@ -291,7 +249,7 @@ static kvt_status schedule_end(struct kvt_sim *sim, struct kvt_error *err)
 /* Everything is there; the first requests arrive. */
 static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
 {
-    kvt_status status = open_backend(sim, err);
+    kvt_status status = sim_open_backend(sim, err);
 
     if (status == KVT_OK)
         status = sim_books_open(sim, err);
@@ -326,7 +284,8 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
         status =
             scenario->fidelity == KVT_FIDELITY_ANALYTIC ? sim_solve(sim, err) : begin(sim, err);
     if (status != KVT_OK) {
-        kvt_scenario_locate(scenario, err);
+        if (status != KVT_ERR_DEVICE) /* which is no fault of what the scenario says */
+            kvt_scenario_locate(scenario, err);
         kvt_sim_free(sim);
         return err != NULL ? err->status : status;
     }

@@ -352,7 +352,8 @@ void sim_books_describe(struct kvt_sim *sim)
     run->gpus = sim->gpus;
     run->ranks = sim->rank_count;
     run->decision_hash = sim->decisions;
-    run->timing_basis = sim->groups[0].timing->basis;
+    run->timing_basis = sim->scenario->clock == KVT_CLOCK_MEASURED ? KVT_BASIS_MEASURED
+                                                                   : sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
@@ -383,6 +384,8 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     sim->backend->ops->sampling(sim->backend, &run->sampling);
     sim_books_describe(sim);
     run->law_description = sim->backend->ops->describe(sim->backend);
+    if (sim->backend->ops->proof)
+        sim->backend->ops->proof(sim->backend, &run->proof);
     run->account = sim->arrival->account(sim->source);
     run->events = sim->event_count;
     run->tied_events = kvt_eventq_ties(sim->events);

@@ -507,6 +507,7 @@ static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_
     sim->decoding++;
     sim->records[live->id].status = KVT_REQUEST_RUNNING;
     const struct kvt_backend_admission admission = {.request = live->id,
+                                                    .rank = rank,
                                                     .context_tokens = kvt_live_context(live),
                                                     .generated_tokens = live->generated_tokens,
                                                     .max_tokens = live->max_tokens,

@@ -141,6 +141,11 @@ KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, str
 KVT_CHECKED kvt_status sim_plan_rounds(struct kvt_sim *sim, const struct group *group,
                                        uint32_t *count, struct kvt_error *err);
 
+/* ---- sim_backend.c: the backend of the run ---- */
+
+/* Once ranks and speculation are there. */
+KVT_CHECKED kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err);
+
 /* ---- sim_hooks.c: what policies want to know ---- */
 
 /* Refuses what this run cannot tell them, with what would be right. */

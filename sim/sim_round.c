@@ -48,8 +48,8 @@ static void list_rank(struct kvt_sim *sim, uint32_t r, uint32_t *listed, uint32_
     const struct kvt_rank *rank = &sim->ranks[r];
     struct kvt_rank_step *step = &sim->rank_steps[r];
 
-    *step = (struct kvt_rank_step){.items = sim->items + *count,
-                                   .outcome = {.measured_ns = KVT_NS_NEVER}};
+    *step = (struct kvt_rank_step){
+        .rank = r, .items = sim->items + *count, .outcome = {.measured_ns = KVT_NS_NEVER}};
     for (uint32_t i = 0; i < rank->running.count; i++) {
         struct kvt_live *live = rank->running.items[i];
         const struct kvt_pages *pages = &live->pages;

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 RANK = {"base": 0, "core": 1, "kv": 2, "serve": 2, "backend": 3, "scenario": 4, "report": 5,
-        "analytic": 6, "sim": 7, "cli": 8}
+        "analytic": 6, "sim": 7, "cli": 8, "backend_cuda": 8}
 PLUGIN_FOLDERS = ("policies", "models", "workloads")
 # The one file of the library that knows the built-in plug-ins, through each folder's table.h.
 REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
@@ -28,23 +28,28 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend waves",
+    "backend": "backend_params backend backend_pair calls waves",
     "scenario": "scenario",
-    "report": "report size compare",
+    "report": "report size compare machine",
     "analytic": "analytic",
     "sim": "sim",
 }
 LAYER_OF_HEADER = {"kvt/%s.h" % noun: layer for layer, nouns in HEADERS.items()
                    for noun in nouns.split()}
 
+# Headers of CUDA and its libraries, which only backend_cuda/ may see.
+CUDA_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*'
+                          r'[<"]((?:cuda|cublas|cub/|nvml|nvtx|cooperative_groups)[^>"]*)[>"]',
+                          re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(kvt/[^>]+)>)', re.MULTILINE)
 STANDARDS = (("c", "c11"), ("c", "c17"), ("c++", "c++17"))
 
 
 def sources(root):
     """Every source and header that the layers speak of, relative to root."""
-    tops = ("sim",) + PLUGIN_FOLDERS
-    found = [p for top in tops for p in (root / top).rglob("*") if p.suffix in (".c", ".h")]
+    tops = ("sim", "backend_cuda") + PLUGIN_FOLDERS
+    endings = (".c", ".h", ".cu", ".cuh")
+    found = [p for top in tops for p in (root / top).rglob("*") if p.suffix in endings]
     return sorted(path.relative_to(root) for path in found)
 
 
@@ -52,6 +57,8 @@ def layer_of(path):
     """The layer of a file; a plug-in's files see as far as core does."""
     if path.parts[0] in PLUGIN_FOLDERS:
         return "core"
+    if path.parts[0] == "backend_cuda":
+        return "backend_cuda"
     if path.parts[:2] == ("sim", "include"):
         return LAYER_OF_HEADER.get("/".join(path.parts[2:]))
     return path.parts[1] if len(path.parts) > 2 else "sim"
@@ -76,11 +83,21 @@ def edge_fault(root, path, name):
     if target.name == "table.h" and target.parent.as_posix() in PLUGIN_FOLDERS:
         if path == REGISTRY or path.parts[0] == target.parts[0]:
             return None
+    if layer == "backend_cuda" and target.parent.as_posix() == "sim/backend":
+        return None  # the other backend, which it is to agree with
     if "/" in name:
         return '"%s" is private to another folder' % name
     if not (root / path).with_name(name).is_file():
         return '"%s" is neither public nor in the file\'s own folder' % name
     return None
+
+
+def cuda_fault(root, path):
+    """A header of CUDA where none may be, or None."""
+    if layer_of(path) == "backend_cuda":
+        return None
+    seen = CUDA_INCLUDE.search((root / path).read_text(encoding="utf-8"))
+    return seen and '"%s" is for backend_cuda/ alone' % seen.group(1)
 
 
 def edge_faults(root):
@@ -90,6 +107,7 @@ def edge_faults(root):
             faults.append("%s: no layer is known for it: tests/check_layers.py lists them" % path)
             continue
         found = [edge_fault(root, path, name) for name in includes(root, path)]
+        found.append(cuda_fault(root, path))
         faults += ["%s: %s" % (path, fault) for fault in found if fault]
     return faults
 
@@ -134,7 +152,7 @@ def injected(root, path, text, check):
     """The faults that check finds once text is appended to path in a copy of the tree."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
-        for top in ("sim",) + PLUGIN_FOLDERS:
+        for top in ("sim", "backend_cuda") + PLUGIN_FOLDERS:
             if (root / top).is_dir():
                 shutil.copytree(root / top, copy / top)
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
@@ -155,6 +173,10 @@ FORBIDDEN = (
     ("models/law/injected.c", '#include "../../policies/table.h"\n', edge_faults, "another folder"),
     ("policies/injected.c", '#include "kvt/unheard_of.h"\n', edge_faults, "has no layer"),
     ("sim/include/kvt/injected.h", '#include "kvt/base.h"\n', edge_faults, "no layer is known"),
+    ("sim/backend/injected.c", '#include "../../backend_cuda/launch.h"\n', edge_faults,
+     "another folder"),
+    ("sim/cli/injected.c", "#include <cuda_runtime_api.h>\n", edge_faults, "backend_cuda/ alone"),
+    ("backend_cuda/injected.c", '#include "../sim/cli/cli.h"\n', edge_faults, "another folder"),
     ("sim/include/kvt/base.h", '#include "kvt/error.h"\n', cycle_faults, "error.h -> "),
 )
 

@@ -1,21 +1,15 @@
 /* backend.c -- the table of backends. */
 #include "kvt/backend.h"
 
-#include <string.h>
+static const struct kvt_plugin_info *const backends[] = {
+    &kvt_backend_sim.info,
+    &kvt_backend_cuda.info,
+};
 
-#include "backend_sim.h"
-
-static const struct kvt_backend_ops *const backends[] = {&kvt_backend_sim};
-
-kvt_status kvt_backend_find(const char *name, const struct kvt_backend_ops **out,
-                            struct kvt_error *err)
+const struct kvt_plugin_info *const *kvt_backends_table(enum kvt_plugin_kind kind, size_t *count)
 {
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        if (strcmp(backends[i]->name, name) == 0) {
-            *out = backends[i];
-            return KVT_OK;
-        }
-    }
-    return kvt_fail(err, KVT_ERR_NOT_FOUND, "backend",
-                    "\"%s\": no such backend in this build; there is: sim", name);
+    bool is_ours = kind == KVT_PLUGIN_BACKEND;
+
+    *count = is_ours ? sizeof backends / sizeof backends[0] : 0;
+    return is_ours ? backends : NULL;
 }

@@ -27,46 +27,11 @@ static void free_followed(struct lane *lane)
 
 void lane_free(struct lane *lane)
 {
-    if (lane)
-        free_followed(lane);
+    if (!lane)
+        return;
+    free_followed(lane);
+    kept_free(lane->kept);
     free(lane);
-}
-
-static kvt_status open_stream(struct backend_sim *sim, uint32_t request, uint32_t selector,
-                              uint32_t context_tokens, uint32_t last_tokens, void **out,
-                              struct kvt_error *err)
-{
-    const struct kvt_llm *llm = sim->env.llm;
-    const struct kvt_store *store = &llm->stores[llm->selectors[selector].store];
-    struct kvt_law_stream_env env = {.request = request,
-                                     .selector = selector,
-                                     .context_rows = kvt_store_rows(store, context_tokens + 1),
-                                     .rows_max = kvt_store_rows(store, last_tokens),
-                                     .tokens_per_row = store->compress_ratio};
-    size_t bytes = sim->law->stream_bytes(sim->law_data, &env);
-    void *stream = calloc(1, bytes ? bytes : 1);
-
-    if (!stream)
-        return kvt_fail_nomem(err, "a stream of selections");
-    *out = stream;
-    return sim->law->stream_init(sim->law_data, stream, &env, err);
-}
-
-static kvt_status open_cache(struct backend_sim *sim, const struct lane *lane, uint32_t request,
-                             uint32_t store, uint64_t hot_tokens, struct kvt_hot_cache **out,
-                             struct kvt_error *err)
-{
-    const struct kvt_llm *llm = sim->env.llm;
-    uint32_t slots = kvt_hot_slots(llm, &llm->stores[store], hot_tokens, lane->max_tokens);
-    struct kvt_replacement_env env = {.params = sim->env.replacement.params,
-                                      .slot_count =
-                                          slots > 0 ? slots : 1, /* a store may have no row yet */
-                                      .top_k = llm->top_k,
-                                      .entity = (uint64_t)request * KVT_STORES_MAX + store,
-                                      .run_seed = sim->env.run_seed,
-                                      .host = kvt_host()};
-    return kvt_hot_cache_new(sim->replacement, &env,
-                             kvt_store_rows(&llm->stores[store], lane->last_tokens), out, err);
 }
 
 kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane, uint32_t request,
@@ -75,8 +40,9 @@ kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane, uint32_t
     kvt_status status = KVT_OK;
 
     for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && lane->hot_tokens > 0; i++)
-        status = open_cache(sim, lane, request, lane->followed[i].store, lane->hot_tokens,
-                            &lane->followed[i].cache, err);
+        status = kvt_calls_open_cache(&sim->env, request, lane->followed[i].store, lane->hot_tokens,
+                                      lane->max_tokens, lane->last_tokens, &lane->followed[i].cache,
+                                      err);
     return status;
 }
 
@@ -104,8 +70,9 @@ static kvt_status open_streams(struct backend_sim *sim, struct lane *lane, uint3
         lane->followed[i].first_stream = streams;
         for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
             if (llm->selectors[s].store == lane->followed[i].store)
-                status = open_stream(sim, request, s, lane->admitted_tokens, lane->last_tokens,
-                                     &lane->streams[streams++], err);
+                status = kvt_calls_open_stream(&sim->env, sim->law_data, request, s,
+                                               lane->admitted_tokens, lane->last_tokens,
+                                               &lane->streams[streams++], err);
         }
     }
     return status;
@@ -160,8 +127,9 @@ static kvt_status look_ahead(struct backend_sim *sim, const struct lane *lane,
 
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
         if (llm->selectors[s].store == followed->store)
-            status = open_stream(sim, admission->request, s, lane->admitted_tokens,
-                                 lane->last_tokens, &streams[opened++], err);
+            status = kvt_calls_open_stream(&sim->env, sim->law_data, admission->request, s,
+                                           lane->admitted_tokens, lane->last_tokens,
+                                           &streams[opened++], err);
     }
     if (status == KVT_OK)
         return look_ahead_new(&sim->ahead_env, followed->store, admission, streams, selectors,

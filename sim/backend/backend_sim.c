@@ -9,79 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvt/layout.h"
-#include "kvt/workload.h"
-
-enum {
-    LENGTHS_MAX = KVT_INPUTS_MAX * KVT_STRATA_MAX /* of all kinds of stores */
-};
-
-static uint32_t longest_rows(const struct kvt_backend_env *env)
-{
-    uint32_t rows = 0;
-
-    for (uint32_t s = 0; s < env->llm->store_count; s++) {
-        uint32_t store_rows = kvt_store_rows(&env->llm->stores[s],
-                                             env->longest_tokens + env->speculation.queries_max);
-        rows = store_rows > rows ? store_rows : rows;
-    }
-    return rows;
-}
-
-/* Of the largest cache that any request can be given. */
-static uint32_t most_slots(const struct kvt_backend_env *env)
-{
-    uint32_t slots = 1;
-
-    for (uint32_t s = 0; s < env->llm->store_count; s++) {
-        uint32_t store_slots = kvt_hot_slots(env->llm, &env->llm->stores[s], env->hot_tokens,
-                                             env->llm->max_position_tokens);
-        slots = store_slots > slots ? store_slots : slots;
-    }
-    return slots;
-}
+#include "kvt/calls.h"
 
 static void sim_close(struct kvt_backend *backend);
-
-static kvt_status prepare_law(struct backend_sim *sim, struct kvt_error *err)
-{
-    const struct kvt_backend_env *env = &sim->env;
-    uint32_t lengths[LENGTHS_MAX], tokens_per_row[LENGTHS_MAX];
-    uint32_t stream_tokens[KVT_SELECTORS_MAX];
-    size_t length_count = 0;
-
-    for (uint32_t i = 0; i < env->llm->selector_count; i++) {
-        sim->stream_store[i] = env->llm->selectors[i].store;
-        stream_tokens[i] = env->llm->stores[sim->stream_store[i]].compress_ratio;
-    }
-    /* The lengths that selections start from, in rows of each kind of store. */
-    for (uint32_t s = 0; s < sim->strata.count; s++) {
-        uint32_t ratio = sim->strata.strata[s].compress_ratio;
-        for (size_t i = 0; i < env->input_count && i < KVT_INPUTS_MAX; i++) {
-            lengths[length_count] = (env->input_tokens[i] + 1) / ratio;
-            tokens_per_row[length_count++] = ratio;
-        }
-    }
-    struct kvt_law_env law_env = {.params = env->selection.params,
-                                  .top_k = env->llm->top_k,
-                                  .stream_count = env->llm->selector_count,
-                                  .stream_store = sim->stream_store,
-                                  .stream_tokens_per_row = stream_tokens,
-                                  .side_paths = env->speculation.side_paths,
-                                  .side_tokens = env->speculation.side_tokens,
-                                  .context_rows = lengths,
-                                  .context_tokens_per_row = tokens_per_row,
-                                  .context_count = length_count,
-                                  .output_tokens = env->output_tokens,
-                                  .run_seed = env->run_seed,
-                                  .cache_dir = env->cache_dir,
-                                  .threads = env->threads,
-                                  .progress = env->on_prepare,
-                                  .progress_context = env->prepare_context,
-                                  .host = kvt_host(),
-                                  .all_streams = sim->estimator == NULL && env->sample_stores == 0};
-    return sim->law->prepare(&law_env, &sim->law_data, err);
-}
 
 enum {
     LINE_WORDS = 8,
@@ -100,7 +30,7 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
                               struct kvt_error *err)
 {
     const struct kvt_backend_env *env = &sim->env;
-    uint32_t rows = longest_rows(env), queries = env->speculation.queries_max;
+    uint32_t rows = kvt_env_rows_max(env), queries = env->speculation.queries_max;
     size_t stride = set_stride(kvt_row_words(rows));
     size_t bytes = (queries + RATIOS_MAX) * stride * sizeof(uint64_t);
     uint64_t *next = aligned_alloc(LINE_WORDS * sizeof *next, bytes);
@@ -116,11 +46,11 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
     if (env->scores_pages)
         worker->page_scores = calloc((size_t)rows + 1, sizeof *worker->page_scores);
     if (env->looks_ahead_by)
-        worker->next_use = calloc(most_slots(env), sizeof *worker->next_use);
+        worker->next_use = calloc(kvt_env_slots_max(env), sizeof *worker->next_use);
     if ((env->scores_pages && !worker->page_scores) || (env->looks_ahead_by && !worker->next_use))
         return kvt_fail_nomem(err, "what policies ask of a round");
-    return kvt_resolver_new(rows, most_slots(env), queries * env->llm->top_k, &worker->resolver,
-                            err);
+    return kvt_resolver_new(rows, kvt_env_slots_max(env), queries * env->llm->top_k,
+                            &worker->resolver, err);
 }
 
 static kvt_status open_crew(struct backend_sim *sim, struct kvt_error *err)
@@ -135,6 +65,11 @@ static kvt_status open_crew(struct backend_sim *sim, struct kvt_error *err)
         return kvt_fail_nomem(err, "the scratch of a step");
     for (unsigned w = 0; w < size && status == KVT_OK; w++)
         status = open_worker(sim, &sim->workers[w], err);
+    if (status == KVT_OK && sim->env.is_inspected) {
+        sim->inspected_ranks = calloc(kvt_env_slots_max(&sim->env), sizeof *sim->inspected_ranks);
+        if (!sim->inspected_ranks)
+            status = kvt_fail_nomem(err, "what is compared");
+    }
     return status;
 }
 
@@ -170,7 +105,9 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
     if (status == KVT_OK && env->hierarchy)
         status = open_crew(sim, err);
     if (status == KVT_OK && env->hierarchy)
-        status = prepare_law(sim, err);
+        status = kvt_calls_prepare_law(env, &sim->strata,
+                                       sim->estimator == NULL && env->sample_stores == 0,
+                                       &sim->streams, &sim->law_data, err);
     if (status != KVT_OK) {
         sim_close(&sim->base);
         return status;
@@ -228,6 +165,7 @@ static void sim_close(struct kvt_backend *backend)
         free(sim->workers[w].next_use);
     }
     free(sim->workers);
+    free(sim->inspected_ranks);
     kvt_crew_free(sim->crew);
     estimator_free(sim->estimator);
     if (sim->law)
@@ -292,6 +230,8 @@ static kvt_status sim_admit(struct kvt_backend *backend,
     lane->hot_tokens = admission->hot_tokens;
     if (!sim->estimator) /* else a step chooses */
         status = lane_open(sim, lane, request, err);
+    if (status == KVT_OK && sim->env.is_inspected)
+        status = kept_new(sim, &lane->kept, err);
     if (status == KVT_OK && sim->env.looks_ahead_by)
         status = lane_look_ahead(sim, lane, admission, err);
     if (status != KVT_OK) {
@@ -335,7 +275,10 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
 }
 
 const struct kvt_backend_ops kvt_backend_sim = {
-    .name = "sim",
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_backend_sim,
+             .name = "sim",
+             .summary = "predicts each step; nothing is run"},
     .open = sim_open,
     .close = sim_close,
     .strata = sim_strata,
@@ -346,4 +289,8 @@ const struct kvt_backend_ops kvt_backend_sim = {
     .step = backend_sim_step,
     .restart_sampling = sim_restart_sampling,
     .sampling = sim_sampling,
+    .state_hashes = backend_sim_state_hashes,
+    .inspect_call = backend_sim_inspect_call,
+    .inspect_cache = backend_sim_inspect_cache,
+    .selection = backend_sim_selection,
 };

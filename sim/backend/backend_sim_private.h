@@ -2,8 +2,8 @@
 #ifndef KVT_BACKEND_SIM_PRIVATE_H
 #define KVT_BACKEND_SIM_PRIVATE_H
 
-#include "backend_sim.h"
 #include "estimate.h"
+#include "kvt/calls.h"
 #include "kvt/crew.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
@@ -28,6 +28,14 @@ struct followed {
     uint32_t calls;
 };
 
+/* The calls of a request's newest step, for whoever compares: [selectors][queries_max]. */
+struct kept {
+    struct kvt_backend_call *calls; /* at query 0 of those of all queries at once */
+    uint32_t *missed;               /* [top_k] a query; a call's go on behind its first query's */
+    uint32_t *selected;             /* [top_k] a query */
+    uint32_t *counts;               /* of what is selected */
+};
+
 /* What a decoding request owns here. */
 struct lane {
     uint32_t admitted_tokens; /* committed as it was admitted */
@@ -44,6 +52,7 @@ struct lane {
     double expected_staged[KVT_STRATA_MAX]; /* of a call of it, where others stand for it */
     double seen[KVT_STRATA_MAX]
                [ESTIMATED_COUNT]; /* by the step in hand, where others stand for it */
+    struct kept *kept;            /* NULL: nobody compares */
 };
 
 /* What one thread works with. */
@@ -74,7 +83,7 @@ struct backend_sim {
     struct kvt_backend_env env;
     const struct kvt_law *law;
     void *law_data;
-    uint32_t stream_store[KVT_SELECTORS_MAX]; /* what the law borrows for its life */
+    struct kvt_law_streams streams;
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
     uint32_t store_of[KVT_STRATA_MAX];      /* the first of each stratum */
@@ -89,6 +98,7 @@ struct backend_sim {
     struct lane **lanes;    /* [lane_capacity] by request; NULL: does not decode */
     size_t lane_capacity;
     struct kvt_sampling sampling; /* of the requests that have been released */
+    uint32_t *inspected_ranks;    /* [slots of the largest cache] NULL: nobody compares */
     char description[160];
 };
 
@@ -139,13 +149,35 @@ KVT_CHECKED kvt_status waves_count(const struct backend_sim *sim, struct worker 
                                    struct kvt_rank_step *rank, struct kvt_rng *rng,
                                    struct kvt_error *err);
 
-/* backend_watch.c: what policies want to know of a round's selections. */
+/* backend_inspect.c: how calls were decided, for whoever compares two backends. */
 
-/* The worker's sets, of a stream whose store has so many rows visible to the deepest query, go to
- * the item's watch. */
-void watch_selector(const struct backend_sim *sim, struct worker *worker,
-                    const struct kvt_step_item *item, const struct kvt_store *store, void *stream,
-                    const struct kvt_law_round *round, uint32_t visible_rows);
+KVT_CHECKED kvt_status kept_new(const struct backend_sim *sim, struct kept **out,
+                                struct kvt_error *err);
+void kept_free(struct kept *kept); /* takes NULL */
+/* Before the step: it has had no call. */
+void kept_begin(const struct backend_sim *sim, struct kept *kept);
+/* The worker's sets of a round, as a selector selected them. */
+void kept_add_selection(const struct backend_sim *sim, const struct worker *worker,
+                        struct kept *kept, uint32_t selector, uint32_t queries,
+                        uint32_t visible_rows);
+/* Of a store whose rows are all in HBM: nothing is resolved. */
+void kept_add_whole(const struct backend_sim *sim, struct kept *kept, uint32_t store,
+                    uint32_t queries);
+void kept_add_call(const struct backend_sim *sim, struct kept *kept, uint32_t selector,
+                   uint32_t query, const struct kvt_resolve_result *result);
+
+KVT_CHECKED kvt_status backend_sim_state_hashes(struct kvt_backend *backend, uint32_t request,
+                                                uint64_t *hashes, struct kvt_error *err);
+KVT_CHECKED kvt_status backend_sim_inspect_call(struct kvt_backend *backend, uint32_t request,
+                                                uint32_t selector, uint32_t query,
+                                                struct kvt_backend_call *out,
+                                                struct kvt_error *err);
+KVT_CHECKED kvt_status backend_sim_inspect_cache(struct kvt_backend *backend, uint32_t request,
+                                                 uint32_t store, struct kvt_backend_cache *out,
+                                                 struct kvt_error *err);
+KVT_CHECKED kvt_status backend_sim_selection(struct kvt_backend *backend, uint32_t request,
+                                             uint32_t selector, uint32_t query, uint32_t *rows,
+                                             uint32_t *count, struct kvt_error *err);
 
 /* backend_step.c: one step of ranks that step together. */
 KVT_CHECKED kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,

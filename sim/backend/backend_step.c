@@ -2,7 +2,7 @@
  *
  *     for each rank, on any thread; for each request of the rank
  *         for each store it follows, for each selector of the store, by layer
- *             select K sets (law) -> what policies want to know of them (backend_watch.c,
+ *             select K sets (law) -> what policies want to know of them (calls.c,
  *             look_ahead.c) -> resolve (hot cache) -> count
  *     and of each rank's calls, selector by selector, waves (backend_waves.c)
  *
@@ -30,64 +30,15 @@ static uint32_t ratio_index(const struct kvt_store *store)
     return (uint32_t)__builtin_ctz(store->compress_ratio);
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static void count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result)
-{
-    rows->calls++;
-    rows->skipped_calls += result->skipped;
-    rows->selected += result->selected;
-    rows->tail += result->tail_selected;
-    rows->page += result->page_selected;
-    rows->hot += result->hot_selected;
-    rows->missed += result->missed_selected;
-    rows->union_rows += result->union_rows;
-    rows->union_tail += result->tail_rows;
-    rows->union_page += result->page_rows;
-    rows->union_hot += result->hot_rows;
-    rows->filled += result->filled_rows;
-    rows->staged += result->staged_rows;
-}
-
 /* A call that stands for as many as its stratum's scale. */
 static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
                        const struct kvt_resolve_result *result, struct kvt_step_outcome *outcome)
 {
-    uint32_t s = sim->strata.stratum_of[store];
-    const struct kvt_stratum *stratum = &sim->strata.strata[s];
-    const struct kvt_llm *llm = sim->env.llm;
-    bool all = stratum->followed == stratum->stores && !sim->estimator;
-    double scale = kvt_stratum_scale(stratum);
-    double store_layers =
-        all ? llm->stores[store].layers : (double)stratum->layers / stratum->stores;
-    double fetched = result->filled_rows + result->staged_rows;
-    struct kvt_rank_load *load = &outcome->load;
+    const struct kvt_stratum *stratum = &sim->strata.strata[sim->strata.stratum_of[store]];
 
-    count_rows(&outcome->rows[s], result);
-    outcome->counts[KVT_SAMPLED_SELECTED] += scale * result->selected;
-    outcome->counts[KVT_SAMPLED_MISSED] += scale * result->missed_selected;
-    outcome->counts[KVT_SAMPLED_LOOKED_UP] +=
-        scale * (result->hot_selected + result->missed_selected);
-    outcome->counts[KVT_SAMPLED_FETCHED] += scale * fetched;
-    load->calls += scale;
-    load->selected_rows += scale * result->selected;
-    load->attended_layer_rows += scale * store_layers * result->selected;
-    load->looked_up_rows += scale * (result->hot_rows + fetched);
-    if (fetched > 0) {
-        double layer_rows = scale * store_layers * fetched;
-        load->missed_rows += scale * fetched;
-        load->missed_layer_rows += layer_rows;
-        load->leader_layer_rows += scale * fetched;
-        load->wire_bytes += layer_rows * llm->payload.wire_bytes;
-        load->granules +=
-            scale * kvt_distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes,
-                                          fetched);
-        load->calls_with_misses += scale;
-        outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
-    }
+    kvt_calls_count(sim->env.llm, &sim->strata,
+                    stratum->followed == stratum->stores && !sim->estimator, store, visible_rows,
+                    result, outcome);
 }
 
 /* A call of a request that stands for others: pooled_estimate() sees to the load. */
@@ -101,7 +52,7 @@ static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t 
         (double)stratum->layers / stratum->stores * sim->env.llm->payload.capacity_bytes;
     double fetched = result->filled_rows + result->staged_rows, *seen = lane->seen[s];
 
-    count_rows(&outcome->rows[s], result);
+    kvt_calls_count_rows(&outcome->rows[s], result);
     seen[ESTIMATED_MISSED] += result->missed_selected;
     seen[ESTIMATED_LOOKED_UP] += result->hot_selected + result->missed_selected;
     seen[ESTIMATED_DISTINCT] += result->union_rows;
@@ -129,16 +80,6 @@ static void count_sample(struct followed *followed, const struct kvt_resolve_res
     followed->last_fetched = fetched;
 }
 
-static uint64_t chain_call(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,
-                           const struct kvt_resolve_result *result)
-{
-    decisions = kvt_chain64(decisions, item->step);
-    decisions = kvt_chain64(decisions, (uint64_t)item->request << 32 | selector);
-    decisions = kvt_chain64(decisions, (uint64_t)result->tail_rows << 32 | result->page_rows);
-    decisions = kvt_chain64(decisions, (uint64_t)result->hot_rows << 32 | result->staged_rows);
-    return kvt_chain64(decisions, result->placed_hash);
-}
-
 /* The rows of the item's ready pages, in a store's own rows; made once for all stores of
  * its ratio. NULL: no page is ready. */
 static const uint64_t *page_rows_of(struct worker *worker, const struct kvt_step_item *item,
@@ -163,7 +104,9 @@ static void select_rows(const struct backend_sim *sim, struct worker *worker,
 {
     sim->law->select(sim->law_data, stream, round, worker->sets);
     if (item->watch)
-        watch_selector(sim, worker, item, store, stream, round, visible_rows);
+        kvt_calls_watch(&sim->env, sim->law_data, item, (uint32_t)(store - sim->env.llm->stores),
+                        stream, round, (const uint64_t *const *)worker->sets,
+                        kvt_row_words(visible_rows), worker->page_scores);
 }
 
 /* When what the cache holds is selected next, behind this call. */
@@ -204,6 +147,8 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
         uint32_t *staged_rows = &lane->staged_rows[stream];
         *staged_rows = 0;
         select_rows(sim, worker, item, store, lane->streams[stream++], &round, visible);
+        if (lane->kept)
+            kept_add_selection(sim, worker, lane->kept, s, queries, visible);
         for (uint32_t q = 0; q < queries; q += call.query_count) {
             struct kvt_resolve_result result;
             call.selections = (const uint64_t *const *)worker->sets + q;
@@ -220,7 +165,9 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             *staged_rows += result.staged_rows;
             item->selected_rows += result.selected;
             item->missed_rows += result.missed_selected;
-            worker->calls[s] = chain_call(worker->calls[s], item, s, &result);
+            worker->calls[s] = kvt_calls_chain(worker->calls[s], item, s, &result);
+            if (lane->kept)
+                kept_add_call(sim, lane->kept, s, q, &result);
         }
     }
     return KVT_OK;
@@ -234,16 +181,11 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
                                           item->context_tokens + item->round->queries[q].depth + 1);
-        uint32_t count = smaller(sim->env.llm->top_k, visible);
-        struct kvt_resolve_result result = {.union_rows = count,
-                                            .page_rows = count,
-                                            .selected = count,
-                                            .page_selected = count,
-                                            .skipped = true};
+        struct kvt_resolve_result result = kvt_calls_resident(sim->env.llm, visible);
         count_call(sim, store, visible, &result, outcome);
         if (followed)
             count_sample(followed, &result);
-        item->selected_rows += count;
+        item->selected_rows += result.selected;
     }
 }
 
@@ -289,10 +231,7 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
                             struct kvt_step_item *item, struct kvt_step_outcome *outcome,
                             struct kvt_error *err)
 {
-    outcome->load.requests++;
-    outcome->load.queries += item->round->query_count;
-    outcome->load.draft_tokens += item->round->draft_tokens;
-    outcome->load.context_rows += item->context_tokens;
+    kvt_calls_count_item(item, outcome);
     if (!sim->env.hierarchy) {
         for (uint32_t s = 0; s < sim->env.llm->selector_count; s++)
             step_resident(sim, item, sim->env.llm->selectors[s].store, NULL, outcome);
@@ -307,6 +246,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         return KVT_OK;
     if (item->watch)
         kvt_page_watch_begin(item->watch, item->step);
+    if (lane->kept)
+        kept_begin(sim, lane->kept);
     memset(worker->page_rows_made, 0, sizeof worker->page_rows_made);
     memset(worker->calls, 0, sim->env.llm->selector_count * sizeof *worker->calls);
     for (uint32_t f = 0; f < lane->followed_count; f++) {
@@ -315,6 +256,8 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
                 step_resident(sim, item, followed->store, followed, outcome);
             pass_over(sim, worker, lane, followed, item);
+            if (lane->kept)
+                kept_add_whole(sim, lane->kept, followed->store, item->round->query_count);
             continue;
         }
         kvt_status status = step_store(sim, worker, lane, followed, item, outcome, err);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "backend_sim_private.h"
-#include "kvt/waves.h"
 
 void deviations_add(struct deviations *deviations, double expected_rows, uint32_t staged_rows)
 {
@@ -87,8 +86,6 @@ static kvt_status make_room(struct worker *worker, uint32_t call_count, struct k
 kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
                        struct kvt_rank_step *rank, struct kvt_rng *rng, struct kvt_error *err)
 {
-    const struct kvt_llm *llm = sim->env.llm;
-    struct kvt_step_outcome *outcome = &rank->outcome;
     uint64_t sessions = 0;
 
     if (sim->env.staging.call_bytes == 0)
@@ -99,18 +96,11 @@ kvt_status waves_count(const struct backend_sim *sim, struct worker *worker,
     for (uint32_t i = 0; i < rank->item_count; i++)
         sessions += sim->lanes[rank->items[i].request]->hot_tokens > 0;
     uint64_t arena_bytes = kvt_staging_arena_bytes(&sim->env.staging, sessions);
-    for (uint32_t s = 0; s < llm->selector_count; s++) {
-        const struct kvt_store *store = &llm->stores[llm->selectors[s].store];
-        uint64_t row_bytes = (uint64_t)store->layers * llm->payload.capacity_bytes, peak_rows;
+    for (uint32_t s = 0; s < sim->env.llm->selector_count; s++) {
         for (uint32_t i = 0; i < rank->item_count; i++)
             worker->staged_rows[i] = rows_of(sim, &rank->items[i], s, rng);
-        uint32_t extra = kvt_waves_make(worker->staged_rows, rank->item_count,
-                                        arena_bytes / row_bytes, worker->wave_of, &peak_rows) -
-                         1;
-        outcome->load.extra_waves += extra;
-        outcome->load.extra_wave_layers += (double)extra * store->layers;
-        if (peak_rows * row_bytes > outcome->staging_peak_bytes)
-            outcome->staging_peak_bytes = peak_rows * row_bytes;
+        kvt_calls_count_waves(sim->env.llm, s, arena_bytes, worker->staged_rows, rank->item_count,
+                              worker->wave_of, &rank->outcome);
     }
     return KVT_OK;
 }

@@ -4,6 +4,8 @@
 
 #include "kvt/error.h"
 
+struct cJSON;
+
 /* What `check` says of a file. */
 struct checked_file {
     const char *file; /* borrowed */
@@ -15,5 +17,11 @@ struct checked_file {
 
 /* file: a path, or the name of a shipped scenario where no such file exists. */
 void check_file(const char *file, struct checked_file *out);
+
+/* `check --machine`; its exit status. */
+int check_machine(bool json);
+
+/* The tree as it goes to standard output. */
+kvt_status check_print_tree(const struct cJSON *tree, struct kvt_error *err);
 
 #endif

@@ -77,6 +77,11 @@ KVT_CHECKED kvt_status cli_cache_dir(const char *given, struct kvt_arena *arena,
 KVT_CHECKED kvt_status cli_goodput_set(const struct cli_texts *words, struct kvt_arena *arena,
                                        const char **set, struct kvt_error *err);
 
+/* machine.c: as `check --machine` has it, before anything is measured on a GPU; what makes times
+ * wrong is told on stderr unless quiet. NULL without CUDA or a GPU, as the backend will say. */
+struct cJSON;
+KVT_CHECKED kvt_status cli_machine(bool quiet, struct cJSON **out, struct kvt_error *err);
+
 /* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);

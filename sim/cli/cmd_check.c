@@ -1,4 +1,4 @@
-/* cmd_check.c -- kvtide check: input files, and the scenario in force with its origins. */
+/* cmd_check.c -- kvtide check: input files, the scenario in force with its origins, the machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct question {
     bool print, schema, machine, json;
 };
 
-static kvt_status print_tree(const cJSON *tree, struct kvt_error *err)
+kvt_status check_print_tree(const cJSON *tree, struct kvt_error *err)
 {
     char *text = kvt_json_print(tree);
 
@@ -77,7 +77,7 @@ static int check_files(const struct question *question)
             status = kvt_fail_nomem(&err, "check --json");
     }
     if (status == KVT_OK && question->json)
-        status = print_tree(tree, &err);
+        status = check_print_tree(tree, &err);
     cJSON_Delete(tree);
     if (status != KVT_OK)
         return cli_fail(&err);
@@ -140,7 +140,7 @@ static kvt_status print_scenario_json(const struct kvt_scenario *scenario, struc
     if (tree != NULL && cJSON_AddItemToObject(tree, "origins", origins))
         origins = NULL;
     if (tree != NULL && in_force == NULL && origins == NULL && tree->child != NULL)
-        status = print_tree(tree, err);
+        status = check_print_tree(tree, err);
     else
         status = kvt_fail_nomem(err, "check --print --json");
     cJSON_Delete(in_force);
@@ -195,15 +195,12 @@ static int answer(const struct question *question)
         return cli_malformed("check: --set goes with --print");
     if (question->print && files != 1)
         return cli_malformed("check --print: %zu scenarios given; it prints one", files);
-    if ((question->schema || question->machine) && (files > 0 || question->json))
-        return cli_malformed("check --%s takes no files and no --json",
-                             question->schema ? "schema" : "machine");
-    if (question->machine) {
-        fputs("kvtide: check --machine: this version has no GPU support, so there is no device to "
-              "check\n",
-              stderr);
-        return CLI_CANNOT;
-    }
+    if (question->schema && (files > 0 || question->json))
+        return cli_malformed("check --schema takes no files and no --json");
+    if (question->machine && files > 0)
+        return cli_malformed("check --machine takes no files");
+    if (question->machine)
+        return check_machine(question->json);
     if (question->schema)
         return print_schema();
     if (question->print)
@@ -223,7 +220,7 @@ int kvt_cmd_check(const struct cli_command *command, int argc, char **argv)
         {"--set", "PATH=VALUE", "with --print: changes a value of the scenario; repeatable",
          CLI_TEXTS, &question.sets},
         {"--schema", NULL, "prints the JSON Schema of scenarios", CLI_FLAG, &question.schema},
-        {"--machine", NULL, "checks GPU and host (a later version)", CLI_FLAG, &question.machine},
+        {"--machine", NULL, "checks GPUs, their links and the host", CLI_FLAG, &question.machine},
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
     };
     const size_t option_count = sizeof options / sizeof options[0];

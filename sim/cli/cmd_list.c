@@ -15,13 +15,11 @@ static const struct list_kind {
     const char *name;
     list_fill *fill;
 } kinds[] = {
-    {"models", list_models},       {"hardware", list_hardware},
-    {"drafters", list_drafters},   {"policies", list_policies},
-    {"laws", list_laws},           {"timing", list_timing},
-    {"import", list_import},       {"arrivals", list_arrivals},
-    {"lengths", list_lengths},     {"speculation", list_speculation},
-    {"scenarios", list_scenarios}, {"metrics", list_metrics},
-    {"keys", list_keys},           {"formats", list_formats},
+    {"models", list_models},           {"hardware", list_hardware}, {"drafters", list_drafters},
+    {"policies", list_policies},       {"laws", list_laws},         {"timing", list_timing},
+    {"import", list_import},           {"arrivals", list_arrivals}, {"lengths", list_lengths},
+    {"speculation", list_speculation}, {"backends", list_backends}, {"scenarios", list_scenarios},
+    {"metrics", list_metrics},         {"keys", list_keys},         {"formats", list_formats},
     {"engines", list_engines},
 };
 enum {

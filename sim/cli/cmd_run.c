@@ -127,7 +127,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     struct cli_progress progress;
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
-    cJSON *result = NULL;
+    cJSON *result = NULL, *machine = NULL;
     char *text = NULL;
     bool interrupted = false;
 
@@ -139,6 +139,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                           .on_prepare = show_prepare,
                                           .prepare_context = &progress};
     kvt_status status = begin_outputs(outputs, err);
+    if (status == KVT_OK && kvt_backend_runs(&scenario->backend))
+        status = cli_machine(options->quiet, &machine, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &sim_options, &sim, err);
     if (status == KVT_OK)
@@ -148,6 +150,10 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         status = kvt_sim_finish(sim, interrupted, &run, err);
     if (status == KVT_OK)
         status = kvt_report_result(run, &result, err);
+    if (status == KVT_OK && machine && !cJSON_AddItemToObject(result, "machine", machine))
+        status = kvt_fail_nomem(err, "the result");
+    else if (status == KVT_OK)
+        machine = NULL; /* the result's */
     if (status == KVT_OK && !(text = kvt_json_print(result)))
         status = kvt_fail_nomem(err, "the result's text");
     double wall_s = kvt_wall_seconds_since(start);
@@ -186,29 +192,58 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     if (status != KVT_OK && outputs->made_dir)
         (void)rmdir(outputs->dir);
     free(text);
+    cJSON_Delete(machine);
     cJSON_Delete(result);
     kvt_sim_free(sim);
     return status;
 }
 
-/* --seed, --backend and --fidelity are --set by another name, and come last. */
-static bool gather_sets(const struct run_options *options, char texts[3][128], const char **sets,
-                        size_t *count)
-{
-    const char *const names[] = {"seed", "backend", "run.fidelity"};
-    const char *const values[] = {options->seed, options->backend, options->fidelity};
+enum {
+    OPTION_SETS = 4, /* options that are --set by another name */
+    OPTION_BYTES = 128
+};
 
-    *count = 0;
-    for (size_t i = 0; i < options->sets.count; i++)
-        sets[(*count)++] = options->sets.items[i];
-    for (size_t i = 0; i < 3; i++) {
-        if (!values[i])
-            continue;
-        if (snprintf(texts[i], 128, "%s=%s", names[i], values[i]) >= 128)
+static bool add_set(char texts[OPTION_SETS][OPTION_BYTES], size_t *used, const char *name,
+                    const char *value, const char **sets, size_t *count)
+{
+    if (!value)
+        return true;
+    char *text = texts[(*used)++];
+    sets[(*count)++] = text;
+    return snprintf(text, OPTION_BYTES, "%s=%s", name, value) < OPTION_BYTES;
+}
+
+/* Every call is run on a GPU, whatever a scenario says of fidelity that was made for none; who says
+ * so on the command line is taken at his word. */
+static bool takes_exact(const struct run_options *options)
+{
+    static const char fidelity[] = "run.fidelity=", run[] = "run=";
+
+    if (!options->backend || strcmp(options->backend, "sim") == 0 || options->fidelity)
+        return false;
+    for (size_t i = 0; i < options->sets.count; i++) {
+        const char *set = options->sets.items[i];
+        if (strncmp(set, fidelity, sizeof fidelity - 1) == 0 ||
+            strncmp(set, run, sizeof run - 1) == 0)
             return false;
-        sets[(*count)++] = texts[i];
     }
     return true;
+}
+
+/* --backend comes first, so that --set changes its parameters; --seed and --fidelity last. */
+static bool gather_sets(const struct run_options *options, char texts[OPTION_SETS][OPTION_BYTES],
+                        const char **sets, size_t *count)
+{
+    size_t used = 0;
+    const char *fidelity = takes_exact(options) ? "exact" : options->fidelity;
+
+    *count = 0;
+    if (!add_set(texts, &used, "backend", options->backend, sets, count))
+        return false;
+    for (size_t i = 0; i < options->sets.count; i++)
+        sets[(*count)++] = options->sets.items[i];
+    return add_set(texts, &used, "seed", options->seed, sets, count) &&
+           add_set(texts, &used, "run.fidelity", fidelity, sets, count);
 }
 
 /* --goodput is --set slo.classes by another name, for a scenario without classes: it is loaded
@@ -235,9 +270,9 @@ static int run_command(struct run_options *options, const char *source)
     struct kvt_scenario scenario;
     struct outputs outputs = {.dir = options->out};
     bool answer_is_no = false;
-    char texts[3][128];
+    char texts[OPTION_SETS][OPTION_BYTES];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    const char **sets = malloc((options->sets.count + 4) * sizeof *sets);
+    const char **sets = malloc((options->sets.count + OPTION_SETS + 1) * sizeof *sets);
     struct kvt_scenario_options scenario_options = {.data_dir = cli_data_dir(), .sets = sets};
     kvt_status status = KVT_OK;
 
@@ -252,6 +287,8 @@ static int run_command(struct run_options *options, const char *source)
     if (status == KVT_OK && options->goodput.count > 0)
         status =
             add_goodput(&options->goodput, source, &scenario_options, sets, arena, &scenario, &err);
+    if (status == KVT_OK && takes_exact(options) && !options->quiet)
+        fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n", options->backend);
     if (status == KVT_OK)
         status = run_scenario(&scenario, options, &outputs, &answer_is_no, &err);
     kvt_arena_free(arena);
@@ -270,7 +307,8 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
          &options.sets},
         {"--seed", "N", "the run's seed", CLI_TEXT, &options.seed},
-        {"--backend", "sim", "what executes the steps", CLI_TEXT, &options.backend},
+        {"--backend", "sim|cuda", "what a decode step is done by; before any --set", CLI_TEXT,
+         &options.backend},
         {"--fidelity", "exact|sampled|analytic",
          "every call, some with the rest estimated, or mean values", CLI_TEXT, &options.fidelity},
         {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",

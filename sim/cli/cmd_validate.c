@@ -1,11 +1,13 @@
-/* cmd_validate.c -- kvtide validate: is it true? The levels of fidelity against exact. */
-#include <cjson/cJSON.h>
+/* cmd_validate.c -- kvtide validate: is it true? A GPU against the simulator, on a scenario's own
+ * run or on a grid of calls; and the levels of fidelity against exact. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/file.h"
 #include "kvt/json.h"
 #include "validate.h"
+#include "validate_decisions.h"
 
 enum {
     SCENARIOS_MAX = 64,
@@ -13,12 +15,140 @@ enum {
     THREADS_MAX = 1024
 };
 
+enum suite {
+    SUITE_LOCKSTEP, /* none is named, scenarios are */
+    SUITE_DECISIONS,
+    SUITE_FIDELITY,
+    SUITES
+};
+static const char *const suite_names[SUITES] = {"", "decisions", "fidelity"};
+
 struct question {
     struct cli_texts scenarios, sets;
-    const char *suite, *cache;
-    uint64_t seeds, threads;
-    bool json, quiet;
+    const char *suite_name, *backend, *cache, *out, *shard_text;
+    uint32_t shard, shards;
+    enum suite suite;
+    uint64_t seeds, threads, steps;
+    bool json, quiet, quick, corrupt;
 };
+
+/* An answer: its tree, and how it is printed for people. */
+struct answer {
+    const void *plan, *outcome;
+    cJSON *tree;
+    void (*print)(const struct answer *answer);
+};
+
+static void print_lockstep(const struct answer *answer)
+{
+    lockstep_print(answer->plan, answer->outcome);
+}
+
+static void print_decisions(const struct answer *answer)
+{
+    decisions_print(answer->plan, answer->outcome);
+}
+
+/* Whole or not at all: validate.json comes last. */
+static kvt_status write_answer(const char *dir, const char *text, struct kvt_error *err)
+{
+    struct kvt_outfile *out = NULL;
+    char path[4096];
+
+    if (snprintf(path, sizeof path, "%s/validate.json", dir) >= (int)sizeof path)
+        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
+    kvt_status status = kvt_outfile_open(path, &out, err);
+    if (status != KVT_OK)
+        return status;
+    fputs(text, kvt_outfile_stream(out));
+    fputc('\n', kvt_outfile_stream(out));
+    return kvt_outfile_commit(out, err);
+}
+
+static kvt_status give(const struct question *question, const struct answer *answer,
+                       struct kvt_error *err)
+{
+    char *text = kvt_json_print(answer->tree);
+    kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "the result of a validation");
+
+    if (status == KVT_OK && question->out)
+        status = write_answer(question->out, text, err);
+    if (status == KVT_OK && question->json)
+        puts(text);
+    else if (status == KVT_OK)
+        answer->print(answer);
+    (void)fflush(stdout);
+    if (status == KVT_OK && question->out && !question->quiet)
+        fprintf(stderr, "written: %s/validate.json\n", question->out);
+    free(text);
+    return status;
+}
+
+static bool is_on_gpu(const struct question *question)
+{
+    return strcmp(question->backend, "cuda") == 0;
+}
+
+static kvt_status lockstep(const struct question *question, const char *cache_dir,
+                           struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct lockstep_plan plan = {.scenarios = &question->scenarios,
+                                       .sets = &question->sets,
+                                       .seeds = question->seeds,
+                                       .steps = question->steps,
+                                       .threads = (unsigned)question->threads,
+                                       .cache_dir = cache_dir,
+                                       .out_dir = question->out,
+                                       .on_gpu = is_on_gpu(question),
+                                       .corrupt = question->corrupt,
+                                       .quiet = question->quiet};
+    struct lockstep_outcome outcome = {0};
+    struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_lockstep};
+    kvt_status status = plan.on_gpu ? cli_machine(plan.quiet, &outcome.machine, err) : KVT_OK;
+
+    if (status == KVT_OK)
+        status = validate_lockstep(&plan, arena, &outcome, err);
+    if (status == KVT_OK)
+        status = lockstep_tree(&plan, &outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && lockstep_is_good(&plan, &outcome);
+    cJSON_Delete(answer.tree);
+    lockstep_free(&outcome);
+    return status;
+}
+
+static kvt_status decisions(const struct question *question, bool *good, struct kvt_error *err)
+{
+    const struct decisions_plan plan = {.sets = &question->sets,
+                                        .threads = (unsigned)question->threads,
+                                        .shard = question->shard,
+                                        .shards = question->shards,
+                                        .on_gpu = is_on_gpu(question),
+                                        .corrupt = question->corrupt,
+                                        .quick = question->quick,
+                                        .quiet = question->quiet};
+    struct decisions_outcome *outcome = calloc(1, sizeof *outcome);
+    struct answer answer = {.plan = &plan, .outcome = outcome, .print = print_decisions};
+    kvt_status status = outcome ? KVT_OK : kvt_fail_nomem(err, "a validation");
+
+    if (status == KVT_OK && plan.on_gpu)
+        status = cli_machine(plan.quiet, &outcome->machine, err);
+    if (status == KVT_OK)
+        status = validate_decisions(&plan, outcome, err);
+    if (status == KVT_OK)
+        status = decisions_tree(&plan, outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && decisions_are_good(&plan, outcome);
+    cJSON_Delete(answer.tree);
+    if (outcome)
+        decisions_free(outcome);
+    free(outcome);
+    return status;
+}
+
+/* ---- The levels of fidelity ---------------------------------------------------------------- */
 
 /* How fast each level was is wall time, and so goes where progress goes. */
 static void tell_speed(const struct validate_outcome *outcome)
@@ -33,54 +163,66 @@ static void tell_speed(const struct validate_outcome *outcome)
     fputc('\n', stderr);
 }
 
-static kvt_status tell(const struct question *question, const struct validate_outcome *outcome,
-                       bool *good, struct kvt_error *err)
-{
+/* What print_fidelity() needs beside the outcome. */
+struct judged {
+    const struct validate_outcome *outcome;
     struct validate_family families[VALIDATE_FAMILIES];
-    cJSON *tree = NULL;
-    char *text = NULL;
-    kvt_status status = KVT_OK;
+    bool good;
+};
 
-    *good = validate_judge(outcome, families);
-    if (question->json) {
-        status = validate_tree(outcome, families, *good, &tree, err);
-        if (status == KVT_OK && (text = kvt_json_print(tree)) == NULL)
-            status = kvt_fail_nomem(err, "the result of a validation");
-        if (status == KVT_OK)
-            puts(text);
-    } else {
-        validate_print(outcome, families, *good);
+static void print_fidelity(const struct answer *answer)
+{
+    const struct judged *judged = answer->plan;
+    validate_print(judged->outcome, judged->families, judged->good);
+}
+
+static kvt_status fidelity(const struct question *question, const char *cache_dir,
+                           struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct validate_plan plan = {.scenarios = &question->scenarios,
+                                       .sets = &question->sets,
+                                       .seeds = question->seeds,
+                                       .threads = (unsigned)question->threads,
+                                       .cache_dir = cache_dir,
+                                       .quiet = question->quiet};
+    struct validate_outcome outcome;
+    struct judged judged = {.outcome = &outcome};
+    struct answer answer = {.plan = &judged, .print = print_fidelity};
+    kvt_status status = validate_fidelity(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK) {
+        judged.good = validate_judge(&outcome, judged.families);
+        status = validate_tree(&outcome, judged.families, judged.good, &answer.tree, err);
     }
-    (void)fflush(stdout);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
     if (status == KVT_OK && !question->quiet)
-        tell_speed(outcome);
-    free(text);
-    cJSON_Delete(tree);
+        tell_speed(&outcome);
+    *good = status == KVT_OK && judged.good;
+    cJSON_Delete(answer.tree);
     return status;
 }
+
+/* ---- The command ------------------------------------------------------------------------ */
 
 static int validate(const struct question *question)
 {
     struct kvt_error err;
-    struct validate_outcome outcome;
     bool good = false;
     struct kvt_arena *arena = kvt_arena_new(1 << 18);
     const char *cache_dir = NULL;
     kvt_status status = arena ? cli_cache_dir(question->cache, arena, &cache_dir, &err)
                               : kvt_fail_nomem(&err, "a validation");
 
-    if (status == KVT_OK) {
-        const struct validate_plan plan = {.scenarios = &question->scenarios,
-                                           .sets = &question->sets,
-                                           .seeds = question->seeds,
-                                           .threads = (unsigned)question->threads,
-                                           .cache_dir = cache_dir,
-                                           .quiet = question->quiet};
-        cli_catch_signals();
-        status = validate_fidelity(&plan, arena, &outcome, &err);
-    }
-    if (status == KVT_OK)
-        status = tell(question, &outcome, &good, &err);
+    if (status == KVT_OK && question->out)
+        status = kvt_mkdirs(question->out, &err);
+    cli_catch_signals();
+    if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
+        status = lockstep(question, cache_dir, arena, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
+        status = decisions(question, &good, &err);
+    else if (status == KVT_OK)
+        status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);
     if (status == KVT_ERR_INTERRUPTED) {
         (void)cli_fail(&err);
@@ -91,22 +233,84 @@ static int validate(const struct question *question)
     return good ? CLI_DONE : CLI_NO;
 }
 
-static int check(const struct question *question)
+static int find_suite(struct question *question)
 {
-    static const char *const later[] = {"decisions", "time", "public"};
+    static const char *const later[] = {"time", "public"};
 
-    if (!question->suite)
-        return cli_malformed("validate: --suite is missing; there is: fidelity");
+    if (!question->suite_name) {
+        if (question->scenarios.count > 0)
+            return CLI_DONE;
+        return cli_malformed("validate: a scenario, or --suite decisions|fidelity, is missing");
+    }
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(question->suite, later[i]) == 0)
+        if (strcmp(question->suite_name, later[i]) == 0)
             return cli_malformed(
                 "validate --suite %s: this version of kvtide does not have it yet; "
-                "there is: fidelity",
-                question->suite);
+                "there are: decisions, fidelity",
+                question->suite_name);
     }
-    if (strcmp(question->suite, "fidelity") != 0)
-        return cli_malformed("validate --suite %s: no such suite; there is: fidelity",
-                             question->suite);
+    for (int s = SUITE_DECISIONS; s < SUITES; s++) {
+        if (strcmp(question->suite_name, suite_names[s]) == 0) {
+            question->suite = (enum suite)s;
+            return CLI_DONE;
+        }
+    }
+    return cli_malformed("validate --suite %s: no such suite; there are: decisions, fidelity",
+                         question->suite_name);
+}
+
+/* Options that mean nothing to the suite are refused. */
+static int check_suite(const struct question *question)
+{
+    bool is_fidelity = question->suite == SUITE_FIDELITY;
+    bool is_decisions = question->suite == SUITE_DECISIONS;
+
+    if (is_fidelity && (question->backend || question->corrupt))
+        return cli_malformed("validate --suite fidelity compares runs of the simulator: --backend "
+                             "and --corrupt say nothing there");
+    if (is_decisions && (question->scenarios.count > 0 || question->seeds > 1))
+        return cli_malformed("validate --suite decisions drives a grid of its own: no scenario and "
+                             "no --seeds");
+    if ((question->quick || question->shard_text) && !is_decisions)
+        return cli_malformed("validate --quick and --shard go with --suite decisions");
+    if (question->steps > 0 && question->suite != SUITE_LOCKSTEP)
+        return cli_malformed("validate --steps goes with a scenario and no --suite");
+    return CLI_DONE;
+}
+
+/* "2/5": the second of five parts. */
+static int read_shard(struct question *question)
+{
+    unsigned shard = 1, shards = 1;
+    int length = 0;
+
+    if (question->shard_text &&
+        (sscanf(question->shard_text, "%3u/%3u%n", &shard, &shards, &length) != 2 ||
+         question->shard_text[length] != '\0' || shard < 1 || shard > shards))
+        return cli_malformed("validate --shard: found \"%s\", expected I/N with I from 1 to N",
+                             question->shard_text);
+    question->shard = shard - 1;
+    question->shards = shards;
+    return CLI_DONE;
+}
+
+static int check(struct question *question)
+{
+    int exit_code = find_suite(question);
+
+    if (exit_code == CLI_DONE)
+        exit_code = check_suite(question);
+    if (exit_code == CLI_DONE)
+        exit_code = read_shard(question);
+    if (exit_code != CLI_DONE)
+        return exit_code;
+    if (!question->backend)
+        question->backend = "cuda";
+    if (!is_on_gpu(question) && strcmp(question->backend, "sim") != 0)
+        return cli_malformed("validate --backend %s: no such backend; there are: sim, cuda",
+                             question->backend);
+    if (question->corrupt && !is_on_gpu(question))
+        return cli_malformed("validate --corrupt takes a GPU: the simulator has no rows");
     if (question->seeds < 1 || question->seeds > SEEDS_MAX)
         return cli_malformed("validate --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)question->seeds, SEEDS_MAX);
@@ -121,18 +325,28 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
     struct question question = {.seeds = 1, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--suite", "fidelity", "sampled and analytic against exact, on small scenarios of its own",
-         CLI_TEXT, &question.suite},
+        {"--suite", "decisions|fidelity",
+         "a grid of calls; or sampled and analytic against exact, on small scenarios", CLI_TEXT,
+         &question.suite_name},
+        {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
+         CLI_TEXT, &question.backend},
         {"--set", "PATH=VALUE", "changes one key of each scenario; repeatable", CLI_TEXTS,
          &question.sets},
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,
          &question.seeds},
+        {"--steps", "N", "ends each run after N decode steps", CLI_COUNT, &question.steps},
+        {"--quick", NULL, "a hundredth of the grid's calls", CLI_FLAG, &question.quick},
+        {"--shard", "I/N", "part I of N of the grid, for machines that are lent for minutes",
+         CLI_TEXT, &question.shard_text},
+        {"--corrupt", NULL, "flips a byte of a missed row on host: the check must find it",
+         CLI_FLAG, &question.corrupt},
         {"--threads", "N", "threads of a run (2); never changes a result", CLI_COUNT,
          &question.threads},
         {"--cache", "DIR|none", "where recorded selections and surfaces are kept", CLI_TEXT,
          &question.cache},
-        {"--json", NULL, "prints every point and family instead of the tables", CLI_FLAG,
-         &question.json},
+        {"--out", "DIR", "writes validate.json there, and steps.csv of a scenario", CLI_TEXT,
+         &question.out},
+        {"--json", NULL, "prints everything found instead of the tables", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no progress, no speeds", CLI_FLAG, &question.quiet},
     };
     const size_t option_count = sizeof options / sizeof options[0];

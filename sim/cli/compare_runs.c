@@ -183,10 +183,20 @@ static void watch(struct pool *pool)
     cli_progress_end(&progress);
 }
 
+/* Whoever measures has the GPU to himself. */
+static bool is_measured(const struct compare_plan *plan)
+{
+    bool found = false;
+
+    for (size_t v = 0; v < plan->variant_count; v++)
+        found = found || kvt_backend_runs(&plan->scenarios[v].backend);
+    return found;
+}
+
 static void run_all(struct pool *pool)
 {
     pthread_t threads[COMPARE_THREADS_MAX];
-    unsigned wanted = pool->plan->threads;
+    unsigned wanted = is_measured(pool->plan) ? 1 : pool->plan->threads;
     unsigned started = 0;
 
     if (wanted > pool->job_count)

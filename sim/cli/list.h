@@ -15,7 +15,7 @@ typedef kvt_status list_fill(cJSON *array, struct kvt_error *err);
 list_fill list_models, list_hardware, list_drafters, list_scenarios;
 /* list_plugins.c */
 list_fill list_policies, list_laws, list_timing, list_import, list_arrivals, list_lengths,
-    list_speculation;
+    list_speculation, list_backends;
 /* list_words.c: the words of files and options. */
 list_fill list_metrics, list_keys, list_formats, list_engines;
 

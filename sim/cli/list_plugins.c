@@ -183,6 +183,11 @@ kvt_status list_lengths(cJSON *array, struct kvt_error *err)
     return add_kind(array, KVT_PLUGIN_LENGTH, err);
 }
 
+kvt_status list_backends(cJSON *array, struct kvt_error *err)
+{
+    return add_kind(array, KVT_PLUGIN_BACKEND, err);
+}
+
 kvt_status list_speculation(cJSON *array, struct kvt_error *err)
 {
     return add_kind(array, KVT_PLUGIN_SPECULATION, err);

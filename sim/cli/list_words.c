@@ -46,9 +46,7 @@ static bool add_key(cJSON *array, const struct kvt_key_doc *doc)
            list_add_text(entry, "range", doc->range[0] != '\0' ? doc->range : NULL) &&
            list_add_text(entry, "default", doc->dflt[0] != '\0' ? doc->dflt : NULL) &&
            list_add_text(entry, "takes", doc->takes[0] != '\0' ? doc->takes : NULL) &&
-           list_add_text(entry, "help", doc->help) &&
-           list_add_text(entry, "refused", doc->refused) &&
-           list_add_text(entry, "refused_choice", doc->refused_choice);
+           list_add_text(entry, "help", doc->help) && list_add_text(entry, "refused", doc->refused);
 }
 
 kvt_status list_keys(cJSON *array, struct kvt_error *err)

@@ -3,9 +3,11 @@
 #define KVT_CLI_VALIDATE_H
 
 #include "cli.h"
+#include "kvt/backend_pair.h"
+#include "kvt/json.h"
+#include "kvt/sim.h"
 
-struct cJSON;
-struct kvt_surfaces;
+/* ---- validate --suite fidelity ------------------------------------------------------------ */
 
 enum {
     VALIDATE_METRICS = 8,
@@ -77,8 +79,73 @@ bool validate_judge(const struct validate_outcome *outcome,
                     struct validate_family families[VALIDATE_FAMILIES]);
 KVT_CHECKED kvt_status validate_tree(const struct validate_outcome *outcome,
                                      const struct validate_family families[VALIDATE_FAMILIES],
-                                     bool good, struct cJSON **out, struct kvt_error *err);
+                                     bool good, cJSON **out, struct kvt_error *err);
 void validate_print(const struct validate_outcome *outcome,
                     const struct validate_family families[VALIDATE_FAMILIES], bool good);
+
+/* ---- validate SCENARIO: two backends on one schedule --------------------------------------- */
+
+enum {
+    LOCKSTEP_FAMILIES = KVT_PARTS + 1, /* and the whole step, last */
+    LOCKSTEP_RUNS_MAX = 1024
+};
+
+struct lockstep_plan {
+    const struct cli_texts *scenarios, *sets;
+    uint64_t seeds, steps; /* steps 0: to the end of each run */
+    unsigned threads;
+    const char *cache_dir, *out_dir; /* out_dir NULL: nothing is written */
+    bool on_gpu;                     /* else the simulator beside itself */
+    bool corrupt;                    /* a byte of host memory is flipped, and must be found */
+    bool quiet;
+};
+
+/* Predicted against measured, over the steps of a run or of all: ns, and relative to measured. */
+struct lockstep_family {
+    double *errors; /* [count] signed */
+    size_t count, capacity;
+    size_t in_range;                  /* of what the timing model was fitted to */
+    double predicted_ns, measured_ns; /* sums */
+};
+
+struct lockstep_run {
+    const char *scenario;
+    uint64_t seed;
+    char hash[20]; /* of the run's decisions */
+    struct kvt_pair_report report;
+    char *first_mismatch; /* NULL: none */
+    struct kvt_backend_proof proof;
+    char *first_unequal;
+    uint64_t decode_steps;
+    double simulated_s, wall_s;
+    bool interrupted;
+};
+
+struct lockstep_outcome {
+    struct lockstep_run *runs; /* [run_count] */
+    size_t run_count;
+    struct lockstep_family families[LOCKSTEP_FAMILIES];
+    double tolerance; /* of attention, relative to double precision */
+    cJSON *machine;   /* as `check --machine` has it; NULL: not asked */
+};
+
+/* validate_lockstep.c: runs everything. On failure what is there is still to be freed. */
+KVT_CHECKED kvt_status validate_lockstep(const struct lockstep_plan *plan, struct kvt_arena *arena,
+                                         struct lockstep_outcome *out, struct kvt_error *err);
+void lockstep_free(struct lockstep_outcome *outcome); /* of one that is zeroed too */
+
+/* validate_lockstep_report.c */
+
+/* Every decision the same, every attention equal; with a flipped byte: that is found. */
+bool lockstep_is_good(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome);
+KVT_CHECKED kvt_status lockstep_tree(const struct lockstep_plan *plan,
+                                     const struct lockstep_outcome *outcome, cJSON **out,
+                                     struct kvt_error *err);
+/* Of attention against double precision, by what it writes. */
+double validate_tolerance_of(const struct kvt_choice *backend);
+/* DESIGN's "attention" of validate --json, and the same for people. */
+bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance);
+void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
+void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome);
 
 #endif

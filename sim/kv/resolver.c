@@ -2,7 +2,8 @@
  *
  *     look     query by query, 64 rows a word: what is resident, what is in the hot
  *              cache, what is missed; a query's new misses are listed
- *     hit      one pass over the slots: those hit whose row is looked up
+ *     hit      one pass over the slots: those hit whose row is looked up; put in the union's
+ *              order for a policy that wants it
  *     replace  victims from the policy, checked; rows into slots; the policy learns of
  *              it; misses left over are staged
  *     promote  where asked for: staged rows take slots of rows that fewer queries select; the
@@ -24,16 +25,18 @@ struct kvt_resolver {
     const struct resolver_passes *passes;
     enum kvt_cpu cpu;
     uint32_t rows_max, slots_max, union_max;
-    uint64_t *union_rows;   /* set */
     uint64_t *looked_up;    /* set */
     size_t looked_up_words; /* those of looked_up from here on are zero */
     struct misses misses;
-    uint64_t *hit_bits; /* [(slots_max + 63) / 64] */
-    uint8_t *taken;     /* [slots_max rounded up to 64, and 64 more] */
-    uint32_t *missed;   /* [union_max] */
-    kvt_slot *victims;  /* [slots_max] */
-    uint32_t *evicted;  /* [slots_max] */
-    kvt_slot *scratch;  /* [slots_max] lent to policies; ranks for the state hash */
+    uint64_t *hit_bits;  /* [(slots_max + 63) / 64] */
+    uint64_t *hit_rows;  /* set: those not yet in hit_slots */
+    kvt_slot *hit_slots; /* [slots_max + MISS_SLACK] */
+    kvt_slot *slot_of;   /* [rows_max] of rows that hit */
+    uint8_t *taken;      /* [slots_max rounded up to 64, and 64 more] */
+    uint32_t *missed;    /* [union_max] */
+    kvt_slot *victims;   /* [slots_max] */
+    uint32_t *evicted;   /* [slots_max] */
+    kvt_slot *scratch;   /* [slots_max] lent to policies; ranks for the state hash */
     struct promotion promotion;
 };
 
@@ -64,6 +67,10 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     resolver->misses.words = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint64_t));
     resolver->misses.at = array_new(arena, stride * KVT_QUERIES_MAX, sizeof(uint32_t));
     resolver->hit_bits = array_new(arena, slot_words, sizeof(uint64_t));
+    resolver->hit_rows = array_new(arena, row_words, sizeof(uint64_t));
+    resolver->hit_slots =
+        array_new(arena, (uint64_t)resolver->slots_max + MISS_SLACK, sizeof(kvt_slot));
+    resolver->slot_of = array_new(arena, resolver->rows_max, sizeof(kvt_slot));
     resolver->taken = array_new(arena, (slot_words + 1) * 64, sizeof(uint8_t));
     resolver->missed =
         array_new(arena, (uint64_t)resolver->union_max + MISS_SLACK, sizeof(uint32_t));
@@ -76,11 +83,12 @@ static bool fill_arrays(struct kvt_resolver *resolver)
     promotion->slots = array_new(arena, resolver->slots_max, sizeof(kvt_slot));
     promotion->evicted = array_new(arena, resolver->slots_max, sizeof(uint32_t));
     return resolver->looked_up != NULL && resolver->misses.words != NULL &&
-           resolver->misses.at != NULL && resolver->hit_bits != NULL && resolver->taken != NULL &&
-           resolver->missed != NULL && resolver->victims != NULL && resolver->evicted != NULL &&
-           resolver->scratch != NULL && promotion->staged_lacks != NULL &&
-           promotion->slot_counts != NULL && promotion->rows != NULL && promotion->slots != NULL &&
-           promotion->evicted != NULL;
+           resolver->misses.at != NULL && resolver->hit_bits != NULL &&
+           resolver->hit_rows != NULL && resolver->hit_slots != NULL && resolver->slot_of != NULL &&
+           resolver->taken != NULL && resolver->missed != NULL && resolver->victims != NULL &&
+           resolver->evicted != NULL && resolver->scratch != NULL &&
+           promotion->staged_lacks != NULL && promotion->slot_counts != NULL &&
+           promotion->rows != NULL && promotion->slots != NULL && promotion->evicted != NULL;
 }
 
 kvt_status kvt_resolver_new(uint32_t rows_max, uint32_t slots_max, uint32_t union_max,
@@ -255,6 +263,55 @@ static kvt_status look(struct kvt_resolver *resolver, const struct kvt_hot_cache
     return KVT_OK;
 }
 
+/* ---- Hit --------------------------------------------------------------------- */
+
+static void find_hits(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache)
+{
+    size_t slot_words = ((size_t)cache->slot_count + 63) / 64;
+    /* Empty slots do not hit: only words past the occupied slots need to be cleared. */
+    size_t seen_words = ((size_t)cache->occupied_slots + 63) / 64;
+
+    resolver->passes->find_hits(resolver->looked_up, cache->slot_rows, cache->occupied_slots,
+                                resolver->hit_bits);
+    memset(resolver->hit_bits + seen_words, 0, (slot_words - seen_words) * sizeof(uint64_t));
+}
+
+/* Rows that hit, which are in the hot cache and looked up, are listed as misses are: by the first
+ * query that selects them, a query's in ascending order. Then each row's slot is put for it. The
+ * misses have been listed by now, and lend their room for words. */
+static void order_hits(const struct kvt_resolver *resolver, const struct kvt_hot_cache *cache,
+                       const struct kvt_resolve_call *call, uint32_t hit_count)
+{
+    kvt_slot *slot_of = resolver->slot_of;
+    uint64_t *hit_rows = resolver->hit_rows;
+    uint32_t listed = 0;
+
+    for (size_t w = 0; w < ((size_t)cache->slot_count + 63) / 64; w++) {
+        for (uint64_t left = resolver->hit_bits[w]; left != 0; left &= left - 1) {
+            kvt_slot slot = (kvt_slot)(64 * w) + (kvt_slot)__builtin_ctzll(left);
+            slot_of[cache->slot_rows[slot]] = slot;
+        }
+    }
+    for (size_t w = 0; w < resolver->looked_up_words; w++)
+        hit_rows[w] = resolver->looked_up[w] & cache->hot_rows[w];
+    struct misses found = resolver->misses;
+    for (uint32_t query = 0; query < call->query_count && listed < hit_count; query++) {
+        const uint64_t *selection = call->selections[query];
+        uint32_t count = 0;
+        for (size_t w = 0; w < resolver->looked_up_words; w++) {
+            uint64_t newly = hit_rows[w] & selection[w];
+            hit_rows[w] ^= newly;
+            found.words[count] = newly;
+            found.at[count] = (uint32_t)w;
+            count += newly != 0;
+        }
+        found.counts[0] = count;
+        listed += resolver->passes->list(&found, 0, resolver->hit_slots + listed);
+    }
+    for (uint32_t i = 0; i < listed; i++)
+        resolver->hit_slots[i] = slot_of[resolver->hit_slots[i]];
+}
+
 /* ---- Replace ----------------------------------------------------------------- */
 
 static kvt_status broken(const struct kvt_hot_cache *cache, struct kvt_error *err, kvt_slot slot,
@@ -374,14 +431,8 @@ static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kv
 {
     uint32_t missed_rows = result->staged_rows;
     uint32_t free_slots = cache->slot_count - result->hot_rows;
-    size_t slot_words = ((size_t)cache->slot_count + 63) / 64;
 
-    /* Empty slots do not hit: only words past the occupied slots need to be cleared. */
-    size_t seen_words = ((size_t)cache->occupied_slots + 63) / 64;
-    resolver->passes->find_hits(resolver->looked_up, cache->slot_rows, cache->occupied_slots,
-                                resolver->hit_bits);
-    memset(resolver->hit_bits + seen_words, 0, (slot_words - seen_words) * sizeof(uint64_t));
-
+    find_hits(resolver, cache);
     result->filled_rows = missed_rows < free_slots ? missed_rows : free_slots;
     result->staged_rows = missed_rows - result->filled_rows;
     struct kvt_replacement_call view = {
@@ -394,6 +445,11 @@ static kvt_status hit_and_replace(const struct kvt_resolver *resolver, struct kv
         .scratch = resolver->scratch,
         .cpu = resolver->cpu,
     };
+    if (cache->replacement->wants_hit_order) {
+        order_hits(resolver, cache, call, result->hot_rows);
+        view.hit_slots = resolver->hit_slots;
+        view.hit_count = result->hot_rows;
+    }
     kvt_status status = replace(resolver, cache, &view, result, err);
     if (status == KVT_OK && result->staged_rows > 0 && call->promotion == KVT_PROMOTE_BY_COUNT)
         promote(resolver, cache, call, &view, result);

@@ -76,8 +76,11 @@ static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on r
 {
     enum kvt_basis law = run->needs.history_in_hbm ? KVT_BASIS_EXACT : run->law_basis;
     law = worse(law, run->acceptance_basis);
-    enum kvt_basis steps =
-        run->total.extrapolated_steps > 0 ? KVT_BASIS_EXTRAPOLATED : run->timing_basis;
+    /* How far the timing model was fitted is no matter to a clock that measures. */
+    bool is_measured = run->scenario->clock == KVT_CLOCK_MEASURED;
+    enum kvt_basis steps = run->total.extrapolated_steps > 0 && !is_measured
+                               ? KVT_BASIS_EXTRAPOLATED
+                               : run->timing_basis;
     enum kvt_basis times = worse(law, worse(steps, run->timing_basis));
 
     switch (rests_on) {
@@ -182,13 +185,37 @@ static bool add_half_widths(cJSON *rows, const struct kvt_run *run, const cJSON 
            add_half_width(list, result, "output_throughput_per_gpu", errors.output);
 }
 
-/* What stands for something larger, by what it is: rows, where some stores are followed. */
+/* Parameters of a backend that let few GPUs stand for many. */
+static bool add_scaled_backend(cJSON *scaled, const struct kvt_choice *backend)
+{
+    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts"};
+    cJSON *object = NULL;
+
+    for (size_t i = 0; i < sizeof stand_ins / sizeof stand_ins[0]; i++) {
+        for (size_t p = 0; p < backend->info->param_count; p++) {
+            const struct kvt_param_spec *spec = &backend->info->params[p];
+            double value = backend->params.values[p].number;
+            if (strcmp(spec->name, stand_ins[i]) != 0 || value == spec->default_number)
+                continue;
+            if (!object && !(object = add_object(scaled, "backend")))
+                return false;
+            if (!add_number(object, spec->name, value))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* What stands for something larger, by what it is: rows, where some stores are followed; or what a
+ * GPU holds. */
 static bool add_scaled(cJSON *object, const struct kvt_run *run)
 {
     cJSON *scaled = add_object(object, "scaled");
 
-    if (!scaled || !run_is_sampled(run))
-        return scaled != NULL;
+    if (!scaled || !add_scaled_backend(scaled, &run->scenario->backend))
+        return false;
+    if (!run_is_sampled(run))
+        return true;
     cJSON *rows = add_object(scaled, "rows");
     cJSON *strata = rows ? add_array(rows, "strata") : NULL;
     bool ok = strata != NULL;
@@ -274,6 +301,36 @@ static bool add_step_parts(cJSON *object, const struct kvt_run *run)
     return ok;
 }
 
+/* What a backend that runs its steps has found, whichever clock counted. */
+static bool add_measured(cJSON *object, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+    double steps = (double)total->measured_steps;
+    cJSON *parts = NULL;
+
+    if (total->measured_steps == 0)
+        return true;
+    cJSON *measured = add_object(object, "measured");
+    bool ok =
+        measured &&
+        add(measured, "is_clock", cJSON_CreateBool(run->scenario->clock == KVT_CLOCK_MEASURED)) &&
+        add(measured, "reproducible",
+            cJSON_CreateBool(run->scenario->clock != KVT_CLOCK_MEASURED)) &&
+        add_number(measured, "steps", steps) &&
+        add_number(measured, "mean_step_ms", (double)total->measured_ns / 1e6 / steps) &&
+        add_number(measured, "in_range_share",
+                   1 - (double)total->extrapolated_steps / (double)total->decode_steps) &&
+        add_number(measured, "attention_compared", (double)run->proof.checked_queries) &&
+        add_number(measured, "attention_unequal", (double)run->proof.unequal_queries) &&
+        add_number(measured, "attention_max_rel_error",
+                   run->proof.double_queries > 0 ? run->proof.max_rel_error : (double)NAN) &&
+        (parts = add_object(measured, "step_parts_ms")) != NULL;
+    for (int p = 0; p < KVT_PARTS && ok; p++)
+        ok = add_number(parts, kvt_step_part_name((enum kvt_step_part)p),
+                        (double)total->measured_parts_ns[p] / 1e6 / steps);
+    return ok;
+}
+
 static const char *ending(const struct kvt_run *run)
 {
     if (run->interrupted)
@@ -296,8 +353,8 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        add_step_parts(result, run) && add_scaled(result, run) && add_calibrated(result, run) &&
-        add_text(result, "selections", run->law_description) &&
+        add_step_parts(result, run) && add_measured(result, run) && add_scaled(result, run) &&
+        add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_number(result, "events", (double)run->events) &&
         add_number(result, "tied_events", (double)run->tied_events) &&

@@ -425,6 +425,67 @@ static void put_scaled(FILE *stream, const struct kvt_run *run, const cJSON *res
     put_sampling(stream, run, result);
 }
 
+/* The backend's own figures, and whether they count. */
+static void put_measured(FILE *stream, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+    double steps = (double)total->measured_steps;
+    char text[300] = "", number[16], attention[96] = "";
+    size_t used = 0;
+
+    if (total->measured_steps == 0)
+        return;
+    for (int p = 0; p < KVT_PARTS && total->measured_ns > 0; p++) {
+        double ms = (double)total->measured_parts_ns[p] / 1e6 / steps;
+        if ((double)total->measured_parts_ns[p] > 0.0005 * (double)total->measured_ns)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? " + " : "",
+                                     kvt_step_part_name((enum kvt_step_part)p), figure(ms, number));
+    }
+    put_line(stream, "measured   %" PRIu64 " steps of %s ms = %s", total->measured_steps,
+             figure((double)total->measured_ns / 1e6 / steps, number), text);
+    if (run->proof.checked_queries > 0)
+        snprintf(attention, sizeof attention, "; attention: %" PRIu64 " of %" PRIu64 " differ",
+                 run->proof.unequal_queries, run->proof.checked_queries);
+    put_line(stream, "clock      %s%s",
+             run->scenario->clock == KVT_CLOCK_MEASURED
+                 ? "measured: not reproducible"
+                 : "predicted: what was measured is told beside, and decides nothing",
+             attention);
+}
+
+static void put_scaled_backend(FILE *stream, const cJSON *result)
+{
+    const cJSON *backend = kvt_json_find(kvt_json_find(result, "scaled"), "backend"), *item;
+    char text[200] = "";
+    size_t used = 0;
+
+    cJSON_ArrayForEach(item, backend) used +=
+        (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "",
+                         item->string, item->valuedouble);
+    if (used > 0)
+        put_line(stream, "scaled     on the GPU: %s", text);
+}
+
+/* What this result proves, and what not. */
+static void put_badge(FILE *stream, const struct kvt_run *run, const cJSON *result)
+{
+    const cJSON *gpus = kvt_json_find(kvt_json_find(result, "machine"), "gpus");
+    const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
+    const char *gpu = cJSON_IsString(name) ? name->valuestring : "a GPU";
+    const struct kvt_tally *total = &run->total;
+
+    if (total->measured_steps == 0)
+        put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
+                 kvt_basis_name(run->timing_basis));
+    else
+        put_line(stream,
+                 "badge      decisions no (kvtide validate compares them) | kernel time %s (%s, "
+                 "%.0f %% of steps in range of timing \"%s\") | engine no",
+                 run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside", gpu,
+                 100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
+                 run->scenario->timing.info->name);
+}
+
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_scenario *scenario = run->scenario;
@@ -439,6 +500,8 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
     if (calibrated[0])
         put_line(stream, "calibrated %s", calibrated);
     put_scaled(stream, run, result);
+    put_scaled_backend(stream, result);
+    put_measured(stream, run);
     if (run->total.extrapolated_steps > 0)
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
@@ -456,8 +519,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "bound      a policy saw the future: a bound, not what can be had");
     if (run->interrupted)
         put_line(stream, "ending     interrupted: the figures cover what was simulated");
-    put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
-             kvt_basis_name(run->timing_basis));
+    put_badge(stream, run, result);
 }
 
 void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *result)

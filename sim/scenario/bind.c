@@ -139,6 +139,7 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
         {"workload", &out->arrival},
         {"workload.lengths.input", &out->input_length},
         {"workload.lengths.output", &out->output_length},
+        {"backend", &out->backend},
     };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (kvt_tree_at(load->tree, choices[i].dotted) == NULL)
@@ -420,7 +421,6 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
 {
     out->name = kvt_text_at(load->tree, "name");
     out->seed = (uint64_t)kvt_real_at(load->tree, "seed");
-    out->backend = kvt_text_at(load->tree, "backend");
 
     kvt_status status = bind_choices(load, out, err);
     if (status == KVT_OK)
@@ -441,6 +441,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = bind_classes(load, out, err);
     if (status == KVT_OK)
         status = bind_run(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_backend(load, out, err);
     if (status == KVT_OK)
         status = bind_hot_tokens(load, out, err);
     if (status == KVT_OK)

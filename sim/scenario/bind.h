@@ -54,6 +54,12 @@ KVT_CHECKED kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dott
 KVT_CHECKED kvt_status kvt_bind_drafter(struct kvt_load *load, struct kvt_scenario *out,
                                         struct kvt_error *err);
 
+/* ---- bind_backend.c: what steps are done by --------------------------------------- */
+
+/* After the run's fidelity is bound. */
+KVT_CHECKED kvt_status kvt_bind_backend(struct kvt_load *load, struct kvt_scenario *out,
+                                        struct kvt_error *err);
+
 /* ---- bind_staging.c: rows that find no hot slot ---------------------------------- */
 
 /* After rounds and hot tokens are bound. */

@@ -92,13 +92,8 @@ static kvt_status check_count(const struct kvt_key *key, const struct kvt_at *at
 static kvt_status check_choice(const struct kvt_key *key, const struct kvt_at *at,
                                const cJSON *value, struct kvt_error *err)
 {
-    char place[KVT_PLACE_BYTES];
     if (!cJSON_IsString(value))
         return refuse(key, at, value, "not one of its choices", err);
-    if (key->refused_choice != NULL && strcmp(value->valuestring, key->refused_choice) == 0) {
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_at_place(at, place), "\"%s\": %s",
-                        key->refused_choice, key->refused_choice_why);
-    }
     if (kvt_choice_index(key->choices, value->valuestring) < 0)
         return refuse(key, at, value, "not one of its choices", err);
     return KVT_OK;
@@ -342,8 +337,9 @@ kvt_status kvt_unknown_key(const struct kvt_key *key, const struct kvt_plugin_in
 
     const char *owner = info != NULL ? find_owner(key, at->name) : NULL;
     if (owner != NULL) {
+        const char *kind = strcmp(key->name_key, "name") == 0 ? key->name : key->name_key;
         return kvt_fail(err, KVT_ERR_INVALID, place, "%s belongs to %s \"%s\"; here %s is \"%s\"",
-                        at->name, key->name_key, owner, key->name_key, info->name);
+                        at->name, kind, owner, kind, info->name);
     }
     const char *ours = kvt_engine_key(at->name);
     if (ours != NULL)

@@ -74,11 +74,6 @@ static void add(struct pages *pages, const struct kvt_key *key, const char *path
         char takes[RANGE_BYTES];
         doc->takes = kept(pages, kvt_idle_cures(key->idle, takes, sizeof takes));
         doc->refused = key->refused;
-        if (key->refused_choice != NULL) {
-            doc->refused_choice = kvt_arena_printf(pages->arena, "%s: %s", key->refused_choice,
-                                                   key->refused_choice_why);
-            pages->is_short |= doc->refused_choice == NULL;
-        }
     }
     pages->count++;
 }

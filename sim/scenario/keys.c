@@ -410,11 +410,10 @@ static const struct kvt_key run_keys[] = {
      .when = "sampled",
      .idle = without_hot_caches},
     {.name = "clock",
-     .help = "Whose time passes.",
+     .help = "How long a step takes: as the timing model has it, or as the backend measured it, "
+             "which takes backend \"cuda\" and cannot be reproduced.",
      .type = KVT_KEY_CHOICE,
-     .choices = "predicted",
-     .refused_choice = "measured",
-     .refused_choice_why = "measured time needs the CUDA backend, which this version has not",
+     .choices = "predicted|measured",
      .dflt = "\"predicted\""},
 };
 
@@ -549,11 +548,10 @@ static const struct kvt_key top_keys[] = {
      .type = KVT_KEY_OBJECT,
      MEMBERS(run_keys)},
     {.name = "backend",
-     .help = "Who does the work.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "sim",
-     .refused_choice = "cuda",
-     .refused_choice_why = "this version has no CUDA backend",
+     .help = "What a decode step is done by.",
+     .type = KVT_KEY_PLUGIN,
+     .kind = KVT_PLUGIN_BACKEND,
+     .name_key = "name",
      .dflt = "\"sim\""},
 };
 

@@ -36,9 +36,7 @@ struct kvt_key {
     bool is_path;    /* TEXT: of a file, relative to the file that gives it */
     bool is_name;    /* TEXT: a shipped name of `folder`, or a path as above */
 
-    /* NULL, or why this version refuses the key; or one choice of it. */
-    const char *refused;
-    const char *refused_choice, *refused_choice_why;
+    const char *refused; /* NULL, or why this version refuses the key */
 
     /* The key exists only while its neighbour when_key is one of `when` ("a|b").
      * A key that others name as when_key is a switch. */

@@ -174,10 +174,9 @@ static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[P
     static const struct {
         const char *kind, *object, *name;
     } plugins[] = {
-        {"import \"", "cluster.import", "law"},
-        {"timing \"", "timing", "model"},
-        {"law \"", "selection", "law"},
-        {"speculation \"", "speculation", "method"},
+        {"import \"", "cluster.import", "law"}, {"timing \"", "timing", "model"},
+        {"law \"", "selection", "law"},         {"speculation \"", "speculation", "method"},
+        {"backend \"", "backend", "name"},
     };
     const char *where = err->where;
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++) {

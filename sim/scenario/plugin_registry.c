@@ -28,6 +28,8 @@ const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind)
         return "arrival";
     case KVT_PLUGIN_LENGTH:
         return "length";
+    case KVT_PLUGIN_BACKEND:
+        return "backend";
     case KVT_PLUGIN_KINDS:
         break;
     }
@@ -48,6 +50,7 @@ static const char *kind_noun(enum kvt_plugin_kind kind)
         [KVT_PLUGIN_IMPORT] = "import law",
         [KVT_PLUGIN_ARRIVAL] = "arrival",
         [KVT_PLUGIN_LENGTH] = "length law",
+        [KVT_PLUGIN_BACKEND] = "backend",
     };
     return nouns[kind];
 }
@@ -57,9 +60,8 @@ static const char *kind_noun(enum kvt_plugin_kind kind)
 static const char *const *later_names(enum kvt_plugin_kind kind)
 {
     static const char *const names[KVT_PLUGIN_KINDS][12] = {
-        [KVT_PLUGIN_REPLACEMENT] = {"fifo", "clock", "lfu", "sieve", "s3fifo", "arc", "2q",
-                                    "random", "sharded-lru", "belady", "oracle-pages"},
-        [KVT_PLUGIN_LAW] = {"indexer"},
+        [KVT_PLUGIN_REPLACEMENT] = {"lfu", "sieve", "s3fifo", "arc", "2q", "random", "sharded-lru",
+                                    "belady", "oracle-pages"},
         [KVT_PLUGIN_TIMING] = {"profile"},
     };
     return names[kind];
@@ -81,6 +83,8 @@ const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, 
         list = kvt_models_table(kind, count);
     if (list == NULL)
         list = kvt_workloads_table(kind, count);
+    if (list == NULL)
+        list = kvt_backends_table(kind, count);
     return list;
 }
 

@@ -10,13 +10,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kv/resolver_passes.h"
 #include "kvt/clock.h"
+#include "kvt/plugin.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
-
-extern const struct kvt_replacement_policy kvt_replacement_lru;
 
 enum {
     ROWS = 100032,
@@ -42,6 +42,7 @@ struct stream {
 
 struct bench {
     struct kvt_resolver *resolver;
+    const char *policy; /* of the caches; NULL: there are none yet */
     struct kvt_hot_cache *caches[CACHES];
     struct stream *streams; /* [CACHES] */
     uint64_t selections[QUERIES_MAX][ROW_WORDS];
@@ -57,6 +58,7 @@ struct setting {
     uint32_t queries;
     enum kvt_cpu cpu;
     const uint64_t *page_rows;
+    const char *policy;
 };
 
 static void *must(void *memory)
@@ -130,16 +132,29 @@ static void stream_next(struct stream *stream, uint64_t *selection)
 
 static void bench_init(struct bench *bench)
 {
-    struct kvt_replacement_env env = {.slot_count = SLOTS, .top_k = TOP_K};
     struct kvt_error err;
 
     must_be_ok(kvt_resolver_new(ROWS, SLOTS, QUERIES_MAX * TOP_K, &bench->resolver, &err), &err);
     bench->streams = must(calloc(CACHES, sizeof *bench->streams));
-    for (uint32_t i = 0; i < CACHES; i++) {
-        must_be_ok(kvt_hot_cache_new(&kvt_replacement_lru, &env, ROWS, &bench->caches[i], &err),
-                   &err);
+    for (uint32_t i = 0; i < CACHES; i++)
         stream_init(&bench->streams[i], i);
+}
+
+/* Empty caches under another policy. */
+static void change_policy(struct bench *bench, const char *policy)
+{
+    struct kvt_replacement_env env = {.slot_count = SLOTS, .top_k = TOP_K};
+    const struct kvt_plugin_info *info;
+    struct kvt_error err;
+
+    must_be_ok(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, policy, "policy", &info, &err), &err);
+    for (uint32_t i = 0; i < CACHES; i++) {
+        kvt_hot_cache_free(bench->caches[i]);
+        must_be_ok(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,
+                                     &env, ROWS, &bench->caches[i], &err),
+                   &err);
     }
+    bench->policy = policy;
 }
 
 static void bench_fini(struct bench *bench)
@@ -199,20 +214,23 @@ static void measure(struct bench *bench, const struct setting *setting)
 
     if (!kvt_resolver_set_cpu(bench->resolver, setting->cpu))
         return;
+    if (bench->policy == NULL || strcmp(bench->policy, setting->policy) != 0)
+        change_policy(bench, setting->policy);
     for (uint32_t i = 0; i < WARM_STEPS; i++)
         (void)step(bench, &call, &tally);
     for (uint32_t i = 0; i < TIMED_STEPS; i++)
         step_ns[i] = step(bench, &call, &tally);
     double call_ns = median(step_ns, TIMED_STEPS), calls = CACHES;
-    (void)printf(
-        "{\"bench\": \"resolver\", \"case\": \"%s\", \"level\": \"%s\", \"queries\": %" PRIu32
-        ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
-        "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
-        "\"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
-        "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
-        setting->name, kvt_cpu_name(setting->cpu), setting->queries, TOP_K, SLOTS, ROWS, CACHES,
-        TIMED_STEPS, call_ns, step_ns[0], (double)tally.selected / calls * 1e9 / call_ns,
-        (double)tally.hot / calls, (double)tally.filled / calls, (double)tally.staged / calls);
+    (void)printf("{\"bench\": \"resolver\", \"case\": \"%s\", \"policy\": \"%s\", \"level\": "
+                 "\"%s\", \"queries\": %" PRIu32
+                 ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
+                 "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
+                 "\"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
+                 "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
+                 setting->name, setting->policy, kvt_cpu_name(setting->cpu), setting->queries,
+                 TOP_K, SLOTS, ROWS, CACHES, TIMED_STEPS, call_ns, step_ns[0],
+                 (double)tally.selected / calls * 1e9 / call_ns, (double)tally.hot / calls,
+                 (double)tally.filled / calls, (double)tally.staged / calls);
     (void)fflush(stdout);
 }
 
@@ -225,15 +243,21 @@ int main(void)
     for (uint32_t page = 0; page < ROW_WORDS; page++)
         half_of_pages[page] = page % 64 < 32 ? 0 : UINT64_MAX;
     const struct setting settings[] = {
-        {"hot cache alone", 1, best, NULL},
-        {"half of the pages ready", 1, best, half_of_pages},
-        {"hot cache alone", 4, best, NULL},
-        {"half of the pages ready", 4, best, half_of_pages},
-        {"hot cache alone", 8, best, NULL},
-        {"hot cache alone", 1, KVT_CPU_PLAIN, NULL},
-        {"hot cache alone", 4, KVT_CPU_PLAIN, NULL},
-        {"hot cache alone", 1, KVT_CPU_AVX2, NULL},
-        {"hot cache alone", 4, KVT_CPU_AVX2, NULL},
+        {"hot cache alone", 1, best, NULL, "lru"},
+        {"half of the pages ready", 1, best, half_of_pages, "lru"},
+        {"hot cache alone", 4, best, NULL, "lru"},
+        {"half of the pages ready", 4, best, half_of_pages, "lru"},
+        {"hot cache alone", 8, best, NULL, "lru"},
+        {"hot cache alone", 1, KVT_CPU_PLAIN, NULL, "lru"},
+        {"hot cache alone", 4, KVT_CPU_PLAIN, NULL, "lru"},
+        {"hot cache alone", 1, KVT_CPU_AVX2, NULL, "lru"},
+        {"hot cache alone", 4, KVT_CPU_AVX2, NULL, "lru"},
+        {"hot cache alone", 8, best, NULL, "access-lru"},
+        {"hot cache alone", 1, best, NULL, "access-lru"},
+        {"hot cache alone", 8, best, NULL, "fifo"},
+        {"hot cache alone", 1, best, NULL, "fifo"},
+        {"hot cache alone", 8, best, NULL, "clock"},
+        {"hot cache alone", 1, best, NULL, "clock"},
     };
     bench_init(bench);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)

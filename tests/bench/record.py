@@ -5,16 +5,19 @@
 What the benchmark prints is shown as it comes. Each line that is a JSON object is a case; a table
 for people is kept as text. The file has them with the processor they were measured on, appears
 whole or not at all, and holds no date: the same figures are the same bytes. A benchmark that runs
-for ten minutes is ended, and has failed.
+for ten minutes is ended, and has failed; one that ends with status 77 was skipped, and leaves the
+file alone.
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 
 LIMIT_S = 600
+SKIPPED = 77
 
 # Of the flags in /proc/cpuinfo, those that a loop here may depend on.
 FLAGS = ("popcnt bmi1 bmi2 avx2 avx512f avx512bw avx512dq avx512vl avx512vbmi avx512_vbmi2 "
@@ -29,15 +32,20 @@ def machine():
             key, _, value = line.partition(":")
             said.setdefault(key.strip(), value.strip())
     found = said.get("flags", "").split()
-    return {
+    described = {
         "cpu": said.get("model name", "unknown"),
         "cpus": os.cpu_count(),
         "flags": [flag for flag in FLAGS if flag in found],
     }
+    if shutil.which("nvidia-smi"):
+        asked = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+        answered = subprocess.run(asked, capture_output=True, encoding="utf-8")
+        described["gpus"] = answered.stdout.splitlines() if answered.returncode == 0 else []
+    return described
 
 
 def measure(command):
-    """The objects that command prints, and its other lines; None where it fails."""
+    """What command ended with, the objects that it printed, and its other lines."""
     cases, text = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
         limit = threading.Timer(LIMIT_S, process.kill)
@@ -49,7 +57,7 @@ def measure(command):
             else:
                 text.append(line.rstrip("\n"))
         limit.cancel()
-    return (cases, text) if process.returncode == 0 else None
+    return process.returncode, cases, text
 
 
 def document(name, cases, text):
@@ -80,11 +88,12 @@ def main():
     if dashes != "--" or not command:
         print(__doc__, file=sys.stderr)
         return 2
-    measured = measure(command)
-    if measured is None:
-        print("record.py: %s failed; %s is as it was" % (name, out), file=sys.stderr)
-        return 1
-    write_whole(out, document(name, *measured))
+    status, cases, text = measure(command)
+    if status != 0:
+        word = "was skipped" if status == SKIPPED else "failed"
+        print("record.py: %s %s; %s is as it was" % (name, word, out), file=sys.stderr)
+        return 0 if status == SKIPPED else 1
+    write_whole(out, document(name, cases, text))
     return 0
 
 

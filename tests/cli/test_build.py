@@ -11,11 +11,15 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = ("SConstruct", "LICENSE", "README.md", "CHANGELOG.md", "sim", "policies", "models",
-           "workloads", "docs", "tests")
-BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/policies",
-         "build/release/models", "build/release/workloads")
-DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema"}
+SOURCES = ("SConstruct", "LICENSE", "README.md", "CHANGELOG.md", "sim", "backend_cuda", "policies",
+           "models", "workloads", "docs", "tests", "validation")
+BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cuda",
+         "build/release/policies", "build/release/models", "build/release/workloads",
+         "build/release/tests/cuda")
+# As the objects are that the copy takes along.
+CUDA = os.environ.get("KVT_CUDA", "0")
+DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
+        "calls": "tests/golden/calls"}
 OLDEST_GLIBC = (2, 36)
 
 
@@ -68,7 +72,7 @@ def data_files():
     found = set()
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith(".json")}
+                  if path.endswith((".json", ".txt"))}
     return found
 
 
@@ -93,10 +97,18 @@ def a_value_outside_its_choices_is_refused(tree, scratch):
     refuses(tree, "PREFIX=/a b: an absolute path without", "PREFIX=/a b")
 
 
-def cuda_is_refused_when_demanded_and_answered_when_left_to_us(tree, scratch):
-    refuses(tree, "cuda=1: this version has no CUDA backend", "cuda=1")
-    assert "cuda: no (no CUDA backend in this version)" in succeeds(tree, "-n")
-    assert "cuda" not in succeeds(tree, "-n", "cuda=0").splitlines()[0]
+def cuda_is_refused_when_demanded_without_a_toolkit_and_answered_when_left_to_us(tree, scratch):
+    nvcc = scratch / "bin/nvcc"  # a compiler and nothing beside it
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o755)
+    path = "%s:%s" % (nvcc.parent, os.environ["PATH"])
+    status, said = scons(tree, "-n", "cuda=1", PATH=path)
+    assert status == 2 and "cuda=1: no cuda_runtime_api.h in the toolkit of" in said, said
+    said = succeeds(tree, "-n", PATH=path).splitlines()
+    assert said[0].startswith("cuda: no (no cuda_runtime_api.h in the toolkit of"), said[0]
+    assert "cuda" not in succeeds(tree, "-n", "cuda=0", PATH=path).splitlines()[0]
+    refuses(tree, "'sm_90' is not what nvcc has behind sm_", "CUDA_ARCHS=sm_90")
 
 
 def everything_missing_is_named_at_once_and_its_arrival_noticed(tree, scratch):
@@ -114,7 +126,7 @@ def everything_missing_is_named_at_once_and_its_arrival_noticed(tree, scratch):
 
 def help_needs_nothing_installed_and_names_every_setting(tree, scratch):
     said = succeeds(tree, "-h", PKG_CONFIG_LIBDIR=str(scratch / "none"), CC="no-such-compiler")
-    for setting in ("mode", "sanitize", "cuda", "werror", "verbose", "PREFIX", "DESTDIR"):
+    for setting in ("mode", "sanitize", "cuda", "CUDA_ARCHS", "werror", "verbose", "PREFIX", "DESTDIR"):
         assert "\n%s: " % setting in said, said
 
 
@@ -152,10 +164,20 @@ def stated_version():
     return re.search(r'#define KVT_VERSION "([^"]+)"', header).group(1)
 
 
+def device_files():
+    """What a machine with a GPU needs besides the program; nothing without a CUDA backend."""
+    if CUDA == "0":
+        return set()
+    found = {"tests/cuda/" + path.stem for path in (TOP / "tests/cuda").glob("*.cu")}
+    for pattern in ("validation/*.sh", "validation/scenarios/*.json", "tests/golden/calls/*.txt"):
+        found |= {path.relative_to(TOP).as_posix() for path in TOP.glob(pattern)}
+    return found
+
+
 def unpacked_dist(tree, scratch):
     """The tarball, unpacked somewhere else; the folder it makes."""
     name = "kvtide-%s-linux-%s" % (stated_version(), os.uname().machine)
-    succeeds(tree, "dist", "cuda=0")
+    succeeds(tree, "dist", "cuda=" + CUDA)
     subprocess.run(("tar", "-xzf", str(tree / "build/dist" / (name + ".tar.gz"))), cwd=scratch,
                    check=True)
     return scratch / name
@@ -165,28 +187,33 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
     release_only()
     folder = unpacked_dist(tree, scratch)
     texts = {"LICENSE", "README.md", "CHANGELOG.md"}
-    licences = {"licences/" + name for name in ("gsl", "libcsv", "cjson")}
+    names = ("gsl", "libcsv", "cjson") + (("libstdc++",) if CUDA != "0" else ())
+    licences = {"licences/" + name for name in names}
     data = {"share/kvt/" + path for path in data_files()}
-    expected = {"bin/kvtide", "bin/libcjson.so.1"} | texts | licences | data
+    programs = {"bin/kvtide", "bin/libcjson.so.1"}
+    expected = programs | texts | licences | data | device_files()
     assert files_below(folder) == expected, sorted(files_below(folder) ^ expected)
     tarball = tree / "build/dist" / (folder.name + ".tar.gz")
     before = tarball.read_bytes()
     tarball.unlink()
-    succeeds(tree, "dist", "cuda=0")
+    succeeds(tree, "dist", "cuda=" + CUDA)
     assert tarball.read_bytes() == before, "the same files packed twice differ"
 
 
 def the_tarball_needs_no_package_but_libc(tree, scratch):
     release_only()
-    program = unpacked_dist(tree, scratch) / "bin/kvtide"
-    said = subprocess.run(("ldd", str(program)), check=True, stdout=subprocess.PIPE, text=True)
-    needed = {line.split()[0] for line in said.stdout.splitlines() if "=>" in line}
-    assert needed <= {"libc.so.6", "libm.so.6", "libcjson.so.1"}, needed
-    assert "libcjson.so.1 => %s/libcjson.so.1" % program.parent in said.stdout, said.stdout
-    symbols = subprocess.run(("objdump", "-T", str(program)), check=True, stdout=subprocess.PIPE,
-                             text=True).stdout
-    newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", symbols))
-    assert newest[:2] <= OLDEST_GLIBC, "it asks for glibc %s" % (newest,)
+    folder = unpacked_dist(tree, scratch)
+    for program in (folder / "bin/kvtide", *sorted(folder.glob("tests/cuda/*"))):
+        said = subprocess.run(("ldd", str(program)), check=True, stdout=subprocess.PIPE, text=True)
+        needed = {line.split()[0] for line in said.stdout.splitlines() if "=>" in line}
+        assert needed <= {"libc.so.6", "libm.so.6", "libcjson.so.1"}, (program, needed)
+        if "libcjson.so.1" in needed:
+            beside = "libcjson.so.1 => %s/" % folder
+            assert beside in said.stdout, said.stdout
+        symbols = subprocess.run(("objdump", "-T", str(program)), check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout
+        newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", symbols))
+        assert newest[:2] <= OLDEST_GLIBC, "%s asks for glibc %s" % (program, newest)
 
 
 def the_unpacked_program_finds_its_data_from_any_folder(tree, scratch):
@@ -202,7 +229,7 @@ def the_unpacked_program_finds_its_data_from_any_folder(tree, scratch):
 CASES = (
     an_unknown_setting_is_refused_wherever_it_stands,
     a_value_outside_its_choices_is_refused,
-    cuda_is_refused_when_demanded_and_answered_when_left_to_us,
+    cuda_is_refused_when_demanded_without_a_toolkit_and_answered_when_left_to_us,
     everything_missing_is_named_at_once_and_its_arrival_noticed,
     help_needs_nothing_installed_and_names_every_setting,
     an_installation_is_complete_and_does_not_know_its_stage,

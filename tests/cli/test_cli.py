@@ -63,7 +63,9 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--threads", "two"), "--threads"),
             (("run", "--seed", "x", "quickstart"), "seed"),
             (("run", "--fidelity", "analytical"), "analytical"),
-            (("run", "--backend", "cuda"), "cuda"),
+            (("run", "--backend", "cude"), "sim, cuda"),
+            (("run", "--backend", "cuda", "--fidelity", "sampled"), "run.fidelity=exact"),
+            (("run", "--backend", "cuda", "--set", "run.fidelity=sampled"), "run.fidelity=exact"),
             (("run", "--plugin", "x.so"), "--plugin"),
             (("run", "--goodput"), "--goodput ttft:MS"),
             (("run", "--goodput", "ttft=2000"), '"ttft=2000" is no bound'),
@@ -99,8 +101,16 @@ def usage_errors_are_one_sentence_and_status_2(folder):
         assert word in sentence, "%r was expected in: %s" % (word, sentence)
 
 
-def what_the_machine_lacks_is_status_3(folder):
-    assert "GPU" in refuses(3, "check", "--machine")
+def the_machine_is_looked_at_or_lacks_a_gpu(folder):
+    done = kvtide("check", "--machine", "--json")
+    if done.returncode == 3:
+        sentence = refuses(3, "check", "--machine")
+        assert "GPU" in sentence or "CUDA device" in sentence, sentence
+        return
+    machine = json.loads(done.stdout)
+    assert machine["schema"] == "kvtide/machine/1"
+    assert machine["fit"] == (done.returncode == 0) == (not machine["faults"]), machine["faults"]
+    assert machine["gpus"] and machine["gpus"][0]["h2d_bytes_per_s"] > 1e9
 
 
 # --- Lists and checks -----------------------------------------------------------------------------------
@@ -482,7 +492,7 @@ CASES = (
     help_is_an_answer_for_the_program_and_every_command,
     the_version_names_a_version_and_a_commit,
     usage_errors_are_one_sentence_and_status_2,
-    what_the_machine_lacks_is_status_3,
+    the_machine_is_looked_at_or_lacks_a_gpu,
     every_kind_is_listed_for_people_and_as_json,
     every_shipped_scenario_and_file_is_sound,
     all_files_are_checked_whatever_is_wrong_with_one,

@@ -128,9 +128,8 @@ def other_value(key, value):
     if key["type"] == "bool":
         return not value
     if key["type"] == "choice":
-        refused = key.get("refused_choice", "").split(":")[0]
         others = [choice.strip() for choice in allowed.split("|")]
-        return next((choice for choice in others if choice not in (value, refused)), None)
+        return next((choice for choice in others if choice != value), None)
     limits = re.match(r"(\S+) to ([0-9.e+-]+)", allowed)
     if key["type"] not in ("count", "real") or limits is None:
         return None

@@ -1,4 +1,5 @@
-/* test_replacement.c -- what every replacement policy holds to, and lru by itself. */
+/* test_replacement.c -- what every replacement policy holds to, and what those that
+ * keep an order of slots do. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct bench {
     uint64_t hit_bits[SLOT_WORDS];
     uint32_t missed[SLOTS_MAX], evicted[SLOTS_MAX];
     kvt_slot victims[SLOTS_MAX], scratch[SLOTS_MAX];
+    kvt_slot hit_slots[SLOTS_MAX]; /* in an order as good as any */
     uint32_t want, chosen;
     enum kvt_cpu cpu;
     struct kvt_replacement_call call;
@@ -91,7 +93,9 @@ static void bench_choose(struct bench *bench)
             kvt_rng_below(&bench->rng, 100) >= hit_percent)
             continue;
         bench->hit_bits[slot / 64] |= UINT64_C(1) << slot % 64;
-        hits++;
+        uint32_t place = (uint32_t)kvt_rng_below(&bench->rng, ++hits);
+        bench->hit_slots[hits - 1] = bench->hit_slots[place];
+        bench->hit_slots[place] = slot;
     }
     for (uint32_t i = 0; i < missed_count; i++)
         bench->missed[i] = bench->next_row++;
@@ -104,12 +108,36 @@ static void bench_choose(struct bench *bench)
                                                 .step = bench->call.step + 1,
                                                 .scratch = bench->scratch,
                                                 .cpu = bench->cpu};
+    if (bench->policy->wants_hit_order) {
+        bench->call.hit_slots = bench->hit_slots;
+        bench->call.hit_count = hits;
+    }
     uint32_t free_slots = bench->slot_count - hits;
     bench->want = missed_count < free_slots ? missed_count : free_slots;
     bench->chosen = 0;
     if (bench->want > 0)
         bench->chosen =
             bench->policy->choose_victims(bench->state, &bench->call, bench->want, bench->victims);
+}
+
+/* Rows that found no slot take some of those that the call has read, which all are. */
+static void bench_promote(struct bench *bench)
+{
+    static kvt_slot slots[SLOTS_MAX];
+    uint32_t staged_count = bench->call.missed_count - bench->chosen, count = 0;
+    uint32_t percent = (uint32_t)kvt_rng_below(&bench->rng, 101);
+
+    for (kvt_slot slot = 0; slot < bench->slot_count && count < staged_count; slot++) {
+        if (kvt_rng_below(&bench->rng, 100) >= percent)
+            continue;
+        bench->evicted[count] = bench->slot_rows[slot];
+        bench->slot_rows[slot] = bench->missed[bench->chosen + count];
+        slots[count++] = slot;
+    }
+    memset(bench->scratch, (int)percent, sizeof bench->scratch);
+    if (count > 0 && bench->policy->on_promoted)
+        bench->policy->on_promoted(bench->state, &bench->call, slots, bench->missed + bench->chosen,
+                                   bench->evicted, count);
 }
 
 static void bench_commit(struct bench *bench)
@@ -120,6 +148,8 @@ static void bench_commit(struct bench *bench)
     }
     bench->policy->on_resolved(bench->state, &bench->call, bench->victims, bench->evicted,
                                bench->chosen);
+    if (bench->chosen < bench->call.missed_count)
+        bench_promote(bench);
 }
 
 /* Now and then an occupied slot loses its row. */
@@ -343,24 +373,73 @@ START_TEST(an_invalidated_slot_is_the_next_victim)
 }
 END_TEST
 
-/* ---- lru ------------------------------------------------------------------------------- */
+/* ---- policies that keep an order of slots --------------------------------------------- */
 
-static void bench_lru(struct bench *bench, uint32_t slot_count)
+/* The first of them keep it as struct slot_order does. */
+static const char *const ordered[] = {"lru", "access-lru", "fifo", "clock"};
+enum {
+    ORDERED = sizeof ordered / sizeof ordered[0],
+    SLOT_ORDERS = ORDERED - 1
+};
+
+static void bench_named(struct bench *bench, const char *name, uint32_t slot_count)
 {
     const struct kvt_plugin_info *info = NULL;
     struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "lru", "replacement", &info, &err),
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, name, "replacement", &info, &err),
                      KVT_OK);
     bench_start(bench, info, slot_count);
 }
 
-/* lru's state is two counts of 32 bits and an order of 16. */
-START_TEST(lru_notices_an_order_that_is_no_permutation)
+START_TEST(ranks_are_the_order_in_which_a_call_without_hits_gives_up_every_slot)
+{
+    static struct bench bench;
+    for (size_t n = 0; n < SLOT_COUNTS; n++) {
+        bench_named(&bench, ordered[_i], slot_counts[n]);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            uint32_t ranks[SLOTS_MAX];
+            kvt_slot victims[SLOTS_MAX];
+            bench_play(&bench);
+            bench.policy->ranks(bench.state, ranks);
+            memset(bench.hit_bits, 0, sizeof bench.hit_bits);
+            ck_assert_uint_eq(
+                bench.policy->choose_victims(bench.state, &bench.call, bench.slot_count, victims),
+                bench.slot_count);
+            for (uint32_t rank = 0; rank < bench.slot_count; rank++)
+                ck_assert_uint_eq(ranks[victims[rank]], rank);
+        }
+    }
+}
+END_TEST
+
+START_TEST(an_invalidated_slot_goes_back_among_the_empty_ones)
+{
+    static struct bench bench;
+    static const uint32_t expected[] = {3, 0, 1, 4, 2}; /* order 1 2 4, all empty; 0 3 */
+    uint32_t ranks[5];
+
+    bench_named(&bench, ordered[_i], 5); /* slots 0 to 3 filled in turn, 4 empty */
+    for (kvt_slot slot = 0; slot < 4; slot++) {
+        uint32_t none = KVT_ROW_NONE;
+        bench.call = (struct kvt_replacement_call){
+            .hit_bits = bench.hit_bits, .missed_count = 1, .scratch = bench.scratch};
+        bench.policy->on_resolved(bench.state, &bench.call, &slot, &none, 1);
+    }
+    bench.policy->on_invalidate(bench.state, 2);
+    bench.policy->on_invalidate(bench.state, 1);
+    bench.policy->on_invalidate(bench.state, 2); /* empty already: nothing changes */
+    bench.policy->ranks(bench.state, ranks);
+    ck_assert_mem_eq(ranks, expected, sizeof expected);
+}
+END_TEST
+
+/* A slot order is two counts of 32 bits and slots of 16. */
+START_TEST(an_order_that_is_no_permutation_is_noticed)
 {
     static struct bench bench;
     unsigned char *bytes = (unsigned char *)bench.state;
 
-    bench_lru(&bench, SLOTS_MAX);
+    bench_named(&bench, ordered[_i], SLOTS_MAX);
     for (size_t at = 2 * sizeof(uint32_t); at < bench.state_bytes; at += sizeof(uint16_t)) {
         uint16_t slot;
         memcpy(&slot, bytes + at, sizeof slot);
@@ -380,24 +459,44 @@ START_TEST(lru_notices_an_order_that_is_no_permutation)
 }
 END_TEST
 
-START_TEST(lru_takes_back_an_invalidated_slot_among_the_empty_ones)
+START_TEST(an_order_of_more_slots_than_it_can_hold_is_refused)
 {
     static struct bench bench;
-    static const uint32_t expected[] = {3, 0, 1, 4, 2}; /* order 1 2 4, all empty; 0 3 */
-    uint32_t ranks[5];
+    struct kvt_replacement_env env = {.slot_count = 65537, .host = kvt_host()};
+    struct kvt_error err = {0};
 
-    bench_lru(&bench, 5); /* slots 0 to 3 filled in turn, 4 empty */
-    for (kvt_slot slot = 0; slot < 4; slot++) {
-        uint32_t none = KVT_ROW_NONE;
-        bench.call = (struct kvt_replacement_call){
-            .hit_bits = bench.hit_bits, .missed_count = 1, .scratch = bench.scratch};
-        bench.policy->on_resolved(bench.state, &bench.call, &slot, &none, 1);
+    bench_named(&bench, ordered[_i], 1);
+    ck_assert_int_eq(bench.policy->init(bench.state, &env, &err), KVT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(err.where, ordered[_i]);
+    ck_assert_str_eq(err.message,
+                     "a hot cache of 65537 slots is too large; its order holds at most 65536");
+}
+END_TEST
+
+/* CLOCK's state is two numbers of 32 bits and three sets, word by word. */
+START_TEST(a_clock_notices_a_slot_in_no_set_or_in_two_and_a_hand_beside_the_dial)
+{
+    static struct bench bench;
+    uint32_t counts[2];
+
+    bench_named(&bench, "clock", SLOTS_MAX);
+    for (uint32_t i = 0; i < CALLS; i++)
+        bench_play(&bench);
+    for (uint32_t w = 0; w < SLOT_WORDS; w++) {
+        for (uint32_t bit = 0; bit < 64; bit++) {
+            for (uint32_t set = 0; set < 3; set++) {
+                uint64_t *word = &bench.state[1 + 3 * w + set];
+                *word ^= UINT64_C(1) << bit;
+                ck_assert(!bench.policy->is_sane(bench.state));
+                *word ^= UINT64_C(1) << bit;
+            }
+        }
     }
-    bench.policy->on_invalidate(bench.state, 2);
-    bench.policy->on_invalidate(bench.state, 1);
-    bench.policy->on_invalidate(bench.state, 2); /* empty already: nothing changes */
-    bench.policy->ranks(bench.state, ranks);
-    ck_assert_mem_eq(ranks, expected, sizeof expected);
+    ck_assert(bench.policy->is_sane(bench.state));
+    memcpy(counts, bench.state, sizeof counts);
+    counts[1] = SLOTS_MAX;
+    memcpy(bench.state, counts, sizeof counts);
+    ck_assert(!bench.policy->is_sane(bench.state));
 }
 END_TEST
 
@@ -421,10 +520,14 @@ static Suite *replacement_suite(void)
     tcase_add_loop_test(every, an_invalidated_slot_is_the_next_victim, 0, count);
     suite_add_tcase(suite, every);
 
-    TCase *lru = tcase_create("lru");
-    tcase_add_test(lru, lru_notices_an_order_that_is_no_permutation);
-    tcase_add_test(lru, lru_takes_back_an_invalidated_slot_among_the_empty_ones);
-    suite_add_tcase(suite, lru);
+    TCase *order = tcase_create("order");
+    tcase_add_loop_test(order, ranks_are_the_order_in_which_a_call_without_hits_gives_up_every_slot,
+                        0, ORDERED);
+    tcase_add_loop_test(order, an_invalidated_slot_goes_back_among_the_empty_ones, 0, ORDERED);
+    tcase_add_loop_test(order, an_order_that_is_no_permutation_is_noticed, 0, SLOT_ORDERS);
+    tcase_add_loop_test(order, an_order_of_more_slots_than_it_can_hold_is_refused, 0, SLOT_ORDERS);
+    tcase_add_test(order, a_clock_notices_a_slot_in_no_set_or_in_two_and_a_hand_beside_the_dial);
+    suite_add_tcase(suite, order);
     return suite;
 }
 

@@ -13,12 +13,11 @@
 
 #include "kv/resolver_passes.h"
 #include "kvt/hash.h"
+#include "kvt/plugin.h"
 #include "kvt/resolver.h"
 #include "support/random_calls.h"
 #include "support/resolver_twin.h"
 #include "support/support.h"
-
-extern const struct kvt_replacement_policy kvt_replacement_lru;
 
 enum {
     CALLS_MAX = 64,
@@ -29,17 +28,25 @@ enum {
 struct vector_file {
     const char *name;
     uint32_t slots, top_k, rows_max;
+    enum twin_policy policy;
     enum kvt_promotion promotion;
     uint32_t calls;
     uint64_t seed;
     uint32_t change_percent, pages_percent;
 };
 static const struct vector_file files[] = {
-    {"k16-b16-by-count", 16, 16, 700, KVT_PROMOTE_BY_COUNT, 40, 11, 20, 20},
-    {"k16-b64", 64, 16, 1500, KVT_PROMOTE_NONE, 40, 12, 30, 0},
-    {"k64-b128-pages", 128, 64, 3000, KVT_PROMOTE_NONE, 24, 13, 30, 50},
-    {"k64-b96-by-count", 96, 64, 2000, KVT_PROMOTE_BY_COUNT, 20, 14, 12, 10},
-    {"k512-b1024", 1024, 512, 12000, KVT_PROMOTE_BY_COUNT, 6, 15, 25, 20},
+    {"k16-b16-by-count", 16, 16, 700, TWIN_LRU, KVT_PROMOTE_BY_COUNT, 40, 11, 20, 20},
+    {"k16-b64", 64, 16, 1500, TWIN_LRU, KVT_PROMOTE_NONE, 40, 12, 30, 0},
+    {"k64-b128-pages", 128, 64, 3000, TWIN_LRU, KVT_PROMOTE_NONE, 24, 13, 30, 50},
+    {"k64-b96-by-count", 96, 64, 2000, TWIN_LRU, KVT_PROMOTE_BY_COUNT, 20, 14, 12, 10},
+    {"k512-b1024", 1024, 512, 12000, TWIN_LRU, KVT_PROMOTE_BY_COUNT, 6, 15, 25, 20},
+    {"access-lru-k16-b16-by-count", 16, 16, 700, TWIN_ACCESS_LRU, KVT_PROMOTE_BY_COUNT, 40, 21, 20,
+     20},
+    {"access-lru-k64-b192", 192, 64, 3000, TWIN_ACCESS_LRU, KVT_PROMOTE_NONE, 24, 22, 30, 20},
+    {"clock-k16-b16-by-count", 16, 16, 700, TWIN_CLOCK, KVT_PROMOTE_BY_COUNT, 40, 23, 20, 20},
+    {"clock-k64-b192", 192, 64, 3000, TWIN_CLOCK, KVT_PROMOTE_NONE, 24, 24, 30, 20},
+    {"fifo-k16-b16-by-count", 16, 16, 700, TWIN_FIFO, KVT_PROMOTE_BY_COUNT, 40, 25, 20, 20},
+    {"fifo-k64-b192", 192, 64, 3000, TWIN_FIFO, KVT_PROMOTE_NONE, 24, 26, 30, 20},
 };
 enum {
     FILES = sizeof files / sizeof files[0]
@@ -63,8 +70,8 @@ static void print_head(FILE *out, const struct vector_file *head)
 {
     (void)fprintf(out,
                   "kvtide resolver calls 1\nslots %" PRIu32 "\ntop_k %" PRIu32 "\nrows_max %" PRIu32
-                  "\npolicy lru\npromotion %s\ncalls %" PRIu32 "\n",
-                  head->slots, head->top_k, head->rows_max,
+                  "\npolicy %s\npromotion %s\ncalls %" PRIu32 "\n",
+                  head->slots, head->top_k, head->rows_max, twin_policy_name(head->policy),
                   head->promotion == KVT_PROMOTE_BY_COUNT ? "by_count" : "none", head->calls);
 }
 
@@ -245,6 +252,16 @@ static void read_call(char **text, uint32_t number, enum kvt_promotion promotion
     (void)line_of(text, "chain");
 }
 
+static enum twin_policy policy_of(const char *name)
+{
+    int policy = 0;
+
+    while (policy < TWIN_POLICIES && strcmp(twin_policy_name((enum twin_policy)policy), name) != 0)
+        policy++;
+    ck_assert_msg(policy < TWIN_POLICIES, "the twin knows no policy \"%s\"", name);
+    return (enum twin_policy)policy;
+}
+
 static void read_vectors(char *text, struct vectors *vectors)
 {
     struct vector_file *head = &vectors->head;
@@ -253,7 +270,7 @@ static void read_vectors(char *text, struct vectors *vectors)
     head->slots = number_of(&text, "slots ");
     head->top_k = number_of(&text, "top_k ");
     head->rows_max = number_of(&text, "rows_max ");
-    ck_assert_str_eq(line_of(&text, "policy "), "lru");
+    head->policy = policy_of(line_of(&text, "policy "));
     bool by_count = strcmp(line_of(&text, "promotion "), "by_count") == 0;
     head->promotion = by_count ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
     head->calls = number_of(&text, "calls ");
@@ -298,6 +315,7 @@ static char *text_by_resolver(const struct vectors *vectors, enum kvt_cpu cpu)
     struct kvt_replacement_env env = {.slot_count = head->slots, .top_k = head->top_k};
     struct kvt_resolver *resolver = NULL;
     struct kvt_hot_cache *cache = NULL;
+    const struct kvt_plugin_info *info;
     struct kvt_error err;
     char *text = NULL;
     size_t bytes = 0;
@@ -308,7 +326,11 @@ static char *text_by_resolver(const struct vectors *vectors, enum kvt_cpu cpu)
     ck_assert_int_eq(kvt_resolver_new(head->rows_max, head->slots, head->rows_max, &resolver, &err),
                      KVT_OK);
     ck_assert(kvt_resolver_set_cpu(resolver, cpu));
-    ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, head->rows_max, &cache, &err),
+    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, twin_policy_name(head->policy),
+                                     "policy", &info, &err),
+                     KVT_OK);
+    ck_assert_int_eq(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,
+                                       &env, head->rows_max, &cache, &err),
                      KVT_OK);
     print_head(out, head);
     for (uint32_t i = 0; i < head->calls; i++) {
@@ -386,7 +408,7 @@ static char *text_by_twin(const struct vectors *vectors)
     FILE *out = open_memstream(&text, &bytes);
 
     ck_assert_ptr_nonnull(out);
-    twin_init(&twin, (int)head->rows_max, (int)head->slots);
+    twin_init(&twin, head->policy, (int)head->rows_max, (int)head->slots);
     print_head(out, head);
     for (uint32_t i = 0; i < head->calls; i++) {
         const struct kvt_resolve_call *call = &vectors->calls[i].call;
@@ -479,7 +501,7 @@ START_TEST(the_files_hold_every_kind_of_call)
     for (size_t f = 0; f < FILES; f++) {
         free(load(&files[f]));
         struct twin twin;
-        twin_init(&twin, (int)vectors.head.rows_max, (int)vectors.head.slots);
+        twin_init(&twin, vectors.head.policy, (int)vectors.head.rows_max, (int)vectors.head.slots);
         for (uint32_t i = 0; i < vectors.head.calls; i++) {
             struct twin_call twin_call;
             twin_form(&vectors.calls[i].call, &twin_call);

@@ -163,12 +163,12 @@ START_TEST(a_promoted_row_is_where_the_policy_was_told_and_ranks_as_it_says)
     ck_assert_int_eq(kvt_resolver_new(RANDOM_ROWS_MAX, SLOTS_MAX, RANDOM_ROWS_MAX, &resolver, &err),
                      KVT_OK);
     ck_assert_int_eq(kvt_hot_cache_new(&bookkeeper, &env, request.rows_max, &cache, &err), KVT_OK);
-    twin_init(&twin, (int)request.rows_max, (int)slots);
+    twin_init(&twin, TWIN_LRU, (int)request.rows_max, (int)slots);
+    twin.promoted_are_newest = true;
     promoted_rows = 0;
     for (int i = 0; i < CALLS; i++) {
         struct kvt_resolve_result result;
         random_calls_next(&request);
-        request.twin_call.promoted_are_newest = true;
         twin_resolve(&twin, &request.twin_call);
         kvt_status status = kvt_resolve(resolver, cache, &request.call, &result, &err);
         ck_assert_msg(status == KVT_OK, "call %d: %s", i, err.message);

@@ -7,11 +7,10 @@
 #include <check.h>
 
 #include "kv/resolver_passes.h"
+#include "kvt/plugin.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
 #include "support/random_calls.h"
-
-extern const struct kvt_replacement_policy kvt_replacement_lru;
 
 enum {
     ROWS_MAX = RANDOM_ROWS_MAX,
@@ -41,7 +40,8 @@ static void request_init_small(struct random_calls *request, uint64_t seed)
 /* ---- Comparison -------------------------------------------------------------------------- */
 
 struct place {
-    int seed, call; /* where we are, for messages */
+    const char *policy; /* where we are, for messages */
+    int seed, call;
     const char *level;
 };
 
@@ -49,8 +49,8 @@ struct place {
 static void expect_number(struct place place, const char *what, uint64_t ours, uint64_t twins)
 {
     if (ours != twins)
-        ck_abort_msg("seed %d, call %d, %s: %s is %" PRIu64 ", the twin says %" PRIu64, place.seed,
-                     place.call, place.level, what, ours, twins);
+        ck_abort_msg("%s, seed %d, call %d, %s: %s is %" PRIu64 ", the twin says %" PRIu64,
+                     place.policy, place.seed, place.call, place.level, what, ours, twins);
 }
 
 static void expect_list(struct place place, const char *what, const uint32_t *ours,
@@ -118,21 +118,27 @@ struct bench {
     struct twin twin;
 };
 
-static void bench_open(struct bench *bench, const struct random_calls *request)
+static void bench_open(struct bench *bench, enum twin_policy policy,
+                       const struct random_calls *request)
 {
     struct kvt_replacement_env env = {.slot_count = request->slot_count, .top_k = request->top_k};
+    const struct kvt_plugin_info *info;
     struct kvt_error err;
 
     memset(bench, 0, sizeof *bench);
-    twin_init(&bench->twin, (int)request->rows_max, (int)request->slot_count);
+    twin_init(&bench->twin, policy, (int)request->rows_max, (int)request->slot_count);
+    ck_assert_int_eq(
+        kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, twin_policy_name(policy), "twin", &info, &err),
+        KVT_OK);
     for (int level = 0; level <= (int)kvt_cpu_best(); level++) {
         ck_assert_int_eq(
             kvt_resolver_new(ROWS_MAX, SLOTS_MAX, ROWS_MAX, &bench->resolvers[level], &err),
             KVT_OK);
         ck_assert(kvt_resolver_set_cpu(bench->resolvers[level], (enum kvt_cpu)level));
-        ck_assert_int_eq(kvt_hot_cache_new(&kvt_replacement_lru, &env, request->rows_max,
-                                           &bench->caches[level], &err),
-                         KVT_OK);
+        ck_assert_int_eq(
+            kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info, &env,
+                              request->rows_max, &bench->caches[level], &err),
+            KVT_OK);
     }
 }
 
@@ -206,8 +212,8 @@ static void resolve_and_compare(struct bench *bench, const struct random_calls *
         place.level = kvt_cpu_name((enum kvt_cpu)level);
         kvt_status status =
             kvt_resolve(bench->resolvers[level], bench->caches[level], call, &result, &err);
-        ck_assert_msg(status == KVT_OK, "seed %d, call %d: %s", place.seed, place.call,
-                      err.message);
+        ck_assert_msg(status == KVT_OK, "%s, seed %d, call %d: %s", place.policy, place.seed,
+                      place.call, err.message);
         expect_rules(place, request, call, before, &result);
         expect_equal(place, &result, &bench->twin.answer);
         expect_number(place, "placed_hash", result.placed_hash, twin_placed_hash(&bench->twin));
@@ -220,12 +226,25 @@ static void resolve_and_compare(struct bench *bench, const struct random_calls *
 static struct random_calls request;
 static struct bench bench;
 
+/* The policies take turns over a loop test's cases. */
+static enum twin_policy policy_of(int loop)
+{
+    return (enum twin_policy)(loop % TWIN_POLICIES);
+}
+
+static struct place place_of(int loop, int first_seed)
+{
+    return (struct place){.policy = twin_policy_name(policy_of(loop)),
+                          .seed = first_seed + loop / TWIN_POLICIES};
+}
+
 START_TEST(every_answer_and_the_state_are_the_twins)
 {
-    request_init_small(&request, (uint64_t)_i);
-    bench_open(&bench, &request);
-    for (int i = 0; i < SMALL_CALLS; i++) {
-        struct place place = {.seed = _i, .call = i};
+    struct place place = place_of(_i, 0);
+
+    request_init_small(&request, (uint64_t)place.seed);
+    bench_open(&bench, policy_of(_i), &request);
+    for (place.call = 0; place.call < SMALL_CALLS; place.call++) {
         random_calls_next(&request);
         resolve_and_compare(&bench, &request, &request.call, &request.twin_call, place);
     }
@@ -236,12 +255,13 @@ END_TEST
 /* As vLLM and SGLang launch it where queries do not share: the cache ages between them. */
 START_TEST(calls_of_one_query_each_are_resolves_in_turn)
 {
-    request_init_small(&request, 1000 + (uint64_t)_i);
-    bench_open(&bench, &request);
-    for (int i = 0; i < SMALL_CALLS / 4; i++) {
+    struct place place = place_of(_i, 1000);
+
+    request_init_small(&request, (uint64_t)place.seed);
+    bench_open(&bench, policy_of(_i), &request);
+    for (place.call = 0; place.call < SMALL_CALLS / 4; place.call++) {
         random_calls_next(&request);
         for (uint32_t query = 0; query < request.call.query_count; query++) {
-            struct place place = {.seed = 1000 + _i, .call = i};
             struct kvt_resolve_call call = request.call;
             struct twin_call twin_call = request.twin_call;
             call.query_count = 1;
@@ -258,12 +278,12 @@ END_TEST
 START_TEST(caches_of_full_size_are_the_twins_too)
 {
     static const uint32_t slots_per_k[LARGE_CASES] = {1, 2, 3, 4, 16};
+    struct place place = place_of(_i, 2000);
 
-    random_calls_init(&request, 2000 + (uint64_t)_i, RANDOM_TOP_K_MAX,
-                      slots_per_k[_i] * RANDOM_TOP_K_MAX, ROWS_MAX);
-    bench_open(&bench, &request);
-    for (int i = 0; i < LARGE_CALLS; i++) {
-        struct place place = {.seed = 2000 + _i, .call = i};
+    random_calls_init(&request, (uint64_t)place.seed, RANDOM_TOP_K_MAX,
+                      slots_per_k[_i / TWIN_POLICIES] * RANDOM_TOP_K_MAX, ROWS_MAX);
+    bench_open(&bench, policy_of(_i), &request);
+    for (place.call = 0; place.call < LARGE_CALLS; place.call++) {
         random_calls_next(&request);
         resolve_and_compare(&bench, &request, &request.call, &request.twin_call, place);
     }
@@ -276,9 +296,12 @@ static Suite *twin_suite(void)
     Suite *suite = suite_create("resolver twin");
     TCase *calls = tcase_create("random calls");
 
-    tcase_add_loop_test(calls, every_answer_and_the_state_are_the_twins, 0, SMALL_CASES);
-    tcase_add_loop_test(calls, calls_of_one_query_each_are_resolves_in_turn, 0, SMALL_CASES / 4);
-    tcase_add_loop_test(calls, caches_of_full_size_are_the_twins_too, 0, LARGE_CASES);
+    tcase_add_loop_test(calls, every_answer_and_the_state_are_the_twins, 0,
+                        SMALL_CASES * TWIN_POLICIES);
+    tcase_add_loop_test(calls, calls_of_one_query_each_are_resolves_in_turn, 0,
+                        SMALL_CASES / 4 * TWIN_POLICIES);
+    tcase_add_loop_test(calls, caches_of_full_size_are_the_twins_too, 0,
+                        LARGE_CASES * TWIN_POLICIES);
     suite_add_tcase(suite, calls);
     return suite;
 }

@@ -40,7 +40,7 @@ static void answer_lists(struct twin_answer *answer, struct twin_list *lists[ANS
 
 /* ---- The cache ------------------------------------------------------------------ */
 
-void twin_init(struct twin *twin, int row_count, int slot_count)
+void twin_init(struct twin *twin, enum twin_policy policy, int row_count, int slot_count)
 {
     int longest = row_count > slot_count ? row_count : slot_count;
     struct twin_list *lists[ANSWER_LISTS];
@@ -48,11 +48,14 @@ void twin_init(struct twin *twin, int row_count, int slot_count)
     memset(twin, 0, sizeof *twin);
     twin->row_count = row_count;
     twin->slot_count = slot_count;
+    twin->policy = policy;
+    twin->promoted_are_newest = policy == TWIN_ACCESS_LRU || policy == TWIN_FIFO;
     twin->slot_rows = room(slot_count, sizeof(int));
     twin->slot_of = room(row_count, sizeof(int));
     twin->places = room(row_count, sizeof(int));
     twin->queries = room(row_count, sizeof(int));
-    twin->taken = room(longest, sizeof(bool));
+    twin->read = room(slot_count, sizeof(bool));
+    twin->marked = room(slot_count, sizeof(bool));
     twin->order.items = room(slot_count, sizeof(int));
     answer_lists(&twin->answer, lists);
     for (int i = 0; i < ANSWER_LISTS; i++)
@@ -73,7 +76,8 @@ void twin_fini(struct twin *twin)
     for (int i = 0; i < ANSWER_LISTS; i++)
         free(lists[i]->items);
     free(twin->order.items);
-    free(twin->taken);
+    free(twin->marked);
+    free(twin->read);
     free(twin->queries);
     free(twin->places);
     free(twin->slot_of);
@@ -100,6 +104,7 @@ static void forget_answer(struct twin *twin)
         lists[i]->count = 0;
     answer->tail_selected = answer->page_selected = 0;
     answer->hot_selected = answer->missed_selected = 0;
+    memset(twin->read, 0, (size_t)twin->slot_count * sizeof(bool));
     memset(twin->places, 0, (size_t)twin->row_count * sizeof(int));
     memset(twin->queries, 0, (size_t)twin->row_count * sizeof(int));
 }
@@ -132,56 +137,13 @@ static void look(struct twin *twin, const struct twin_call *call)
                 continue;
             twin->places[row] = place;
             append(lists[place], row);
-            if (place == HOT)
+            if (place == HOT) {
                 append(&answer->hit_slots, twin->slot_of[row]);
+                twin->read[twin->slot_of[row]] = true;
+            }
         }
     }
     answer->skipped = answer->hits.count == 0 && answer->misses.count == 0;
-}
-
-static bool is_read(const struct twin *twin, int slot)
-{
-    return twin->slot_rows[slot] != TWIN_EMPTY && twin->places[twin->slot_rows[slot]] == HOT;
-}
-
-/* Step 4: empty slots, lowest first; then the oldest slots that did not hit. */
-static void choose(struct twin *twin)
-{
-    struct twin_answer *answer = &twin->answer;
-
-    for (int slot = 0; slot < twin->slot_count && answer->fills.count < answer->misses.count;
-         slot++) {
-        if (twin->slot_rows[slot] == TWIN_EMPTY)
-            append(&answer->fills, slot);
-    }
-    for (int i = 0; i < twin->order.count && answer->fills.count < answer->misses.count; i++) {
-        int slot = twin->order.items[i];
-        if (twin->slot_rows[slot] != TWIN_EMPTY && !is_read(twin, slot))
-            append(&answer->fills, slot);
-    }
-}
-
-static void reorder(struct twin *twin)
-{
-    struct twin_answer *answer = &twin->answer;
-    struct twin_list old = {room(twin->slot_count, sizeof(int)), twin->order.count};
-
-    memcpy(old.items, twin->order.items, (size_t)old.count * sizeof(int));
-    memset(twin->taken, 0, (size_t)twin->slot_count * sizeof(bool));
-    for (int i = 0; i < answer->fills.count; i++)
-        twin->taken[answer->fills.items[i]] = true;
-    twin->order.count = 0;
-    for (int i = 0; i < old.count; i++) {
-        if (!twin->taken[old.items[i]] && !is_read(twin, old.items[i]))
-            append(&twin->order, old.items[i]);
-    }
-    for (int i = 0; i < answer->fills.count; i++)
-        append(&twin->order, answer->fills.items[i]);
-    for (int i = 0; i < old.count; i++) {
-        if (is_read(twin, old.items[i]))
-            append(&twin->order, old.items[i]);
-    }
-    free(old.items);
 }
 
 /* ---- Promotion -------------------------------------------------------------------- */
@@ -195,17 +157,6 @@ static int first_largest(const int *values, int count)
             best = i;
     }
     return best;
-}
-
-static void make_newest(struct twin *twin, int slot)
-{
-    int at = 0;
-
-    while (twin->order.items[at] != slot)
-        at++;
-    for (; at + 1 < twin->order.count; at++)
-        twin->order.items[at] = twin->order.items[at + 1];
-    twin->order.items[at] = slot;
 }
 
 static void promote(struct twin *twin, const struct twin_call *call)
@@ -227,8 +178,8 @@ static void promote(struct twin *twin, const struct twin_call *call)
         append(&answer->promoted, answer->misses.items[filled + best]);
         append(&answer->promoted_slots, slot);
         put(twin, answer->misses.items[filled + best], slot);
-        if (call->promoted_are_newest)
-            make_newest(twin, slot);
+        if (twin->promoted_are_newest)
+            twin_make_newest(twin, slot);
         staged[best] = spare[slot] = -1;
     }
     free(spare);
@@ -243,8 +194,7 @@ void twin_resolve(struct twin *twin, const struct twin_call *call)
     look(twin, call);
     if (answer->skipped)
         return;
-    choose(twin);
-    reorder(twin);
+    twin_replace(twin);
     for (int i = 0; i < answer->fills.count; i++) {
         append(&answer->evicted, twin->slot_rows[answer->fills.items[i]]);
         put(twin, answer->misses.items[i], answer->fills.items[i]);

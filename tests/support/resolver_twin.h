@@ -10,6 +10,15 @@ enum {
     TWIN_EMPTY = -1
 };
 
+/* What is given up for misses; resolver_twin_policy.c has each, one access at a time. */
+enum twin_policy {
+    TWIN_LRU = 0,
+    TWIN_ACCESS_LRU,
+    TWIN_FIFO,
+    TWIN_CLOCK,
+    TWIN_POLICIES
+};
+
 struct twin_list {
     int *items; /* of as many as there are rows or slots, the larger */
     int count;
@@ -21,8 +30,6 @@ struct twin_call {
     int tail_first_row;
     const bool *paged; /* [rows] resident by page; NULL: none */
     bool promote_by_count;
-    bool promoted_are_newest; /* to the young end of the order, in the order of the pairs; else each
-                               * has the place of the row that it takes the slot of */
 };
 
 struct twin_answer {
@@ -33,24 +40,36 @@ struct twin_answer {
     bool skipped;
 };
 
-/* One hot cache under batch LRU, and the answer to its last call. */
+/* One hot cache, and the answer to its last call. */
 struct twin {
     int row_count, slot_count;
-    int *slot_rows;         /* [slot_count] TWIN_EMPTY or the row */
-    int *slot_of;           /* [row_count] TWIN_EMPTY or the slot */
-    struct twin_list order; /* slots, oldest first */
+    enum twin_policy policy;
+    bool promoted_are_newest; /* to the young end of the order, in the order of the pairs; else each
+                               * has the place of the row that it takes the slot of */
+    int *slot_rows;           /* [slot_count] TWIN_EMPTY or the row */
+    int *slot_of;             /* [row_count] TWIN_EMPTY or the slot */
+    struct twin_list order;   /* slots, the next victim first */
+    bool *marked;             /* [slot_count] CLOCK's, and its hand */
+    int hand;
     struct twin_answer answer;
     int *places;  /* [row_count] what the call found of a row */
     int *queries; /* [row_count] how many of the call select it */
-    bool *taken;  /* [rows or slots] */
+    bool *read;   /* [slot_count] the row that it holds, by the call */
 };
 
 /* Ends the test when memory is short. */
-void twin_init(struct twin *twin, int row_count, int slot_count);
+void twin_init(struct twin *twin, enum twin_policy policy, int row_count, int slot_count);
 void twin_fini(struct twin *twin);
 
 /* Fills twin->answer, valid until the next call. */
 void twin_resolve(struct twin *twin, const struct twin_call *call);
+
+/* The policy's name in a scenario. */
+const char *twin_policy_name(enum twin_policy policy);
+/* Step 4 of a call whose hits and misses are known: fills and order. */
+void twin_replace(struct twin *twin);
+/* Moves a slot to the young end of the order. */
+void twin_make_newest(struct twin *twin, int slot);
 
 /* The state hash as docs/resolver.md defines it. */
 uint64_t twin_hash(const struct twin *twin);

@@ -193,7 +193,8 @@ static const struct refusal in_files[] = {
     {"\"slo\": {\"classes\": [{\"name\": \"a\", \"share\": 0.5}, {\"name\": \"a\", \"share\": "
      "0.5}]}",
      "t.json#/slo/classes", "two classes are called \"a\""},
-    {"\"run\": {\"clock\": \"measured\"}", "t.json#/run/clock", "needs the CUDA backend"},
+    {"\"run\": {\"clock\": \"measured\"}", "t.json#/run/clock",
+     "with backend \"sim\", which measures nothing; backend \"cuda\""},
     {"\"run\": {\"fidelity\": \"analytical\"}", "t.json#/run/fidelity", "analytic"},
     {"\"run\": {\"fidelity\": \"exact\", \"sample_stores\": 1}", "t.json#/run/sample_stores",
      "sample_stores has no effect while fidelity is \"exact\""},
@@ -205,7 +206,15 @@ static const struct refusal in_files[] = {
      "2.5 is not a whole number of requests"},
     {"\"run\": {\"interval_s\": 0}", "t.json#/run/interval_s", "0 is out of range"},
     {"\"run\": {\"duration_s\": true}", "t.json#/run/duration_s", "true is not a number"},
-    {"\"backend\": \"cuda\"", "t.json#/backend", "this version has no CUDA backend"},
+    {"\"backend\": \"cude\"", "t.json#/backend", "no such backend; there are: sim, cuda"},
+    {"\"backend\": \"cuda\"", "t.json#/backend", "run.fidelity=exact is expected"},
+    {"\"backend\": {\"shared_tokens\": 2}", "t.json#/backend/shared_tokens",
+     "shared_tokens belongs to backend \"cuda\"; here backend is \"sim\""},
+    {"\"backend\": {\"name\": \"cuda\", \"shared_tokens\": -1}", "t.json#/backend/shared_tokens",
+     "-1 is out of range"},
+    {"\"backend\": \"cuda\", \"run\": {\"fidelity\": \"analytic\"}", "t.json#/run/fidelity",
+     "which runs every call"},
+    {"\"selection\": \"indexer\"", "t.json#/selection", "which has no index to scan"},
 };
 
 /* Settings over the same; where is how the place begins. */
@@ -221,8 +230,8 @@ static const struct refusal in_sets[] = {
     {"extends=quickstart", "--set extends", "read from files only"},
     {"cluster.decode.speculation_workspace_gib=1", "--set cluster.decode.speculation_workspace_gib",
      "has no effect while speculation.method"},
-    {"replacement.policy=clock", "--set replacement.policy",
-     "\"clock\": belongs to a later version; there are: lru"},
+    {"replacement.policy=belady", "--set replacement.policy",
+     "\"belady\": belongs to a later version; there are: lru, access-lru, fifo, clock"},
     {"speculation.promotion=by_count", "--set speculation.promotion",
      "promotion has no effect while speculation.method is \"none\""},
     {"speculation.staging_fraction=0.5", "--set speculation.staging_fraction",

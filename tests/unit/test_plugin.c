@@ -15,16 +15,17 @@ static const struct {
 } built_in[] = {
     {KVT_PLUGIN_RESIDENCY, "residency",
      "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
-    {KVT_PLUGIN_REPLACEMENT, "replacement", "lru"},
+    {KVT_PLUGIN_REPLACEMENT, "replacement", "lru access-lru fifo clock"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
-    {KVT_PLUGIN_LAW, "law", "tape score recorded"},
+    {KVT_PLUGIN_LAW, "law", "tape score recorded indexer"},
     {KVT_PLUGIN_SPECULATION, "speculation",
      "none dflash2 dspark mtp eagle eagle-tree medusa self-sparse"},
     {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table"},
     {KVT_PLUGIN_IMPORT, "import", "rate paper"},
     {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open sessions trace"},
     {KVT_PLUGIN_LENGTH, "length", "fixed lognormal empirical"},
+    {KVT_PLUGIN_BACKEND, "backend", "sim cuda"},
 };
 enum {
     KINDS = sizeof built_in / sizeof built_in[0]
@@ -111,9 +112,7 @@ static const struct {
     enum kvt_plugin_kind kind;
     const char *names;
 } later[] = {
-    {KVT_PLUGIN_REPLACEMENT,
-     "fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
-    {KVT_PLUGIN_LAW, "indexer"},
+    {KVT_PLUGIN_REPLACEMENT, "lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_TIMING, "profile"},
 };
 enum {

@@ -206,6 +206,44 @@ START_TEST(the_policy_hears_of_every_call_that_looks_a_row_up_and_of_no_other)
 }
 END_TEST
 
+static char hits_told[SLOTS + 1]; /* the rows in hit_slots; empty also where there are none */
+static bool were_hits_told;
+
+static void note_hits(void *state, const struct kvt_replacement_call *call, const kvt_slot *fills,
+                      const uint32_t *evicted_rows, uint32_t fill_count)
+{
+    ignore(state, call, fills, evicted_rows, fill_count);
+    were_hits_told = call->hit_slots != NULL;
+    ck_assert(were_hits_told || call->hit_count == 0);
+    for (uint32_t i = 0; were_hits_told && i < call->hit_count; i++)
+        hits_told[i] = (char)('0' + call->slot_rows[call->hit_slots[i]]);
+    hits_told[call->hit_count] = '\0';
+}
+
+START_TEST(hits_come_in_the_unions_order_to_a_policy_that_wants_them_and_to_no_other)
+{
+    for (int wants = 0; wants <= 1; wants++) {
+        struct kvt_replacement_policy listener = policy_double("listener", choose_in_order);
+        listener.on_resolved = note_hits;
+        listener.wants_hit_order = wants == 1;
+        open_cache(&listener);
+        resolve(0, "7 6 3 1"); /* slots 0 to 3 for rows 1, 3, 6, 7 */
+        ck_assert_int_eq(were_hits_told, wants == 1);
+        ck_assert_str_eq(hits_told, "");
+        static const uint64_t first = 1 << 7 | 1 << 9, second = 1 << 1 | 1 << 6 | 1 << 7,
+                              third = 1 << 3 | 1 << 6;
+        static const uint64_t *const selections[] = {&first, &second, &third};
+        struct kvt_resolve_call call = {
+            .visible_rows = ROWS, .tail_first_row = 8, .query_count = 3, .selections = selections};
+        struct kvt_resolve_result result;
+        ck_assert_int_eq(kvt_resolve(resolver, cache, &call, &result, &err), KVT_OK);
+        ck_assert_str_eq(hits_told, wants == 1 ? "7163" : "");
+        kvt_hot_cache_free(cache);
+        cache = NULL;
+    }
+}
+END_TEST
+
 START_TEST(a_policy_that_cannot_start_leaves_no_cache)
 {
     struct kvt_replacement_policy moody = policy_double("moody", choose_in_order);
@@ -226,6 +264,8 @@ static Suite *resolver_policy_suite(void)
     tcase_add_checked_fixture(contract, open_resolver, close_resolver);
     tcase_add_test(contract, a_policy_that_breaks_its_contract_is_named_with_the_contract);
     tcase_add_test(contract, the_policy_hears_of_every_call_that_looks_a_row_up_and_of_no_other);
+    tcase_add_test(contract,
+                   hits_come_in_the_unions_order_to_a_policy_that_wants_them_and_to_no_other);
     tcase_add_test(contract, a_policy_that_cannot_start_leaves_no_cache);
     suite_add_tcase(suite, contract);
     return suite;

@@ -11,7 +11,7 @@
 #define SCENARIO                                                                                   \
     "{\"schema\": \"kvtide/scenario/1\", \"name\": \"sampled\", \"seed\": 3, "                     \
     "\"model\": " DRAWN_MODEL ", \"hardware\": \"b300\", \"cluster\": {\"decode\": {\"gpus\": 1, " \
-                              "\"pools\": {\"unified_gib\": "                                      \
+    "\"pools\": {\"unified_gib\": "                                                                \
     "0.006}}, \"import\": {\"law\": \"rate\"}}, \"residency\": {\"policy\": \"adaptive\", "        \
     "\"hot_tokens\": 64}, \"selection\": {\"law\": \"tape\", \"tapes\": 4}, \"timing\": "          \
     "{\"model\": "                                                                                 \

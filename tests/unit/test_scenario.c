@@ -114,7 +114,7 @@ START_TEST(every_default_is_written_out_with_its_origin)
     ck_assert_str_eq(text_of(&loaded, "residency.hot_tokens"), "auto");
     ck_assert_str_eq(text_of(&loaded, "cluster.decode.dp"), "auto");
     ck_assert_double_eq(number(&loaded, "run.interval_s"), 1);
-    ck_assert_str_eq(text_of(&loaded, "backend"), "sim");
+    ck_assert_str_eq(text_of(&loaded, "backend.name"), "sim");
     ck_assert_str_eq(text_of(&loaded, "name"), "t");
 
     ck_assert_str_eq(origin(&loaded, "run.interval_s"), "default");

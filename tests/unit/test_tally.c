@@ -21,7 +21,7 @@ enum {
     X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(pages_landed)            \
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
-    X(recall_bytes) X(staging_waves)
+    X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
@@ -33,7 +33,7 @@ struct sums {
 };
 _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
-                                               KVT_PARTS * sizeof(kvt_ns) +
+                                               2 * KVT_PARTS * sizeof(kvt_ns) +
                                                KVT_SAMPLED_COUNTS * sizeof(double) +
                                                (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
@@ -47,8 +47,10 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
         tally.member += (uint32_t)kvt_rng_below(rng, 100000);
     SUMS(DRAW)
 #undef DRAW
-    for (int p = 0; p < KVT_PARTS; p++)
+    for (int p = 0; p < KVT_PARTS; p++) {
         tally.parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
+        tally.measured_parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
+    }
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
@@ -75,8 +77,11 @@ START_TEST(every_sum_adds_up)
 #undef SUMMED
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         ck_assert_double_eq(both.counts[c], a.counts[c] + b.counts[c]);
-    for (int p = 0; p < KVT_PARTS; p++)
+    for (int p = 0; p < KVT_PARTS; p++) {
         ck_assert_int_eq(both.parts_ns[p], a.parts_ns[p] + b.parts_ns[p]);
+        ck_assert_int_eq(both.measured_parts_ns[p],
+                         a.measured_parts_ns[p] + b.measured_parts_ns[p]);
+    }
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
         uint64_t of_a[ROW_COUNTS], of_b[ROW_COUNTS], of_both[ROW_COUNTS];
         memcpy(of_a, &a.rows[s], sizeof of_a);

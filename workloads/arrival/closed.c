@@ -136,4 +136,5 @@ const struct kvt_arrival kvt_arrival_closed = {
     .expected = closed_expected,
     .extent = closed_extent,
     .account = closed_account,
+    .most_in_flight = closed_first_wave,
 };

@@ -132,6 +132,16 @@ static uint64_t phases_first_wave(const void *source)
     return phases->list[0].concurrency;
 }
 
+static uint64_t phases_most_in_flight(const void *source)
+{
+    const struct phases *phases = source;
+    uint64_t most = 0;
+
+    for (size_t p = 0; p < phases->count; p++)
+        most = phases->list[p].concurrency > most ? phases->list[p].concurrency : most;
+    return most;
+}
+
 static uint64_t phases_expected(const void *source)
 {
     (void)source;
@@ -180,4 +190,5 @@ const struct kvt_arrival kvt_arrival_phases = {
     .expected = phases_expected,
     .extent = phases_extent,
     .account = phases_account,
+    .most_in_flight = phases_most_in_flight,
 };

@@ -468,4 +468,5 @@ const struct kvt_arrival kvt_arrival_sessions = {
     .extent = sessions_extent,
     .account = sessions_account,
     .on_finished = sessions_on_finished,
+    .most_in_flight = sessions_first_wave,
 };

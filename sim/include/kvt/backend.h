@@ -21,6 +21,11 @@
 KVT_BEGIN_DECLS
 
 struct kvt_backend_env {
+    struct kvt_params params; /* of the backend, in the order of its info.params */
+    uint32_t rank_count;
+    uint32_t rank_requests; /* that a rank decodes at once, at most */
+    uint64_t rank_pages;    /* of 64 tokens that a rank has readable in HBM at once, at most; one
+                             * that requests share counts once */
     const struct kvt_llm *llm;
     struct kvt_choice replacement, selection;
     uint64_t hot_tokens; /* of the largest hot cache that a request can be given */
@@ -46,6 +51,9 @@ struct kvt_backend_env {
     /* As kvt_law_env.progress. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
+    const struct kvt_law_source *source; /* as kvt_law_env.source */
+    bool is_inspected; /* somebody will ask for calls and selections of the newest step */
+    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
@@ -61,17 +69,47 @@ struct kvt_step_item {
     uint64_t decisions; /* out: a chain over the selectors, of a chain over each one's calls */
 };
 
+/* Attention that was checked against the same rows made anew, resident. */
+struct kvt_backend_proof {
+    uint64_t calls;            /* resolved on the device, or planned for it and executed there */
+    uint64_t checked_queries;  /* (query, layer) pairs whose attention was compared */
+    uint64_t unequal_queries;  /* of those, in any bit */
+    double max_rel_error;      /* of the queries that were also computed in double precision */
+    uint64_t double_queries;   /* how many were */
+    const char *first_unequal; /* where, as a sentence; NULL: nowhere. Borrowed */
+};
+
+/* One call of the newest step, as it was decided. Rows are borrowed until the next step. */
+struct kvt_backend_call {
+    uint32_t union_rows, tail_rows, page_rows, hot_rows, filled_rows, staged_rows;
+    uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
+    uint32_t promoted_rows;
+    uint64_t placed_hash;
+    bool skipped;
+    const uint32_t *missed; /* [filled_rows + staged_rows] in miss order; NULL: not kept */
+};
+
+/* A hot cache as it stands behind the newest step. Borrowed until the next one. */
+struct kvt_backend_cache {
+    uint64_t state_hash;   /* as kvt_hot_cache_state_hash() */
+    uint32_t slot_count;   /* 0: the request has none */
+    const uint32_t *rows;  /* [slot_count] KVT_ROW_NONE: empty */
+    const uint32_t *ranks; /* [slot_count] 0 is the next victim */
+};
+
 struct kvt_step_outcome {
     struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
-    double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
-    double payload_bytes;              /* of the missed rows, scaled */
-    uint64_t staging_peak_bytes;       /* most that one wave staged; drawn where estimated */
-    kvt_ns measured_ns;                /* KVT_NS_NEVER where time is predicted */
+    double counts[KVT_SAMPLED_COUNTS];   /* of all calls; estimated where some stand for others */
+    double payload_bytes;                /* of the missed rows, scaled */
+    uint64_t staging_peak_bytes;         /* most that one wave staged; drawn where estimated */
+    kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
+    double measured_parts_ns[KVT_PARTS]; /* of it, by family, where it is measured */
 };
 
 /* What one rank does in a step. */
 struct kvt_rank_step {
+    uint32_t rank;               /* of all of the run's */
     struct kvt_step_item *items; /* [item_count] a round each */
     uint32_t item_count;
     struct kvt_step_outcome outcome; /* out */
@@ -81,6 +119,7 @@ struct kvt_rank_step {
  * asked for up to last_tokens, which no policy may know. */
 struct kvt_backend_admission {
     uint32_t request;
+    uint32_t rank;           /* where it decodes until it is released */
     uint32_t context_tokens; /* committed */
     uint32_t generated_tokens;
     uint32_t max_tokens, last_tokens;
@@ -92,7 +131,7 @@ struct kvt_backend;
 
 /* New members go at the end. */
 struct kvt_backend_ops {
-    const char *name; /* as written in a scenario: "sim" */
+    struct kvt_plugin_info info; /* its name as written in a scenario, its parameters */
 
     kvt_status (*open)(const struct kvt_backend_env *env, struct kvt_backend **out,
                        struct kvt_error *err);
@@ -122,6 +161,25 @@ struct kvt_backend_ops {
     /* Of the requests released since then, and of those that still decode. One that lost its
      * memory and came back is two. */
     void (*sampling)(const struct kvt_backend *backend, struct kvt_sampling *out);
+
+    /* For whoever compares two backends, behind a step. A sampled run keeps none of it: exact runs
+     * only, and calls and selections where env.is_inspected. Each may cost a transfer. */
+
+    /* Hash of every store's hot cache of the request, hashes[store_count]; 0 where it has none. */
+    kvt_status (*state_hashes)(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
+                               struct kvt_error *err);
+    /* The request's call of a selector in the newest step; where queries are resolved one by one,
+     * that of the given query, else query is 0. */
+    kvt_status (*inspect_call)(struct kvt_backend *backend, uint32_t request, uint32_t selector,
+                               uint32_t query, struct kvt_backend_call *out, struct kvt_error *err);
+    kvt_status (*inspect_cache)(struct kvt_backend *backend, uint32_t request, uint32_t store,
+                                struct kvt_backend_cache *out, struct kvt_error *err);
+    /* The rows that a query of the newest step selected, ascending, into rows[top_k]; *count of
+     * them. What the law "indexer" of another backend reads. */
+    kvt_status (*selection)(struct kvt_backend *backend, uint32_t request, uint32_t selector,
+                            uint32_t query, uint32_t *rows, uint32_t *count, struct kvt_error *err);
+    /* Optional: NULL where nothing is attended. */
+    void (*proof)(const struct kvt_backend *backend, struct kvt_backend_proof *out);
 };
 
 /* First member of every implementation's own struct. */
@@ -129,9 +187,21 @@ struct kvt_backend {
     const struct kvt_backend_ops *ops;
 };
 
-/* KVT_ERR_NOT_FOUND names the choices. */
-KVT_CHECKED kvt_status kvt_backend_find(const char *name, const struct kvt_backend_ops **out,
-                                        struct kvt_error *err);
+/* The two that there are, in every build: without CUDA, and on a machine without a GPU,
+ * kvt_backend_cuda.open() answers KVT_ERR_DEVICE before anything is prepared. */
+extern const struct kvt_backend_ops kvt_backend_sim, kvt_backend_cuda;
+
+/* The table behind what a scenario has chosen. */
+static inline const struct kvt_backend_ops *kvt_backend_of(const struct kvt_choice *choice)
+{
+    return (const struct kvt_backend_ops *)(const void *)choice->info;
+}
+
+/* Whether steps are run, and measured: then every call is, and no part stands for others. */
+static inline bool kvt_backend_runs(const struct kvt_choice *choice)
+{
+    return choice->info != &kvt_backend_sim.info;
+}
 
 KVT_END_DECLS
 #endif

@@ -28,6 +28,15 @@ struct kvt_law_round {
                                    * never falling, from round to round too */
 };
 
+/* Selections that are made elsewhere, as by an indexer on a GPU: of the round in hand. */
+struct kvt_law_source {
+    void *context;
+    /* Of the round that the request's stream is asked for next, query q's rows, ascending, into
+     * rows[top_k]; returns how many. From any thread, of one request by one at a time. */
+    uint32_t (*read)(void *context, uint32_t request, uint32_t selector, uint32_t query,
+                     uint32_t *rows);
+};
+
 /* What a law may know before the run. Borrowed until prepare() returns, but for whoever hears of
  * the progress, who is there as long as the law is. */
 struct kvt_law_env {
@@ -57,6 +66,7 @@ struct kvt_law_env {
     const struct kvt_host *host;
     bool all_streams; /* every stream of every request will be opened: what they share is best made
                        * ahead; else as it is needed */
+    const struct kvt_law_source *source; /* NULL: there is none; of the law's life */
 };
 
 /* One (request, selector) pair's stream of selections. */
@@ -101,6 +111,9 @@ struct kvt_law {
      * has no scores. */
     void (*page_scores)(const void *law, void *stream, uint32_t visible_rows,
                         uint32_t rows_per_page, float *scores);
+
+    bool reads_source; /* it has no selections of its own, but passes on env.source's, which it
+                        * knows round by round */
 };
 
 KVT_END_DECLS

@@ -102,14 +102,16 @@ enum kvt_plugin_kind {
     KVT_PLUGIN_IMPORT,  /* how long a history takes to come in */
     KVT_PLUGIN_ARRIVAL, /* when requests come */
     KVT_PLUGIN_LENGTH,  /* how long they are */
+    KVT_PLUGIN_BACKEND, /* what a decode step is done by */
     KVT_PLUGIN_KINDS
 };
 
-/* The lists of policies/, models/ and workloads/ (their table.c): those of one
+/* The lists of policies/, models/ and workloads/ (their table.c), and of backends: those of one
  * kind, in listing order; NULL and 0 for a kind that is not in the folder. */
 const struct kvt_plugin_info *const *kvt_policies_table(enum kvt_plugin_kind kind, size_t *count);
 const struct kvt_plugin_info *const *kvt_models_table(enum kvt_plugin_kind kind, size_t *count);
 const struct kvt_plugin_info *const *kvt_workloads_table(enum kvt_plugin_kind kind, size_t *count);
+const struct kvt_plugin_info *const *kvt_backends_table(enum kvt_plugin_kind kind, size_t *count);
 
 /* "residency", "replacement", ...; never NULL. */
 const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind);

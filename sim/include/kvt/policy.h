@@ -46,6 +46,10 @@ struct kvt_replacement_call {
     kvt_slot *scratch; /* [slot_count] the policy's own until it returns; one scratch
                         * serves all caches, so nothing in it lasts */
     enum kvt_cpu cpu;  /* instructions that the policy's loops may use */
+    /* Where the table sets wants_hit_order, else NULL and 0: [hit_count] the slots of hit_bits in
+     * the union's order, which is by the first query that selects their row, then by row. */
+    const kvt_slot *hit_slots;
+    uint32_t hit_count;
 };
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
@@ -86,6 +90,8 @@ struct kvt_replacement_policy {
      * in the order, whatever is in it. */
     void (*on_promoted)(void *state, const struct kvt_replacement_call *call, const kvt_slot *slots,
                         const uint32_t *rows, const uint32_t *evicted_rows, uint32_t count);
+
+    bool wants_hit_order; /* of a policy that takes hits one by one: hit_slots is given to it */
 };
 
 /* ---- Residency: what of a request's history stays in HBM ------------------ */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "kvt/backend.h"
 #include "kvt/metrics.h"
 #include "kvt/policy.h"
 #include "kvt/request.h"
@@ -33,8 +34,11 @@ struct kvt_tally {
     uint64_t rounds;            /* request x step */
     uint64_t round_tokens;      /* that those rounds deliver */
     uint64_t extrapolated_steps;
-    kvt_ns step_ns;                  /* sum of step durations over groups */
-    kvt_ns parts_ns[KVT_PARTS];      /* of the group's slowest rank: they sum to step_ns */
+    kvt_ns step_ns;                      /* sum of step durations over groups */
+    kvt_ns parts_ns[KVT_PARTS];          /* of the group's slowest rank: they sum to step_ns */
+    uint64_t measured_steps;             /* by the backend, whatever the clock */
+    kvt_ns measured_ns;                  /* sum of what those took */
+    kvt_ns measured_parts_ns[KVT_PARTS]; /* of the group's slowest rank */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
     double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
@@ -107,7 +111,8 @@ struct kvt_run {
     struct kvt_request_counts mean_counts; /* to the nearest whole request */
     bool stopped_early; /* duration_s or a signal ended it with requests under way */
     bool interrupted;
-    bool is_bound;      /* a policy saw the future */
+    bool is_bound;                  /* a policy saw the future */
+    struct kvt_backend_proof proof; /* of what a backend that runs steps has attended */
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 

@@ -77,6 +77,10 @@ enum kvt_fidelity {
     KVT_FIDELITIES
 };
 const char *kvt_fidelity_name(enum kvt_fidelity fidelity); /* "exact", ..; never NULL */
+enum kvt_clock {
+    KVT_CLOCK_PREDICTED = 0, /* a step takes what the timing model says */
+    KVT_CLOCK_MEASURED       /* what it took on the backend, which measures it */
+};
 
 struct kvt_scenario {
     const char *name;
@@ -109,7 +113,8 @@ struct kvt_scenario {
     enum kvt_fidelity fidelity;
     uint32_t sample_stores;   /* stores followed exactly per request when sampled */
     uint32_t sample_requests; /* requests followed at once per rank when sampled; 0: all */
-    const char *backend;      /* "sim" */
+    struct kvt_choice backend;
+    enum kvt_clock clock;
     uint64_t idle_sets;       /* bit i: common set i has no effect here */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
@@ -167,8 +172,6 @@ struct kvt_key_doc {
     const char *help;
     const char *takes;          /* what else it takes to have an effect, or "" */
     const char *refused;        /* NULL, or why this version refuses it */
-    const char *refused_choice; /* NULL, or one choice that this version refuses, and why:
-                                 * "cuda: this version has no CUDA backend" */
 };
 /* Lives in the arena. */
 KVT_CHECKED kvt_status kvt_scenario_keys(struct kvt_arena *arena, const struct kvt_key_doc **out,

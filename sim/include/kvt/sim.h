@@ -3,12 +3,23 @@
 #define KVT_SIM_H
 
 #include "kvt/analytic.h"
+#include "kvt/backend.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 
 KVT_BEGIN_DECLS
 
 struct kvt_sim;
+
+/* What one step took. */
+struct kvt_step_times {
+    uint32_t first_rank, rank_count; /* that stepped together */
+    uint32_t requests, queries;      /* of all of them */
+    kvt_ns predicted_ns,
+        measured_ns; /* measured: KVT_NS_NEVER where the backend measures nothing */
+    kvt_ns predicted_parts_ns[KVT_PARTS], measured_parts_ns[KVT_PARTS]; /* of the slowest rank */
+    bool in_range; /* of what the timing model was fitted to */
+};
 
 struct kvt_sim_options {
     unsigned threads; /* at most so many; 0: one. Never changes a result. */
@@ -22,6 +33,14 @@ struct kvt_sim_options {
      * as one that was interrupted. Optional; of the run's life. */
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
+    /* Opens another backend than the scenario's, of the same rules: a pair of them. Optional. */
+    kvt_status (*open_backend)(void *context, const struct kvt_backend_env *env,
+                               struct kvt_backend **out, struct kvt_error *err);
+    void *backend_context;
+    /* Called behind each step of a group that decoded something, with what it took as the timing
+     * model and as the backend has it. Optional. */
+    void (*on_step)(void *context, const struct kvt_step_times *times);
+    void *step_context;
     struct kvt_surfaces *surfaces; /* of analytic runs, kept for a sweep, borrowed; NULL: the
                                     * run's own */
 };

@@ -151,6 +151,8 @@ struct kvt_arrival {
      * dropped because it could never be served (then is_completed is false). Once for each request,
      * before the next poll(). */
     void (*on_finished)(void *source, uint64_t tag, bool is_completed, kvt_ns now_ns);
+    /* Optional. Requests that are in flight at once, at most; without it nobody knows. */
+    uint64_t (*most_in_flight)(const void *source);
 };
 
 /* ---- Trace files, by themselves ---------------------------------------------- */

@@ -1,10 +1,10 @@
-/* lru_avx512.c -- batch LRU's two loops, 32 slots of the order at a time.
+/* slot_order_avx512.c -- the two loops over an order, 32 slots of the order at a time.
  *
  * Which of 32 slots hit: hit_bits of up to 4,096 slots are eight registers, from which a
  * permutation takes each slot's 16 bits; more slots are gathered. Slots that belong
  * together then move to the front of a register and are stored whole: what is written
  * past them lies within the 32 just read, and the next store goes over it. */
-#include "lru.h"
+#include "slot_order.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -105,36 +105,36 @@ AVX512_INLINE uint32_t store_wide(__mmask32 lanes, __m512i slots, uint32_t room,
     return count;
 }
 
-AVX512_INLINE uint32_t oldest(const struct lru *lru, const uint64_t *hit_bits, bool is_small,
-                              uint32_t want, kvt_slot *victims)
+AVX512_INLINE uint32_t oldest(const struct slot_order *order, const uint64_t *hit_bits,
+                              bool is_small, uint32_t want, kvt_slot *victims)
 {
-    const struct table table = load_table(hit_bits, is_small ? lru->slot_count : 0);
+    const struct table table = load_table(hit_bits, is_small ? order->slot_count : 0);
     uint32_t chosen = 0, at = 0;
 
-    for (; at + BLOCK_SLOTS <= lru->slot_count && chosen < want; at += BLOCK_SLOTS) {
-        __m512i slots = _mm512_loadu_si512(lru->order + at);
+    for (; at + BLOCK_SLOTS <= order->slot_count && chosen < want; at += BLOCK_SLOTS) {
+        __m512i slots = _mm512_loadu_si512(order->slots + at);
         __mmask32 hits = hits_of(&table, hit_bits, is_small, slots);
         chosen += store_wide(~hits, slots, want - chosen, victims + chosen);
     }
-    return chosen + lru_oldest_from(lru, at, hit_bits, want - chosen, victims + chosen);
+    return chosen + slot_order_oldest_from(order, at, hit_bits, want - chosen, victims + chosen);
 }
 
-AVX512 uint32_t lru_oldest_avx512(const struct lru *lru, const uint64_t *hit_bits, uint32_t want,
-                                  kvt_slot *victims)
+AVX512 uint32_t slot_order_oldest_avx512(const struct slot_order *order, const uint64_t *hit_bits,
+                                         uint32_t want, kvt_slot *victims)
 {
-    return lru->slot_count <= TABLE_SLOTS ? oldest(lru, hit_bits, true, want, victims)
-                                          : oldest(lru, hit_bits, false, want, victims);
+    return order->slot_count <= TABLE_SLOTS ? oldest(order, hit_bits, true, want, victims)
+                                            : oldest(order, hit_bits, false, want, victims);
 }
 
-AVX512_INLINE void split_blocks(struct lru *lru, const uint64_t *hit_bits, bool is_small,
-                                struct lru_split *split)
+AVX512_INLINE void split_blocks(struct slot_order *order, const uint64_t *hit_bits, bool is_small,
+                                struct slot_split *split)
 {
-    const struct table table = load_table(hit_bits, is_small ? lru->slot_count : 0);
+    const struct table table = load_table(hit_bits, is_small ? order->slot_count : 0);
     uint32_t drop_count = split->drop_count, kept_count = 0, hit_count = 0, at = 0;
     uint16_t *restrict hit_slots = split->hits;
 
-    for (; at + BLOCK_SLOTS <= lru->slot_count; at += BLOCK_SLOTS) {
-        __m512i slots = _mm512_loadu_si512(lru->order + at);
+    for (; at + BLOCK_SLOTS <= order->slot_count; at += BLOCK_SLOTS) {
+        __m512i slots = _mm512_loadu_si512(order->slots + at);
         __mmask32 hits = hits_of(&table, hit_bits, is_small, slots);
         /* The lowest drop_count of those that did not hit, or all of them. */
         __mmask32 dropped =
@@ -142,33 +142,35 @@ AVX512_INLINE void split_blocks(struct lru *lru, const uint64_t *hit_bits, bool 
         __mmask32 kept = ~hits & ~dropped;
 
         _mm512_storeu_si512(hit_slots + hit_count, _mm512_maskz_compress_epi16(hits, slots));
-        _mm512_storeu_si512(lru->order + kept_count, _mm512_maskz_compress_epi16(kept, slots));
+        _mm512_storeu_si512(order->slots + kept_count, _mm512_maskz_compress_epi16(kept, slots));
         hit_count += (uint32_t)_mm_popcnt_u32(hits);
         kept_count += (uint32_t)_mm_popcnt_u32(kept);
         drop_count -= (uint32_t)_mm_popcnt_u32(dropped);
     }
-    *split = (struct lru_split){drop_count, kept_count, hit_count, hit_slots};
-    lru_split_from(lru, at, hit_bits, split);
+    *split = (struct slot_split){drop_count, kept_count, hit_count, hit_slots};
+    slot_order_split_from(order, at, hit_bits, split);
 }
 
-AVX512 void lru_split_avx512(struct lru *lru, const uint64_t *hit_bits, struct lru_split *split)
+AVX512 void slot_order_split_avx512(struct slot_order *order, const uint64_t *hit_bits,
+                                    struct slot_split *split)
 {
-    if (lru->slot_count <= TABLE_SLOTS)
-        split_blocks(lru, hit_bits, true, split);
+    if (order->slot_count <= TABLE_SLOTS)
+        split_blocks(order, hit_bits, true, split);
     else
-        split_blocks(lru, hit_bits, false, split);
+        split_blocks(order, hit_bits, false, split);
 }
 
 #else
 
-uint32_t lru_oldest_avx512(const struct lru *lru, const uint64_t *hit_bits, uint32_t want,
-                           kvt_slot *victims)
+uint32_t slot_order_oldest_avx512(const struct slot_order *order, const uint64_t *hit_bits,
+                                  uint32_t want, kvt_slot *victims)
 {
-    return lru_oldest_from(lru, 0, hit_bits, want, victims);
+    return slot_order_oldest_from(order, 0, hit_bits, want, victims);
 }
 
-void lru_split_avx512(struct lru *lru, const uint64_t *hit_bits, struct lru_split *split)
+void slot_order_split_avx512(struct slot_order *order, const uint64_t *hit_bits,
+                             struct slot_split *split)
 {
-    lru_split_from(lru, 0, hit_bits, split);
+    slot_order_split_from(order, 0, hit_bits, split);
 }
 #endif

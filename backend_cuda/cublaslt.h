@@ -1,0 +1,43 @@
+/* cublaslt.h -- FP8 matrix products by cuBLASLt, which is opened where it is wanted: programs
+ * start, and everything else works, on machines without it. */
+#ifndef KVT_CUBLASLT_H
+#define KVT_CUBLASLT_H
+
+#include <cuda_runtime_api.h>
+
+#include "kvt/error.h"
+
+KVT_BEGIN_DECLS
+
+/* The library, and its handle on the current device. */
+struct kvt_cublaslt;
+
+/* KVT_ERR_DEVICE where the library is nowhere: the sentence says where it was looked for. */
+KVT_CHECKED kvt_status kvt_cublaslt_open(struct kvt_cublaslt **out, struct kvt_error *err);
+void kvt_cublaslt_close(struct kvt_cublaslt *library);
+/* Borrowed: which file it is, and 10,000 * major + 100 * minor + patch. */
+const char *kvt_cublaslt_path(const struct kvt_cublaslt *library);
+size_t kvt_cublaslt_version(const struct kvt_cublaslt *library);
+
+/* y[b] = x[b] * weights[b]^T, each of `batches` on its own: e4m3 times e4m3 with scales of 1,
+ * summed in float, rounded to bf16. Multiples of 16: outputs, inputs. */
+struct kvt_gemm_shape {
+    uint32_t tokens, outputs, inputs, batches;
+};
+
+/* What the library chose for one shape. */
+struct kvt_gemm;
+KVT_CHECKED kvt_status kvt_gemm_new(const struct kvt_cublaslt *library,
+                                    const struct kvt_gemm_shape *shape, size_t workspace_bytes,
+                                    struct kvt_gemm **out, struct kvt_error *err);
+void kvt_gemm_free(struct kvt_gemm *gemm);
+
+/* Device memory, 16-byte aligned: weights e4m3 [batches][outputs][inputs], x e4m3
+ * [batches][tokens][inputs], y bf16 [batches][tokens][outputs]. May be captured into a graph;
+ * two products that may run at once need two workspaces. */
+KVT_CHECKED kvt_status kvt_gemm_enqueue(const struct kvt_gemm *gemm, const void *weights,
+                                        const void *x, void *y, void *workspace,
+                                        cudaStream_t stream, struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

@@ -1,0 +1,646 @@
+/* backend_pair.c -- two backends on one schedule.
+ *
+ *     step: the first's, and the second's on copies of the items, beside it
+ *           each request: decisions, rows, and the state of every hot cache
+ *           each rank: rows by stratum, waves, what the timing model is told
+ *
+ * One that differs is told once, and left alone from then on: what follows differs by itself. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/calls.h"
+#include "kvt/hash.h"
+#include "pair_private.h"
+
+static struct backend_pair *pair_of(struct kvt_backend *backend)
+{
+    return (struct backend_pair *)backend;
+}
+
+static const char *name_of(const struct backend_pair *pair, int side)
+{
+    return pair->sides[side]->ops->info.name;
+}
+
+void pair_say(struct pair_text *text, const char *fmt, ...)
+{
+    va_list args;
+
+    if (text->used >= text->bytes)
+        return;
+    va_start(args, fmt);
+    int wrote = vsnprintf(text->out + text->used, text->bytes - text->used, fmt, args);
+    va_end(args);
+    text->used += wrote > 0 ? (size_t)wrote : 0;
+}
+
+/* ---- Opening ------------------------------------------------------------------------- */
+
+static uint32_t read_first(void *context, uint32_t request, uint32_t selector, uint32_t query,
+                           uint32_t *rows)
+{
+    struct backend_pair *pair = context;
+    struct kvt_backend *first = pair->sides[0];
+    struct kvt_error err;
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&pair->source_lock);
+    kvt_status status = first->ops->selection(first, request, selector, query, rows, &count, &err);
+    if (status != KVT_OK && pair->source_status == KVT_OK) {
+        pair->source_status = status;
+        pair->source_error = err;
+    }
+    pthread_mutex_unlock(&pair->source_lock);
+    return status == KVT_OK ? count : 0;
+}
+
+static kvt_status make_scratch(struct backend_pair *pair, struct kvt_error *err)
+{
+    uint32_t slots = kvt_env_slots_max(&pair->env);
+    bool ok = true;
+
+    for (int side = 0; side < PAIR_SIDES; side++) {
+        pair->hashes[side] = calloc(pair->env.llm->store_count, sizeof(uint64_t));
+        pair->selected[side] = calloc(pair->env.llm->top_k, sizeof(uint32_t));
+        ok = ok && pair->hashes[side] && pair->selected[side];
+    }
+    pair->cache_rows = calloc(slots, sizeof *pair->cache_rows);
+    pair->cache_ranks = calloc(slots, sizeof *pair->cache_ranks);
+    return ok && pair->cache_rows && pair->cache_ranks
+               ? KVT_OK
+               : kvt_fail_nomem(err, "the comparison of two backends");
+}
+
+static void pair_close(struct kvt_backend *backend);
+
+static const struct kvt_backend_ops pair_ops;
+
+kvt_status kvt_backend_pair_open(void *context, const struct kvt_backend_env *env,
+                                 struct kvt_backend **out, struct kvt_error *err)
+{
+    const struct kvt_pair_sides *sides = context;
+    struct backend_pair *pair = calloc(1, sizeof *pair);
+    const struct kvt_law *law = (const struct kvt_law *)(const void *)env->selection.info;
+
+    if (!pair)
+        return kvt_fail_nomem(err, "a pair of backends");
+    pair->base.ops = &pair_ops;
+    pair->env = *env;
+    pair->env.is_inspected = true;
+    pair->source = (struct kvt_law_source){.context = pair, .read = read_first};
+    (void)pthread_mutex_init(&pair->source_lock, NULL);
+    struct kvt_backend_env second = pair->env;
+    second.params = (struct kvt_params){0};
+    pair->second_reads = law->reads_source;
+    if (pair->second_reads)
+        second.source = &pair->source;
+    kvt_status status = env->sample_stores > 0 || env->sample_requests > 0
+                            ? kvt_fail(err, KVT_ERR_UNSUPPORTED, "run.fidelity",
+                                       "two backends are compared call by call; \"exact\" is "
+                                       "expected")
+                            : make_scratch(pair, err);
+    if (status == KVT_OK)
+        status = sides->first->open(&pair->env, &pair->sides[0], err);
+    if (status == KVT_OK)
+        status = sides->second->open(&second, &pair->sides[1], err);
+    if (status != KVT_OK) {
+        pair_close(&pair->base);
+        return status;
+    }
+    *out = &pair->base;
+    return KVT_OK;
+}
+
+static void lane_free(struct pair_lane *lane)
+{
+    if (!lane)
+        return;
+    kvt_page_watch_fini(&lane->watch);
+    free(lane->ready_bits);
+    free(lane);
+}
+
+static void pair_close(struct kvt_backend *backend)
+{
+    struct backend_pair *pair = pair_of(backend);
+
+    for (size_t i = 0; i < pair->lane_capacity; i++)
+        lane_free(pair->lanes[i]);
+    for (int side = 0; side < PAIR_SIDES; side++) {
+        if (pair->sides[side])
+            pair->sides[side]->ops->close(pair->sides[side]);
+        free(pair->hashes[side]);
+        free(pair->selected[side]);
+    }
+    (void)pthread_mutex_destroy(&pair->source_lock);
+    free(pair->cache_rows);
+    free(pair->cache_ranks);
+    free(pair->lanes);
+    free(pair->ranks);
+    free(pair->items);
+    free(pair);
+}
+
+/* ---- What differs ----------------------------------------------------------------------- */
+
+/* Where the text of the first mismatch goes; nowhere once there is one. */
+static struct pair_text begin_mismatch(struct backend_pair *pair)
+{
+    bool is_first = pair->report.mismatches++ == 0;
+
+    if (is_first)
+        pair->report.first_mismatch = pair->text;
+    return (struct pair_text){.out = pair->text, .bytes = is_first ? sizeof pair->text : 0};
+}
+
+/* Of a resize or a release, whose chains take in how each cache ended. */
+static void compare_ends(struct backend_pair *pair, uint32_t request, const char *what,
+                         uint64_t first, uint64_t second)
+{
+    struct pair_lane *lane = pair->lanes[request];
+
+    if (first == second || lane->differs)
+        return;
+    struct pair_text text = begin_mismatch(pair);
+    lane->differs = true;
+    pair_say(&text,
+             "request %u, as it was %s: its hot caches end with chain %016llx on \"%s\" and "
+             "%016llx on \"%s\", though the states agreed behind its last step\n",
+             request, what, (unsigned long long)first, name_of(pair, 0), (unsigned long long)second,
+             name_of(pair, 1));
+}
+
+static kvt_status read_states(struct backend_pair *pair, uint32_t request, bool *differ,
+                              struct kvt_error *err)
+{
+    uint32_t stores = pair->env.llm->store_count;
+
+    for (int side = 0; side < PAIR_SIDES; side++) {
+        struct kvt_backend *backend = pair->sides[side];
+        kvt_status status = backend->ops->state_hashes(backend, request, pair->hashes[side], err);
+        if (status != KVT_OK)
+            return status;
+    }
+    *differ = memcmp(pair->hashes[0], pair->hashes[1], stores * sizeof(uint64_t)) != 0;
+    for (uint32_t s = 0; s < stores; s++)
+        pair->report.states += pair->hashes[0][s] != 0 || pair->hashes[1][s] != 0;
+    return KVT_OK;
+}
+
+/* Pages of the item that a boundary has moved since its last step. */
+static kvt_status count_pages(struct backend_pair *pair, struct pair_lane *lane,
+                              const struct kvt_step_item *item, struct kvt_error *err)
+{
+    uint32_t words = (item->ready_pages + 63) / 64;
+
+    if (words > lane->ready_words) {
+        uint64_t *bits = realloc(lane->ready_bits, words * sizeof *bits);
+        if (!bits)
+            return kvt_fail_nomem(err, "the pages of a request");
+        memset(bits + lane->ready_words, 0, (words - lane->ready_words) * sizeof *bits);
+        lane->ready_bits = bits;
+        lane->ready_words = words;
+    }
+    for (uint32_t w = 0; w < lane->ready_words; w++) {
+        uint64_t now = w < words ? item->ready_bits[w] : 0;
+        if (w + 1 == words && item->ready_pages % 64 > 0)
+            now &= (UINT64_C(1) << item->ready_pages % 64) - 1;
+        pair->report.page_changes += (uint64_t)__builtin_popcountll(now ^ lane->ready_bits[w]);
+        lane->ready_bits[w] = now;
+    }
+    return KVT_OK;
+}
+
+static bool watches_differ(const struct kvt_step_item *item, const struct kvt_step_item *other)
+{
+    const struct kvt_page_watch *a = item->watch, *b = other->watch;
+
+    return a &&
+           ((a->hits && memcmp(a->hits, b->hits, a->page_count * sizeof *a->hits) != 0) ||
+            (a->scores && memcmp(a->scores, b->scores, a->page_count * sizeof *a->scores) != 0));
+}
+
+static kvt_status compare_item(struct backend_pair *pair, const struct kvt_rank_step *rank,
+                               const struct kvt_step_item *item, const struct kvt_step_item *other,
+                               struct kvt_error *err)
+{
+    struct pair_lane *lane = pair->lanes[item->request];
+    bool states_differ = false;
+
+    if (lane->differs)
+        return KVT_OK;
+    kvt_status status = read_states(pair, item->request, &states_differ, err);
+    if (status == KVT_OK)
+        status = count_pages(pair, lane, item, err);
+    if (status != KVT_OK)
+        return status;
+    bool watch_differs = watches_differ(item, other);
+    if (!states_differ && !watch_differs && item->decisions == other->decisions &&
+        item->selected_rows == other->selected_rows && item->missed_rows == other->missed_rows)
+        return KVT_OK;
+    struct pair_text text = begin_mismatch(pair);
+    lane->differs = true;
+    pair_say(&text,
+             "request %u, its round %llu of %u queries behind %u tokens, on rank %u: \"%s\" | "
+             "\"%s\"\n",
+             item->request, (unsigned long long)item->step, item->round->query_count,
+             item->context_tokens, rank->rank, name_of(pair, 0), name_of(pair, 1));
+    if (item->selected_rows != other->selected_rows || item->missed_rows != other->missed_rows)
+        pair_say(&text, "selected %llu | %llu, missed %llu | %llu in all its calls\n",
+                 (unsigned long long)item->selected_rows, (unsigned long long)other->selected_rows,
+                 (unsigned long long)item->missed_rows, (unsigned long long)other->missed_rows);
+    if (watch_differs)
+        pair_say(&text, "what is selected of its pages was counted differently\n");
+    if (text.bytes > 0)
+        pair_describe_round(pair, item, other, states_differ, &text);
+    return KVT_OK;
+}
+
+static bool are_close(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+/* What the timing model is told, by what it is called there. */
+static void compare_loads(const struct kvt_rank_load *a, const struct kvt_rank_load *b,
+                          struct pair_text *found)
+{
+    const struct {
+        const char *name;
+        double first, second;
+    } parts[] = {
+        {"requests", a->requests, b->requests},
+        {"queries", a->queries, b->queries},
+        {"draft_tokens", a->draft_tokens, b->draft_tokens},
+        {"calls", a->calls, b->calls},
+        {"context_rows", (double)a->context_rows, (double)b->context_rows},
+        {"selected_rows", a->selected_rows, b->selected_rows},
+        {"attended_layer_rows", a->attended_layer_rows, b->attended_layer_rows},
+        {"looked_up_rows", a->looked_up_rows, b->looked_up_rows},
+        {"missed_rows", a->missed_rows, b->missed_rows},
+        {"missed_layer_rows", a->missed_layer_rows, b->missed_layer_rows},
+        {"leader_layer_rows", a->leader_layer_rows, b->leader_layer_rows},
+        {"wire_bytes", a->wire_bytes, b->wire_bytes},
+        {"granules", a->granules, b->granules},
+        {"calls_with_misses", a->calls_with_misses, b->calls_with_misses},
+        {"extra_waves", a->extra_waves, b->extra_waves},
+        {"extra_wave_layers", a->extra_wave_layers, b->extra_wave_layers},
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!are_close(parts[i].first, parts[i].second))
+            pair_say(found, "%s %.17g | %.17g\n", parts[i].name, parts[i].first, parts[i].second);
+    }
+}
+
+static void compare_outcomes(const struct kvt_step_outcome *a, const struct kvt_step_outcome *b,
+                             struct pair_text *found)
+{
+    for (int s = 0; s < KVT_STRATA_MAX; s++) {
+        if (memcmp(&a->rows[s], &b->rows[s], sizeof a->rows[s]) != 0)
+            pair_say(found, "rows of stratum %d: %llu calls, %llu missed | %llu, %llu\n", s,
+                     (unsigned long long)a->rows[s].calls, (unsigned long long)a->rows[s].missed,
+                     (unsigned long long)b->rows[s].calls, (unsigned long long)b->rows[s].missed);
+    }
+    compare_loads(&a->load, &b->load, found);
+    for (int c = 0; c < KVT_SAMPLED_COUNTS; c++) {
+        if (!are_close(a->counts[c], b->counts[c]))
+            pair_say(found, "count %d: %.17g | %.17g\n", c, a->counts[c], b->counts[c]);
+    }
+    if (!are_close(a->payload_bytes, b->payload_bytes))
+        pair_say(found, "payload bytes %.17g | %.17g\n", a->payload_bytes, b->payload_bytes);
+    if (a->staging_peak_bytes != b->staging_peak_bytes)
+        pair_say(found, "bytes staged at once %llu | %llu\n",
+                 (unsigned long long)a->staging_peak_bytes,
+                 (unsigned long long)b->staging_peak_bytes);
+}
+
+/* Of a rank whose requests all agree. */
+static void compare_rank(struct backend_pair *pair, const struct kvt_rank_step *rank,
+                         const struct kvt_rank_step *other)
+{
+    char found_text[1024] = "";
+    struct pair_text found = {.out = found_text, .bytes = sizeof found_text};
+
+    for (uint32_t i = 0; i < rank->item_count; i++) {
+        if (pair->lanes[rank->items[i].request]->differs)
+            return;
+    }
+    compare_outcomes(&rank->outcome, &other->outcome, &found);
+    if (found.used == 0)
+        return;
+    struct pair_text text = begin_mismatch(pair);
+    pair_say(&text, "step %llu of rank %u, whose %u requests agree: \"%s\" | \"%s\"\n%s",
+             (unsigned long long)pair->report.steps, rank->rank, rank->item_count, name_of(pair, 0),
+             name_of(pair, 1), found_text);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------- */
+
+static kvt_status make_room(struct backend_pair *pair, size_t ranks, size_t items,
+                            struct kvt_error *err)
+{
+    if (ranks > pair->rank_capacity) {
+        struct kvt_rank_step *larger = realloc(pair->ranks, ranks * sizeof *larger);
+        if (!larger)
+            return kvt_fail_nomem(err, "a step of two backends");
+        pair->ranks = larger;
+        pair->rank_capacity = ranks;
+    }
+    if (items > pair->item_capacity) {
+        struct kvt_step_item *larger = realloc(pair->items, 2 * items * sizeof *larger);
+        if (!larger)
+            return kvt_fail_nomem(err, "a step of two backends");
+        pair->items = larger;
+        pair->item_capacity = 2 * items;
+    }
+    return KVT_OK;
+}
+
+/* The second's watch begins as the first's does. */
+static kvt_status copy_watch(struct backend_pair *pair, struct kvt_step_item *item,
+                             struct kvt_error *err)
+{
+    struct pair_lane *lane = pair->lanes[item->request];
+    const struct kvt_page_watch *watch = item->watch;
+
+    if (!watch)
+        return KVT_OK;
+    if (lane->watch.page_count < watch->page_count) {
+        kvt_page_watch_fini(&lane->watch);
+        kvt_status status = kvt_page_watch_init(&lane->watch, watch->page_count,
+                                                watch->hits != NULL, watch->scores != NULL, err);
+        if (status != KVT_OK)
+            return status;
+    }
+    if (watch->hits)
+        memcpy(lane->watch.hits, watch->hits, watch->page_count * sizeof *watch->hits);
+    if (watch->scores)
+        memcpy(lane->watch.scores, watch->scores, watch->page_count * sizeof *watch->scores);
+    item->watch = &lane->watch;
+    return KVT_OK;
+}
+
+static kvt_status copy_step(struct backend_pair *pair, const struct kvt_rank_step *ranks,
+                            uint32_t rank_count, struct kvt_error *err)
+{
+    size_t items = 0;
+
+    for (uint32_t r = 0; r < rank_count; r++)
+        items += ranks[r].item_count;
+    kvt_status status = make_room(pair, rank_count, items, err);
+    struct kvt_step_item *next = pair->items;
+    for (uint32_t r = 0; r < rank_count && status == KVT_OK; r++) {
+        pair->ranks[r] = ranks[r];
+        pair->ranks[r].items = next;
+        for (uint32_t i = 0; i < ranks[r].item_count && status == KVT_OK; i++) {
+            *next = ranks[r].items[i];
+            status = copy_watch(pair, next++, err);
+        }
+    }
+    return status;
+}
+
+static void count_step(struct backend_pair *pair, const struct kvt_rank_step *rank)
+{
+    struct kvt_pair_report *report = &pair->report;
+
+    report->steps += rank->item_count > 0;
+    report->rounds += rank->item_count;
+    report->waves += (uint64_t)rank->outcome.load.extra_waves;
+    for (int s = 0; s < KVT_STRATA_MAX; s++)
+        report->calls += rank->outcome.rows[s].calls;
+}
+
+/* The second's part of a step, on a thread of its own. */
+struct second_step {
+    struct backend_pair *pair;
+    uint32_t rank_count;
+    kvt_status status;
+    struct kvt_error error;
+};
+
+static void *step_second(void *context)
+{
+    struct second_step *step = context;
+    struct kvt_backend *second = step->pair->sides[1];
+
+    step->status = second->ops->step(second, step->pair->ranks, step->rank_count, &step->error);
+    return NULL;
+}
+
+/* Beside the first's, unless it reads what that one selects. */
+static kvt_status step_both(struct backend_pair *pair, struct kvt_rank_step *ranks,
+                            uint32_t rank_count, struct kvt_error *err)
+{
+    struct second_step second = {.pair = pair, .rank_count = rank_count};
+    pthread_t thread;
+    bool beside = !pair->second_reads && pthread_create(&thread, NULL, step_second, &second) == 0;
+
+    kvt_status status = pair->sides[0]->ops->step(pair->sides[0], ranks, rank_count, err);
+    if (beside)
+        (void)pthread_join(thread, NULL);
+    else if (status == KVT_OK)
+        (void)step_second(&second);
+    if (status != KVT_OK || second.status == KVT_OK)
+        return status;
+    if (err)
+        *err = second.error;
+    return second.status;
+}
+
+static kvt_status pair_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
+                            uint32_t rank_count, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    kvt_status status = copy_step(pair, ranks, rank_count, err);
+
+    if (status == KVT_OK)
+        status = step_both(pair, ranks, rank_count, err);
+    if (status == KVT_OK && pair->source_status != KVT_OK) {
+        if (err)
+            *err = pair->source_error;
+        status = pair->source_status;
+    }
+    for (uint32_t r = 0; r < rank_count && status == KVT_OK; r++) {
+        for (uint32_t i = 0; i < ranks[r].item_count && status == KVT_OK; i++)
+            status =
+                compare_item(pair, &ranks[r], &ranks[r].items[i], &pair->ranks[r].items[i], err);
+        if (status == KVT_OK) {
+            compare_rank(pair, &ranks[r], &pair->ranks[r]);
+            count_step(pair, &ranks[r]);
+        }
+    }
+    return status;
+}
+
+/* ---- Requests come and go -------------------------------------------------------------- */
+
+static kvt_status make_lane(struct backend_pair *pair, uint32_t request, struct kvt_error *err)
+{
+    if (request >= pair->lane_capacity) {
+        size_t capacity = pair->lane_capacity ? pair->lane_capacity : 64;
+        while (capacity <= request)
+            capacity *= 2;
+        struct pair_lane **lanes = realloc(pair->lanes, capacity * sizeof(struct pair_lane *));
+        if (!lanes)
+            return kvt_fail_nomem(err, "the requests of two backends");
+        memset(lanes + pair->lane_capacity, 0,
+               (capacity - pair->lane_capacity) * sizeof(struct pair_lane *));
+        pair->lanes = lanes;
+        pair->lane_capacity = capacity;
+    }
+    pair->lanes[request] = calloc(1, sizeof *pair->lanes[request]);
+    return pair->lanes[request] ? KVT_OK : kvt_fail_nomem(err, "a request of two backends");
+}
+
+static kvt_status pair_admit(struct kvt_backend *backend,
+                             const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    kvt_status status = make_lane(pair, admission->request, err);
+
+    if (status != KVT_OK)
+        return status;
+    status = pair->sides[0]->ops->admit(pair->sides[0], admission, err);
+    if (status == KVT_OK) {
+        uint64_t none = 0;
+        status = pair->sides[1]->ops->admit(pair->sides[1], admission, err);
+        if (status != KVT_OK)
+            pair->sides[0]->ops->release(pair->sides[0], admission->request, &none);
+    }
+    if (status != KVT_OK) {
+        lane_free(pair->lanes[admission->request]);
+        pair->lanes[admission->request] = NULL;
+        return status;
+    }
+    pair->report.admissions++;
+    return KVT_OK;
+}
+
+static kvt_status pair_resize(struct kvt_backend *backend, uint32_t request, uint64_t hot_tokens,
+                              uint64_t *decisions, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    uint64_t second = *decisions;
+
+    kvt_status status =
+        pair->sides[0]->ops->resize(pair->sides[0], request, hot_tokens, decisions, err);
+    if (status == KVT_OK)
+        status = pair->sides[1]->ops->resize(pair->sides[1], request, hot_tokens, &second, err);
+    if (status != KVT_OK)
+        return status;
+    compare_ends(pair, request, "given another hot cache", *decisions, second);
+    pair->report.resizes++;
+    return KVT_OK;
+}
+
+static void pair_release(struct kvt_backend *backend, uint32_t request, uint64_t *decisions)
+{
+    struct backend_pair *pair = pair_of(backend);
+    uint64_t second = *decisions;
+
+    pair->sides[0]->ops->release(pair->sides[0], request, decisions);
+    pair->sides[1]->ops->release(pair->sides[1], request, &second);
+    compare_ends(pair, request, "released", *decisions, second);
+    pair->report.releases++;
+    lane_free(pair->lanes[request]);
+    pair->lanes[request] = NULL;
+}
+
+/* ---- What the first answers for both ------------------------------------------------------ */
+
+static uint32_t pair_strata(const struct kvt_backend *backend, struct kvt_stratum *strata)
+{
+    const struct backend_pair *pair = (const struct backend_pair *)backend;
+    return pair->sides[0]->ops->strata(pair->sides[0], strata);
+}
+
+static const char *pair_describe(struct kvt_backend *backend)
+{
+    struct backend_pair *pair = pair_of(backend);
+    return pair->sides[0]->ops->describe(pair->sides[0]);
+}
+
+static void pair_restart_sampling(struct kvt_backend *backend)
+{
+    struct backend_pair *pair = pair_of(backend);
+
+    for (int side = 0; side < PAIR_SIDES; side++)
+        pair->sides[side]->ops->restart_sampling(pair->sides[side]);
+}
+
+static void pair_sampling(const struct kvt_backend *backend, struct kvt_sampling *out)
+{
+    const struct backend_pair *pair = (const struct backend_pair *)backend;
+    pair->sides[0]->ops->sampling(pair->sides[0], out);
+}
+
+static kvt_status pair_state_hashes(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
+                                    struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    return pair->sides[0]->ops->state_hashes(pair->sides[0], request, hashes, err);
+}
+
+static kvt_status pair_inspect_call(struct kvt_backend *backend, uint32_t request,
+                                    uint32_t selector, uint32_t query, struct kvt_backend_call *out,
+                                    struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    return pair->sides[0]->ops->inspect_call(pair->sides[0], request, selector, query, out, err);
+}
+
+static kvt_status pair_inspect_cache(struct kvt_backend *backend, uint32_t request, uint32_t store,
+                                     struct kvt_backend_cache *out, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    return pair->sides[0]->ops->inspect_cache(pair->sides[0], request, store, out, err);
+}
+
+static kvt_status pair_selection(struct kvt_backend *backend, uint32_t request, uint32_t selector,
+                                 uint32_t query, uint32_t *rows, uint32_t *count,
+                                 struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    return pair->sides[0]->ops->selection(pair->sides[0], request, selector, query, rows, count,
+                                          err);
+}
+
+static void pair_proof(const struct kvt_backend *backend, struct kvt_backend_proof *out)
+{
+    const struct backend_pair *pair = (const struct backend_pair *)backend;
+
+    *out = (struct kvt_backend_proof){0};
+    if (pair->sides[0]->ops->proof)
+        pair->sides[0]->ops->proof(pair->sides[0], out);
+}
+
+void kvt_backend_pair_report(const struct kvt_backend *backend, struct kvt_pair_report *out)
+{
+    *out = ((const struct backend_pair *)backend)->report;
+}
+
+static const struct kvt_backend_ops pair_ops = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof pair_ops,
+             .name = "pair",
+             .summary = "two backends on one schedule"},
+    .close = pair_close,
+    .strata = pair_strata,
+    .describe = pair_describe,
+    .admit = pair_admit,
+    .resize = pair_resize,
+    .release = pair_release,
+    .step = pair_step,
+    .restart_sampling = pair_restart_sampling,
+    .sampling = pair_sampling,
+    .state_hashes = pair_state_hashes,
+    .inspect_call = pair_inspect_call,
+    .inspect_cache = pair_inspect_cache,
+    .selection = pair_selection,
+    .proof = pair_proof,
+};

@@ -1,0 +1,76 @@
+/* cuda_params.c -- the CUDA backend's parameters, each once. */
+#include "kvt/backend_params.h"
+
+#include "kvt/policy.h"
+
+#define COUNT_(name_, help_, minimum_, maximum_, default_)                                         \
+    .name = (name_), .help = (help_), .type = KVT_PARAM_COUNT, .minimum = (minimum_),              \
+    .maximum = (maximum_), .default_number = (default_)
+#define CHOICE_(name_, help_, choices_, default_)                                                  \
+    .name = (name_), .help = (help_), .type = KVT_PARAM_CHOICE, .choices = (choices_),             \
+    .default_text = (default_)
+
+const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
+    [KVT_CUDA_DEVICES] = {.name = "devices",
+                          .help = "GPUs by their CUDA number, filled in this order; -1: all that "
+                                  "are visible.",
+                          .type = KVT_PARAM_LIST,
+                          .minimum = -1,
+                          .maximum = 1023,
+                          .default_text = "[-1]"},
+    [KVT_CUDA_RANKS_ON_DEVICE] = {COUNT_(
+        "ranks_on_device", "Ranks that share a GPU, taking turns on it; 0: as few as go.", 0, 1024,
+        0)},
+    [KVT_CUDA_LONGEST_TOKENS] = {COUNT_(
+        "longest_tokens",
+        "Context that memory is laid out for, of each request; one that may pass it is refused. 0: "
+        "what any can reach, and at most 8,192 tokens beyond the longest input.",
+        0, 1 << 24, 0)},
+    [KVT_CUDA_HOST_POOL_GIB] = {.name = "host_pool_gib",
+                                .help = "Host memory that may be pinned for rows; 0: what is "
+                                        "needed, up to half of what is available.",
+                                .type = KVT_PARAM_REAL,
+                                .minimum = 0,
+                                .maximum = 1 << 20,
+                                .default_number = 0},
+    [KVT_CUDA_HOST_LAYOUT] = {CHOICE_("host_layout",
+                                      "On host, a row's layers of one store side by side, or each "
+                                      "layer's rows apart.",
+                                      "store|layer", "store"),
+                              .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
+    [KVT_CUDA_FETCH_ORDER] = {CHOICE_("fetch_order",
+                                      "All layers of a missing row at once, or the store's first "
+                                      "layer exposed and the others beside its compute.",
+                                      "group|leader_first", "leader_first"),
+                              .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
+    [KVT_CUDA_SHARED_TOKENS] = {COUNT_(
+        "shared_tokens",
+        "The first so many tokens of a request have host rows that others have too.", 0, 1 << 24,
+        0)},
+    [KVT_CUDA_SHARED_CONTEXTS] = {COUNT_("shared_contexts",
+                                         "Prefixes of shared rows that are made; request r reads "
+                                         "number r modulo this.",
+                                         1, 65536, 1),
+                                  .idle = {{.beside = "shared_tokens",
+                                            .from = 0,
+                                            .to = 0,
+                                            .cure = "shared_tokens above 0"}}},
+    [KVT_CUDA_CHECK_QUERIES] = {COUNT_("check_queries",
+                                       "(query, layer) pairs of a rank's step whose attention is "
+                                       "computed again from the same rows made anew.",
+                                       0, 1 << 20, 4)},
+    [KVT_CUDA_KERNELS] = {CHOICE_("kernels", "Tuned kernels, or the plain ones they are held to.",
+                                  "fast|reference", "fast")},
+    [KVT_CUDA_OUTPUT] = {CHOICE_("output", "Format of what attention writes.", "bf16|f32", "bf16")},
+    [KVT_CUDA_INDEXER_DRIFT] = {.name = "indexer_drift",
+                                .help = "How much of an index query is new from token to token.",
+                                .type = KVT_PARAM_REAL,
+                                .minimum = 0,
+                                .maximum = 1,
+                                .default_number = 0.12},
+    [KVT_CUDA_CORRUPT_STEP] = {COUNT_(
+        "corrupt_step",
+        "To prove that the check of attention finds it: in this step of each rank, counted from 1, "
+        "a byte of one selected and missed row is flipped on host. 0: never.",
+        0, 1 << 30, 0)},
+};

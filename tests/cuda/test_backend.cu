@@ -1,0 +1,861 @@
+/* test_backend.cu -- the CUDA backend beside the predicted one: the same requests, rounds and
+ * ready pages, and every decision, count and hash equal; attention equal to attention over the
+ * same rows made anew.
+ *
+ * A case is a setting of the backend; its requests come, go, are resized and stepped at random.
+ * Usage: test_backend [case ..] [-s steps] [-r seed] [--stand-in]. With the last, kernels are the
+ * stand-in's (stand_in.cc), whose attention is no number. */
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "cuda/device.h"
+#include "kvt/backend.h"
+#include "kvt/backend_params.h"
+#include "kvt/clock.h"
+#include "kvt/hash.h"
+#include "kvt/layout.h"
+#include "kvt/pages.h"
+#include "kvt/rng.h"
+#include "kvt/row_set.h"
+
+namespace
+{
+
+enum {
+    LONGEST = 6000,
+    LONGEST_LARGE = 100032 + 320,
+    REQUESTS = 5, /* of a rank at once, ... */
+    CROWD = 24,   /* ... and where they must outgrow its staging */
+    TOP_K = 512
+};
+
+struct setting {
+    const char *name;
+    uint32_t queries_max = 1;
+    const char *replacement = "lru";
+    bool promote = false;
+    double staging_fraction = 0;
+    uint64_t hot_tokens = 1024;
+    double coverage = 0; /* of eligible pages that are ready */
+    bool each_query = false, resizes = false, resident = false;
+    bool leader_first = false, layers_apart = false, reference = false, output_f32 = false;
+    uint32_t shared_tokens = 0, ranks = 1;
+    uint32_t row_bytes = 576;
+    uint32_t ratio = 1; /* of the last store */
+    bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
+    const char *law = "score";
+    uint32_t corrupt_step = 0; /* of which the check must fail */
+};
+
+bool stands_in = false;
+
+const setting settings[] = {
+    {.name = "reference-k1", .reference = true},
+    {.name = "fast-k1", .coverage = 0.5},
+    {.name = "fast-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .resizes = true,
+     .leader_first = true,
+     .shared_tokens = 3000},
+    {.name = "promote-k8",
+     .queries_max = 8,
+     .promote = true,
+     .staging_fraction = 1,
+     .hot_tokens = 600,
+     .coverage = 0.3,
+     .leader_first = true},
+    {.name = "turns-k8",
+     .queries_max = 8,
+     .promote = true,
+     .staging_fraction = 0.001,
+     .hot_tokens = 512,
+     .coverage = 0.05,
+     .resizes = true,
+     .leader_first = true,
+     .shared_tokens = 2000},
+    {.name = "planned-k1",
+     .replacement = "clock",
+     .coverage = 0.4,
+     .resizes = true,
+     .leader_first = true},
+    {.name = "planned-k4",
+     .queries_max = 4,
+     .replacement = "access-lru",
+     .promote = true,
+     .staging_fraction = 0.3,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .resizes = true,
+     .leader_first = true,
+     .output_f32 = true,
+     .shared_tokens = 1000},
+    {.name = "each-query-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .each_query = true,
+     .leader_first = true},
+    {.name = "apart-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .leader_first = true,
+     .layers_apart = true,
+     .shared_tokens = 1500},
+    {.name = "resident-k4", .queries_max = 4, .resident = true},
+    {.name = "ranks-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .resizes = true,
+     .leader_first = true,
+     .ranks = 3},
+    {.name = "mixed-k2",
+     .queries_max = 2,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .row_bytes = 656},
+    {.name = "bf16-k2",
+     .queries_max = 2,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .leader_first = true,
+     .output_f32 = true,
+     .row_bytes = 1152},
+    {.name = "indexer-k4",
+     .queries_max = 4,
+     .staging_fraction = 0.3,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .resizes = true,
+     .leader_first = true,
+     .shared_tokens = 1000,
+     .law = "indexer"},
+    {.name = "indexed-plan-k2",
+     .queries_max = 2,
+     .replacement = "clock",
+     .staging_fraction = 1,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .resizes = true,
+     .shared_tokens = 1000,
+     .law = "indexer"},
+    {.name = "corrupt-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .leader_first = true,
+     .shared_tokens = 3000,
+     .corrupt_step = 4},
+    {.name = "corrupt-plan-k1",
+     .replacement = "fifo",
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .output_f32 = true,
+     .corrupt_step = 3},
+    {.name = "corrupt-indexer",
+     .queries_max = 2,
+     .staging_fraction = 1,
+     .hot_tokens = 600,
+     .leader_first = true,
+     .layers_apart = true,
+     .law = "indexer",
+     .corrupt_step = 5},
+    {.name = "glm-k1",
+     .hot_tokens = 4096,
+     .leader_first = true,
+     .shared_tokens = 98304,
+     .large = true},
+    {.name = "glm-k8",
+     .queries_max = 8,
+     .staging_fraction = 0.25,
+     .hot_tokens = 4096,
+     .coverage = 0.3,
+     .leader_first = true,
+     .shared_tokens = 98304,
+     .large = true},
+    {.name = "glm-k8-group",
+     .queries_max = 8,
+     .staging_fraction = 0.25,
+     .hot_tokens = 4096,
+     .coverage = 0.3,
+     .shared_tokens = 98304,
+     .large = true},
+    {.name = "fp4-ratio-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .coverage = 0.5,
+     .resizes = true,
+     .row_bytes = 288,
+     .ratio = 2},
+};
+
+/* ---- A small model -------------------------------------------------------------------- */
+
+/* As models/llm/glm-5.3.json. */
+void make_large(struct kvt_llm &llm)
+{
+    llm.name = "glm-5.3";
+    llm.layers = 78;
+    llm.hidden = 6144;
+    llm.top_k = 2048;
+    llm.max_position_tokens = 1048576;
+    llm.experts = 256;
+    llm.experts_active = 8;
+    llm.weight_bytes = 755616817611;
+    llm.dense_weight_bytes = 20998095110;
+    llm.active_parameters = 40e9;
+    llm.store_count = llm.selector_count = 21;
+    for (uint32_t s = 0; s < 21; s++) {
+        llm.stores[s].first_layer = s < 2 ? s : 2 + 4 * (s - 2);
+        llm.stores[s].layers = s < 2 ? 1 : 4;
+        llm.stores[s].compress_ratio = 1;
+        llm.selectors[s].layer = llm.stores[s].first_layer;
+        llm.selectors[s].store = s;
+    }
+}
+
+struct kvt_llm small_model(const setting &with)
+{
+    struct kvt_llm llm = {};
+    const uint32_t layers[] = {1, 1, 4, 2};
+    uint32_t first = 0;
+
+    llm.name = "small";
+    llm.layers = 8;
+    llm.hidden = 1024;
+    llm.heads = 64;
+    llm.latent_dim = with.row_bytes == 288 ? 448 : 512;
+    llm.rope_dim = 64;
+    llm.index_heads = 32;
+    llm.index_dim = 128;
+    llm.top_k = TOP_K;
+    llm.max_position_tokens = 16384;
+    llm.experts = 8;
+    llm.experts_active = 2;
+    llm.dense_weight_bytes = 8 * 4e6;
+    llm.weight_bytes = llm.dense_weight_bytes + 8 * 8 * 3.0 * 1024 * 512;
+    llm.active_parameters = 5e7;
+    llm.payload.name = "rows";
+    llm.payload.capacity_bytes = llm.payload.wire_bytes = with.row_bytes;
+    llm.index.name = "index";
+    llm.index.capacity_bytes = llm.index.wire_bytes = 132;
+    llm.store_count = 4;
+    llm.selector_count = 4;
+    for (uint32_t s = 0; s < llm.store_count; s++) {
+        llm.stores[s].first_layer = first;
+        llm.stores[s].layers = layers[s];
+        llm.stores[s].compress_ratio = s == 3 ? with.ratio : 1;
+        llm.selectors[s].layer = first;
+        llm.selectors[s].store = s;
+        first += layers[s];
+    }
+    if (with.large)
+        make_large(llm);
+    if (with.ratio > 1) { /* two selectors read the last store */
+        llm.stores[3].layers = 1;
+        llm.selectors[4].layer = 7;
+        llm.selectors[4].store = 3;
+        llm.selector_count = 5;
+    }
+    return llm;
+}
+
+/* ---- Plug-ins with their defaults ----------------------------------------------------- */
+
+double choice_number(const struct kvt_param_spec &spec)
+{
+    double index = 0;
+    std::string choices = spec.choices, wanted = spec.default_text;
+
+    for (size_t at = 0; at <= choices.size(); index++) {
+        size_t end = choices.find('|', at);
+        end = end == std::string::npos ? choices.size() : end;
+        if (choices.substr(at, end - at) == wanted)
+            return index;
+        at = end + 1;
+    }
+    return 0;
+}
+
+struct chosen {
+    std::vector<struct kvt_param_value> values;
+    struct kvt_choice choice = {};
+    double all_devices = -1;
+
+    void take(const struct kvt_plugin_info *info)
+    {
+        values.assign(info->param_count + 1, {});
+        for (size_t i = 0; i < info->param_count; i++) {
+            values[i].number = info->params[i].default_number;
+            values[i].text = info->params[i].default_text;
+            if (info->params[i].type == KVT_PARAM_CHOICE)
+                values[i].number = choice_number(info->params[i]);
+            if (info->params[i].type == KVT_PARAM_LIST) {
+                values[i].list = &all_devices;
+                values[i].list_length = 1;
+            }
+        }
+        choice.info = info;
+        choice.params.values = values.data();
+        choice.params.count = info->param_count;
+    }
+    bool find(enum kvt_plugin_kind kind, const char *name)
+    {
+        const struct kvt_plugin_info *info = nullptr;
+        struct kvt_error err = {};
+        if (kvt_plugin_find(kind, name, "test", &info, &err) != KVT_OK) {
+            std::printf("failed: %s: %s\n", err.where, err.message);
+            return false;
+        }
+        take(info);
+        return true;
+    }
+};
+
+/* ---- Requests ------------------------------------------------------------------------- */
+
+struct request {
+    uint32_t id, rank, context_tokens, last_tokens;
+    uint64_t hot_tokens, step;
+    std::vector<uint64_t> ready;
+    struct kvt_round round;
+    struct kvt_page_watch watch[2]; /* of either backend */
+};
+
+/* Two backends that are told the same. */
+class bench
+{
+  public:
+    bench(const setting &with, uint64_t seed, device::tally &verdict)
+        : with_(with), verdict_(verdict), llm_(small_model(with)),
+          rng_(kvt_rng_stream(seed, KVT_RNG_TEST, 0))
+    {
+    }
+
+    bool open(uint64_t seed)
+    {
+        if (!prepare(seed))
+            return false;
+        if (!opened(kvt_backend_cuda, &cuda_))
+            return false;
+        source_.context = this;
+        source_.read = read;
+        env_.source = &source_;
+        return opened(kvt_backend_sim, &sim_);
+    }
+
+    /* The CUDA backend, changed by `change`, is not opened: that status, and words of the sentence.
+     */
+    void refuse(const char *what, kvt_status expected, const char *words,
+                const std::function<void(struct kvt_backend_env &, struct kvt_llm &,
+                                         std::vector<struct kvt_param_value> &)> &change)
+    {
+        struct kvt_error err = {};
+        size_t free_before = 0, free_after = 0, total = 0;
+
+        device::must(cudaMemGetInfo(&free_before, &total), "cudaMemGetInfo");
+        change(env_, llm_, cuda_params_.values);
+        kvt_status status = kvt_backend_cuda.open(&env_, &cuda_, &err);
+        verdict_.check(status == expected && std::strstr(err.message, words) != nullptr,
+                       "%s: %s instead of %s with \"%s\": %s", what, kvt_status_name(status),
+                       kvt_status_name(expected), words, err.message);
+        device::must(cudaMemGetInfo(&free_after, &total), "cudaMemGetInfo");
+        /* What the library of matrix products keeps for itself stays. */
+        verdict_.check(free_after + (UINT64_C(256) << 20) > free_before,
+                       "%s: %zu MiB of device memory are gone", what,
+                       (free_before - free_after) >> 20);
+    }
+
+    bool prepare(uint64_t seed)
+    {
+        if (!law_.find(KVT_PLUGIN_LAW, with_.law) ||
+            !replacement_.find(KVT_PLUGIN_REPLACEMENT, with_.replacement))
+            return false;
+        set_up(seed);
+        return true;
+    }
+
+    void close()
+    {
+        if (sim_)
+            sim_->ops->close(sim_);
+        if (cuda_)
+            cuda_->ops->close(cuda_);
+        sim_ = cuda_ = nullptr;
+    }
+
+    bool step()
+    {
+        come_and_go();
+        std::vector<struct kvt_step_item> items[2][4];
+        struct kvt_rank_step ranks[2][4] = {};
+        for (request &live : live_)
+            plan(live);
+        for (int b = 0; b < 2; b++) {
+            for (uint32_t r = 0; r < with_.ranks; r++) {
+                for (request &live : live_) {
+                    if (live.rank == r)
+                        items[b][r].push_back(item_of(live, b));
+                }
+                ranks[b][r].rank = r;
+                ranks[b][r].items = items[b][r].data();
+                ranks[b][r].item_count = (uint32_t)items[b][r].size();
+            }
+        }
+        struct kvt_error err = {};
+        if (cuda_->ops->step(cuda_, ranks[1], with_.ranks, &err) != KVT_OK ||
+            sim_->ops->step(sim_, ranks[0], with_.ranks, &err) != KVT_OK)
+            return failed(err);
+        for (uint32_t r = 0; r < with_.ranks; r++)
+            compare(ranks[0][r], ranks[1][r]);
+        compare_hashes();
+        compare_watches();
+        if (with_.large)
+            report(ranks[1][0].outcome);
+        for (request &live : live_)
+            commit(live);
+        steps_++;
+        return true;
+    }
+
+    /* A step of the large model. */
+    void report(const struct kvt_step_outcome &outcome)
+    {
+        std::printf("  step %u: %.0f us, %u queries, %.1f GB missed:", steps_,
+                    (double)outcome.measured_ns / 1e3, outcome.load.queries,
+                    outcome.payload_bytes / 1e9);
+        for (int p = 0; p < KVT_PARTS; p++) {
+            if (outcome.measured_parts_ns[p] > 0)
+                std::printf(" %s %.0f", kvt_step_part_name((enum kvt_step_part)p),
+                            outcome.measured_parts_ns[p] / 1e3);
+        }
+        std::printf(" | %.1f s since the start\n", kvt_wall_seconds_since(start_));
+        std::fflush(stdout);
+    }
+
+    void finish(double seconds)
+    {
+        struct kvt_backend_proof proof = {};
+        while (!live_.empty())
+            release(live_.size() - 1);
+        verdict_.check(decisions_[0] == decisions_[1],
+                       "%s: released caches differ: %016llx, %016llx", with_.name,
+                       (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
+        cuda_->ops->proof(cuda_, &proof);
+        double bound = with_.output_f32 ? 1e-3 : 3e-3;
+        verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
+                       "%s: %llu of %llu checked queries differ: %s", with_.name,
+                       (unsigned long long)proof.unequal_queries,
+                       (unsigned long long)proof.checked_queries,
+                       proof.first_unequal ? proof.first_unequal : "");
+        verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
+                       "%s: nothing was proven", with_.name);
+        verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,
+                       "%s: %g from double precision, %g allowed", with_.name, proof.max_rel_error,
+                       bound);
+        std::printf("%-14s %4u steps %6llu calls %5llu proofs (%.1e) | missed %8llu staged %7llu "
+                    "waves %4.0f | step %7.0f us:",
+                    with_.name, steps_, (unsigned long long)proof.calls,
+                    (unsigned long long)proof.checked_queries, proof.max_rel_error,
+                    (unsigned long long)missed_, (unsigned long long)staged_, waves_,
+                    measured_ns_ / steps_ / 1e3);
+        for (int p = 0; p < KVT_PARTS; p++) {
+            if (parts_ns_[p] > 0)
+                std::printf(" %s %.0f", kvt_step_part_name((enum kvt_step_part)p),
+                            parts_ns_[p] / steps_ / 1e3);
+        }
+        std::printf(" | %.2f s | %s\n", seconds, cuda_->ops->describe(cuda_));
+        std::fflush(stdout);
+    }
+
+  private:
+    uint32_t requests() const
+    {
+        bool crowded = with_.staging_fraction > 0 && with_.staging_fraction < 0.1;
+        return crowded || with_.large ? CROWD : REQUESTS;
+    }
+
+    uint32_t longest() const
+    {
+        return with_.large ? LONGEST_LARGE : LONGEST;
+    }
+
+    void set_up(uint64_t seed)
+    {
+        cuda_params_.take(&kvt_backend_cuda.info);
+        auto set = [&](int param, double value) {
+            cuda_params_.values[(size_t)param].number = value;
+        };
+        set(KVT_CUDA_HOST_LAYOUT, with_.layers_apart);
+        set(KVT_CUDA_FETCH_ORDER, with_.leader_first);
+        set(KVT_CUDA_SHARED_TOKENS, with_.shared_tokens);
+        set(KVT_CUDA_SHARED_CONTEXTS, 2);
+        set(KVT_CUDA_CHECK_QUERIES, 3);
+        set(KVT_CUDA_KERNELS, with_.reference);
+        set(KVT_CUDA_OUTPUT, with_.output_f32);
+        set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
+        env_.params = cuda_params_.choice.params;
+        env_.rank_count = with_.ranks;
+        env_.rank_requests = requests();
+        env_.rank_pages =
+            (uint64_t)(requests() * (longest() / 64 + 2) * (with_.large ? with_.coverage : 1));
+        env_.llm = &llm_;
+        env_.replacement = replacement_.choice;
+        env_.selection = law_.choice;
+        env_.hot_tokens = with_.hot_tokens;
+        env_.speculation.queries_max = with_.queries_max;
+        env_.speculation.side_paths = with_.queries_max > 1;
+        env_.speculation.side_tokens = with_.queries_max - 1;
+        env_.resolve_each_query = with_.each_query;
+        env_.promotion = with_.promote ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
+        env_.staging = kvt_staging_of(&llm_, with_.queries_max, with_.staging_fraction);
+        env_.hierarchy = !with_.resident;
+        env_.run_seed = seed;
+        env_.longest_tokens = longest();
+        env_.tp = env_.ep = with_.large ? 4 : 1;
+        env_.output_tokens = 400;
+        env_.threads = 16;
+        env_.is_inspected = true;
+        env_.scores_pages = watches() && std::strcmp(with_.law, "score") == 0;
+    }
+
+    bool opened(const struct kvt_backend_ops &ops, struct kvt_backend **out)
+    {
+        struct kvt_error err = {};
+        return ops.open(&env_, out, &err) == KVT_OK || failed(err);
+    }
+
+    bool failed(const struct kvt_error &err)
+    {
+        return verdict_.check(false, "%s: %s: %s", with_.name, err.where, err.message);
+    }
+
+    uint32_t below(uint32_t bound)
+    {
+        return (uint32_t)kvt_rng_below(&rng_, bound);
+    }
+
+    /* Whole while it has no hot cache. */
+    uint64_t some_hot_tokens()
+    {
+        uint32_t draw = with_.resizes ? below(4) : 1;
+        return draw == 0 ? 0 : draw == 1 ? with_.hot_tokens : with_.hot_tokens / draw;
+    }
+
+    void come_and_go()
+    {
+        for (size_t i = live_.size(); i > 0; i--) {
+            if (below(24) == 0 ||
+                live_[i - 1].context_tokens + 2 * with_.queries_max >= live_[i - 1].last_tokens)
+                release(i - 1);
+            else if (with_.resizes && below(12) == 0)
+                resize(live_[i - 1]);
+        }
+        for (uint32_t r = 0; r < with_.ranks; r++) {
+            uint32_t here = 0;
+            for (const request &live : live_)
+                here += live.rank == r;
+            for (; here < requests() && (here < 2 || requests() == CROWD || below(3) == 0); here++)
+                admit(r);
+        }
+    }
+
+    void admit(uint32_t rank)
+    {
+        request live = {};
+        struct kvt_backend_admission admission = {};
+        struct kvt_error err = {};
+
+        live.id = next_id_++;
+        live.rank = rank;
+        live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
+        live.last_tokens = live.context_tokens + 300;
+        live.hot_tokens = some_hot_tokens();
+        for (struct kvt_page_watch &watch : live.watch) {
+            if (watches() && kvt_page_watch_init(&watch, longest() / 64 + 2, true,
+                                                 env_.scores_pages, &err) != KVT_OK)
+                failed(err);
+        }
+        live.ready.assign(longest() / 64 / 64 + 2, 0);
+        admission.request = live.id;
+        admission.rank = rank;
+        admission.context_tokens = live.context_tokens;
+        admission.max_tokens = live.last_tokens;
+        admission.last_tokens = live.last_tokens;
+        admission.hot_tokens = live.hot_tokens;
+        for (struct kvt_backend *backend : {sim_, cuda_}) {
+            if (backend->ops->admit(backend, &admission, &err) != KVT_OK)
+                failed(err);
+        }
+        live_.push_back(live);
+    }
+
+    void release(size_t i)
+    {
+        sim_->ops->release(sim_, live_[i].id, &decisions_[0]);
+        cuda_->ops->release(cuda_, live_[i].id, &decisions_[1]);
+        for (struct kvt_page_watch &watch : live_[i].watch)
+            kvt_page_watch_fini(&watch);
+        live_.erase(live_.begin() + (long)i);
+    }
+
+    void resize(request &live)
+    {
+        struct kvt_error err = {};
+        uint64_t hot_tokens = some_hot_tokens();
+        if (sim_->ops->resize(sim_, live.id, hot_tokens, &decisions_[0], &err) != KVT_OK ||
+            cuda_->ops->resize(cuda_, live.id, hot_tokens, &decisions_[1], &err) != KVT_OK)
+            failed(err);
+        live.hot_tokens = hot_tokens;
+    }
+
+    /* A round, and pages that come and go. */
+    void plan(request &live)
+    {
+        uint32_t most = with_.queries_max; /* a crowd's rounds are long */
+        uint32_t queries = requests() == CROWD && most > 1 ? most - below(2) : 1 + below(most);
+        kvt_round_chain(&live.round, queries, 1 + below(queries));
+        uint32_t left = kvt_pages_leaving(live.context_tokens, with_.queries_max);
+        for (uint32_t p = 0; p < left; p++) {
+            uint64_t bit = UINT64_C(1) << p % 64;
+            if (below(20) > 0)
+                continue;
+            if (kvt_rng_unit(&rng_) < with_.coverage)
+                live.ready[p / 64] |= bit;
+            else
+                live.ready[p / 64] &= ~bit;
+        }
+    }
+
+    struct kvt_step_item item_of(request &live, int side)
+    {
+        struct kvt_step_item item = {};
+        bool any = false;
+        uint32_t left = kvt_pages_leaving(live.context_tokens, with_.queries_max);
+
+        for (uint64_t word : live.ready)
+            any = any || word != 0;
+        item.request = live.id;
+        item.context_tokens = live.context_tokens;
+        item.step = live.step;
+        item.round = &live.round;
+        item.watch = watches() ? &live.watch[side] : nullptr;
+        item.ready_bits = live.ready.data();
+        item.ready_pages = live.hot_tokens == 0 ? (uint32_t)live.ready.size() * 64 : any ? left : 0;
+        return item;
+    }
+
+    void commit(request &live)
+    {
+        live.context_tokens += live.round.committed_tokens;
+        live.step++;
+    }
+
+    void same(const char *what, uint32_t request, double sim, double cuda)
+    {
+        if (sim != cuda || (equal_++ & 1023) == 0)
+            verdict_.check(sim == cuda, "%s, step %u, request %u: %s is %.17g, not %.17g",
+                           with_.name, steps_, request, what, cuda, sim);
+    }
+
+    void compare(const struct kvt_rank_step &sim, const struct kvt_rank_step &cuda)
+    {
+        const struct kvt_step_outcome &a = sim.outcome, &b = cuda.outcome;
+
+        for (uint32_t i = 0; i < sim.item_count; i++) {
+            const struct kvt_step_item &x = sim.items[i], &y = cuda.items[i];
+            if (x.decisions != y.decisions || (equal_++ & 63) == 0)
+                verdict_.check(x.decisions == y.decisions,
+                               "%s, step %u, request %u behind %u tokens, %u queries: decisions "
+                               "%016llx, not %016llx",
+                               with_.name, steps_, x.request, x.context_tokens,
+                               x.round->query_count, (unsigned long long)y.decisions,
+                               (unsigned long long)x.decisions);
+            same("selected rows", x.request, (double)x.selected_rows, (double)y.selected_rows);
+            same("missed rows", x.request, (double)x.missed_rows, (double)y.missed_rows);
+        }
+        same("calls", 0, a.load.calls, b.load.calls);
+        same("looked up", 0, a.load.looked_up_rows, b.load.looked_up_rows);
+        same("missed layer rows", 0, a.load.missed_layer_rows, b.load.missed_layer_rows);
+        same("granules", 0, a.load.granules, b.load.granules);
+        same("extra waves", 0, a.load.extra_waves, b.load.extra_waves);
+        same("payload bytes", 0, a.payload_bytes, b.payload_bytes);
+        same("staging peak", 0, (double)a.staging_peak_bytes, (double)b.staging_peak_bytes);
+        verdict_.check(std::memcmp(a.rows, b.rows, sizeof a.rows) == 0,
+                       "%s, step %u: rows of strata differ", with_.name, steps_);
+        verdict_.check(std::memcmp(a.counts, b.counts, sizeof a.counts) == 0,
+                       "%s, step %u: counts differ", with_.name, steps_);
+        for (const struct kvt_row_counts &rows : a.rows) {
+            missed_ += rows.missed;
+            staged_ += rows.staged;
+        }
+        waves_ += a.load.extra_waves;
+        measured_ns_ += cuda.item_count > 0 ? (double)b.measured_ns : 0;
+        for (int p = 0; p < KVT_PARTS; p++)
+            parts_ns_[p] += b.measured_parts_ns[p];
+    }
+
+    /* What is selected of pages, and how it scores. */
+    bool watches() const
+    {
+        return !with_.resident && !with_.large;
+    }
+
+    void compare_watches()
+    {
+        for (const request &live : live_) {
+            const struct kvt_page_watch &a = live.watch[0], &b = live.watch[1];
+            if (!watches())
+                continue;
+            verdict_.check(std::memcmp(a.hits, b.hits, a.page_count * sizeof *a.hits) == 0,
+                           "%s, step %u, request %u: hits of pages differ", with_.name, steps_,
+                           live.id);
+            if (a.scores)
+                verdict_.check(
+                    std::memcmp(a.scores, b.scores, a.page_count * sizeof *a.scores) == 0,
+                    "%s, step %u, request %u: scores of pages differ", with_.name, steps_, live.id);
+        }
+    }
+
+    void compare_hashes()
+    {
+        if (!sim_->ops->state_hashes || with_.resident)
+            return;
+        for (const request &live : live_) {
+            uint64_t a[KVT_STORES_MAX], b[KVT_STORES_MAX];
+            struct kvt_error err = {};
+            if (sim_->ops->state_hashes(sim_, live.id, a, &err) != KVT_OK ||
+                cuda_->ops->state_hashes(cuda_, live.id, b, &err) != KVT_OK) {
+                failed(err);
+                return;
+            }
+            for (uint32_t s = 0; s < llm_.store_count; s++)
+                verdict_.check(a[s] == b[s], "%s, step %u, request %u, store %u: state differs",
+                               with_.name, steps_, live.id, s);
+        }
+    }
+
+    /* What the device selected, for the law "indexer". */
+    static uint32_t read(void *context, uint32_t request, uint32_t selector, uint32_t query,
+                         uint32_t *rows)
+    {
+        struct kvt_backend *cuda = ((bench *)context)->cuda_;
+        struct kvt_error err = {};
+        uint32_t count = 0;
+        return cuda->ops->selection(cuda, request, selector, query, rows, &count, &err) == KVT_OK
+                   ? count
+                   : 0;
+    }
+
+    const setting &with_;
+    struct kvt_law_source source_ = {};
+    device::tally &verdict_;
+    struct kvt_llm llm_;
+    struct kvt_rng rng_;
+    struct kvt_wall start_ = kvt_wall_now();
+    chosen law_, replacement_, cuda_params_;
+    struct kvt_backend_env env_ = {};
+    struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
+    std::vector<request> live_;
+    uint32_t next_id_ = 0, steps_ = 0;
+    uint64_t decisions_[2] = {0, 0}, equal_ = 0, missed_ = 0, staged_ = 0;
+    double waves_ = 0, measured_ns_ = 0, parts_ns_[KVT_PARTS] = {};
+};
+
+void run(const setting &with, uint32_t steps, uint64_t seed, device::tally &verdict)
+{
+    bench both(with, seed, verdict);
+    struct kvt_wall start = kvt_wall_now();
+
+    if (both.open(seed)) {
+        int failures = verdict.failed;
+        bool going = true;
+        for (uint32_t i = 0; i < steps && going && verdict.failed < failures + 8; i++)
+            going = both.step();
+        if (going)
+            both.finish(kvt_wall_seconds_since(start));
+    }
+    both.close();
+}
+
+/* What cannot be is refused in one sentence, with nothing left behind. */
+void refuse_all(device::tally &verdict)
+{
+    using env = struct kvt_backend_env;
+    using llm = struct kvt_llm;
+    using params = std::vector<struct kvt_param_value>;
+    const setting with = settings[2];
+    static const double no_device = 999;
+
+    auto refuse = [&](const char *what, kvt_status expected, const char *words,
+                      const std::function<void(env &, llm &, params &)> &change) {
+        bench one(with, 1, verdict);
+        if (one.prepare(1))
+            one.refuse(what, expected, words, change);
+        one.close();
+    };
+    refuse("pages beyond the device", KVT_ERR_NOMEM, "GiB of device memory",
+           [](env &e, llm &m, params &) {
+               e.rank_requests = 64;
+               e.longest_tokens = m.max_position_tokens = 1 << 24;
+               e.rank_pages = UINT64_C(64) << 18;
+           });
+    refuse("host rows beyond the setting", KVT_ERR_NOMEM, "may be pinned",
+           [](env &, llm &, params &p) { p[KVT_CUDA_HOST_POOL_GIB].number = 0.001; });
+    refuse("no such GPU", KVT_ERR_INVALID, "there is no GPU 999",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = &no_device; });
+    refuse("a top-k without kernel", KVT_ERR_UNSUPPORTED, "top-k of 100",
+           [](env &, llm &m, params &) { m.top_k = 100; });
+    refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",
+           [](env &, llm &m, params &) { m.payload.capacity_bytes = 640; });
+    refuse("a sampled run", KVT_ERR_UNSUPPORTED, "exact",
+           [](env &e, llm &, params &) { e.sample_stores = 1; });
+    refuse("a stop while memory is pinned", KVT_ERR_INTERRUPTED, "stopped",
+           [](env &e, llm &, params &) {
+               e.on_prepare = [](void *, double, const char *) { return false; };
+           });
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    uint32_t steps = 24;
+    uint64_t seed = 1;
+    std::vector<std::string> names;
+    device::tally verdict;
+
+    device::require();
+    for (int i = 1; i < argc; i++) {
+        if (std::strcmp(argv[i], "-s") == 0 && i + 1 < argc)
+            steps = (uint32_t)std::atoi(argv[++i]);
+        else if (std::strcmp(argv[i], "-r") == 0 && i + 1 < argc)
+            seed = (uint64_t)std::atoll(argv[++i]);
+        else if (std::strcmp(argv[i], "--stand-in") == 0)
+            stands_in = true;
+        else
+            names.push_back(argv[i]);
+    }
+    for (const setting &with : settings) {
+        bool wanted = names.empty() && !with.large;
+        for (const std::string &name : names)
+            wanted = wanted || name == with.name;
+        if (wanted)
+            run(with, steps, seed, verdict);
+    }
+    if (names.empty())
+        refuse_all(verdict);
+    return verdict.close();
+}
