@@ -416,8 +416,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         }
     }
 
-    /* A page of the segment: begins its product, which leaves the stage to the copy behind it
-     * when it is the last. */
+    /* The product of a page of the segment, and the scales of the thread's rows. The stage is
+     * free when the warpgroup's last page of the copy has been read. */
     __device__ __forceinline__ float2 multiply(uint32_t index, uint32_t count)
     {
         const uint32_t of_copy = index % COPY_PAGES;
