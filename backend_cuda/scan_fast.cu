@@ -44,8 +44,8 @@ template <uint32_t HEADS, uint32_t QUERIES> struct scan_shared {
     uint8_t keys[shape::STAGES][COPY_PAGES][PAGE_ROWS][DIM];
     uint8_t q[2][shape::COLUMNS][DIM]; /* one is read while the next one comes */
     float scales[shape::STAGES][COPY_PAGES][PAGE_ROWS];
-    float half_weights[2][shape::COLUMNS];
-    struct scan_segment segments[2]; /* page_count 0: there is no more */
+    float4 half_weights[2][shape::COLUMNS / 4]; /* see place_of_weight() */
+    struct scan_segment segments[2];            /* page_count 0: there is no more */
     uint32_t first_query[2];
     uint32_t visible_rows[2][QUERIES];
     uint64_t page_full[shape::STAGES], page_empty[shape::STAGES];
@@ -109,13 +109,24 @@ __device__ __forceinline__ void copy_pages(void *keys, const CUtensorMap *key_ma
                  : "memory");
 }
 
-/* What wgmma is told about a matrix of rows of 128 bytes, swizzled: where it is, in units of 16
- * bytes, and, in another word, that eight rows are 1,024 bytes apart from the next eight. */
-__device__ __forceinline__ uint32_t matrix_at(const void *matrix)
+/* Through addresses: by pointers they would be reckoned anew for each load. */
+__device__ __forceinline__ uint4 load_words(uint32_t address)
 {
-    return address_of(matrix) >> 4;
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address)
+                 : "memory");
+    return words;
 }
-constexpr uint32_t MATRIX_LAYOUT = SWIZZLE_BYTES >> 4 | 1u << 30;
+
+/* What wgmma is told about a matrix of rows of 128 bytes, swizzled, eight rows 1,024 bytes
+ * apart from the next eight. */
+__device__ __forceinline__ uint64_t matrix_descriptor(const void *matrix)
+{
+    return (uint64_t)(address_of(matrix) >> 4) | (uint64_t)(SWIZZLE_BYTES >> 4) << 32 |
+           (uint64_t)1 << 62;
+}
 
 #define SUM(i) "+f"(sum[i])
 #define SUMS_4(i) SUM(i), SUM(i + 1), SUM(i + 2), SUM(i + 3)
@@ -124,61 +135,52 @@ constexpr uint32_t MATRIX_LAYOUT = SWIZZLE_BYTES >> 4 | 1u << 30;
 /* sum[64][COLUMNS] = keys[64][32] * q[COLUMNS][32]^T, or += where `add`. Of the product, thread
  * t of warp w has sum[4j + 2i + c]: row 16w + 8i + t / 4, column 8j + t % 4 * 2 + c. */
 template <uint32_t COLUMNS>
-__device__ void multiply(float (&sum)[COLUMNS / 2], uint32_t keys, uint32_t q, bool add);
+__device__ void multiply(float (&sum)[COLUMNS / 2], uint64_t keys, uint64_t q, bool add);
 
 template <>
-__device__ __forceinline__ void multiply<32>(float (&sum)[16], uint32_t keys, uint32_t q, bool add)
+__device__ __forceinline__ void multiply<32>(float (&sum)[16], uint64_t keys, uint64_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 ".reg .b64 keys, q;\n"
                  "setp.ne.b32 add, %18, 0;\n"
-                 "mov.b64 keys, {%16, %19};\n"
-                 "mov.b64 q, {%17, %19};\n"
                  "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "keys, q, add, 1, 1;\n"
+                 "%16, %17, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0)
-                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
+                 : "l"(keys), "l"(q), "r"((int)add));
 }
 
 template <>
-__device__ __forceinline__ void multiply<64>(float (&sum)[32], uint32_t keys, uint32_t q, bool add)
+__device__ __forceinline__ void multiply<64>(float (&sum)[32], uint64_t keys, uint64_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 ".reg .b64 keys, q;\n"
                  "setp.ne.b32 add, %34, 0;\n"
-                 "mov.b64 keys, {%32, %35};\n"
-                 "mov.b64 q, {%33, %35};\n"
                  "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                 "keys, q, add, 1, 1;\n"
+                 "%32, %33, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0), SUMS_16(16)
-                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
+                 : "l"(keys), "l"(q), "r"((int)add));
 }
 
 template <>
-__device__ __forceinline__ void multiply<128>(float (&sum)[64], uint32_t keys, uint32_t q, bool add)
+__device__ __forceinline__ void multiply<128>(float (&sum)[64], uint64_t keys, uint64_t q, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 ".reg .b64 keys, q;\n"
                  "setp.ne.b32 add, %66, 0;\n"
-                 "mov.b64 keys, {%64, %67};\n"
-                 "mov.b64 q, {%65, %67};\n"
                  "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "keys, q, add, 1, 1;\n"
+                 "%64, %65, add, 1, 1;\n"
                  "}"
                  : SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
-                 : "r"(keys), "r"(q), "r"((int)add), "n"(MATRIX_LAYOUT));
+                 : "l"(keys), "l"(q), "r"((int)add));
 }
 
 #undef SUMS_16
@@ -186,7 +188,7 @@ __device__ __forceinline__ void multiply<128>(float (&sum)[64], uint32_t keys, u
 #undef SUM
 
 template <uint32_t COLUMNS>
-__device__ __forceinline__ void multiply_page(float (&sum)[COLUMNS / 2], uint32_t keys, uint32_t q)
+__device__ __forceinline__ void multiply_page(float (&sum)[COLUMNS / 2], uint64_t keys, uint64_t q)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -201,6 +203,13 @@ template <uint32_t SUMS> __device__ __forceinline__ void wait_for_product(float 
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; i++) /* so that no use of it moves before the wait */
         asm volatile("" : "+f"(sum[i])::"memory");
+}
+
+/* Thread t of a row has columns 8j + 2t and 8j + 2t + 1; four weights that it needs one after
+ * the other lie together, beside those of the other three. */
+__device__ __forceinline__ uint32_t place_of_weight(uint32_t column)
+{
+    return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
 /* Sums over the four threads of a row, (0 + 1) + (2 + 3) for every value. Halves of the values
@@ -355,8 +364,9 @@ __device__ void fetch_queries(const struct kvt_gpu_scan &scan, uint32_t groups, 
                 /* The swizzle: pieces of 16 bytes, by row. */
                 ((uint4 *)shared->q[side][column])[vector ^ column % 8] = four;
             }
+            float *half_weights = (float *)shared->half_weights[side];
             for (uint32_t i = thread; i < COLUMNS; i += Q_THREADS)
-                shared->half_weights[side][i] =
+                half_weights[place_of_weight(i)] =
                     i < query_count * HEADS ? 0.5f * scan.weights[(size_t)first_query * HEADS + i]
                                             : 0;
             if (thread < QUERIES)
@@ -389,8 +399,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     const uint32_t lane, slice, turn;
     const uint32_t row; /* the first of the thread's two, of a page; the other is row + 8 */
     uint32_t stage = 0, parity = 0;
-    uint32_t q; /* matrix */
-    float half_weight[COLUMNS / 4];
+    uint64_t q;
+    uint32_t half_weights; /* address */
     float sum[COLUMNS / 2];
     float *scores;     /* of the thread's row and query, in the segment's first page */
     int32_t rows_left; /* that the query sees, from there on */
@@ -406,14 +416,14 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         }
     }
 
-    /* A page of the segment: begins its product, which leaves the stage to the copy behind it
-     * when it is the last. */
+    /* The product of a page of the segment, and the scales of the thread's rows. The stage is
+     * free when the warpgroup's last page of the copy has been read. */
     __device__ __forceinline__ float2 multiply(uint32_t index, uint32_t count)
     {
         const uint32_t of_copy = index % COPY_PAGES;
         if (of_copy < TURNS) /* the warpgroup's first of this copy */
             barrier_wait(&shared->page_full[stage], parity);
-        multiply_page<COLUMNS>(sum, matrix_at(shared->keys[stage][of_copy]), q);
+        multiply_page<COLUMNS>(sum, matrix_descriptor(shared->keys[stage][of_copy]), q);
         const float *scales = shared->scales[stage][of_copy] + row;
         const float2 scale = {scales[0], scales[8]};
         wait_for_product(sum);
@@ -426,17 +436,21 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     {
         float value[VALUES]; /* [query][row] */
 #pragma unroll
-        for (uint32_t j = 0; j < COLUMNS / 8; j++)
+        for (uint32_t k = 0; k < COLUMNS / 16; k++) {
+            const uint4 words = load_words(half_weights + 64 * k);
+            const float half_weight[4] = {__uint_as_float(words.x), __uint_as_float(words.y),
+                                          __uint_as_float(words.z), __uint_as_float(words.w)};
 #pragma unroll
-            for (uint32_t c = 0; c < 2; c++)
+            for (uint32_t c = 0; c < 4; c++)
 #pragma unroll
                 for (uint32_t i = 0; i < 2; i++) {
                     /* x + |x| is 2 max(0, x) exactly, and takes a pipe that has room. */
-                    const float x = sum[4 * j + 2 * i + c];
-                    float &score = value[8 * j / HEADS * 2 + i];
-                    const float before = 8 * j % HEADS == 0 && c == 0 ? 0.0f : score;
-                    score = fmaf(half_weight[2 * j + c], x + fabsf(x), before);
+                    const float x = sum[8 * k + c / 2 * 4 + 2 * i + c % 2];
+                    float &score = value[16 * k / HEADS * 2 + i];
+                    const float before = 16 * k % HEADS == 0 && c == 0 ? 0.0f : score;
+                    score = fmaf(half_weight[c], x + fabsf(x), before);
                 }
+        }
         sum_over_row<VALUES>(value, lane);
         float *to = scores + index * PAGE_ROWS;
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
@@ -456,13 +470,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const uint32_t query = slice * shape::SLICE_QUERIES + value / 2;
         const uint32_t first_row =
             shared->segments[side].first_page * PAGE_ROWS + row + value % 2 * 8;
-        q = matrix_at(shared->q[side][first_column]);
-#pragma unroll
-        for (uint32_t j = 0; j < COLUMNS / 8; j++) {
-            const float *from = &shared->half_weights[side][first_column + 8 * j + lane % 4 * 2];
-            half_weight[2 * j] = from[0];
-            half_weight[2 * j + 1] = from[1];
-        }
+        q = matrix_descriptor(shared->q[side][first_column]);
+        half_weights = address_of(&shared->half_weights[side][first_column / 4 + lane % 4]);
         scores = scan.scores + (size_t)(shared->first_query[side] + query) * scan.score_stride +
                  first_row;
         rows_left = (int32_t)shared->visible_rows[side][query] - (int32_t)first_row;

@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(THREADS) topk_plain(struct kvt_gpu_topk topk)
 {
     __shared__ uint32_t parts[WARPS];
     struct kvt_gpu_query query = topk.queries[blockIdx.x];
-    uint32_t row_count = select_visible_rows(topk.requests[query.request], query, topk.ratio);
+    uint32_t row_count =
+        min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     const float *scores = topk.scores + (size_t)blockIdx.x * topk.score_stride;
     int32_t *rows = topk.rows + (size_t)blockIdx.x * topk.k;
 

@@ -310,7 +310,8 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE,
                  (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16, &shared.arrived[piece]);
     struct kvt_gpu_query query = topk.queries[index];
-    uint32_t row_count = select_visible_rows(topk.requests[query.request], query, topk.ratio);
+    uint32_t row_count =
+        min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
     __syncthreads();
 
@@ -400,33 +401,28 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
     /* The others' counts are not read any more; ours may be until everybody has come here. */
     cluster_arrive();
 
-    /* In rounds of up to 64 steps of THREADS rows. A warp has a stretch of the round's rows, and
-     * each lane of it the bits of two of its steps, `lane` and 32 + `lane`. */
+    /* In rounds of 32 steps of THREADS rows. A warp has a stretch of the round's rows, and each
+     * lane of it the bits of one step. */
     int32_t *rows = topk.rows + (size_t)index * topk.k;
     uint32_t above = above_lower, at = ties_lower;
-    for (uint32_t round_row = 0; round_row < block_rows; round_row += 64 * THREADS) {
-        const uint32_t steps = min(64u, (block_rows - round_row) / THREADS);
+    for (uint32_t round_row = 0; round_row < block_rows; round_row += 32 * THREADS) {
+        const uint32_t steps = min(32u, (block_rows - round_row) / THREADS);
         const uint32_t warp_row = round_row + warp * steps * 32;
-        uint32_t above_bits[2] = {0, 0}, at_bits[2] = {0, 0};
-#pragma unroll
-        for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t half_steps = min(32u, steps > 32 * half ? steps - 32 * half : 0);
+        uint32_t above_bits = 0, at_bits = 0;
 #pragma unroll 8
-            for (uint32_t step = 0; step < half_steps; step++) {
-                uint32_t key = stretch.key(warp_row + (32 * half + step) * 32 + lane);
-                uint32_t mask = __ballot_sync(~0u, key > threshold);
-                above_bits[half] = lane == step ? mask : above_bits[half];
-                if (ties > 0) {
-                    mask = __ballot_sync(~0u, key == threshold);
-                    at_bits[half] = lane == step ? mask : at_bits[half];
-                }
-            }
+        for (uint32_t step = 0; step < steps; step++) {
+            uint32_t mask =
+                __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) > threshold);
+            above_bits = lane == step ? mask : above_bits;
         }
-        /* Counts of the lanes so far, of the first step in the lower half of a word, of the
-         * second in the upper. */
-        const uint32_t own_above = __popc(above_bits[0]) | __popc(above_bits[1]) << 16;
-        const uint32_t own_at = __popc(at_bits[0]) | __popc(at_bits[1]) << 16;
-        uint32_t above_sum = own_above, at_sum = own_at;
+        if (ties > 0)
+#pragma unroll 8
+            for (uint32_t step = 0; step < steps; step++) {
+                uint32_t mask =
+                    __ballot_sync(~0u, stretch.key(warp_row + step * 32 + lane) == threshold);
+                at_bits = lane == step ? mask : at_bits;
+            }
+        uint32_t above_sum = __popc(above_bits), at_sum = __popc(at_bits); /* of lanes so far */
 #pragma unroll
         for (uint32_t step = 1; step < 32; step *= 2) {
             uint32_t other_above = __shfl_up_sync(~0u, above_sum, step);
@@ -434,35 +430,25 @@ __global__ void __launch_bounds__(THREADS, HELD ? 2 : 1)
             above_sum += lane >= step ? other_above : 0;
             at_sum += lane >= step ? other_at : 0;
         }
-        const uint32_t above_warp = __shfl_sync(~0u, above_sum, 31);
-        const uint32_t at_warp = __shfl_sync(~0u, at_sum, 31);
         __syncthreads(); /* sums are not read any more */
-        if (lane == 0)
-            shared.sums[warp] = {(above_warp & 0xffff) + (above_warp >> 16),
-                                 (at_warp & 0xffff) + (at_warp >> 16)};
+        if (lane == 31)
+            shared.sums[warp] = {above_sum, at_sum};
         __syncthreads();
-        const uint2 of_warp = shared.sums[lane];
-        const uint32_t to_warp = above + __reduce_add_sync(~0u, lane < warp ? of_warp.x : 0);
-        const uint32_t tie_warp = at + __reduce_add_sync(~0u, lane < warp ? of_warp.y : 0);
+        uint2 of_warp = shared.sums[lane];
+        uint32_t to = above + above_sum - __popc(above_bits) +
+                      __reduce_add_sync(~0u, lane < warp ? of_warp.x : 0);
+        uint32_t tie =
+            at + at_sum - __popc(at_bits) + __reduce_add_sync(~0u, lane < warp ? of_warp.y : 0);
         above += __reduce_add_sync(~0u, of_warp.x);
         at += __reduce_add_sync(~0u, of_warp.y);
 
-#pragma unroll
-        for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t shift = 16 * half;
-            uint32_t to = to_warp + (above_sum - own_above >> shift & 0xffff) +
-                          (half > 0 ? above_warp & 0xffff : 0);
-            uint32_t tie =
-                tie_warp + (at_sum - own_at >> shift & 0xffff) + (half > 0 ? at_warp & 0xffff : 0);
-            const uint32_t row = first_row + warp_row + (32 * half + lane) * 32;
-            for (uint32_t bits = above_bits[half] | at_bits[half]; bits != 0; bits &= bits - 1) {
-                const uint32_t bit = __ffs((int)bits) - 1;
-                const bool is_tie = at_bits[half] >> bit & 1;
-                if (!is_tie || tie < ties)
-                    rows[to + min(tie, ties)] = (int32_t)(row + bit);
-                to += !is_tie;
-                tie += is_tie;
-            }
+        for (uint32_t bits = above_bits | at_bits; bits != 0; bits &= bits - 1) {
+            const uint32_t bit = __ffs((int)bits) - 1;
+            const bool is_tie = at_bits >> bit & 1;
+            if (!is_tie || tie < ties)
+                rows[to + min(tie, ties)] = (int32_t)(first_row + warp_row + lane * 32 + bit);
+            to += !is_tie;
+            tie += is_tie;
         }
     }
     if (rank == BLOCKS - 1)
