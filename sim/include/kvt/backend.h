@@ -77,6 +77,8 @@ struct kvt_backend_proof {
     double max_rel_error;      /* of the queries that were also computed in double precision */
     uint64_t double_queries;   /* how many were */
     const char *first_unequal; /* where, as a sentence; NULL: nowhere. Borrowed */
+    /* Why measured times are not what the GPU could do; NULL: they are. Borrowed. */
+    const char *not_representative;
 };
 
 /* One call of the newest step, as it was decided. Rows are borrowed until the next step. */
