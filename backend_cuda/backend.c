@@ -96,8 +96,8 @@ static kvt_status open_ranks(struct backend_cuda *cuda, struct kvt_error *err)
         if (status == KVT_OK && !rank->device->dense)
             status = device_open_dense(cuda, rank->device, err);
         if (status == KVT_OK)
-            status =
-                kvt_cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "a device's memory", err);
+            status = rank_check(rank, cudaMemGetInfo(&free_bytes, &total_bytes),
+                                "a device's memory", err);
         if (status == KVT_OK)
             status = rank_open(
                 rank, free_bytes / (rank->device->rank_count - rank->device->opened_count), err);
@@ -126,7 +126,8 @@ static kvt_status make_prefix(struct rank *rank, uint32_t context, struct kvt_er
             .row_stride = host->row_stride,
             .layer_stride = host->layer_stride};
         if (make.row_count > 0)
-            status = kvt_cuda_check(kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
+            status =
+                rank_check(rank, kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
     }
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, "shared rows", err) : status;
 }
@@ -303,12 +304,22 @@ static kvt_status make_room_for_lane(struct backend_cuda *cuda, uint32_t request
     return KVT_OK;
 }
 
+/* A release has nobody to tell. */
+static kvt_status check_releases(const struct backend_cuda *cuda, struct kvt_error *err)
+{
+    if (cuda->release_status != KVT_OK && err)
+        *err = cuda->release_error;
+    return cuda->release_status;
+}
+
 static kvt_status cuda_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
-    kvt_status status = make_room_for_lane(cuda, admission->request, err);
+    kvt_status status = check_releases(cuda, err);
 
+    if (status == KVT_OK)
+        status = make_room_for_lane(cuda, admission->request, err);
     if (status == KVT_OK)
         status = gpu_lane_admit(cuda, admission, &cuda->lane_of[admission->request], err);
     return status;
@@ -318,21 +329,25 @@ static kvt_status cuda_resize(struct kvt_backend *backend, uint32_t request, uin
                               uint64_t *decisions, struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = check_releases(cuda, err);
 
-    if (!cuda->env.hierarchy)
-        return KVT_OK;
+    if (status != KVT_OK || !cuda->env.hierarchy)
+        return status;
     return gpu_lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
 }
 
-/* It cannot fail; a device that does not answer any more is noticed by the next step. */
+/* The first failure is kept for the next call that can report one. */
 static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t *decisions)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     struct lane *lane = cuda->lane_of[request];
     struct kvt_error err;
+    kvt_status status = gpu_lane_close_caches(cuda, lane, decisions, &err);
 
-    if (gpu_lane_close_caches(cuda, lane, decisions, &err) != KVT_OK)
-        cuda->ranks[lane->rank].device->lost = true;
+    if (status != KVT_OK && cuda->release_status == KVT_OK) {
+        cuda->release_status = status;
+        cuda->release_error = err;
+    }
     gpu_lane_free(cuda, lane);
     cuda->lane_of[request] = NULL;
 }
@@ -340,7 +355,15 @@ static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t
 static kvt_status cuda_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
                             uint32_t rank_count, struct kvt_error *err)
 {
-    return ranks_step(backend_cuda_of(backend), ranks, rank_count, err);
+    struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = check_releases(cuda, err);
+
+    return status == KVT_OK ? ranks_step(cuda, ranks, rank_count, err) : status;
+}
+
+static kvt_status cuda_finish(struct kvt_backend *backend, struct kvt_error *err)
+{
+    return check_releases(backend_cuda_of(backend), err);
 }
 
 /* ---- What it says of itself ----------------------------------------------------------- */
@@ -420,4 +443,5 @@ const struct kvt_backend_ops kvt_backend_cuda = {
     .inspect_cache = backend_cuda_inspect_cache,
     .selection = backend_cuda_selection,
     .proof = cuda_proof,
+    .finish = cuda_finish,
 };

@@ -224,8 +224,8 @@ static kvt_status open_caches(struct rank *rank, struct lane *lane, struct kvt_e
         status = rank_upload_block(rank, err);
     for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
-        status = kvt_cuda_check(kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
-                                "kvt_gpu_hot_reset", err);
+        status = rank_check(rank, kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
+                            "kvt_gpu_hot_reset", err);
     return status;
 }
 
@@ -341,7 +341,7 @@ static kvt_status make_keys(struct rank *rank, const struct lane *lane, uint32_t
                                      .lane_keys = rank->stores[s].keys +
                                                   lane->index * shape->lane_key_bytes};
 
-    return kvt_cuda_check(kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
+    return rank_check(rank, kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
 }
 
 static kvt_status make_store(struct rank *rank, struct lane *lane, uint32_t s,

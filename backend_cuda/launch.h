@@ -48,7 +48,7 @@ struct kvt_gpu_query {
     uint32_t depth;   /* below query_count; it sees the rows of context_tokens + depth + 1 tokens */
 };
 
-/* ---- Index scan and top-k (select.cu) ----
+/* ---- Index scan and top-k (scan.cu, topk.cu) ----
  *
  * score[row] = key_scale[row] * sum over heads h of weight[h] * max(0, <query[h], key[row]>)
  * over rows [0, floor((context_tokens + depth + 1) / ratio)) of the query's request.

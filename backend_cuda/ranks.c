@@ -128,7 +128,7 @@ static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
     for (uint32_t m = 0; m < MARKS_MAX && error == cudaSuccess; m++)
         error = cudaEventCreate(&rank->marks[m]);
     rank->launches = rank->main;
-    return kvt_cuda_check(error, "streams and events", err);
+    return rank_check(rank, error, "streams and events", err);
 }
 
 kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err)
