@@ -32,31 +32,43 @@ static int numa_node_of(int ordinal)
     return node;
 }
 
+static kvt_status read_capability(struct device *device, struct kvt_error *err)
+{
+    int major = 0, minor = 0;
+    cudaError_t error =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal);
+
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal);
+    device->capability = 10 * major + minor;
+    return kvt_cuda_check(error, "a device's compute capability", err);
+}
+
+/* Those of the list, which has been checked. */
 static kvt_status list_devices(struct backend_cuda *cuda, int visible, struct kvt_error *err)
 {
     const struct kvt_param_value *value = &cuda->env.params.values[KVT_CUDA_DEVICES];
-    bool all = value->list_length == 1 && value->list[0] < 0;
+    bool all = value->list[0] < 0;
+    uint32_t count = all ? (uint32_t)visible : (uint32_t)value->list_length;
 
-    cuda->device_count = all ? (uint32_t)visible : (uint32_t)value->list_length;
-    cuda->devices = calloc(cuda->device_count, sizeof *cuda->devices);
+    cuda->devices = calloc(count, sizeof *cuda->devices);
     if (!cuda->devices)
         return kvt_fail_nomem(err, "the devices");
-    for (uint32_t d = 0; d < cuda->device_count; d++) {
+    for (; cuda->device_count < count; cuda->device_count++) {
+        struct device *device = &cuda->devices[cuda->device_count];
+        (void)pthread_mutex_init(&device->turn, NULL);
+        (void)pthread_mutex_init(&device->dense_lock, NULL);
+    }
+    for (uint32_t d = 0; d < count; d++) {
         int ordinal = all ? (int)d : (int)value->list[d];
-        if (ordinal < 0 || ordinal >= visible)
+        if (ordinal >= visible)
             return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
                             "there is no GPU %d; %d are visible, from 0 on", ordinal, visible);
-        for (uint32_t other = 0; other < d; other++) {
-            if (cuda->devices[other].ordinal == ordinal)
-                return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
-                                "GPU %d is named twice; ranks_on_device says how many ranks share "
-                                "one",
-                                ordinal);
-        }
         cuda->devices[d].ordinal = ordinal;
         cuda->devices[d].numa_node = numa_node_of(ordinal);
-        (void)pthread_mutex_init(&cuda->devices[d].turn, NULL);
-        (void)pthread_mutex_init(&cuda->devices[d].dense_lock, NULL);
+        kvt_status status = read_capability(&cuda->devices[d], err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -207,8 +219,11 @@ static void cuda_close(struct kvt_backend *backend);
 static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
 {
     int visible = 0;
-    kvt_status status = count_devices(&visible, err);
+    kvt_status status =
+        kvt_cuda_check_devices(&cuda->env.params.values[KVT_CUDA_DEVICES], "backend.devices", err);
 
+    if (status == KVT_OK)
+        status = count_devices(&visible, err);
     if (status == KVT_OK)
         status = backend_cuda_setup(cuda, err);
     if (status == KVT_OK)

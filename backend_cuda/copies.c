@@ -81,7 +81,9 @@ static kvt_status add(struct copy_list *list, const uint8_t *src, uint8_t *dst, 
 {
     kvt_status status = KVT_OK;
 
-    if (list->count == COPIES_MAX / 2) { /* full: the list is written anew once it has been read */
+    /* Full: the list is written anew once it has been read. So much of a step's backup is then over
+     * before the clock runs; only long rounds of many requests with layers apart come to it. */
+    if (list->count == COPIES_MAX / 2) {
         status = copies_launch(list, err);
         if (status == KVT_OK)
             status = rank_wait_stream(list->rank, list->stream, "a list of copies", err);

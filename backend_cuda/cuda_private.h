@@ -91,6 +91,7 @@ struct store_state {
 struct host_pool {
     uint8_t *base;
     uint64_t bytes, registered_bytes;
+    bool has_node; /* the node that was asked for was preferred */
 };
 /* numa_node -1: anywhere. done, total: bytes of all ranks, for progress. On failure nothing stays.
  */
@@ -154,6 +155,7 @@ struct planned {
 struct device {
     int ordinal;
     int numa_node;
+    int capability; /* 90: compute capability 9.0 */
     uint32_t rank_count, opened_count;
     pthread_mutex_t turn, dense_lock;
     struct kvt_dense *dense;
