@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    TUNED_CAPABILITY = 90
+};
+
 static double number(const struct backend_cuda *cuda, int param)
 {
     return cuda->env.params.values[param].number;
@@ -214,6 +218,48 @@ static kvt_status open_loans(struct backend_cuda *cuda, struct kvt_error *err)
     return KVT_OK;
 }
 
+static bool all_calls_are_fast(const struct backend_cuda *cuda)
+{
+    bool fast = true;
+
+    for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
+        struct kvt_gpu_resolve call = {
+            .queries_max = cuda->pass_queries,
+            .top_k = cuda->llm->top_k,
+            .hot = {.slots_max = cuda->stores[s].slots_max, .rows_max = cuda->stores[s].rows_max}};
+        fast = fast && kvt_gpu_resolve_is_fast(&call);
+    }
+    return fast;
+}
+
+/* Why step times are not what the GPU could do; NULL: they are. */
+static const char *why_not_representative(struct backend_cuda *cuda)
+{
+    for (uint32_t d = 0; d < cuda->device_count; d++) {
+        const struct device *device = &cuda->devices[d];
+        if (device->rank_count == 0 || device->capability == TUNED_CAPABILITY)
+            continue;
+        (void)snprintf(
+            cuda->reason, sizeof cuda->reason,
+            "plain kernels on GPU %d, of compute capability %d.%d; tuned ones are for 9.0",
+            device->ordinal, device->capability / 10, device->capability % 10);
+        return cuda->reason;
+    }
+    if (cuda->reference)
+        return "plain kernels, by backend.kernels";
+    if (cuda->env.hierarchy && cuda->decider == DECIDE_ON_HOST)
+        return "calls are planned on the CPU";
+    if (cuda->format != KVT_GPU_ROW_E4M3_576) {
+        (void)snprintf(cuda->reason, sizeof cuda->reason,
+                       "attention over rows of %u bytes is the plain kernel's",
+                       cuda->llm->payload.capacity_bytes);
+        return cuda->reason;
+    }
+    if (!all_calls_are_fast(cuda))
+        return "calls are too large for the tuned resolver";
+    return NULL;
+}
+
 static void cuda_close(struct kvt_backend *backend);
 
 static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
@@ -240,6 +286,8 @@ static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
         status = open_law(cuda, err);
     if (status == KVT_OK)
         status = open_host_rows(cuda, err);
+    if (status == KVT_OK)
+        cuda->not_representative = why_not_representative(cuda);
     return status;
 }
 
@@ -391,18 +439,51 @@ static uint32_t cuda_strata(const struct kvt_backend *backend, struct kvt_stratu
     return cuda->strata.count;
 }
 
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (double)KVT_GIB;
+}
+
+/* What nobody gave, and was chosen: lengths, frames, memory, and who is where. */
+static void describe_choices(const struct backend_cuda *cuda, char *out, size_t bytes)
+{
+    uint32_t frames = UINT32_MAX, most_ranks = 0, far = 0;
+    uint64_t pinned_bytes = 0;
+    int used = 0;
+
+    for (uint32_t r = 0; r < cuda->env.rank_count; r++) {
+        const struct rank *rank = &cuda->ranks[r];
+        frames = rank->frame_count < frames ? rank->frame_count : frames;
+        pinned_bytes += rank->host_rows.bytes;
+        most_ranks = rank->device->rank_count > most_ranks ? rank->device->rank_count : most_ranks;
+        far +=
+            rank->host_rows.bytes > 0 && rank->device->numa_node >= 0 && !rank->host_rows.has_node;
+    }
+    used = snprintf(out, bytes,
+                    "; room for %u tokens a request, %u frames of pages a rank, up to %u ranks a "
+                    "GPU; %.1f GiB of host rows pinned",
+                    cuda->env.longest_tokens, frames, most_ranks, gib(pinned_bytes));
+    if (far > 0 && used > 0 && (size_t)used < bytes)
+        (void)snprintf(out + used, bytes - (size_t)used,
+                       ", those of %u ranks on no node in particular, as the system refused one",
+                       far);
+}
+
 static const char *cuda_describe(struct kvt_backend *backend)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
-    char law[160] = "rows by the device's own top-k";
+    const char *reason = cuda->not_representative;
+    char law[160] = "rows by the device's own top-k", choices[320];
 
     if (cuda->law)
         cuda->law->describe(cuda->law_data, law, sizeof law);
-    (void)snprintf(cuda->description, sizeof cuda->description, "%s; %s", law,
-                   !cuda->env.hierarchy ? "everything resident"
-                   : cuda->decider == DECIDE_ON_DEVICE
-                       ? "decided on the GPU"
-                       : "planned on the CPU: step times are not representative");
+    describe_choices(cuda, choices, sizeof choices);
+    (void)snprintf(cuda->description, sizeof cuda->description, "%s; %s%s%s%s", law,
+                   !cuda->env.hierarchy                ? "everything resident"
+                   : cuda->decider == DECIDE_ON_DEVICE ? "decided on the GPU"
+                                                       : "planned on the CPU",
+                   reason ? "; step times are not representative: " : "", reason ? reason : "",
+                   choices);
     return cuda->description;
 }
 
@@ -422,7 +503,7 @@ static void cuda_proof(const struct kvt_backend *backend, struct kvt_backend_pro
 {
     const struct backend_cuda *cuda = (const struct backend_cuda *)backend;
 
-    *out = (struct kvt_backend_proof){0};
+    *out = (struct kvt_backend_proof){.not_representative = cuda->not_representative};
     for (uint32_t r = 0; r < cuda->env.rank_count; r++) {
         const struct kvt_backend_proof *proof = &cuda->ranks[r].proof;
         out->calls += proof->calls;

@@ -340,7 +340,8 @@ struct backend_cuda {
     kvt_status release_status; /* of the first release that failed */
     struct kvt_error release_error;
     uint32_t *inspected_rows, *inspected_ranks, *inspected_missed; /* what inspect lends */
-    char description[256];
+    const char *not_representative; /* as in struct kvt_backend_proof */
+    char reason[128], description[640];
 };
 
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
