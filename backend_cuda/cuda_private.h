@@ -265,7 +265,7 @@ struct rank {
     uint64_t *hashes, *hashes_pinned;         /* [stores] */
     void *q;                                  /* bf16 [queries][heads][q_dim]; one for all layers */
     uint8_t *out; /* [layers of the largest store][queries][heads][512] */
-    void *topk_workspace, *resolve_workspace, *attend_workspace;
+    void *resolve_workspace;
     struct kvt_gpu_copy *copies, *copies_pinned; /* [COPIES_MAX] */
 
     /* Proofs. */

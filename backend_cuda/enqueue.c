@@ -73,7 +73,6 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .score_stride = rank->score_stride,
                                 .rows_max = rows_max,
                                 .rows = rows,
-                                .workspace = rank->topk_workspace,
                                 .reference = cuda->reference};
     kvt_status status = rank_check(rank, kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);
 
@@ -268,7 +267,6 @@ static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass,
         .q = rank->q,
         .out = rank->out + (size_t)layer * cuda->query_rows * cuda->out_bytes,
         .out_is_float = cuda->out_is_float,
-        .workspace = rank->attend_workspace,
         .reference = cuda->reference};
 
     if (turn->key->takes_turns) {

@@ -89,10 +89,8 @@ struct kvt_gpu_topk {
     const float *scores; /* [query_count][score_stride] */
     uint32_t score_stride, rows_max;
     int32_t *rows;   /* out [query_count][k] */
-    void *workspace; /* of kvt_gpu_topk_workspace_bytes(), zeroed once when it is allocated */
     bool reference;
 };
-size_t kvt_gpu_topk_workspace_bytes(uint32_t query_count, uint32_t k);
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream);
 
 /* ---- The resolver (resolve.cu) ----
@@ -248,10 +246,8 @@ struct kvt_gpu_attend {
     const struct kvt_gpu_query *queries;
     const struct kvt_gpu_counts *counts;
     uint32_t wave;
-    void *workspace; /* of kvt_gpu_attend_workspace_bytes(), zeroed once */
     bool reference;
 };
-size_t kvt_gpu_attend_workspace_bytes(uint32_t queries_max, uint32_t heads);
 /* How many pieces the launcher chooses. */
 uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t heads, uint32_t k);
 /* KVT_GPU_ROW_E4M3_576 only has a fast kernel; others take reference. */
@@ -284,11 +280,10 @@ struct kvt_gpu_append {
 };
 cudaError_t kvt_gpu_append(const struct kvt_gpu_append *append, cudaStream_t stream);
 
-/* Index keys of rows [first_row, first_row + row_count) of a lane, by (context_id, selector, row);
+/* Index keys of rows [0, row_count) of a lane, by (context_id, selector, row);
  * and queries that drift slowly with the step, by (context_id, selector, position). */
 struct kvt_gpu_make_keys {
-    uint32_t context_id, selector;
-    uint32_t first_row, row_count;
+    uint32_t context_id, selector, row_count;
     uint8_t *lane_keys; /* the lane's first page */
 };
 cudaError_t kvt_gpu_make_keys(const struct kvt_gpu_make_keys *make, cudaStream_t stream);

@@ -387,10 +387,6 @@ cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *, cudaStream_t)
 {
     return cudaSuccess;
 }
-size_t kvt_gpu_topk_workspace_bytes(uint32_t, uint32_t)
-{
-    return 0;
-}
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t)
 {
     return launch([topk = *topk] {
@@ -486,10 +482,6 @@ cudaError_t kvt_gpu_execute_plan(const resolve_call *resolve, cudaStream_t)
     });
 }
 
-size_t kvt_gpu_attend_workspace_bytes(uint32_t, uint32_t)
-{
-    return 0;
-}
 uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t, uint32_t)
 {
     return query_count < 3 ? 4 : 1;

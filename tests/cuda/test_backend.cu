@@ -453,7 +453,15 @@ class bench
         verdict_.check(decisions_[0] == decisions_[1],
                        "%s: released caches differ: %016llx, %016llx", with_.name,
                        (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
+        struct kvt_error err = {};
+        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
+            failed(err);
         cuda_->ops->proof(cuda_, &proof);
+        bool plain = !is_hopper() || with_.reference || with_.row_bytes != 576 ||
+                     std::strcmp(with_.replacement, "lru") != 0;
+        verdict_.check(plain == (proof.not_representative != nullptr),
+                       "%s: why step times are not representative: %s", with_.name,
+                       proof.not_representative ? proof.not_representative : "nothing is said");
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
         verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
                        "%s: %llu of %llu checked queries differ: %s", with_.name,
@@ -481,6 +489,16 @@ class bench
     }
 
   private:
+    static bool is_hopper()
+    {
+        int major = 0, minor = 0;
+        device::must(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                     "cudaDeviceGetAttribute");
+        device::must(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                     "cudaDeviceGetAttribute");
+        return major == 9 && minor == 0;
+    }
+
     uint32_t requests() const
     {
         bool crowded = with_.staging_fraction > 0 && with_.staging_fraction < 0.1;
