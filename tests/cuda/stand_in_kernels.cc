@@ -455,7 +455,7 @@ cudaError_t kvt_gpu_state_hash(const struct kvt_gpu_hot *of, const uint32_t *lan
     return launch([=, hot = *of] {
         for (uint32_t i = 0; i < lane_count; i++) {
             size_t first = (size_t)lanes[i] * hot.slots_max;
-            hashes[i] = 0;
+            hashes[i] = stand_in::wrong_hash;
             for (uint32_t rank = 0; rank < hot.slot_counts[lanes[i]]; rank++) {
                 uint64_t slot = hot.order[first + rank];
                 uint32_t row = hot.slot_rows[first + slot];

@@ -50,6 +50,8 @@ struct setting {
 };
 
 bool stands_in = false;
+/* Set by the stand-in: hashes of the device's caches are off by so much. */
+void (*spoil_hashes)(uint64_t by) = nullptr;
 
 const setting settings[] = {
     {.name = "reference-k1", .reference = true},
@@ -488,6 +490,37 @@ class bench
         std::fflush(stdout);
     }
 
+    /* What a release finds wrong is reported behind it, and harms nothing else. */
+    void release_wrongly()
+    {
+        struct kvt_error err = {};
+        size_t cached = 0;
+
+        while (cached < live_.size() && live_[cached].hot_tokens == 0)
+            cached++;
+        verdict_.check(cached < live_.size(), "%s: nobody has a hot cache", with_.name);
+        if (cached == live_.size())
+            return;
+        spoil_hashes(1);
+        release(cached);
+        spoil_hashes(0);
+        for (int again = 0; again < 2; again++) {
+            kvt_status status =
+                again ? cuda_->ops->finish(cuda_, &err) : cuda_->ops->step(cuda_, nullptr, 0, &err);
+            verdict_.check(status == KVT_ERR_DEVICE &&
+                               std::strstr(err.message, "hold other rows than were planned"),
+                           "%s: a release that failed: %s, %s", with_.name, kvt_status_name(status),
+                           err.message);
+        }
+        while (!live_.empty()) {
+            uint64_t before = decisions_[1];
+            bool has_cache = live_.back().hot_tokens > 0;
+            release(live_.size() - 1);
+            verdict_.check((decisions_[1] != before) == has_cache,
+                           "%s: the device does not answer behind a wrong release", with_.name);
+        }
+    }
+
   private:
     static bool is_hopper()
     {
@@ -858,6 +891,18 @@ void refuse_all(device::tally &verdict)
            });
 }
 
+void fail_release(device::tally &verdict)
+{
+    for (const setting &with : settings) {
+        if (std::strcmp(with.name, "planned-k1") != 0)
+            continue;
+        bench one(with, 1, verdict);
+        if (one.open(1) && one.step() && one.step())
+            one.release_wrongly();
+        one.close();
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -887,5 +932,7 @@ int main(int argc, char **argv)
     }
     if (names.empty())
         refuse_all(verdict);
+    if (names.empty() && spoil_hashes)
+        fail_release(verdict);
     return verdict.close();
 }
