@@ -11,14 +11,6 @@ static const uint32_t SUM_TILES = 1;
  * stays within one of its groups of multiprocessors, which are not all of a size. */
 static const uint32_t CLUSTERS[ATTEND_SPLITS_MAX] = {132, 66, 39, 30, 22, 17, 15, 15};
 
-extern "C" size_t kvt_gpu_attend_workspace_bytes(uint32_t queries_max, uint32_t heads)
-{
-    /* Pieces of a query meet in shared memory. */
-    (void)queries_max;
-    (void)heads;
-    return 0;
-}
-
 extern "C" uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t heads, uint32_t k)
 {
     uint64_t units = static_cast<uint64_t>(query_count) * (heads / 64);

@@ -91,7 +91,6 @@ static bool find_calls(void *object, struct lt_calls *calls, const char **missin
         {"cublasLtCreate", (void **)&calls->create},
         {"cublasLtDestroy", (void **)&calls->destroy},
         {"cublasLtGetStatusString", (void **)&calls->status_string},
-        {"cublasLtGetVersion", (void **)&calls->version},
         {"cublasLtMatmul", (void **)&calls->matmul},
         {"cublasLtMatmulAlgoGetHeuristic", (void **)&calls->matmul_heuristic},
         {"cublasLtMatmulDescCreate", (void **)&calls->matmul_desc_create},
@@ -163,11 +162,6 @@ void kvt_cublaslt_close(struct kvt_cublaslt *library)
 const char *kvt_cublaslt_path(const struct kvt_cublaslt *library)
 {
     return library->path;
-}
-
-size_t kvt_cublaslt_version(const struct kvt_cublaslt *library)
-{
-    return library->calls.version();
 }
 
 /* ---- Products ------------------------------------------------------------------------ */

@@ -15,9 +15,7 @@ struct kvt_cublaslt;
 /* KVT_ERR_DEVICE where the library is nowhere: the sentence says where it was looked for. */
 KVT_CHECKED kvt_status kvt_cublaslt_open(struct kvt_cublaslt **out, struct kvt_error *err);
 void kvt_cublaslt_close(struct kvt_cublaslt *library);
-/* Borrowed: which file it is, and 10,000 * major + 100 * minor + patch. */
-const char *kvt_cublaslt_path(const struct kvt_cublaslt *library);
-size_t kvt_cublaslt_version(const struct kvt_cublaslt *library);
+const char *kvt_cublaslt_path(const struct kvt_cublaslt *library); /* borrowed: which file it is */
 
 /* y[b] = x[b] * weights[b]^T, each of `batches` on its own: e4m3 times e4m3 with scales of 1,
  * summed in float, rounded to bf16. Multiples of 16: outputs, inputs. */

@@ -40,7 +40,6 @@ struct lt_calls {
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     const char *(*status_string)(int status);
-    size_t (*version)(void);
     int (*matmul)(void *handle, void *operation, const void *alpha, const void *a, void *a_layout,
                   const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
                   void *d, void *d_layout, const struct lt_algo *algo, void *workspace,

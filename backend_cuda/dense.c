@@ -167,12 +167,6 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
     return layout;
 }
 
-uint64_t kvt_dense_device_bytes(const struct kvt_dense_shape *shape, uint32_t tokens_max,
-                                uint64_t l2_bytes)
-{
-    return layout_of(shape, tokens_max, l2_bytes).bytes;
-}
-
 /* ---- The stand-in -------------------------------------------------------------------- */
 
 /* Products of one number of tokens. `rest`: of the experts behind the last full turn of the

@@ -53,9 +53,6 @@ enum {
     KVT_DENSE_WORKSPACE_BYTES = 32 << 20 /* as cuBLAS recommends for Hopper */
 };
 
-/* Device memory that kvt_dense_new() will take: weights, inputs and outputs. */
-uint64_t kvt_dense_device_bytes(const struct kvt_dense_shape *shape, uint32_t tokens_max,
-                                uint64_t l2_bytes);
 KVT_CHECKED kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_max,
                                      struct kvt_dense **out, struct kvt_error *err);
 void kvt_dense_free(struct kvt_dense *dense);

@@ -48,7 +48,7 @@ struct kvt_gpu_query {
     uint32_t depth;   /* below query_count; it sees the rows of context_tokens + depth + 1 tokens */
 };
 
-/* ---- Index scan and top-k (select.cu) ----
+/* ---- Index scan and top-k (scan.cu, topk.cu) ----
  *
  * score[row] = key_scale[row] * sum over heads h of weight[h] * max(0, <query[h], key[row]>)
  * over rows [0, floor((context_tokens + depth + 1) / ratio)) of the query's request.
@@ -89,10 +89,8 @@ struct kvt_gpu_topk {
     const float *scores; /* [query_count][score_stride] */
     uint32_t score_stride, rows_max;
     int32_t *rows;   /* out [query_count][k] */
-    void *workspace; /* of kvt_gpu_topk_workspace_bytes(), zeroed once when it is allocated */
     bool reference;
 };
-size_t kvt_gpu_topk_workspace_bytes(uint32_t query_count, uint32_t k);
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream);
 
 /* ---- The resolver (resolve.cu) ----
@@ -183,6 +181,9 @@ size_t kvt_gpu_resolve_workspace_bytes(uint32_t requests_max, uint32_t queries_m
 /* More slots, rows or queries than a block's shared memory holds (16,384 slots; about 1 M rows at
  * K 8) take the reference kernel. The ratio is a power of two up to 64. */
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream);
+/* Whether a fast kernel takes it where the GPU has any: by queries_max, top_k, hot.slots_max,
+ * hot.rows_max and reference alone. */
+bool kvt_gpu_resolve_is_fast(const struct kvt_gpu_resolve *resolve);
 /* Rows that calls of a wave staged and keep: copied within HBM, once every query has been answered,
  * and before the next wave has the arena. Wave 0 is all calls where staging_share is above 0. */
 cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, uint32_t wave,
@@ -245,10 +246,8 @@ struct kvt_gpu_attend {
     const struct kvt_gpu_query *queries;
     const struct kvt_gpu_counts *counts;
     uint32_t wave;
-    void *workspace; /* of kvt_gpu_attend_workspace_bytes(), zeroed once */
     bool reference;
 };
-size_t kvt_gpu_attend_workspace_bytes(uint32_t queries_max, uint32_t heads);
 /* How many pieces the launcher chooses. */
 uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t heads, uint32_t k);
 /* KVT_GPU_ROW_E4M3_576 only has a fast kernel; others take reference. */
@@ -281,11 +280,10 @@ struct kvt_gpu_append {
 };
 cudaError_t kvt_gpu_append(const struct kvt_gpu_append *append, cudaStream_t stream);
 
-/* Index keys of rows [first_row, first_row + row_count) of a lane, by (context_id, selector, row);
+/* Index keys of rows [0, row_count) of a lane, by (context_id, selector, row);
  * and queries that drift slowly with the step, by (context_id, selector, position). */
 struct kvt_gpu_make_keys {
-    uint32_t context_id, selector;
-    uint32_t first_row, row_count;
+    uint32_t context_id, selector, row_count;
     uint8_t *lane_keys; /* the lane's first page */
 };
 cudaError_t kvt_gpu_make_keys(const struct kvt_gpu_make_keys *make, cudaStream_t stream);

@@ -170,11 +170,7 @@ static void lay_tables(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->wave_count = piece(carver, 1, sizeof *rank->wave_count);
     rank->q = piece(carver, queries * llm->heads, 2 * (uint64_t)cuda->q_dim);
     rank->out = piece(carver, cuda->layers_max * queries, cuda->out_bytes);
-    rank->topk_workspace =
-        piece(carver, kvt_gpu_topk_workspace_bytes(cuda->query_rows, llm->top_k), 1);
     rank->resolve_workspace = piece(carver, resolve_workspace_bytes(cuda), 1);
-    rank->attend_workspace =
-        piece(carver, kvt_gpu_attend_workspace_bytes(cuda->query_rows, llm->heads), 1);
     rank->hashes = piece(carver, KVT_STORES_MAX, sizeof *rank->hashes);
     rank->copies = piece(carver, COPIES_MAX, sizeof *rank->copies);
     rank->proof_out = piece(carver, cuda->check_queries, cuda->out_bytes);
@@ -347,8 +343,9 @@ static kvt_status fill_q(struct rank *rank, struct kvt_error *err)
         memcpy(&bits, &value, sizeof bits);
         q[i] = (uint16_t)(bits >> 16);
     }
-    kvt_status status = kvt_cuda_check(
-        cudaMemcpy(rank->q, q, count * sizeof *q, cudaMemcpyHostToDevice), "a query's upload", err);
+    kvt_status status =
+        rank_check(rank, cudaMemcpy(rank->q, q, count * sizeof *q, cudaMemcpyHostToDevice),
+                   "a query's upload", err);
     free(q);
     return status;
 }
@@ -357,20 +354,13 @@ static kvt_status fill_q(struct rank *rank, struct kvt_error *err)
 static kvt_status poison(struct rank *rank, struct kvt_error *err)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    const struct kvt_llm *llm = cuda->llm;
     cudaError_t error = cudaMemset(rank->pool, 0xff, rank->pool_bytes);
 
     if (error == cudaSuccess)
         error = cudaMemset(rank->tables, 0xff, rank->tables_bytes);
     if (error == cudaSuccess)
-        error = cudaMemset(rank->topk_workspace, 0,
-                           kvt_gpu_topk_workspace_bytes(cuda->query_rows, llm->top_k));
-    if (error == cudaSuccess)
         error = cudaMemset(rank->resolve_workspace, 0, resolve_workspace_bytes(cuda));
-    if (error == cudaSuccess)
-        error = cudaMemset(rank->attend_workspace, 0,
-                           kvt_gpu_attend_workspace_bytes(cuda->query_rows, llm->heads));
-    return kvt_cuda_check(error, "setting device memory", err);
+    return rank_check(rank, error, "setting device memory", err);
 }
 
 kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes, struct kvt_error *err)

@@ -151,7 +151,6 @@ static cudaError_t attend_again(struct rank *rank, const struct check *check)
         .out = rank->proof_again,
         .out_is_float = cuda->out_is_float,
         .splits = kvt_gpu_attend_splits(rank->key.query_count, llm->heads, llm->top_k),
-        .workspace = rank->attend_workspace,
         .reference = cuda->reference};
 
     return kvt_gpu_attend(&attend, rank->main);

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(THREADS)
 
     for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < count;
          i += (uint64_t)gridDim.x * THREADS) {
-        uint32_t row = make.first_row + (uint32_t)(i / chunks);
+        uint32_t row = (uint32_t)(i / chunks);
         uint32_t chunk = (uint32_t)(i % chunks);
         struct kvt_made_key key = kvt_made_key(make.context_id, make.selector, row);
         uint8_t *page = make.lane_keys + (uint64_t)(row / 64) * KVT_GPU_INDEX_PAGE_BYTES;

@@ -75,13 +75,6 @@ __global__ void __launch_bounds__(THREADS) topk_plain(struct kvt_gpu_topk topk)
 
 } // namespace
 
-size_t kvt_gpu_topk_workspace_bytes(uint32_t query_count, uint32_t k)
-{
-    (void)query_count;
-    (void)k;
-    return 0;
-}
-
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
     if (topk->k == 0 || topk->ratio == 0 || topk->rows_max > topk->score_stride ||

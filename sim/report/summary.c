@@ -39,7 +39,7 @@ static const char *figure(double value, char out[16])
 static void put_line(FILE *stream, const char *fmt, ...) KVT_PRINTF(2, 3);
 static void put_line(FILE *stream, const char *fmt, ...)
 {
-    char line[512];
+    char line[1024];
     va_list args;
 
     va_start(args, fmt);

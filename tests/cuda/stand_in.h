@@ -28,6 +28,9 @@ struct graph {
 /* Runs the work at once, or, while this thread captures a graph, whenever that is replayed. */
 cudaError_t launch(std::function<void()> work);
 
+/* What hashes of caches are off by: as if the device's tables were others than they should be. */
+extern uint64_t wrong_hash;
+
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)
 {

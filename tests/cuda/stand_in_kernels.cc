@@ -387,10 +387,6 @@ cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *, cudaStream_t)
 {
     return cudaSuccess;
 }
-size_t kvt_gpu_topk_workspace_bytes(uint32_t, uint32_t)
-{
-    return 0;
-}
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t)
 {
     return launch([topk = *topk] {
@@ -402,6 +398,10 @@ cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t)
 size_t kvt_gpu_resolve_workspace_bytes(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t)
 {
     return 0;
+}
+bool kvt_gpu_resolve_is_fast(const resolve_call *resolve)
+{
+    return resolve->hot.slots_max <= 16384;
 }
 cudaError_t kvt_gpu_resolve(const resolve_call *resolve, cudaStream_t)
 {
@@ -455,7 +455,7 @@ cudaError_t kvt_gpu_state_hash(const struct kvt_gpu_hot *of, const uint32_t *lan
     return launch([=, hot = *of] {
         for (uint32_t i = 0; i < lane_count; i++) {
             size_t first = (size_t)lanes[i] * hot.slots_max;
-            hashes[i] = 0;
+            hashes[i] = stand_in::wrong_hash;
             for (uint32_t rank = 0; rank < hot.slot_counts[lanes[i]]; rank++) {
                 uint64_t slot = hot.order[first + rank];
                 uint32_t row = hot.slot_rows[first + slot];
@@ -482,10 +482,6 @@ cudaError_t kvt_gpu_execute_plan(const resolve_call *resolve, cudaStream_t)
     });
 }
 
-size_t kvt_gpu_attend_workspace_bytes(uint32_t, uint32_t)
-{
-    return 0;
-}
 uint32_t kvt_gpu_attend_splits(uint32_t query_count, uint32_t, uint32_t)
 {
     return query_count < 3 ? 4 : 1;

@@ -50,6 +50,8 @@ struct setting {
 };
 
 bool stands_in = false;
+/* Set by the stand-in: hashes of the device's caches are off by so much. */
+void (*spoil_hashes)(uint64_t by) = nullptr;
 
 const setting settings[] = {
     {.name = "reference-k1", .reference = true},
@@ -453,7 +455,15 @@ class bench
         verdict_.check(decisions_[0] == decisions_[1],
                        "%s: released caches differ: %016llx, %016llx", with_.name,
                        (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
+        struct kvt_error err = {};
+        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
+            failed(err);
         cuda_->ops->proof(cuda_, &proof);
+        bool plain = !is_hopper() || with_.reference || with_.row_bytes != 576 ||
+                     std::strcmp(with_.replacement, "lru") != 0;
+        verdict_.check(plain == (proof.not_representative != nullptr),
+                       "%s: why step times are not representative: %s", with_.name,
+                       proof.not_representative ? proof.not_representative : "nothing is said");
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
         verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
                        "%s: %llu of %llu checked queries differ: %s", with_.name,
@@ -480,7 +490,48 @@ class bench
         std::fflush(stdout);
     }
 
+    /* What a release finds wrong is reported behind it, and harms nothing else. */
+    void release_wrongly()
+    {
+        struct kvt_error err = {};
+        size_t cached = 0;
+
+        while (cached < live_.size() && live_[cached].hot_tokens == 0)
+            cached++;
+        verdict_.check(cached < live_.size(), "%s: nobody has a hot cache", with_.name);
+        if (cached == live_.size())
+            return;
+        spoil_hashes(1);
+        release(cached);
+        spoil_hashes(0);
+        for (int again = 0; again < 2; again++) {
+            kvt_status status =
+                again ? cuda_->ops->finish(cuda_, &err) : cuda_->ops->step(cuda_, nullptr, 0, &err);
+            verdict_.check(status == KVT_ERR_DEVICE &&
+                               std::strstr(err.message, "hold other rows than were planned"),
+                           "%s: a release that failed: %s, %s", with_.name, kvt_status_name(status),
+                           err.message);
+        }
+        while (!live_.empty()) {
+            uint64_t before = decisions_[1];
+            bool has_cache = live_.back().hot_tokens > 0;
+            release(live_.size() - 1);
+            verdict_.check((decisions_[1] != before) == has_cache,
+                           "%s: the device does not answer behind a wrong release", with_.name);
+        }
+    }
+
   private:
+    static bool is_hopper()
+    {
+        int major = 0, minor = 0;
+        device::must(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                     "cudaDeviceGetAttribute");
+        device::must(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                     "cudaDeviceGetAttribute");
+        return major == 9 && minor == 0;
+    }
+
     uint32_t requests() const
     {
         bool crowded = with_.staging_fraction > 0 && with_.staging_fraction < 0.1;
@@ -797,7 +848,7 @@ void refuse_all(device::tally &verdict)
     using llm = struct kvt_llm;
     using params = std::vector<struct kvt_param_value>;
     const setting with = settings[2];
-    static const double no_device = 999;
+    static const double no_device = 999, half[] = {0.5}, beside[] = {-1, 0}, twice[] = {0, 0};
 
     auto refuse = [&](const char *what, kvt_status expected, const char *words,
                       const std::function<void(env &, llm &, params &)> &change) {
@@ -816,6 +867,18 @@ void refuse_all(device::tally &verdict)
            [](env &, llm &, params &p) { p[KVT_CUDA_HOST_POOL_GIB].number = 0.001; });
     refuse("no such GPU", KVT_ERR_INVALID, "there is no GPU 999",
            [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = &no_device; });
+    refuse("no list of GPUs", KVT_ERR_INVALID, "no GPU is named",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list_length = 0; });
+    refuse("half a GPU", KVT_ERR_INVALID, "0.5 is not the number of a GPU",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = half; });
+    refuse("all GPUs, and one", KVT_ERR_INVALID, "stands alone", [](env &, llm &, params &p) {
+        p[KVT_CUDA_DEVICES].list = beside;
+        p[KVT_CUDA_DEVICES].list_length = 2;
+    });
+    refuse("a GPU twice", KVT_ERR_INVALID, "named twice", [](env &, llm &, params &p) {
+        p[KVT_CUDA_DEVICES].list = twice;
+        p[KVT_CUDA_DEVICES].list_length = 2;
+    });
     refuse("a top-k without kernel", KVT_ERR_UNSUPPORTED, "top-k of 100",
            [](env &, llm &m, params &) { m.top_k = 100; });
     refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",
@@ -826,6 +889,18 @@ void refuse_all(device::tally &verdict)
            [](env &e, llm &, params &) {
                e.on_prepare = [](void *, double, const char *) { return false; };
            });
+}
+
+void fail_release(device::tally &verdict)
+{
+    for (const setting &with : settings) {
+        if (std::strcmp(with.name, "planned-k1") != 0)
+            continue;
+        bench one(with, 1, verdict);
+        if (one.open(1) && one.step() && one.step())
+            one.release_wrongly();
+        one.close();
+    }
 }
 
 } // namespace
@@ -857,5 +932,7 @@ int main(int argc, char **argv)
     }
     if (names.empty())
         refuse_all(verdict);
+    if (names.empty() && spoil_hashes)
+        fail_release(verdict);
     return verdict.close();
 }

@@ -388,9 +388,7 @@ std::vector<int32_t> run_topk(const struct step &step, const std::vector<float> 
     device_array<kvt_gpu_query> queries(step.queries);
     device_array<float> device_scores(scores);
     device_array<int32_t> rows((size_t)query_count * k + 2 * GUARD);
-    device_array<uint8_t> workspace(kvt_gpu_topk_workspace_bytes(query_count, k));
     rows.fill(0xa5);
-    workspace.fill(0);
     struct kvt_gpu_topk topk = {};
     topk.query_count = query_count;
     topk.k = k;
@@ -401,7 +399,6 @@ std::vector<int32_t> run_topk(const struct step &step, const std::vector<float> 
     topk.score_stride = stride;
     topk.rows_max = step.rows_max();
     topk.rows = rows.get() + GUARD;
-    topk.workspace = workspace.get();
     topk.reference = reference;
     CUDA(kvt_gpu_topk(&topk, 0));
     CUDA(cudaDeviceSynchronize());
