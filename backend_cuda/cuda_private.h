@@ -199,6 +199,12 @@ struct check {
     uint32_t selector, query, layer;
 };
 
+/* A row that was spoilt on purpose: one layer of it, on host. */
+struct spoilt {
+    bool is_there;
+    uint32_t context_id, row, store, layer;
+};
+
 struct step_graph {
     struct step_key key;
     cudaGraphExec_t exec; /* NULL: free */
@@ -282,8 +288,8 @@ struct rank {
     struct step_graph *graph;  /* the newest step's */
     bool capturing;
     double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
-    bool is_corrupted;             /* a row has been, on purpose */
-    double decisions_ns;           /* of a step, as last timed apart; 0: not yet */
+    struct spoilt spoilt;
+    double decisions_ns; /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count;
 
     /* The newest step. */
