@@ -269,7 +269,9 @@ static void print_verdict(const struct lockstep_plan *plan, const struct lockste
                                     : "the simulator decides as the simulator does (which says "
                                       "nothing of a GPU)";
 
-    const char *fault = attention_fault(plan, outcome);
+    const char *fault = all->report.calls > 0
+                            ? attention_fault(plan, outcome)
+                            : "no call was resolved, so that nothing was compared";
     if (outcome->failure[0])
         printf("broken off: %s\n", outcome->failure);
     if (plan->corrupt && good)

@@ -86,13 +86,11 @@ def a_run_that_fails_leaves_nothing_behind(folder):
 
 def a_run_that_breaks_off_leaves_what_was_found_and_says_why(folder):
     path = tiny(folder, changes=CHANGES)
-    stalls = json.loads(path.read_text(encoding="utf-8"))
-    stalls["name"] = "stalls"
-    stalls["workload"]["lengths"]["input"] = {"law": "fixed", "tokens": 10 ** 6}
-    second = folder / "stalls.json"
-    second.write_text(json.dumps(stalls), encoding="utf-8")
+    second = tiny(folder, "stalls.json", dict(CHANGES, **{  # none of its requests ever fits
+        "workload.lengths.input": {"law": "fixed", "tokens": 400000}, "workload.requests": None,
+        "run.duration_s": 10}))
     done = kvtide("validate", path, second, *ITSELF, "--json", "--out", folder / "out")
-    assert done.returncode in (1, 2), done.stderr
+    assert done.returncode == 1 and "could never fit" in done.stderr, done.stderr
     report = json.loads(done.stdout)
     assert report == json.loads((folder / "out/validate.json").read_text(encoding="utf-8"))
     assert not report["good"] and report["broken_off"], report
