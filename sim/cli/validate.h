@@ -109,11 +109,10 @@ struct validate_badge {
     const char *not_representative; /* as a proof's */
     const cJSON *machine;
 };
-enum {
-    VALIDATE_BADGE_BYTES = 512
-};
-/* "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */
-void validate_badge_text(const struct validate_badge *badge, char *out, size_t bytes);
+/* As result.json has it, and for people:
+ * "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */
+bool validate_add_badge(cJSON *object, const struct validate_badge *badge);
+void validate_print_badge(const struct validate_badge *badge);
 
 /* ---- validate SCENARIO: two backends on one schedule --------------------------------------- */
 

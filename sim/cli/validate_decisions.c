@@ -46,17 +46,14 @@ bool decisions_are_good(const struct decisions_plan *plan, const struct decision
            !is_broken_off(outcome) && !attention_fault(plan, outcome);
 }
 
-static void badge_text(const struct decisions_plan *plan, const struct decisions_outcome *outcome,
-                       char *out, size_t bytes)
+static struct validate_badge badge_of(const struct decisions_plan *plan,
+                                      const struct decisions_outcome *outcome)
 {
-    const struct validate_badge badge = {.on_gpu = plan->on_gpu,
-                                         .is_broken_off = is_broken_off(outcome),
-                                         .calls = outcome->calls,
-                                         .mismatches =
-                                             outcome->mismatches + outcome->golden.mismatches,
-                                         .machine = outcome->machine};
-
-    validate_badge_text(&badge, out, bytes);
+    return (struct validate_badge){.on_gpu = plan->on_gpu,
+                                   .is_broken_off = is_broken_off(outcome),
+                                   .calls = outcome->calls,
+                                   .mismatches = outcome->mismatches + outcome->golden.mismatches,
+                                   .machine = outcome->machine};
 }
 
 /* ---- As JSON ---------------------------------------------------------------------- */
@@ -103,15 +100,15 @@ kvt_status decisions_tree(const struct decisions_plan *plan,
                           struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject();
-    char shard[32], badge[VALIDATE_BADGE_BYTES];
+    char shard[32];
 
-    badge_text(plan, outcome, badge, sizeof badge);
+    const struct validate_badge badge = badge_of(plan, outcome);
     (void)snprintf(shard, sizeof shard, "%u/%u", plan->shard + 1, plan->shards);
     bool ok =
         tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
         kvt_json_add_text(tree, "suite", "decisions") &&
         kvt_json_add_bool(tree, "good", decisions_are_good(plan, outcome)) &&
-        kvt_json_add_text(tree, "badge", badge) &&
+        validate_add_badge(tree, &badge) &&
         kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
         kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
         kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
@@ -185,7 +182,6 @@ static void print_verdict(const struct decisions_plan *plan,
 void decisions_print(const struct decisions_plan *plan, const struct decisions_outcome *outcome)
 {
     const struct golden_outcome *golden = &outcome->golden;
-    char badge[VALIDATE_BADGE_BYTES];
 
     printf("golden calls: %u of %u files by the simulator's resolver, %u differ%s%s\n",
            golden->calls, golden->files, golden->mismatches, golden->first[0] ? ": " : "",
@@ -200,7 +196,7 @@ void decisions_print(const struct decisions_plan *plan, const struct decisions_o
         validate_print_attention(&outcome->proof, outcome->tolerance);
     if (outcome->first_mismatch)
         printf("first mismatch: %s\n", outcome->first_mismatch);
-    badge_text(plan, outcome, badge, sizeof badge);
-    printf("badge      %s\n", badge);
+    const struct validate_badge badge = badge_of(plan, outcome);
+    validate_print_badge(&badge);
     print_verdict(plan, outcome);
 }

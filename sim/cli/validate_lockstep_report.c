@@ -75,22 +75,21 @@ bool lockstep_is_good(const struct lockstep_plan *plan, const struct lockstep_ou
            !attention_fault(plan, outcome);
 }
 
-static void badge_text(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome,
-                       const struct totals *all, char *out, size_t bytes)
+static struct validate_badge badge_of(const struct lockstep_plan *plan,
+                                      const struct lockstep_outcome *outcome,
+                                      const struct totals *all)
 {
     const struct lockstep_family *steps = &outcome->families[KVT_PARTS];
-    const struct validate_badge badge = {.on_gpu = plan->on_gpu,
-                                         .is_broken_off = is_broken_off(outcome, all),
-                                         .is_attention_good =
-                                             !plan->corrupt && !attention_fault(plan, outcome),
-                                         .calls = all->report.calls,
-                                         .mismatches = all->report.mismatches,
-                                         .timed_steps = steps->count,
-                                         .in_range = steps->in_range,
-                                         .not_representative = all->proof.not_representative,
-                                         .machine = outcome->machine};
-
-    validate_badge_text(&badge, out, bytes);
+    return (struct validate_badge){.on_gpu = plan->on_gpu,
+                                   .is_broken_off = is_broken_off(outcome, all),
+                                   .is_attention_good =
+                                       !plan->corrupt && !attention_fault(plan, outcome),
+                                   .calls = all->report.calls,
+                                   .mismatches = all->report.mismatches,
+                                   .timed_steps = steps->count,
+                                   .in_range = steps->in_range,
+                                   .not_representative = all->proof.not_representative,
+                                   .machine = outcome->machine};
 }
 
 /* Of all runs, where they have the same one; else NaN. */
@@ -200,14 +199,13 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
 {
     struct totals all = totals_of(outcome, (double)NAN);
     cJSON *tree = cJSON_CreateObject();
-    char badge[VALIDATE_BADGE_BYTES];
 
-    badge_text(plan, outcome, &all, badge, sizeof badge);
+    const struct validate_badge badge = badge_of(plan, outcome, &all);
     bool ok =
         tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
         kvt_json_add_text(tree, "suite", "lockstep") &&
         kvt_json_add_bool(tree, "good", lockstep_is_good(plan, outcome)) &&
-        kvt_json_add_text(tree, "badge", badge) &&
+        validate_add_badge(tree, &badge) &&
         kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
         kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
         kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
@@ -305,7 +303,6 @@ static void print_attention(const struct lockstep_outcome *outcome)
 void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome)
 {
     struct totals all = totals_of(outcome, (double)NAN);
-    char badge[VALIDATE_BADGE_BYTES];
 
     print_runs(outcome);
     print_families(outcome);
@@ -314,7 +311,7 @@ void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outc
         print_attention(outcome);
     if (all.report.first_mismatch)
         printf("first mismatch: %s\n", all.report.first_mismatch);
-    badge_text(plan, outcome, &all, badge, sizeof badge);
-    printf("badge      %s\n", badge);
+    const struct validate_badge badge = badge_of(plan, outcome, &all);
+    validate_print_badge(&badge);
     print_verdict(plan, outcome, &all);
 }

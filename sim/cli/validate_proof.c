@@ -92,46 +92,77 @@ void validate_print_attention(const struct kvt_backend_proof *proof, double tole
 
 /* ---- The badge ----------------------------------------------------------------------------- */
 
-static void say_decisions(const struct validate_badge *badge, char *out, size_t bytes)
+/* One word, and why. */
+struct claim {
+    const char *word;
+    char reason[320];
+};
+
+static void claim_decisions(const struct validate_badge *badge, struct claim *claim)
 {
     unsigned long long calls = badge->calls, mismatches = badge->mismatches;
+    char *reason = claim->reason;
+    size_t bytes = sizeof claim->reason;
 
-    if (!badge->on_gpu)
-        (void)snprintf(out, bytes, "no (no GPU)");
-    else if (mismatches > 0)
-        (void)snprintf(out, bytes, "no (%llu rounds or steps differ)", mismatches);
-    else if (calls == 0)
-        (void)snprintf(out, bytes, "no (nothing was decided)");
-    else if (badge->is_broken_off)
-        (void)snprintf(out, bytes, "no (broken off, after %llu calls that agree)", calls);
-    else
-        (void)snprintf(out, bytes, "yes (%llu calls)", calls);
+    claim->word = "no";
+    if (!badge->on_gpu) {
+        (void)snprintf(reason, bytes, "no GPU");
+    } else if (mismatches > 0) {
+        (void)snprintf(reason, bytes, "%llu rounds or steps differ", mismatches);
+    } else if (calls == 0) {
+        (void)snprintf(reason, bytes, "nothing was decided");
+    } else if (badge->is_broken_off) {
+        (void)snprintf(reason, bytes, "broken off, after %llu calls that agree", calls);
+    } else {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%llu calls", calls);
+    }
 }
 
-static void say_kernel_time(const struct validate_badge *badge, char *out, size_t bytes)
+static void claim_kernel_time(const struct validate_badge *badge, struct claim *claim)
 {
     const cJSON *gpus = kvt_json_find(badge->machine, "gpus");
     const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
+    char *reason = claim->reason;
+    size_t bytes = sizeof claim->reason;
 
-    if (!badge->on_gpu)
-        (void)snprintf(out, bytes, "no (no GPU)");
-    else if (badge->timed_steps == 0)
-        (void)snprintf(out, bytes, "no (nothing was timed)");
-    else if (!badge->is_attention_good)
-        (void)snprintf(out, bytes, "no (of attention that is not right)");
-    else if (badge->not_representative)
-        (void)snprintf(out, bytes, "no (%s)", badge->not_representative);
-    else
-        (void)snprintf(out, bytes, "yes (%s, %.0f %% of steps in range)",
+    claim->word = "no";
+    if (!badge->on_gpu) {
+        (void)snprintf(reason, bytes, "no GPU");
+    } else if (badge->timed_steps == 0) {
+        (void)snprintf(reason, bytes, "nothing was timed");
+    } else if (!badge->is_attention_good) {
+        (void)snprintf(reason, bytes, "of attention that is not right");
+    } else if (badge->not_representative) {
+        (void)snprintf(reason, bytes, "%s", badge->not_representative);
+    } else {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%s, %.0f %% of steps in range",
                        cJSON_IsString(name) ? name->valuestring : "a GPU",
                        100 * (double)badge->in_range / (double)badge->timed_steps);
+    }
 }
 
-void validate_badge_text(const struct validate_badge *badge, char *out, size_t bytes)
+bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
 {
-    char decisions[96], kernel_time[320];
+    cJSON *item = kvt_json_add_object(object, "badge");
+    struct claim decisions, kernel_time;
 
-    say_decisions(badge, decisions, sizeof decisions);
-    say_kernel_time(badge, kernel_time, sizeof kernel_time);
-    (void)snprintf(out, bytes, "decisions %s | kernel time %s | engine no", decisions, kernel_time);
+    claim_decisions(badge, &decisions);
+    claim_kernel_time(badge, &kernel_time);
+    return item && kvt_json_add_text(item, "decisions", decisions.word) &&
+           kvt_json_add_text(item, "decisions_reason", decisions.reason) &&
+           kvt_json_add_text(item, "kernel_time", kernel_time.word) &&
+           kvt_json_add_text(item, "kernel_time_reason", kernel_time.reason) &&
+           kvt_json_add_text(item, "engine", "no");
+}
+
+void validate_print_badge(const struct validate_badge *badge)
+{
+    struct claim decisions, kernel_time;
+
+    claim_decisions(badge, &decisions);
+    claim_kernel_time(badge, &kernel_time);
+    printf("badge      decisions %s (%s) | kernel time %s (%s) | engine no\n", decisions.word,
+           decisions.reason, kernel_time.word, kernel_time.reason);
 }

@@ -33,7 +33,8 @@ def the_simulator_agrees_with_itself_on_a_scenarios_own_run(folder):
     assert report["calls"] > 1000 and report["compared"]["cache_states"] > 500
     assert report["compared"]["page_changes"] > 0, report["compared"]
     assert report["compared"]["agreed_rounds"] == report["compared"]["rounds"] > 0
-    assert report["badge"] == ("decisions no (no GPU) | kernel time no (no GPU) | engine no")
+    assert report["badge"] == {"decisions": "no", "decisions_reason": "no GPU", "kernel_time": "no",
+                               "kernel_time_reason": "no GPU", "engine": "no"}, report["badge"]
     assert report["broken_off"] is None
     assert report["families"] == [] and report["attention"]["bit_equal"] is None
     run = json.loads(succeeds("run", path, "--fidelity", "exact", "--json", "--quiet"))
@@ -65,7 +66,8 @@ def the_answer_lies_whole_in_its_folder(folder):
     assert report["good"] and said.splitlines()[-1].startswith("yes: the simulator decides as")
     rounds = report["compared"]["rounds"]
     assert f" in {rounds} of {rounds} rounds, call by call" in said.splitlines()[-1], said
-    assert said.splitlines()[-2] == "badge      " + report["badge"], said
+    assert said.splitlines()[-2] == ("badge      decisions no (no GPU) | kernel time no (no GPU) | "
+                                     "engine no"), said
     with open(folder / "out/steps.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 9
@@ -134,7 +136,7 @@ def the_grid_has_every_policy_query_count_cache_and_coverage(folder):
                                                           "turns"}
     for cell in report["cells"]:
         assert cell["mismatches"] == 0 and cell["decided"] == "host", cell
-        assert report["badge"].startswith("decisions no (no GPU)"), report["badge"]
+        assert report["badge"]["decisions_reason"] == "no GPU", report["badge"]
         if cell["mode"] == "shared":
             assert cell["calls"] >= (200 if cell["coverage"] < 1 else 20), cell
 
