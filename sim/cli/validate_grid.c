@@ -339,17 +339,19 @@ static kvt_status close_pair(struct grid *grid, struct kvt_error *err)
 {
     struct decisions_outcome *out = grid->out;
     struct kvt_pair_report report;
-    kvt_status status = KVT_OK;
+    struct kvt_error unused;
+    kvt_status status = grid->pair->ops->finish(grid->pair, err);
 
     kvt_backend_pair_report(grid->pair, &report);
     grid->pair->ops->proof(grid->pair, &out->proof);
+    kvt_status kept =
+        validate_keep_texts(&out->proof, &out->texts, status == KVT_OK ? err : &unused);
+    status = status == KVT_OK ? kept : status;
     out->calls += report.calls;
     out->mismatches += report.mismatches;
-    if (report.first_mismatch && !out->first_mismatch &&
-        !(out->first_mismatch = strdup(report.first_mismatch)))
+    if (report.first_mismatch && !(out->first_mismatch = strdup(report.first_mismatch)) &&
+        status == KVT_OK)
         status = kvt_fail_nomem(err, "what was found");
-    if (status == KVT_OK)
-        status = validate_keep_texts(&out->proof, &out->texts, err);
     out->corruption = kvt_backend_proof_corruption(&out->proof);
     grid->pair->ops->close(grid->pair);
     grid->pair = NULL;
@@ -381,7 +383,8 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
             count_cell(grid->work);
         }
     }
-    kvt_status closed = close_pair(grid, status == KVT_OK ? err : NULL);
+    struct kvt_error unused;
+    kvt_status closed = close_pair(grid, status == KVT_OK ? err : &unused);
     return status == KVT_OK ? closed : status;
 }
 

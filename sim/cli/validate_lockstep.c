@@ -173,13 +173,14 @@ static kvt_status keep_findings(struct runner *runner, const struct kvt_sim *sim
     runner->pair->ops->proof(runner->pair, &run->proof);
     mismatch = run->report.first_mismatch;
     run->report.first_mismatch = run->first_mismatch = mismatch ? strdup(mismatch) : NULL;
-    if (mismatch && !run->first_mismatch)
-        return kvt_fail_nomem(err, "what was found");
+    kvt_status status = validate_keep_texts(&run->proof, &run->texts, err);
+    if (status == KVT_OK && mismatch && !run->first_mismatch)
+        status = kvt_fail_nomem(err, "what was found");
     run->decode_steps = runner->steps_done;
     snprintf(run->hash, sizeof run->hash, "%016llx",
              (unsigned long long)kvt_sim_decision_hash(sim));
     run->simulated_s = (double)kvt_sim_now_ns(sim) * 1e-9;
-    return validate_keep_texts(&run->proof, &run->texts, err);
+    return status;
 }
 
 static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
