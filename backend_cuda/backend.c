@@ -504,17 +504,8 @@ static void cuda_proof(const struct kvt_backend *backend, struct kvt_backend_pro
     const struct backend_cuda *cuda = (const struct backend_cuda *)backend;
 
     *out = (struct kvt_backend_proof){.not_representative = cuda->not_representative};
-    for (uint32_t r = 0; r < cuda->env.rank_count; r++) {
-        const struct kvt_backend_proof *proof = &cuda->ranks[r].proof;
-        out->calls += proof->calls;
-        out->checked_queries += proof->checked_queries;
-        out->unequal_queries += proof->unequal_queries;
-        out->double_queries += proof->double_queries;
-        if (!(proof->max_rel_error <= out->max_rel_error))
-            out->max_rel_error = proof->max_rel_error;
-        if (!out->first_unequal)
-            out->first_unequal = proof->first_unequal;
-    }
+    for (uint32_t r = 0; r < cuda->env.rank_count; r++)
+        kvt_backend_proof_add(out, &cuda->ranks[r].proof);
 }
 
 const struct kvt_backend_ops kvt_backend_cuda = {

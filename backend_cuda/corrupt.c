@@ -118,10 +118,17 @@ static void corrupt(struct rank *rank, const struct victim *victim)
     uint32_t s = cuda->llm->selectors[victim->selector].store;
     uint32_t layer = cuda->stores[s].layers - 1;
     const struct store_state *store = &rank->stores[s];
-    uint32_t lane = rank->items[victim->item]->index;
-    uint64_t at = victim->row +
-                  (victim->row < store->shared_rows[lane] ? store->shared_at : store->own_at)[lane];
+    const struct lane *lane = rank->items[victim->item];
+    bool is_shared = victim->row < store->shared_rows[lane->index];
+    uint64_t at = victim->row + (is_shared ? store->shared_at : store->own_at)[lane->index];
 
+    rank->spoilt = (struct spoilt){.is_there = true,
+                                   .context_id = is_shared ? SHARED_CONTEXT | lane->shared_context
+                                                           : lane->request,
+                                   .row = victim->row,
+                                   .store = s,
+                                   .layer = layer};
+    rank->proof.corrupted_rows++;
     flip(cuda->format,
          store->host.base + at * store->host.row_stride + layer * store->host.layer_stride);
     proof_set(rank, 0,
@@ -148,6 +155,5 @@ kvt_status corrupt_row(struct rank *rank, const struct kvt_rank_step *step, stru
     if (status != KVT_OK || !found)
         return status;
     corrupt(rank, &victim);
-    rank->is_corrupted = true;
     return rank_upload_block(rank, err);
 }

@@ -201,6 +201,12 @@ struct check {
     uint32_t selector, query, layer;
 };
 
+/* A row that was spoilt on purpose: one layer of it, on host. */
+struct spoilt {
+    bool is_there;
+    uint32_t context_id, row, store, layer;
+};
+
 struct step_graph {
     struct step_key key;
     cudaGraphExec_t exec; /* NULL: free */
@@ -285,7 +291,7 @@ struct rank {
     bool capturing;
     double part_shares[KVT_PARTS]; /* of a step, as last timed by family; has_shares: it has been */
     bool has_shares;
-    bool is_corrupted;   /* a row has been, on purpose */
+    struct spoilt spoilt;
     double decisions_ns; /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count; /* that were run */
     bool has_turn;       /* on its device */

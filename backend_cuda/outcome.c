@@ -58,6 +58,8 @@ static void count_selector(struct rank *rank, struct kvt_step_item *item, uint32
         *chain = kvt_calls_chain(*chain, item, selector, &result);
     }
     rank->proof.calls += calls;
+    if (cuda->decider == DECIDE_ON_HOST)
+        rank->proof.planned_calls += calls;
 }
 
 static void count_item(struct rank *rank, struct kvt_step_item *item, uint32_t i,

@@ -297,7 +297,7 @@ static void double_head(void *context, uint32_t head, unsigned worker)
             out[d] += weight * (double)row[d];
     }
     for (uint32_t d = 0; d < KVT_GPU_LATENT; d++) {
-        double should = out[d] / total;
+        double should = work->count > 0 ? out[d] / total : 0;
         double differs =
             value_of(rank, first_out(rank), (size_t)head * KVT_GPU_LATENT + d) - should;
         work->differs[head] += differs * differs;
@@ -339,9 +339,8 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
             differs += work.differs[h];
             should += work.should[h];
         }
-        double rel_error = sqrt(differs / should);
-        if (!(rel_error <= rank->proof.max_rel_error)) /* NaN is worse than anything */
-            rank->proof.max_rel_error = rel_error;
+        double rel_error = differs == 0 ? 0 : sqrt(differs / should);
+        rank->proof.max_rel_error = kvt_worse_error(rank->proof.max_rel_error, rel_error);
         rank->proof.double_queries++;
     } else {
         status = kvt_fail_nomem(err, "attention in double precision");
@@ -353,16 +352,50 @@ static kvt_status compute_in_double(struct rank *rank, const struct check *check
 
 /* ---- Verdicts ------------------------------------------------------------------------- */
 
-static void note_unequal(struct rank *rank, const struct check *check)
+/* The first element that differs in any bit, or that is no number on both sides; their count where
+ * there is none. */
+static uint32_t first_wrong(const struct rank *rank)
+{
+    uint32_t bytes = rank->cuda->out_is_float ? 4 : 2, count = rank->cuda->out_bytes / bytes;
+    uint32_t at = 0;
+
+    while (at < count &&
+           memcmp(first_out(rank) + (size_t)at * bytes, second_out(rank) + (size_t)at * bytes,
+                  bytes) == 0 &&
+           isfinite(value_of(rank, first_out(rank), at)))
+        at++;
+    return at;
+}
+
+/* Whether the query of a check, whose rows have just been listed, selects a row that was spoilt. */
+static bool selects_spoilt(const struct rank *rank, const struct check *check)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    uint32_t i = item_of(rank, check->query), at = 0;
-    const struct kvt_gpu_request *request = &rank->block.requests[i];
-    uint32_t element_bytes = cuda->out_is_float ? 4 : 2;
+    const struct spoilt *spoilt = &rank->spoilt;
+    const struct lane *lane = rank->items[item_of(rank, check->query)];
+    bool is_shared = spoilt->context_id & SHARED_CONTEXT;
+    const int32_t *list = rank->proof_lists_pinned + (is_shared ? cuda->llm->top_k : 0);
+    uint32_t context_id = is_shared ? SHARED_CONTEXT | lane->shared_context : lane->request;
 
-    while (at < cuda->out_bytes && first_out(rank)[at] == second_out(rank)[at])
-        at++;
-    at /= element_bytes;
+    if (!spoilt->is_there || context_id != spoilt->context_id || check->layer != spoilt->layer ||
+        cuda->llm->selectors[check->selector].store != spoilt->store)
+        return false;
+    for (uint32_t r = 0; r < cuda->llm->top_k; r++) {
+        if (list[r] == (int32_t)spoilt->row)
+            return true;
+    }
+    return false;
+}
+
+static void note_unequal(struct rank *rank, const struct check *check, uint32_t at)
+{
+    uint32_t i = item_of(rank, check->query);
+    const struct kvt_gpu_request *request = &rank->block.requests[i];
+
+    if (selects_spoilt(rank, check)) {
+        rank->proof.corrupted_queries++;
+        rank->proof.corrupted_found = rank->proof.corrupted_rows;
+    }
     if (rank->proof.unequal_queries++ > 0)
         return;
     (void)snprintf(rank->first_unequal, sizeof rank->first_unequal,
@@ -387,8 +420,9 @@ kvt_status proof_check(struct rank *rank, struct kvt_error *err)
         status = compute_again(rank, n, &count, err);
         if (status != KVT_OK)
             return status;
-        if (memcmp(first_out(rank), second_out(rank), cuda->out_bytes) != 0)
-            note_unequal(rank, &rank->checks[n]);
+        uint32_t at = first_wrong(rank);
+        if (at < cuda->out_bytes / (cuda->out_is_float ? 4 : 2))
+            note_unequal(rank, &rank->checks[n], at);
         if (rank->proof.checked_queries++ % DOUBLE_EVERY == 0)
             status = compute_in_double(rank, &rank->checks[n], count, err);
     }

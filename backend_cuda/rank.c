@@ -420,7 +420,7 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
     if (status == KVT_OK && cuda->decider == DECIDE_ON_HOST)
         status = upload_plans(rank, step, err);
     rank->selections_read = cuda->law || ahead;
-    if (status == KVT_OK && cuda->corrupt_step > 0 && !rank->is_corrupted &&
+    if (status == KVT_OK && cuda->corrupt_step > 0 && !rank->spoilt.is_there &&
         rank->step_count + 1 >= cuda->corrupt_step)
         status = corrupt_row(rank, step, err);
     return status == KVT_OK ? graph_prepare(rank, &rank->key, err) : status;

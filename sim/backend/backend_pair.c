@@ -239,8 +239,10 @@ static kvt_status compare_item(struct backend_pair *pair, const struct kvt_rank_
         return status;
     bool watch_differs = watches_differ(item, other);
     if (!states_differ && !watch_differs && item->decisions == other->decisions &&
-        item->selected_rows == other->selected_rows && item->missed_rows == other->missed_rows)
+        item->selected_rows == other->selected_rows && item->missed_rows == other->missed_rows) {
+        pair->report.agreed_rounds++;
         return KVT_OK;
+    }
     struct pair_text text = begin_mismatch(pair);
     lane->differs = true;
     pair_say(&text,

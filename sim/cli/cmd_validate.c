@@ -57,7 +57,9 @@ static kvt_status write_answer(const char *dir, const char *text, struct kvt_err
 
     if (snprintf(path, sizeof path, "%s/validate.json", dir) >= (int)sizeof path)
         return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    kvt_status status = kvt_outfile_open(path, &out, err);
+    kvt_status status = kvt_mkdirs(dir, err);
+    if (status == KVT_OK)
+        status = kvt_outfile_open(path, &out, err);
     if (status != KVT_OK)
         return status;
     fputs(text, kvt_outfile_stream(out));
@@ -71,13 +73,13 @@ static kvt_status give(const struct question *question, const struct answer *ans
     char *text = kvt_json_print(answer->tree);
     kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "the result of a validation");
 
-    if (status == KVT_OK && question->out)
-        status = write_answer(question->out, text, err);
     if (status == KVT_OK && question->json)
         puts(text);
     else if (status == KVT_OK)
         answer->print(answer);
     (void)fflush(stdout);
+    if (status == KVT_OK && question->out)
+        status = write_answer(question->out, text, err);
     if (status == KVT_OK && question->out && !question->quiet)
         fprintf(stderr, "written: %s/validate.json\n", question->out);
     free(text);
@@ -87,6 +89,15 @@ static kvt_status give(const struct question *question, const struct answer *ans
 static bool is_on_gpu(const struct question *question)
 {
     return strcmp(question->backend, "cuda") == 0;
+}
+
+static bool has_steps(const struct lockstep_outcome *outcome)
+{
+    for (size_t r = 0; r < outcome->run_count; r++) {
+        if (outcome->runs[r].decode_steps > 0)
+            return true;
+    }
+    return false;
 }
 
 static kvt_status lockstep(const struct question *question, const char *cache_dir,
@@ -108,10 +119,13 @@ static kvt_status lockstep(const struct question *question, const char *cache_di
 
     if (status == KVT_OK)
         status = validate_lockstep(&plan, arena, &outcome, err);
-    if (status == KVT_OK)
-        status = lockstep_tree(&plan, &outcome, &answer.tree, err);
-    if (status == KVT_OK)
-        status = give(question, &answer, err);
+    if (status == KVT_OK || has_steps(&outcome)) { /* what is done is answered, and marked */
+        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
+        kvt_status given = lockstep_tree(&plan, &outcome, &answer.tree, why);
+        if (given == KVT_OK)
+            given = give(question, &answer, why);
+        status = status == KVT_OK ? given : status;
+    }
     *good = status == KVT_OK && lockstep_is_good(&plan, &outcome);
     cJSON_Delete(answer.tree);
     lockstep_free(&outcome);
@@ -136,10 +150,13 @@ static kvt_status decisions(const struct question *question, bool *good, struct 
         status = cli_machine(plan.quiet, &outcome->machine, err);
     if (status == KVT_OK)
         status = validate_decisions(&plan, outcome, err);
-    if (status == KVT_OK)
-        status = decisions_tree(&plan, outcome, &answer.tree, err);
-    if (status == KVT_OK)
-        status = give(question, &answer, err);
+    if (status == KVT_OK || (outcome && outcome->calls > 0)) { /* as lockstep() */
+        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
+        kvt_status given = decisions_tree(&plan, outcome, &answer.tree, why);
+        if (given == KVT_OK)
+            given = give(question, &answer, why);
+        status = status == KVT_OK ? given : status;
+    }
     *good = status == KVT_OK && decisions_are_good(&plan, outcome);
     cJSON_Delete(answer.tree);
     if (outcome)
@@ -214,8 +231,6 @@ static int validate(const struct question *question)
     kvt_status status = arena ? cli_cache_dir(question->cache, arena, &cache_dir, &err)
                               : kvt_fail_nomem(&err, "a validation");
 
-    if (status == KVT_OK && question->out)
-        status = kvt_mkdirs(question->out, &err);
     cli_catch_signals();
     if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
         status = lockstep(question, cache_dir, arena, &good, &err);
@@ -278,19 +293,55 @@ static int check_suite(const struct question *question)
     return CLI_DONE;
 }
 
+/* Digits only, so that " 1" and "+1" are no numbers; moves on behind them. */
+static bool read_number(const char **text, uint32_t *number)
+{
+    size_t digits = strspn(*text, "0123456789");
+
+    if (digits == 0 || digits > 3)
+        return false;
+    *number = (uint32_t)strtoul(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
 /* "2/5": the second of five parts. */
 static int read_shard(struct question *question)
 {
-    unsigned shard = 1, shards = 1;
-    int length = 0;
+    const char *text = question->shard_text;
+    uint32_t shard = 1, shards = 1, parts = validate_grid_parts();
 
-    if (question->shard_text &&
-        (sscanf(question->shard_text, "%3u/%3u%n", &shard, &shards, &length) != 2 ||
-         question->shard_text[length] != '\0' || shard < 1 || shard > shards))
+    if (text && (!read_number(&text, &shard) || *text++ != '/' || !read_number(&text, &shards) ||
+                 *text != '\0' || shard < 1 || shard > shards))
         return cli_malformed("validate --shard: found \"%s\", expected I/N with I from 1 to N",
                              question->shard_text);
+    if (shards > parts)
+        return cli_malformed("validate --shard: found \"%s\", but the grid has %u parts",
+                             question->shard_text, parts);
     question->shard = shard - 1;
     question->shards = shards;
+    return CLI_DONE;
+}
+
+static bool begins_with(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* What would have no effect, or would compare something else than --backend says. */
+static int check_sets(const struct question *question)
+{
+    for (size_t i = 0; i < question->sets.count && question->suite != SUITE_FIDELITY; i++) {
+        const char *set = question->sets.items[i];
+        if (begins_with(set, "backend=") || begins_with(set, "backend.name="))
+            return cli_malformed("validate --set %s: what is compared with the simulator is said "
+                                 "by --backend",
+                                 set);
+        if (question->suite == SUITE_DECISIONS && !begins_with(set, "backend."))
+            return cli_malformed("validate --suite decisions --set %s: the grid is its own; only "
+                                 "backend.KEY can be set",
+                                 set);
+    }
     return CLI_DONE;
 }
 
@@ -300,6 +351,8 @@ static int check(struct question *question)
 
     if (exit_code == CLI_DONE)
         exit_code = check_suite(question);
+    if (exit_code == CLI_DONE)
+        exit_code = check_sets(question);
     if (exit_code == CLI_DONE)
         exit_code = read_shard(question);
     if (exit_code != CLI_DONE)

@@ -83,6 +83,37 @@ KVT_CHECKED kvt_status validate_tree(const struct validate_outcome *outcome,
 void validate_print(const struct validate_outcome *outcome,
                     const struct validate_family families[VALIDATE_FAMILIES], bool good);
 
+/* ---- What every comparison with a GPU says: validate_proof.c -------------------------------- */
+
+/* Copies of what a proof borrows from its backend. */
+struct validate_texts {
+    char *first_unequal, *not_representative; /* NULL: none */
+};
+/* From here on the proof's texts are these. */
+KVT_CHECKED kvt_status validate_keep_texts(struct kvt_backend_proof *proof,
+                                           struct validate_texts *texts, struct kvt_error *err);
+void validate_free_texts(struct validate_texts *texts);
+
+/* Of attention against double precision, by what it writes. */
+double validate_tolerance_of(const struct kvt_choice *backend);
+/* DESIGN's "attention" of validate --json, and the same for people. Tolerance NaN: of runs that
+ * have several. */
+bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance);
+void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
+
+/* What an answer proves, and what not. */
+struct validate_badge {
+    bool on_gpu, is_broken_off, is_attention_good;
+    uint64_t calls, mismatches;
+    uint64_t timed_steps, in_range; /* of what the timing model was fitted to */
+    const char *not_representative; /* as a proof's */
+    const cJSON *machine;
+};
+/* As result.json has it, and for people:
+ * "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */
+bool validate_add_badge(cJSON *object, const struct validate_badge *badge);
+void validate_print_badge(const struct validate_badge *badge);
+
 /* ---- validate SCENARIO: two backends on one schedule --------------------------------------- */
 
 enum {
@@ -115,7 +146,8 @@ struct lockstep_run {
     struct kvt_pair_report report;
     char *first_mismatch; /* NULL: none */
     struct kvt_backend_proof proof;
-    char *first_unequal;
+    struct validate_texts texts; /* of the proof */
+    double tolerance;            /* of attention, relative to double precision */
     uint64_t decode_steps;
     double simulated_s, wall_s;
     bool interrupted;
@@ -125,27 +157,24 @@ struct lockstep_outcome {
     struct lockstep_run *runs; /* [run_count] */
     size_t run_count;
     struct lockstep_family families[LOCKSTEP_FAMILIES];
-    double tolerance; /* of attention, relative to double precision */
-    cJSON *machine;   /* as `check --machine` has it; NULL: not asked */
+    char failure[1088]; /* why the last run broke off; "": it did not */
+    cJSON *machine;     /* as `check --machine` has it; NULL: not asked */
 };
 
-/* validate_lockstep.c: runs everything. On failure what is there is still to be freed. */
+/* validate_lockstep.c: runs everything. On failure what is there is still to be freed, and is
+ * part of an answer where any step was made. */
 KVT_CHECKED kvt_status validate_lockstep(const struct lockstep_plan *plan, struct kvt_arena *arena,
                                          struct lockstep_outcome *out, struct kvt_error *err);
 void lockstep_free(struct lockstep_outcome *outcome); /* of one that is zeroed too */
 
 /* validate_lockstep_report.c */
 
-/* Every decision the same, every attention equal; with a flipped byte: that is found. */
+/* Every decision the same, every attention equal; with flipped bytes: they are found, and nothing
+ * else. */
 bool lockstep_is_good(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome);
 KVT_CHECKED kvt_status lockstep_tree(const struct lockstep_plan *plan,
                                      const struct lockstep_outcome *outcome, cJSON **out,
                                      struct kvt_error *err);
-/* Of attention against double precision, by what it writes. */
-double validate_tolerance_of(const struct kvt_choice *backend);
-/* DESIGN's "attention" of validate --json, and the same for people. */
-bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance);
-void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
 void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome);
 
 #endif

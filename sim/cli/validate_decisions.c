@@ -17,41 +17,46 @@ kvt_status validate_decisions(const struct decisions_plan *plan, struct decision
 void decisions_free(struct decisions_outcome *outcome)
 {
     free(outcome->first_mismatch);
-    free(outcome->first_unequal);
+    validate_free_texts(&outcome->texts);
     cJSON_Delete(outcome->machine);
     *outcome = (struct decisions_outcome){0};
 }
 
+static bool is_broken_off(const struct decisions_outcome *outcome)
+{
+    return outcome->interrupted || outcome->failure[0] != '\0';
+}
+
+/* What is wrong with the attention of any opening, as a sentence; NULL: nothing. */
+static const char *attention_fault(const struct decisions_plan *plan,
+                                   const struct decisions_outcome *outcome)
+{
+    if (plan->corrupt)
+        return outcome->corruption;
+    if (outcome->proof.unequal_queries > 0)
+        return "attention differs from the same computed again";
+    return kvt_backend_proof_is_precise(&outcome->proof, outcome->tolerance)
+               ? NULL
+               : "attention is too far from double precision";
+}
+
 bool decisions_are_good(const struct decisions_plan *plan, const struct decisions_outcome *outcome)
 {
-    bool alike = outcome->golden.mismatches == 0 && outcome->mismatches == 0 &&
-                 outcome->calls > 0 && !outcome->interrupted;
-    const struct kvt_backend_proof *proof = &outcome->proof;
+    return outcome->golden.mismatches == 0 && outcome->mismatches == 0 && outcome->calls > 0 &&
+           !is_broken_off(outcome) && !attention_fault(plan, outcome);
+}
 
-    if (plan->corrupt)
-        return alike && proof->unequal_queries > 0;
-    return alike && proof->unequal_queries == 0 && proof->max_rel_error <= outcome->tolerance;
+static struct validate_badge badge_of(const struct decisions_plan *plan,
+                                      const struct decisions_outcome *outcome)
+{
+    return (struct validate_badge){.on_gpu = plan->on_gpu,
+                                   .is_broken_off = is_broken_off(outcome),
+                                   .calls = outcome->calls,
+                                   .mismatches = outcome->mismatches + outcome->golden.mismatches,
+                                   .machine = outcome->machine};
 }
 
 /* ---- As JSON ---------------------------------------------------------------------- */
-
-static bool add(cJSON *object, const char *key, cJSON *item)
-{
-    if (item && cJSON_AddItemToObject(object, key, item))
-        return true;
-    cJSON_Delete(item);
-    return false;
-}
-
-static bool add_number(cJSON *object, const char *key, double value)
-{
-    return add(object, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
-}
-
-static bool add_text(cJSON *object, const char *key, const char *text)
-{
-    return add(object, key, text ? cJSON_CreateString(text) : cJSON_CreateNull());
-}
 
 static double calls_per_s(const struct decisions_cell *cell)
 {
@@ -61,37 +66,33 @@ static double calls_per_s(const struct decisions_cell *cell)
 static bool add_cells(cJSON *tree, const struct decisions_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
-    bool ok = add(tree, "cells", list);
+    bool ok = kvt_json_add(tree, "cells", list);
 
     for (size_t c = 0; c < outcome->cell_count && ok; c++) {
         const struct decisions_cell *cell = &outcome->cells[c];
-        cJSON *entry = cJSON_CreateObject();
-        if (!entry || !cJSON_AddItemToArray(list, entry)) {
-            cJSON_Delete(entry);
-            return false;
-        }
-        ok = add_text(entry, "policy", cell->policy) &&
-             add_text(entry, "decided", cell->on_device ? "device" : "host") &&
-             add_text(entry, "mode", decisions_mode_names[cell->mode]) &&
-             add_number(entry, "queries", cell->queries) &&
-             add_number(entry, "hot_tokens", (double)cell->hot_tokens) &&
-             add_number(entry, "coverage", cell->coverage) &&
-             add_number(entry, "calls", (double)cell->calls) &&
-             add_number(entry, "cache_states", (double)cell->states) &&
-             add_number(entry, "mismatches", (double)cell->mismatches) &&
-             add_number(entry, "calls_per_s", calls_per_s(cell));
+        cJSON *entry = kvt_json_add_element(list);
+        ok = entry && kvt_json_add_text(entry, "policy", cell->policy) &&
+             kvt_json_add_text(entry, "decided", cell->on_device ? "device" : "host") &&
+             kvt_json_add_text(entry, "mode", decisions_mode_names[cell->mode]) &&
+             kvt_json_add_number(entry, "queries", cell->queries) &&
+             kvt_json_add_number(entry, "hot_tokens", (double)cell->hot_tokens) &&
+             kvt_json_add_number(entry, "coverage", cell->coverage) &&
+             kvt_json_add_number(entry, "calls", (double)cell->calls) &&
+             kvt_json_add_number(entry, "cache_states", (double)cell->states) &&
+             kvt_json_add_number(entry, "mismatches", (double)cell->mismatches) &&
+             kvt_json_add_number(entry, "calls_per_s", calls_per_s(cell));
     }
     return ok;
 }
 
 static bool add_golden(cJSON *tree, const struct golden_outcome *golden)
 {
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = kvt_json_add_object(tree, "golden");
 
-    return add(tree, "golden", object) && add_number(object, "files", golden->files) &&
-           add_number(object, "calls", golden->calls) &&
-           add_number(object, "mismatches", golden->mismatches) &&
-           add_text(object, "first_mismatch", golden->first[0] ? golden->first : NULL);
+    return object && kvt_json_add_number(object, "files", golden->files) &&
+           kvt_json_add_number(object, "calls", golden->calls) &&
+           kvt_json_add_number(object, "mismatches", golden->mismatches) &&
+           kvt_json_add_text(object, "first_mismatch", golden->first[0] ? golden->first : NULL);
 }
 
 kvt_status decisions_tree(const struct decisions_plan *plan,
@@ -101,22 +102,27 @@ kvt_status decisions_tree(const struct decisions_plan *plan,
     cJSON *tree = cJSON_CreateObject();
     char shard[32];
 
+    const struct validate_badge badge = badge_of(plan, outcome);
     (void)snprintf(shard, sizeof shard, "%u/%u", plan->shard + 1, plan->shards);
     bool ok =
-        tree && add_text(tree, "schema", "kvtide/validate/1") &&
-        add_text(tree, "suite", "decisions") &&
-        add(tree, "good", cJSON_CreateBool(decisions_are_good(plan, outcome))) &&
-        add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
-        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) && add_text(tree, "shard", shard) &&
-        add(tree, "interrupted", cJSON_CreateBool(outcome->interrupted)) &&
-        add(tree, "machine",
-            outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&
-        add_text(tree, "model", outcome->model) &&
-        add_number(tree, "requests", outcome->requests) &&
-        add_number(tree, "context_tokens", outcome->context_tokens) &&
-        add_number(tree, "calls", (double)outcome->calls) &&
-        add_number(tree, "mismatches", (double)outcome->mismatches) &&
-        add_text(tree, "first_mismatch", outcome->first_mismatch) &&
+        tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
+        kvt_json_add_text(tree, "suite", "decisions") &&
+        kvt_json_add_bool(tree, "good", decisions_are_good(plan, outcome)) &&
+        validate_add_badge(tree, &badge) &&
+        kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
+        kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
+        kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
+        kvt_json_add_text(tree, "shard", shard) &&
+        kvt_json_add_bool(tree, "interrupted", outcome->interrupted) &&
+        kvt_json_add(tree, "machine",
+                     outcome->machine ? cJSON_Duplicate(outcome->machine, true)
+                                      : cJSON_CreateNull()) &&
+        kvt_json_add_text(tree, "model", outcome->model) &&
+        kvt_json_add_number(tree, "requests", outcome->requests) &&
+        kvt_json_add_number(tree, "context_tokens", outcome->context_tokens) &&
+        kvt_json_add_number(tree, "calls", (double)outcome->calls) &&
+        kvt_json_add_number(tree, "mismatches", (double)outcome->mismatches) &&
+        kvt_json_add_text(tree, "first_mismatch", outcome->first_mismatch) &&
         add_golden(tree, &outcome->golden) &&
         validate_add_attention(tree, &outcome->proof, outcome->tolerance) &&
         add_cells(tree, outcome);
@@ -151,6 +157,28 @@ static size_t print_line(const struct decisions_outcome *outcome, size_t first)
     return c;
 }
 
+static void print_verdict(const struct decisions_plan *plan,
+                          const struct decisions_outcome *outcome)
+{
+    bool good = decisions_are_good(plan, outcome);
+    const char *fault = attention_fault(plan, outcome);
+
+    if (outcome->failure[0])
+        printf("broken off: %s\n", outcome->failure);
+    if (plan->corrupt && good)
+        printf("yes: of %llu bytes that were flipped in host memory every one was found, and "
+               "nothing else differs\n",
+               (unsigned long long)outcome->proof.corrupted_rows);
+    else if (plan->corrupt && fault)
+        printf("no: %s\n", fault);
+    else
+        printf("%s: %llu calls, %llu rounds or steps differ%s%s%s%s\n", good ? "yes" : "no",
+               (unsigned long long)outcome->calls, (unsigned long long)outcome->mismatches,
+               fault ? "; " : "", fault ? fault : "",
+               plan->on_gpu ? "" : " (the simulator against itself: proves the driver, not a GPU)",
+               is_broken_off(outcome) ? "; broken off, so that this is part of it" : "");
+}
+
 void decisions_print(const struct decisions_plan *plan, const struct decisions_outcome *outcome)
 {
     const struct golden_outcome *golden = &outcome->golden;
@@ -168,13 +196,7 @@ void decisions_print(const struct decisions_plan *plan, const struct decisions_o
         validate_print_attention(&outcome->proof, outcome->tolerance);
     if (outcome->first_mismatch)
         printf("first mismatch: %s\n", outcome->first_mismatch);
-    bool good = decisions_are_good(plan, outcome);
-    if (plan->corrupt)
-        printf("%s: the bytes that were flipped in host memory %s\n", good ? "yes" : "no",
-               good ? "were found" : "were not found, or decisions differ");
-    else
-        printf("%s: %llu calls, %llu rounds or steps differ%s%s\n", good ? "yes" : "no",
-               (unsigned long long)outcome->calls, (unsigned long long)outcome->mismatches,
-               plan->on_gpu ? "" : " (the simulator against itself: proves the driver, not a GPU)",
-               outcome->interrupted ? "; interrupted, so that this is part of it" : "");
+    const struct validate_badge badge = badge_of(plan, outcome);
+    validate_print_badge(&badge);
+    print_verdict(plan, outcome);
 }

@@ -11,7 +11,8 @@ extern const struct kvt_law validate_walk;
 struct decisions_plan {
     const struct cli_texts *sets; /* of what the grid is driven on: backend.kernels=reference */
     unsigned threads;             /* openings that are driven at once */
-    uint32_t shard, shards; /* of the pairs that are opened, every shards-th from number shard on */
+    uint32_t shard, shards;       /* of validate_grid_parts(), each with some: of the pairs that are
+                                     opened, every shards-th from number shard on */
     bool on_gpu, corrupt, quick, quiet;
 };
 
@@ -62,13 +63,17 @@ struct decisions_outcome {
     uint64_t calls, mismatches;
     char *first_mismatch; /* NULL: none */
     struct kvt_backend_proof proof;
-    char *first_unequal;
+    struct validate_texts texts; /* of the proof */
+    const char *corruption; /* of the first opening whose flipped byte is not as it must be: why */
     double tolerance;
     bool interrupted;
+    char failure[1088]; /* why an opening broke off; "": none did */
     cJSON *machine;
 };
 
-/* validate_grid.c: drives two backends directly, without serving. Fills the cells; on failure
+/* validate_grid.c: into how many parts the grid can be divided. */
+uint32_t validate_grid_parts(void);
+/* Drives two backends directly, without serving. Fills the cells; on failure
  * those that there are. */
 KVT_CHECKED kvt_status validate_grid(const struct decisions_plan *plan,
                                      struct decisions_outcome *out, struct kvt_error *err);

@@ -7,6 +7,7 @@
  *             accepted by chance, ready pages that change: until there are enough calls
  *
  * There is no serving and no clock: decisions only. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,9 +220,11 @@ static uint64_t calls_wanted(const struct grid *grid, double coverage)
 static kvt_status run_cell(struct grid *grid, struct decisions_cell *cell, struct kvt_error *err)
 {
     struct kvt_pair_report before, now;
+    struct kvt_backend_proof proven, proof;
     uint64_t ignored = 0;
 
     kvt_backend_pair_report(grid->pair, &before);
+    grid->pair->ops->proof(grid->pair, &proven);
     kvt_status status = admit(grid, cell->hot_tokens, err);
     struct kvt_wall start = kvt_wall_now();
     for (now = before; status == KVT_OK && !grid->out->interrupted &&
@@ -234,6 +237,8 @@ static kvt_status run_cell(struct grid *grid, struct decisions_cell *cell, struc
     for (uint32_t i = 0; i < grid->request_count && status == KVT_OK; i++)
         grid->pair->ops->release(grid->pair, grid->requests[i].id, &ignored);
     kvt_backend_pair_report(grid->pair, &now);
+    grid->pair->ops->proof(grid->pair, &proof);
+    cell->on_device = proof.calls > proven.calls && proof.planned_calls == proven.planned_calls;
     cell->calls = now.calls - before.calls;
     cell->states = now.states - before.states;
     cell->mismatches = now.mismatches - before.mismatches;
@@ -334,26 +339,20 @@ static kvt_status close_pair(struct grid *grid, struct kvt_error *err)
 {
     struct decisions_outcome *out = grid->out;
     struct kvt_pair_report report;
-    struct kvt_backend_proof proof;
-    kvt_status status = KVT_OK;
+    struct kvt_error unused;
+    kvt_status status = grid->pair->ops->finish(grid->pair, err);
 
     kvt_backend_pair_report(grid->pair, &report);
-    grid->pair->ops->proof(grid->pair, &proof);
+    grid->pair->ops->proof(grid->pair, &out->proof);
+    kvt_status kept =
+        validate_keep_texts(&out->proof, &out->texts, status == KVT_OK ? err : &unused);
+    status = status == KVT_OK ? kept : status;
     out->calls += report.calls;
     out->mismatches += report.mismatches;
-    if (report.first_mismatch && !out->first_mismatch &&
-        !(out->first_mismatch = strdup(report.first_mismatch)))
+    if (report.first_mismatch && !(out->first_mismatch = strdup(report.first_mismatch)) &&
+        status == KVT_OK)
         status = kvt_fail_nomem(err, "what was found");
-    if (proof.first_unequal && !out->first_unequal &&
-        !(out->first_unequal = strdup(proof.first_unequal)))
-        status = kvt_fail_nomem(err, "what was found");
-    out->proof.calls += proof.calls;
-    out->proof.checked_queries += proof.checked_queries;
-    out->proof.unequal_queries += proof.unequal_queries;
-    out->proof.double_queries += proof.double_queries;
-    if (proof.max_rel_error > out->proof.max_rel_error)
-        out->proof.max_rel_error = proof.max_rel_error;
-    out->proof.first_unequal = out->first_unequal;
+    out->corruption = kvt_backend_proof_corruption(&out->proof);
     grid->pair->ops->close(grid->pair);
     grid->pair = NULL;
     return status;
@@ -376,8 +375,6 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
         for (size_t c = 0; c < COVERAGES && status == KVT_OK && !out->interrupted; c++) {
             struct decisions_cell *cell = &out->cells[out->cell_count++];
             *cell = (struct decisions_cell){.policy = opening->policy,
-                                            .on_device = grid->plan->on_gpu &&
-                                                         strcmp(opening->policy, "lru") == 0,
                                             .mode = opening->mode,
                                             .queries = opening->queries,
                                             .hot_tokens = hot_sizes[h],
@@ -386,11 +383,17 @@ static kvt_status run_opening(struct grid *grid, const struct opening *opening,
             count_cell(grid->work);
         }
     }
-    kvt_status closed = close_pair(grid, status == KVT_OK ? err : NULL);
+    struct kvt_error unused;
+    kvt_status closed = close_pair(grid, status == KVT_OK ? err : &unused);
     return status == KVT_OK ? closed : status;
 }
 
 /* ---- All of them --------------------------------------------------------------------------- */
+
+uint32_t validate_grid_parts(void)
+{
+    return OPENINGS;
+}
 
 static uint32_t request_count(const struct decisions_plan *plan)
 {
@@ -421,36 +424,31 @@ static void run_task(void *context, uint32_t task, unsigned worker)
 }
 
 /* An opening's cells and findings come behind those before it; texts that are not needed go. */
-static void take_part(struct decisions_outcome *out, struct decisions_outcome *part)
+static kvt_status take_part(struct decisions_outcome *out, struct decisions_outcome *part,
+                            struct kvt_error *err)
 {
     memcpy(out->cells + out->cell_count, part->cells, part->cell_count * sizeof *part->cells);
     out->cell_count += part->cell_count;
     out->calls += part->calls;
     out->mismatches += part->mismatches;
     out->interrupted |= part->interrupted;
-    out->tolerance = part->tolerance;
-    out->proof.calls += part->proof.calls;
-    out->proof.checked_queries += part->proof.checked_queries;
-    out->proof.unequal_queries += part->proof.unequal_queries;
-    out->proof.double_queries += part->proof.double_queries;
-    if (part->proof.max_rel_error > out->proof.max_rel_error)
-        out->proof.max_rel_error = part->proof.max_rel_error;
+    out->tolerance = fmax(out->tolerance, part->tolerance); /* the same of all that were opened */
+    if (!out->corruption)
+        out->corruption = part->corruption;
+    kvt_backend_proof_add(&out->proof, &part->proof);
+    kvt_status status = validate_keep_texts(&out->proof, &out->texts, err);
     if (!out->first_mismatch) {
         out->first_mismatch = part->first_mismatch;
         part->first_mismatch = NULL;
     }
-    if (!out->first_unequal) {
-        out->proof.first_unequal = out->first_unequal = part->first_unequal;
-        part->first_unequal = NULL;
-    }
     decisions_free(part);
+    return status;
 }
 
 static kvt_status run_all(struct work *work, struct decisions_outcome *out, struct kvt_error *err)
 {
     const struct decisions_plan *plan = work->plan;
-    uint32_t tasks =
-        plan->shard < OPENINGS ? (OPENINGS - plan->shard + plan->shards - 1) / plan->shards : 0;
+    uint32_t tasks = (OPENINGS - plan->shard + plan->shards - 1) / plan->shards;
     struct kvt_crew *crew = NULL;
     kvt_status status = kvt_crew_new(plan->threads, &crew, err);
 
@@ -465,7 +463,8 @@ static kvt_status run_all(struct work *work, struct decisions_outcome *out, stru
             status = part->status;
             *err = part->error;
         }
-        take_part(out, &part->out);
+        kvt_status taken = take_part(out, &part->out, status == KVT_OK ? err : &part->error);
+        status = status == KVT_OK ? taken : status;
     }
     return status;
 }
@@ -487,6 +486,9 @@ kvt_status validate_grid(const struct decisions_plan *plan, struct decisions_out
     out->context_tokens = CONTEXT_TOKENS;
     cli_progress_begin(&progress, &start, plan->quiet);
     kvt_status status = run_all(work, out, err);
+    if (status != KVT_OK)
+        (void)snprintf(out->failure, sizeof out->failure, "%s%s%s", err->where,
+                       err->where[0] ? ": " : "", err->message);
     cli_progress_end(&progress);
     pthread_mutex_destroy(&work->lock);
     free(work);

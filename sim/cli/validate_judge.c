@@ -101,60 +101,40 @@ bool validate_judge(const struct validate_outcome *outcome,
 
 /* ---- As JSON ---------------------------------------------------------------------- */
 
-static bool add(cJSON *object, const char *key, cJSON *item)
-{
-    if (item && cJSON_AddItemToObject(object, key, item))
-        return true;
-    cJSON_Delete(item);
-    return false;
-}
-
-static bool add_number(cJSON *object, const char *key, double value)
-{
-    return add(object, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
-}
-
-static bool add_text(cJSON *object, const char *key, const char *text)
-{
-    return add(object, key, text ? cJSON_CreateString(text) : cJSON_CreateNull());
-}
-
 static bool add_family(cJSON *list, const struct validate_family *family)
 {
-    cJSON *entry = cJSON_CreateObject();
+    cJSON *entry = kvt_json_add_element(list);
     char name[96];
 
     snprintf(name, sizeof name, "%s %s", validate_level_names[family->level], family->metric->name);
-    if (!entry || !cJSON_AddItemToArray(list, entry)) {
-        cJSON_Delete(entry);
-        return false;
-    }
-    return add_text(entry, "name", name) && add_number(entry, "n", (double)family->count) &&
-           add_number(entry, "mape", family->mape) &&
-           add_number(entry, "p95_abs", family->p95_abs) &&
-           add_number(entry, "bias", family->bias) &&
-           add_number(entry, "in_range", family->in_range) &&
-           add_number(entry, "tolerance",
-                      family->level == VALIDATE_ANALYTIC ? family->metric->tolerance
-                                                         : family->widest) &&
-           add(entry, "good", cJSON_CreateBool(family->good));
+    return entry && kvt_json_add_text(entry, "name", name) &&
+           kvt_json_add_number(entry, "n", (double)family->count) &&
+           kvt_json_add_number(entry, "mape", family->mape) &&
+           kvt_json_add_number(entry, "p95_abs", family->p95_abs) &&
+           kvt_json_add_number(entry, "bias", family->bias) &&
+           kvt_json_add_number(entry, "in_range", family->in_range) &&
+           kvt_json_add_number(entry, "tolerance",
+                               family->level == VALIDATE_ANALYTIC ? family->metric->tolerance
+                                                                  : family->widest) &&
+           kvt_json_add_bool(entry, "good", family->good);
 }
 
 static bool add_values(cJSON *entry, const struct validate_point *point)
 {
     cJSON *metrics = cJSON_CreateObject();
 
-    if (!add(entry, "metrics", metrics))
+    if (!kvt_json_add(entry, "metrics", metrics))
         return false;
     for (size_t m = 0; m < VALIDATE_METRICS; m++) {
         cJSON *values = cJSON_CreateObject();
-        if (!add(metrics, validate_metrics[m].name, values) ||
-            !add_number(values, "exact", point->exact[m]) ||
-            !add_number(values, "value", point->refused ? (double)NAN : point->ours[m]) ||
-            !add_number(values, "error", point->refused ? (double)NAN : error_of(point, m)))
+        if (!kvt_json_add(metrics, validate_metrics[m].name, values) ||
+            !kvt_json_add_number(values, "exact", point->exact[m]) ||
+            !kvt_json_add_number(values, "value", point->refused ? (double)NAN : point->ours[m]) ||
+            !kvt_json_add_number(values, "error",
+                                 point->refused ? (double)NAN : error_of(point, m)))
             return false;
         if (point->level == VALIDATE_SAMPLED && validate_metrics[m].is_sampled &&
-            !add_number(values, "half_width", point->half_width[m]))
+            !kvt_json_add_number(values, "half_width", point->half_width[m]))
             return false;
     }
     return true;
@@ -162,16 +142,12 @@ static bool add_values(cJSON *entry, const struct validate_point *point)
 
 static bool add_point(cJSON *list, const struct validate_point *point)
 {
-    cJSON *entry = cJSON_CreateObject();
+    cJSON *entry = kvt_json_add_element(list);
 
-    if (!entry || !cJSON_AddItemToArray(list, entry)) {
-        cJSON_Delete(entry);
-        return false;
-    }
-    return add_text(entry, "scenario", point->scenario) &&
-           add_number(entry, "seed", (double)point->seed) &&
-           add_text(entry, "fidelity", validate_level_names[point->level]) &&
-           add_text(entry, "refused", point->refused) && add_values(entry, point);
+    return entry && kvt_json_add_text(entry, "scenario", point->scenario) &&
+           kvt_json_add_number(entry, "seed", (double)point->seed) &&
+           kvt_json_add_text(entry, "fidelity", validate_level_names[point->level]) &&
+           kvt_json_add_text(entry, "refused", point->refused) && add_values(entry, point);
 }
 
 kvt_status validate_tree(const struct validate_outcome *outcome,
@@ -179,11 +155,11 @@ kvt_status validate_tree(const struct validate_outcome *outcome,
                          cJSON **out, struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject(), *list = cJSON_CreateArray(), *points = cJSON_CreateArray();
-    bool ok = tree && add_text(tree, "schema", "kvtide/validate/1") &&
-              add_text(tree, "suite", "fidelity") && add(tree, "good", cJSON_CreateBool(good));
+    bool ok = tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
+              kvt_json_add_text(tree, "suite", "fidelity") && kvt_json_add_bool(tree, "good", good);
 
-    ok = add(tree, "families", list) && ok;
-    ok = add(tree, "points", points) && ok;
+    ok = kvt_json_add(tree, "families", list) && ok;
+    ok = kvt_json_add(tree, "points", points) && ok;
     for (size_t f = 0; f < VALIDATE_FAMILIES && ok; f++)
         ok = families[f].count == 0 || add_family(list, &families[f]);
     for (size_t p = 0; p < outcome->point_count && ok; p++)

@@ -30,7 +30,8 @@ struct runner {
     struct kvt_outfile *steps;
     const struct lockstep_run *run;
     uint64_t steps_done;
-    bool is_short; /* of memory, for errors */
+    kvt_status kept; /* of what on_step() keeps and writes; not KVT_OK: kept_error says why */
+    struct kvt_error kept_error;
 };
 
 static bool keep_error(struct lockstep_family *family, double predicted_ns, double measured_ns,
@@ -78,6 +79,24 @@ static void write_step(const struct runner *runner, const struct kvt_step_times 
     fputc('\n', stream);
 }
 
+/* The folder is made here: where nothing runs, nothing is left behind. */
+static kvt_status open_steps(struct runner *runner, struct kvt_error *err)
+{
+    const char *dir = runner->plan->out_dir;
+    char path[4096];
+
+    if (!dir || runner->steps)
+        return KVT_OK;
+    if (snprintf(path, sizeof path, "%s/steps.csv", dir) >= (int)sizeof path)
+        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
+    kvt_status status = kvt_mkdirs(dir, err);
+    if (status == KVT_OK)
+        status = kvt_outfile_open(path, &runner->steps, err);
+    if (status == KVT_OK)
+        write_step_header(kvt_outfile_stream(runner->steps));
+    return status;
+}
+
 static void on_step(void *context, const struct kvt_step_times *times)
 {
     struct runner *runner = context;
@@ -85,6 +104,8 @@ static void on_step(void *context, const struct kvt_step_times *times)
     bool kept = true;
 
     runner->steps_done++;
+    if (runner->kept == KVT_OK)
+        runner->kept = open_steps(runner, &runner->kept_error);
     if (runner->steps)
         write_step(runner, times);
     if (times->measured_ns == KVT_NS_NEVER)
@@ -94,7 +115,8 @@ static void on_step(void *context, const struct kvt_step_times *times)
                                   (double)times->measured_parts_ns[p], times->in_range);
     kept = kept && keep_error(&families[KVT_PARTS], (double)times->predicted_ns,
                               (double)times->measured_ns, times->in_range);
-    runner->is_short = runner->is_short || !kept;
+    if (!kept && runner->kept == KVT_OK)
+        runner->kept = kvt_fail_nomem(&runner->kept_error, "the times of steps");
 }
 
 static bool on_prepare(void *context, double fraction, const char *what)
@@ -121,7 +143,7 @@ static kvt_status advance(struct runner *runner, struct kvt_sim *sim, bool *inte
     uint64_t looked_at = 0;
     bool more = true;
 
-    while (more && !*interrupted && runner->steps_done < most) {
+    while (more && !*interrupted && runner->steps_done < most && runner->kept == KVT_OK) {
         kvt_status status = kvt_sim_step(sim, &more, err);
         if (status == KVT_ERR_INTERRUPTED)
             *interrupted = true;
@@ -134,7 +156,9 @@ static kvt_status advance(struct runner *runner, struct kvt_sim *sim, bool *inte
         cli_progress_show(&runner->progress, fmax(by_steps, kvt_sim_progress(sim)), "in lockstep");
         *interrupted = *interrupted || cli_interrupted();
     }
-    return runner->is_short ? kvt_fail_nomem(err, "the times of steps") : KVT_OK;
+    if (runner->kept != KVT_OK)
+        *err = runner->kept_error;
+    return runner->kept;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------ */
@@ -143,23 +167,20 @@ static kvt_status advance(struct runner *runner, struct kvt_sim *sim, bool *inte
 static kvt_status keep_findings(struct runner *runner, const struct kvt_sim *sim,
                                 struct lockstep_run *run, struct kvt_error *err)
 {
-    const char *mismatch, *unequal;
+    const char *mismatch;
 
     kvt_backend_pair_report(runner->pair, &run->report);
     runner->pair->ops->proof(runner->pair, &run->proof);
     mismatch = run->report.first_mismatch;
-    unequal = run->proof.first_unequal;
-    run->first_mismatch = mismatch ? strdup(mismatch) : NULL;
-    run->first_unequal = unequal ? strdup(unequal) : NULL;
-    if ((mismatch && !run->first_mismatch) || (unequal && !run->first_unequal))
-        return kvt_fail_nomem(err, "what was found");
-    run->report.first_mismatch = run->first_mismatch;
-    run->proof.first_unequal = run->first_unequal;
+    run->report.first_mismatch = run->first_mismatch = mismatch ? strdup(mismatch) : NULL;
+    kvt_status status = validate_keep_texts(&run->proof, &run->texts, err);
+    if (status == KVT_OK && mismatch && !run->first_mismatch)
+        status = kvt_fail_nomem(err, "what was found");
     run->decode_steps = runner->steps_done;
     snprintf(run->hash, sizeof run->hash, "%016llx",
              (unsigned long long)kvt_sim_decision_hash(sim));
     run->simulated_s = (double)kvt_sim_now_ns(sim) * 1e-9;
-    return KVT_OK;
+    return status;
 }
 
 static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
@@ -176,7 +197,9 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
                                       .on_step = on_step,
                                       .step_context = runner};
 
-    *run = (struct lockstep_run){.scenario = scenario->name, .seed = scenario->seed};
+    *run = (struct lockstep_run){.scenario = scenario->name,
+                                 .seed = scenario->seed,
+                                 .tolerance = validate_tolerance_of(&scenario->backend)};
     runner->run = run;
     runner->steps_done = 0;
     cli_progress_begin(&runner->progress, &runner->start, runner->plan->quiet);
@@ -186,8 +209,11 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     cli_progress_end(&runner->progress);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, run->interrupted, &result, err);
-    if (status == KVT_OK)
-        status = keep_findings(runner, sim, run, err);
+    if (sim) { /* what a run that broke off has found until then, counts as well */
+        struct kvt_error unused;
+        kvt_status kept = keep_findings(runner, sim, run, status == KVT_OK ? err : &unused);
+        status = status == KVT_OK ? kept : status;
+    }
     run->wall_s = kvt_wall_seconds_since(runner->start);
     kvt_sim_free(sim);
     return status;
@@ -213,33 +239,46 @@ static kvt_status run_seeds(struct runner *runner, struct kvt_scenario *scenario
 {
     struct lockstep_outcome *out = runner->out;
     uint64_t first = scenario->seed;
-    double tolerance = validate_tolerance_of(&scenario->backend);
     kvt_status status = KVT_OK;
 
-    if (tolerance > out->tolerance)
-        out->tolerance = tolerance;
     for (uint64_t s = 0; s < runner->plan->seeds && status == KVT_OK && !*stop; s++) {
         scenario->seed = first + s;
         struct lockstep_run *run = &out->runs[out->run_count++];
         status = run_one(runner, scenario, run, err);
+        if (status == KVT_ERR_INTERRUPTED && out->run_count > 1) {
+            run->interrupted = true; /* while it was prepared; those before it stand */
+            status = KVT_OK;
+        }
         *stop = run->interrupted;
     }
     return status;
 }
 
-static kvt_status open_steps(const struct lockstep_plan *plan, struct kvt_outfile **out,
-                             struct kvt_error *err)
+/* All of them, before any runs. */
+static kvt_status load_scenarios(const struct lockstep_plan *plan, const char *const *sets,
+                                 size_t set_count, struct kvt_arena *arena,
+                                 struct kvt_scenario *scenarios, struct kvt_error *err)
 {
-    char path[4096];
+    const struct kvt_scenario_options options = {
+        .data_dir = cli_data_dir(), .sets = sets, .set_count = set_count};
+    kvt_status status = KVT_OK;
 
-    if (!plan->out_dir)
-        return KVT_OK;
-    if (snprintf(path, sizeof path, "%s/steps.csv", plan->out_dir) >= (int)sizeof path)
-        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    kvt_status status = kvt_outfile_open(path, out, err);
-    if (status == KVT_OK)
-        write_step_header(kvt_outfile_stream(*out));
+    for (size_t i = 0; i < plan->scenarios->count && status == KVT_OK; i++)
+        status = kvt_scenario_load(plan->scenarios->items[i], &options, arena, &scenarios[i], err);
     return status;
+}
+
+/* On failure too, where any step was made. */
+static kvt_status close_steps(struct runner *runner, kvt_status status, struct kvt_error *err)
+{
+    struct kvt_error unused;
+
+    if (status == KVT_OK)
+        status = open_steps(runner, err); /* a run without any step has a header */
+    if (!runner->steps)
+        return status;
+    kvt_status written = kvt_outfile_commit(runner->steps, status == KVT_OK ? err : &unused);
+    return status == KVT_OK ? written : status;
 }
 
 kvt_status validate_lockstep(const struct lockstep_plan *plan, struct kvt_arena *arena,
@@ -251,34 +290,27 @@ kvt_status validate_lockstep(const struct lockstep_plan *plan, struct kvt_arena 
         .plan = plan,
         .out = out,
         .sides = {plan->on_gpu ? &kvt_backend_cuda : &kvt_backend_sim, &kvt_backend_sim}};
+    struct kvt_scenario *scenarios = kvt_arena_array(
+        arena, plan->scenarios->count, sizeof *scenarios, _Alignof(struct kvt_scenario));
     bool stop = false;
 
     out->runs = calloc(run_max, sizeof *out->runs);
-    if (!sets || !out->runs) {
+    if (!sets || !scenarios || !out->runs) {
         free(sets);
         return kvt_fail_nomem(err, "a validation");
     }
     set_count = own_sets(plan, sets);
     for (size_t i = 0; i < plan->sets->count; i++)
         sets[set_count++] = plan->sets->items[i];
-    kvt_status status = open_steps(plan, &runner.steps, err);
-    for (size_t i = 0; i < plan->scenarios->count && status == KVT_OK && !stop; i++) {
-        const struct kvt_scenario_options options = {
-            .data_dir = cli_data_dir(), .sets = sets, .set_count = set_count};
-        struct kvt_scenario *scenario =
-            kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario));
-        if (!scenario) {
-            status = kvt_fail_nomem(err, "a scenario");
-            break;
-        }
-        status = kvt_scenario_load(plan->scenarios->items[i], &options, arena, scenario, err);
-        if (status == KVT_OK)
-            status = run_seeds(&runner, scenario, &stop, err);
+    kvt_status status = load_scenarios(plan, sets, set_count, arena, scenarios, err);
+    if (status == KVT_OK) {
+        for (size_t i = 0; i < plan->scenarios->count && status == KVT_OK && !stop; i++)
+            status = run_seeds(&runner, &scenarios[i], &stop, err);
+        status = close_steps(&runner, status, err);
+        if (status != KVT_OK)
+            (void)snprintf(out->failure, sizeof out->failure, "%s%s%s", err->where,
+                           err->where[0] ? ": " : "", err->message);
     }
-    if (runner.steps && status == KVT_OK)
-        status = kvt_outfile_commit(runner.steps, err);
-    else
-        kvt_outfile_discard(runner.steps);
     free(sets);
     return status;
 }
@@ -287,7 +319,7 @@ void lockstep_free(struct lockstep_outcome *outcome)
 {
     for (size_t r = 0; outcome->runs && r < outcome->run_count; r++) {
         free(outcome->runs[r].first_mismatch);
-        free(outcome->runs[r].first_unequal);
+        validate_free_texts(&outcome->runs[r].texts);
     }
     for (int f = 0; f < LOCKSTEP_FAMILIES; f++)
         free(outcome->families[f].errors);

@@ -15,16 +15,19 @@ struct totals {
     bool interrupted;
 };
 
-static struct totals totals_of(const struct lockstep_outcome *outcome)
+/* Of the runs with that tolerance; NaN: of all. */
+static struct totals totals_of(const struct lockstep_outcome *outcome, double tolerance)
 {
     struct totals all = {0};
 
     for (size_t r = 0; r < outcome->run_count; r++) {
         const struct lockstep_run *run = &outcome->runs[r];
         const struct kvt_pair_report *report = &run->report;
-        const struct kvt_backend_proof *proof = &run->proof;
+        if (!isnan(tolerance) && run->tolerance != tolerance)
+            continue;
         all.report.steps += report->steps;
         all.report.rounds += report->rounds;
+        all.report.agreed_rounds += report->agreed_rounds;
         all.report.calls += report->calls;
         all.report.waves += report->waves;
         all.report.states += report->states;
@@ -35,28 +38,68 @@ static struct totals totals_of(const struct lockstep_outcome *outcome)
         all.report.mismatches += report->mismatches;
         if (!all.report.first_mismatch)
             all.report.first_mismatch = run->first_mismatch;
-        all.proof.calls += proof->calls;
-        all.proof.checked_queries += proof->checked_queries;
-        all.proof.unequal_queries += proof->unequal_queries;
-        all.proof.double_queries += proof->double_queries;
-        all.proof.max_rel_error = fmax(all.proof.max_rel_error, proof->max_rel_error);
-        if (!all.proof.first_unequal)
-            all.proof.first_unequal = run->first_unequal;
+        kvt_backend_proof_add(&all.proof, &run->proof);
         all.decode_steps += run->decode_steps;
         all.interrupted = all.interrupted || run->interrupted;
     }
     return all;
 }
 
+/* What is wrong with the attention of any run, as a sentence; NULL: nothing. */
+static const char *attention_fault(const struct lockstep_plan *plan,
+                                   const struct lockstep_outcome *outcome)
+{
+    for (size_t r = 0; r < outcome->run_count; r++) {
+        const struct lockstep_run *run = &outcome->runs[r];
+        const char *corruption = kvt_backend_proof_corruption(&run->proof);
+        if (plan->corrupt && corruption)
+            return corruption;
+        if (!plan->corrupt && run->proof.unequal_queries > 0)
+            return "attention differs from the same computed again";
+        if (!plan->corrupt && !kvt_backend_proof_is_precise(&run->proof, run->tolerance))
+            return "attention is too far from double precision";
+    }
+    return NULL;
+}
+
+static bool is_broken_off(const struct lockstep_outcome *outcome, const struct totals *all)
+{
+    return all->interrupted || outcome->failure[0] != '\0';
+}
+
 bool lockstep_is_good(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome)
 {
-    struct totals all = totals_of(outcome);
-    bool decided_alike = all.report.mismatches == 0 && all.report.calls > 0 && !all.interrupted;
-    bool precise = all.proof.max_rel_error <= outcome->tolerance;
+    struct totals all = totals_of(outcome, (double)NAN);
 
-    if (plan->corrupt)
-        return decided_alike && all.proof.unequal_queries > 0;
-    return decided_alike && all.proof.unequal_queries == 0 && precise;
+    return all.report.mismatches == 0 && all.report.calls > 0 && !is_broken_off(outcome, &all) &&
+           !attention_fault(plan, outcome);
+}
+
+static struct validate_badge badge_of(const struct lockstep_plan *plan,
+                                      const struct lockstep_outcome *outcome,
+                                      const struct totals *all)
+{
+    const struct lockstep_family *steps = &outcome->families[KVT_PARTS];
+    return (struct validate_badge){.on_gpu = plan->on_gpu,
+                                   .is_broken_off = is_broken_off(outcome, all),
+                                   .is_attention_good =
+                                       !plan->corrupt && !attention_fault(plan, outcome),
+                                   .calls = all->report.calls,
+                                   .mismatches = all->report.mismatches,
+                                   .timed_steps = steps->count,
+                                   .in_range = steps->in_range,
+                                   .not_representative = all->proof.not_representative,
+                                   .machine = outcome->machine};
+}
+
+/* Of all runs, where they have the same one; else NaN. */
+static double common_tolerance(const struct lockstep_outcome *outcome)
+{
+    for (size_t r = 1; r < outcome->run_count; r++) {
+        if (outcome->runs[r].tolerance != outcome->runs[0].tolerance)
+            return (double)NAN;
+    }
+    return outcome->run_count > 0 ? outcome->runs[0].tolerance : (double)NAN;
 }
 
 static const char *family_name(int f)
@@ -88,87 +131,28 @@ static void judge(const struct lockstep_family *family, double *mape, double *p9
 
 /* ---- As JSON ---------------------------------------------------------------------- */
 
-static bool add(cJSON *object, const char *key, cJSON *item)
-{
-    if (item && cJSON_AddItemToObject(object, key, item))
-        return true;
-    cJSON_Delete(item);
-    return false;
-}
-
-static bool add_number(cJSON *object, const char *key, double value)
-{
-    return add(object, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
-}
-
-static bool add_text(cJSON *object, const char *key, const char *text)
-{
-    return add(object, key, text ? cJSON_CreateString(text) : cJSON_CreateNull());
-}
-
-static cJSON *add_object(cJSON *object, const char *key)
-{
-    cJSON *item = cJSON_CreateObject();
-    return add(object, key, item) ? item : NULL;
-}
-
-static cJSON *add_element(cJSON *array)
-{
-    cJSON *item = cJSON_CreateObject();
-    if (item && cJSON_AddItemToArray(array, item))
-        return item;
-    cJSON_Delete(item);
-    return NULL;
-}
-
 static bool add_findings(cJSON *object, const struct kvt_pair_report *report)
 {
     cJSON *compared = NULL;
-    return add_number(object, "calls", (double)report->calls) &&
-           add_number(object, "mismatches", (double)report->mismatches) &&
-           add_text(object, "first_mismatch", report->first_mismatch) &&
-           (compared = add_object(object, "compared")) != NULL &&
-           add_number(compared, "rank_steps", (double)report->steps) &&
-           add_number(compared, "rounds", (double)report->rounds) &&
-           add_number(compared, "cache_states", (double)report->states) &&
-           add_number(compared, "extra_waves", (double)report->waves) &&
-           add_number(compared, "admissions", (double)report->admissions) &&
-           add_number(compared, "resizes", (double)report->resizes) &&
-           add_number(compared, "releases", (double)report->releases) &&
-           add_number(compared, "page_changes", (double)report->page_changes);
-}
-
-double validate_tolerance_of(const struct kvt_choice *backend)
-{
-    for (size_t i = 0; i < backend->info->param_count; i++) {
-        if (strcmp(backend->info->params[i].name, "output") == 0 &&
-            strcmp(backend->params.values[i].text, "f32") == 0)
-            return 1e-3;
-    }
-    return 3e-3;
-}
-
-bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance)
-{
-    cJSON *attention = add_object(object, "attention");
-    bool compared = proof->checked_queries > 0;
-
-    return attention &&
-           add_number(attention, "max_rel_error",
-                      proof->double_queries > 0 ? proof->max_rel_error : (double)NAN) &&
-           add(attention, "bit_equal",
-               compared ? cJSON_CreateBool(proof->unequal_queries == 0) : cJSON_CreateNull()) &&
-           add_number(attention, "tolerance", tolerance) &&
-           add_number(attention, "compared_queries", (double)proof->checked_queries) &&
-           add_number(attention, "unequal_queries", (double)proof->unequal_queries) &&
-           add_number(attention, "double_precision_queries", (double)proof->double_queries) &&
-           add_text(attention, "first_unequal", proof->first_unequal);
+    return kvt_json_add_number(object, "calls", (double)report->calls) &&
+           kvt_json_add_number(object, "mismatches", (double)report->mismatches) &&
+           kvt_json_add_text(object, "first_mismatch", report->first_mismatch) &&
+           (compared = kvt_json_add_object(object, "compared")) != NULL &&
+           kvt_json_add_number(compared, "rank_steps", (double)report->steps) &&
+           kvt_json_add_number(compared, "rounds", (double)report->rounds) &&
+           kvt_json_add_number(compared, "agreed_rounds", (double)report->agreed_rounds) &&
+           kvt_json_add_number(compared, "cache_states", (double)report->states) &&
+           kvt_json_add_number(compared, "extra_waves", (double)report->waves) &&
+           kvt_json_add_number(compared, "admissions", (double)report->admissions) &&
+           kvt_json_add_number(compared, "resizes", (double)report->resizes) &&
+           kvt_json_add_number(compared, "releases", (double)report->releases) &&
+           kvt_json_add_number(compared, "page_changes", (double)report->page_changes);
 }
 
 static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
-    bool ok = add(tree, "families", list);
+    bool ok = kvt_json_add(tree, "families", list);
 
     for (int f = 0; f < LOCKSTEP_FAMILIES && ok; f++) {
         const struct lockstep_family *family = &outcome->families[f];
@@ -176,13 +160,16 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
         if (family->count == 0)
             continue;
         judge(family, &mape, &p95_abs, &bias);
-        cJSON *entry = add_element(list);
-        ok = entry && add_text(entry, "name", family_name(f)) &&
-             add_number(entry, "n", (double)family->count) && add_number(entry, "mape", mape) &&
-             add_number(entry, "p95_abs", p95_abs) && add_number(entry, "bias", bias) &&
-             add_number(entry, "in_range", (double)family->in_range / (double)family->count) &&
-             add_number(entry, "predicted_s", family->predicted_ns * 1e-9) &&
-             add_number(entry, "measured_s", family->measured_ns * 1e-9);
+        cJSON *entry = kvt_json_add_element(list);
+        ok = entry && kvt_json_add_text(entry, "name", family_name(f)) &&
+             kvt_json_add_number(entry, "n", (double)family->count) &&
+             kvt_json_add_number(entry, "mape", mape) &&
+             kvt_json_add_number(entry, "p95_abs", p95_abs) &&
+             kvt_json_add_number(entry, "bias", bias) &&
+             kvt_json_add_number(entry, "in_range",
+                                 (double)family->in_range / (double)family->count) &&
+             kvt_json_add_number(entry, "predicted_s", family->predicted_ns * 1e-9) &&
+             kvt_json_add_number(entry, "measured_s", family->measured_ns * 1e-9);
     }
     return ok;
 }
@@ -190,19 +177,19 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
 static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
-    bool ok = add(tree, "runs", list);
+    bool ok = kvt_json_add(tree, "runs", list);
 
     for (size_t r = 0; r < outcome->run_count && ok; r++) {
         const struct lockstep_run *run = &outcome->runs[r];
-        cJSON *entry = add_element(list);
-        ok = entry && add_text(entry, "scenario", run->scenario) &&
-             add_number(entry, "seed", (double)run->seed) &&
-             add_text(entry, "decision_hash", run->hash) &&
-             add_number(entry, "decode_steps", (double)run->decode_steps) &&
-             add_number(entry, "simulated_s", run->simulated_s) &&
-             add(entry, "interrupted", cJSON_CreateBool(run->interrupted)) &&
+        cJSON *entry = kvt_json_add_element(list);
+        ok = entry && kvt_json_add_text(entry, "scenario", run->scenario) &&
+             kvt_json_add_number(entry, "seed", (double)run->seed) &&
+             kvt_json_add_text(entry, "decision_hash", run->hash[0] ? run->hash : NULL) &&
+             kvt_json_add_number(entry, "decode_steps", (double)run->decode_steps) &&
+             kvt_json_add_number(entry, "simulated_s", run->simulated_s) &&
+             kvt_json_add_bool(entry, "interrupted", run->interrupted) &&
              add_findings(entry, &run->report) &&
-             validate_add_attention(entry, &run->proof, outcome->tolerance);
+             validate_add_attention(entry, &run->proof, run->tolerance);
     }
     return ok;
 }
@@ -210,19 +197,24 @@ static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
 kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome,
                          cJSON **out, struct kvt_error *err)
 {
-    struct totals all = totals_of(outcome);
+    struct totals all = totals_of(outcome, (double)NAN);
     cJSON *tree = cJSON_CreateObject();
 
+    const struct validate_badge badge = badge_of(plan, outcome, &all);
     bool ok =
-        tree && add_text(tree, "schema", "kvtide/validate/1") &&
-        add_text(tree, "suite", "lockstep") &&
-        add(tree, "good", cJSON_CreateBool(lockstep_is_good(plan, outcome))) &&
-        add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
-        add(tree, "corrupt", cJSON_CreateBool(plan->corrupt)) &&
-        add(tree, "machine",
-            outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&
+        tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
+        kvt_json_add_text(tree, "suite", "lockstep") &&
+        kvt_json_add_bool(tree, "good", lockstep_is_good(plan, outcome)) &&
+        validate_add_badge(tree, &badge) &&
+        kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
+        kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
+        kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
+        kvt_json_add(tree, "machine",
+                     outcome->machine ? cJSON_Duplicate(outcome->machine, true)
+                                      : cJSON_CreateNull()) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
-        validate_add_attention(tree, &all.proof, outcome->tolerance) && add_runs(tree, outcome);
+        validate_add_attention(tree, &all.proof, common_tolerance(outcome)) &&
+        add_runs(tree, outcome);
     if (!ok) {
         cJSON_Delete(tree);
         return kvt_fail_nomem(err, "the result of a validation");
@@ -267,22 +259,6 @@ static void print_families(const struct lockstep_outcome *outcome)
     }
 }
 
-void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance)
-{
-    if (proof->checked_queries == 0) {
-        puts("attention  nothing was attended, or backend.check_queries is 0");
-        return;
-    }
-    printf("attention  %llu queries computed again from the same rows: %llu differ in any bit",
-           (unsigned long long)proof->checked_queries, (unsigned long long)proof->unequal_queries);
-    if (proof->double_queries > 0)
-        printf("; %llu against double precision: %.2g at most, of %.2g",
-               (unsigned long long)proof->double_queries, proof->max_rel_error, tolerance);
-    putchar('\n');
-    if (proof->first_unequal)
-        printf("           first: %s\n", proof->first_unequal);
-}
-
 static void print_verdict(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome,
                           const struct totals *all)
 {
@@ -291,26 +267,51 @@ static void print_verdict(const struct lockstep_plan *plan, const struct lockste
                                     : "the simulator decides as the simulator does (which says "
                                       "nothing of a GPU)";
 
-    if (plan->corrupt)
-        printf("%s: the byte that was flipped in host memory %s\n", good ? "yes" : "no",
-               good ? "was found" : "was not found, or decisions differ");
+    const char *fault = all->report.calls > 0
+                            ? attention_fault(plan, outcome)
+                            : "no call was resolved, so that nothing was compared";
+    if (outcome->failure[0])
+        printf("broken off: %s\n", outcome->failure);
+    if (plan->corrupt && good)
+        printf("yes: of %llu bytes that were flipped in host memory every one was found, and "
+               "nothing else differs\n",
+               (unsigned long long)all->proof.corrupted_rows);
+    else if (plan->corrupt && fault)
+        printf("no: %s\n", fault);
     else
-        printf("%s: %s in %llu of %llu rounds, call by call%s\n", good ? "yes" : "no", what,
-               (unsigned long long)(all->report.rounds - all->report.mismatches),
-               (unsigned long long)all->report.rounds,
-               all->interrupted ? "; interrupted, so that this is part of it" : "");
+        printf("%s: %s in %llu of %llu rounds, call by call%s%s%s\n", good ? "yes" : "no", what,
+               (unsigned long long)all->report.agreed_rounds,
+               (unsigned long long)all->report.rounds, fault ? "; " : "", fault ? fault : "",
+               is_broken_off(outcome, all) ? "; broken off, so that this is part of it" : "");
+}
+
+/* A line for each tolerance that runs have. */
+static void print_attention(const struct lockstep_outcome *outcome)
+{
+    for (size_t r = 0; r < outcome->run_count; r++) {
+        double tolerance = outcome->runs[r].tolerance;
+        size_t before = 0;
+        while (before < r && outcome->runs[before].tolerance != tolerance)
+            before++;
+        if (before < r)
+            continue;
+        struct totals same = totals_of(outcome, tolerance);
+        validate_print_attention(&same.proof, tolerance);
+    }
 }
 
 void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome)
 {
-    struct totals all = totals_of(outcome);
+    struct totals all = totals_of(outcome, (double)NAN);
 
     print_runs(outcome);
     print_families(outcome);
     putchar('\n');
     if (plan->on_gpu)
-        validate_print_attention(&all.proof, outcome->tolerance);
+        print_attention(outcome);
     if (all.report.first_mismatch)
         printf("first mismatch: %s\n", all.report.first_mismatch);
+    const struct validate_badge badge = badge_of(plan, outcome, &all);
+    validate_print_badge(&badge);
     print_verdict(plan, outcome, &all);
 }

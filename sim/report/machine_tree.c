@@ -3,12 +3,8 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "kvt/json.h"
 #include "kvt/machine.h"
-
-static bool add_text(cJSON *object, const char *key, const char *text)
-{
-    return cJSON_AddStringToObject(object, key, text) != NULL;
-}
 
 static bool add_bytes(cJSON *object, const char *key, uint64_t bytes)
 {
@@ -36,9 +32,10 @@ static bool add_gpu(cJSON *object, const struct kvt_machine_gpu *gpu)
     (void)snprintf(capability, sizeof capability, "%d.%d", gpu->capability_major,
                    gpu->capability_minor);
 
-    return add_text(object, "name", gpu->name) && add_text(object, "uuid", gpu->uuid) &&
-           add_text(object, "pci", gpu->pci) &&
-           add_text(object, "compute_capability", capability) &&
+    return kvt_json_add_text(object, "name", gpu->name) &&
+           kvt_json_add_text(object, "uuid", gpu->uuid) &&
+           kvt_json_add_text(object, "pci", gpu->pci) &&
+           kvt_json_add_text(object, "compute_capability", capability) &&
            add_known(object, "multiprocessors", gpu->multiprocessors) &&
            add_bytes(object, "memory_bytes", gpu->memory_bytes) &&
            add_bytes(object, "memory_free_bytes", gpu->memory_free_bytes) &&
@@ -66,10 +63,11 @@ static bool add_gpu(cJSON *object, const struct kvt_machine_gpu *gpu)
 
 static bool add_host(cJSON *tree, const struct kvt_machine *machine)
 {
-    return add_text(tree, "driver", machine->driver) &&
-           add_text(tree, "cuda_driver", machine->cuda_driver) &&
-           add_text(tree, "cuda_runtime", machine->cuda_runtime) &&
-           add_text(tree, "cpu", machine->cpu) && add_text(tree, "kernel", machine->kernel) &&
+    return kvt_json_add_text(tree, "driver", machine->driver) &&
+           kvt_json_add_text(tree, "cuda_driver", machine->cuda_driver) &&
+           kvt_json_add_text(tree, "cuda_runtime", machine->cuda_runtime) &&
+           kvt_json_add_text(tree, "cpu", machine->cpu) &&
+           kvt_json_add_text(tree, "kernel", machine->kernel) &&
            cJSON_AddBoolToObject(tree, "virtual", machine->is_virtual) != NULL &&
            cJSON_AddNumberToObject(tree, "cpus", machine->cpus) != NULL &&
            cJSON_AddNumberToObject(tree, "numa_nodes", machine->numa_nodes) != NULL &&
@@ -111,8 +109,8 @@ cJSON *kvt_machine_tree(const struct kvt_machine *machine)
 {
     cJSON *tree = cJSON_CreateObject();
 
-    if (tree == NULL || !add_text(tree, "schema", "kvtide/machine/1") || !add_host(tree, machine) ||
-        !add_gpus(tree, machine) || !add_findings(tree, machine)) {
+    if (tree == NULL || !kvt_json_add_text(tree, "schema", "kvtide/machine/1") ||
+        !add_host(tree, machine) || !add_gpus(tree, machine) || !add_findings(tree, machine)) {
         cJSON_Delete(tree);
         return NULL;
     }

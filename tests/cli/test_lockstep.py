@@ -32,6 +32,10 @@ def the_simulator_agrees_with_itself_on_a_scenarios_own_run(folder):
     assert report["good"] and report["mismatches"] == 0 and report["first_mismatch"] is None
     assert report["calls"] > 1000 and report["compared"]["cache_states"] > 500
     assert report["compared"]["page_changes"] > 0, report["compared"]
+    assert report["compared"]["agreed_rounds"] == report["compared"]["rounds"] > 0
+    assert report["badge"] == {"decisions": "no", "decisions_reason": "no GPU", "kernel_time": "no",
+                               "kernel_time_reason": "no GPU", "engine": "no"}, report["badge"]
+    assert report["broken_off"] is None
     assert report["families"] == [] and report["attention"]["bit_equal"] is None
     run = json.loads(succeeds("run", path, "--fidelity", "exact", "--json", "--quiet"))
     assert report["runs"][0]["decision_hash"] == run["decision_hash"]
@@ -60,6 +64,10 @@ def the_answer_lies_whole_in_its_folder(folder):
     assert files_below(folder / "out") == ["steps.csv", "validate.json"]
     report = json.loads((folder / "out/validate.json").read_text(encoding="utf-8"))
     assert report["good"] and said.splitlines()[-1].startswith("yes: the simulator decides as")
+    rounds = report["compared"]["rounds"]
+    assert f" in {rounds} of {rounds} rounds, call by call" in said.splitlines()[-1], said
+    assert said.splitlines()[-2] == ("badge      decisions no (no GPU) | kernel time no (no GPU) | "
+                                     "engine no"), said
     with open(folder / "out/steps.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 9
@@ -71,8 +79,28 @@ def the_answer_lies_whole_in_its_folder(folder):
 
 def a_run_that_fails_leaves_nothing_behind(folder):
     path = tiny(folder, changes=CHANGES)
-    refuses(2, "validate", path, "./none.json", *ITSELF, "--out", folder / "out", cwd=folder)
-    assert not (folder / "out").exists() or files_below(folder / "out") == []
+    for arguments in ((path, "./none.json", *ITSELF), (path, "--seeds", "99", *ITSELF),
+                      ("--suite", "decisions", *ITSELF, "--set", "backend.no_such=1"),
+                      ("--suite", "fidelity", path, "--set", "no_such=1", "--quiet")):
+        refuses(2, "validate", *arguments, "--out", folder / "out", cwd=folder)
+        assert not (folder / "out").exists(), arguments
+
+
+def a_run_that_breaks_off_leaves_what_was_found_and_says_why(folder):
+    path = tiny(folder, changes=CHANGES)
+    second = tiny(folder, "stalls.json", dict(CHANGES, **{  # none of its requests ever fits
+        "workload.lengths.input": {"law": "fixed", "tokens": 400000}, "workload.requests": None,
+        "run.duration_s": 10}))
+    done = kvtide("validate", path, second, *ITSELF, "--json", "--out", folder / "out")
+    assert done.returncode == 1 and "could never fit" in done.stderr, done.stderr
+    report = json.loads(done.stdout)
+    assert report == json.loads((folder / "out/validate.json").read_text(encoding="utf-8"))
+    assert not report["good"] and report["broken_off"], report
+    assert report["broken_off"] in done.stderr
+    assert report["runs"][0]["mismatches"] == 0 and report["runs"][0]["calls"] > 1000
+    assert report["runs"][1]["decode_steps"] == 0
+    with open(folder / "out/steps.csv", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == report["runs"][0]["decode_steps"]
 
 
 def drafts_stage_and_waves_are_compared(folder):
@@ -108,6 +136,7 @@ def the_grid_has_every_policy_query_count_cache_and_coverage(folder):
                                                           "turns"}
     for cell in report["cells"]:
         assert cell["mismatches"] == 0 and cell["decided"] == "host", cell
+        assert report["badge"]["decisions_reason"] == "no GPU", report["badge"]
         if cell["mode"] == "shared":
             assert cell["calls"] >= (200 if cell["coverage"] < 1 else 20), cell
 
@@ -138,7 +167,7 @@ def a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused(fold
 
 def the_grid_is_the_same_on_any_number_of_threads(folder):
     del folder
-    run = ("--suite", "decisions", "--quick", "--set", "model=glm-5.3", "--shard", "2/5")
+    run = ("--suite", "decisions", "--quick", "--shard", "2/5")
     one, two = (lockstep(*run, "--threads", threads) for threads in (1, 2))
     assert one["shard"] == "2/5" and len(one["cells"]) == 3 * 9
     for report in (one, two):
@@ -161,6 +190,9 @@ def without_a_gpu_both_end_with_3_and_one_sentence(folder):
         sentence = refuses(3, *arguments, "--quiet", cwd=folder)
         assert "CUDA" in sentence and len(sentence.splitlines()) == 1, sentence
         assert not (folder / "out").exists(), "nothing is left behind"
+    refuses(3, "validate", path, "--quiet", "--out", "out", cwd=folder)
+    refuses(3, "validate", "--suite", "decisions", "--quiet", "--out", "out", cwd=folder)
+    assert not (folder / "out").exists(), "nothing is left behind"
 
 
 def without_a_gpu_a_scenario_for_one_checks_and_prints(folder):
@@ -187,11 +219,21 @@ def what_cannot_be_asked_is_refused(folder):
             (("--suite", "decisions", "--steps", "3"), "goes with a scenario"),
             (("--suite", "decisions", "--shard", "0/3"), "expected I/N"),
             (("--suite", "decisions", "--shard", "4/3"), "expected I/N"),
+            (("--suite", "decisions", "--shard", " 1/ 2"), "expected I/N"),
+            (("--suite", "decisions", "--shard", "+1/2"), "expected I/N"),
+            (("--suite", "decisions", "--shard", "1/2x"), "expected I/N"),
+            (("--suite", "decisions", "--shard", "16/16"), "the grid has 15 parts"),
+            (("--suite", "decisions", "--shard", "999/999"), "the grid has 15 parts"),
+            (("--suite", "decisions", "--set", "replacement=fifo"), "only backend.KEY"),
+            (("--suite", "decisions", "--set", "residency=resident"), "only backend.KEY"),
+            (("--suite", "decisions", "--set", "backend=cuda"), "is said by --backend"),
+            ((path, "--set", "backend=sim"), "is said by --backend"),
+            ((path, "--backend", "sim", "--set", "backend=cuda"), "is said by --backend"),
+            ((path, "--backend", "sim", "--set", "backend.name=cuda"), "is said by --backend"),
             ((path, "--shard", "1/2"), "go with --suite decisions"),
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
-            ((path, "--backend", "sim", "--set", "backend=cuda", "--set", "selection=indexer"),
-             "needs --backend cuda"),
+            ((path, "--backend", "sim", "--set", "selection=indexer"), "cuda"),
             ((path, "--set", "backend.no_such=1"), "no_such")):
         sentence = refuses(2, "validate", *arguments, "--quiet")
         assert word in sentence, (arguments, sentence)
@@ -221,6 +263,7 @@ if __name__ == "__main__":
         a_run_may_end_after_so_many_steps,
         the_answer_lies_whole_in_its_folder,
         a_run_that_fails_leaves_nothing_behind,
+        a_run_that_breaks_off_leaves_what_was_found_and_says_why,
         drafts_stage_and_waves_are_compared,
         the_grid_has_every_policy_query_count_cache_and_coverage,
         a_golden_call_that_was_changed_is_found_and_one_that_is_cut_off_refused,

@@ -305,7 +305,8 @@ void attend_query(const struct kvt_gpu_attend &attend, uint32_t query, uint32_t 
     }
     size_t out_words = (size_t)attend.heads * KVT_GPU_LATENT * (attend.out_is_float ? 4 : 2) / 8;
     for (size_t w = 0; w < out_words; w++)
-        ((uint64_t *)attend.out)[query * out_words + w] = kvt_mix64(hash + w);
+        ((uint64_t *)attend.out)[query * out_words + w] =
+            kvt_mix64(hash + w) & UINT64_C(0xbfffbfffbfffbfff); /* finite, bf16 and f32 alike */
 }
 
 /* Layers lie layer_stride apart. */

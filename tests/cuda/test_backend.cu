@@ -470,6 +470,11 @@ class bench
                        (unsigned long long)proof.unequal_queries,
                        (unsigned long long)proof.checked_queries,
                        proof.first_unequal ? proof.first_unequal : "");
+        const char *wrong = kvt_backend_proof_corruption(&proof);
+        verdict_.check(with_.corrupt_step == 0 || !wrong, "%s: %s", with_.name, wrong);
+        verdict_.check(with_.corrupt_step > 0 || proof.corrupted_rows == 0,
+                       "%s: %llu rows are spoilt, though none was to be", with_.name,
+                       (unsigned long long)proof.corrupted_rows);
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
         verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,

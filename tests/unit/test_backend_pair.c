@@ -1,5 +1,6 @@
 /* test_backend_pair.c -- two backends on one schedule: the simulator beside itself agrees, and
  * beside a twin that decides wrongly the first wrong call is found and told. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ enum {
 };
 
 static enum fault fault;
+/* What checks of attention have shown, as the twin has it. */
+static struct kvt_backend_proof proof;
 /* What a step takes on each rank. */
 static kvt_ns measured_ns[2] = {KVT_NS_NEVER, KVT_NS_NEVER};
 
@@ -226,6 +229,12 @@ static kvt_status twin_selection(struct kvt_backend *backend, uint32_t request, 
                                      err);
 }
 
+static void twin_proof(const struct kvt_backend *backend, struct kvt_backend_proof *out)
+{
+    (void)backend;
+    *out = proof;
+}
+
 static const struct kvt_backend_ops twin_ops = {
     .info = {.abi = KVT_ABI_VERSION, .struct_bytes = sizeof twin_ops, .name = "twin"},
     .open = twin_open,
@@ -242,6 +251,7 @@ static const struct kvt_backend_ops twin_ops = {
     .inspect_call = twin_inspect_call,
     .inspect_cache = twin_inspect_cache,
     .selection = twin_selection,
+    .proof = twin_proof,
 };
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
@@ -294,6 +304,7 @@ START_TEST(the_simulator_agrees_with_itself_and_runs_as_it_does_alone)
     ck_assert_uint_eq(report.admissions, report.releases);
     ck_assert_uint_ge(report.admissions, 9);
     ck_assert_uint_eq(report.rounds, both.run->total.rounds);
+    ck_assert_uint_eq(report.agreed_rounds, report.rounds);
     small_run_whole(&alone, SMALL, settings[_i]);
     ck_assert_uint_eq(alone.run->decision_hash, both.run->decision_hash);
     ck_assert_int_eq(alone.run->end_ns, both.run->end_ns);
@@ -343,6 +354,10 @@ START_TEST(a_twin_that_decides_wrongly_is_found_at_its_first_wrong_call)
     struct kvt_pair_report report = run_pair(&small, NULL, &twin_ops);
 
     ck_assert_uint_ge(report.mismatches, 1);
+    ck_assert_uint_gt(report.agreed_rounds, 0);
+    ck_assert_uint_le(report.agreed_rounds, report.rounds);
+    if (fault == FAULT_COUNT) /* the request is not looked at any more */
+        ck_assert_uint_lt(report.agreed_rounds, report.rounds);
     ck_assert_ptr_nonnull(report.first_mismatch);
     for (size_t w = 0; w < 4 && faults[_i].words[w]; w++)
         ck_assert_msg(strstr(report.first_mismatch, faults[_i].words[w]) != NULL,
@@ -550,10 +565,84 @@ START_TEST(by_the_predicted_clock_what_was_measured_is_told_beside)
 }
 END_TEST
 
+/* ---- What checks of attention have shown --------------------------------------------------- */
+
+START_TEST(an_error_that_is_no_number_stays_and_is_not_precise)
+{
+    const struct kvt_backend_proof good = {.double_queries = 3, .max_rel_error = 1e-4};
+    const struct kvt_backend_proof bad = {.double_queries = 1, .max_rel_error = (double)NAN};
+    struct kvt_backend_proof before = good, behind = bad, none = {0};
+
+    kvt_backend_proof_add(&before, &bad);
+    kvt_backend_proof_add(&before, &good);
+    kvt_backend_proof_add(&behind, &good);
+    ck_assert(isnan(before.max_rel_error) && isnan(behind.max_rel_error));
+    ck_assert(!kvt_backend_proof_is_precise(&before, 1));
+    ck_assert(!kvt_backend_proof_is_precise(&behind, 1));
+    ck_assert_uint_eq(before.double_queries, 7);
+    ck_assert(kvt_backend_proof_is_precise(&good, 1e-3));
+    ck_assert(!kvt_backend_proof_is_precise(&good, 1e-5));
+    ck_assert(kvt_backend_proof_is_precise(&none, 1e-3));
+    kvt_backend_proof_add(&none, &good);
+    ck_assert_double_eq(none.max_rel_error, 1e-4);
+}
+END_TEST
+
+START_TEST(what_a_backend_proves_comes_through_the_pair_to_the_run)
+{
+    struct small_run small;
+    struct cJSON *result = NULL;
+    struct kvt_error err;
+    proof = (struct kvt_backend_proof){.calls = 40,
+                                       .planned_calls = 30,
+                                       .checked_queries = 20,
+                                       .double_queries = 2,
+                                       .max_rel_error = (double)NAN};
+    measured_ns[0] = measured_ns[1] = 2385000;
+    (void)run_pair(&small, NULL, &twin_ops);
+    ck_assert_uint_eq(small.run->proof.planned_calls, 30);
+    ck_assert(!kvt_backend_proof_is_precise(&small.run->proof, 3e-3));
+    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
+    ck_assert(
+        cJSON_IsNull(kvt_json_find(kvt_json_find(result, "measured"), "attention_max_rel_error")));
+    cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(a_flipped_byte_counts_as_found_where_it_was_and_nothing_else_differs)
+{
+    static const struct {
+        uint64_t rows, found, queries, unequal;
+        const char *words; /* NULL: good */
+    } cases[] = {
+        {0, 0, 0, 0, "nothing was flipped"},
+        {0, 0, 0, 5, "nothing was flipped"},
+        {1, 0, 0, 0, "was not found"},
+        {1, 0, 0, 3, "was not found"},
+        {2, 1, 4, 4, "was not found"},
+        {1, 1, 1, 1, NULL},
+        {1, 1, 3, 3, NULL}, /* it is missed again */
+        {1, 1, 1, 2, "where nothing was flipped"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct kvt_backend_proof shown = {.corrupted_rows = cases[i].rows,
+                                                .corrupted_found = cases[i].found,
+                                                .corrupted_queries = cases[i].queries,
+                                                .unequal_queries = cases[i].unequal};
+        const char *wrong = kvt_backend_proof_corruption(&shown);
+        ck_assert_msg(!wrong == !cases[i].words && (!wrong || strstr(wrong, cases[i].words)),
+                      "case %zu: %s", i, wrong ? wrong : "good");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("backend_pair");
     TCase *agree = tcase_create("agree"), *differ = tcase_create("differ");
+    TCase *proofs = tcase_create("proofs");
 
     tcase_add_loop_test(agree, the_simulator_agrees_with_itself_and_runs_as_it_does_alone, 0,
                         sizeof settings / sizeof settings[0]);
@@ -569,10 +658,14 @@ int main(void)
     tcase_add_loop_test(differ, a_twin_that_decides_wrongly_is_found_at_its_first_wrong_call, 0,
                         sizeof faults / sizeof faults[0]);
     tcase_add_test(differ, rows_in_question_are_told_with_where_they_are);
+    tcase_add_test(proofs, an_error_that_is_no_number_stays_and_is_not_precise);
+    tcase_add_test(proofs, what_a_backend_proves_comes_through_the_pair_to_the_run);
+    tcase_add_test(proofs, a_flipped_byte_counts_as_found_where_it_was_and_nothing_else_differs);
     tcase_set_timeout(agree, 60);
     tcase_set_timeout(differ, 60);
     suite_add_tcase(suite, agree);
     suite_add_tcase(suite, differ);
+    suite_add_tcase(suite, proofs);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -7,6 +7,8 @@
 #ifndef KVT_BACKEND_H
 #define KVT_BACKEND_H
 
+#include <math.h>
+
 #include "kvt/law.h"
 #include "kvt/layout.h"
 #include "kvt/llm.h"
@@ -53,7 +55,7 @@ struct kvt_backend_env {
     void *prepare_context;
     const struct kvt_law_source *source; /* as kvt_law_env.source */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
-    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
+    uint32_t tp, ep;   /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
@@ -73,13 +75,32 @@ struct kvt_step_item {
 struct kvt_backend_proof {
     uint64_t calls;            /* resolved on the device, or planned for it and executed there */
     uint64_t checked_queries;  /* (query, layer) pairs whose attention was compared */
-    uint64_t unequal_queries;  /* of those, in any bit */
-    double max_rel_error;      /* of the queries that were also computed in double precision */
+    uint64_t unequal_queries;  /* of those, in any bit, or not finite */
+    double max_rel_error;      /* of the queries that were also computed in double precision; NaN
+                                * where one was not a number: as kvt_worse_error() */
     uint64_t double_queries;   /* how many were */
     const char *first_unequal; /* where, as a sentence; NULL: nowhere. Borrowed */
     /* Why measured times are not what the GPU could do; NULL: they are. Borrowed. */
     const char *not_representative;
+    uint64_t planned_calls; /* of the calls: decided by the CPU, carried out on the device */
+    /* Rows on host that were spoilt on purpose, and those of them that a check has found; the
+     * unequal queries whose call selects such a row, as they must be. */
+    uint64_t corrupted_rows, corrupted_found, corrupted_queries;
 };
+
+/* NaN is worse than any error, and stays. */
+static inline double kvt_worse_error(double a, double b)
+{
+    return a >= b || isnan(a) ? a : b;
+}
+
+/* What another rank, run or machine has found comes to it: of texts the first stays. */
+void kvt_backend_proof_add(struct kvt_backend_proof *sum, const struct kvt_backend_proof *other);
+/* Against double precision; true where none was compared. */
+bool kvt_backend_proof_is_precise(const struct kvt_backend_proof *proof, double tolerance);
+/* Of rows that were spoilt on purpose: NULL where there was one, each was found, and nothing else
+ * differs; else what is wrong, as a sentence. */
+const char *kvt_backend_proof_corruption(const struct kvt_backend_proof *proof);
 
 /* One call of the newest step, as it was decided. Rows are borrowed until the next step. */
 struct kvt_backend_call {

@@ -23,6 +23,7 @@ KVT_CHECKED kvt_status kvt_backend_pair_open(void *sides, const struct kvt_backe
 
 struct kvt_pair_report {
     uint64_t steps, rounds; /* of ranks, of requests */
+    uint64_t agreed_rounds; /* that were compared, and in which nothing differs */
     uint64_t calls;         /* that were resolved, on either side */
     uint64_t waves;         /* beyond the first of a selector's */
     uint64_t states;        /* of hot caches that were compared */

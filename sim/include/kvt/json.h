@@ -69,6 +69,18 @@ KVT_CHECKED kvt_status kvt_json_check_head(const cJSON *tree, const char *where,
 KVT_CHECKED kvt_status kvt_json_check_sources(const cJSON *tree, const char *where,
                                               struct kvt_error *err);
 
+/* Adds a member, which the object owns from here on, and says whether there was memory for it. An
+ * item that is NULL, because there was none, is a failure of this call. */
+bool kvt_json_add(cJSON *object, const char *key, cJSON *item);
+/* null where the value is not finite. */
+bool kvt_json_add_number(cJSON *object, const char *key, double value);
+/* null where there is no text. */
+bool kvt_json_add_text(cJSON *object, const char *key, const char *text);
+bool kvt_json_add_bool(cJSON *object, const char *key, bool value);
+/* A new object as a member, or as an array's next element; NULL when memory is short. */
+cJSON *kvt_json_add_object(cJSON *object, const char *key);
+cJSON *kvt_json_add_element(cJSON *array);
+
 /* A whole number in [0, 2^53]: what a count in a JSON file can be. */
 bool kvt_json_is_count(const cJSON *item);
 

@@ -1,0 +1,168 @@
+/* validate_proof.c -- what every comparison with a GPU says in the same words: attention, and the
+ * badge. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate.h"
+
+/* ---- Texts that outlive a backend ---------------------------------------------------------- */
+
+static bool keep_text(const char **text, char **kept)
+{
+    if (!*text || *text == *kept)
+        return true;
+    free(*kept);
+    *text = *kept = strdup(*text);
+    return *kept != NULL;
+}
+
+kvt_status validate_keep_texts(struct kvt_backend_proof *proof, struct validate_texts *texts,
+                               struct kvt_error *err)
+{
+    bool ok = keep_text(&proof->first_unequal, &texts->first_unequal);
+
+    ok = keep_text(&proof->not_representative, &texts->not_representative) && ok;
+    return ok ? KVT_OK : kvt_fail_nomem(err, "what was found");
+}
+
+void validate_free_texts(struct validate_texts *texts)
+{
+    free(texts->first_unequal);
+    free(texts->not_representative);
+    *texts = (struct validate_texts){0};
+}
+
+/* ---- Attention ----------------------------------------------------------------------------- */
+
+double validate_tolerance_of(const struct kvt_choice *backend)
+{
+    for (size_t i = 0; i < backend->info->param_count; i++) {
+        if (strcmp(backend->info->params[i].name, "output") == 0 &&
+            strcmp(backend->params.values[i].text, "f32") == 0)
+            return 1e-3;
+    }
+    return 3e-3;
+}
+
+bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance)
+{
+    cJSON *attention = kvt_json_add_object(object, "attention");
+    bool compared = proof->checked_queries > 0, doubled = proof->double_queries > 0;
+
+    return attention &&
+           kvt_json_add_number(attention, "max_rel_error",
+                               doubled ? proof->max_rel_error : (double)NAN) &&
+           kvt_json_add(attention, "is_precise",
+                        doubled && isfinite(tolerance)
+                            ? cJSON_CreateBool(kvt_backend_proof_is_precise(proof, tolerance))
+                            : cJSON_CreateNull()) &&
+           kvt_json_add(attention, "bit_equal",
+                        compared ? cJSON_CreateBool(proof->unequal_queries == 0)
+                                 : cJSON_CreateNull()) &&
+           kvt_json_add_number(attention, "tolerance", tolerance) &&
+           kvt_json_add_number(attention, "compared_queries", (double)proof->checked_queries) &&
+           kvt_json_add_number(attention, "unequal_queries", (double)proof->unequal_queries) &&
+           kvt_json_add_number(attention, "double_precision_queries",
+                               (double)proof->double_queries) &&
+           kvt_json_add_number(attention, "corrupted_rows", (double)proof->corrupted_rows) &&
+           kvt_json_add_number(attention, "corrupted_found", (double)proof->corrupted_found) &&
+           kvt_json_add_text(attention, "first_unequal", proof->first_unequal);
+}
+
+void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance)
+{
+    if (proof->checked_queries == 0) {
+        puts("attention  nothing was attended, or backend.check_queries is 0");
+        return;
+    }
+    printf("attention  %llu queries computed again from the same rows: %llu differ in any bit",
+           (unsigned long long)proof->checked_queries, (unsigned long long)proof->unequal_queries);
+    if (isnan(proof->max_rel_error))
+        printf("; %llu against double precision: one is not a number, of %.2g",
+               (unsigned long long)proof->double_queries, tolerance);
+    else if (proof->double_queries > 0)
+        printf("; %llu against double precision: %.2g at most, of %.2g",
+               (unsigned long long)proof->double_queries, proof->max_rel_error, tolerance);
+    putchar('\n');
+    if (proof->first_unequal)
+        printf("           first: %s\n", proof->first_unequal);
+}
+
+/* ---- The badge ----------------------------------------------------------------------------- */
+
+/* One word, and why. */
+struct claim {
+    const char *word;
+    char reason[320];
+};
+
+static void claim_decisions(const struct validate_badge *badge, struct claim *claim)
+{
+    unsigned long long calls = badge->calls, mismatches = badge->mismatches;
+    char *reason = claim->reason;
+    size_t bytes = sizeof claim->reason;
+
+    claim->word = "no";
+    if (!badge->on_gpu) {
+        (void)snprintf(reason, bytes, "no GPU");
+    } else if (mismatches > 0) {
+        (void)snprintf(reason, bytes, "%llu rounds or steps differ", mismatches);
+    } else if (calls == 0) {
+        (void)snprintf(reason, bytes, "nothing was decided");
+    } else if (badge->is_broken_off) {
+        (void)snprintf(reason, bytes, "broken off, after %llu calls that agree", calls);
+    } else {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%llu calls", calls);
+    }
+}
+
+static void claim_kernel_time(const struct validate_badge *badge, struct claim *claim)
+{
+    const cJSON *gpus = kvt_json_find(badge->machine, "gpus");
+    const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
+    char *reason = claim->reason;
+    size_t bytes = sizeof claim->reason;
+
+    claim->word = "no";
+    if (!badge->on_gpu) {
+        (void)snprintf(reason, bytes, "no GPU");
+    } else if (badge->timed_steps == 0) {
+        (void)snprintf(reason, bytes, "nothing was timed");
+    } else if (!badge->is_attention_good) {
+        (void)snprintf(reason, bytes, "of attention that is not right");
+    } else if (badge->not_representative) {
+        (void)snprintf(reason, bytes, "%s", badge->not_representative);
+    } else {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%s, %.0f %% of steps in range",
+                       cJSON_IsString(name) ? name->valuestring : "a GPU",
+                       100 * (double)badge->in_range / (double)badge->timed_steps);
+    }
+}
+
+bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
+{
+    cJSON *item = kvt_json_add_object(object, "badge");
+    struct claim decisions, kernel_time;
+
+    claim_decisions(badge, &decisions);
+    claim_kernel_time(badge, &kernel_time);
+    return item && kvt_json_add_text(item, "decisions", decisions.word) &&
+           kvt_json_add_text(item, "decisions_reason", decisions.reason) &&
+           kvt_json_add_text(item, "kernel_time", kernel_time.word) &&
+           kvt_json_add_text(item, "kernel_time_reason", kernel_time.reason) &&
+           kvt_json_add_text(item, "engine", "no");
+}
+
+void validate_print_badge(const struct validate_badge *badge)
+{
+    struct claim decisions, kernel_time;
+
+    claim_decisions(badge, &decisions);
+    claim_kernel_time(badge, &kernel_time);
+    printf("badge      decisions %s (%s) | kernel time %s (%s) | engine no\n", decisions.word,
+           decisions.reason, kernel_time.word, kernel_time.reason);
+}
