@@ -187,6 +187,20 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
     return ok;
 }
 
+/* What "step" leaves out on both sides. */
+static bool add_not_run(cJSON *tree, const struct lockstep_outcome *outcome)
+{
+    cJSON *parts =
+        outcome->families[KVT_PARTS].count > 0 ? add_object(tree, "predicted_only_s") : NULL;
+    bool ok = parts || outcome->families[KVT_PARTS].count == 0;
+
+    for (int p = 0; p < KVT_PARTS && ok && parts; p++) {
+        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+            ok = add_number(parts, family_name(p), outcome->families[p].predicted_ns * 1e-9);
+    }
+    return ok;
+}
+
 static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
@@ -222,6 +236,7 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
         add(tree, "machine",
             outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
+        add_not_run(tree, outcome) &&
         validate_add_attention(tree, &all.proof, outcome->tolerance) && add_runs(tree, outcome);
     if (!ok) {
         cJSON_Delete(tree);
@@ -265,6 +280,12 @@ static void print_families(const struct lockstep_outcome *outcome)
                100 * (double)family->in_range / (double)family->count, family->predicted_ns * 1e-9,
                family->measured_ns * 1e-9);
     }
+    fputs("not in step, for no backend runs it:", stdout);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+            printf(" %s %.4f s,", family_name(p), outcome->families[p].predicted_ns * 1e-9);
+    }
+    puts(" as predicted");
 }
 
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance)

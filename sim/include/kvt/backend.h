@@ -53,7 +53,7 @@ struct kvt_backend_env {
     void *prepare_context;
     const struct kvt_law_source *source; /* as kvt_law_env.source */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
-    uint32_t tp, ep; /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
+    uint32_t tp, ep;   /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
 };
 
 /* One request's part of a step. */
@@ -106,7 +106,7 @@ struct kvt_step_outcome {
     double payload_bytes;                /* of the missed rows, scaled */
     uint64_t staging_peak_bytes;         /* most that one wave staged; drawn where estimated */
     kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
-    double measured_parts_ns[KVT_PARTS]; /* of it, by family, where it is measured */
+    double measured_parts_ns[KVT_PARTS]; /* of it, by family of those that are run, if measured */
 };
 
 /* What one rank does in a step. */
