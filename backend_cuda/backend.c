@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    TUNED_CAPABILITY = 90
+};
+
 static double number(const struct backend_cuda *cuda, int param)
 {
     return cuda->env.params.values[param].number;
@@ -32,31 +36,43 @@ static int numa_node_of(int ordinal)
     return node;
 }
 
+static kvt_status read_capability(struct device *device, struct kvt_error *err)
+{
+    int major = 0, minor = 0;
+    cudaError_t error =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal);
+
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal);
+    device->capability = 10 * major + minor;
+    return kvt_cuda_check(error, "a device's compute capability", err);
+}
+
+/* Those of the list, which has been checked. */
 static kvt_status list_devices(struct backend_cuda *cuda, int visible, struct kvt_error *err)
 {
     const struct kvt_param_value *value = &cuda->env.params.values[KVT_CUDA_DEVICES];
-    bool all = value->list_length == 1 && value->list[0] < 0;
+    bool all = value->list[0] < 0;
+    uint32_t count = all ? (uint32_t)visible : (uint32_t)value->list_length;
 
-    cuda->device_count = all ? (uint32_t)visible : (uint32_t)value->list_length;
-    cuda->devices = calloc(cuda->device_count, sizeof *cuda->devices);
+    cuda->devices = calloc(count, sizeof *cuda->devices);
     if (!cuda->devices)
         return kvt_fail_nomem(err, "the devices");
-    for (uint32_t d = 0; d < cuda->device_count; d++) {
+    for (; cuda->device_count < count; cuda->device_count++) {
+        struct device *device = &cuda->devices[cuda->device_count];
+        (void)pthread_mutex_init(&device->turn, NULL);
+        (void)pthread_mutex_init(&device->dense_lock, NULL);
+    }
+    for (uint32_t d = 0; d < count; d++) {
         int ordinal = all ? (int)d : (int)value->list[d];
-        if (ordinal < 0 || ordinal >= visible)
+        if (ordinal >= visible)
             return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
                             "there is no GPU %d; %d are visible, from 0 on", ordinal, visible);
-        for (uint32_t other = 0; other < d; other++) {
-            if (cuda->devices[other].ordinal == ordinal)
-                return kvt_fail(err, KVT_ERR_INVALID, "backend.devices",
-                                "GPU %d is named twice; ranks_on_device says how many ranks share "
-                                "one",
-                                ordinal);
-        }
         cuda->devices[d].ordinal = ordinal;
         cuda->devices[d].numa_node = numa_node_of(ordinal);
-        (void)pthread_mutex_init(&cuda->devices[d].turn, NULL);
-        (void)pthread_mutex_init(&cuda->devices[d].dense_lock, NULL);
+        kvt_status status = read_capability(&cuda->devices[d], err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -96,8 +112,8 @@ static kvt_status open_ranks(struct backend_cuda *cuda, struct kvt_error *err)
         if (status == KVT_OK && !rank->device->dense)
             status = device_open_dense(cuda, rank->device, err);
         if (status == KVT_OK)
-            status =
-                kvt_cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "a device's memory", err);
+            status = rank_check(rank, cudaMemGetInfo(&free_bytes, &total_bytes),
+                                "a device's memory", err);
         if (status == KVT_OK)
             status = rank_open(
                 rank, free_bytes / (rank->device->rank_count - rank->device->opened_count), err);
@@ -126,7 +142,8 @@ static kvt_status make_prefix(struct rank *rank, uint32_t context, struct kvt_er
             .row_stride = host->row_stride,
             .layer_stride = host->layer_stride};
         if (make.row_count > 0)
-            status = kvt_cuda_check(kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
+            status =
+                rank_check(rank, kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
     }
     return status == KVT_OK ? rank_wait_stream(rank, rank->main, "shared rows", err) : status;
 }
@@ -201,13 +218,58 @@ static kvt_status open_loans(struct backend_cuda *cuda, struct kvt_error *err)
     return KVT_OK;
 }
 
+static bool all_calls_are_fast(const struct backend_cuda *cuda)
+{
+    bool fast = true;
+
+    for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
+        struct kvt_gpu_resolve call = {
+            .queries_max = cuda->pass_queries,
+            .top_k = cuda->llm->top_k,
+            .hot = {.slots_max = cuda->stores[s].slots_max, .rows_max = cuda->stores[s].rows_max}};
+        fast = fast && kvt_gpu_resolve_is_fast(&call);
+    }
+    return fast;
+}
+
+/* Why step times are not what the GPU could do; NULL: they are. */
+static const char *why_not_representative(struct backend_cuda *cuda)
+{
+    for (uint32_t d = 0; d < cuda->device_count; d++) {
+        const struct device *device = &cuda->devices[d];
+        if (device->rank_count == 0 || device->capability == TUNED_CAPABILITY)
+            continue;
+        (void)snprintf(
+            cuda->reason, sizeof cuda->reason,
+            "plain kernels on GPU %d, of compute capability %d.%d; tuned ones are for 9.0",
+            device->ordinal, device->capability / 10, device->capability % 10);
+        return cuda->reason;
+    }
+    if (cuda->reference)
+        return "plain kernels, by backend.kernels";
+    if (cuda->env.hierarchy && cuda->decider == DECIDE_ON_HOST)
+        return "calls are planned on the CPU";
+    if (cuda->format != KVT_GPU_ROW_E4M3_576) {
+        (void)snprintf(cuda->reason, sizeof cuda->reason,
+                       "attention over rows of %u bytes is the plain kernel's",
+                       cuda->llm->payload.capacity_bytes);
+        return cuda->reason;
+    }
+    if (!all_calls_are_fast(cuda))
+        return "calls are too large for the tuned resolver";
+    return NULL;
+}
+
 static void cuda_close(struct kvt_backend *backend);
 
 static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
 {
     int visible = 0;
-    kvt_status status = count_devices(&visible, err);
+    kvt_status status =
+        kvt_cuda_check_devices(&cuda->env.params.values[KVT_CUDA_DEVICES], "backend.devices", err);
 
+    if (status == KVT_OK)
+        status = count_devices(&visible, err);
     if (status == KVT_OK)
         status = backend_cuda_setup(cuda, err);
     if (status == KVT_OK)
@@ -224,6 +286,8 @@ static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
         status = open_law(cuda, err);
     if (status == KVT_OK)
         status = open_host_rows(cuda, err);
+    if (status == KVT_OK)
+        cuda->not_representative = why_not_representative(cuda);
     return status;
 }
 
@@ -303,12 +367,22 @@ static kvt_status make_room_for_lane(struct backend_cuda *cuda, uint32_t request
     return KVT_OK;
 }
 
+/* A release has nobody to tell. */
+static kvt_status check_releases(const struct backend_cuda *cuda, struct kvt_error *err)
+{
+    if (cuda->release_status != KVT_OK && err)
+        *err = cuda->release_error;
+    return cuda->release_status;
+}
+
 static kvt_status cuda_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
-    kvt_status status = make_room_for_lane(cuda, admission->request, err);
+    kvt_status status = check_releases(cuda, err);
 
+    if (status == KVT_OK)
+        status = make_room_for_lane(cuda, admission->request, err);
     if (status == KVT_OK)
         status = gpu_lane_admit(cuda, admission, &cuda->lane_of[admission->request], err);
     return status;
@@ -318,21 +392,25 @@ static kvt_status cuda_resize(struct kvt_backend *backend, uint32_t request, uin
                               uint64_t *decisions, struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = check_releases(cuda, err);
 
-    if (!cuda->env.hierarchy)
-        return KVT_OK;
+    if (status != KVT_OK || !cuda->env.hierarchy)
+        return status;
     return gpu_lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
 }
 
-/* It cannot fail; a device that does not answer any more is noticed by the next step. */
+/* The first failure is kept for the next call that can report one. */
 static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t *decisions)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     struct lane *lane = cuda->lane_of[request];
     struct kvt_error err;
+    kvt_status status = gpu_lane_close_caches(cuda, lane, decisions, &err);
 
-    if (gpu_lane_close_caches(cuda, lane, decisions, &err) != KVT_OK)
-        cuda->ranks[lane->rank].device->lost = true;
+    if (status != KVT_OK && cuda->release_status == KVT_OK) {
+        cuda->release_status = status;
+        cuda->release_error = err;
+    }
     gpu_lane_free(cuda, lane);
     cuda->lane_of[request] = NULL;
 }
@@ -340,7 +418,15 @@ static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t
 static kvt_status cuda_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
                             uint32_t rank_count, struct kvt_error *err)
 {
-    return ranks_step(backend_cuda_of(backend), ranks, rank_count, err);
+    struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = check_releases(cuda, err);
+
+    return status == KVT_OK ? ranks_step(cuda, ranks, rank_count, err) : status;
+}
+
+static kvt_status cuda_finish(struct kvt_backend *backend, struct kvt_error *err)
+{
+    return check_releases(backend_cuda_of(backend), err);
 }
 
 /* ---- What it says of itself ----------------------------------------------------------- */
@@ -353,18 +439,51 @@ static uint32_t cuda_strata(const struct kvt_backend *backend, struct kvt_stratu
     return cuda->strata.count;
 }
 
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (double)KVT_GIB;
+}
+
+/* What nobody gave, and was chosen: lengths, frames, memory, and who is where. */
+static void describe_choices(const struct backend_cuda *cuda, char *out, size_t bytes)
+{
+    uint32_t frames = UINT32_MAX, most_ranks = 0, far = 0;
+    uint64_t pinned_bytes = 0;
+    int used = 0;
+
+    for (uint32_t r = 0; r < cuda->env.rank_count; r++) {
+        const struct rank *rank = &cuda->ranks[r];
+        frames = rank->frame_count < frames ? rank->frame_count : frames;
+        pinned_bytes += rank->host_rows.bytes;
+        most_ranks = rank->device->rank_count > most_ranks ? rank->device->rank_count : most_ranks;
+        far +=
+            rank->host_rows.bytes > 0 && rank->device->numa_node >= 0 && !rank->host_rows.has_node;
+    }
+    used = snprintf(out, bytes,
+                    "; room for %u tokens a request, %u frames of pages a rank, up to %u ranks a "
+                    "GPU; %.1f GiB of host rows pinned",
+                    cuda->env.longest_tokens, frames, most_ranks, gib(pinned_bytes));
+    if (far > 0 && used > 0 && (size_t)used < bytes)
+        (void)snprintf(out + used, bytes - (size_t)used,
+                       ", those of %u ranks on no node in particular, as the system refused one",
+                       far);
+}
+
 static const char *cuda_describe(struct kvt_backend *backend)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
-    char law[160] = "rows by the device's own top-k";
+    const char *reason = cuda->not_representative;
+    char law[160] = "rows by the device's own top-k", choices[320];
 
     if (cuda->law)
         cuda->law->describe(cuda->law_data, law, sizeof law);
-    (void)snprintf(cuda->description, sizeof cuda->description, "%s; %s", law,
-                   !cuda->env.hierarchy ? "everything resident"
-                   : cuda->decider == DECIDE_ON_DEVICE
-                       ? "decided on the GPU"
-                       : "planned on the CPU: step times are not representative");
+    describe_choices(cuda, choices, sizeof choices);
+    (void)snprintf(cuda->description, sizeof cuda->description, "%s; %s%s%s%s", law,
+                   !cuda->env.hierarchy                ? "everything resident"
+                   : cuda->decider == DECIDE_ON_DEVICE ? "decided on the GPU"
+                                                       : "planned on the CPU",
+                   reason ? "; step times are not representative: " : "", reason ? reason : "",
+                   choices);
     return cuda->description;
 }
 
@@ -384,7 +503,7 @@ static void cuda_proof(const struct kvt_backend *backend, struct kvt_backend_pro
 {
     const struct backend_cuda *cuda = (const struct backend_cuda *)backend;
 
-    *out = (struct kvt_backend_proof){0};
+    *out = (struct kvt_backend_proof){.not_representative = cuda->not_representative};
     for (uint32_t r = 0; r < cuda->env.rank_count; r++) {
         const struct kvt_backend_proof *proof = &cuda->ranks[r].proof;
         out->calls += proof->calls;
@@ -420,4 +539,5 @@ const struct kvt_backend_ops kvt_backend_cuda = {
     .inspect_cache = backend_cuda_inspect_cache,
     .selection = backend_cuda_selection,
     .proof = cuda_proof,
+    .finish = cuda_finish,
 };

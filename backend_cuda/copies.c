@@ -64,13 +64,14 @@ kvt_status copies_launch(struct copy_list *list, struct kvt_error *err)
 
     if (list->count == 0)
         return KVT_OK;
-    status = kvt_cuda_check(cudaMemcpyAsync(list->device, list->pinned,
-                                            list->count * sizeof *list->device,
-                                            cudaMemcpyHostToDevice, list->stream),
-                            "a list of copies", err);
+    status =
+        rank_check(list->rank,
+                   cudaMemcpyAsync(list->device, list->pinned, list->count * sizeof *list->device,
+                                   cudaMemcpyHostToDevice, list->stream),
+                   "a list of copies", err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_copy(list->device, list->count, list->stream),
-                                "kvt_gpu_copy", err);
+        status = rank_check(list->rank, kvt_gpu_copy(list->device, list->count, list->stream),
+                            "kvt_gpu_copy", err);
     list->count = 0;
     return status;
 }
@@ -80,7 +81,9 @@ static kvt_status add(struct copy_list *list, const uint8_t *src, uint8_t *dst, 
 {
     kvt_status status = KVT_OK;
 
-    if (list->count == COPIES_MAX / 2) { /* full: the list is written anew once it has been read */
+    /* Full: the list is written anew once it has been read. So much of a step's backup is then over
+     * before the clock runs; only long rounds of many requests with layers apart come to it. */
+    if (list->count == COPIES_MAX / 2) {
         status = copies_launch(list, err);
         if (status == KVT_OK)
             status = rank_wait_stream(list->rank, list->stream, "a list of copies", err);
@@ -147,7 +150,7 @@ kvt_status rows_make(struct rank *rank, const struct lane *lane, uint32_t s, uin
             .dst = run.base,
             .row_stride = run.row_stride,
             .layer_stride = run.layer_stride};
-        status = kvt_cuda_check(kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
+        status = rank_check(rank, kvt_gpu_make_rows(&make, rank->main), "kvt_gpu_make_rows", err);
     }
     return status;
 }

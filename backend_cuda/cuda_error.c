@@ -34,7 +34,6 @@ enum kvt_cuda_outcome kvt_cuda_outcome(cudaError_t error)
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
-    case cudaErrorDevicesUnavailable:
     case cudaErrorDeviceUninitialized:
     case cudaErrorContextIsDestroyed:
     case cudaErrorExternalDevice:
@@ -74,6 +73,11 @@ kvt_status kvt_cuda_check(cudaError_t error, const char *what, struct kvt_error 
     case KVT_CUDA_REFUSED:
         break;
     }
+    if (error == cudaErrorDevicesUnavailable)
+        return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
+                        "%s wants a GPU that others keep to themselves: %s (%s); nvidia-smi shows "
+                        "its compute mode and who is on it",
+                        what, text, name);
     return kvt_fail(err, KVT_ERR_DEVICE, "cuda", "%s was refused: %s (%s)", what, text, name);
 }
 

@@ -91,6 +91,7 @@ struct store_state {
 struct host_pool {
     uint8_t *base;
     uint64_t bytes, registered_bytes;
+    bool has_node; /* the node that was asked for was preferred */
 };
 /* numa_node -1: anywhere. done, total: bytes of all ranks, for progress. On failure nothing stays.
  */
@@ -150,10 +151,11 @@ struct planned {
 
 /* ---- Ranks ---------------------------------------------------------------------------- */
 
-/* A GPU. Ranks on it take turns in what is timed. */
+/* A GPU. Ranks on it take turns. */
 struct device {
     int ordinal;
     int numa_node;
+    int capability; /* 90: compute capability 9.0 */
     uint32_t rank_count, opened_count;
     pthread_mutex_t turn, dense_lock;
     struct kvt_dense *dense;
@@ -281,10 +283,12 @@ struct rank {
     struct step_graph *graphs; /* [GRAPHS_MAX + 1] the last for steps that are not captured */
     struct step_graph *graph;  /* the newest step's */
     bool capturing;
-    double part_shares[KVT_PARTS]; /* of a step, as last timed by family */
-    bool is_corrupted;             /* a row has been, on purpose */
-    double decisions_ns;           /* of a step, as last timed apart; 0: not yet */
-    uint64_t step_count;
+    double part_shares[KVT_PARTS]; /* of a step, as last timed by family; has_shares: it has been */
+    bool has_shares;
+    bool is_corrupted;   /* a row has been, on purpose */
+    double decisions_ns; /* of a step, as last timed apart; 0: not yet */
+    uint64_t step_count; /* that were run */
+    bool has_turn;       /* on its device */
 
     /* The newest step. */
     struct step_key key;
@@ -333,8 +337,11 @@ struct backend_cuda {
 
     struct lane **lane_of; /* [lane_capacity] by request; NULL: does not decode */
     size_t lane_capacity;
+    kvt_status release_status; /* of the first release that failed */
+    struct kvt_error release_error;
     uint32_t *inspected_rows, *inspected_ranks, *inspected_missed; /* what inspect lends */
-    char description[256];
+    const char *not_representative; /* as in struct kvt_backend_proof */
+    char reason[128], description[640];
 };
 
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
@@ -425,7 +432,9 @@ KVT_CHECKED kvt_status gpu_lane_settle(struct lane *lane, const struct kvt_step_
 KVT_CHECKED kvt_status gpu_worker_open(const struct backend_cuda *cuda, struct worker *worker,
                                        struct kvt_error *err);
 void gpu_worker_close(struct worker *worker);
+/* Of a query, in any array of [selectors][queries][top_k]. */
 size_t list_at(const struct rank *rank, uint32_t selector, uint32_t item, uint32_t query);
+/* How many of a list's entries are rows: they come first. */
 uint32_t list_count(const int32_t *list, uint32_t top_k);
 /* Lists of all items, and plans where the CPU decides. */
 KVT_CHECKED kvt_status select_step(struct rank *rank, struct kvt_rank_step *step,
@@ -471,6 +480,9 @@ KVT_CHECKED kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struc
 
 /* Its device is the thread's; refused once it is lost. */
 KVT_CHECKED kvt_status rank_use(struct rank *rank, struct kvt_error *err);
+/* A device whose kernels broke off is not used again. */
+void rank_note(struct rank *rank, cudaError_t error);
+/* As kvt_cuda_check(), with the former. */
 KVT_CHECKED kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what,
                                   struct kvt_error *err);
 KVT_CHECKED kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, const char *what,
@@ -495,6 +507,7 @@ void outcome_count(struct rank *rank, struct kvt_rank_step *step);
 
 /* (query, layer) pairs of the step in hand, whose requests are listed. */
 void proof_choose(struct rank *rank);
+/* Number n of them is this one instead. */
 void proof_set(struct rank *rank, uint32_t n, struct check check);
 /* Flips a byte of a row on host that the step in hand will fetch, and has it checked; of none,
  * where nothing will be missed. Lists and plans are there. */

@@ -29,6 +29,9 @@ kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer, const struct st
     kvt_status status = kvt_dense_enqueue(device->dense, layer, key->query_count,
                                           device->dense_workspace, rank->launches, err);
     (void)pthread_mutex_unlock(&device->dense_lock);
+    if (status !=
+        KVT_OK) /* it knows no ranks: what a kernel did to the context is asked for here */
+        rank_note(rank, cudaPeekAtLastError());
     return status;
 }
 

@@ -30,9 +30,10 @@ static kvt_status mark(struct rank *rank, const struct step_key *key, enum kvt_s
     if (key->timing == TIME_WHOLE || graph->mark_count == MARKS_MAX || rank->launches != rank->main)
         return KVT_OK;
     graph->mark_parts[graph->mark_count] = (uint8_t)part;
-    return kvt_cuda_check(cudaEventRecordWithFlags(rank->marks[graph->mark_count++], rank->launches,
-                                                   rank->capturing ? cudaEventRecordExternal : 0),
-                          "a time within a step", err);
+    return rank_check(rank,
+                      cudaEventRecordWithFlags(rank->marks[graph->mark_count++], rank->launches,
+                                               rank->capturing ? cudaEventRecordExternal : 0),
+                      "a time within a step", err);
 }
 
 /* ---- Index ---------------------------------------------------------------------------- */
@@ -74,10 +75,10 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .rows = rows,
                                 .workspace = rank->topk_workspace,
                                 .reference = cuda->reference};
-    kvt_status status = kvt_cuda_check(kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);
+    kvt_status status = rank_check(rank, kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);
 
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_topk(&topk, rank->launches), "kvt_gpu_topk", err);
+        status = rank_check(rank, kvt_gpu_topk(&topk, rank->launches), "kvt_gpu_topk", err);
     return status;
 }
 
@@ -107,7 +108,7 @@ static kvt_status append(struct rank *rank, const struct step_key *key, uint32_t
                                     .tail0 = rank->stores[s].places.tail0,
                                     .pool = rank->pool};
 
-    return kvt_cuda_check(kvt_gpu_append(&append, rank->launches), "kvt_gpu_append", err);
+    return rank_check(rank, kvt_gpu_append(&append, rank->launches), "kvt_gpu_append", err);
 }
 
 static struct kvt_gpu_resolve resolve_of(struct rank *rank, const struct step_key *key,
@@ -161,7 +162,8 @@ static kvt_status share_arena(const struct turn *turn, const struct kvt_gpu_reso
     struct rank *rank = turn->rank;
     uint64_t row_bytes = rank->cuda->stores[turn->store].row_bytes;
 
-    return kvt_cuda_check(
+    return rank_check(
+        rank,
         kvt_gpu_waves(resolve, turn->key->turn_bytes / row_bytes, rank->wave_count, rank->launches),
         "kvt_gpu_waves", err);
 }
@@ -177,19 +179,19 @@ static kvt_status decide(const struct turn *turn, struct kvt_gpu_resolve *resolv
         if (turn->key->takes_turns)
             status = share_arena(turn, resolve, err);
         if (status == KVT_OK)
-            status = kvt_cuda_check(kvt_gpu_execute_plan(resolve, rank->launches),
-                                    "kvt_gpu_execute_plan", err);
+            status = rank_check(rank, kvt_gpu_execute_plan(resolve, rank->launches),
+                                "kvt_gpu_execute_plan", err);
         return status;
     }
     if (turn->key->timing == TIME_DECISIONS)
         resolve->fetch = KVT_GPU_FETCH_NONE;
-    status = kvt_cuda_check(kvt_gpu_resolve(resolve, rank->launches), "kvt_gpu_resolve", err);
+    status = rank_check(rank, kvt_gpu_resolve(resolve, rank->launches), "kvt_gpu_resolve", err);
     resolve->fetch = fetch;
     if (status == KVT_OK && turn->key->timing == TIME_DECISIONS) {
         status = mark(rank, turn->key, KVT_PART_FETCH, err);
         if (status == KVT_OK)
-            status = kvt_cuda_check(kvt_gpu_fetch_followers(resolve, 0, rank->launches),
-                                    "kvt_gpu_fetch_followers", err);
+            status = rank_check(rank, kvt_gpu_fetch_followers(resolve, 0, rank->launches),
+                                "kvt_gpu_fetch_followers", err);
     }
     if (status == KVT_OK && turn->key->takes_turns)
         status = share_arena(turn, resolve, err);
@@ -215,7 +217,7 @@ static kvt_status fork_followers(const struct turn *turn, const struct kvt_gpu_r
         error = kvt_gpu_fetch_followers(resolve, 1, rank->beside);
     if (error == cudaSuccess)
         error = cudaEventRecord(rank->joined, rank->beside);
-    return kvt_cuda_check(error, "kvt_gpu_fetch_followers", err);
+    return rank_check(rank, error, "kvt_gpu_fetch_followers", err);
 }
 
 /* What of them is not hidden behind the first layer counts as fetching. */
@@ -225,8 +227,8 @@ static kvt_status join_followers(const struct turn *turn, struct kvt_error *err)
     kvt_status status = mark(rank, turn->key, KVT_PART_FETCH, err);
 
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaStreamWaitEvent(rank->launches, rank->joined, 0),
-                                "waiting for followers", err);
+        status = rank_check(rank, cudaStreamWaitEvent(rank->launches, rank->joined, 0),
+                            "waiting for followers", err);
     return status;
 }
 
@@ -236,8 +238,8 @@ static kvt_status fetch(const struct turn *turn, const struct kvt_gpu_resolve *r
     kvt_status status = KVT_OK;
 
     if (turn->key->takes_turns)
-        status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, 0, turn->rank->launches),
-                                "kvt_gpu_fetch_wave", err);
+        status = rank_check(turn->rank, kvt_gpu_fetch_wave(resolve, 0, turn->rank->launches),
+                            "kvt_gpu_fetch_wave", err);
     if (status == KVT_OK && has_followers(turn, resolve))
         status = fork_followers(turn, resolve, err);
     return status;
@@ -278,7 +280,7 @@ static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass,
         attend.counts = on_device(&rank->block, rank->block.pass_counts);
         attend.wave = pass;
     }
-    return kvt_cuda_check(kvt_gpu_attend(&attend, rank->launches), "kvt_gpu_attend", err);
+    return rank_check(rank, kvt_gpu_attend(&attend, rank->launches), "kvt_gpu_attend", err);
 }
 
 /* One layer of the model, behind what the selector fetched; `layer` counts from the selector's own.
@@ -328,8 +330,8 @@ static kvt_status promote(const struct turn *turn, const struct kvt_gpu_resolve 
         return KVT_OK;
     status = mark(turn->rank, turn->key, KVT_PART_OTHER, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_promote(resolve, wave, turn->rank->launches),
-                                "kvt_gpu_promote", err);
+        status = rank_check(turn->rank, kvt_gpu_promote(resolve, wave, turn->rank->launches),
+                            "kvt_gpu_promote", err);
     return status;
 }
 
@@ -341,8 +343,8 @@ static kvt_status run_wave(const struct turn *turn, const struct kvt_gpu_resolve
     kvt_status status = mark(rank, turn->key, KVT_PART_FETCH, err);
 
     if (status == KVT_OK)
-        status = kvt_cuda_check(kvt_gpu_fetch_wave(resolve, wave, rank->launches),
-                                "kvt_gpu_fetch_wave", err);
+        status = rank_check(rank, kvt_gpu_fetch_wave(resolve, wave, rank->launches),
+                            "kvt_gpu_fetch_wave", err);
     if (status == KVT_OK)
         status = mark(rank, turn->key, KVT_PART_ATTEND, err);
     for (uint32_t l = 0; l < rank->cuda->stores[turn->store].layers && status == KVT_OK; l++)
@@ -381,10 +383,11 @@ static kvt_status run_other_waves(const struct turn *turn, const struct kvt_gpu_
 
     if (rank->capturing)
         return branch_into_waves(turn, resolve, err);
-    kvt_status status = kvt_cuda_check(cudaMemcpyAsync(rank->wave_count_pinned, rank->wave_count,
-                                                       sizeof *rank->wave_count,
-                                                       cudaMemcpyDeviceToHost, rank->launches),
-                                       "a count of waves", err);
+    kvt_status status = rank_check(rank,
+                                   cudaMemcpyAsync(rank->wave_count_pinned, rank->wave_count,
+                                                   sizeof *rank->wave_count, cudaMemcpyDeviceToHost,
+                                                   rank->launches),
+                                   "a count of waves", err);
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->launches, "a count of waves", err);
     for (uint32_t wave = 1; status == KVT_OK && wave < *rank->wave_count_pinned; wave++)
@@ -434,7 +437,8 @@ static kvt_status run_selector(const struct turn *turn, struct kvt_error *err)
     for (uint32_t pass = 0; pass < passes && status == KVT_OK; pass++)
         status = run_pass(turn, pass, pass + 1 == passes, err);
     if (status == KVT_OK && cuda->check_queries > 0)
-        status = kvt_cuda_check(
+        status = rank_check(
+            rank,
             kvt_gpu_copy(on_device(&rank->block, rank->block.proof_copies +
                                                      (size_t)turn->selector * cuda->check_queries),
                          cuda->check_queries, rank->launches),
@@ -450,9 +454,10 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
     rank->launches = rank->main;
     rank->graph->mark_count = 0;
     kvt_status status =
-        kvt_cuda_check(cudaEventRecordWithFlags(rank->begin, rank->launches,
-                                                rank->capturing ? cudaEventRecordExternal : 0),
-                       "the beginning of a step", err);
+        rank_check(rank,
+                   cudaEventRecordWithFlags(rank->begin, rank->launches,
+                                            rank->capturing ? cudaEventRecordExternal : 0),
+                   "the beginning of a step", err);
     /* Layers before the first selector keep windows only, which are not the hierarchy's. */
     for (uint32_t l = 0; l < llm->selectors[0].layer && status == KVT_OK; l++) {
         status = mark(rank, key, KVT_PART_DENSE, err);
@@ -471,10 +476,11 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
     if (status == KVT_OK)
         status = mark(rank, key, KVT_PART_OTHER, err);
     if (status == KVT_OK && cuda->decider == DECIDE_ON_DEVICE)
-        status = kvt_cuda_check(cudaMemcpyAsync(rank->counts_pinned, rank->counts,
-                                                (size_t)llm->selector_count * cuda->passes *
-                                                    cuda->lanes * sizeof *rank->counts,
-                                                cudaMemcpyDeviceToHost, rank->launches),
-                                "the counters' copy", err);
+        status = rank_check(rank,
+                            cudaMemcpyAsync(rank->counts_pinned, rank->counts,
+                                            (size_t)llm->selector_count * cuda->passes *
+                                                cuda->lanes * sizeof *rank->counts,
+                                            cudaMemcpyDeviceToHost, rank->launches),
+                            "the counters' copy", err);
     return status;
 }

@@ -241,8 +241,9 @@ cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint3
 {
     if (first_layer >= resolve->layers)
         return cudaSuccess;
+    /* With the leader among them they are beside nothing. */
     return gather_launch(resolve, GATHER_MISSED, 0, first_layer, resolve->layers - first_layer,
-                         GATHER_BESIDE, stream);
+                         first_layer > 0 ? GATHER_BESIDE : GATHER_ALONE, stream);
 }
 
 cudaError_t kvt_gpu_fetch_wave(const struct kvt_gpu_resolve *resolve, uint32_t wave,

@@ -44,22 +44,22 @@ static struct step_graph *make_room(struct rank *rank)
     return oldest;
 }
 
-/* Capture, whatever happens, ends. */
+/* Capture ends, whatever happens; a branch's own is ended by whoever began it. */
 static kvt_status record(struct rank *rank, const struct step_key *key, cudaGraph_t *graph,
                          struct kvt_error *err)
 {
     struct kvt_error ending;
     kvt_status status =
-        kvt_cuda_check(cudaStreamBeginCapture(rank->main, cudaStreamCaptureModeThreadLocal),
-                       "the beginning of a capture", err);
+        rank_check(rank, cudaStreamBeginCapture(rank->main, cudaStreamCaptureModeThreadLocal),
+                   "the beginning of a capture", err);
 
     if (status != KVT_OK)
         return status;
     rank->capturing = true;
     status = enqueue_step(rank, key, err);
     rank->capturing = false;
-    kvt_status ended = kvt_cuda_check(cudaStreamEndCapture(rank->main, graph),
-                                      "the end of a capture", status == KVT_OK ? err : &ending);
+    kvt_status ended = rank_check(rank, cudaStreamEndCapture(rank->main, graph),
+                                  "the end of a capture", status == KVT_OK ? err : &ending);
     return status == KVT_OK ? ended : status;
 }
 
@@ -72,10 +72,10 @@ static kvt_status capture(struct rank *rank, const struct step_key *key, struct 
     rank->graph = into;
     kvt_status status = record(rank, key, &graph, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaGraphInstantiate(&into->exec, graph, 0),
-                                "making a step's graph", err);
+        status = rank_check(rank, cudaGraphInstantiate(&into->exec, graph, 0),
+                            "making a step's graph", err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaGraphUpload(into->exec, rank->main), "a graph's upload", err);
+        status = rank_check(rank, cudaGraphUpload(into->exec, rank->main), "a graph's upload", err);
     if (graph)
         (void)cudaGraphDestroy(graph);
     return status;
@@ -139,7 +139,7 @@ kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t
                                               cudaStreamCaptureModeThreadLocal);
     if (error == cudaSuccess)
         rank->launches = rank->inner[depth];
-    return kvt_cuda_check(error, "a branch of a step's graph", err);
+    return rank_check(rank, error, "a branch of a step's graph", err);
 }
 
 kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err)
@@ -147,8 +147,8 @@ kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error 
     cudaGraph_t body;
 
     rank->launches = depth > 0 ? rank->inner[depth - 1] : rank->main;
-    return kvt_cuda_check(cudaStreamEndCapture(rank->inner[depth], &body),
-                          "a branch of a step's graph", err);
+    return rank_check(rank, cudaStreamEndCapture(rank->inner[depth], &body),
+                      "a branch of a step's graph", err);
 }
 
 /* ---- Replays -------------------------------------------------------------------------- */
@@ -165,15 +165,15 @@ kvt_status graph_prepare(struct rank *rank, const struct step_key *key, struct k
     }
     if (rank->graph == NULL) /* launched as it is: only the marks are kept */
         rank->graph = &rank->graphs[GRAPHS_MAX];
-    rank->graph->used = ++rank->step_count;
+    rank->graph->used = rank->step_count;
     return status;
 }
 
 kvt_status graph_launch(struct rank *rank, const struct step_key *key, struct kvt_error *err)
 {
     if (rank->graph->exec)
-        return kvt_cuda_check(cudaGraphLaunch(rank->graph->exec, rank->main),
-                              "launching a step's graph", err);
+        return rank_check(rank, cudaGraphLaunch(rank->graph->exec, rank->main),
+                          "launching a step's graph", err);
     return enqueue_step(rank, key, err);
 }
 
@@ -195,8 +195,8 @@ kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS], struc
     for (uint32_t m = 0; m < graph->mark_count; m++) {
         cudaEvent_t next = m + 1 < graph->mark_count ? rank->marks[m + 1] : rank->end;
         float ms = 0;
-        kvt_status status = kvt_cuda_check(cudaEventElapsedTime(&ms, rank->marks[m], next),
-                                           "a time within a step", err);
+        kvt_status status = rank_check(rank, cudaEventElapsedTime(&ms, rank->marks[m], next),
+                                       "a time within a step", err);
         if (status != KVT_OK)
             return status;
         parts_ns[graph->mark_parts[m]] += 1e6 * (double)ms;

@@ -20,7 +20,7 @@ enum {
     PIECE_BYTES = 1 << 30, /* touched and registered at once */
     PAGE_STRIDE = 4096,
     POPULATE_THREADS = 16,
-    BIND = 2 /* MPOL_BIND of linux/mempolicy.h, which is not always installed */
+    PREFERRED = 1 /* MPOL_PREFERRED of linux/mempolicy.h, which is not always installed */
 };
 
 /* ---- Room ----------------------------------------------------------------------------- */
@@ -102,15 +102,16 @@ static void touch(void *context, uint32_t part, unsigned worker)
         ((volatile uint8_t *)work->base)[at] = 0;
 }
 
-/* Without effect where the kernel knows no nodes. */
-static void prefer_node(void *base, uint64_t bytes, int numa_node)
+/* Preferred: where the node is full, rows are slower to reach, which is better than an end by the
+ * kernel. Whether it took. */
+static bool prefer_node(void *base, uint64_t bytes, int numa_node)
 {
     unsigned long mask[16] = {0};
 
     if (numa_node < 0 || numa_node >= (int)(8 * sizeof mask))
-        return;
+        return false;
     mask[numa_node / 64] = 1UL << numa_node % 64;
-    (void)syscall(SYS_mbind, base, bytes, BIND, mask, 8 * sizeof mask, 0);
+    return syscall(SYS_mbind, base, bytes, PREFERRED, mask, 8 * sizeof mask, 0) == 0;
 }
 
 static kvt_status pin(const struct kvt_backend_env *env, struct kvt_crew *crew,
@@ -150,7 +151,7 @@ kvt_status host_pool_open(const struct kvt_backend_env *env, uint64_t bytes, int
                         strerror(errno));
     pool.base = base;
     (void)madvise(base, pool.bytes, MADV_HUGEPAGE);
-    prefer_node(base, pool.bytes, numa_node);
+    pool.has_node = prefer_node(base, pool.bytes, numa_node);
     kvt_status status = kvt_crew_new(POPULATE_THREADS, &crew, err);
     if (status == KVT_OK)
         status = pin(env, crew, &pool, done_bytes, total_bytes, err);

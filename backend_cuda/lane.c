@@ -53,7 +53,7 @@ static kvt_status take_frame(struct rank *rank, struct lane *lane, uint32_t page
                              struct kvt_error *err)
 {
     if (rank->free_frame_count == 0)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend",
+        return kvt_fail(err, KVT_ERR_NOMEM, "backend",
                         "rank %u has %u pages readable in HBM and needs another for request %u; "
                         "the device holds a page of each request by itself, also where requests "
                         "share a prefix",
@@ -224,8 +224,8 @@ static kvt_status open_caches(struct rank *rank, struct lane *lane, struct kvt_e
         status = rank_upload_block(rank, err);
     for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
-        status = kvt_cuda_check(kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
-                                "kvt_gpu_hot_reset", err);
+        status = rank_check(rank, kvt_gpu_hot_reset(&rank->stores[s].hot, lane->index, rank->main),
+                            "kvt_gpu_hot_reset", err);
     return status;
 }
 
@@ -301,7 +301,7 @@ static kvt_status place_host_rows(struct rank *rank, struct lane *lane, struct k
         uint32_t rows = lane->last_tokens / shape->ratio;
         uint64_t prefixes = (uint64_t)cuda->shared_contexts * shape->shared_rows;
         if (rows - shared > shape->own_rows)
-            return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend.shared_tokens",
+            return kvt_fail(err, KVT_ERR_NOMEM, "backend.shared_tokens",
                             "request %u grows by %u rows of store %u behind what it shares, and "
                             "%u were planned for; fewer shared tokens leave room for more",
                             lane->request, rows - shared, s, shape->own_rows);
@@ -341,7 +341,7 @@ static kvt_status make_keys(struct rank *rank, const struct lane *lane, uint32_t
                                      .lane_keys = rank->stores[s].keys +
                                                   lane->index * shape->lane_key_bytes};
 
-    return kvt_cuda_check(kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
+    return rank_check(rank, kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
 }
 
 static kvt_status make_store(struct rank *rank, struct lane *lane, uint32_t s,
@@ -408,7 +408,7 @@ static kvt_status find_place(struct rank *rank, const struct kvt_backend_admissi
     const struct backend_cuda *cuda = rank->cuda;
 
     if (admission->last_tokens > cuda->env.longest_tokens)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "backend.longest_tokens",
+        return kvt_fail(err, KVT_ERR_NOMEM, "backend.longest_tokens",
                         "request %u may reach %u tokens, and memory is laid out for %u",
                         admission->request, admission->last_tokens, cuda->env.longest_tokens);
     for (*index = 0; *index < cuda->lanes; (*index)++) {

@@ -48,7 +48,7 @@ struct kvt_gpu_query {
     uint32_t depth;   /* below query_count; it sees the rows of context_tokens + depth + 1 tokens */
 };
 
-/* ---- Index scan and top-k (select.cu) ----
+/* ---- Index scan and top-k (scan.cu, topk.cu) ----
  *
  * score[row] = key_scale[row] * sum over heads h of weight[h] * max(0, <query[h], key[row]>)
  * over rows [0, floor((context_tokens + depth + 1) / ratio)) of the query's request.
@@ -183,6 +183,9 @@ size_t kvt_gpu_resolve_workspace_bytes(uint32_t requests_max, uint32_t queries_m
 /* More slots, rows or queries than a block's shared memory holds (16,384 slots; about 1 M rows at
  * K 8) take the reference kernel. The ratio is a power of two up to 64. */
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream);
+/* Whether a fast kernel takes it where the GPU has any: by queries_max, top_k, hot.slots_max,
+ * hot.rows_max and reference alone. */
+bool kvt_gpu_resolve_is_fast(const struct kvt_gpu_resolve *resolve);
 /* Rows that calls of a wave staged and keep: copied within HBM, once every query has been answered,
  * and before the next wave has the arena. Wave 0 is all calls where staging_share is above 0. */
 cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, uint32_t wave,

@@ -347,8 +347,9 @@ static kvt_status fill_q(struct rank *rank, struct kvt_error *err)
         memcpy(&bits, &value, sizeof bits);
         q[i] = (uint16_t)(bits >> 16);
     }
-    kvt_status status = kvt_cuda_check(
-        cudaMemcpy(rank->q, q, count * sizeof *q, cudaMemcpyHostToDevice), "a query's upload", err);
+    kvt_status status =
+        rank_check(rank, cudaMemcpy(rank->q, q, count * sizeof *q, cudaMemcpyHostToDevice),
+                   "a query's upload", err);
     free(q);
     return status;
 }
@@ -370,7 +371,7 @@ static kvt_status poison(struct rank *rank, struct kvt_error *err)
     if (error == cudaSuccess)
         error = cudaMemset(rank->attend_workspace, 0,
                            kvt_gpu_attend_workspace_bytes(cuda->query_rows, llm->heads));
-    return kvt_cuda_check(error, "setting device memory", err);
+    return rank_check(rank, error, "setting device memory", err);
 }
 
 kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes, struct kvt_error *err)

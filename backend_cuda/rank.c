@@ -1,15 +1,19 @@
 /* rank.c -- a step of a rank, from end to end.
  *
- *     settle      pages and tails: what has to be copied (lane.c)
+ *     ---- alone on the device ----
+ *     settle      pages and tails: what has to be copied (lane.c); requests, queries, tables go up
  *     select      lists by the law, plans where the CPU decides (select.c); or the device's top-k
- *     upload      requests, queries, tables, lists, plans
- *     ---- timed, alone on the device ----
+ *     upload      lists, plans
+ *     ---- timed ----
  *     launch      the graph (enqueue.c); backups beside it
  *     ---- until here ----
- *     read        counters -> outcome (outcome.c), times
  *     prove       some of the attention (proof.c)
+ *     ---- until here ----
+ *     count       counters -> outcome (outcome.c); what is selected of pages
  *
- * Ranks of a step run side by side, but for what is timed: a rank stands for a GPU. */
+ * Ranks of a step run side by side on GPUs of their own. Those that share one take turns: all that
+ * a rank does there has the device to itself, for a rank stands for a GPU. While the CPU selects,
+ * with nothing of its own left there, it lets others have it. */
 #include "cuda_private.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -55,13 +59,17 @@ static cudaError_t query_event(void *event)
     return cudaEventQuery(event);
 }
 
-/* As kvt_cuda_check(); a device whose kernels broke off is not used again. */
-kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what, struct kvt_error *err)
+void rank_note(struct rank *rank, cudaError_t error)
 {
     enum kvt_cuda_outcome outcome = kvt_cuda_outcome(error);
 
     if (outcome == KVT_CUDA_KERNEL_FAILED || outcome == KVT_CUDA_LOST)
         rank->device->lost = true;
+}
+
+kvt_status rank_check(struct rank *rank, cudaError_t error, const char *what, struct kvt_error *err)
+{
+    rank_note(rank, error);
     return kvt_cuda_check(error, what, err);
 }
 
@@ -76,7 +84,24 @@ kvt_status rank_use(struct rank *rank, struct kvt_error *err)
     if (rank->device->lost)
         return kvt_fail(err, KVT_ERR_DEVICE, "cuda", "GPU %d was lost before",
                         rank->device->ordinal);
-    return kvt_cuda_check(cudaSetDevice(rank->device->ordinal), "choosing a device", err);
+    return rank_check(rank, cudaSetDevice(rank->device->ordinal), "choosing a device", err);
+}
+
+/* ---- Turns ---------------------------------------------------------------------------- */
+
+/* Whoever had the device before may have found it hung. */
+static kvt_status take_turn(struct rank *rank, struct kvt_error *err)
+{
+    (void)pthread_mutex_lock(&rank->device->turn);
+    rank->has_turn = true;
+    return rank_use(rank, err);
+}
+
+static void give_turn(struct rank *rank)
+{
+    if (rank->has_turn)
+        (void)pthread_mutex_unlock(&rank->device->turn);
+    rank->has_turn = false;
 }
 
 /* ---- Uploads -------------------------------------------------------------------------- */
@@ -84,8 +109,8 @@ kvt_status rank_use(struct rank *rank, struct kvt_error *err)
 static kvt_status upload(struct rank *rank, void *to, const void *from, size_t bytes,
                          const char *what, struct kvt_error *err)
 {
-    return kvt_cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, rank->main),
-                          what, err);
+    return rank_check(rank, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, rank->main),
+                      what, err);
 }
 
 kvt_status rank_upload_block(struct rank *rank, struct kvt_error *err)
@@ -220,13 +245,23 @@ static void share_arena(struct rank *rank, struct step_key *key)
     }
 }
 
+/* What the resolver takes by itself comes first: families are told apart by it. Steps whose
+ * requests take turns are not timed so, and then the first is one that is timed by family. */
+static enum step_timing choose_timing(const struct rank *rank, const struct step_key *key)
+{
+    if (rank->step_count % DECISION_STEPS == 0 && rank->cuda->decider == DECIDE_ON_DEVICE &&
+        !key->takes_turns)
+        return TIME_DECISIONS;
+    return rank->step_count % FAMILY_STEPS == 1 || !rank->has_shares ? TIME_FAMILIES : TIME_WHOLE;
+}
+
 static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
 {
     const struct backend_cuda *cuda = rank->cuda;
     struct step_key *key = &rank->key;
     uint32_t tokens = 0;
 
-    memset(key, 0, sizeof *key); /* it is compared byte by byte */
+    *key = (struct step_key){0};
     key->request_count = step->item_count;
     for (uint32_t i = 0; i < step->item_count; i++) {
         const struct kvt_step_item *item = &step->items[i];
@@ -241,11 +276,7 @@ static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
     key->tokens = (tokens + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
     share_arena(rank, key);
     rank->staging_share = key->takes_turns ? 0 : key->staging_share;
-    key->timing = rank->step_count % DECISION_STEPS == 1 && cuda->decider == DECIDE_ON_DEVICE &&
-                          !key->takes_turns
-                      ? TIME_DECISIONS
-                  : rank->step_count % FAMILY_STEPS == 0 ? TIME_FAMILIES
-                                                         : TIME_WHOLE;
+    key->timing = choose_timing(rank, key);
 }
 
 static kvt_status find_items(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
@@ -297,7 +328,7 @@ static kvt_status make_queries(struct rank *rank, struct kvt_error *err)
                                             .q = rank->index_q + first * KVT_GPU_INDEX_DIM,
                                             .weights = rank->index_weights + first};
         status =
-            kvt_cuda_check(kvt_gpu_make_queries(&make, rank->main), "kvt_gpu_make_queries", err);
+            rank_check(rank, kvt_gpu_make_queries(&make, rank->main), "kvt_gpu_make_queries", err);
     }
     return status;
 }
@@ -310,10 +341,11 @@ kvt_status rank_read_selections(struct rank *rank, struct kvt_error *err)
     kvt_status status = KVT_OK;
 
     for (uint32_t s = 0; s < cuda->llm->selector_count && status == KVT_OK; s++)
-        status = kvt_cuda_check(cudaMemcpyAsync(rank->selections_pinned + s * stride,
-                                                rank->selections + s * stride, bytes,
-                                                cudaMemcpyDeviceToHost, rank->main),
-                                "selections", err);
+        status = rank_check(rank,
+                            cudaMemcpyAsync(rank->selections_pinned + s * stride,
+                                            rank->selections + s * stride, bytes,
+                                            cudaMemcpyDeviceToHost, rank->main),
+                            "selections", err);
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "selections", err);
     rank->selections_read = status == KVT_OK;
@@ -344,6 +376,26 @@ static kvt_status settle(struct rank *rank, const struct kvt_rank_step *step,
     return status == KVT_OK ? copies_launch(&fills, err) : status;
 }
 
+/* The CPU's part: others that share the device have it meanwhile. */
+static kvt_status select_aside(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+{
+    bool shares = rank->device->rank_count > 1;
+    kvt_status status = KVT_OK;
+
+    if (shares) {
+        status = rank_wait_stream(rank, rank->main, "a step's uploads", err);
+        if (status != KVT_OK)
+            return status;
+        give_turn(rank);
+    }
+    nvtxRangePushA("select");
+    status = select_step(rank, step, err);
+    nvtxRangePop();
+    if (status == KVT_OK && shares)
+        status = take_turn(rank, err);
+    return status;
+}
+
 static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct copy_list *backups,
                           struct kvt_error *err)
 {
@@ -361,11 +413,8 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
         status = make_queries(rank, err);
     if (status == KVT_OK && ahead)
         status = index_ahead(rank, err);
-    if (status == KVT_OK && (cuda->law || cuda->decider == DECIDE_ON_HOST)) {
-        nvtxRangePushA("select");
-        status = select_step(rank, step, err);
-        nvtxRangePop();
-    }
+    if (status == KVT_OK && (cuda->law || cuda->decider == DECIDE_ON_HOST))
+        status = select_aside(rank, step, err);
     if (status == KVT_OK && cuda->law)
         status = upload_lists(rank, rank->selections, rank->selections_pinned, err);
     if (status == KVT_OK && cuda->decider == DECIDE_ON_HOST)
@@ -382,36 +431,51 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
 static kvt_status launch(struct rank *rank, struct copy_list *backups, struct kvt_error *err)
 {
     kvt_status status =
-        kvt_cuda_check(cudaEventRecord(rank->ready, rank->main), "the beginning of a step", err);
+        rank_check(rank, cudaEventRecord(rank->ready, rank->main), "the beginning of a step", err);
 
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaStreamWaitEvent(rank->copier, rank->ready, 0),
-                                "the beginning of a backup", err);
+        status = rank_check(rank, cudaStreamWaitEvent(rank->copier, rank->ready, 0),
+                            "the beginning of a backup", err);
     if (status == KVT_OK)
         status = copies_launch(backups, err);
     if (status == KVT_OK)
-        status =
-            kvt_cuda_check(cudaEventRecord(rank->backed, rank->copier), "the end of a backup", err);
+        status = rank_check(rank, cudaEventRecord(rank->backed, rank->copier),
+                            "the end of a backup", err);
     if (status == KVT_OK)
         status = graph_launch(rank, &rank->key, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaStreamWaitEvent(rank->main, rank->backed, 0),
-                                "waiting for a backup", err);
+        status = rank_check(rank, cudaStreamWaitEvent(rank->main, rank->backed, 0),
+                            "waiting for a backup", err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaEventRecord(rank->end, rank->main), "the end of a step", err);
+        status = rank_check(rank, cudaEventRecord(rank->end, rank->main), "the end of a step", err);
     if (status == KVT_OK)
         status = wait_for(rank, query_event, rank->end, "a step", STEP_TIMEOUT_S, err);
     return status;
 }
 
-/* Families are timed now and then; what a step took is shared out as the newest that was timed. */
+/* Of a step that was timed by family: its parts as they were, and as shares for the next ones. */
+static void take_families(struct rank *rank, double *parts_ns, double step_ns)
+{
+    /* Resolver and exposed copies are one launch; the former's time by itself is known. */
+    if (rank->decisions_ns > 0 && rank->decisions_ns < parts_ns[KVT_PART_RESOLVE]) {
+        parts_ns[KVT_PART_FETCH] += parts_ns[KVT_PART_RESOLVE] - rank->decisions_ns;
+        parts_ns[KVT_PART_RESOLVE] = rank->decisions_ns;
+    }
+    for (int p = 0; p < KVT_PARTS; p++)
+        rank->part_shares[p] = parts_ns[p] / step_ns;
+    rank->has_shares = true;
+}
+
+/* Families are timed now and then; what another step took is shared out as the newest that was so
+ * timed. A step that decides apart from its copies has every copy exposed: its parts are its own.
+ */
 static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome,
                              struct kvt_error *err)
 {
-    double parts_ns[KVT_PARTS], step_ns, decisions_ns;
+    double parts_ns[KVT_PARTS], step_ns;
     float ms = 0;
     kvt_status status =
-        kvt_cuda_check(cudaEventElapsedTime(&ms, rank->begin, rank->end), "a step's time", err);
+        rank_check(rank, cudaEventElapsedTime(&ms, rank->begin, rank->end), "a step's time", err);
 
     if (status == KVT_OK && rank->key.timing != TIME_WHOLE)
         status = graph_read_parts(rank, parts_ns, err);
@@ -421,58 +485,70 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
     outcome->measured_ns = (kvt_ns)(step_ns + 0.5) > 0 ? (kvt_ns)(step_ns + 0.5) : 1;
     if (rank->key.timing == TIME_DECISIONS)
         rank->decisions_ns = parts_ns[KVT_PART_RESOLVE];
-    if (rank->key.timing == TIME_FAMILIES) {
-        /* Resolver and exposed copies are one launch; the former's time by itself is known. */
-        decisions_ns = rank->decisions_ns < parts_ns[KVT_PART_RESOLVE] && rank->decisions_ns > 0
-                           ? rank->decisions_ns
-                           : parts_ns[KVT_PART_RESOLVE];
-        parts_ns[KVT_PART_FETCH] += parts_ns[KVT_PART_RESOLVE] - decisions_ns;
-        parts_ns[KVT_PART_RESOLVE] = decisions_ns;
-    }
-    if (rank->key.timing != TIME_WHOLE) {
-        for (int p = 0; p < KVT_PARTS; p++)
-            rank->part_shares[p] = parts_ns[p] / step_ns;
-    }
+    if (rank->key.timing == TIME_FAMILIES)
+        take_families(rank, parts_ns, step_ns);
     for (int p = 0; p < KVT_PARTS; p++)
-        outcome->measured_parts_ns[p] = rank->part_shares[p] * step_ns;
+        outcome->measured_parts_ns[p] =
+            rank->key.timing == TIME_WHOLE ? rank->part_shares[p] * step_ns : parts_ns[p];
     return KVT_OK;
 }
 
-kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
-{
-    const struct backend_cuda *cuda = rank->cuda;
-    struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
-    kvt_status status = rank_use(rank, err);
+/* ---- A step --------------------------------------------------------------------------- */
 
-    if (status == KVT_OK)
-        status = find_items(rank, step, err);
-    if (status != KVT_OK)
-        return status;
+/* Rows that the device selected, where somebody will ask for them. */
+static bool is_watched(const struct rank *rank, const struct kvt_rank_step *step)
+{
+    bool watched = rank->cuda->env.is_inspected;
+
+    for (uint32_t i = 0; i < step->item_count; i++)
+        watched = watched || step->items[i].watch;
+    return watched && rank->cuda->env.hierarchy;
+}
+
+/* All that the device does of it. */
+static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+{
+    struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
+
     nvtxRangePushA("prepare");
-    status = prepare(rank, step, &backups, err);
-    if (status == KVT_OK) /* uploads are over before another rank's clock may run */
+    kvt_status status = prepare(rank, step, &backups, err);
+    if (status == KVT_OK) /* uploads are over before the clock runs */
         status = rank_wait_stream(rank, rank->main, "a step's uploads", err);
     nvtxRangePop();
     if (status == KVT_OK) {
-        (void)pthread_mutex_lock(&rank->device->turn);
         nvtxRangePushA("step");
         status = launch(rank, &backups, err);
         nvtxRangePop();
-        (void)pthread_mutex_unlock(&rank->device->turn);
     }
     if (status == KVT_OK)
         status = read_times(rank, &step->outcome, err);
-    if (status != KVT_OK)
-        return status;
-    outcome_count(rank, step);
-    if (!rank->selections_read && cuda->env.hierarchy) /* somebody will ask for them */
+    if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))
         status = rank_read_selections(rank, err);
-    if (status == KVT_OK && cuda->env.hierarchy && !cuda->law && cuda->decider == DECIDE_ON_DEVICE)
-        status = select_step(rank, step, err); /* nobody has looked at them, who watches pages */
     if (status != KVT_OK)
         return status;
     nvtxRangePushA("prove");
     status = proof_check(rank, err);
     nvtxRangePop();
+    return status;
+}
+
+kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    kvt_status status = find_items(rank, step, err);
+
+    if (status != KVT_OK)
+        return status;
+    status = take_turn(rank, err);
+    if (status == KVT_OK)
+        status = run(rank, step, err);
+    give_turn(rank);
+    if (status != KVT_OK)
+        return status;
+    rank->step_count++;
+    outcome_count(rank, step);
+    if (cuda->chooser == CHOOSE_INDEXER && cuda->decider == DECIDE_ON_DEVICE &&
+        is_watched(rank, step)) /* nobody has looked at them, who watches pages */
+        status = select_step(rank, step, err);
     return status;
 }

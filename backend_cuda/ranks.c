@@ -128,7 +128,7 @@ static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
     for (uint32_t m = 0; m < MARKS_MAX && error == cudaSuccess; m++)
         error = cudaEventCreate(&rank->marks[m]);
     rank->launches = rank->main;
-    return kvt_cuda_check(error, "streams and events", err);
+    return rank_check(rank, error, "streams and events", err);
 }
 
 kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err)
@@ -146,8 +146,8 @@ kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *e
     if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
         int error = pthread_create(&rank->thread, NULL, stand_by, rank);
         if (error != 0)
-            return kvt_fail(err, KVT_ERR_IO, "backend", "no thread for rank %u: %s", rank->number,
-                            strerror(error));
+            return kvt_fail(err, KVT_ERR_NOMEM, "backend", "no thread for rank %u: %s",
+                            rank->number, strerror(error));
         rank->has_thread = true;
     }
     return status;
@@ -173,10 +173,26 @@ static void close_streams(struct rank *rank)
         (void)cudaStreamDestroy(rank->inner[w]);
 }
 
+/* A step that failed may have left copies under way, whose memory and events go next. A stream
+ * that does not come to its end has the device lost, and nothing of it is touched then. */
+static void drain(struct rank *rank)
+{
+    cudaStream_t streams[] = {rank->main, rank->beside, rank->copier};
+    struct kvt_error err;
+    kvt_status status = rank_use(rank, &err);
+
+    for (size_t s = 0; s < sizeof streams / sizeof streams[0] && !rank->device->lost; s++) {
+        if (status == KVT_OK && streams[s])
+            status = rank_wait_stream(rank, streams[s], "what a step left behind", &err);
+    }
+}
+
 void rank_close(struct rank *rank)
 {
     if (rank->has_thread)
         (void)pthread_join(rank->thread, NULL);
+    if (rank->device)
+        drain(rank);
     if (rank->device && !rank->device->lost &&
         cudaSetDevice(rank->device->ordinal) == cudaSuccess) {
         graphs_close(rank);

@@ -23,6 +23,13 @@ static cudaError_t device_is_tuned(bool *tuned)
     return error;
 }
 
+bool kvt_gpu_resolve_is_fast(const struct kvt_gpu_resolve *resolve)
+{
+    if (resolve->reference)
+        return false;
+    return resolve->queries_max == 1 ? resolve_fits_one(*resolve) : resolve_fits_many(*resolve);
+}
+
 /* *fast: whether a fast kernel has it. */
 static cudaError_t decide(const resolve_args &args, bool *fast, cudaStream_t stream)
 {
@@ -30,13 +37,13 @@ static cudaError_t decide(const resolve_args &args, bool *fast, cudaStream_t str
     cudaError_t error = device_is_tuned(&tuned);
 
     *fast = false;
-    if (error == cudaSuccess && tuned && !args.call.reference) {
-        error = args.call.queries_max == 1 ? resolve_launch_one(args, stream, fast)
-                                           : resolve_launch_many(args, stream, fast);
-    }
-    if (error == cudaSuccess && !*fast)
-        error = resolve_launch_reference(args, stream);
-    return error;
+    if (error != cudaSuccess)
+        return error;
+    *fast = tuned && kvt_gpu_resolve_is_fast(&args.call);
+    if (!*fast)
+        return resolve_launch_reference(args, stream);
+    return args.call.queries_max == 1 ? resolve_launch_one(args, stream)
+                                      : resolve_launch_many(args, stream);
 }
 
 cudaError_t kvt_gpu_resolve(const struct kvt_gpu_resolve *resolve, cudaStream_t stream)

@@ -185,9 +185,11 @@ static __device__ __forceinline__ uint32_t resolve_block_scan(uint32_t value, ui
 
 /* ---- Kernels behind kvt_gpu_resolve() ---- */
 
-/* The fast ones set *fits to false, and launch nothing, where a call is too large for them. */
-cudaError_t resolve_launch_one(const resolve_args &args, cudaStream_t stream, bool *fits);
-cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream, bool *fits);
+/* The fast ones are for calls that fit them. */
+bool resolve_fits_one(const struct kvt_gpu_resolve &call);
+bool resolve_fits_many(const struct kvt_gpu_resolve &call);
+cudaError_t resolve_launch_one(const resolve_args &args, cudaStream_t stream);
+cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream);
 cudaError_t resolve_launch_reference(const resolve_args &args, cudaStream_t stream);
 
 #endif

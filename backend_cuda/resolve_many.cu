@@ -528,14 +528,16 @@ template <int QUERIES> static cudaError_t launch_for(const resolve_args &args, c
     return launch<QUERIES, 16, true>(args, stream);
 }
 
-cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream, bool *fits)
+bool resolve_fits_many(const struct kvt_gpu_resolve &call)
+{
+    return many_layout<false>(call).bytes() <= SHARED_BYTES_MAX &&
+           call.hot.slots_max <= THREADS * 16 && call.top_k <= THREADS * SELECTED;
+}
+
+cudaError_t resolve_launch_many(const resolve_args &args, cudaStream_t stream)
 {
     const struct kvt_gpu_resolve &call = args.call;
 
-    *fits = many_layout<false>(call).bytes() <= SHARED_BYTES_MAX &&
-            call.hot.slots_max <= THREADS * 16 && call.top_k <= THREADS * SELECTED;
-    if (!*fits)
-        return cudaSuccess;
     if (call.queries_max <= KEPT_QUERIES / 2)
         return launch_for<KEPT_QUERIES / 2>(args, stream);
     if (call.queries_max <= KEPT_QUERIES)

@@ -185,13 +185,15 @@ __global__ void __launch_bounds__(THREADS) resolve_one(const __grid_constant__ r
     }
 }
 
-cudaError_t resolve_launch_one(const resolve_args &args, cudaStream_t stream, bool *fits)
+bool resolve_fits_one(const struct kvt_gpu_resolve &call)
+{
+    return call.hot.slots_max <= THREADS * 16 && call.top_k <= THREADS * SELECTED;
+}
+
+cudaError_t resolve_launch_one(const resolve_args &args, cudaStream_t stream)
 {
     const uint32_t slots_max = args.call.hot.slots_max;
 
-    *fits = slots_max <= THREADS * 16 && args.call.top_k <= THREADS * SELECTED;
-    if (!*fits)
-        return cudaSuccess;
     if (slots_max <= THREADS * 4)
         resolve_one<4><<<args.call.request_count, THREADS, 0, stream>>>(args);
     else if (slots_max <= THREADS * 8)

@@ -162,6 +162,9 @@ static void select_item(void *context, uint32_t i, unsigned w)
     struct kvt_error err;
     kvt_status status = KVT_OK;
 
+    if (rank->cuda->chooser == CHOOSE_INDEXER && rank->cuda->decider == DECIDE_ON_DEVICE &&
+        !item->watch) /* selected and decided elsewhere, and nobody looks */
+        return;
     if (item->watch)
         kvt_page_watch_begin(item->watch, item->step);
     for (uint32_t s = 0; s < rank->cuda->llm->store_count && status == KVT_OK; s++)

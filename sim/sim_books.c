@@ -387,6 +387,11 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     run->law_description = sim->backend->ops->describe(sim->backend);
     if (sim->backend->ops->proof)
         sim->backend->ops->proof(sim->backend, &run->proof);
+    if (sim->backend->ops->finish) {
+        status = sim->backend->ops->finish(sim->backend, err);
+        if (status != KVT_OK)
+            return status;
+    }
     run->account = sim->arrival->account(sim->source);
     run->events = sim->event_count;
     run->tied_events = kvt_eventq_ties(sim->events);

@@ -619,6 +619,18 @@ static void pair_proof(const struct kvt_backend *backend, struct kvt_backend_pro
         pair->sides[0]->ops->proof(pair->sides[0], out);
 }
 
+static kvt_status pair_finish(struct kvt_backend *backend, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    kvt_status status = KVT_OK;
+
+    for (int side = 0; side < PAIR_SIDES && status == KVT_OK; side++) {
+        if (pair->sides[side]->ops->finish)
+            status = pair->sides[side]->ops->finish(pair->sides[side], err);
+    }
+    return status;
+}
+
 void kvt_backend_pair_report(const struct kvt_backend *backend, struct kvt_pair_report *out)
 {
     *out = ((const struct backend_pair *)backend)->report;
@@ -643,4 +655,5 @@ static const struct kvt_backend_ops pair_ops = {
     .inspect_cache = pair_inspect_cache,
     .selection = pair_selection,
     .proof = pair_proof,
+    .finish = pair_finish,
 };

@@ -1,6 +1,8 @@
 /* cuda_params.c -- the CUDA backend's parameters, each once. */
 #include "kvt/backend_params.h"
 
+#include <math.h>
+
 #include "kvt/policy.h"
 
 #define COUNT_(name_, help_, minimum_, maximum_, default_)                                         \
@@ -81,3 +83,29 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
              {KVT_IDLE_WITHOUT_HOT_CACHES,
               {.beside = "check_queries", .from = 0, .to = 0, .cure = "check_queries above 0"}}},
 };
+
+kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices, const char *where,
+                                  struct kvt_error *err)
+{
+    static const char cure[] = "[-1] for all that are visible, or their numbers, as [0, 1]";
+
+    if (devices->list_length == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "no GPU is named; expected %s", cure);
+    for (size_t d = 0; d < devices->list_length; d++) {
+        double number = devices->list[d];
+        if (number != floor(number))
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "%g is not the number of a GPU; expected %s", number, cure);
+        if (number < 0 && devices->list_length > 1)
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "%g names all GPUs, and stands alone; expected %s", number, cure);
+        for (size_t other = 0; other < d; other++) {
+            if (devices->list[other] == number)
+                return kvt_fail(err, KVT_ERR_INVALID, where,
+                                "GPU %g is named twice; name it once, and ranks_on_device says how "
+                                "many ranks share it",
+                                number);
+        }
+    }
+    return KVT_OK;
+}

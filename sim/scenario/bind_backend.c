@@ -1,6 +1,7 @@
 /* bind_backend.c -- what steps are done by, and whether the rest of the scenario goes with it. */
 #include "bind.h"
 #include "kvt/backend.h"
+#include "kvt/backend_params.h"
 
 /* Where time is measured, every call is run: nothing is left to estimate. */
 static kvt_status check_fidelity(struct kvt_load *load, const struct kvt_scenario *scenario,
@@ -43,12 +44,25 @@ static kvt_status check_law(struct kvt_load *load, const struct kvt_scenario *sc
                     law->info.name, scenario->backend.info->name);
 }
 
+static kvt_status check_devices(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+
+    if (scenario->backend.info != &kvt_backend_cuda.info)
+        return KVT_OK;
+    return kvt_cuda_check_devices(&scenario->backend.params.values[KVT_CUDA_DEVICES],
+                                  kvt_load_place(load, "backend.devices", place), err);
+}
+
 kvt_status kvt_bind_backend(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     const char *clock = kvt_text_at(kvt_tree_at(load->tree, "run"), "clock");
 
     out->clock = strcmp(clock, "measured") == 0 ? KVT_CLOCK_MEASURED : KVT_CLOCK_PREDICTED;
-    kvt_status status = check_fidelity(load, out, err);
+    kvt_status status = check_devices(load, out, err);
+    if (status == KVT_OK)
+        status = check_fidelity(load, out, err);
     if (status == KVT_OK)
         status = check_clock(load, out, err);
     return status == KVT_OK ? check_law(load, out, err) : status;

@@ -403,6 +403,10 @@ size_t kvt_gpu_resolve_workspace_bytes(uint32_t, uint32_t, uint32_t, uint32_t, u
 {
     return 0;
 }
+bool kvt_gpu_resolve_is_fast(const resolve_call *resolve)
+{
+    return resolve->hot.slots_max <= 16384;
+}
 cudaError_t kvt_gpu_resolve(const resolve_call *resolve, cudaStream_t)
 {
     return launch([call = *resolve] {

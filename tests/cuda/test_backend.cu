@@ -797,7 +797,7 @@ void refuse_all(device::tally &verdict)
     using llm = struct kvt_llm;
     using params = std::vector<struct kvt_param_value>;
     const setting with = settings[2];
-    static const double no_device = 999;
+    static const double no_device = 999, half[] = {0.5}, beside[] = {-1, 0}, twice[] = {0, 0};
 
     auto refuse = [&](const char *what, kvt_status expected, const char *words,
                       const std::function<void(env &, llm &, params &)> &change) {
@@ -816,6 +816,18 @@ void refuse_all(device::tally &verdict)
            [](env &, llm &, params &p) { p[KVT_CUDA_HOST_POOL_GIB].number = 0.001; });
     refuse("no such GPU", KVT_ERR_INVALID, "there is no GPU 999",
            [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = &no_device; });
+    refuse("no list of GPUs", KVT_ERR_INVALID, "no GPU is named",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list_length = 0; });
+    refuse("half a GPU", KVT_ERR_INVALID, "0.5 is not the number of a GPU",
+           [](env &, llm &, params &p) { p[KVT_CUDA_DEVICES].list = half; });
+    refuse("all GPUs, and one", KVT_ERR_INVALID, "stands alone", [](env &, llm &, params &p) {
+        p[KVT_CUDA_DEVICES].list = beside;
+        p[KVT_CUDA_DEVICES].list_length = 2;
+    });
+    refuse("a GPU twice", KVT_ERR_INVALID, "named twice", [](env &, llm &, params &p) {
+        p[KVT_CUDA_DEVICES].list = twice;
+        p[KVT_CUDA_DEVICES].list_length = 2;
+    });
     refuse("a top-k without kernel", KVT_ERR_UNSUPPORTED, "top-k of 100",
            [](env &, llm &m, params &) { m.top_k = 100; });
     refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",

@@ -34,6 +34,10 @@ int main()
         kvt_cuda_check_pinned_bytes(cudaHostAlloc(&memory, too_much, 0), "rows", too_much, &err);
     sentence(&tally, KVT_ERR_NOMEM, status, &err, "rows takes 65536.00 GiB of pinned host memory");
     (void)cudaGetLastError();
+    status = kvt_cuda_check(cudaErrorDevicesUnavailable, "a context", &err);
+    sentence(&tally, KVT_ERR_DEVICE, status, &err, "a GPU that others keep to themselves");
+    tally.check(kvt_cuda_outcome(cudaErrorDevicesUnavailable) == KVT_CUDA_REFUSED,
+                "a GPU that is in use is not a lost one");
 
     write_through<<<1, 2048>>>(nullptr);
     status = kvt_cuda_check(cudaGetLastError(), "a launch", &err);

@@ -151,7 +151,8 @@ struct kvt_backend_ops {
      * *decisions is chained as by release(). */
     kvt_status (*resize)(struct kvt_backend *backend, uint32_t request, uint64_t hot_tokens,
                          uint64_t *decisions, struct kvt_error *err);
-    /* *decisions is chained with the state hash of each of its hot caches. */
+    /* *decisions is chained with the state hash of each of its hot caches. What fails is reported
+     * by the next admit(), resize(), step() or finish(). */
     void (*release)(struct kvt_backend *backend, uint32_t request, uint64_t *decisions);
 
     /* One step of ranks that step together: a round of every item. No request is in two ranks. */
@@ -182,6 +183,8 @@ struct kvt_backend_ops {
                             uint32_t query, uint32_t *rows, uint32_t *count, struct kvt_error *err);
     /* Optional: NULL where nothing is attended. */
     void (*proof)(const struct kvt_backend *backend, struct kvt_backend_proof *out);
+    /* Optional: NULL where no release can fail. At the end of a run: what one found wrong. */
+    kvt_status (*finish)(struct kvt_backend *backend, struct kvt_error *err);
 };
 
 /* First member of every implementation's own struct. */

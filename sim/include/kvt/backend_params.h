@@ -2,6 +2,7 @@
 #ifndef KVT_BACKEND_PARAMS_H
 #define KVT_BACKEND_PARAMS_H
 
+#include "kvt/error.h"
 #include "kvt/plugin.h"
 
 enum {
@@ -43,5 +44,10 @@ enum kvt_cuda_output {
 #define KVT_CUDA_SUMMARY "runs each step on GPUs: real rows, real kernels, measured time"
 
 extern const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT];
+
+/* Whether the value of "devices" names GPUs, each once, or all of them by -1; `where` is what a
+ * refusal points at. */
+KVT_CHECKED kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices,
+                                              const char *where, struct kvt_error *err);
 
 #endif
