@@ -64,16 +64,6 @@ static void write_step_header(FILE *stream)
     fputc('\n', stream);
 }
 
-/* Of the prediction what "step" sets beside the measurement: the parts that are run. */
-static kvt_ns predicted_run_ns(const struct kvt_step_times *times)
-{
-    kvt_ns total = 0;
-
-    for (int p = 0; p < KVT_PARTS; p++)
-        total += kvt_step_part_is_run((enum kvt_step_part)p) ? times->predicted_parts_ns[p] : 0;
-    return total;
-}
-
 /* An empty cell where nothing was measured. */
 static void write_measured(FILE *stream, bool is_measured, kvt_ns ns)
 {
@@ -115,7 +105,7 @@ static void on_step(void *context, const struct kvt_step_times *times)
     for (int p = 0; p < KVT_PARTS; p++)
         kept = kept && keep_error(&families[p], (double)times->predicted_parts_ns[p],
                                   (double)times->measured_parts_ns[p], times->in_range);
-    kept = kept && keep_error(&families[KVT_PARTS], (double)predicted_run_ns(times),
+    kept = kept && keep_error(&families[KVT_PARTS], (double)kvt_step_predicted_run_ns(times),
                               (double)times->measured_ns, times->in_range);
     runner->is_short = runner->is_short || !kept;
 }

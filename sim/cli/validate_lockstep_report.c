@@ -165,6 +165,21 @@ bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof
            add_text(attention, "first_unequal", proof->first_unequal);
 }
 
+/* What "step" leaves out on both sides: nothing of it was measured. */
+static bool add_predicted_only(cJSON *tree, const struct lockstep_outcome *outcome)
+{
+    if (outcome->families[KVT_PARTS].count == 0)
+        return true;
+    cJSON *parts = cJSON_AddObjectToObject(tree, "predicted_only_s");
+    bool ok = parts != NULL;
+    for (int p = 0; p < KVT_PARTS && ok; p++) {
+        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+            ok = cJSON_AddNumberToObject(parts, family_name(p),
+                                         outcome->families[p].predicted_ns * 1e-9) != NULL;
+    }
+    return ok;
+}
+
 static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
@@ -184,21 +199,7 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
              add_number(entry, "predicted_s", family->predicted_ns * 1e-9) &&
              add_number(entry, "measured_s", family->measured_ns * 1e-9);
     }
-    return ok;
-}
-
-/* What "step" leaves out on both sides. */
-static bool add_not_run(cJSON *tree, const struct lockstep_outcome *outcome)
-{
-    cJSON *parts =
-        outcome->families[KVT_PARTS].count > 0 ? add_object(tree, "predicted_only_s") : NULL;
-    bool ok = parts || outcome->families[KVT_PARTS].count == 0;
-
-    for (int p = 0; p < KVT_PARTS && ok && parts; p++) {
-        if (!kvt_step_part_is_run((enum kvt_step_part)p))
-            ok = add_number(parts, family_name(p), outcome->families[p].predicted_ns * 1e-9);
-    }
-    return ok;
+    return ok && add_predicted_only(tree, outcome);
 }
 
 static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
@@ -236,7 +237,6 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
         add(tree, "machine",
             outcome->machine ? cJSON_Duplicate(outcome->machine, true) : cJSON_CreateNull()) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
-        add_not_run(tree, outcome) &&
         validate_add_attention(tree, &all.proof, outcome->tolerance) && add_runs(tree, outcome);
     if (!ok) {
         cJSON_Delete(tree);

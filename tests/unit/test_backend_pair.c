@@ -54,9 +54,10 @@ enum {
 };
 
 static enum fault fault;
+/* What checks of attention have shown, as the twin has it. */
+static struct kvt_backend_proof proof;
 /* What a step takes on each rank. */
 static kvt_ns measured_ns[2] = {KVT_NS_NEVER, KVT_NS_NEVER};
-static const char *not_representative;
 
 struct twin {
     struct kvt_backend base;
@@ -230,7 +231,7 @@ static kvt_status twin_selection(struct kvt_backend *backend, uint32_t request, 
 static void twin_proof(const struct kvt_backend *backend, struct kvt_backend_proof *out)
 {
     (void)backend;
-    *out = (struct kvt_backend_proof){.not_representative = not_representative};
+    *out = proof;
 }
 
 static const struct kvt_backend_ops twin_ops = {
@@ -512,7 +513,7 @@ static uint64_t steps_seen;
 static void add_step(void *context, const struct kvt_step_times *times)
 {
     (void)context;
-    kvt_ns run_ns = 0;
+    kvt_ns run_ns = 0, unrun_ns = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
         step_sums.predicted_parts_ns[p] += times->predicted_parts_ns[p];
         step_sums.measured_parts_ns[p] += times->measured_parts_ns[p];
@@ -522,7 +523,10 @@ static void add_step(void *context, const struct kvt_step_times *times)
             ck_assert_int_eq(times->added_parts_ns[p], 0);
         else
             ck_assert_int_eq(times->added_parts_ns[p], times->predicted_parts_ns[p]);
+        unrun_ns += times->added_parts_ns[p];
     }
+    ck_assert_int_gt(unrun_ns, 0);
+    ck_assert_int_eq(kvt_step_predicted_run_ns(times), times->predicted_ns - unrun_ns);
     ck_assert_int_eq(run_ns, times->measured_ns);
     steps_seen++;
 }
@@ -670,7 +674,7 @@ START_TEST(times_that_are_not_representative_prove_no_kernel_time)
     struct small_run small;
     struct cJSON *result = NULL;
     measured_ns[0] = measured_ns[1] = 2385000;
-    not_representative = "plain kernels";
+    proof = (struct kvt_backend_proof){.not_representative = "plain kernels"};
     (void)run_pair(&small, sets, &twin_ops);
     char *text = report_on(&small, &result);
 
@@ -678,7 +682,7 @@ START_TEST(times_that_are_not_representative_prove_no_kernel_time)
     ck_assert_str_eq(text_at(badge, "kernel_time"), "no");
     ck_assert_str_eq(text_at(badge, "kernel_time_reason"), "plain kernels");
     ck_assert_ptr_nonnull(strstr(text, "| kernel time no (plain kernels) | engine no\n"));
-    not_representative = NULL;
+    proof = (struct kvt_backend_proof){0};
     free(text);
     cJSON_Delete(result);
     small_run_close(&small);

@@ -23,6 +23,16 @@ struct kvt_step_times {
     bool in_range;                    /* of what the timing model was fitted to */
 };
 
+/* Of the prediction what can be set beside measured_ns: the parts that a backend runs. */
+static inline kvt_ns kvt_step_predicted_run_ns(const struct kvt_step_times *times)
+{
+    kvt_ns total = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++)
+        total += kvt_step_part_is_run((enum kvt_step_part)p) ? times->predicted_parts_ns[p] : 0;
+    return total;
+}
+
 struct kvt_sim_options {
     unsigned threads; /* at most so many; 0: one. Never changes a result. */
     const char
