@@ -235,6 +235,8 @@ static bool all_calls_are_fast(const struct backend_cuda *cuda)
 /* Why step times are not what the GPU could do; NULL: they are. */
 static const char *why_not_representative(struct backend_cuda *cuda)
 {
+    if (cuda->env.hierarchy && cuda->decider == DECIDE_ON_HOST)
+        return "calls are planned on the CPU";
     for (uint32_t d = 0; d < cuda->device_count; d++) {
         const struct device *device = &cuda->devices[d];
         if (device->rank_count == 0 || device->capability == TUNED_CAPABILITY)
@@ -247,8 +249,6 @@ static const char *why_not_representative(struct backend_cuda *cuda)
     }
     if (cuda->reference)
         return "plain kernels, by backend.kernels";
-    if (cuda->env.hierarchy && cuda->decider == DECIDE_ON_HOST)
-        return "calls are planned on the CPU";
     if (cuda->format != KVT_GPU_ROW_E4M3_576) {
         (void)snprintf(cuda->reason, sizeof cuda->reason,
                        "attention over rows of %u bytes is the plain kernel's",
@@ -478,10 +478,10 @@ static const char *cuda_describe(struct kvt_backend *backend)
     if (cuda->law)
         cuda->law->describe(cuda->law_data, law, sizeof law);
     describe_choices(cuda, choices, sizeof choices);
-    (void)snprintf(cuda->description, sizeof cuda->description, "%s; %s%s%s%s", law,
-                   !cuda->env.hierarchy                ? "everything resident"
-                   : cuda->decider == DECIDE_ON_DEVICE ? "decided on the GPU"
-                                                       : "planned on the CPU",
+    const char *where = !cuda->env.hierarchy                ? "; everything resident"
+                        : cuda->decider == DECIDE_ON_DEVICE ? "; decided on the GPU"
+                                                            : ""; /* the reason says it */
+    (void)snprintf(cuda->description, sizeof cuda->description, "%s%s%s%s%s", law, where,
                    reason ? "; step times are not representative: " : "", reason ? reason : "",
                    choices);
     return cuda->description;

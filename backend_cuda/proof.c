@@ -408,13 +408,31 @@ static void note_unequal(struct rank *rank, const struct check *check, uint32_t 
     rank->proof.first_unequal = rank->first_unequal;
 }
 
+/* The lists of what is checked come down, where nobody wanted all. */
+static kvt_status read_lists(struct rank *rank, struct kvt_error *err)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    cudaError_t error = cudaSuccess;
+
+    for (uint32_t n = 0; n < cuda->check_queries && error == cudaSuccess; n++) {
+        const struct check *check = &rank->checks[n];
+        size_t at = ((size_t)check->selector * cuda->query_rows + check->query) * cuda->llm->top_k;
+        error = cudaMemcpyAsync(rank->selections_pinned + at, rank->selections + at,
+                                cuda->llm->top_k * sizeof *rank->selections, cudaMemcpyDeviceToHost,
+                                rank->main);
+    }
+    kvt_status status = rank_check(rank, error, "selections of a proof", err);
+    return status == KVT_OK ? rank_wait_stream(rank, rank->main, "selections of a proof", err)
+                            : status;
+}
+
 kvt_status proof_check(struct rank *rank, struct kvt_error *err)
 {
     const struct backend_cuda *cuda = rank->cuda;
     kvt_status status = KVT_OK;
 
     if (cuda->check_queries > 0 && !rank->selections_read)
-        status = rank_read_selections(rank, err);
+        status = read_lists(rank, err);
     for (uint32_t n = 0; n < cuda->check_queries && status == KVT_OK; n++) {
         uint32_t count = 0;
         status = compute_again(rank, n, &count, err);
