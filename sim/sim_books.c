@@ -354,6 +354,7 @@ void sim_books_describe(struct kvt_sim *sim)
     run->decision_hash = sim->decisions;
     run->timing_basis = sim->scenario->clock == KVT_CLOCK_MEASURED ? KVT_BASIS_MEASURED
                                                                    : sim->groups[0].timing->basis;
+    run->added_basis = sim->groups[0].timing->basis;
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;

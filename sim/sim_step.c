@@ -180,10 +180,9 @@ static bool in_range(const struct kvt_sim *sim, const struct group *group)
     return true;
 }
 
-kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
-                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns)
+static struct kvt_group_load group_load(const struct group *group,
+                                        const struct kvt_rank_load *loads)
 {
-    double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
     struct kvt_group_load load = {.ranks = group->rank_count};
 
     for (uint32_t r = 0; r < group->rank_count; r++) {
@@ -193,11 +192,27 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
         if (loads[r].queries > load.queries_max)
             load.queries_max = loads[r].queries;
     }
+    return load;
+}
+
+/* A rank's own parts as predicted, into parts[], which is all 0. */
+static void predict_rank(const struct group *group, const struct kvt_rank_load *load,
+                         double parts[KVT_PARTS])
+{
+    group->timing->rank_step(group->timing_state, load, parts);
+    parts[KVT_PART_PREFILL] = prefill_ns(group->prefill, load);
+}
+
+kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
+                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns)
+{
+    double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
+    const struct kvt_group_load load = group_load(group, loads);
+
     for (uint32_t r = 0; r < group->rank_count; r++) {
         double parts[KVT_PARTS] = {0};
         loads[r].group_queries = load.queries;
-        group->timing->rank_step(group->timing_state, &loads[r], parts);
-        parts[KVT_PART_PREFILL] = prefill_ns(group->prefill, &loads[r]);
+        predict_rank(group, &loads[r], parts);
         double rank_ns = sum(parts);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
@@ -224,34 +239,65 @@ static void predict(struct kvt_sim *sim, const struct group *group, struct kvt_s
     times->in_range = in_range(sim, group);
 }
 
-/* As the slowest rank measured it; prompts computed beside take what cluster.prefill says, for
- * no backend runs them. Parts that were not told apart are "other". */
+/* Of predicted parts those that no backend runs, in whole ns; returns their sum. */
+static kvt_ns keep_unrun(const double parts[KVT_PARTS], kvt_ns unrun_ns[KVT_PARTS])
+{
+    kvt_ns total = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        unrun_ns[p] = kvt_step_part_is_run((enum kvt_step_part)p) ? 0 : (kvt_ns)llround(parts[p]);
+        total += unrun_ns[p];
+    }
+    return total;
+}
+
+/* What a rank measured. Parts that were not told apart are "other". */
+static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_step_times *times)
+{
+    kvt_ns told_ns = 0;
+
+    times->measured_ns = outcome->measured_ns;
+    for (int p = 0; p < KVT_PARTS; p++) {
+        bool is_run = kvt_step_part_is_run((enum kvt_step_part)p);
+        times->measured_parts_ns[p] = is_run ? (kvt_ns)llround(outcome->measured_parts_ns[p]) : 0;
+        told_ns += times->measured_parts_ns[p];
+    }
+    times->measured_parts_ns[KVT_PART_OTHER] += outcome->measured_ns - told_ns;
+}
+
+/* As the slowest rank has it: what it measured, and what the timing model says of its parts that
+ * no backend runs; those that the group shares once. */
 static void measure(const struct kvt_sim *sim, const struct group *group,
                     struct kvt_step_times *times, double *waited_ns)
 {
-    kvt_ns all_ns = 0;
+    const struct kvt_rank_load *loads = &sim->loads[group->first_rank];
+    kvt_ns all_ns = 0, slowest_ns = -1, shared_ns[KVT_PARTS];
+    double shared[KVT_PARTS] = {0};
 
     times->measured_ns = KVT_NS_NEVER;
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
-        const struct kvt_step_outcome *outcome = &sim->rank_steps[r].outcome;
-        if (sim->rank_steps[r].item_count == 0 || outcome->measured_ns == KVT_NS_NEVER)
+    for (uint32_t r = 0; r < group->rank_count; r++) {
+        const struct kvt_rank_step *step = &sim->rank_steps[group->first_rank + r];
+        double parts[KVT_PARTS] = {0};
+        kvt_ns unrun_ns[KVT_PARTS];
+        if (step->item_count == 0 || step->outcome.measured_ns == KVT_NS_NEVER)
             continue;
-        kvt_ns beside_ns = (kvt_ns)llround(prefill_ns(group->prefill, &sim->loads[r]));
-        kvt_ns rank_ns = outcome->measured_ns + beside_ns;
+        predict_rank(group, &loads[r], parts);
+        kvt_ns rank_ns = step->outcome.measured_ns + keep_unrun(parts, unrun_ns);
         all_ns += rank_ns;
-        if (rank_ns <= times->measured_ns)
+        if (rank_ns <= slowest_ns)
             continue;
-        times->measured_ns = rank_ns;
-        kvt_ns told_ns = 0;
-        for (int p = 0; p < KVT_PARTS; p++) {
-            times->measured_parts_ns[p] = (kvt_ns)llround(outcome->measured_parts_ns[p]);
-            told_ns += times->measured_parts_ns[p];
-        }
-        times->measured_parts_ns[KVT_PART_PREFILL] += beside_ns;
-        times->measured_parts_ns[KVT_PART_OTHER] += outcome->measured_ns - told_ns;
+        slowest_ns = rank_ns;
+        keep_measured(&step->outcome, times);
+        memcpy(times->added_parts_ns, unrun_ns, sizeof unrun_ns);
     }
-    if (times->measured_ns != KVT_NS_NEVER)
-        *waited_ns = (double)(group->rank_count * times->measured_ns - all_ns);
+    if (times->measured_ns == KVT_NS_NEVER)
+        return;
+    const struct kvt_group_load load = group_load(group, loads);
+    group->timing->group_step(group->timing_state, &load, shared);
+    (void)keep_unrun(shared, shared_ns);
+    for (int p = 0; p < KVT_PARTS; p++)
+        times->added_parts_ns[p] += shared_ns[p];
+    *waited_ns = (double)(group->rank_count * slowest_ns - all_ns);
 }
 
 /* What the step takes by the run's clock; the other clock's figures go to the books too. */
@@ -266,22 +312,26 @@ static kvt_ns time_step(struct kvt_sim *sim, const struct group *group, uint32_t
     measure(sim, group, &times, &measured_waited_ns);
     bool is_measured = times.measured_ns != KVT_NS_NEVER;
     bool by_measured = is_measured && sim->scenario->clock == KVT_CLOCK_MEASURED;
-    const kvt_ns *parts_ns = by_measured ? times.measured_parts_ns : times.predicted_parts_ns;
-    kvt_ns step_ns = by_measured ? times.measured_ns : times.predicted_ns;
+    kvt_ns step_ns = 0;
     tally->extrapolated_steps += !times.in_range;
     tally->measured_steps += is_measured;
-    for (int p = 0; p < KVT_PARTS; p++) {
-        tally->parts_ns[p] += parts_ns[p];
-        tally->measured_parts_ns[p] += is_measured ? times.measured_parts_ns[p] : 0;
-    }
     tally->measured_ns += is_measured ? times.measured_ns : 0;
+    for (int p = 0; p < KVT_PARTS; p++) {
+        kvt_ns measured_ns = times.measured_parts_ns[p], added_ns = times.added_parts_ns[p];
+        kvt_ns part_ns = by_measured ? measured_ns + added_ns : times.predicted_parts_ns[p];
+        tally->parts_ns[p] += part_ns;
+        tally->measured_parts_ns[p] += measured_ns;
+        tally->added_parts_ns[p] += added_ns;
+        step_ns += part_ns;
+    }
+    step_ns = step_ns > 0 ? step_ns : 1;
     tally->rank_ns += group->rank_count * step_ns;
     tally->barrier_wait_ns += (kvt_ns)llround(by_measured ? measured_waited_ns : waited_ns);
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
         times.queries += sim->loads[r].queries;
     if (sim->options.on_step && requests > 0)
         sim->options.on_step(sim->options.step_context, &times);
-    return step_ns > 0 ? step_ns : 1;
+    return step_ns;
 }
 
 static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)

@@ -34,7 +34,8 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                                 .type = KVT_PARAM_REAL,
                                 .minimum = 0,
                                 .maximum = 1 << 20,
-                                .default_number = 0},
+                                .default_number = 0,
+                                .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [KVT_CUDA_HOST_LAYOUT] = {CHOICE_("host_layout",
                                       "On host, a row's layers of one store side by side, or each "
                                       "layer's rows apart.",
@@ -45,10 +46,11 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                                       "layer exposed and the others beside its compute.",
                                       "group|leader_first", "leader_first"),
                               .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
-    [KVT_CUDA_SHARED_TOKENS] = {COUNT_(
-        "shared_tokens",
-        "The first so many tokens of a request have host rows that others have too.", 0, 1 << 24,
-        0)},
+    [KVT_CUDA_SHARED_TOKENS] =
+        {COUNT_("shared_tokens",
+                "The first so many tokens of a request have host rows that others have too.", 0,
+                1 << 24, 0),
+         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
     [KVT_CUDA_SHARED_CONTEXTS] = {COUNT_("shared_contexts",
                                          "Prefixes of shared rows that are made; request r reads "
                                          "number r modulo this.",
@@ -64,17 +66,22 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
     [KVT_CUDA_KERNELS] = {CHOICE_("kernels", "Tuned kernels, or the plain ones they are held to.",
                                   "fast|reference", "fast")},
     [KVT_CUDA_OUTPUT] = {CHOICE_("output", "Format of what attention writes.", "bf16|f32", "bf16")},
-    [KVT_CUDA_INDEXER_DRIFT] = {.name = "indexer_drift",
-                                .help = "How much of an index query is new from token to token.",
-                                .type = KVT_PARAM_REAL,
-                                .minimum = 0,
-                                .maximum = 1,
-                                .default_number = 0.12},
-    [KVT_CUDA_CORRUPT_STEP] = {COUNT_(
-        "corrupt_step",
-        "To prove that the check of attention finds it: in this step of each rank, counted from 1, "
-        "a byte of one selected and missed row is flipped on host. 0: never.",
-        0, 1 << 30, 0)},
+    [KVT_CUDA_INDEXER_DRIFT] =
+        {.name = "indexer_drift",
+         .help = "How much of an index query is new from token to token; it shapes what law "
+                 "\"indexer\" selects, and under any law the scan that is timed.",
+         .type = KVT_PARAM_REAL,
+         .minimum = 0,
+         .maximum = 1,
+         .default_number = 0.12},
+    [KVT_CUDA_CORRUPT_STEP] =
+        {COUNT_("corrupt_step",
+                "To prove that the check of attention finds it: in this step of each rank, counted "
+                "from 1, a byte of one selected and missed row is flipped on host. 0: never.",
+                0, 1 << 30, 0),
+         .idle =
+             {KVT_IDLE_WITHOUT_HOT_CACHES,
+              {.beside = "check_queries", .from = 0, .to = 0, .cure = "check_queries above 0"}}},
 };
 
 kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices, const char *where,

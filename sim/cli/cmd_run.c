@@ -119,6 +119,23 @@ static bool warmup_is_all(const struct kvt_run *run)
     return run->warmup_ns >= run->end_ns && run->end_ns > 0;
 }
 
+/* Every call is run on a GPU, whatever a scenario says of fidelity that was made for none; who says
+ * so on the command line is taken at his word. */
+static bool takes_exact(const struct run_options *options)
+{
+    static const char fidelity[] = "run.fidelity=", run[] = "run=";
+
+    if (!options->backend || strcmp(options->backend, "sim") == 0 || options->fidelity)
+        return false;
+    for (size_t i = 0; i < options->sets.count; i++) {
+        const char *set = options->sets.items[i];
+        if (strncmp(set, fidelity, sizeof fidelity - 1) == 0 ||
+            strncmp(set, run, sizeof run - 1) == 0)
+            return false;
+    }
+    return true;
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct outputs *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -143,6 +160,10 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         status = cli_machine(options->quiet, &machine, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &sim_options, &sim, err);
+    if (status == KVT_OK && takes_exact(options) && !options->quiet) {
+        cli_progress_end(&progress); /* its line is not shared */
+        fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n", options->backend);
+    }
     if (status == KVT_OK)
         status = cli_advance(sim, show_done, &progress, &interrupted, err);
     cli_progress_end(&progress);
@@ -213,23 +234,6 @@ static bool add_set(char texts[OPTION_SETS][OPTION_BYTES], size_t *used, const c
     return snprintf(text, OPTION_BYTES, "%s=%s", name, value) < OPTION_BYTES;
 }
 
-/* Every call is run on a GPU, whatever a scenario says of fidelity that was made for none; who says
- * so on the command line is taken at his word. */
-static bool takes_exact(const struct run_options *options)
-{
-    static const char fidelity[] = "run.fidelity=", run[] = "run=";
-
-    if (!options->backend || strcmp(options->backend, "sim") == 0 || options->fidelity)
-        return false;
-    for (size_t i = 0; i < options->sets.count; i++) {
-        const char *set = options->sets.items[i];
-        if (strncmp(set, fidelity, sizeof fidelity - 1) == 0 ||
-            strncmp(set, run, sizeof run - 1) == 0)
-            return false;
-    }
-    return true;
-}
-
 /* --backend comes first, so that --set changes its parameters; --seed and --fidelity last. */
 static bool gather_sets(const struct run_options *options, char texts[OPTION_SETS][OPTION_BYTES],
                         const char **sets, size_t *count)
@@ -287,8 +291,6 @@ static int run_command(struct run_options *options, const char *source)
     if (status == KVT_OK && options->goodput.count > 0)
         status =
             add_goodput(&options->goodput, source, &scenario_options, sets, arena, &scenario, &err);
-    if (status == KVT_OK && takes_exact(options) && !options->quiet)
-        fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n", options->backend);
     if (status == KVT_OK)
         status = run_scenario(&scenario, options, &outputs, &answer_is_no, &err);
     kvt_arena_free(arena);

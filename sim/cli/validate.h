@@ -131,7 +131,8 @@ struct lockstep_plan {
     bool quiet;
 };
 
-/* Predicted against measured, over the steps of a run or of all: ns, and relative to measured. */
+/* Predicted against measured, over the steps of a run or of all: ns, and relative to measured. A
+ * part that no backend runs has what is predicted alone, and is no part of "step". */
 struct lockstep_family {
     double *errors; /* [count] signed */
     size_t count, capacity;

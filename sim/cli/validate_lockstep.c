@@ -65,17 +65,30 @@ static void write_step_header(FILE *stream)
     fputc('\n', stream);
 }
 
+/* An empty cell where nothing was measured. */
+static void write_measured(FILE *stream, bool is_measured, kvt_ns ns)
+{
+    if (is_measured)
+        fprintf(stream, ",%lld", (long long)ns);
+    else
+        fputc(',', stream);
+}
+
 static void write_step(const struct runner *runner, const struct kvt_step_times *times)
 {
     FILE *stream = kvt_outfile_stream(runner->steps);
+    bool is_measured = times->measured_ns != KVT_NS_NEVER;
 
-    fprintf(stream, "%s,%llu,%llu,%u,%u,%u,%d,%lld,%lld", runner->run->scenario,
+    fprintf(stream, "%s,%llu,%llu,%u,%u,%u,%d,%lld", runner->run->scenario,
             (unsigned long long)runner->run->seed, (unsigned long long)runner->steps_done,
             times->first_rank, times->requests, times->queries, times->in_range,
-            (long long)times->predicted_ns, (long long)times->measured_ns);
-    for (int p = 0; p < KVT_PARTS; p++)
-        fprintf(stream, ",%lld,%lld", (long long)times->predicted_parts_ns[p],
-                (long long)times->measured_parts_ns[p]);
+            (long long)times->predicted_ns);
+    write_measured(stream, is_measured, times->measured_ns);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        fprintf(stream, ",%lld", (long long)times->predicted_parts_ns[p]);
+        write_measured(stream, is_measured && kvt_step_part_is_run((enum kvt_step_part)p),
+                       times->measured_parts_ns[p]);
+    }
     fputc('\n', stream);
 }
 
@@ -113,7 +126,7 @@ static void on_step(void *context, const struct kvt_step_times *times)
     for (int p = 0; p < KVT_PARTS; p++)
         kept = kept && keep_error(&families[p], (double)times->predicted_parts_ns[p],
                                   (double)times->measured_parts_ns[p], times->in_range);
-    kept = kept && keep_error(&families[KVT_PARTS], (double)times->predicted_ns,
+    kept = kept && keep_error(&families[KVT_PARTS], (double)kvt_step_predicted_run_ns(times),
                               (double)times->measured_ns, times->in_range);
     if (!kept && runner->kept == KVT_OK)
         runner->kept = kvt_fail_nomem(&runner->kept_error, "the times of steps");

@@ -149,6 +149,21 @@ static bool add_findings(cJSON *object, const struct kvt_pair_report *report)
            kvt_json_add_number(compared, "page_changes", (double)report->page_changes);
 }
 
+/* What "step" leaves out on both sides: nothing of it was measured. */
+static bool add_predicted_only(cJSON *tree, const struct lockstep_outcome *outcome)
+{
+    if (outcome->families[KVT_PARTS].count == 0)
+        return true;
+    cJSON *parts = cJSON_AddObjectToObject(tree, "predicted_only_s");
+    bool ok = parts != NULL;
+    for (int p = 0; p < KVT_PARTS && ok; p++) {
+        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+            ok = cJSON_AddNumberToObject(parts, family_name(p),
+                                         outcome->families[p].predicted_ns * 1e-9) != NULL;
+    }
+    return ok;
+}
+
 static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
@@ -171,7 +186,7 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
              kvt_json_add_number(entry, "predicted_s", family->predicted_ns * 1e-9) &&
              kvt_json_add_number(entry, "measured_s", family->measured_ns * 1e-9);
     }
-    return ok;
+    return ok && add_predicted_only(tree, outcome);
 }
 
 static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
@@ -257,6 +272,12 @@ static void print_families(const struct lockstep_outcome *outcome)
                100 * (double)family->in_range / (double)family->count, family->predicted_ns * 1e-9,
                family->measured_ns * 1e-9);
     }
+    fputs("not in step, for no backend runs it:", stdout);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+            printf(" %s %.4f s,", family_name(p), outcome->families[p].predicted_ns * 1e-9);
+    }
+    puts(" as predicted");
 }
 
 static void print_verdict(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome,

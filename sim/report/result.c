@@ -70,18 +70,30 @@ static enum kvt_basis worse(enum kvt_basis a, enum kvt_basis b)
     return a > b ? a : b;
 }
 
+/* Whether measured steps take something that was predicted beside. */
+static bool adds_predicted(const struct kvt_run *run)
+{
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (run->total.added_parts_ns[p] > 0)
+            return true;
+    }
+    return false;
+}
+
 /* Which rows are where follows from the law, and from what is accepted of drafts; with
  * optional pages, also from when they come and go. Without a hierarchy no selection matters. */
 static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
 {
     enum kvt_basis law = run->needs.history_in_hbm ? KVT_BASIS_EXACT : run->law_basis;
     law = worse(law, run->acceptance_basis);
-    /* How far the timing model was fitted is no matter to a clock that measures. */
-    bool is_measured = run->scenario->clock == KVT_CLOCK_MEASURED;
-    enum kvt_basis steps = run->total.extrapolated_steps > 0 && !is_measured
+    /* How far the timing model was fitted is no matter to a clock that measures, but for what is
+     * added to it. */
+    bool is_predicted = run->scenario->clock != KVT_CLOCK_MEASURED || adds_predicted(run);
+    enum kvt_basis steps = run->total.extrapolated_steps > 0 && is_predicted
                                ? KVT_BASIS_EXTRAPOLATED
                                : run->timing_basis;
-    enum kvt_basis times = worse(law, worse(steps, run->timing_basis));
+    enum kvt_basis model = is_predicted ? run->added_basis : run->timing_basis;
+    enum kvt_basis times = worse(law, worse(worse(steps, model), run->timing_basis));
 
     switch (rests_on) {
     case COUNTED:
@@ -301,12 +313,29 @@ static bool add_step_parts(cJSON *object, const struct kvt_run *run)
     return ok;
 }
 
+/* ms a measured step, of the parts that are run, or of those that were predicted beside them. */
+static bool add_measured_parts(cJSON *measured, const char *key, const struct kvt_run *run,
+                               bool are_run)
+{
+    const struct kvt_tally *total = &run->total;
+    const kvt_ns *parts_ns = are_run ? total->measured_parts_ns : total->added_parts_ns;
+    cJSON *parts = add_object(measured, key);
+    bool ok = parts != NULL;
+
+    for (int p = 0; p < KVT_PARTS && ok; p++) {
+        enum kvt_step_part part = (enum kvt_step_part)p;
+        if (kvt_step_part_is_run(part) == are_run)
+            ok = add_number(parts, kvt_step_part_name(part),
+                            (double)parts_ns[p] / 1e6 / (double)total->measured_steps);
+    }
+    return ok;
+}
+
 /* What a backend that runs its steps has found, whichever clock counted. */
 static bool add_measured(cJSON *object, const struct kvt_run *run)
 {
     const struct kvt_tally *total = &run->total;
     double steps = (double)total->measured_steps;
-    cJSON *parts = NULL;
 
     if (total->measured_steps == 0)
         return true;
@@ -324,11 +353,35 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
         add_number(measured, "attention_unequal", (double)run->proof.unequal_queries) &&
         add_number(measured, "attention_max_rel_error",
                    run->proof.double_queries > 0 ? run->proof.max_rel_error : (double)NAN) &&
-        (parts = add_object(measured, "step_parts_ms")) != NULL;
-    for (int p = 0; p < KVT_PARTS && ok; p++)
-        ok = add_number(parts, kvt_step_part_name((enum kvt_step_part)p),
-                        (double)total->measured_parts_ns[p] / 1e6 / steps);
+        add_measured_parts(measured, "step_parts_ms", run, true) &&
+        add_measured_parts(measured, "predicted_parts_ms", run, false);
     return ok;
+}
+
+/* What this result proves against a machine, and why not more. */
+static bool add_badge(cJSON *object, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+    cJSON *badge = add_object(object, "badge");
+    bool on_gpu = total->measured_steps > 0;
+    const char *kernel_time = "no";
+    char reason[320];
+
+    if (!on_gpu) {
+        snprintf(reason, sizeof reason, "%s", kvt_basis_name(run->timing_basis));
+    } else if (run->proof.not_representative) {
+        snprintf(reason, sizeof reason, "%s", run->proof.not_representative);
+    } else {
+        kernel_time = run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside";
+        snprintf(reason, sizeof reason, "%.0f %% of steps in range of timing \"%s\"",
+                 100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
+                 run->scenario->timing.info->name);
+    }
+    return badge && add_text(badge, "decisions", "no") &&
+           add_text(badge, "decisions_reason",
+                    on_gpu ? "kvtide validate compares them" : "no GPU") &&
+           add_text(badge, "kernel_time", kernel_time) &&
+           add_text(badge, "kernel_time_reason", reason) && add_text(badge, "engine", "no");
 }
 
 static const char *ending(const struct kvt_run *run)
@@ -353,8 +406,9 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        add_step_parts(result, run) && add_measured(result, run) && add_scaled(result, run) &&
-        add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
+        add_step_parts(result, run) && add_measured(result, run) && add_badge(result, run) &&
+        add_scaled(result, run) && add_calibrated(result, run) &&
+        add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_number(result, "events", (double)run->events) &&
         add_number(result, "tied_events", (double)run->tied_events) &&

@@ -323,15 +323,38 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
              100 * gpu_gain, run->slots / run->ranks);
 }
 
+static const char *text_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+/* "host + draft": what was added to measured steps; "" where that is nothing. */
+static const char *added_names(const struct kvt_run *run, char out[96])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (run->total.added_parts_ns[p] > 0)
+            used += (size_t)snprintf(out + used, 96 - used, "%s%s", used ? " + " : "",
+                                     kvt_step_part_name((enum kvt_step_part)p));
+    }
+    return out;
+}
+
 static void put_basis(FILE *stream, const struct kvt_run *run)
 {
-    char drafts[48] = "";
+    char drafts[48] = "", added[96], added_basis[160] = "";
 
     if (run->scenario->queries_max > 1)
         snprintf(drafts, sizeof drafts, "; drafts %s", kvt_basis_name(run->acceptance_basis));
-    put_line(stream, "basis      %srows %s; step times %s; imports %s%s; selections: %s",
+    if (run->scenario->clock == KVT_CLOCK_MEASURED && added_names(run, added)[0])
+        snprintf(added_basis, sizeof added_basis, " (%s: %s)", added,
+                 kvt_basis_name(run->added_basis));
+    put_line(stream, "basis      %srows %s; step times %s%s; imports %s%s; selections: %s",
              run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
-             kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis),
+             kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis), added_basis,
              kvt_basis_name(run->import_basis), drafts, run->law_description);
 }
 
@@ -425,32 +448,49 @@ static void put_scaled(FILE *stream, const struct kvt_run *run, const cJSON *res
     put_sampling(stream, run, result);
 }
 
-/* The backend's own figures, and whether they count. */
+/* "dense 31.2 + fetch 4.1", ms a step, of what is no scrap of the whole. */
+static void print_measured_parts(char *text, size_t bytes, const struct kvt_tally *total,
+                                 const kvt_ns parts_ns[KVT_PARTS])
+{
+    double steps = (double)total->measured_steps;
+    char number[16];
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int p = 0; p < KVT_PARTS && used < bytes; p++) {
+        if (parts_ns[p] > 0 && (double)parts_ns[p] > 0.0005 * (double)total->measured_ns)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used ? " + " : "",
+                                     kvt_step_part_name((enum kvt_step_part)p),
+                                     figure((double)parts_ns[p] / 1e6 / steps, number));
+    }
+}
+
+/* The backend's own figures, what of a step it does not run, and whether they count. */
 static void put_measured(FILE *stream, const struct kvt_run *run)
 {
     const struct kvt_tally *total = &run->total;
-    double steps = (double)total->measured_steps;
-    char text[300] = "", number[16], attention[96] = "";
-    size_t used = 0;
+    char text[200], added[120], number[16], attention[96] = "", names[96];
 
     if (total->measured_steps == 0)
         return;
-    for (int p = 0; p < KVT_PARTS && total->measured_ns > 0; p++) {
-        double ms = (double)total->measured_parts_ns[p] / 1e6 / steps;
-        if ((double)total->measured_parts_ns[p] > 0.0005 * (double)total->measured_ns)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? " + " : "",
-                                     kvt_step_part_name((enum kvt_step_part)p), figure(ms, number));
-    }
-    put_line(stream, "measured   %" PRIu64 " steps of %s ms = %s", total->measured_steps,
-             figure((double)total->measured_ns / 1e6 / steps, number), text);
+    print_measured_parts(text, sizeof text, total, total->measured_parts_ns);
+    print_measured_parts(added, sizeof added, total, total->added_parts_ns);
+    put_line(stream, "measured   %" PRIu64 " steps of %s ms = %s%s%s%s", total->measured_steps,
+             figure((double)total->measured_ns / 1e6 / (double)total->measured_steps, number), text,
+             added[0] ? "; not in it, for no backend runs it: " : "", added,
+             added[0] ? ", as predicted" : "");
     if (run->proof.checked_queries > 0)
         snprintf(attention, sizeof attention, "; attention: %" PRIu64 " of %" PRIu64 " differ",
                  run->proof.unequal_queries, run->proof.checked_queries);
-    put_line(stream, "clock      %s%s",
-             run->scenario->clock == KVT_CLOCK_MEASURED
-                 ? "measured: not reproducible"
-                 : "predicted: what was measured is told beside, and decides nothing",
-             attention);
+    if (run->scenario->clock != KVT_CLOCK_MEASURED)
+        put_line(stream,
+                 "clock      predicted: what was measured is told beside, and decides nothing%s",
+                 attention);
+    else if (added_names(run, names)[0])
+        put_line(stream, "clock      measured, and %s as predicted: not reproducible%s", names,
+                 attention);
+    else
+        put_line(stream, "clock      measured: not reproducible%s", attention);
 }
 
 static void put_scaled_backend(FILE *stream, const cJSON *result)
@@ -466,24 +506,17 @@ static void put_scaled_backend(FILE *stream, const cJSON *result)
         put_line(stream, "scaled     on the GPU: %s", text);
 }
 
-/* What this result proves, and what not. */
-static void put_badge(FILE *stream, const struct kvt_run *run, const cJSON *result)
+/* What this result proves, and what not: as the result has it, and on which GPU. */
+static void put_badge(FILE *stream, const cJSON *result)
 {
+    const cJSON *badge = kvt_json_find(result, "badge");
     const cJSON *gpus = kvt_json_find(kvt_json_find(result, "machine"), "gpus");
-    const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
-    const char *gpu = cJSON_IsString(name) ? name->valuestring : "a GPU";
-    const struct kvt_tally *total = &run->total;
+    const char *gpu = text_at(cJSON_GetArrayItem(gpus, 0), "name");
 
-    if (total->measured_steps == 0)
-        put_line(stream, "badge      decisions no (no GPU) | kernel time no (%s) | engine no",
-                 kvt_basis_name(run->timing_basis));
-    else
-        put_line(stream,
-                 "badge      decisions no (kvtide validate compares them) | kernel time %s (%s, "
-                 "%.0f %% of steps in range of timing \"%s\") | engine no",
-                 run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside", gpu,
-                 100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
-                 run->scenario->timing.info->name);
+    put_line(stream, "badge      decisions %s (%s) | kernel time %s (%s%s%s) | engine %s",
+             text_at(badge, "decisions"), text_at(badge, "decisions_reason"),
+             text_at(badge, "kernel_time"), gpu, gpu[0] ? ": " : "",
+             text_at(badge, "kernel_time_reason"), text_at(badge, "engine"));
 }
 
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -519,7 +552,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "bound      a policy saw the future: a bound, not what can be had");
     if (run->interrupted)
         put_line(stream, "ending     interrupted: the figures cover what was simulated");
-    put_badge(stream, run, result);
+    put_badge(stream, result);
 }
 
 void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *result)

@@ -37,6 +37,8 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->measured_ns += from->measured_ns;
     for (int p = 0; p < KVT_PARTS; p++)
         into->measured_parts_ns[p] += from->measured_parts_ns[p];
+    for (int p = 0; p < KVT_PARTS; p++)
+        into->added_parts_ns[p] += from->added_parts_ns[p];
     into->rank_ns += from->rank_ns;
     into->barrier_wait_ns += from->barrier_wait_ns;
     into->backup_stall_ns += from->backup_stall_ns;

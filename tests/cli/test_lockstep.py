@@ -74,7 +74,8 @@ def the_answer_lies_whole_in_its_folder(folder):
     parts = [name for name in rows[0] if name.startswith("predicted_") and name != "predicted_ns"]
     for row in rows:
         assert sum(int(row[name]) for name in parts) == int(row["predicted_ns"]), row
-        assert int(row["measured_ns"]) == -1, "nothing was measured"
+        measured = {row[name] for name in row if name.startswith("measured_")}
+        assert measured == {""}, ("nothing was measured", measured)
 
 
 def a_run_that_fails_leaves_nothing_behind(folder):
@@ -253,7 +254,10 @@ def backend_comes_before_what_is_set_of_it(folder):
     path = tiny(folder, changes=CHANGES)
     done = kvtide("run", path, "--backend", "cuda", "--set", "backend.shared_tokens=64")
     assert done.returncode in (0, 3), done.stderr
-    assert "--backend cuda: fidelity exact, for every call is run" in done.stderr
+    said = "--backend cuda: fidelity exact, for every call is run" in done.stderr
+    assert said == (done.returncode == 0), done.stderr
+    if done.returncode == 3:
+        assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 if __name__ == "__main__":

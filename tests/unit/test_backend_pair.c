@@ -477,6 +477,19 @@ START_TEST(the_indexer_passes_on_what_the_first_selected)
 }
 END_TEST
 
+/* Ranks share host work and sampling; each has its own drafting. */
+#define ROOFLINE                                                                                   \
+    "timing={\"model\": \"roofline\", \"host_us_per_step\": 300, \"sampling_us_per_step\": 200}"
+
+static kvt_ns sum_of(const kvt_ns parts_ns[KVT_PARTS])
+{
+    kvt_ns total = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++)
+        total += parts_ns[p];
+    return total;
+}
+
 START_TEST(by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured)
 {
     static const char *const sets[] = {"backend=cuda", "run.clock=measured", NULL};
@@ -487,15 +500,68 @@ START_TEST(by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured)
     const struct kvt_tally *total = &small.run->total;
 
     ck_assert_uint_eq(total->measured_steps, total->decode_steps);
-    ck_assert_int_eq(total->step_ns, total->measured_ns);
-    ck_assert_int_le(total->step_ns, (kvt_ns)total->decode_steps * 2385000);
-    ck_assert_int_ge(total->step_ns, (kvt_ns)total->decode_steps * 2000000);
+    ck_assert_int_le(total->measured_ns, (kvt_ns)total->decode_steps * 2385000);
+    ck_assert_int_ge(total->measured_ns, (kvt_ns)total->decode_steps * 2000000);
     ck_assert_int_eq(total->parts_ns[KVT_PART_ATTEND] + total->parts_ns[KVT_PART_OTHER],
-                     total->step_ns);
+                     total->measured_ns);
     ck_assert_int_eq(total->parts_ns[KVT_PART_ATTEND], 3 * total->parts_ns[KVT_PART_OTHER]);
     ck_assert_int_eq(small.run->timing_basis, KVT_BASIS_MEASURED);
     /* Both ranks decode in most steps, and the faster one waits. */
     ck_assert_int_gt(total->barrier_wait_ns, (kvt_ns)total->decode_steps / 2 * 385000);
+    small_run_close(&small);
+}
+END_TEST
+
+static struct kvt_step_times step_sums;
+static uint64_t steps_seen;
+
+/* With one rank, so that the slowest as predicted is the slowest as measured. */
+static void add_step(void *context, const struct kvt_step_times *times)
+{
+    (void)context;
+    kvt_ns run_ns = 0, unrun_ns = 0;
+    for (int p = 0; p < KVT_PARTS; p++) {
+        step_sums.predicted_parts_ns[p] += times->predicted_parts_ns[p];
+        step_sums.measured_parts_ns[p] += times->measured_parts_ns[p];
+        step_sums.added_parts_ns[p] += times->added_parts_ns[p];
+        run_ns += times->measured_parts_ns[p];
+        if (kvt_step_part_is_run((enum kvt_step_part)p))
+            ck_assert_int_eq(times->added_parts_ns[p], 0);
+        else
+            ck_assert_int_eq(times->added_parts_ns[p], times->predicted_parts_ns[p]);
+        unrun_ns += times->added_parts_ns[p];
+    }
+    ck_assert_int_gt(unrun_ns, 0);
+    ck_assert_int_eq(kvt_step_predicted_run_ns(times), times->predicted_ns - unrun_ns);
+    ck_assert_int_eq(run_ns, times->measured_ns);
+    steps_seen++;
+}
+
+START_TEST(what_no_backend_runs_takes_what_is_predicted_of_it_by_a_measured_clock)
+{
+    static const char *const sets[] = {"backend=cuda",          "run.clock=measured",  ROOFLINE,
+                                       "cluster.decode.gpus=1", "cluster.decode.dp=1", NULL};
+    struct kvt_pair_sides sides = {&twin_ops, &kvt_backend_sim};
+    const struct kvt_sim_options options = {
+        .open_backend = open_pair, .backend_context = &sides, .on_step = add_step};
+    struct small_run small;
+    measured_ns[0] = 2000000;
+    step_sums = (struct kvt_step_times){0};
+    steps_seen = 0;
+    small_run_open(&small, SMALL, sets, &options);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    small_run_finish(&small);
+    const struct kvt_tally *total = &small.run->total;
+
+    ck_assert_uint_gt(steps_seen, 0);
+    ck_assert_int_eq(total->measured_ns, (kvt_ns)total->decode_steps * 2000000);
+    ck_assert_int_eq(total->step_ns, total->measured_ns + sum_of(total->added_parts_ns));
+    ck_assert_int_eq(total->step_ns, sum_of(total->parts_ns));
+    ck_assert_int_eq(total->parts_ns[KVT_PART_HOST], (kvt_ns)total->decode_steps * 300000);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_SAMPLE], (kvt_ns)total->decode_steps * 200000);
+    ck_assert_int_gt(total->parts_ns[KVT_PART_DRAFT], 0);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_DRAFT], step_sums.predicted_parts_ns[KVT_PART_DRAFT]);
+    ck_assert_int_eq(total->measured_parts_ns[KVT_PART_DRAFT], 0);
     small_run_close(&small);
 }
 END_TEST
@@ -507,41 +573,122 @@ static double number_at(const cJSON *object, const char *key)
     return item->valuedouble;
 }
 
+static const char *text_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    ck_assert_msg(cJSON_IsString(item), "%s is no text", key);
+    return item->valuestring;
+}
+
+/* The result, and with it the summary, whose lines are joined where they were broken. */
+static char *report_on(const struct small_run *small, struct cJSON **result)
+{
+    struct kvt_error err;
+    char *text = NULL, *out;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    ck_assert_ptr_nonnull(stream);
+    ck_assert_int_eq(kvt_report_result(small->run, result, &err), KVT_OK);
+    kvt_report_summary(stream, small->run, *result);
+    (void)fclose(stream);
+    out = text;
+    for (const char *in = text; *in; in++) {
+        if (strncmp(in, "\n           ", 12) == 0) {
+            in += 11;
+            *out++ = ' ';
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+    return text;
+}
+
 START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
 {
     static const char *const sets[] = {
         "backend={\"name\": \"cuda\", \"shared_tokens\": 640, \"ranks_on_device\": 2}",
-        "run.clock=measured", NULL};
+        "run.clock=measured", ROOFLINE, NULL};
     struct small_run small;
     struct cJSON *result = NULL;
-    struct kvt_error err;
     measured_ns[0] = measured_ns[1] = 2385000;
     (void)run_pair(&small, sets, &twin_ops);
-    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
+    char *text = report_on(&small, &result);
 
     const cJSON *measured = kvt_json_find(result, "measured");
     ck_assert(cJSON_IsTrue(kvt_json_find(measured, "is_clock")));
     ck_assert(cJSON_IsFalse(kvt_json_find(measured, "reproducible")));
     ck_assert_double_eq_tol(number_at(measured, "mean_step_ms"), 2.385, 1e-12);
-    ck_assert_double_eq_tol(number_at(kvt_json_find(measured, "step_parts_ms"), "attend"),
-                            0.75 * 2.385, 1e-12);
+    const cJSON *parts = kvt_json_find(measured, "step_parts_ms");
+    ck_assert_double_eq_tol(number_at(parts, "attend"), 0.75 * 2.385, 1e-12);
+    ck_assert_ptr_null(kvt_json_find(parts, "host"));
+    const cJSON *added = kvt_json_find(measured, "predicted_parts_ms");
+    ck_assert_double_eq_tol(number_at(added, "host"), 0.3, 1e-12);
+    ck_assert_double_eq_tol(number_at(added, "sampling"), 0.2, 1e-12);
+    ck_assert_double_eq(number_at(added, "prefill"), 0);
+    ck_assert_ptr_null(kvt_json_find(added, "attend"));
+    ck_assert_double_eq_tol(number_at(kvt_json_find(result, "step_parts_ms"), "host"), 0.3, 1e-12);
     const cJSON *scaled = kvt_json_find(kvt_json_find(result, "scaled"), "backend");
     ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
     ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
     ck_assert_ptr_null(kvt_json_find(scaled, "shared_contexts"));
-    cJSON_Delete(result);
+    const cJSON *badge = kvt_json_find(result, "badge");
+    ck_assert_str_eq(text_at(badge, "decisions"), "no");
+    ck_assert_str_eq(text_at(badge, "decisions_reason"), "kvtide validate compares them");
+    ck_assert_str_eq(text_at(badge, "kernel_time"), "yes");
+    ck_assert_str_eq(text_at(badge, "engine"), "no");
 
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
-    kvt_report_summary(stream, small.run, result);
-    (void)fclose(stream);
-    ck_assert_ptr_nonnull(strstr(text, "clock      measured: not reproducible"));
-    ck_assert_ptr_nonnull(strstr(text, "kernel time yes"));
-    ck_assert_ptr_nonnull(
-        strstr(text, "scaled     on the GPU: ranks_on_device 2, shared_tokens 640"));
-    ck_assert_ptr_nonnull(strstr(text, "step times measured"));
+    static const char *const lines[] = {
+        "attend 1.79 + other 0.60; not in it, for no backend runs it: host 0.30 + draft ",
+        " + sampling 0.20, as predicted\n",
+        "clock      measured, and host + draft + sampling as predicted: not reproducible\n",
+        "| kernel time yes (100 % of steps in range of timing \"roofline\") | engine no\n",
+        "scaled     on the GPU: ranks_on_device 2, shared_tokens 640",
+        "step times measured (host + draft + sampling: datasheet);"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        ck_assert_msg(strstr(text, lines[i]) != NULL, "\"%s\" is not in:\n%s", lines[i], text);
+    free(text);
+    cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
+/* Step times rest on the weaker of what was measured and what was added. */
+START_TEST(a_measured_step_with_predicted_parts_rests_on_both)
+{
+    static const char *const sets[] = {"backend=cuda",     "run.clock=measured",
+                                       ROOFLINE,           "residency={\"policy\": \"resident\"}",
+                                       "speculation=none", NULL};
+    struct small_run small;
+    struct cJSON *result = NULL;
+    measured_ns[0] = measured_ns[1] = 2385000;
+    (void)run_pair(&small, sets, &twin_ops);
+    char *text = report_on(&small, &result);
+
+    ck_assert_str_eq(text_at(kvt_json_find(result, "metrics_basis"), "mean_step_ms"), "datasheet");
+    ck_assert_ptr_nonnull(strstr(text, "measured, and host + sampling as predicted"));
+    free(text);
+    cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
+START_TEST(times_that_are_not_representative_prove_no_kernel_time)
+{
+    static const char *const sets[] = {"backend=cuda", "run.clock=measured", NULL};
+    struct small_run small;
+    struct cJSON *result = NULL;
+    measured_ns[0] = measured_ns[1] = 2385000;
+    proof = (struct kvt_backend_proof){.not_representative = "plain kernels"};
+    (void)run_pair(&small, sets, &twin_ops);
+    char *text = report_on(&small, &result);
+
+    const cJSON *badge = kvt_json_find(result, "badge");
+    ck_assert_str_eq(text_at(badge, "kernel_time"), "no");
+    ck_assert_str_eq(text_at(badge, "kernel_time_reason"), "plain kernels");
+    ck_assert_ptr_nonnull(strstr(text, "| kernel time no (plain kernels) | engine no\n"));
+    proof = (struct kvt_backend_proof){0};
     free(text);
     cJSON_Delete(result);
     small_run_close(&small);
@@ -653,6 +800,9 @@ int main(void)
     tcase_add_test(agree, sampled_runs_cannot_be_compared);
     tcase_add_test(agree, the_indexer_passes_on_what_the_first_selected);
     tcase_add_test(agree, by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured);
+    tcase_add_test(agree, what_no_backend_runs_takes_what_is_predicted_of_it_by_a_measured_clock);
+    tcase_add_test(agree, a_measured_step_with_predicted_parts_rests_on_both);
+    tcase_add_test(agree, times_that_are_not_representative_prove_no_kernel_time);
     tcase_add_test(agree, what_was_measured_is_in_the_result_and_says_what_it_is_worth);
     tcase_add_test(agree, by_the_predicted_clock_what_was_measured_is_told_beside);
     tcase_add_loop_test(differ, a_twin_that_decides_wrongly_is_found_at_its_first_wrong_call, 0,

@@ -33,7 +33,7 @@ struct sums {
 };
 _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
-                                               2 * KVT_PARTS * sizeof(kvt_ns) +
+                                               3 * KVT_PARTS * sizeof(kvt_ns) +
                                                KVT_SAMPLED_COUNTS * sizeof(double) +
                                                (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
@@ -50,6 +50,7 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
     for (int p = 0; p < KVT_PARTS; p++) {
         tally.parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
         tally.measured_parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
+        tally.added_parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
     }
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);

@@ -127,7 +127,7 @@ struct kvt_step_outcome {
     double payload_bytes;                /* of the missed rows, scaled */
     uint64_t staging_peak_bytes;         /* most that one wave staged; drawn where estimated */
     kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
-    double measured_parts_ns[KVT_PARTS]; /* of it, by family, where it is measured */
+    double measured_parts_ns[KVT_PARTS]; /* of it, by family of those that are run, if measured */
 };
 
 /* What one rank does in a step. */

@@ -39,6 +39,7 @@ struct kvt_tally {
     uint64_t measured_steps;             /* by the backend, whatever the clock */
     kvt_ns measured_ns;                  /* sum of what those took */
     kvt_ns measured_parts_ns[KVT_PARTS]; /* of the group's slowest rank */
+    kvt_ns added_parts_ns[KVT_PARTS];    /* to those: predicted, of parts that no backend runs */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
     double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
@@ -101,6 +102,7 @@ struct kvt_run {
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;
+    enum kvt_basis added_basis;       /* of what is added to measured steps: the timing model's */
     enum kvt_basis acceptance_basis;  /* exact where nothing is drafted */
     struct kvt_residency_needs needs; /* of the policy in force */
     const char *law_description;

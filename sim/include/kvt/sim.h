@@ -11,15 +11,27 @@ KVT_BEGIN_DECLS
 
 struct kvt_sim;
 
-/* What one step took. */
+/* What one step took. By a measured clock it is measured_ns and the sum of added_parts_ns. */
 struct kvt_step_times {
     uint32_t first_rank, rank_count; /* that stepped together */
     uint32_t requests, queries;      /* of all of them */
-    kvt_ns predicted_ns,
-        measured_ns; /* measured: KVT_NS_NEVER where the backend measures nothing */
+    kvt_ns predicted_ns;             /* all parts */
+    kvt_ns measured_ns; /* those that are run; KVT_NS_NEVER where the backend measures nothing */
     kvt_ns predicted_parts_ns[KVT_PARTS], measured_parts_ns[KVT_PARTS]; /* of the slowest rank */
-    bool in_range; /* of what the timing model was fitted to */
+    kvt_ns added_parts_ns[KVT_PARTS]; /* to what was measured: predicted of parts that nobody runs,
+                                       * of the rank that is slowest with them */
+    bool in_range;                    /* of what the timing model was fitted to */
 };
+
+/* Of the prediction what can be set beside measured_ns: the parts that a backend runs. */
+static inline kvt_ns kvt_step_predicted_run_ns(const struct kvt_step_times *times)
+{
+    kvt_ns total = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++)
+        total += kvt_step_part_is_run((enum kvt_step_part)p) ? times->predicted_parts_ns[p] : 0;
+    return total;
+}
 
 struct kvt_sim_options {
     unsigned threads; /* at most so many; 0: one. Never changes a result. */

@@ -61,6 +61,14 @@ enum kvt_step_part {
 };
 const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
 
+/* Whether a backend that measures its steps runs it. No backend schedules, drafts, chooses tokens
+ * or computes prompts: by a measured clock those parts take what is predicted of them. */
+static inline bool kvt_step_part_is_run(enum kvt_step_part part)
+{
+    return part != KVT_PART_HOST && part != KVT_PART_DRAFT && part != KVT_PART_SAMPLE &&
+           part != KVT_PART_PREFILL;
+}
+
 struct kvt_timing_env {
     struct kvt_params params;
     const struct kvt_llm *llm;
