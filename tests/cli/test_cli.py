@@ -418,8 +418,10 @@ def commands_of_the_readme_run(folder):
         if "../" in line:
             continue  # a file beside the checkout: not everybody has it
         if slow:
-            line += " --quiet --set run.duration_s=0.1"
-            if "prefix-offload" not in line:  # which selects nothing
+            line += " --quiet"
+            if "--suite decisions" not in line:  # a grid of its own
+                line += " --set run.duration_s=0.1"
+            if not re.search("prefix-offload|--suite decisions", line):  # no law
                 line += " --set selection.tapes=1 --set selection.steps=64"
         done = subprocess.run(line, shell=True, cwd=folder, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
