@@ -369,6 +369,8 @@ static bool add_badge(cJSON *object, const struct kvt_run *run)
 
     if (!on_gpu) {
         snprintf(reason, sizeof reason, "%s", kvt_basis_name(run->timing_basis));
+    } else if (run->proof.unequal_queries > 0) {
+        snprintf(reason, sizeof reason, "attention differs from the same computed again");
     } else if (run->proof.not_representative) {
         snprintf(reason, sizeof reason, "%s", run->proof.not_representative);
     } else {
