@@ -88,7 +88,7 @@ struct kvt_gpu_topk {
     const struct kvt_gpu_query *queries;
     const float *scores; /* [query_count][score_stride] */
     uint32_t score_stride, rows_max;
-    int32_t *rows;   /* out [query_count][k] */
+    int32_t *rows; /* out [query_count][k] */
     bool reference;
 };
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream);

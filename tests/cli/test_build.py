@@ -186,7 +186,7 @@ def unpacked_dist(tree, scratch):
 def the_tarball_holds_program_data_and_licences(tree, scratch):
     release_only()
     folder = unpacked_dist(tree, scratch)
-    texts = {"LICENSE", "README.md", "CHANGELOG.md"}
+    texts = {"LICENSE", "README.md", "CHANGELOG.md", "docs/cuda.md", "docs/validation.md"}
     names = ("gsl", "libcsv", "cjson") + (("libstdc++",) if CUDA != "0" else ())
     licences = {"licences/" + name for name in names}
     data = {"share/kvt/" + path for path in data_files()}

@@ -19,7 +19,7 @@ enum kvt_rng_purpose {
     KVT_RNG_CLASS = 8,   /* which SLO class a request belongs to */
     KVT_RNG_ROUTE = 9,
     KVT_RNG_DEVIATION = 10, /* by how much calls that nobody follows differ from their mean */
-    KVT_RNG_DEVICE = 11, /* what kernels work on where no model says it */
+    KVT_RNG_DEVICE = 11,    /* what kernels work on where no model says it */
     KVT_RNG_TEST = 99
 };
 

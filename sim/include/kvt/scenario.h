@@ -115,7 +115,7 @@ struct kvt_scenario {
     uint32_t sample_requests; /* requests followed at once per rank when sampled; 0: all */
     struct kvt_choice backend;
     enum kvt_clock clock;
-    uint64_t idle_sets;       /* bit i: common set i has no effect here */
+    uint64_t idle_sets; /* bit i: common set i has no effect here */
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;
@@ -170,8 +170,8 @@ struct kvt_key_doc {
     const char *range; /* "1 to 4096", "a | b", or "" */
     const char *dflt;  /* default as JSON, or "" */
     const char *help;
-    const char *takes;          /* what else it takes to have an effect, or "" */
-    const char *refused;        /* NULL, or why this version refuses it */
+    const char *takes;   /* what else it takes to have an effect, or "" */
+    const char *refused; /* NULL, or why this version refuses it */
 };
 /* Lives in the arena. */
 KVT_CHECKED kvt_status kvt_scenario_keys(struct kvt_arena *arena, const struct kvt_key_doc **out,
