@@ -527,7 +527,7 @@ KVT_CHECKED kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, ui
                                                  uint64_t *hashes, struct kvt_error *err);
 KVT_CHECKED kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,
                                                  uint32_t selector, uint32_t query,
-                                                 struct kvt_backend_call *out,
+                                                 struct kvt_resolve_result *out,
                                                  struct kvt_error *err);
 KVT_CHECKED kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t request,
                                                   uint32_t store, struct kvt_backend_cache *out,

@@ -119,7 +119,7 @@ kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t reque
 
 kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t request,
                                      uint32_t selector, uint32_t query,
-                                     struct kvt_backend_call *out, struct kvt_error *err)
+                                     struct kvt_resolve_result *out, struct kvt_error *err)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     uint32_t pass = cuda->passes > 1 ? query : 0;
@@ -138,21 +138,8 @@ kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t reque
         status = read_back(rank, cuda->inspected_missed,
                            rank->missed + call * cuda->pass_queries * cuda->llm->top_k,
                            missed * sizeof *cuda->inspected_missed, "missed rows", err);
-    *out = (struct kvt_backend_call){.union_rows = result.union_rows,
-                                     .tail_rows = result.tail_rows,
-                                     .page_rows = result.page_rows,
-                                     .hot_rows = result.hot_rows,
-                                     .filled_rows = result.filled_rows,
-                                     .staged_rows = result.staged_rows,
-                                     .selected = result.selected,
-                                     .tail_selected = result.tail_selected,
-                                     .page_selected = result.page_selected,
-                                     .hot_selected = result.hot_selected,
-                                     .missed_selected = result.missed_selected,
-                                     .promoted_rows = result.promoted_rows,
-                                     .placed_hash = result.placed_hash,
-                                     .skipped = result.skipped,
-                                     .missed = cuda->inspected_missed};
+    *out = result;
+    out->missed = cuda->inspected_missed;
     return status;
 }
 

@@ -69,21 +69,11 @@ void kept_add_call(const struct backend_sim *sim, struct kept *kept, uint32_t se
 
     if (count > 0)
         memcpy(missed, result->missed, count * sizeof *missed);
-    kept->calls[at] = (struct kvt_backend_call){.union_rows = result->union_rows,
-                                                .tail_rows = result->tail_rows,
-                                                .page_rows = result->page_rows,
-                                                .hot_rows = result->hot_rows,
-                                                .filled_rows = result->filled_rows,
-                                                .staged_rows = result->staged_rows,
-                                                .selected = result->selected,
-                                                .tail_selected = result->tail_selected,
-                                                .page_selected = result->page_selected,
-                                                .hot_selected = result->hot_selected,
-                                                .missed_selected = result->missed_selected,
-                                                .promoted_rows = result->promoted_rows,
-                                                .placed_hash = result->placed_hash,
-                                                .skipped = result->skipped,
-                                                .missed = missed};
+    kept->calls[at] = *result;
+    kept->calls[at].missed = missed;
+    kept->calls[at].fills = kept->calls[at].evicted =
+        NULL; /* the resolver's, until its next call */
+    kept->calls[at].promoted = kept->calls[at].promoted_slots = NULL;
 }
 
 void kept_add_whole(const struct backend_sim *sim, struct kept *kept, uint32_t store,
@@ -135,8 +125,8 @@ kvt_status backend_sim_state_hashes(struct kvt_backend *backend, uint32_t reques
 }
 
 kvt_status backend_sim_inspect_call(struct kvt_backend *backend, uint32_t request,
-                                    uint32_t selector, uint32_t query, struct kvt_backend_call *out,
-                                    struct kvt_error *err)
+                                    uint32_t selector, uint32_t query,
+                                    struct kvt_resolve_result *out, struct kvt_error *err)
 {
     struct backend_sim *sim = backend_sim_of(backend);
     kvt_status status;

@@ -589,8 +589,8 @@ static kvt_status pair_state_hashes(struct kvt_backend *backend, uint32_t reques
 }
 
 static kvt_status pair_inspect_call(struct kvt_backend *backend, uint32_t request,
-                                    uint32_t selector, uint32_t query, struct kvt_backend_call *out,
-                                    struct kvt_error *err)
+                                    uint32_t selector, uint32_t query,
+                                    struct kvt_resolve_result *out, struct kvt_error *err)
 {
     struct backend_pair *pair = pair_of(backend);
     return pair->sides[0]->ops->inspect_call(pair->sides[0], request, selector, query, out, err);

@@ -30,10 +30,10 @@ struct followed {
 
 /* The calls of a request's newest step, for whoever compares: [selectors][queries_max]. */
 struct kept {
-    struct kvt_backend_call *calls; /* at query 0 of those of all queries at once */
-    uint32_t *missed;               /* [top_k] a query; a call's go on behind its first query's */
-    uint32_t *selected;             /* [top_k] a query */
-    uint32_t *counts;               /* of what is selected */
+    struct kvt_resolve_result *calls; /* at query 0 of those of all queries at once */
+    uint32_t *missed;                 /* [top_k] a query; a call's go on behind its first query's */
+    uint32_t *selected;               /* [top_k] a query */
+    uint32_t *counts;                 /* of what is selected */
 };
 
 /* What a decoding request owns here. */
@@ -170,7 +170,7 @@ KVT_CHECKED kvt_status backend_sim_state_hashes(struct kvt_backend *backend, uin
                                                 uint64_t *hashes, struct kvt_error *err);
 KVT_CHECKED kvt_status backend_sim_inspect_call(struct kvt_backend *backend, uint32_t request,
                                                 uint32_t selector, uint32_t query,
-                                                struct kvt_backend_call *out,
+                                                struct kvt_resolve_result *out,
                                                 struct kvt_error *err);
 KVT_CHECKED kvt_status backend_sim_inspect_cache(struct kvt_backend *backend, uint32_t request,
                                                  uint32_t store, struct kvt_backend_cache *out,

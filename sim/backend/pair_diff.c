@@ -13,7 +13,7 @@
 /* The call in question, on both sides. */
 struct call_pair {
     uint32_t selector, query, queries; /* those it resolves */
-    struct kvt_backend_call sides[PAIR_SIDES];
+    struct kvt_resolve_result sides[PAIR_SIDES];
 };
 
 static const struct kvt_store *store_of(const struct backend_pair *pair, uint32_t selector)
@@ -22,7 +22,7 @@ static const struct kvt_store *store_of(const struct backend_pair *pair, uint32_
     return &llm->stores[llm->selectors[selector].store];
 }
 
-static uint32_t missed_count(const struct kvt_backend_call *call)
+static uint32_t missed_count(const struct kvt_resolve_result *call)
 {
     return call->missed ? call->filled_rows + call->staged_rows : 0;
 }
@@ -33,7 +33,7 @@ enum {
     CALL_COUNTS = 13
 };
 
-static void counts_of(const struct kvt_backend_call *call, uint32_t counts[CALL_COUNTS])
+static void counts_of(const struct kvt_resolve_result *call, uint32_t counts[CALL_COUNTS])
 {
     const uint32_t all[CALL_COUNTS] = {
         call->union_rows,       call->tail_rows,    call->page_rows,       call->hot_rows,
@@ -48,7 +48,7 @@ static const char *const count_names[CALL_COUNTS] = {
     "staged",          "selected", "tail selected", "page selected", "hot selected",
     "missed selected", "promoted", "skipped"};
 
-static bool calls_differ(const struct kvt_backend_call *a, const struct kvt_backend_call *b)
+static bool calls_differ(const struct kvt_resolve_result *a, const struct kvt_resolve_result *b)
 {
     uint32_t first[CALL_COUNTS], second[CALL_COUNTS];
 
@@ -105,7 +105,7 @@ static void say_selected(struct backend_pair *pair, int side, uint32_t request,
         pair_say(text, " no query");
 }
 
-static void say_missed(const struct kvt_backend_call *call, uint32_t row, struct pair_text *text)
+static void say_missed(const struct kvt_resolve_result *call, uint32_t row, struct pair_text *text)
 {
     for (uint32_t i = 0; i < missed_count(call); i++) {
         if (call->missed[i] == row) {

@@ -182,8 +182,8 @@ static kvt_status twin_state_hashes(struct kvt_backend *backend, uint32_t reques
 }
 
 static kvt_status twin_inspect_call(struct kvt_backend *backend, uint32_t request,
-                                    uint32_t selector, uint32_t query, struct kvt_backend_call *out,
-                                    struct kvt_error *err)
+                                    uint32_t selector, uint32_t query,
+                                    struct kvt_resolve_result *out, struct kvt_error *err)
 {
     struct twin *twin = twin_of(backend);
     kvt_status status =

@@ -102,16 +102,6 @@ bool kvt_backend_proof_is_precise(const struct kvt_backend_proof *proof, double 
  * differs; else what is wrong, as a sentence. */
 const char *kvt_backend_proof_corruption(const struct kvt_backend_proof *proof);
 
-/* One call of the newest step, as it was decided. Rows are borrowed until the next step. */
-struct kvt_backend_call {
-    uint32_t union_rows, tail_rows, page_rows, hot_rows, filled_rows, staged_rows;
-    uint32_t selected, tail_selected, page_selected, hot_selected, missed_selected;
-    uint32_t promoted_rows;
-    uint64_t placed_hash;
-    bool skipped;
-    const uint32_t *missed; /* [filled_rows + staged_rows] in miss order; NULL: not kept */
-};
-
 /* A hot cache as it stands behind the newest step. Borrowed until the next one. */
 struct kvt_backend_cache {
     uint64_t state_hash;   /* as kvt_hot_cache_state_hash() */
@@ -193,9 +183,11 @@ struct kvt_backend_ops {
     kvt_status (*state_hashes)(struct kvt_backend *backend, uint32_t request, uint64_t *hashes,
                                struct kvt_error *err);
     /* The request's call of a selector in the newest step; where queries are resolved one by one,
-     * that of the given query, else query is 0. */
+     * that of the given query, else query is 0. Its missed[] is borrowed until the next step; the
+     * other lists are not kept, and NULL. */
     kvt_status (*inspect_call)(struct kvt_backend *backend, uint32_t request, uint32_t selector,
-                               uint32_t query, struct kvt_backend_call *out, struct kvt_error *err);
+                               uint32_t query, struct kvt_resolve_result *out,
+                               struct kvt_error *err);
     kvt_status (*inspect_cache)(struct kvt_backend *backend, uint32_t request, uint32_t store,
                                 struct kvt_backend_cache *out, struct kvt_error *err);
     /* The rows that a query of the newest step selected, ascending, into rows[top_k]; *count of
