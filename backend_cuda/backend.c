@@ -190,12 +190,13 @@ static kvt_status count_devices(int *visible, struct kvt_error *err)
 
 static kvt_status open_law(struct backend_cuda *cuda, struct kvt_error *err)
 {
-    cuda->ahead_env = (struct look_ahead_env){.llm = cuda->llm,
-                                              .law = cuda->law,
-                                              .speculation = cuda->env.looks_ahead_by,
-                                              .speculation_data = cuda->env.speculation_data,
-                                              .queries_max = cuda->queries_max,
-                                              .resolve_each_query = cuda->env.resolve_each_query};
+    cuda->ahead_env =
+        (struct kvt_look_ahead_env){.llm = cuda->llm,
+                                    .law = cuda->law,
+                                    .speculation = cuda->env.looks_ahead_by,
+                                    .speculation_data = cuda->env.speculation_data,
+                                    .queries_max = cuda->queries_max,
+                                    .resolve_each_query = cuda->env.resolve_each_query};
     if (!cuda->law)
         return KVT_OK;
     kvt_status status = kvt_calls_prepare_law(&cuda->env, &cuda->strata, true, &cuda->law_streams,

@@ -19,11 +19,11 @@
 
 #include <pthread.h>
 
-#include "../sim/backend/look_ahead.h"
 #include "cuda_error.h"
 #include "kvt/backend_params.h"
 #include "kvt/calls.h"
 #include "kvt/crew.h"
+#include "kvt/look_ahead.h"
 #include "launch.h"
 
 enum {
@@ -143,10 +143,10 @@ struct lane {
 
 /* What the CPU keeps of a lane's store where it decides. */
 struct planned {
-    struct kvt_hot_cache *cache; /* NULL: the lane has none */
-    struct look_ahead *ahead;    /* NULL: nobody sees the future */
-    uint32_t *slot_rows;         /* [slots] as the device's */
-    uint16_t *slot_of_row;       /* [rows] 0xffff: in no slot; one block with the former */
+    struct kvt_hot_cache *cache;  /* NULL: the lane has none */
+    struct kvt_look_ahead *ahead; /* NULL: nobody sees the future */
+    uint32_t *slot_rows;          /* [slots] as the device's */
+    uint16_t *slot_of_row;        /* [rows] 0xffff: in no slot; one block with the former */
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ struct backend_cuda {
     struct kvt_law_streams law_streams;
     const struct kvt_replacement_policy *replacement;
     struct kvt_strata strata;
-    struct look_ahead_env ahead_env;
+    struct kvt_look_ahead_env ahead_env;
     enum decider decider;
     enum chooser chooser;
 

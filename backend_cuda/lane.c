@@ -261,8 +261,8 @@ static kvt_status look_ahead(struct backend_cuda *cuda, struct lane *lane, uint3
                                            &streams[opened++], err);
     }
     if (status == KVT_OK)
-        return look_ahead_new(&cuda->ahead_env, store, admission, streams, opened,
-                              &lane->planned[store].ahead, err);
+        return kvt_look_ahead_new(&cuda->ahead_env, store, admission, streams, opened,
+                                  &lane->planned[store].ahead, err);
     for (uint32_t s = 0; s < opened && streams; s++)
         free(streams[s]);
     free(streams);
@@ -394,7 +394,7 @@ void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
     rank->lanes[lane->index] = NULL;
     close_planned(cuda, lane);
     for (uint32_t s = 0; s < cuda->llm->store_count && lane->planned; s++)
-        look_ahead_free(lane->planned[s].ahead);
+        kvt_look_ahead_free(lane->planned[s].ahead);
     for (uint32_t s = 0; s < cuda->llm->selector_count && lane->streams; s++)
         free(lane->streams[s]);
     free(lane->planned);

@@ -33,7 +33,7 @@ void plan_begin(const struct rank *rank, struct worker *worker, const struct lan
                 const struct kvt_step_item *item, uint32_t s, uint32_t visible_rows)
 {
     if (lane->planned[s].ahead)
-        look_ahead_fill(lane->planned[s].ahead, item->round->query_count, worker->sets);
+        kvt_look_ahead_fill(lane->planned[s].ahead, item->round->query_count, worker->sets);
     if (lane->hot_tokens > 0 && item->ready_pages > 0)
         kvt_row_set_of_pages(item->ready_bits, item->ready_pages, rank->cuda->stores[s].page_rows,
                              worker->page_rows, kvt_row_words(visible_rows));
@@ -153,9 +153,9 @@ static const uint32_t *look_past(const struct planned *planned, struct worker *w
 {
     if (!planned->ahead)
         return NULL;
-    look_ahead_pass(planned->ahead, call->selections, call->query_count, call->visible_rows);
-    look_ahead_next_use(planned->ahead, kvt_hot_cache_rows(planned->cache),
-                        kvt_hot_cache_slot_count(planned->cache), worker->next_use);
+    kvt_look_ahead_pass(planned->ahead, call->selections, call->query_count, call->visible_rows);
+    kvt_look_ahead_next_use(planned->ahead, kvt_hot_cache_rows(planned->cache),
+                            kvt_hot_cache_slot_count(planned->cache), worker->next_use);
     return worker->next_use;
 }
 
@@ -167,9 +167,9 @@ static void plan_whole(struct planning *planning, const struct kvt_step_item *it
     uint32_t queries = rank->cuda->passes > 1 ? 1 : item->round->query_count;
 
     if (planning->planned->ahead)
-        look_ahead_pass(planning->planned->ahead,
-                        (const uint64_t *const *)planning->worker->sets + pass, queries,
-                        visible_rows);
+        kvt_look_ahead_pass(planning->planned->ahead,
+                            (const uint64_t *const *)planning->worker->sets + pass, queries,
+                            visible_rows);
     rank->counts_pinned[call_at(rank, selector, pass, i)] = (struct kvt_gpu_counts){0};
     place_lists(planning, i, selector, pass, queries);
 }

@@ -28,7 +28,7 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend_params backend backend_pair calls waves",
+    "backend": "backend backend_pair backend_params calls look_ahead waves",
     "scenario": "scenario",
     "report": "report size compare machine",
     "analytic": "analytic",
@@ -83,8 +83,6 @@ def edge_fault(root, path, name):
     if target.name == "table.h" and target.parent.as_posix() in PLUGIN_FOLDERS:
         if path == REGISTRY or path.parts[0] == target.parts[0]:
             return None
-    if layer == "backend_cuda" and target.parent.as_posix() == "sim/backend":
-        return None  # the other backend, which it is to agree with
     if "/" in name:
         return '"%s" is private to another folder' % name
     if not (root / path).with_name(name).is_file():

@@ -12,7 +12,7 @@ static void free_followed(struct lane *lane)
 {
     for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++) {
         kvt_hot_cache_free(lane->followed[i].cache);
-        look_ahead_free(lane->followed[i].ahead);
+        kvt_look_ahead_free(lane->followed[i].ahead);
     }
     for (uint32_t i = 0; lane->streams && i < lane->stream_count; i++)
         free(lane->streams[i]);
@@ -132,8 +132,8 @@ static kvt_status look_ahead(struct backend_sim *sim, const struct lane *lane,
                                            &streams[opened++], err);
     }
     if (status == KVT_OK)
-        return look_ahead_new(&sim->ahead_env, followed->store, admission, streams, selectors,
-                              &followed->ahead, err);
+        return kvt_look_ahead_new(&sim->ahead_env, followed->store, admission, streams, selectors,
+                                  &followed->ahead, err);
     for (uint32_t s = 0; s < opened; s++)
         free(streams[s]);
     free(streams);

@@ -112,13 +112,13 @@ static kvt_status sim_open(const struct kvt_backend_env *env, struct kvt_backend
         sim_close(&sim->base);
         return status;
     }
-    sim->ahead_env = (struct look_ahead_env){.llm = env->llm,
-                                             .law = sim->law,
-                                             .law_data = sim->law_data,
-                                             .speculation = env->looks_ahead_by,
-                                             .speculation_data = env->speculation_data,
-                                             .queries_max = env->speculation.queries_max,
-                                             .resolve_each_query = env->resolve_each_query};
+    sim->ahead_env = (struct kvt_look_ahead_env){.llm = env->llm,
+                                                 .law = sim->law,
+                                                 .law_data = sim->law_data,
+                                                 .speculation = env->looks_ahead_by,
+                                                 .speculation_data = env->speculation_data,
+                                                 .queries_max = env->speculation.queries_max,
+                                                 .resolve_each_query = env->resolve_each_query};
     *out = &sim->base;
     return KVT_OK;
 }

@@ -5,10 +5,10 @@
 #include "estimate.h"
 #include "kvt/calls.h"
 #include "kvt/crew.h"
+#include "kvt/look_ahead.h"
 #include "kvt/resolver.h"
 #include "kvt/rng.h"
 #include "kvt/strata.h"
-#include "look_ahead.h"
 
 enum {
     RATIOS_MAX = 7, /* 1, 2, .. KVT_PAGE_ROWS */
@@ -19,7 +19,7 @@ enum {
 struct followed {
     uint32_t store;
     struct kvt_hot_cache *cache;         /* NULL while all history is in HBM */
-    struct look_ahead *ahead;            /* NULL: nobody sees the future */
+    struct kvt_look_ahead *ahead;        /* NULL: nobody sees the future */
     uint32_t first_stream;               /* of its selectors, in lane->streams */
     double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of its calls */
     /* Of its calls, while some stand for others. */
@@ -91,7 +91,7 @@ struct backend_sim {
     struct estimator *estimator;            /* NULL: every request is followed */
     struct deviations deviations[KVT_STRATA_MAX];
     struct kvt_rng deviation_rng;
-    struct look_ahead_env ahead_env;
+    struct kvt_look_ahead_env ahead_env;
     uint32_t open_lanes; /* followed, while there is one */
     struct kvt_crew *crew;
     struct worker *workers; /* [size of the crew] */

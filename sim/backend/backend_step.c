@@ -113,9 +113,9 @@ static void select_rows(const struct backend_sim *sim, struct worker *worker,
 static const uint32_t *look_past(struct worker *worker, const struct followed *followed,
                                  const struct kvt_resolve_call *call)
 {
-    look_ahead_pass(followed->ahead, call->selections, call->query_count, call->visible_rows);
-    look_ahead_next_use(followed->ahead, kvt_hot_cache_rows(followed->cache),
-                        kvt_hot_cache_slot_count(followed->cache), worker->next_use);
+    kvt_look_ahead_pass(followed->ahead, call->selections, call->query_count, call->visible_rows);
+    kvt_look_ahead_next_use(followed->ahead, kvt_hot_cache_rows(followed->cache),
+                            kvt_hot_cache_slot_count(followed->cache), worker->next_use);
     return worker->next_use;
 }
 
@@ -140,7 +140,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
                                     .query_count = sim->env.resolve_each_query ? 1 : queries,
                                     .promotion = sim->env.promotion};
     if (followed->ahead)
-        look_ahead_fill(followed->ahead, queries, worker->sets);
+        kvt_look_ahead_fill(followed->ahead, queries, worker->sets);
     for (uint32_t s = 0; s < llm->selector_count; s++) {
         if (llm->selectors[s].store != followed->store)
             continue;
@@ -202,7 +202,7 @@ static void pass_over(const struct backend_sim *sim, struct worker *worker, cons
         kvt_round_of_store(item->round, store, item->context_tokens, visible_rows, &visible);
 
     if (followed->ahead)
-        look_ahead_fill(followed->ahead, queries, worker->sets);
+        kvt_look_ahead_fill(followed->ahead, queries, worker->sets);
     for (uint32_t i = 0; i < streams; i++) {
         void *stream = lane->streams[followed->first_stream + i];
         if (!item->watch && !followed->ahead) {
@@ -211,8 +211,8 @@ static void pass_over(const struct backend_sim *sim, struct worker *worker, cons
         }
         select_rows(sim, worker, item, store, stream, &round, visible);
         for (uint32_t q = 0; q < queries && followed->ahead; q += of_call)
-            look_ahead_pass(followed->ahead, (const uint64_t *const *)worker->sets + q, of_call,
-                            visible);
+            kvt_look_ahead_pass(followed->ahead, (const uint64_t *const *)worker->sets + q, of_call,
+                                visible);
     }
 }
 

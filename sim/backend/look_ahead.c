@@ -9,13 +9,13 @@
  *
  * A row takes KVT_LOOK_AHEAD_CALLS bits and those of two rounds, the one under way and the one
  * that reaches furthest. */
-#include "look_ahead.h"
+#include "kvt/look_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct look_ahead {
-    const struct look_ahead_env *env;
+struct kvt_look_ahead {
+    const struct kvt_look_ahead_env *env;
     const struct kvt_store *store;
     uint32_t selectors;    /* that read the store */
     uint32_t words;        /* of a row */
@@ -28,14 +28,14 @@ struct look_ahead {
     uint64_t *uses;       /* [rows][words] */
 };
 
-static uint32_t calls_of(const struct look_ahead *ahead, uint32_t queries)
+static uint32_t calls_of(const struct kvt_look_ahead *ahead, uint32_t queries)
 {
     return ahead->selectors * (ahead->env->resolve_each_query ? queries : 1);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------- */
 
-void look_ahead_free(struct look_ahead *ahead)
+void kvt_look_ahead_free(struct kvt_look_ahead *ahead)
 {
     if (!ahead)
         return;
@@ -48,16 +48,17 @@ void look_ahead_free(struct look_ahead *ahead)
     free(ahead);
 }
 
-kvt_status look_ahead_new(const struct look_ahead_env *env, uint32_t store,
-                          const struct kvt_backend_admission *admission, void **streams,
-                          uint32_t selectors, struct look_ahead **out, struct kvt_error *err)
+kvt_status kvt_look_ahead_new(const struct kvt_look_ahead_env *env, uint32_t store,
+                              const struct kvt_backend_admission *admission, void **streams,
+                              uint32_t selectors, struct kvt_look_ahead **out,
+                              struct kvt_error *err)
 {
     const struct kvt_speculation_method *method = env->speculation;
     uint32_t rows =
         kvt_store_rows(&env->llm->stores[store], admission->last_tokens + env->queries_max);
     size_t state_bytes = method->request_bytes(env->speculation_data);
     size_t scratch_bytes = method->plan_bytes ? method->plan_bytes(env->speculation_data, 1) : 0;
-    struct look_ahead *ahead = calloc(1, sizeof *ahead);
+    struct kvt_look_ahead *ahead = calloc(1, sizeof *ahead);
 
     if (!ahead) {
         for (uint32_t i = 0; i < selectors; i++)
@@ -65,21 +66,21 @@ kvt_status look_ahead_new(const struct look_ahead_env *env, uint32_t store,
         free(streams);
         return kvt_fail_nomem(err, "a look ahead");
     }
-    *ahead = (struct look_ahead){.env = env,
-                                 .store = &env->llm->stores[store],
-                                 .selectors = selectors,
-                                 .request = {.id = admission->request,
-                                             .context_tokens = admission->context_tokens,
-                                             .generated_tokens = admission->generated_tokens},
-                                 .last_tokens = admission->last_tokens,
-                                 .streams = streams};
+    *ahead = (struct kvt_look_ahead){.env = env,
+                                     .store = &env->llm->stores[store],
+                                     .selectors = selectors,
+                                     .request = {.id = admission->request,
+                                                 .context_tokens = admission->context_tokens,
+                                                 .generated_tokens = admission->generated_tokens},
+                                     .last_tokens = admission->last_tokens,
+                                     .streams = streams};
     uint32_t bits = KVT_LOOK_AHEAD_CALLS + 2 * calls_of(ahead, env->queries_max);
     ahead->words = (bits + 63) / 64;
     ahead->request.state = kvt_plugin_state_new(state_bytes);
     ahead->scratch = kvt_plugin_state_new(scratch_bytes);
     ahead->uses = calloc((size_t)rows * ahead->words + 1, sizeof *ahead->uses);
     if (!ahead->request.state || !ahead->scratch || !ahead->uses) {
-        look_ahead_free(ahead);
+        kvt_look_ahead_free(ahead);
         return kvt_fail_nomem(err, "a look ahead");
     }
     memcpy(ahead->request.state, admission->drafting, state_bytes);
@@ -89,13 +90,13 @@ kvt_status look_ahead_new(const struct look_ahead_env *env, uint32_t store,
 
 /* ---- Ahead ------------------------------------------------------------------------------- */
 
-static bool has_ended(const struct look_ahead *ahead)
+static bool has_ended(const struct kvt_look_ahead *ahead)
 {
     return ahead->request.context_tokens + 1 >= ahead->last_tokens;
 }
 
 /* Bit `call` of every row that one of the sets has. */
-static void flip(struct look_ahead *ahead, uint64_t call, const uint64_t *const *sets,
+static void flip(struct kvt_look_ahead *ahead, uint64_t call, const uint64_t *const *sets,
                  uint32_t count, uint32_t visible_rows)
 {
     uint32_t at = (uint32_t)(call % (ahead->words * UINT64_C(64)));
@@ -110,10 +111,10 @@ static void flip(struct look_ahead *ahead, uint64_t call, const uint64_t *const 
     }
 }
 
-static void look_at_round(struct look_ahead *ahead, const struct kvt_round *round,
+static void look_at_round(struct kvt_look_ahead *ahead, const struct kvt_round *round,
                           uint64_t *const *sets)
 {
-    const struct look_ahead_env *env = ahead->env;
+    const struct kvt_look_ahead_env *env = ahead->env;
     uint32_t visible_rows[KVT_QUERIES_MAX], visible;
     struct kvt_law_round asked = kvt_round_of_store(
         round, ahead->store, ahead->request.context_tokens, visible_rows, &visible);
@@ -126,9 +127,9 @@ static void look_at_round(struct look_ahead *ahead, const struct kvt_round *roun
     }
 }
 
-void look_ahead_fill(struct look_ahead *ahead, uint32_t queries, uint64_t *const *sets)
+void kvt_look_ahead_fill(struct kvt_look_ahead *ahead, uint32_t queries, uint64_t *const *sets)
 {
-    const struct look_ahead_env *env = ahead->env;
+    const struct kvt_look_ahead_env *env = ahead->env;
     struct kvt_speculation_request *request = &ahead->request;
     struct kvt_round round;
 
@@ -147,8 +148,8 @@ void look_ahead_fill(struct look_ahead *ahead, uint32_t queries, uint64_t *const
 
 /* ---- Now ----------------------------------------------------------------------------------- */
 
-void look_ahead_pass(struct look_ahead *ahead, const uint64_t *const *selections,
-                     uint32_t query_count, uint32_t visible_rows)
+void kvt_look_ahead_pass(struct kvt_look_ahead *ahead, const uint64_t *const *selections,
+                         uint32_t query_count, uint32_t visible_rows)
 {
     flip(ahead, ahead->passed++, selections, query_count, visible_rows);
 }
@@ -169,8 +170,8 @@ static uint32_t first_use(const uint64_t *uses, uint32_t words, uint32_t at)
     return KVT_CALL_NEVER;
 }
 
-void look_ahead_next_use(const struct look_ahead *ahead, const uint32_t *slot_rows,
-                         uint32_t slot_count, uint32_t *next_use)
+void kvt_look_ahead_next_use(const struct kvt_look_ahead *ahead, const uint32_t *slot_rows,
+                             uint32_t slot_count, uint32_t *next_use)
 {
     uint32_t at = (uint32_t)(ahead->passed % (ahead->words * UINT64_C(64)));
 
