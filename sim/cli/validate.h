@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "kvt/backend_pair.h"
 #include "kvt/json.h"
+#include "kvt/report.h"
 #include "kvt/sim.h"
 
 /* ---- validate --suite fidelity ------------------------------------------------------------ */
@@ -151,6 +152,7 @@ struct lockstep_run {
     double tolerance;            /* of attention, relative to double precision */
     uint64_t decode_steps;
     double simulated_s, wall_s;
+    cJSON *result; /* as result.json has it; NULL: the run broke off */
     bool interrupted;
 };
 

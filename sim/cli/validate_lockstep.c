@@ -222,6 +222,8 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     cli_progress_end(&runner->progress);
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, run->interrupted, &result, err);
+    if (status == KVT_OK)
+        status = kvt_report_result(result, &run->result, err);
     if (sim) { /* what a run that broke off has found until then, counts as well */
         struct kvt_error unused;
         kvt_status kept = keep_findings(runner, sim, run, status == KVT_OK ? err : &unused);
@@ -333,6 +335,7 @@ void lockstep_free(struct lockstep_outcome *outcome)
     for (size_t r = 0; outcome->runs && r < outcome->run_count; r++) {
         free(outcome->runs[r].first_mismatch);
         validate_free_texts(&outcome->runs[r].texts);
+        cJSON_Delete(outcome->runs[r].result);
     }
     for (int f = 0; f < LOCKSTEP_FAMILIES; f++)
         free(outcome->families[f].errors);

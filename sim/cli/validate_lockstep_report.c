@@ -204,7 +204,9 @@ static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
              kvt_json_add_number(entry, "simulated_s", run->simulated_s) &&
              kvt_json_add_bool(entry, "interrupted", run->interrupted) &&
              add_findings(entry, &run->report) &&
-             validate_add_attention(entry, &run->proof, run->tolerance);
+             validate_add_attention(entry, &run->proof, run->tolerance) &&
+             kvt_json_add(entry, "result",
+                          run->result ? cJSON_Duplicate(run->result, true) : cJSON_CreateNull());
     }
     return ok;
 }
@@ -240,27 +242,38 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
 
 /* ---- For people ------------------------------------------------------------------------ */
 
+/* Of a run's result; NaN where it has none. */
+static double metric_of(const struct lockstep_run *run, const char *name)
+{
+    const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(run->result, "metrics");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(metrics, name);
+    return cJSON_IsNumber(value) ? value->valuedouble : (double)NAN;
+}
+
 static void print_runs(const struct lockstep_outcome *outcome)
 {
-    printf("%-26s %6s %7s %10s %11s %8s %10s\n", "scenario", "seed", "steps", "calls", "states",
-           "pages", "mismatches");
+    printf("%-26s %6s %7s %10s %9s %12s %11s %10s\n", "scenario", "seed", "steps", "calls",
+           "requests", "tokens/round", "host fetch", "mismatches");
     for (size_t r = 0; r < outcome->run_count; r++) {
         const struct lockstep_run *run = &outcome->runs[r];
-        printf("%-26s %6llu %7llu %10llu %11llu %8llu %10llu%s\n", run->scenario,
+        printf("%-26s %6llu %7llu %10llu %9.1f %12.2f %10.1f%% %10llu%s\n", run->scenario,
                (unsigned long long)run->seed, (unsigned long long)run->decode_steps,
-               (unsigned long long)run->report.calls, (unsigned long long)run->report.states,
-               (unsigned long long)run->report.page_changes,
+               (unsigned long long)run->report.calls, metric_of(run, "active_mean"),
+               metric_of(run, "tokens_per_round"), 100 * metric_of(run, "host_fetch_share"),
                (unsigned long long)run->report.mismatches,
                run->interrupted ? " (interrupted)" : "");
     }
 }
 
+/* Times are means of a step. */
 static void print_families(const struct lockstep_outcome *outcome)
 {
-    if (outcome->families[KVT_PARTS].count == 0)
+    double steps = (double)outcome->families[KVT_PARTS].count;
+
+    if (steps == 0)
         return;
     printf("\n%-9s %7s %9s %9s %9s %9s %12s %12s\n", "time of", "n", "mean abs", "p95 abs", "bias",
-           "in range", "predicted s", "measured s");
+           "in range", "predicted ms", "measured ms");
     for (int f = 0; f < LOCKSTEP_FAMILIES; f++) {
         const struct lockstep_family *family = &outcome->families[f];
         double mape, p95_abs, bias;
@@ -269,13 +282,14 @@ static void print_families(const struct lockstep_outcome *outcome)
         judge(family, &mape, &p95_abs, &bias);
         printf("%-9s %7zu %8.1f%% %8.1f%% %+8.1f%% %8.0f%% %12.4f %12.4f\n", family_name(f),
                family->count, 100 * mape, 100 * p95_abs, 100 * bias,
-               100 * (double)family->in_range / (double)family->count, family->predicted_ns * 1e-9,
-               family->measured_ns * 1e-9);
+               100 * (double)family->in_range / (double)family->count,
+               family->predicted_ns * 1e-6 / steps, family->measured_ns * 1e-6 / steps);
     }
     fputs("not in step, for no backend runs it:", stdout);
     for (int p = 0; p < KVT_PARTS; p++) {
         if (!kvt_step_part_is_run((enum kvt_step_part)p))
-            printf(" %s %.4f s,", family_name(p), outcome->families[p].predicted_ns * 1e-9);
+            printf(" %s %.4f ms,", family_name(p),
+                   outcome->families[p].predicted_ns * 1e-6 / steps);
     }
     puts(" as predicted");
 }

@@ -40,6 +40,7 @@ def the_simulator_agrees_with_itself_on_a_scenarios_own_run(folder):
     run = json.loads(succeeds("run", path, "--fidelity", "exact", "--json", "--quiet"))
     assert report["runs"][0]["decision_hash"] == run["decision_hash"]
     assert report["calls"] == run["rows_followed"]["calls"]
+    assert report["runs"][0]["result"]["metrics"] == run["metrics"]
 
 
 def seeds_and_scenarios_are_runs_of_their_own_and_add_up(folder):
