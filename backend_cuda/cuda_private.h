@@ -2,6 +2,7 @@
  *
  *     backend.c     the table: open, close, admit, resize, release
  *     setup.c       what a model and a run take: refusals, settings, shapes
+ *     layers.c      the first layers of a model, which stand for all
  *     ranks.c       a thread a rank; what a rank opens and closes
  *     pools.c       what a rank holds in device memory, and where
  *     host_pool.c   pinned host rows
@@ -308,7 +309,7 @@ struct rank {
 struct backend_cuda {
     struct kvt_backend base;
     struct kvt_backend_env env;
-    const struct kvt_llm *llm;
+    const struct kvt_llm *llm; /* what is run: env.llm, or the first layers of it */
     const struct kvt_law *law; /* NULL: rows are chosen on the device */
     void *law_data;
     struct kvt_law_streams law_streams;
@@ -332,6 +333,14 @@ struct backend_cuda {
     uint32_t frame_stride, q_dim, out_bytes; /* out_bytes: of one query */
     uint32_t layers_max;                     /* of a store */
     struct store_shape stores[KVT_STORES_MAX];
+
+    /* Where the first layers alone are run (layers.c). */
+    struct kvt_llm first_layers;
+    char scaled[64];                   /* as in struct kvt_backend_proof; "": all are */
+    double part_scales[KVT_PARTS];     /* of all layers, over those that are run */
+    struct kvt_backend *others;        /* decides for the other stores; NULL: there are none */
+    struct kvt_rank_step *other_steps; /* [env.rank_count] */
+    struct kvt_law_source source;      /* what the device selects, for it */
 
     struct device *devices;
     uint32_t device_count;
@@ -373,6 +382,25 @@ static inline size_t call_at(const struct rank *rank, uint32_t selector, uint32_
 
 /* cuda->env is there: all that follows from it, or why it is refused. */
 KVT_CHECKED kvt_status backend_cuda_setup(struct backend_cuda *cuda, struct kvt_error *err);
+
+/* ---- layers.c ------------------------------------------------------------------------- */
+
+/* cuda->llm is what backend.layers leaves of the model. Behind the choice of a law. */
+KVT_CHECKED kvt_status layers_cut(struct backend_cuda *cuda, struct kvt_error *err);
+/* Where the device selects: a selector that is run, whose lists are those of one that is not;
+ * UINT32_MAX: none has its compress ratio. */
+uint32_t layers_stand_in(const struct backend_cuda *cuda, uint32_t selector);
+/* env: as it was given. */
+KVT_CHECKED kvt_status others_open(struct backend_cuda *cuda, const struct kvt_backend_env *env,
+                                   struct kvt_error *err);
+void others_close(struct backend_cuda *cuda);
+/* Behind the device's part of the step, before it is counted. Items keep nothing but what is
+ * watched of their pages. */
+KVT_CHECKED kvt_status others_step(struct backend_cuda *cuda, struct kvt_rank_step *steps,
+                                   uint32_t count, struct kvt_error *err);
+/* Of the stores that are not run, at their places in hashes[]. */
+KVT_CHECKED kvt_status others_hashes(const struct backend_cuda *cuda, uint32_t request,
+                                     uint64_t *hashes, struct kvt_error *err);
 
 /* ---- pools.c -------------------------------------------------------------------------- */
 
@@ -496,8 +524,11 @@ KVT_CHECKED kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, 
 KVT_CHECKED kvt_status rank_upload_block(struct rank *rank, struct kvt_error *err);
 /* The newest step's lists, as the device has them. */
 KVT_CHECKED kvt_status rank_read_selections(struct rank *rank, struct kvt_error *err);
+/* What the device does of a step; and, once the others have decided, what is reported of it. */
 KVT_CHECKED kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step,
                                  struct kvt_error *err);
+KVT_CHECKED kvt_status rank_count(struct rank *rank, struct kvt_rank_step *step,
+                                  struct kvt_error *err);
 
 /* ---- ranks.c -------------------------------------------------------------------------- */
 

@@ -473,7 +473,7 @@ kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane, u
 
     if (lane->hot_tokens > 0)
         status = gpu_lane_state_hashes(cuda, lane, hashes, err);
-    for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
+    for (uint32_t s = 0; s < cuda->env.llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
         *decisions = kvt_chain64(*decisions, hashes[s]);
     close_planned(cuda, lane);

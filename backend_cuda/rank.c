@@ -482,14 +482,17 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
     if (status != KVT_OK)
         return status;
     step_ns = 1e6 * (double)ms;
-    outcome->measured_ns = (kvt_ns)(step_ns + 0.5) > 0 ? (kvt_ns)(step_ns + 0.5) : 1;
     if (rank->key.timing == TIME_DECISIONS)
         rank->decisions_ns = parts_ns[KVT_PART_RESOLVE];
     if (rank->key.timing == TIME_FAMILIES)
         take_families(rank, parts_ns, step_ns);
-    for (int p = 0; p < KVT_PARTS; p++)
-        outcome->measured_parts_ns[p] =
+    for (int p = 0; p < KVT_PARTS; p++) {
+        double part_ns =
             rank->key.timing == TIME_WHOLE ? rank->part_shares[p] * step_ns : parts_ns[p];
+        outcome->measured_parts_ns[p] = rank->cuda->part_scales[p] * part_ns;
+        step_ns += outcome->measured_parts_ns[p] - part_ns;
+    }
+    outcome->measured_ns = (kvt_ns)(step_ns + 0.5) > 0 ? (kvt_ns)(step_ns + 0.5) : 1;
     return KVT_OK;
 }
 
@@ -534,7 +537,6 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
 
 kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
-    const struct backend_cuda *cuda = rank->cuda;
     kvt_status status = find_items(rank, step, err);
 
     if (status != KVT_OK)
@@ -543,9 +545,15 @@ kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_e
     if (status == KVT_OK)
         status = run(rank, step, err);
     give_turn(rank);
-    if (status != KVT_OK)
-        return status;
-    rank->step_count++;
+    rank->step_count += status == KVT_OK;
+    return status;
+}
+
+kvt_status rank_count(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    kvt_status status = KVT_OK;
+
     outcome_count(rank, step);
     if (cuda->chooser == CHOOSE_INDEXER && cuda->decider == DECIDE_ON_DEVICE &&
         is_watched(rank, step)) /* nobody has looked at them, who watches pages */

@@ -29,7 +29,7 @@ static void *stand_by(void *argument)
 }
 
 /* One alone is run by the caller: no thread is woken for it. */
-kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
+static kvt_status run(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
                       struct kvt_error *err)
 {
     uint32_t busy = 0, last = 0;
@@ -64,6 +64,20 @@ kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, ui
         return rank->status;
     }
     return KVT_OK;
+}
+
+kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
+                      struct kvt_error *err)
+{
+    kvt_status status = run(cuda, steps, count, err);
+
+    if (status == KVT_OK)
+        status = others_step(cuda, steps, count, err);
+    for (uint32_t r = 0; r < count && status == KVT_OK; r++) {
+        if (steps[r].item_count > 0)
+            status = rank_count(&cuda->ranks[steps[r].rank], &steps[r], err);
+    }
+    return status;
 }
 
 /* ---- Opening and closing -------------------------------------------------------------- */

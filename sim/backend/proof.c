@@ -16,6 +16,8 @@ void kvt_backend_proof_add(struct kvt_backend_proof *sum, const struct kvt_backe
         sum->first_unequal = other->first_unequal;
     if (!sum->not_representative)
         sum->not_representative = other->not_representative;
+    if (!sum->scaled)
+        sum->scaled = other->scaled;
 }
 
 bool kvt_backend_proof_is_precise(const struct kvt_backend_proof *proof, double tolerance)

@@ -89,6 +89,8 @@ static struct validate_badge badge_of(const struct lockstep_plan *plan,
                                    .timed_steps = steps->count,
                                    .in_range = steps->in_range,
                                    .not_representative = all->proof.not_representative,
+                                   .scaled = all->proof.scaled,
+                                   .device_calls = all->proof.calls,
                                    .machine = outcome->machine};
 }
 

@@ -24,6 +24,7 @@ kvt_status validate_keep_texts(struct kvt_backend_proof *proof, struct validate_
     bool ok = keep_text(&proof->first_unequal, &texts->first_unequal);
 
     ok = keep_text(&proof->not_representative, &texts->not_representative) && ok;
+    ok = keep_text(&proof->scaled, &texts->scaled) && ok;
     return ok ? KVT_OK : kvt_fail_nomem(err, "what was found");
 }
 
@@ -31,6 +32,7 @@ void validate_free_texts(struct validate_texts *texts)
 {
     free(texts->first_unequal);
     free(texts->not_representative);
+    free(texts->scaled);
     *texts = (struct validate_texts){0};
 }
 
@@ -113,6 +115,10 @@ static void claim_decisions(const struct validate_badge *badge, struct claim *cl
         (void)snprintf(reason, bytes, "nothing was decided");
     } else if (badge->is_broken_off) {
         (void)snprintf(reason, bytes, "broken off, after %llu calls that agree", calls);
+    } else if (badge->scaled) {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%llu calls on the GPU, of %llu",
+                       (unsigned long long)badge->device_calls, calls);
     } else {
         claim->word = "yes";
         (void)snprintf(reason, bytes, "%llu calls", calls);
@@ -137,8 +143,9 @@ static void claim_kernel_time(const struct validate_badge *badge, struct claim *
         (void)snprintf(reason, bytes, "%s", badge->not_representative);
     } else {
         claim->word = "yes";
-        (void)snprintf(reason, bytes, "%s, %.0f %% of steps in range",
+        (void)snprintf(reason, bytes, "%s, %s%s%.0f %% of steps in range",
                        cJSON_IsString(name) ? name->valuestring : "a GPU",
+                       badge->scaled ? badge->scaled : "", badge->scaled ? ", " : "",
                        100 * (double)badge->in_range / (double)badge->timed_steps);
     }
 }

@@ -200,7 +200,8 @@ static bool add_half_widths(cJSON *rows, const struct kvt_run *run, const cJSON 
 /* Parameters of a backend that let few GPUs stand for many. */
 static bool add_scaled_backend(cJSON *scaled, const struct kvt_choice *backend)
 {
-    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts"};
+    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts",
+                                            "layers"};
     cJSON *object = NULL;
 
     for (size_t i = 0; i < sizeof stand_ins / sizeof stand_ins[0]; i++) {
@@ -224,7 +225,8 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
 {
     cJSON *scaled = add_object(object, "scaled");
 
-    if (!scaled || !add_scaled_backend(scaled, &run->scenario->backend))
+    if (!scaled || !add_scaled_backend(scaled, &run->scenario->backend) ||
+        (run->proof.scaled && !add_text(scaled, "times", run->proof.scaled)))
         return false;
     if (!run_is_sampled(run))
         return true;
@@ -375,7 +377,8 @@ static bool add_badge(cJSON *object, const struct kvt_run *run)
         snprintf(reason, sizeof reason, "%s", run->proof.not_representative);
     } else {
         kernel_time = run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside";
-        snprintf(reason, sizeof reason, "%.0f %% of steps in range of timing \"%s\"",
+        snprintf(reason, sizeof reason, "%s%s%.0f %% of steps in range of timing \"%s\"",
+                 run->proof.scaled ? run->proof.scaled : "", run->proof.scaled ? "; " : "",
                  100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
                  run->scenario->timing.info->name);
     }

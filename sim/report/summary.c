@@ -496,6 +496,7 @@ static void put_measured(FILE *stream, const struct kvt_run *run)
 static void put_scaled_backend(FILE *stream, const cJSON *result)
 {
     const cJSON *backend = kvt_json_find(kvt_json_find(result, "scaled"), "backend"), *item;
+    const char *times = text_at(kvt_json_find(result, "scaled"), "times");
     char text[200] = "";
     size_t used = 0;
 
@@ -503,7 +504,7 @@ static void put_scaled_backend(FILE *stream, const cJSON *result)
         (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "",
                          item->string, item->valuedouble);
     if (used > 0)
-        put_line(stream, "scaled     on the GPU: %s", text);
+        put_line(stream, "scaled     on the GPU: %s%s%s", text, times[0] ? "; " : "", times);
 }
 
 /* What this result proves, and what not: as the result has it, and on which GPU. */

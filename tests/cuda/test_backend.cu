@@ -47,6 +47,7 @@ struct setting {
     bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
     uint32_t corrupt_step = 0; /* of which the check must fail */
+    uint32_t layers = 0;       /* that are run, of 8; 0: all */
 };
 
 bool stands_in = false;
@@ -174,6 +175,36 @@ const setting settings[] = {
      .layers_apart = true,
      .law = "indexer",
      .corrupt_step = 5},
+    {.name = "layers-k4",
+     .queries_max = 4,
+     .promote = true,
+     .staging_fraction = 0.3,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .resizes = true,
+     .leader_first = true,
+     .shared_tokens = 1000,
+     .ranks = 2,
+     .layers = 6},
+    {.name = "layers-plan-k2",
+     .queries_max = 2,
+     .replacement = "clock",
+     .staging_fraction = 1,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .each_query = true,
+     .resizes = true,
+     .layers = 2},
+    {.name = "layers-indexer",
+     .queries_max = 4,
+     .staging_fraction = 0.001,
+     .hot_tokens = 600,
+     .coverage = 0.1,
+     .resizes = true,
+     .leader_first = true,
+     .law = "indexer",
+     .layers = 6},
+    {.name = "layers-resident", .queries_max = 2, .resident = true, .layers = 2},
     {.name = "glm-k1",
      .hot_tokens = 4096,
      .leader_first = true,
@@ -464,6 +495,9 @@ class bench
         verdict_.check(plain == (proof.not_representative != nullptr),
                        "%s: why step times are not representative: %s", with_.name,
                        proof.not_representative ? proof.not_representative : "nothing is said");
+        verdict_.check((with_.layers > 0) == (proof.scaled != nullptr),
+                       "%s: what stands for more: %s", with_.name,
+                       proof.scaled ? proof.scaled : "nothing is said");
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
         verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
                        "%s: %llu of %llu checked queries differ: %s", with_.name,
@@ -562,6 +596,7 @@ class bench
         set(KVT_CUDA_KERNELS, with_.reference);
         set(KVT_CUDA_OUTPUT, with_.output_f32);
         set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
+        set(KVT_CUDA_LAYERS, with_.layers);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
@@ -888,6 +923,10 @@ void refuse_all(device::tally &verdict)
            [](env &, llm &m, params &) { m.top_k = 100; });
     refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",
            [](env &, llm &m, params &) { m.payload.capacity_bytes = 640; });
+    refuse("layers that cut a store", KVT_ERR_INVALID, "2 and 6 hold whole ones",
+           [](env &, llm &, params &p) { p[KVT_CUDA_LAYERS].number = 3; });
+    refuse("more layers than there are", KVT_ERR_INVALID, "small has 8",
+           [](env &, llm &, params &p) { p[KVT_CUDA_LAYERS].number = 9; });
     refuse("a sampled run", KVT_ERR_UNSUPPORTED, "exact",
            [](env &e, llm &, params &) { e.sample_stores = 1; });
     refuse("a stop while memory is pinned", KVT_ERR_INTERRUPTED, "stopped",

@@ -82,6 +82,8 @@ struct kvt_backend_proof {
     const char *first_unequal; /* where, as a sentence; NULL: nowhere. Borrowed */
     /* Why measured times are not what the GPU could do; NULL: they are. Borrowed. */
     const char *not_representative;
+    const char
+        *scaled; /* what of measured times stands for more, as words; NULL: nothing. Borrowed */
     uint64_t planned_calls; /* of the calls: decided by the CPU, carried out on the device */
     /* Rows on host that were spoilt on purpose, and those of them that a check has found; the
      * unequal queries whose call selects such a row, as they must be. */
