@@ -394,7 +394,7 @@ static uint32_t whole_selectors(const struct kvt_llm *llm, uint32_t layers)
             stores = llm->selectors[count].store + 1;
         count++;
     }
-    if (count < llm->selector_count && llm->selectors[count].layer != layers)
+    if (layers != (count < llm->selector_count ? llm->selectors[count].layer : llm->layers))
         return 0;
     for (uint32_t s = count; s < llm->selector_count; s++) {
         if (llm->selectors[s].store < stores)

@@ -235,6 +235,10 @@ def what_cannot_be_asked_is_refused(folder):
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
             ((path, "--backend", "sim", "--set", "selection=indexer"), "cuda"),
+            ((path, "--set", "backend.layers=25"), "22 and 26 hold whole ones"),
+            ((path, "--set", "backend.layers=79"), "glm-5.3 has 78"),
+            ((path, "--set", "backend.layers=1.5"), "layers"),
+            ((path, "--set", "backend.layers=-1"), "layers"),
             ((path, "--set", "backend.no_such=1"), "no_such")):
         sentence = refuses(2, "validate", *arguments, "--quiet")
         assert word in sentence, (arguments, sentence)
@@ -247,7 +251,7 @@ def backends_are_listed_with_what_can_be_set(folder):
     assert backends[0]["params"] == []
     names = [param["name"] for param in backends[1]["params"]]
     assert {"devices", "ranks_on_device", "host_pool_gib", "shared_tokens",
-            "corrupt_step"} <= set(names), names
+            "corrupt_step", "layers"} <= set(names), names
 
 
 def backend_comes_before_what_is_set_of_it(folder):

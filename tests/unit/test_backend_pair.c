@@ -607,14 +607,16 @@ static char *report_on(const struct small_run *small, struct cJSON **result)
 
 START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
 {
-    static const char *const sets[] = {
-        "backend={\"name\": \"cuda\", \"shared_tokens\": 640, \"ranks_on_device\": 2}",
-        "run.clock=measured", ROOFLINE, NULL};
+    static const char *const sets[] = {"backend={\"name\": \"cuda\", \"shared_tokens\": 640, "
+                                       "\"ranks_on_device\": 2, \"layers\": 6}",
+                                       "run.clock=measured", ROOFLINE, NULL};
     struct small_run small;
     struct cJSON *result = NULL;
     measured_ns[0] = measured_ns[1] = 2385000;
+    proof.scaled = "times of 6 of 78 layers, scaled";
     (void)run_pair(&small, sets, &twin_ops);
     char *text = report_on(&small, &result);
+    proof.scaled = NULL;
 
     const cJSON *measured = kvt_json_find(result, "measured");
     ck_assert(cJSON_IsTrue(kvt_json_find(measured, "is_clock")));
@@ -633,6 +635,9 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
     ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
     ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
     ck_assert_ptr_null(kvt_json_find(scaled, "shared_contexts"));
+    ck_assert_double_eq(number_at(scaled, "layers"), 6);
+    ck_assert_str_eq(text_at(kvt_json_find(result, "scaled"), "times"),
+                     "times of 6 of 78 layers, scaled");
     const cJSON *badge = kvt_json_find(result, "badge");
     ck_assert_str_eq(text_at(badge, "decisions"), "no");
     ck_assert_str_eq(text_at(badge, "decisions_reason"), "kvtide validate compares them");
@@ -643,8 +648,10 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
         "attend 1.79 + other 0.60; not in it, for no backend runs it: host 0.30 + draft ",
         " + sampling 0.20, as predicted\n",
         "clock      measured, and host + draft + sampling as predicted: not reproducible\n",
-        "| kernel time yes (100 % of steps in range of timing \"roofline\") | engine no\n",
-        "scaled     on the GPU: ranks_on_device 2, shared_tokens 640",
+        "| kernel time yes (times of 6 of 78 layers, scaled; 100 % of steps in range of timing "
+        "\"roofline\") | engine no\n",
+        "scaled     on the GPU: ranks_on_device 2, shared_tokens 640, layers 6; times of 6 of 78 "
+        "layers, scaled\n",
         "step times measured (host + draft + sampling: datasheet);"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         ck_assert_msg(strstr(text, lines[i]) != NULL, "\"%s\" is not in:\n%s", lines[i], text);
