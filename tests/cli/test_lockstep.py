@@ -235,8 +235,8 @@ def what_cannot_be_asked_is_refused(folder):
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
             ((path, "--backend", "sim", "--set", "selection=indexer"), "cuda"),
-            ((path, "--set", "backend.layers=25"), "22 and 26 hold whole ones"),
-            ((path, "--set", "backend.layers=79"), "glm-5.3 has 78"),
+            ((path, "--set", "backend.layers=24"), "20 and 40 hold whole ones"),
+            ((path, "--set", "backend.layers=41"), "deepseek-v4.1-flash has 40"),
             ((path, "--set", "backend.layers=1.5"), "layers"),
             ((path, "--set", "backend.layers=-1"), "layers"),
             ((path, "--set", "backend.no_such=1"), "no_such")):
