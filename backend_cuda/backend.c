@@ -382,6 +382,17 @@ static kvt_status check_releases(const struct backend_cuda *cuda, struct kvt_err
     return cuda->release_status;
 }
 
+static kvt_status cuda_expect(struct kvt_backend *backend,
+                              const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = make_room_for_lane(cuda, admission->request, err);
+
+    if (status == KVT_OK)
+        status = gpu_lane_expect(cuda, admission, &cuda->lane_of[admission->request], err);
+    return status;
+}
+
 static kvt_status cuda_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
@@ -558,4 +569,5 @@ const struct kvt_backend_ops kvt_backend_cuda = {
     .selection = backend_cuda_selection,
     .proof = cuda_proof,
     .finish = cuda_finish,
+    .expect = cuda_expect,
 };

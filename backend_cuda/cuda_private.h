@@ -8,6 +8,7 @@
  *     host_pool.c   pinned host rows
  *     lane.c        one decoding request: selections, pages and frames
  *     copies.c      rows that move between host, tail and frames
+ *     imports.c     histories that come in over the link
  *     select.c      the CPU's part of a step: selections as lists, and plans (plan.c)
  *     enqueue.c     the GPU's part: launches in order; graph.c replays them
  *     rank.c        one step of a rank from end to end
@@ -28,16 +29,18 @@
 #include "launch.h"
 
 enum {
-    GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
-    ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */
-    FAMILY_STEPS = 16,     /* families are timed in one step of so many, ... */
-    DECISION_STEPS = 64,   /* ... and decisions apart from copies in one of so many */
-    STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
-    SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
-    COPIES_MAX = 1 << 16,  /* of one list */
-    MARKS_MAX = 1024,      /* times taken within a step */
-    WAVES_MAX = 16,        /* of one selector's calls that a graph has branches for */
-    DOUBLE_EVERY = 32,     /* checked queries, of which one is also computed in double precision */
+    GRAPHS_MAX = 24,              /* shapes of steps that are kept ready */
+    ROWS_STEP = 4096,             /* tokens: launches of a shape see contexts rounded up to it */
+    FAMILY_STEPS = 16,            /* families are timed in one step of so many, ... */
+    DECISION_STEPS = 64,          /* ... and decisions apart from copies in one of so many */
+    STEP_TIMEOUT_S = 120,         /* a step that takes longer is taken for hung */
+    SETUP_TIMEOUT_S = 600,        /* so are copies and fills outside of steps */
+    COPIES_MAX = 1 << 16,         /* of one list */
+    MARKS_MAX = 1024,             /* times taken within a step */
+    WAVES_MAX = 16,               /* of one selector's calls that a graph has branches for */
+    IMPORT_BYTES_MAX = 256 << 20, /* of the staging area of a rank's imports */
+    IMPORT_PIECES_MAX = 64,       /* that it holds */
+    DOUBLE_EVERY = 32, /* checked queries, of which one is also computed in double precision */
     SHARED_CONTEXT = 1 << 30 /* context ids from here on name shared prefixes */
 };
 
@@ -136,10 +139,14 @@ struct lane {
     uint32_t settled_tokens;  /* rows of these are on host, and in the frames of their pages */
     uint32_t appended_tokens; /* the tail's newest, rejected ones included */
     uint32_t frame_pages;     /* pages [0, so many) may have a frame */
-    int32_t *frames;          /* [frame_stride] of the upload block */
-    void **streams;           /* [selectors] of the law */
-    struct planned *planned;  /* [stores] decided on the CPU; NULL: on the device */
-    int32_t item;             /* its place in the newest step; -1: it was in none */
+    /* Of one that comes in over the link, else 0: tokens whose index keys do; how far they have
+     * been laid into the staging area; and whether its first step is still to come. */
+    uint32_t expected_tokens, staged_store, staged_pages;
+    bool joins;
+    int32_t *frames;         /* [frame_stride] of the upload block */
+    void **streams;          /* [selectors] of the law */
+    struct planned *planned; /* [stores] decided on the CPU; NULL: on the device */
+    int32_t item;            /* its place in the newest step; -1: it was in none */
 };
 
 /* What the CPU keeps of a lane's store where it decides. */
@@ -148,6 +155,18 @@ struct planned {
     struct kvt_look_ahead *ahead; /* NULL: nobody sees the future */
     uint32_t *slot_rows;          /* [slots] as the device's */
     uint16_t *slot_of_row;        /* [rows] 0xffff: in no slot; one block with the former */
+};
+
+/* Histories on their way to a rank (imports.c). */
+struct imports {
+    cudaStream_t stream; /* NULL: none comes over the link */
+    cudaEvent_t begin, end;
+    uint8_t *staging; /* [bytes] pinned */
+    uint64_t bytes, staged_bytes;
+    struct kvt_gpu_copy pieces[IMPORT_PIECES_MAX]; /* [piece_count] out of the area */
+    uint32_t piece_count;
+    struct lane **line; /* [count] of [lanes] in the order in which they were expected */
+    uint32_t count;
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------- */
@@ -249,6 +268,7 @@ struct rank {
     uint32_t *free_frames; /* [free_frame_count] stack, the lowest on top */
     uint32_t free_frame_count, frame_count;
     struct lane **lanes; /* [lanes_max] NULL: free */
+    struct imports imports;
 
     /* Of a step, [selectors][..], on the device unless it says otherwise. */
     int32_t *selections;        /* [queries][top_k] */
@@ -431,6 +451,7 @@ struct copy_list {
     cudaStream_t stream;
     struct kvt_gpu_copy *pinned, *device; /* [COPIES_MAX / 2] */
     uint32_t count;
+    uint64_t bytes; /* of all that it has ever held */
 };
 struct copy_list copies_begin(struct rank *rank, cudaStream_t stream, enum copy_half half);
 /* Rows [first, end) of a lane's store; launches what is listed whenever the list is full. */
@@ -443,8 +464,32 @@ KVT_CHECKED kvt_status rows_make(struct rank *rank, const struct lane *lane, uin
                                  uint32_t first_row, uint32_t end_row, enum row_home home,
                                  struct kvt_error *err);
 
+/* ---- imports.c ------------------------------------------------------------------------ */
+
+KVT_CHECKED kvt_status imports_open(struct rank *rank, struct kvt_error *err);
+void imports_close(struct rank *rank); /* of one that was not opened too */
+/* The lane, whose expected_tokens are above 0, stands in line; or does so no longer. */
+void imports_expect(struct rank *rank, struct lane *lane);
+void imports_leave(struct rank *rank, const struct lane *lane);
+/* Before a step: the staging area is filled, on the main stream. With it: what lies there travels.
+ * Behind it, or behind a request that joins: it has arrived, and is counted. */
+KVT_CHECKED kvt_status imports_stage(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status imports_launch(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status imports_end(struct rank *rank, bool beside, struct kvt_error *err);
+/* Between steps: all of the lane's keys that have not come do, and are waited for. */
+KVT_CHECKED kvt_status imports_join(struct rank *rank, struct lane *lane, struct kvt_error *err);
+/* Launches rows that a request begins with, and waits for them. */
+KVT_CHECKED kvt_status imports_copy(struct copy_list *list, struct kvt_error *err);
+/* The first row of a store whose key does not come over the link. */
+uint32_t imports_first_row(const struct rank *rank, const struct lane *lane, uint32_t s);
+
 /* ---- lane.c --------------------------------------------------------------------------- */
 
+/* Its history is on its way; where no place is free, it will be made as it is admitted. */
+KVT_CHECKED kvt_status gpu_lane_expect(struct backend_cuda *cuda,
+                                       const struct kvt_backend_admission *admission,
+                                       struct lane **out, struct kvt_error *err);
+/* *lane: one that was expected, or NULL. On failure it is gone. */
 KVT_CHECKED kvt_status gpu_lane_admit(struct backend_cuda *cuda,
                                       const struct kvt_backend_admission *admission,
                                       struct lane **out, struct kvt_error *err);

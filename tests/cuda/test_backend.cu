@@ -48,6 +48,7 @@ struct setting {
     const char *law = "score";
     uint32_t corrupt_step = 0; /* of which the check must fail */
     uint32_t layers = 0;       /* that are run, of 8; 0: all */
+    bool imports = false;      /* requests are expected before they come */
 };
 
 bool stands_in = false;
@@ -64,7 +65,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .leader_first = true,
-     .shared_tokens = 3000},
+     .shared_tokens = 3000,
+     .imports = true},
     {.name = "promote-k8",
      .queries_max = 8,
      .promote = true,
@@ -80,7 +82,8 @@ const setting settings[] = {
      .coverage = 0.05,
      .resizes = true,
      .leader_first = true,
-     .shared_tokens = 2000},
+     .shared_tokens = 2000,
+     .imports = true},
     {.name = "planned-k1",
      .replacement = "clock",
      .coverage = 0.4,
@@ -96,14 +99,16 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .output_f32 = true,
-     .shared_tokens = 1000},
+     .shared_tokens = 1000,
+     .imports = true},
     {.name = "each-query-k4",
      .queries_max = 4,
      .staging_fraction = 1,
      .hot_tokens = 700,
      .coverage = 0.4,
      .each_query = true,
-     .leader_first = true},
+     .leader_first = true,
+     .imports = true},
     {.name = "apart-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -120,7 +125,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .leader_first = true,
-     .ranks = 3},
+     .ranks = 3,
+     .imports = true},
     {.name = "mixed-k2",
      .queries_max = 2,
      .staging_fraction = 1,
@@ -143,7 +149,8 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .shared_tokens = 1000,
-     .law = "indexer"},
+     .law = "indexer",
+     .imports = true},
     {.name = "indexed-plan-k2",
      .queries_max = 2,
      .replacement = "clock",
@@ -160,7 +167,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .leader_first = true,
      .shared_tokens = 3000,
-     .corrupt_step = 4},
+     .corrupt_step = 4,
+     .imports = true},
     {.name = "corrupt-plan-k1",
      .replacement = "fifo",
      .hot_tokens = 768,
@@ -185,7 +193,8 @@ const setting settings[] = {
      .leader_first = true,
      .shared_tokens = 1000,
      .ranks = 2,
-     .layers = 6},
+     .layers = 6,
+     .imports = true},
     {.name = "layers-plan-k2",
      .queries_max = 2,
      .replacement = "clock",
@@ -209,7 +218,8 @@ const setting settings[] = {
      .hot_tokens = 4096,
      .leader_first = true,
      .shared_tokens = 98304,
-     .large = true},
+     .large = true,
+     .imports = true},
     {.name = "glm-k8",
      .queries_max = 8,
      .staging_fraction = 0.25,
@@ -231,7 +241,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .row_bytes = 288,
-     .ratio = 2},
+     .ratio = 2,
+     .imports = true},
 };
 
 /* ---- A small model -------------------------------------------------------------------- */
@@ -498,6 +509,16 @@ class bench
         verdict_.check((with_.layers > 0) == (proof.scaled != nullptr),
                        "%s: what stands for more: %s", with_.name,
                        proof.scaled ? proof.scaled : "nothing is said");
+        const struct kvt_backend_imports &came = proof.imports;
+        verdict_.check(
+            with_.imports ? came.requests > 0 && came.joining_bytes > 0 && came.checked_pages > 0 &&
+                                (came.beside_bytes > 0 || steps_ < 12)
+
+                          : came.requests + came.beside_bytes + came.joining_bytes == 0,
+            "%s: %llu requests came over the link, %llu bytes beside steps and %llu "
+            "as they joined",
+            with_.name, (unsigned long long)came.requests, (unsigned long long)came.beside_bytes,
+            (unsigned long long)came.joining_bytes);
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
         verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
                        "%s: %llu of %llu checked queries differ: %s", with_.name,
@@ -525,6 +546,12 @@ class bench
                 std::printf(" %s %.0f", kvt_step_part_name((enum kvt_step_part)p),
                             parts_ns_[p] / steps_ / 1e3);
         }
+        if (with_.imports)
+            std::printf(" | %llu came: %.1f MB in %.0f us beside, %.1f MB in %.0f us joining, "
+                        "waited %.0f us",
+                        (unsigned long long)came.requests, (double)came.beside_bytes / 1e6,
+                        came.beside_ns / 1e3, (double)came.joining_bytes / 1e6,
+                        came.joining_ns / 1e3, came.waited_ns / 1e3);
         std::printf(" | %.2f s | %s\n", seconds, cuda_->ops->describe(cuda_));
         std::fflush(stdout);
     }
@@ -597,6 +624,7 @@ class bench
         set(KVT_CUDA_OUTPUT, with_.output_f32);
         set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
         set(KVT_CUDA_LAYERS, with_.layers);
+        set(KVT_CUDA_IMPORT, with_.imports);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
@@ -658,15 +686,36 @@ class bench
             uint32_t here = 0;
             for (const request &live : live_)
                 here += live.rank == r;
+            for (const request &coming : coming_)
+                here += coming.rank == r;
             for (; here < requests() && (here < 2 || requests() == CROWD || below(3) == 0); here++)
-                admit(r);
+                expect(r);
+        }
+        /* Whoever comes is admitted in the order in which they were expected, or not. */
+        for (size_t i = coming_.size(); i > 0; i--) {
+            if (with_.imports && steps_ > 0 && !with_.large && below(3) > 0)
+                continue;
+            admit(coming_[i - 1]);
+            coming_.erase(coming_.begin() + (long)i - 1);
         }
     }
 
-    void admit(uint32_t rank)
+    static struct kvt_backend_admission admission_of(const request &live)
+    {
+        struct kvt_backend_admission admission = {};
+
+        admission.request = live.id;
+        admission.rank = live.rank;
+        admission.context_tokens = live.context_tokens;
+        admission.max_tokens = live.last_tokens;
+        admission.last_tokens = live.last_tokens;
+        admission.hot_tokens = live.hot_tokens;
+        return admission;
+    }
+
+    void expect(uint32_t rank)
     {
         request live = {};
-        struct kvt_backend_admission admission = {};
         struct kvt_error err = {};
 
         live.id = next_id_++;
@@ -680,12 +729,17 @@ class bench
                 failed(err);
         }
         live.ready.assign(longest() / 64 / 64 + 2, 0);
-        admission.request = live.id;
-        admission.rank = rank;
-        admission.context_tokens = live.context_tokens;
-        admission.max_tokens = live.last_tokens;
-        admission.last_tokens = live.last_tokens;
-        admission.hot_tokens = live.hot_tokens;
+        const struct kvt_backend_admission admission = admission_of(live);
+        if (cuda_->ops->expect(cuda_, &admission, &err) != KVT_OK)
+            failed(err);
+        coming_.push_back(live);
+    }
+
+    void admit(const request &live)
+    {
+        const struct kvt_backend_admission admission = admission_of(live);
+        struct kvt_error err = {};
+
         for (struct kvt_backend *backend : {sim_, cuda_}) {
             if (backend->ops->admit(backend, &admission, &err) != KVT_OK)
                 failed(err);
@@ -859,7 +913,7 @@ class bench
     chosen law_, replacement_, cuda_params_;
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
-    std::vector<request> live_;
+    std::vector<request> live_, coming_;
     uint32_t next_id_ = 0, steps_ = 0;
     uint64_t decisions_[2] = {0, 0}, equal_ = 0, missed_ = 0, staged_ = 0;
     double waves_ = 0, measured_ns_ = 0, parts_ns_[KVT_PARTS] = {};
