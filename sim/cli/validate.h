@@ -99,6 +99,8 @@ double validate_tolerance_of(const struct kvt_choice *backend);
 /* DESIGN's "attention" of validate --json, and the same for people. Tolerance NaN: of runs that
  * have several. */
 bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance);
+/* What came in over the link, where anything did; people are told with the attention. */
+bool validate_add_imports(cJSON *object, const struct kvt_backend_imports *imports);
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
 
 /* What an answer proves, and what not. */

@@ -73,8 +73,34 @@ bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof
            kvt_json_add_text(attention, "first_unequal", proof->first_unequal);
 }
 
+bool validate_add_imports(cJSON *object, const struct kvt_backend_imports *imports)
+{
+    cJSON *item = imports->requests > 0 ? kvt_json_add_object(object, "imports") : NULL;
+
+    return imports->requests == 0 ||
+           (item && kvt_json_add_number(item, "requests", (double)imports->requests) &&
+            kvt_json_add_number(item, "beside_bytes", (double)imports->beside_bytes) &&
+            kvt_json_add_number(item, "beside_s", imports->beside_ns * 1e-9) &&
+            kvt_json_add_number(item, "joining_bytes", (double)imports->joining_bytes) &&
+            kvt_json_add_number(item, "joining_s", imports->joining_ns * 1e-9) &&
+            kvt_json_add_number(item, "waited_s", imports->waited_ns * 1e-9) &&
+            kvt_json_add_number(item, "compared_pages", (double)imports->checked_pages));
+}
+
+static void print_imports(const struct kvt_backend_imports *imports)
+{
+    if (imports->requests == 0)
+        return;
+    printf("imports    of %llu requests: %.2f GB beside steps, in %.1f ms; %.2f GB as they "
+           "joined, in %.1f ms; %.1f ms waited for\n",
+           (unsigned long long)imports->requests, (double)imports->beside_bytes * 1e-9,
+           imports->beside_ns * 1e-6, (double)imports->joining_bytes * 1e-9,
+           imports->joining_ns * 1e-6, imports->waited_ns * 1e-6);
+}
+
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance)
 {
+    print_imports(&proof->imports);
     if (proof->checked_queries == 0) {
         puts("attention  nothing was attended, or backend.check_queries is 0");
         return;

@@ -333,6 +333,21 @@ static bool add_measured_parts(cJSON *measured, const char *key, const struct kv
     return ok;
 }
 
+/* What came to the device over the link; seconds are those of its copies. */
+static bool add_imports(cJSON *measured, const struct kvt_backend_imports *imports)
+{
+    cJSON *object = imports->requests > 0 ? add_object(measured, "imports") : NULL;
+
+    return imports->requests == 0 ||
+           (object && add_number(object, "requests", (double)imports->requests) &&
+            add_number(object, "beside_bytes", (double)imports->beside_bytes) &&
+            add_number(object, "beside_s", imports->beside_ns * 1e-9) &&
+            add_number(object, "joining_bytes", (double)imports->joining_bytes) &&
+            add_number(object, "joining_s", imports->joining_ns * 1e-9) &&
+            add_number(object, "waited_s", imports->waited_ns * 1e-9) &&
+            add_number(object, "compared_pages", (double)imports->checked_pages));
+}
+
 /* What a backend that runs its steps has found, whichever clock counted. */
 static bool add_measured(cJSON *object, const struct kvt_run *run)
 {
@@ -356,7 +371,8 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
         add_number(measured, "attention_max_rel_error",
                    run->proof.double_queries > 0 ? run->proof.max_rel_error : (double)NAN) &&
         add_measured_parts(measured, "step_parts_ms", run, true) &&
-        add_measured_parts(measured, "predicted_parts_ms", run, false);
+        add_measured_parts(measured, "predicted_parts_ms", run, false) &&
+        add_imports(measured, &run->proof.imports);
     return ok;
 }
 

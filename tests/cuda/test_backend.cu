@@ -848,8 +848,16 @@ class bench
         }
         waves_ += a.load.extra_waves;
         measured_ns_ += cuda.item_count > 0 ? (double)b.measured_ns : 0;
-        for (int p = 0; p < KVT_PARTS; p++)
+        double told_ns = 0;
+        for (int p = 0; p < KVT_PARTS; p++) {
             parts_ns_[p] += b.measured_parts_ns[p];
+            told_ns += b.measured_parts_ns[p];
+        }
+        if (cuda.item_count > 0 && !stands_in) /* whose events have one time */
+            verdict_.check(told_ns > 0.8 * (double)b.measured_ns &&
+                               told_ns < 1.01 * (double)b.measured_ns,
+                           "%s, step %u: families of %.0f us in a step of %.0f", with_.name, steps_,
+                           told_ns / 1e3, (double)b.measured_ns / 1e3);
     }
 
     /* What is selected of pages, and how it scores. */
