@@ -112,55 +112,59 @@ void imports_leave(struct rank *rank, const struct lane *lane)
 
 /* ---- Keys ----------------------------------------------------------------------------- */
 
-/* The next pages of the lane's, as many as there is room for; *full: no more. */
-static kvt_status stage_pages(struct rank *rank, struct lane *lane, bool *full,
+/* So many of the lane's next pages, behind what lies in the area. */
+static kvt_status stage_pages(struct rank *rank, const struct lane *lane, uint32_t pages,
                               struct kvt_error *err)
 {
     const struct store_shape *shape = &rank->cuda->stores[lane->staged_store];
     struct imports *imports = &rank->imports;
-    uint64_t room = (imports->bytes - imports->staged_bytes) / KVT_GPU_INDEX_PAGE_BYTES;
-    uint32_t left = key_pages(shape, lane->expected_tokens) - lane->staged_pages;
-    uint32_t pages = left < room ? left : (uint32_t)room;
+    uint64_t bytes = (uint64_t)pages * KVT_GPU_INDEX_PAGE_BYTES;
     struct kvt_gpu_make_keys make = {.context_id = lane->request,
                                      .selector = shape->first_selector,
                                      .first_row = lane->staged_pages * KVT_GPU_PAGE_ROWS,
                                      .row_count = pages * KVT_GPU_PAGE_ROWS,
                                      .lane_keys = imports->staging + imports->staged_bytes};
 
-    *full = pages < left || imports->piece_count == IMPORT_PIECES_MAX;
-    if (imports->piece_count == IMPORT_PIECES_MAX)
-        return KVT_OK;
     imports->pieces[imports->piece_count++] = (struct kvt_gpu_copy){
         .src = make.lane_keys,
         .dst = rank->stores[lane->staged_store].keys + lane->index * shape->lane_key_bytes +
                (uint64_t)lane->staged_pages * KVT_GPU_INDEX_PAGE_BYTES,
-        .bytes = (uint64_t)pages * KVT_GPU_INDEX_PAGE_BYTES};
-    imports->staged_bytes += (uint64_t)pages * KVT_GPU_INDEX_PAGE_BYTES;
-    lane->staged_pages += pages;
-    if (pages == left) {
-        lane->staged_store++;
-        lane->staged_pages = 0;
-    }
+        .bytes = bytes};
+    imports->staged_bytes += bytes;
     return rank_check(rank, kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
 }
 
-static kvt_status stage_lane(struct rank *rank, struct lane *lane, bool *full,
-                             struct kvt_error *err)
+/* As many pages of the lane as there is room for, store by store. */
+static kvt_status stage_lane(struct rank *rank, struct lane *lane, struct kvt_error *err)
 {
+    const struct backend_cuda *cuda = rank->cuda;
+    const struct imports *imports = &rank->imports;
     kvt_status status = KVT_OK;
 
-    while (lane->staged_store < rank->cuda->llm->store_count && !*full && status == KVT_OK)
-        status = stage_pages(rank, lane, full, err);
+    while (lane->staged_store < cuda->llm->store_count && status == KVT_OK) {
+        uint64_t room = (imports->bytes - imports->staged_bytes) / KVT_GPU_INDEX_PAGE_BYTES;
+        uint32_t left = key_pages(&cuda->stores[lane->staged_store], lane->expected_tokens) -
+                        lane->staged_pages;
+        uint32_t pages = left < room ? left : (uint32_t)room;
+        if (left > 0 && (pages == 0 || imports->piece_count == IMPORT_PIECES_MAX))
+            return KVT_OK;
+        if (pages > 0)
+            status = stage_pages(rank, lane, pages, err);
+        lane->staged_pages += pages;
+        if (pages == left) {
+            lane->staged_store++;
+            lane->staged_pages = 0;
+        }
+    }
     return status;
 }
 
 kvt_status imports_stage(struct rank *rank, struct kvt_error *err)
 {
-    bool full = false;
     kvt_status status = KVT_OK;
 
-    for (uint32_t i = 0; i < rank->imports.count && !full && status == KVT_OK; i++)
-        status = stage_lane(rank, rank->imports.line[i], &full, err);
+    for (uint32_t i = 0; i < rank->imports.count && status == KVT_OK; i++)
+        status = stage_lane(rank, rank->imports.line[i], err);
     return status;
 }
 
@@ -279,8 +283,7 @@ kvt_status imports_join(struct rank *rank, struct lane *lane, struct kvt_error *
 
     imports_leave(rank, lane);
     while (lane->staged_store < rank->cuda->llm->store_count && status == KVT_OK) {
-        bool full = false;
-        status = stage_lane(rank, lane, &full, err);
+        status = stage_lane(rank, lane, err);
         if (status == KVT_OK)
             status = rank_wait_stream(rank, rank->main, "laying an import", err);
         if (status == KVT_OK)

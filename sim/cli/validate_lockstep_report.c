@@ -231,8 +231,7 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
                                       : cJSON_CreateNull()) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
         validate_add_attention(tree, &all.proof, common_tolerance(outcome)) &&
-        validate_add_imports(tree, &all.proof.imports) &&
-        add_runs(tree, outcome);
+        validate_add_imports(tree, &all.proof.imports) && add_runs(tree, outcome);
     if (!ok) {
         cJSON_Delete(tree);
         return kvt_fail_nomem(err, "the result of a validation");
