@@ -438,6 +438,10 @@ class bench
         if (cuda_)
             cuda_->ops->close(cuda_);
         sim_ = cuda_ = nullptr;
+        for (request &coming : coming_) { /* who never came */
+            for (struct kvt_page_watch &watch : coming.watch)
+                kvt_page_watch_fini(&watch);
+        }
     }
 
     bool step()
