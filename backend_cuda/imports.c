@@ -223,14 +223,15 @@ kvt_status imports_end(struct rank *rank, bool beside, struct kvt_error *err)
 /* A page of keys as the CPU makes it. */
 static void make_page(const struct lane *lane, uint32_t selector, uint32_t page, uint8_t *out)
 {
+    uint8_t *scales = out + (size_t)KVT_GPU_PAGE_ROWS * KVT_GPU_INDEX_DIM;
+
     for (uint32_t r = 0; r < KVT_GPU_PAGE_ROWS; r++) {
         struct kvt_made_key key =
             kvt_made_key(lane->request, selector, page * KVT_GPU_PAGE_ROWS + r);
         float scale = kvt_made_key_scale(&key);
         for (uint32_t d = 0; d < KVT_GPU_INDEX_DIM; d += 2)
-            kvt_made_key_pair(&key, d, out + r * KVT_GPU_INDEX_DIM + d);
-        memcpy(out + KVT_GPU_PAGE_ROWS * KVT_GPU_INDEX_DIM + r * sizeof scale, &scale,
-               sizeof scale);
+            kvt_made_key_pair(&key, d, out + (size_t)r * KVT_GPU_INDEX_DIM + d);
+        memcpy(scales + r * sizeof scale, &scale, sizeof scale);
     }
 }
 
