@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "cuda_error.h"
 #include "dense.h"
 #include "kvt/hash.h"
 #include "kvt/waves.h"
@@ -370,13 +371,13 @@ kvt_status kvt_dense_shape_make(const struct kvt_llm *, uint32_t, uint32_t,
     return KVT_OK;
 }
 kvt_status kvt_dense_new(const struct kvt_dense_shape *, uint32_t, struct kvt_dense **out,
-                         struct kvt_error *)
+                         struct kvt_error *err)
 {
-    return make(out) == cudaSuccess ? KVT_OK : KVT_ERR_NOMEM;
+    return kvt_cuda_check(make(out), "the dense part", err);
 }
 void kvt_dense_free(struct kvt_dense *dense)
 {
-    std::free(dense);
+    stand_in::give_back(dense);
 }
 kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, void *, cudaStream_t,
                              struct kvt_error *)

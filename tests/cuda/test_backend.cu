@@ -4,7 +4,7 @@
  *
  * A case is a setting of the backend; its requests come, go, are resized and stepped at random.
  * Usage: test_backend [case ..] [-s steps] [-r seed] [--stand-in]. With the last, kernels are the
- * stand-in's (stand_in.cc), whose attention is no number. */
+ * stand-in's (stand_in.cc), whose attention is no number; `faults` is a case of it alone. */
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -46,12 +46,15 @@ struct setting {
     uint32_t ratio = 1; /* of the last store */
     bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
+    uint32_t longest = LONGEST;
     uint32_t corrupt_step = 0; /* of which the check must fail */
 };
 
 bool stands_in = false;
 /* Set by the stand-in: hashes of the device's caches are off by so much. */
 void (*spoil_hashes)(uint64_t by) = nullptr;
+/* Likewise: whatever can fail has failed. */
+void (*provoke_faults)(device::tally &verdict) = nullptr;
 
 const setting settings[] = {
     {.name = "reference-k1", .reference = true},
@@ -396,11 +399,37 @@ class bench
         if (cuda_)
             cuda_->ops->close(cuda_);
         sim_ = cuda_ = nullptr;
+        for (request &live : live_) {
+            for (struct kvt_page_watch &watch : live.watch)
+                kvt_page_watch_fini(&watch);
+        }
+    }
+
+    /* Its first failure is kept, and is none of the test's. */
+    void expect_failure()
+    {
+        expects_failure_ = true;
+    }
+    const struct kvt_error &failure() const
+    {
+        return failure_;
+    }
+
+    void release_all()
+    {
+        struct kvt_error err = {};
+
+        while (!live_.empty())
+            release(live_.size() - 1);
+        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
+            failed(err);
     }
 
     bool step()
     {
         come_and_go();
+        if (expects_failure_ && failure_.status != KVT_OK)
+            return false;
         std::vector<struct kvt_step_item> items[2][4];
         struct kvt_rank_step ranks[2][4] = {};
         for (request &live : live_)
@@ -450,14 +479,10 @@ class bench
     void finish(double seconds)
     {
         struct kvt_backend_proof proof = {};
-        while (!live_.empty())
-            release(live_.size() - 1);
+        release_all();
         verdict_.check(decisions_[0] == decisions_[1],
                        "%s: released caches differ: %016llx, %016llx", with_.name,
                        (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
-        struct kvt_error err = {};
-        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
-            failed(err);
         cuda_->ops->proof(cuda_, &proof);
         bool plain = !is_hopper() || with_.reference || with_.row_bytes != 576 ||
                      std::strcmp(with_.replacement, "lru") != 0;
@@ -545,7 +570,7 @@ class bench
 
     uint32_t longest() const
     {
-        return with_.large ? LONGEST_LARGE : LONGEST;
+        return with_.large ? (uint32_t)LONGEST_LARGE : with_.longest;
     }
 
     void set_up(uint64_t seed)
@@ -595,6 +620,10 @@ class bench
 
     bool failed(const struct kvt_error &err)
     {
+        if (failure_.status == KVT_OK)
+            failure_ = err;
+        if (expects_failure_)
+            return false;
         return verdict_.check(false, "%s: %s: %s", with_.name, err.where, err.message);
     }
 
@@ -636,7 +665,7 @@ class bench
 
         live.id = next_id_++;
         live.rank = rank;
-        live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
+        live.context_tokens = with_.large ? 100032 : 700 + below(longest() - 1200);
         live.last_tokens = live.context_tokens + 300;
         live.hot_tokens = some_hot_tokens();
         for (struct kvt_page_watch &watch : live.watch) {
@@ -825,6 +854,8 @@ class bench
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
     std::vector<request> live_;
+    bool expects_failure_ = false;
+    struct kvt_error failure_ = {};
     uint32_t next_id_ = 0, steps_ = 0;
     uint64_t decisions_[2] = {0, 0}, equal_ = 0, missed_ = 0, staged_ = 0;
     double waves_ = 0, measured_ns_ = 0, parts_ns_[KVT_PARTS] = {};
@@ -896,16 +927,22 @@ void refuse_all(device::tally &verdict)
            });
 }
 
-void fail_release(device::tally &verdict)
+const setting *find_setting(const char *name)
 {
     for (const setting &with : settings) {
-        if (std::strcmp(with.name, "planned-k1") != 0)
-            continue;
-        bench one(with, 1, verdict);
-        if (one.open(1) && one.step() && one.step())
-            one.release_wrongly();
-        one.close();
+        if (std::strcmp(with.name, name) == 0)
+            return &with;
     }
+    return nullptr;
+}
+
+void fail_release(device::tally &verdict)
+{
+    bench one(*find_setting("planned-k1"), 1, verdict);
+
+    if (one.open(1) && one.step() && one.step())
+        one.release_wrongly();
+    one.close();
 }
 
 } // namespace
@@ -939,5 +976,7 @@ int main(int argc, char **argv)
         refuse_all(verdict);
     if (names.empty() && spoil_hashes)
         fail_release(verdict);
+    if (provoke_faults && (names.empty() || names[0] == "faults"))
+        provoke_faults(verdict);
     return verdict.close();
 }
