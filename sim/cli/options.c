@@ -5,11 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kvt/file.h"
 
+/* Whether a device failed, which the driver's own end of a process may then wait for without end.
+ */
+static bool device_failed;
+
 int cli_fail(const struct kvt_error *err)
 {
+    device_failed = device_failed || err->status == KVT_ERR_DEVICE;
     if (err->where[0])
         fprintf(stderr, "kvtide: %s: %s\n", err->where, err->message);
     else
@@ -25,6 +31,23 @@ int cli_fail(const struct kvt_error *err)
     default:
         return CLI_MALFORMED;
     }
+}
+
+/* What a command printed must have arrived: a full disk or a closed stream behind stdout is no
+ * success. */
+int cli_close(int exit_code)
+{
+    bool failed = ferror(stdout) != 0;
+
+    if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
+        fputs("kvtide: standard output: not everything could be written\n", stderr);
+        exit_code = CLI_CANNOT;
+    }
+    if (device_failed) {
+        (void)fflush(NULL);
+        _exit(exit_code);
+    }
+    return exit_code;
 }
 
 int cli_malformed(const char *fmt, ...)

@@ -52,15 +52,17 @@ using kernel_record = CUpti_ActivityKernel9;
 
 /* ---- Records -------------------------------------------------------------------------- */
 
-struct kernel {
+/* A node of a graph that was launched. */
+struct node {
     uint64_t begin_ns, end_ns;
-    uint32_t launch; /* of a graph */
+    uint32_t launch;
     uint32_t name;
+    bool is_kernel; /* else a copy, or memory set */
 };
 
 struct {
     std::mutex mutex;
-    std::vector<kernel> kernels;
+    std::vector<node> nodes;
     std::map<std::string, uint32_t> numbers;
     std::vector<std::string> names;
     size_t dropped = 0;
@@ -130,14 +132,24 @@ std::string short_name(const char *mangled)
     return name.substr(0, std::min<size_t>(name.find_first_of("<("), 48));
 }
 
-void keep(const kernel_record &of)
+template <typename T> void keep(const T &of, const char *name, bool is_kernel)
 {
-    auto [at, is_new] = record.numbers.emplace(of.name, (uint32_t)record.names.size());
+    auto [at, is_new] = record.numbers.emplace(name, (uint32_t)record.names.size());
 
     if (is_new)
-        record.names.push_back(short_name(of.name));
+        record.names.push_back(short_name(name));
     if (of.graphId != 0)
-        record.kernels.push_back({of.start, of.end, of.correlationId, at->second});
+        record.nodes.push_back({of.start, of.end, of.correlationId, at->second, is_kernel});
+}
+
+void keep(const CUpti_Activity *activity)
+{
+    if (activity->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+        keep(*(const kernel_record *)activity, ((const kernel_record *)activity)->name, true);
+    else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMCPY)
+        keep(*(const CUpti_ActivityMemcpy6 *)activity, "copy", false);
+    else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMSET)
+        keep(*(const CUpti_ActivityMemset4 *)activity, "set", false);
 }
 
 void CUPTIAPI give_buffer(uint8_t **buffer, size_t *bytes, size_t *records_max)
@@ -154,10 +166,8 @@ void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, s
     CUpti_Activity *activity = nullptr;
     size_t dropped = 0;
 
-    while (cupti.next(buffer, valid_bytes, &activity) == CUPTI_SUCCESS) {
-        if (activity->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
-            keep(*(const kernel_record *)activity);
-    }
+    while (cupti.next(buffer, valid_bytes, &activity) == CUPTI_SUCCESS)
+        keep(activity);
     if (cupti.dropped(context, stream, &dropped) == CUPTI_SUCCESS)
         record.dropped += dropped;
     std::free(buffer);
@@ -175,37 +185,44 @@ struct step {
     size_t kernels;
 };
 
-/* Kernels of one launch, in the order in which they began. */
-step measure(const kernel *kernels, size_t count, std::map<std::string, gaps> &between)
+/* Nodes of one launch, in the order in which they began. */
+step measure(const node *nodes, size_t count, std::map<std::string, gaps> &between)
 {
-    uint64_t end = kernels[0].end_ns, idle_ns = 0;
-    uint32_t last = kernels[0].name;
+    uint64_t begin = 0, end = 0, idle_ns = 0;
+    std::string last;
+    size_t kernels = 0;
 
-    for (size_t k = 1; k < count; k++) {
-        if (kernels[k].begin_ns > end) {
-            gaps &gap = between[record.names[last] + " | " + record.names[kernels[k].name]];
-            gap.ns += (double)(kernels[k].begin_ns - end);
-            gap.count++;
-            idle_ns += kernels[k].begin_ns - end;
+    for (size_t n = 0; n < count; n++) {
+        const node &next = nodes[n];
+        if (!next.is_kernel) {
+            last += " | " + record.names[next.name];
+            continue;
         }
-        if (kernels[k].end_ns > end) {
-            end = kernels[k].end_ns;
-            last = kernels[k].name;
+        begin = kernels++ == 0 ? next.begin_ns : begin;
+        if (kernels > 1 && next.begin_ns > end) {
+            gaps &gap = between[last + " | " + record.names[next.name]];
+            gap.ns += (double)(next.begin_ns - end);
+            gap.count++;
+            idle_ns += next.begin_ns - end;
+        }
+        if (next.end_ns > end) {
+            end = next.end_ns;
+            last = record.names[next.name];
         }
     }
-    double ns = (double)(end - kernels[0].begin_ns);
-    return {ns, ns - (double)idle_ns, count};
+    double ns = (double)(end - begin);
+    return {ns, ns - (double)idle_ns, kernels};
 }
 
 /* Steps in their order, without those that hold events between their families: the first of each
  * sixteen and the one behind it (docs/cuda.md). */
 std::vector<step> list_steps(std::map<std::string, gaps> &between)
 {
-    std::vector<kernel> &all = record.kernels;
+    std::vector<node> &all = record.nodes;
     std::vector<step> steps;
     size_t number = 0;
 
-    std::sort(all.begin(), all.end(), [](const kernel &a, const kernel &b) {
+    std::sort(all.begin(), all.end(), [](const node &a, const node &b) {
         return a.launch != b.launch ? a.launch < b.launch : a.begin_ns < b.begin_ns;
     });
     for (size_t first = 0, end; first < all.size(); first = end, number++) {
@@ -304,7 +321,9 @@ int bench(const std::vector<const char *> &words)
     }
     double alone_us = run_us(words);
     if (cupti.register_callbacks(give_buffer, take_buffer) != CUPTI_SUCCESS ||
-        cupti.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS) {
+        cupti.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS ||
+        cupti.enable(CUPTI_ACTIVITY_KIND_MEMCPY) != CUPTI_SUCCESS ||
+        cupti.enable(CUPTI_ACTIVITY_KIND_MEMSET) != CUPTI_SUCCESS) {
         std::printf("skipped: CUPTI records no kernels on this machine\n");
         return device::SKIPPED;
     }

@@ -1,7 +1,8 @@
-/* stand_in_test.cc -- the backend's test over the stand-in, and what only a stand-in can do: fail at
- * every single call, one run after the other.
+/* stand_in_test.cc -- the backend's test over the stand-in, and what only a stand-in can do: fail
+ * at every single call, one run after the other.
  *
- * The test itself goes through the host's compiler here: what nvcc makes wants CUDA's own runtime. */
+ * The test itself goes through the host's compiler here: what nvcc makes wants CUDA's own runtime.
+ */
 #include <cstddef>
 #include <new>
 
@@ -13,19 +14,41 @@ extern "C" {
 }
 
 /* The test's own memory is none that the backend asks for: it does not fail with it. */
-void *operator new(size_t bytes)
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept
 {
     void *data = nullptr;
 
-    if (posix_memalign(&data, alignof(std::max_align_t), bytes) != 0)
+    return posix_memalign(&data, alignof(std::max_align_t), bytes) == 0 ? data : nullptr;
+}
+void *operator new(size_t bytes)
+{
+    void *data = operator new(bytes, std::nothrow);
+
+    if (!data)
         throw std::bad_alloc();
     return data;
+}
+void *operator new[](size_t bytes)
+{
+    return operator new(bytes);
 }
 void operator delete(void *data) noexcept
 {
     std::free(data);
 }
 void operator delete(void *data, size_t) noexcept
+{
+    std::free(data);
+}
+void operator delete(void *data, const std::nothrow_t &) noexcept
+{
+    std::free(data);
+}
+void operator delete[](void *data) noexcept
+{
+    std::free(data);
+}
+void operator delete[](void *data, size_t) noexcept
 {
     std::free(data);
 }

@@ -235,7 +235,7 @@ int be_kvtide(const fault_case &of, const char *folder)
     planned_call = of.call;
     if (is_due(MEMORY_IS_TAKEN))
         take_memory((size_t)300 << 20);
-    return kvt_cmd_run(&command, count, words.data());
+    return cli_close(kvt_cmd_run(&command, count, words.data()));
 }
 
 /* ---- The test ------------------------------------------------------------------------- */
@@ -357,8 +357,7 @@ void check_files(const fault_case &of, const std::string &folder, device::tally 
     }
     std::string result = read_file(folder + "/result.json");
     verdict.check(names == all, "%s: %zu files instead of 4", of.name, names.size());
-    verdict.check(result.find(mark) != std::string::npos &&
-                      result.substr(result.size() - 2) == "}\n",
+    verdict.check(result.find(mark) != std::string::npos && result.back() == '}',
                   "%s: result.json does not end, or is not marked %s", of.name, mark);
 }
 
