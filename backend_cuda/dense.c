@@ -112,7 +112,7 @@ double kvt_dense_operations(const struct kvt_dense_shape *shape, uint32_t tokens
 /* Where everything is, in bytes from the start of one allocation. */
 struct layout {
     uint32_t attention_sets, expert_sets; /* an expert set: one expert's up and down */
-    uint64_t latent, in, out;             /* [attention_sets] of each product's weights */
+    uint64_t in, out;                     /* [attention_sets] of each product's weights */
     uint64_t up, down;                    /* [expert_sets] */
     uint64_t x, y;
     uint64_t weight_bytes, x_bytes, bytes; /* weights lie first, inputs behind them */
@@ -139,8 +139,9 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
     const uint64_t attention_bytes = (uint64_t)attention_weights(shape);
     const uint64_t expert_bytes = (uint64_t)expert_weights(shape);
     struct layout layout = {0};
+    const uint64_t in_outputs = (uint64_t)shape->latent + shape->wide;
     uint64_t x_rows_bytes = tokens_max * larger(hidden, shape->wide);
-    uint64_t y_rows_bytes = x_rows_bytes * 2;
+    uint64_t y_rows_bytes = 2 * tokens_max * larger(hidden, in_outputs);
 
     layout.attention_sets = (uint32_t)(turn_bytes / attention_bytes + 1);
     if (shape->inner > 0) {
@@ -155,8 +156,7 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
         x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, inner));
         y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * inner));
     }
-    layout.latent = take(&layout.bytes, layout.attention_sets * hidden * shape->latent);
-    layout.in = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
+    layout.in = take(&layout.bytes, layout.attention_sets * hidden * in_outputs);
     layout.out = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
     layout.up = take(&layout.bytes, 2 * hidden * shape->inner * layout.expert_sets);
     layout.down = take(&layout.bytes, hidden * shape->inner * layout.expert_sets);
@@ -173,7 +173,7 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
  * sets, where more are touched than there are sets. */
 struct plan {
     uint32_t tokens, touched, each;
-    struct kvt_gemm *latent, *in, *out, *up, *down, *rest_up, *rest_down;
+    struct kvt_gemm *in, *out, *up, *down, *rest_up, *rest_down;
 };
 
 struct kvt_dense {
@@ -244,7 +244,6 @@ kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_ma
 
 static void plan_fini(struct plan *plan)
 {
-    kvt_gemm_free(plan->latent);
     kvt_gemm_free(plan->in);
     kvt_gemm_free(plan->out);
     kvt_gemm_free(plan->up);
@@ -289,8 +288,7 @@ static kvt_status plan_init(const struct kvt_dense *dense, uint32_t tokens, stru
         uint32_t batches, tokens, inputs, outputs;
         struct kvt_gemm **out;
     } products[] = {
-        {1, tokens, shape->hidden, shape->latent, &plan->latent},
-        {1, tokens, shape->hidden, shape->wide, &plan->in},
+        {1, tokens, shape->hidden, shape->latent + shape->wide, &plan->in},
         {1, tokens, shape->wide, shape->hidden, &plan->out},
         {full, plan->each, shape->hidden, 2 * shape->inner, &plan->up},
         {full, plan->each, shape->inner, shape->hidden, &plan->down},
@@ -360,13 +358,13 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
 
     assert(plan != NULL);
     const uint64_t set = layer % layout->attention_sets;
+    const uint64_t in_bytes = (uint64_t)shape->hidden * (shape->latent + shape->wide);
     const uint64_t wide_bytes = (uint64_t)shape->hidden * shape->wide;
     const struct {
         const struct kvt_gemm *gemm;
         uint64_t weights;
     } attention[] = {
-        {plan->latent, layout->latent + set * shape->hidden * shape->latent},
-        {plan->in, layout->in + set * wide_bytes},
+        {plan->in, layout->in + set * in_bytes},
         {plan->out, layout->out + set * wide_bytes},
     };
     for (size_t i = 0; status == KVT_OK && i < sizeof attention / sizeof attention[0]; i++)

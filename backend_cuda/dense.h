@@ -3,15 +3,16 @@
  *
  * A layer is
  *
- *     to latent and rope   hidden -> latent + rope
- *     into the heads       hidden -> wide        } wide: such that all of these together read the
- *     out of the heads     wide -> hidden        } model file's dense bytes of a layer
- *     experts              hidden -> 2 x inner -> hidden, of each expert touched
+ *     into latent, rope and the heads   hidden -> latent + wide   } wide: such that these together
+ *     out of the heads                  wide -> hidden            } read the model file's dense
+ *                                                                 } bytes of a layer
+ *     experts                           hidden -> 2 x inner -> hidden, of each expert touched
  *
  * with the replica's heads sharded over tp, and experts over ep GPUs (ep 1: each in pieces over
- * tp). A byte is a weight: models of narrower experts read as many bytes as they do, with fewer
- * operations. Embeddings and heads of the model are spread over its layers, as are layers without
- * experts. Weights are one set, taken in turn by layers, large enough that L2 does not hold it. */
+ * tp). What reads the same input is one product, as engines have it. A byte is a weight: models of
+ * narrower experts read as many bytes as they do, with fewer operations. Embeddings and heads of
+ * the model are spread over its layers, as are layers without experts. Weights are one set, taken
+ * in turn by layers, large enough that L2 does not hold it. */
 #ifndef KVT_DENSE_H
 #define KVT_DENSE_H
 
@@ -24,7 +25,7 @@ KVT_BEGIN_DECLS
 /* What one GPU has of a layer; pure arithmetic. Dimensions are multiples of 16, from 1,024
  * on of 64. */
 struct kvt_dense_shape {
-    uint32_t hidden, latent, wide;
+    uint32_t hidden, latent, wide; /* latent: and rope */
     uint32_t inner;         /* of an expert, or of the piece of it that is here; 0: no experts */
     uint32_t local_experts; /* on this GPU, whole or in pieces */
     uint32_t replicas;      /* whose tokens meet at these experts */

@@ -343,8 +343,10 @@ struct request {
 class bench
 {
   public:
-    bench(const setting &with, uint64_t seed, device::tally &verdict)
-        : with_(with), verdict_(verdict), llm_(small_model(with)),
+    /* failure: of the test, if there is none; else its first goes there and is expected. */
+    bench(const setting &with, uint64_t seed, device::tally &verdict,
+          struct kvt_error *failure = nullptr)
+        : with_(with), verdict_(verdict), failure_(failure), llm_(small_model(with)),
           rng_(kvt_rng_stream(seed, KVT_RNG_TEST, 0))
     {
     }
@@ -405,16 +407,6 @@ class bench
         }
     }
 
-    /* Its first failure is kept, and is none of the test's. */
-    void expect_failure()
-    {
-        expects_failure_ = true;
-    }
-    const struct kvt_error &failure() const
-    {
-        return failure_;
-    }
-
     void release_all()
     {
         struct kvt_error err = {};
@@ -428,7 +420,7 @@ class bench
     bool step()
     {
         come_and_go();
-        if (expects_failure_ && failure_.status != KVT_OK)
+        if (failure_ && failure_->status != KVT_OK)
             return false;
         std::vector<struct kvt_step_item> items[2][4];
         struct kvt_rank_step ranks[2][4] = {};
@@ -620,9 +612,9 @@ class bench
 
     bool failed(const struct kvt_error &err)
     {
-        if (failure_.status == KVT_OK)
-            failure_ = err;
-        if (expects_failure_)
+        if (failure_ && failure_->status == KVT_OK)
+            *failure_ = err;
+        if (failure_)
             return false;
         return verdict_.check(false, "%s: %s: %s", with_.name, err.where, err.message);
     }
@@ -847,6 +839,7 @@ class bench
     const setting &with_;
     struct kvt_law_source source_ = {};
     device::tally &verdict_;
+    struct kvt_error *failure_;
     struct kvt_llm llm_;
     struct kvt_rng rng_;
     struct kvt_wall start_ = kvt_wall_now();
@@ -854,8 +847,6 @@ class bench
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
     std::vector<request> live_;
-    bool expects_failure_ = false;
-    struct kvt_error failure_ = {};
     uint32_t next_id_ = 0, steps_ = 0;
     uint64_t decisions_[2] = {0, 0}, equal_ = 0, missed_ = 0, staged_ = 0;
     double waves_ = 0, measured_ns_ = 0, parts_ns_[KVT_PARTS] = {};
