@@ -54,9 +54,11 @@ struct validate_outcome {
     /* Wall time, for stderr only. */
     double exact_s, sampled_s, exact_simulated_s, sampled_simulated_s, solve_s;
     size_t solves;
+    char failure[1088]; /* why it broke off; "": it did not */
 };
 
-/* validate_fidelity.c: runs everything. Lives in the arena. */
+/* validate_fidelity.c: runs everything. Lives in the arena. On failure what is there is part of an
+ * answer. */
 KVT_CHECKED kvt_status validate_fidelity(const struct validate_plan *plan, struct kvt_arena *arena,
                                          struct validate_outcome *out, struct kvt_error *err);
 
