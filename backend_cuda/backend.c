@@ -157,7 +157,7 @@ static kvt_status make_prefixes(struct backend_cuda *cuda, struct kvt_error *err
     for (uint32_t n = 0; n < total && cuda->shared_tokens > 0 && status == KVT_OK; n++) {
         if (env->on_prepare &&
             !env->on_prepare(env->prepare_context, (double)n / total, "making shared rows"))
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "backend", "stopped while making rows");
+            return kvt_fail(err, KVT_ERR_INTERRUPTED, "cuda", "stopped while making rows");
         status =
             make_prefix(&cuda->ranks[n / cuda->shared_contexts], n % cuda->shared_contexts, err);
     }

@@ -295,6 +295,7 @@ struct rank {
     double decisions_ns; /* of a step, as last timed apart; 0: not yet */
     uint64_t step_count; /* that were run */
     bool has_turn;       /* on its device */
+    bool is_late;        /* which was lost before it had that */
 
     /* The newest step. */
     struct step_key key;

@@ -53,7 +53,7 @@ static kvt_status take_frame(struct rank *rank, struct lane *lane, uint32_t page
                              struct kvt_error *err)
 {
     if (rank->free_frame_count == 0)
-        return kvt_fail(err, KVT_ERR_NOMEM, "backend",
+        return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
                         "rank %u has %u pages readable in HBM and needs another for request %u; "
                         "the device holds a page of each request by itself, also where requests "
                         "share a prefix",

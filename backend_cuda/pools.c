@@ -301,7 +301,7 @@ static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *ra
     rank->frame_count = (uint32_t)(needed > room / 2 ? needed : all < room / 2 ? all : room / 2);
     if (fixed_bytes + needed * of_page <= free_bytes)
         return KVT_OK;
-    return kvt_fail(err, KVT_ERR_NOMEM, "backend",
+    return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
                     "rank %u takes %.1f GiB of device memory (%.1f of them rows: hot caches, tails "
                     "and staging of %u requests; %.1f for %" PRIu64 " pages; %.1f index keys and "
                     "tables), and %.1f are free for it on GPU %d; fewer requests at once, shorter "

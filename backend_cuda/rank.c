@@ -36,7 +36,7 @@ static kvt_status wait_for(struct rank *rank, cudaError_t (*query)(void *what), 
     while (error == cudaErrorNotReady) {
         if (kvt_wall_seconds_since(start) > timeout_s) {
             rank->device->lost = true;
-            return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
+            return kvt_fail(err, KVT_ERR_HUNG, "cuda",
                             "%s has not ended within %u s on GPU %d: a kernel hangs, or the device "
                             "is gone; what it holds stays until this process ends",
                             whose, timeout_s, rank->device->ordinal);
@@ -89,11 +89,12 @@ kvt_status rank_use(struct rank *rank, struct kvt_error *err)
 
 /* ---- Turns ---------------------------------------------------------------------------- */
 
-/* Whoever had the device before may have found it hung. */
+/* Whoever had the device before may have found it hung, and says so. */
 static kvt_status take_turn(struct rank *rank, struct kvt_error *err)
 {
     (void)pthread_mutex_lock(&rank->device->turn);
     rank->has_turn = true;
+    rank->is_late = rank->device->lost;
     return rank_use(rank, err);
 }
 

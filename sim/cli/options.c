@@ -15,7 +15,7 @@ static bool device_failed;
 
 int cli_fail(const struct kvt_error *err)
 {
-    device_failed = device_failed || err->status == KVT_ERR_DEVICE;
+    device_hangs = device_hangs || err->status == KVT_ERR_HUNG;
     if (err->where[0])
         fprintf(stderr, "kvtide: %s: %s\n", err->where, err->message);
     else
@@ -26,6 +26,7 @@ int cli_fail(const struct kvt_error *err)
         return CLI_NO;
     case KVT_ERR_NOMEM:
     case KVT_ERR_DEVICE:
+    case KVT_ERR_HUNG:
     case KVT_ERR_INTERNAL:
         return CLI_CANNOT;
     default:
@@ -43,7 +44,7 @@ int cli_close(int exit_code)
         fputs("kvtide: standard output: not everything could be written\n", stderr);
         exit_code = CLI_CANNOT;
     }
-    if (device_failed) {
+    if (device_hangs) {
         (void)fflush(NULL);
         _exit(exit_code);
     }
