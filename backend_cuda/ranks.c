@@ -157,8 +157,8 @@ kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *e
     if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
         int error = pthread_create(&rank->thread, NULL, stand_by, rank);
         if (error != 0)
-            return kvt_fail(err, KVT_ERR_NOMEM, "cuda", "no thread for rank %u: %s",
-                            rank->number, strerror(error));
+            return kvt_fail(err, KVT_ERR_NOMEM, "cuda", "no thread for rank %u: %s", rank->number,
+                            strerror(error));
         rank->has_thread = true;
     }
     return status;

@@ -9,9 +9,8 @@
 
 #include "kvt/file.h"
 
-/* Whether a device failed, which the driver's own end of a process may then wait for without end.
- */
-static bool device_failed;
+/* The driver's own end of a process waits for a kernel that never ends. */
+static bool device_hangs;
 
 int cli_fail(const struct kvt_error *err)
 {
