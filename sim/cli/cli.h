@@ -63,8 +63,7 @@ int cli_fail(const struct kvt_error *err);
 int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
 
 /* The last of a command: what it printed is written out, or the status says that it was not. Does
- * not return where a device failed: a kernel that never ends would keep the process from its end.
- */
+ * not return where a device hangs, which would keep the process from its end. */
 int cli_close(int exit_code);
 
 /* The share folder: $KVT_DATA, or beside the executable, or as installed. */
