@@ -63,8 +63,8 @@ void stand_in::fail(call kind, uint64_t nth)
 
 cudaError_t stand_in::begin(call kind)
 {
-    const cudaError_t errors[] = {cudaErrorMemoryAllocation, cudaErrorInvalidConfiguration,
-                                  cudaErrorIllegalAddress};
+    const cudaError_t errors[] = {cudaErrorMemoryAllocation, cudaErrorInvalidResourceHandle,
+                                  cudaErrorInvalidConfiguration, cudaErrorIllegalAddress};
     std::lock_guard<std::mutex> guard(mutex);
 
     if (!is_planned || planned != kind || left-- > 0)
@@ -141,7 +141,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 }
 cudaError_t cudaSetDevice(int)
 {
-    return begin(LAUNCHES);
+    return begin(ASKS);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {

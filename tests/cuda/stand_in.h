@@ -36,7 +36,8 @@ extern uint64_t wrong_hash;
  * device that is lost. */
 enum call {
     ALLOCATES, /* memory, on the device or pinned */
-    LAUNCHES,  /* kernels, copies, graphs, handles: refused, once */
+    HANDLES,   /* streams and events */
+    LAUNCHES,  /* kernels, copies, graphs: refused, once */
     ASKS       /* how far the device is */
 };
 /* The nth call of the kind from now on fails, from 0 on. */
@@ -55,7 +56,7 @@ void give_back(void *data);
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)
 {
-    cudaError_t error = begin(LAUNCHES);
+    cudaError_t error = begin(HANDLES);
 
     if (error == cudaSuccess)
         *handle = (T)take(1);

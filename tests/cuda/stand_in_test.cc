@@ -61,17 +61,20 @@ struct weakness {
     const char *name;
     void (*fail)(uint64_t nth);
     kvt_status status;
-    bool is_lost;  /* the device holds what it held until the process ends */
-    bool is_borne; /* some do without: a crew of fewer threads */
+    uint64_t growth; /* of the first calls all fail, then every nth / growth + 1; 0: all of them */
+    bool is_lost;    /* the device holds what it held until the process ends */
+    bool is_borne;   /* some do without: a crew of fewer threads */
 };
 
 const weakness weaknesses[] = {
     {"device memory", [](uint64_t nth) { stand_in::fail(stand_in::ALLOCATES, nth); }, KVT_ERR_NOMEM,
+     0, false, false},
+    {"host memory", support_fail_allocation_here, KVT_ERR_NOMEM, 8, false, true},
+    {"a handle", [](uint64_t nth) { stand_in::fail(stand_in::HANDLES, nth); }, KVT_ERR_DEVICE, 1,
      false, false},
-    {"host memory", support_fail_allocation_here, KVT_ERR_NOMEM, false, true},
-    {"a launch", [](uint64_t nth) { stand_in::fail(stand_in::LAUNCHES, nth); }, KVT_ERR_DEVICE,
+    {"a launch", [](uint64_t nth) { stand_in::fail(stand_in::LAUNCHES, nth); }, KVT_ERR_DEVICE, 16,
      false, false},
-    {"a device", [](uint64_t nth) { stand_in::fail(stand_in::ASKS, nth); }, KVT_ERR_DEVICE, true,
+    {"a device", [](uint64_t nth) { stand_in::fail(stand_in::ASKS, nth); }, KVT_ERR_DEVICE, 8, true,
      false},
 };
 
@@ -85,7 +88,7 @@ const setting weakened[] = {
      .coverage = 0.3,
      .leader_first = true,
      .shared_tokens = 640,
-     .longest = 2000},
+     .longest = 1500},
     {.name = "planned-k2",
      .queries_max = 2,
      .replacement = "clock",
@@ -95,7 +98,7 @@ const setting weakened[] = {
      .resizes = true,
      .ranks = 2,
      .law = "indexer",
-     .longest = 2000},
+     .longest = 1500},
 };
 
 /* A run in which the nth call fails: whether it came to that. What fails while a backend is closed
@@ -122,7 +125,6 @@ bool run_weakened(const setting &with, const weakness &weak, uint64_t nth, devic
     return has_failed;
 }
 
-/* The first calls fail one by one; the further into a run, the more alike they are. */
 void fail_everywhere(device::tally &verdict)
 {
     for (const setting &with : weakened) {
@@ -130,7 +132,7 @@ void fail_everywhere(device::tally &verdict)
             uint64_t nth = 0, tries = 0;
             int before = verdict.failed;
             while (run_weakened(with, weak, nth, verdict) && verdict.failed < before + 8) {
-                nth += 1 + nth / 8;
+                nth += weak.growth > 0 ? 1 + nth / weak.growth : 1;
                 tries++;
             }
             std::printf("%-14s ends well without %s: %llu times, up to call %llu\n", with.name,
