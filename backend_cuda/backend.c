@@ -263,7 +263,8 @@ static const char *why_not_representative(struct backend_cuda *cuda)
 
 static void cuda_close(struct kvt_backend *backend);
 
-static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
+static kvt_status open_parts(struct backend_cuda *cuda, const struct kvt_backend_env *env,
+                             struct kvt_error *err)
 {
     int visible = 0;
     kvt_status status =
@@ -272,9 +273,11 @@ static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
     if (status == KVT_OK)
         status = count_devices(&visible, err);
     if (status == KVT_OK)
+        status = layers_cut(cuda, err);
+    if (status == KVT_OK)
         status = backend_cuda_setup(cuda, err);
     if (status == KVT_OK)
-        status = kvt_strata_init(&cuda->strata, cuda->llm, 0, err);
+        status = kvt_strata_init(&cuda->strata, cuda->env.llm, 0, err);
     if (status == KVT_OK)
         status = list_devices(cuda, visible, err);
     if (status == KVT_OK)
@@ -285,6 +288,8 @@ static kvt_status open_parts(struct backend_cuda *cuda, struct kvt_error *err)
         status = open_ranks(cuda, err);
     if (status == KVT_OK)
         status = open_law(cuda, err);
+    if (status == KVT_OK)
+        status = others_open(cuda, env, err);
     if (status == KVT_OK)
         status = open_host_rows(cuda, err);
     if (status == KVT_OK)
@@ -309,7 +314,7 @@ static kvt_status cuda_open(const struct kvt_backend_env *env, struct kvt_backen
         cuda->law = law;
     (void)pthread_mutex_init(&cuda->mutex, NULL);
     (void)pthread_cond_init(&cuda->changed, NULL);
-    kvt_status status = open_parts(cuda, err);
+    kvt_status status = open_parts(cuda, env, err);
     if (status != KVT_OK) {
         cuda_close(&cuda->base);
         return status;
@@ -336,6 +341,7 @@ static void cuda_close(struct kvt_backend *backend)
         (void)pthread_mutex_destroy(&cuda->devices[d].turn);
         (void)pthread_mutex_destroy(&cuda->devices[d].dense_lock);
     }
+    others_close(cuda);
     if (cuda->law)
         cuda->law->free(cuda->law_data);
     (void)pthread_cond_destroy(&cuda->changed);
@@ -376,6 +382,17 @@ static kvt_status check_releases(const struct backend_cuda *cuda, struct kvt_err
     return cuda->release_status;
 }
 
+static kvt_status cuda_expect(struct kvt_backend *backend,
+                              const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    struct backend_cuda *cuda = backend_cuda_of(backend);
+    kvt_status status = make_room_for_lane(cuda, admission->request, err);
+
+    if (status == KVT_OK)
+        status = gpu_lane_expect(cuda, admission, &cuda->lane_of[admission->request], err);
+    return status;
+}
+
 static kvt_status cuda_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
@@ -386,6 +403,13 @@ static kvt_status cuda_admit(struct kvt_backend *backend,
         status = make_room_for_lane(cuda, admission->request, err);
     if (status == KVT_OK)
         status = gpu_lane_admit(cuda, admission, &cuda->lane_of[admission->request], err);
+    if (status != KVT_OK || !cuda->others)
+        return status;
+    status = cuda->others->ops->admit(cuda->others, admission, err);
+    if (status != KVT_OK) {
+        gpu_lane_free(cuda, cuda->lane_of[admission->request]);
+        cuda->lane_of[admission->request] = NULL;
+    }
     return status;
 }
 
@@ -397,7 +421,12 @@ static kvt_status cuda_resize(struct kvt_backend *backend, uint32_t request, uin
 
     if (status != KVT_OK || !cuda->env.hierarchy)
         return status;
-    return gpu_lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
+    status = gpu_lane_resize(cuda, cuda->lane_of[request], hot_tokens, decisions, err);
+    if (status == KVT_OK && cuda->others) {
+        uint64_t told = 0; /* above, store by store */
+        status = cuda->others->ops->resize(cuda->others, request, hot_tokens, &told, err);
+    }
+    return status;
 }
 
 /* The first failure is kept for the next call that can report one. */
@@ -414,6 +443,10 @@ static void cuda_release(struct kvt_backend *backend, uint32_t request, uint64_t
     }
     gpu_lane_free(cuda, lane);
     cuda->lane_of[request] = NULL;
+    if (cuda->others) {
+        uint64_t told = 0; /* above, store by store */
+        cuda->others->ops->release(cuda->others, request, &told);
+    }
 }
 
 static kvt_status cuda_step(struct kvt_backend *backend, struct kvt_rank_step *ranks,
@@ -474,15 +507,18 @@ static const char *cuda_describe(struct kvt_backend *backend)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     const char *reason = cuda->not_representative;
-    char law[160] = "rows by the device's own top-k", choices[320];
+    char law[160] = "rows by the device's own top-k", choices[320], layers[48] = "";
 
     if (cuda->law)
         cuda->law->describe(cuda->law_data, law, sizeof law);
     describe_choices(cuda, choices, sizeof choices);
+    if (cuda->scaled[0])
+        (void)snprintf(layers, sizeof layers, "; %u of %u layers run", cuda->llm->layers,
+                       cuda->env.llm->layers);
     const char *where = !cuda->env.hierarchy                ? "; everything resident"
                         : cuda->decider == DECIDE_ON_DEVICE ? "; decided on the GPU"
                                                             : ""; /* the reason says it */
-    (void)snprintf(cuda->description, sizeof cuda->description, "%s%s%s%s%s", law, where,
+    (void)snprintf(cuda->description, sizeof cuda->description, "%s%s%s%s%s%s", law, where, layers,
                    reason ? "; step times are not representative: " : "", reason ? reason : "",
                    choices);
     return cuda->description;
@@ -504,7 +540,8 @@ static void cuda_proof(const struct kvt_backend *backend, struct kvt_backend_pro
 {
     const struct backend_cuda *cuda = (const struct backend_cuda *)backend;
 
-    *out = (struct kvt_backend_proof){.not_representative = cuda->not_representative};
+    *out = (struct kvt_backend_proof){.not_representative = cuda->not_representative,
+                                      .scaled = cuda->scaled[0] ? cuda->scaled : NULL};
     for (uint32_t r = 0; r < cuda->env.rank_count; r++)
         kvt_backend_proof_add(out, &cuda->ranks[r].proof);
 }
@@ -532,4 +569,5 @@ const struct kvt_backend_ops kvt_backend_cuda = {
     .selection = backend_cuda_selection,
     .proof = cuda_proof,
     .finish = cuda_finish,
+    .expect = cuda_expect,
 };

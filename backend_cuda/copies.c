@@ -90,6 +90,7 @@ static kvt_status add(struct copy_list *list, const uint8_t *src, uint8_t *dst, 
     }
     if (status == KVT_OK)
         list->pinned[list->count++] = (struct kvt_gpu_copy){src, dst, bytes};
+    list->bytes += bytes;
     return status;
 }
 

@@ -2,11 +2,13 @@
  *
  *     backend.c     the table: open, close, admit, resize, release
  *     setup.c       what a model and a run take: refusals, settings, shapes
+ *     layers.c      the first layers of a model, which stand for all
  *     ranks.c       a thread a rank; what a rank opens and closes
  *     pools.c       what a rank holds in device memory, and where
  *     host_pool.c   pinned host rows
  *     lane.c        one decoding request: selections, pages and frames
  *     copies.c      rows that move between host, tail and frames
+ *     imports.c     histories that come in over the link
  *     select.c      the CPU's part of a step: selections as lists, and plans (plan.c)
  *     enqueue.c     the GPU's part: launches in order; graph.c replays them
  *     rank.c        one step of a rank from end to end
@@ -27,16 +29,18 @@
 #include "launch.h"
 
 enum {
-    GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
-    ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */
-    FAMILY_STEPS = 16,     /* families are timed in one step of so many, ... */
-    DECISION_STEPS = 64,   /* ... and decisions apart from copies in one of so many */
-    STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
-    SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
-    COPIES_MAX = 1 << 16,  /* of one list */
-    MARKS_MAX = 1024,      /* times taken within a step */
-    WAVES_MAX = 16,        /* of one selector's calls that a graph has branches for */
-    DOUBLE_EVERY = 32,     /* checked queries, of which one is also computed in double precision */
+    GRAPHS_MAX = 24,              /* shapes of steps that are kept ready */
+    ROWS_STEP = 4096,             /* tokens: launches of a shape see contexts rounded up to it */
+    FAMILY_STEPS = 16,            /* families are timed in one step of so many, ... */
+    DECISION_STEPS = 64,          /* ... and decisions apart from copies in one of so many */
+    STEP_TIMEOUT_S = 120,         /* a step that takes longer is taken for hung */
+    SETUP_TIMEOUT_S = 600,        /* so are copies and fills outside of steps */
+    COPIES_MAX = 1 << 16,         /* of one list */
+    MARKS_MAX = 1024,             /* times taken within a step */
+    WAVES_MAX = 16,               /* of one selector's calls that a graph has branches for */
+    IMPORT_BYTES_MAX = 256 << 20, /* of the staging area of a rank's imports */
+    IMPORT_PIECES_MAX = 64,       /* that it holds */
+    DOUBLE_EVERY = 32, /* checked queries, of which one is also computed in double precision */
     SHARED_CONTEXT = 1 << 30 /* context ids from here on name shared prefixes */
 };
 
@@ -135,10 +139,14 @@ struct lane {
     uint32_t settled_tokens;  /* rows of these are on host, and in the frames of their pages */
     uint32_t appended_tokens; /* the tail's newest, rejected ones included */
     uint32_t frame_pages;     /* pages [0, so many) may have a frame */
-    int32_t *frames;          /* [frame_stride] of the upload block */
-    void **streams;           /* [selectors] of the law */
-    struct planned *planned;  /* [stores] decided on the CPU; NULL: on the device */
-    int32_t item;             /* its place in the newest step; -1: it was in none */
+    /* Of one that comes in over the link, else 0: tokens whose index keys do; how far they have
+     * been laid into the staging area; and whether its first step is still to come. */
+    uint32_t expected_tokens, staged_store, staged_pages;
+    bool joins;
+    int32_t *frames;         /* [frame_stride] of the upload block */
+    void **streams;          /* [selectors] of the law */
+    struct planned *planned; /* [stores] decided on the CPU; NULL: on the device */
+    int32_t item;            /* its place in the newest step; -1: it was in none */
 };
 
 /* What the CPU keeps of a lane's store where it decides. */
@@ -147,6 +155,18 @@ struct planned {
     struct kvt_look_ahead *ahead; /* NULL: nobody sees the future */
     uint32_t *slot_rows;          /* [slots] as the device's */
     uint16_t *slot_of_row;        /* [rows] 0xffff: in no slot; one block with the former */
+};
+
+/* Histories on their way to a rank (imports.c). */
+struct imports {
+    cudaStream_t stream; /* NULL: none comes over the link */
+    cudaEvent_t begin, end;
+    uint8_t *staging; /* [bytes] pinned */
+    uint64_t bytes, staged_bytes;
+    struct kvt_gpu_copy pieces[IMPORT_PIECES_MAX]; /* [piece_count] out of the area */
+    uint32_t piece_count;
+    struct lane **line; /* [count] of [lanes] in the order in which they were expected */
+    uint32_t count;
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------- */
@@ -248,6 +268,7 @@ struct rank {
     uint32_t *free_frames; /* [free_frame_count] stack, the lowest on top */
     uint32_t free_frame_count, frame_count;
     struct lane **lanes; /* [lanes_max] NULL: free */
+    struct imports imports;
 
     /* Of a step, [selectors][..], on the device unless it says otherwise. */
     int32_t *selections;        /* [queries][top_k] */
@@ -309,7 +330,7 @@ struct rank {
 struct backend_cuda {
     struct kvt_backend base;
     struct kvt_backend_env env;
-    const struct kvt_llm *llm;
+    const struct kvt_llm *llm; /* what is run: env.llm, or the first layers of it */
     const struct kvt_law *law; /* NULL: rows are chosen on the device */
     void *law_data;
     struct kvt_law_streams law_streams;
@@ -333,6 +354,14 @@ struct backend_cuda {
     uint32_t frame_stride, q_dim, out_bytes; /* out_bytes: of one query */
     uint32_t layers_max;                     /* of a store */
     struct store_shape stores[KVT_STORES_MAX];
+
+    /* Where the first layers alone are run (layers.c). */
+    struct kvt_llm first_layers;
+    char scaled[64];                   /* as in struct kvt_backend_proof; "": all are */
+    double part_scales[KVT_PARTS];     /* of all layers, over those that are run */
+    struct kvt_backend *others;        /* decides for the other stores; NULL: there are none */
+    struct kvt_rank_step *other_steps; /* [env.rank_count] */
+    struct kvt_law_source source;      /* what the device selects, for it */
 
     struct device *devices;
     uint32_t device_count;
@@ -375,6 +404,25 @@ static inline size_t call_at(const struct rank *rank, uint32_t selector, uint32_
 /* cuda->env is there: all that follows from it, or why it is refused. */
 KVT_CHECKED kvt_status backend_cuda_setup(struct backend_cuda *cuda, struct kvt_error *err);
 
+/* ---- layers.c ------------------------------------------------------------------------- */
+
+/* cuda->llm is what backend.layers leaves of the model. Behind the choice of a law. */
+KVT_CHECKED kvt_status layers_cut(struct backend_cuda *cuda, struct kvt_error *err);
+/* Where the device selects: a selector that is run, whose lists are those of one that is not;
+ * UINT32_MAX: none has its compress ratio. */
+uint32_t layers_stand_in(const struct backend_cuda *cuda, uint32_t selector);
+/* env: as it was given. */
+KVT_CHECKED kvt_status others_open(struct backend_cuda *cuda, const struct kvt_backend_env *env,
+                                   struct kvt_error *err);
+void others_close(struct backend_cuda *cuda);
+/* Behind the device's part of the step, before it is counted. Items keep nothing but what is
+ * watched of their pages. */
+KVT_CHECKED kvt_status others_step(struct backend_cuda *cuda, struct kvt_rank_step *steps,
+                                   uint32_t count, struct kvt_error *err);
+/* Of the stores that are not run, at their places in hashes[]. */
+KVT_CHECKED kvt_status others_hashes(const struct backend_cuda *cuda, uint32_t request,
+                                     uint64_t *hashes, struct kvt_error *err);
+
 /* ---- pools.c -------------------------------------------------------------------------- */
 
 /* Pinned bytes of a rank's host rows. */
@@ -404,6 +452,7 @@ struct copy_list {
     cudaStream_t stream;
     struct kvt_gpu_copy *pinned, *device; /* [COPIES_MAX / 2] */
     uint32_t count;
+    uint64_t bytes; /* of all that it has ever held */
 };
 struct copy_list copies_begin(struct rank *rank, cudaStream_t stream, enum copy_half half);
 /* Rows [first, end) of a lane's store; launches what is listed whenever the list is full. */
@@ -416,8 +465,32 @@ KVT_CHECKED kvt_status rows_make(struct rank *rank, const struct lane *lane, uin
                                  uint32_t first_row, uint32_t end_row, enum row_home home,
                                  struct kvt_error *err);
 
+/* ---- imports.c ------------------------------------------------------------------------ */
+
+KVT_CHECKED kvt_status imports_open(struct rank *rank, struct kvt_error *err);
+void imports_close(struct rank *rank); /* of one that was not opened too */
+/* The lane, whose expected_tokens are above 0, stands in line; or does so no longer. */
+void imports_expect(struct rank *rank, struct lane *lane);
+void imports_leave(struct rank *rank, const struct lane *lane);
+/* Before a step: the staging area is filled, on the main stream. With it: what lies there travels.
+ * Behind it, or behind a request that joins: it has arrived, and is counted. */
+KVT_CHECKED kvt_status imports_stage(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status imports_launch(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status imports_end(struct rank *rank, bool beside, struct kvt_error *err);
+/* Between steps: all of the lane's keys that have not come do, and are waited for. */
+KVT_CHECKED kvt_status imports_join(struct rank *rank, struct lane *lane, struct kvt_error *err);
+/* Launches rows that a request begins with, and waits for them. */
+KVT_CHECKED kvt_status imports_copy(struct copy_list *list, struct kvt_error *err);
+/* The first row of a store whose key does not come over the link. */
+uint32_t imports_first_row(const struct rank *rank, const struct lane *lane, uint32_t s);
+
 /* ---- lane.c --------------------------------------------------------------------------- */
 
+/* Its history is on its way; where no place is free, it will be made as it is admitted. */
+KVT_CHECKED kvt_status gpu_lane_expect(struct backend_cuda *cuda,
+                                       const struct kvt_backend_admission *admission,
+                                       struct lane **out, struct kvt_error *err);
+/* *lane: one that was expected, or NULL. On failure it is gone. */
 KVT_CHECKED kvt_status gpu_lane_admit(struct backend_cuda *cuda,
                                       const struct kvt_backend_admission *admission,
                                       struct lane **out, struct kvt_error *err);
@@ -497,8 +570,11 @@ KVT_CHECKED kvt_status rank_wait_stream(struct rank *rank, cudaStream_t stream, 
 KVT_CHECKED kvt_status rank_upload_block(struct rank *rank, struct kvt_error *err);
 /* The newest step's lists, as the device has them. */
 KVT_CHECKED kvt_status rank_read_selections(struct rank *rank, struct kvt_error *err);
+/* What the device does of a step; and, once the others have decided, what is reported of it. */
 KVT_CHECKED kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step,
                                  struct kvt_error *err);
+KVT_CHECKED kvt_status rank_count(struct rank *rank, struct kvt_rank_step *step,
+                                  struct kvt_error *err);
 
 /* ---- ranks.c -------------------------------------------------------------------------- */
 

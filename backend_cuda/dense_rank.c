@@ -8,7 +8,7 @@ kvt_status device_open_dense(const struct backend_cuda *cuda, struct device *dev
 {
     uint32_t tp = cuda->env.tp > 0 ? cuda->env.tp : 1, ep = cuda->env.ep > 0 ? cuda->env.ep : 1;
     struct kvt_dense_shape shape;
-    kvt_status status = kvt_dense_shape_make(cuda->llm, tp, ep, &shape, err);
+    kvt_status status = kvt_dense_shape_make(cuda->env.llm, tp, ep, &shape, err);
 
     if (status == KVT_OK)
         status = kvt_dense_new(&shape, cuda->query_rows, &device->dense, err);

@@ -94,7 +94,7 @@ kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *l
     struct rank *rank = &cuda->ranks[lane->rank];
     kvt_status status;
 
-    memset(hashes, 0, cuda->llm->store_count * sizeof *hashes);
+    memset(hashes, 0, cuda->env.llm->store_count * sizeof *hashes);
     if (lane->hot_tokens == 0)
         return KVT_OK;
     status = rank_use(rank, err);
@@ -102,7 +102,7 @@ kvt_status gpu_lane_state_hashes(struct backend_cuda *cuda, const struct lane *l
         status = device_hashes(rank, lane, hashes, err);
     if (status == KVT_OK && lane->planned)
         status = planned_hashes(cuda, lane, hashes, err);
-    return status;
+    return status == KVT_OK ? others_hashes(cuda, lane->request, hashes, err) : status;
 }
 
 kvt_status backend_cuda_state_hashes(struct kvt_backend *backend, uint32_t request,
@@ -128,6 +128,8 @@ kvt_status backend_cuda_inspect_call(struct kvt_backend *backend, uint32_t reque
 
     if (!lane)
         return status;
+    if (selector >= cuda->llm->selector_count)
+        return cuda->others->ops->inspect_call(cuda->others, request, selector, query, out, err);
     struct rank *rank = &cuda->ranks[lane->rank];
     size_t call = call_at(rank, selector, pass, (uint32_t)lane->item);
     struct kvt_resolve_result result = outcome_of_call(&rank->counts_pinned[call]);
@@ -178,6 +180,8 @@ kvt_status backend_cuda_inspect_cache(struct kvt_backend *backend, uint32_t requ
 
     if (!lane)
         return status;
+    if (store >= cuda->llm->store_count)
+        return cuda->others->ops->inspect_cache(cuda->others, request, store, out, err);
     struct rank *rank = &cuda->ranks[lane->rank];
     status = gpu_lane_state_hashes(cuda, lane, hashes, err);
     if (status != KVT_OK)
@@ -207,6 +211,11 @@ kvt_status backend_cuda_selection(struct kvt_backend *backend, uint32_t request,
 
     if (!lane)
         return status;
+    if (selector >= cuda->llm->selector_count && cuda->law)
+        return cuda->others->ops->selection(cuda->others, request, selector, query, rows, count,
+                                            err);
+    if (selector >= cuda->llm->selector_count)
+        selector = layers_stand_in(cuda, selector);
     struct rank *rank = &cuda->ranks[lane->rank];
     if (!rank->selections_read)
         status = rank_read_selections(rank, err);

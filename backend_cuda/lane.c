@@ -335,11 +335,14 @@ static kvt_status make_keys(struct rank *rank, const struct lane *lane, uint32_t
     const struct backend_cuda *cuda = rank->cuda;
     const struct store_shape *shape = &cuda->stores[s];
     /* A key is a function of its row alone, so that those to come can be made beforehand. */
-    struct kvt_gpu_make_keys make = {.context_id = lane->request,
-                                     .selector = shape->first_selector,
-                                     .row_count = lane->last_tokens / shape->ratio,
-                                     .lane_keys = rank->stores[s].keys +
-                                                  lane->index * shape->lane_key_bytes};
+    uint32_t first = imports_first_row(rank, lane, s), end = lane->last_tokens / shape->ratio;
+    struct kvt_gpu_make_keys make = {
+        .context_id = lane->request,
+        .selector = shape->first_selector,
+        .first_row = first,
+        .row_count = end > first ? end - first : 0,
+        .lane_keys = rank->stores[s].keys + lane->index * shape->lane_key_bytes +
+                     (uint64_t)(first / KVT_GPU_PAGE_ROWS) * KVT_GPU_INDEX_PAGE_BYTES};
 
     return rank_check(rank, kvt_gpu_make_keys(&make, rank->main), "kvt_gpu_make_keys", err);
 }
@@ -374,7 +377,7 @@ static kvt_status make_rows(struct rank *rank, struct lane *lane, struct kvt_err
     for (uint32_t s = 0; s < rank->cuda->llm->store_count && status == KVT_OK; s++)
         status = make_store(rank, lane, s, &fills, err);
     if (status == KVT_OK)
-        status = copies_launch(&fills, err);
+        status = lane->joins ? imports_copy(&fills, err) : copies_launch(&fills, err);
     return status;
 }
 
@@ -392,6 +395,7 @@ void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
     for (uint32_t s = 0; s < cuda->llm->store_count; s++)
         rank->stores[s].slot_counts[lane->index] = 0;
     rank->lanes[lane->index] = NULL;
+    imports_leave(rank, lane);
     close_planned(cuda, lane);
     for (uint32_t s = 0; s < cuda->llm->store_count && lane->planned; s++)
         kvt_look_ahead_free(lane->planned[s].ahead);
@@ -402,67 +406,93 @@ void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
     free(lane);
 }
 
-static kvt_status find_place(struct rank *rank, const struct kvt_backend_admission *admission,
-                             uint32_t *index, struct kvt_error *err)
+/* A lane at a free place of its rank; NULL in *out: there is none. */
+static kvt_status open_lane(struct rank *rank, const struct kvt_backend_admission *admission,
+                            struct lane **out, struct kvt_error *err)
 {
     const struct backend_cuda *cuda = rank->cuda;
+    uint32_t index = 0;
 
+    *out = NULL;
     if (admission->last_tokens > cuda->env.longest_tokens)
         return kvt_fail(err, KVT_ERR_NOMEM, "backend.longest_tokens",
                         "request %u may reach %u tokens, and memory is laid out for %u",
                         admission->request, admission->last_tokens, cuda->env.longest_tokens);
-    for (*index = 0; *index < cuda->lanes; (*index)++) {
-        if (!rank->lanes[*index])
-            return KVT_OK;
-    }
-    return kvt_fail(err, KVT_ERR_INTERNAL, "backend",
-                    "request %u would be number %u of rank %u, which was made for %u",
-                    admission->request, cuda->lanes + 1, rank->number, cuda->lanes);
-}
-
-kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
-                          struct lane **out, struct kvt_error *err)
-{
-    struct rank *rank = &cuda->ranks[admission->rank];
-    uint32_t index = 0;
-    kvt_status status = rank_use(rank, err);
-
-    if (status == KVT_OK)
-        status = find_place(rank, admission, &index, err);
-    if (status != KVT_OK)
-        return status;
+    while (index < cuda->lanes && rank->lanes[index])
+        index++;
+    if (index == cuda->lanes)
+        return KVT_OK;
     struct lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return kvt_fail_nomem(err, "a decoding request");
     *lane = (struct lane){.request = admission->request,
                           .rank = admission->rank,
                           .index = index,
-                          .admitted_tokens = admission->context_tokens,
-                          .max_tokens = admission->max_tokens,
-                          .last_tokens = admission->last_tokens + cuda->queries_max,
-                          .hot_tokens = cuda->env.hierarchy ? admission->hot_tokens : 0,
-                          .shared_tokens = cuda->shared_tokens < admission->context_tokens
-                                               ? cuda->shared_tokens
-                                               : admission->context_tokens,
-                          .shared_context = admission->request % cuda->shared_contexts,
-                          .settled_tokens = admission->context_tokens,
-                          .appended_tokens = admission->context_tokens,
                           .frames = rank->block.frames + (size_t)index * cuda->frame_stride,
                           .item = -1};
-    rank->lanes[index] = lane;
-    status = open_decisions(cuda, lane, admission, err);
+    rank->lanes[index] = *out = lane;
+    return KVT_OK;
+}
+
+kvt_status gpu_lane_expect(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
+                           struct lane **out, struct kvt_error *err)
+{
+    struct rank *rank = &cuda->ranks[admission->rank];
+
+    if (!rank->imports.stream || admission->context_tokens == 0)
+        return KVT_OK;
+    kvt_status status = open_lane(rank, admission, out, err);
+    if (status != KVT_OK || !*out)
+        return status;
+    (*out)->expected_tokens = admission->context_tokens;
+    imports_expect(rank, *out);
+    return KVT_OK;
+}
+
+static void begin_lane(const struct backend_cuda *cuda,
+                       const struct kvt_backend_admission *admission, struct lane *lane)
+{
+    lane->admitted_tokens = lane->settled_tokens = lane->appended_tokens =
+        admission->context_tokens;
+    lane->max_tokens = admission->max_tokens;
+    lane->last_tokens = admission->last_tokens + cuda->queries_max;
+    lane->hot_tokens = cuda->env.hierarchy ? admission->hot_tokens : 0;
+    lane->shared_tokens = cuda->shared_tokens < admission->context_tokens
+                              ? cuda->shared_tokens
+                              : admission->context_tokens;
+    lane->shared_context = admission->request % cuda->shared_contexts;
+    lane->joins = lane->expected_tokens > 0;
+}
+
+kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_admission *admission,
+                          struct lane **lane, struct kvt_error *err)
+{
+    struct rank *rank = &cuda->ranks[admission->rank];
+    kvt_status status = rank_use(rank, err);
+
+    if (status == KVT_OK && !*lane)
+        status = open_lane(rank, admission, lane, err);
+    if (status == KVT_OK && !*lane)
+        return kvt_fail(err, KVT_ERR_INTERNAL, "backend",
+                        "request %u would be number %u of rank %u, which was made for %u",
+                        admission->request, cuda->lanes + 1, rank->number, cuda->lanes);
+    if (status == KVT_OK) {
+        begin_lane(cuda, admission, *lane);
+        status = open_decisions(cuda, *lane, admission, err);
+    }
+    if (status == KVT_OK && (*lane)->joins)
+        status = imports_join(rank, *lane, err);
     if (status == KVT_OK)
-        status = make_rows(rank, lane, err);
+        status = make_rows(rank, *lane, err);
     if (status == KVT_OK)
-        status = open_caches(rank, lane, err);
+        status = open_caches(rank, *lane, err);
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "a request's rows", err);
     if (status != KVT_OK) {
-        gpu_lane_free(cuda, lane);
-        return status;
+        gpu_lane_free(cuda, *lane);
+        *lane = NULL;
     }
-    *out = lane;
-    return KVT_OK;
+    return status;
 }
 
 kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane, uint64_t *decisions,
@@ -473,7 +503,7 @@ kvt_status gpu_lane_close_caches(struct backend_cuda *cuda, struct lane *lane, u
 
     if (lane->hot_tokens > 0)
         status = gpu_lane_state_hashes(cuda, lane, hashes, err);
-    for (uint32_t s = 0; s < cuda->llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
+    for (uint32_t s = 0; s < cuda->env.llm->store_count && status == KVT_OK && lane->hot_tokens > 0;
          s++)
         *decisions = kvt_chain64(*decisions, hashes[s]);
     close_planned(cuda, lane);

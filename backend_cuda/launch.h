@@ -280,11 +280,11 @@ struct kvt_gpu_append {
 };
 cudaError_t kvt_gpu_append(const struct kvt_gpu_append *append, cudaStream_t stream);
 
-/* Index keys of rows [0, row_count) of a lane, by (context_id, selector, row);
+/* Index keys of rows [first_row, first_row + row_count) of a lane, by (context_id, selector, row);
  * and queries that drift slowly with the step, by (context_id, selector, position). */
 struct kvt_gpu_make_keys {
-    uint32_t context_id, selector, row_count;
-    uint8_t *lane_keys; /* the lane's first page */
+    uint32_t context_id, selector, first_row, row_count; /* first_row: a multiple of 64 */
+    uint8_t *lane_keys;                                  /* first_row's page; may be pinned */
 };
 cudaError_t kvt_gpu_make_keys(const struct kvt_gpu_make_keys *make, cudaStream_t stream);
 struct kvt_gpu_make_queries {

@@ -2,6 +2,7 @@
  * order, as the predicted backend's (sim/backend/backend_step.c). */
 #include "cuda_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "kvt/hash.h"
@@ -25,6 +26,24 @@ struct kvt_resolve_result outcome_of_call(const struct kvt_gpu_counts *counts)
                                        .skipped = counts->skipped != 0};
 }
 
+/* How a call of the item was decided, by whoever did. */
+static struct kvt_resolve_result result_of(const struct rank *rank,
+                                           const struct kvt_step_item *item, uint32_t i,
+                                           uint32_t selector, uint32_t pass)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    struct kvt_resolve_result result = {0};
+    struct kvt_error err;
+
+    if (selector < cuda->llm->selector_count)
+        return outcome_of_call(&rank->counts_pinned[call_at(rank, selector, pass, i)]);
+    kvt_status status =
+        cuda->others->ops->inspect_call(cuda->others, item->request, selector, pass, &result, &err);
+    assert(status == KVT_OK); /* it is an exact run, and inspected */
+    (void)status;
+    return result;
+}
+
 /* With all history in HBM nothing is resolved: each query reads its rows. */
 static void count_resident(const struct rank *rank, struct kvt_step_item *item, uint32_t store,
                            struct kvt_step_outcome *outcome)
@@ -32,10 +51,10 @@ static void count_resident(const struct rank *rank, struct kvt_step_item *item, 
     const struct backend_cuda *cuda = rank->cuda;
 
     for (uint32_t q = 0; q < item->round->query_count; q++) {
-        uint32_t visible = kvt_store_rows(&cuda->llm->stores[store],
+        uint32_t visible = kvt_store_rows(&cuda->env.llm->stores[store],
                                           item->context_tokens + item->round->queries[q].depth + 1);
-        struct kvt_resolve_result result = kvt_calls_resident(cuda->llm, visible);
-        kvt_calls_count(cuda->llm, &cuda->strata, true, store, visible, &result, outcome);
+        struct kvt_resolve_result result = kvt_calls_resident(cuda->env.llm, visible);
+        kvt_calls_count(cuda->env.llm, &cuda->strata, true, store, visible, &result, outcome);
         item->selected_rows += result.selected;
     }
 }
@@ -44,19 +63,21 @@ static void count_selector(struct rank *rank, struct kvt_step_item *item, uint32
                            uint32_t selector, uint64_t *chain, struct kvt_step_outcome *outcome)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    uint32_t store = cuda->llm->selectors[selector].store, visible_rows[KVT_QUERIES_MAX], visible;
+    const struct kvt_llm *llm = cuda->env.llm;
+    uint32_t store = llm->selectors[selector].store, visible_rows[KVT_QUERIES_MAX], visible;
     uint32_t calls = cuda->passes > 1 ? item->round->query_count : 1;
 
-    (void)kvt_round_of_store(item->round, &cuda->llm->stores[store], item->context_tokens,
-                             visible_rows, &visible);
+    (void)kvt_round_of_store(item->round, &llm->stores[store], item->context_tokens, visible_rows,
+                             &visible);
     for (uint32_t pass = 0; pass < calls; pass++) {
-        struct kvt_resolve_result result =
-            outcome_of_call(&rank->counts_pinned[call_at(rank, selector, pass, i)]);
-        kvt_calls_count(cuda->llm, &cuda->strata, true, store, visible, &result, outcome);
+        struct kvt_resolve_result result = result_of(rank, item, i, selector, pass);
+        kvt_calls_count(llm, &cuda->strata, true, store, visible, &result, outcome);
         item->selected_rows += result.selected;
         item->missed_rows += result.missed_selected;
         *chain = kvt_calls_chain(*chain, item, selector, &result);
     }
+    if (selector >= cuda->llm->selector_count)
+        return;
     rank->proof.calls += calls;
     if (cuda->decider == DECIDE_ON_HOST)
         rank->proof.planned_calls += calls;
@@ -66,7 +87,7 @@ static void count_item(struct rank *rank, struct kvt_step_item *item, uint32_t i
                        struct kvt_step_outcome *outcome)
 {
     const struct backend_cuda *cuda = rank->cuda;
-    const struct kvt_llm *llm = cuda->llm;
+    const struct kvt_llm *llm = cuda->env.llm;
     uint64_t chains[KVT_SELECTORS_MAX] = {0};
 
     kvt_calls_count_item(item, outcome);
@@ -99,7 +120,7 @@ static uint32_t staged_rows(const struct rank *rank, const struct kvt_step_item 
     if (rank->items[i]->hot_tokens == 0)
         return 0;
     for (uint32_t pass = 0; pass < calls; pass++)
-        rows += rank->counts_pinned[call_at(rank, selector, pass, i)].staged_rows;
+        rows += result_of(rank, item, i, selector, pass).staged_rows;
     return rows;
 }
 
@@ -112,10 +133,10 @@ void outcome_count(struct rank *rank, struct kvt_rank_step *step)
     if (!cuda->env.hierarchy || cuda->env.staging.call_bytes == 0)
         return;
     uint64_t arena_bytes = kvt_staging_arena_bytes(&cuda->env.staging, rank->key.hot_requests);
-    for (uint32_t s = 0; s < cuda->llm->selector_count; s++) {
+    for (uint32_t s = 0; s < cuda->env.llm->selector_count; s++) {
         for (uint32_t i = 0; i < step->item_count; i++)
             rank->staged_rows[i] = staged_rows(rank, &step->items[i], i, s);
-        kvt_calls_count_waves(cuda->llm, s, arena_bytes, rank->staged_rows, step->item_count,
+        kvt_calls_count_waves(cuda->env.llm, s, arena_bytes, rank->staged_rows, step->item_count,
                               rank->wave_of, &step->outcome);
     }
 }

@@ -366,14 +366,36 @@ static kvt_status index_ahead(struct rank *rank, struct kvt_error *err)
     return status == KVT_OK ? rank_read_selections(rank, err) : status;
 }
 
+/* Pages that a request begins with are the end of its import: apart from what others move. */
+static kvt_status settle_first(struct lane *lane, const struct kvt_step_item *item,
+                               struct copy_list *fills, struct copy_list *backups,
+                               struct kvt_error *err)
+{
+    struct rank *rank = fills->rank;
+    struct copy_list first = copies_begin(rank, rank->main, COPIES_OF_STEP);
+    kvt_status status = copies_launch(fills, err);
+
+    if (status == KVT_OK)
+        status = rank_wait_stream(rank, rank->main, "a list of copies", err);
+    if (status == KVT_OK)
+        status = gpu_lane_settle(lane, item, &first, backups, err);
+    lane->joins = false;
+    return status == KVT_OK ? imports_copy(&first, err) : status;
+}
+
 static kvt_status settle(struct rank *rank, const struct kvt_rank_step *step,
                          struct copy_list *backups, struct kvt_error *err)
 {
     struct copy_list fills = copies_begin(rank, rank->main, COPIES_OF_STEP);
     kvt_status status = KVT_OK;
 
-    for (uint32_t i = 0; i < step->item_count && status == KVT_OK; i++)
-        status = gpu_lane_settle(rank->items[i], &step->items[i], &fills, backups, err);
+    for (uint32_t i = 0; i < step->item_count && status == KVT_OK; i++) {
+        struct lane *lane = rank->items[i];
+        if (lane->joins)
+            status = settle_first(lane, &step->items[i], &fills, backups, err);
+        else
+            status = gpu_lane_settle(lane, &step->items[i], &fills, backups, err);
+    }
     return status == KVT_OK ? copies_launch(&fills, err) : status;
 }
 
@@ -409,7 +431,9 @@ static kvt_status prepare(struct rank *rank, struct kvt_rank_step *step, struct 
         return status;
     describe_step(rank, step);
     proof_choose(rank);
-    status = rank_upload_block(rank, err);
+    status = imports_stage(rank, err);
+    if (status == KVT_OK)
+        status = rank_upload_block(rank, err);
     if (status == KVT_OK)
         status = make_queries(rank, err);
     if (status == KVT_OK && ahead)
@@ -442,6 +466,8 @@ static kvt_status launch(struct rank *rank, struct copy_list *backups, struct kv
     if (status == KVT_OK)
         status = rank_check(rank, cudaEventRecord(rank->backed, rank->copier),
                             "the end of a backup", err);
+    if (status == KVT_OK)
+        status = imports_launch(rank, err);
     if (status == KVT_OK)
         status = graph_launch(rank, &rank->key, err);
     if (status == KVT_OK)
@@ -483,14 +509,18 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
     if (status != KVT_OK)
         return status;
     step_ns = 1e6 * (double)ms;
-    outcome->measured_ns = (kvt_ns)(step_ns + 0.5) > 0 ? (kvt_ns)(step_ns + 0.5) : 1;
     if (rank->key.timing == TIME_DECISIONS)
         rank->decisions_ns = parts_ns[KVT_PART_RESOLVE];
     if (rank->key.timing == TIME_FAMILIES)
         take_families(rank, parts_ns, step_ns);
-    for (int p = 0; p < KVT_PARTS; p++)
-        outcome->measured_parts_ns[p] =
+    double all_ns = step_ns; /* and what layers that are not run would add */
+    for (int p = 0; p < KVT_PARTS; p++) {
+        double part_ns =
             rank->key.timing == TIME_WHOLE ? rank->part_shares[p] * step_ns : parts_ns[p];
+        outcome->measured_parts_ns[p] = rank->cuda->part_scales[p] * part_ns;
+        all_ns += outcome->measured_parts_ns[p] - part_ns;
+    }
+    outcome->measured_ns = (kvt_ns)(all_ns + 0.5) > 0 ? (kvt_ns)(all_ns + 0.5) : 1;
     return KVT_OK;
 }
 
@@ -523,6 +553,8 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
     }
     if (status == KVT_OK)
         status = read_times(rank, &step->outcome, err);
+    if (status == KVT_OK)
+        status = imports_end(rank, true, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))
         status = rank_read_selections(rank, err);
     if (status != KVT_OK)
@@ -535,7 +567,6 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
 
 kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
-    const struct backend_cuda *cuda = rank->cuda;
     kvt_status status = find_items(rank, step, err);
 
     if (status != KVT_OK)
@@ -544,9 +575,15 @@ kvt_status rank_step(struct rank *rank, struct kvt_rank_step *step, struct kvt_e
     if (status == KVT_OK)
         status = run(rank, step, err);
     give_turn(rank);
-    if (status != KVT_OK)
-        return status;
-    rank->step_count++;
+    rank->step_count += status == KVT_OK;
+    return status;
+}
+
+kvt_status rank_count(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
+{
+    const struct backend_cuda *cuda = rank->cuda;
+    kvt_status status = KVT_OK;
+
     outcome_count(rank, step);
     if (cuda->chooser == CHOOSE_INDEXER && cuda->decider == DECIDE_ON_DEVICE &&
         is_watched(rank, step)) /* nobody has looked at them, who watches pages */

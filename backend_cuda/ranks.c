@@ -45,7 +45,7 @@ static const struct rank *find_failed(const struct backend_cuda *cuda,
 }
 
 /* One alone is run by the caller: no thread is woken for it. */
-kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
+static kvt_status run(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
                       struct kvt_error *err)
 {
     uint32_t busy = 0, last = 0;
@@ -75,6 +75,20 @@ kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, ui
     if (failed && err)
         *err = failed->error;
     return failed ? failed->status : KVT_OK;
+}
+
+kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
+                      struct kvt_error *err)
+{
+    kvt_status status = run(cuda, steps, count, err);
+
+    if (status == KVT_OK)
+        status = others_step(cuda, steps, count, err);
+    for (uint32_t r = 0; r < count && status == KVT_OK; r++) {
+        if (steps[r].item_count > 0)
+            status = rank_count(&cuda->ranks[steps[r].rank], &steps[r], err);
+    }
+    return status;
 }
 
 /* ---- Opening and closing -------------------------------------------------------------- */
@@ -153,6 +167,8 @@ kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *e
     if (status == KVT_OK)
         status = rank_open_pools(rank, free_bytes, err);
     if (status == KVT_OK)
+        status = imports_open(rank, err);
+    if (status == KVT_OK)
         status = open_crew(rank, err);
     if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
         int error = pthread_create(&rank->thread, NULL, stand_by, rank);
@@ -188,7 +204,7 @@ static void close_streams(struct rank *rank)
  * that does not come to its end has the device lost, and nothing of it is touched then. */
 static void drain(struct rank *rank)
 {
-    cudaStream_t streams[] = {rank->main, rank->beside, rank->copier};
+    cudaStream_t streams[] = {rank->main, rank->beside, rank->copier, rank->imports.stream};
     struct kvt_error err;
     kvt_status status = rank_use(rank, &err);
 
@@ -209,6 +225,8 @@ void rank_close(struct rank *rank)
         graphs_close(rank);
         close_streams(rank);
     }
+    if (rank->device)
+        imports_close(rank);
     rank_close_pools(rank);
     for (unsigned w = 0; rank->workers && w < kvt_crew_size(rank->crew); w++)
         gpu_worker_close(&rank->workers[w]);

@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(THREADS)
          i += (uint64_t)gridDim.x * THREADS) {
         uint32_t row = (uint32_t)(i / chunks);
         uint32_t chunk = (uint32_t)(i % chunks);
-        struct kvt_made_key key = kvt_made_key(make.context_id, make.selector, row);
+        struct kvt_made_key key =
+            kvt_made_key(make.context_id, make.selector, make.first_row + row);
         uint8_t *page = make.lane_keys + (uint64_t)(row / 64) * KVT_GPU_INDEX_PAGE_BYTES;
         alignas(16) uint8_t out[16];
 #pragma unroll

@@ -264,7 +264,7 @@ KVT_MADE void kvt_made_key_pair(const struct kvt_made_key *key, uint32_t d, uint
 KVT_MADE float kvt_made_key_scale(const struct kvt_made_key *key)
 {
     uint64_t word = kvt_made_word(key->own, KVT_GPU_INDEX_DIM);
-    return kvt_made_multiply((float)(uint32_t)(word >> 40) + 25165824.0f, 1.0f / (1 << 25));
+    return kvt_made_multiply((float)(uint32_t)(word >> 40) + 25165824.0f, 1.0f / (float)(1 << 25));
 }
 
 /* One head's query at one position: streams, and the weight of each. */

@@ -123,7 +123,7 @@ static void select_rows(const struct rank *rank, struct worker *worker,
             write_list(rank, worker->sets[q], words,
                        rank->selections_pinned + list_at(rank, selector, i, q));
     }
-    if (item->watch)
+    if (item->watch && !cuda->others)
         kvt_calls_watch(&cuda->env, cuda->law_data, item, cuda->llm->selectors[selector].store,
                         stream, round, (const uint64_t *const *)worker->sets, words,
                         worker->page_scores);
@@ -163,9 +163,10 @@ static void select_item(void *context, uint32_t i, unsigned w)
     kvt_status status = KVT_OK;
 
     if (rank->cuda->chooser == CHOOSE_INDEXER && rank->cuda->decider == DECIDE_ON_DEVICE &&
-        !item->watch) /* selected and decided elsewhere, and nobody looks */
+        !(item->watch &&
+          !rank->cuda->others)) /* selected and decided elsewhere, and nobody looks */
         return;
-    if (item->watch)
+    if (item->watch && !rank->cuda->others)
         kvt_page_watch_begin(item->watch, item->step);
     for (uint32_t s = 0; s < rank->cuda->llm->store_count && status == KVT_OK; s++)
         status = select_store(rank, worker, item, i, s, &err);

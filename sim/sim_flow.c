@@ -417,6 +417,30 @@ kvt_status sim_poll_arrivals(struct kvt_sim *sim, struct kvt_error *err)
 
 /* ---- Import, first token, end ------------------------------------------------- */
 
+static struct kvt_backend_admission admission_of(const struct kvt_live *live, uint32_t rank)
+{
+    return (struct kvt_backend_admission){.request = live->id,
+                                          .rank = rank,
+                                          .context_tokens = kvt_live_context(live),
+                                          .generated_tokens = live->generated_tokens,
+                                          .max_tokens = live->max_tokens,
+                                          .last_tokens = live->input_tokens + live->output_tokens,
+                                          .hot_tokens = live->hot_tokens,
+                                          .drafting = live->drafting};
+}
+
+/* A prompt that is computed here does not come in, and who has one token to say does not decode. */
+static kvt_status expect(struct kvt_sim *sim, uint32_t rank, const struct kvt_live *live,
+                         struct kvt_error *err)
+{
+    const struct kvt_backend_admission admission = admission_of(live, rank);
+
+    if (!sim->backend->ops->expect || live->prefill_left > 0 ||
+        (live->generated_tokens == 0 && live->output_tokens == 1))
+        return KVT_OK;
+    return sim->backend->ops->expect(sim->backend, &admission, err);
+}
+
 kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err)
 {
     for (;;) {
@@ -426,8 +450,10 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
             kvt_rank_begin_import(&sim->ranks[rank], sim->now_ns, &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
-        status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE,
-                          rank, live->id, err);
+        status = expect(sim, rank, live, err);
+        if (status == KVT_OK)
+            status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE,
+                              EVENT_IMPORT_DONE, rank, live->id, err);
         if (status != KVT_OK)
             return status;
     }
@@ -506,15 +532,7 @@ static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_
     }
     sim->decoding++;
     sim->records[live->id].status = KVT_REQUEST_RUNNING;
-    const struct kvt_backend_admission admission = {.request = live->id,
-                                                    .rank = rank,
-                                                    .context_tokens = kvt_live_context(live),
-                                                    .generated_tokens = live->generated_tokens,
-                                                    .max_tokens = live->max_tokens,
-                                                    .last_tokens =
-                                                        live->input_tokens + live->output_tokens,
-                                                    .hot_tokens = live->hot_tokens,
-                                                    .drafting = live->drafting};
+    const struct kvt_backend_admission admission = admission_of(live, rank);
     status = sim->backend->ops->admit(sim->backend, &admission, err);
     live->has_lane = status == KVT_OK;
     return status;

@@ -279,6 +279,19 @@ static kvt_status make_lane(struct backend_pair *pair, uint32_t request, struct 
     return pair->lanes[request] ? KVT_OK : kvt_fail_nomem(err, "a request of two backends");
 }
 
+static kvt_status pair_expect(struct kvt_backend *backend,
+                              const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    struct backend_pair *pair = pair_of(backend);
+    kvt_status status = KVT_OK;
+
+    for (int side = 0; side < PAIR_SIDES && status == KVT_OK; side++) {
+        if (pair->sides[side]->ops->expect)
+            status = pair->sides[side]->ops->expect(pair->sides[side], admission, err);
+    }
+    return status;
+}
+
 static kvt_status pair_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
@@ -438,4 +451,5 @@ static const struct kvt_backend_ops pair_ops = {
     .selection = pair_selection,
     .proof = pair_proof,
     .finish = pair_finish,
+    .expect = pair_expect,
 };

@@ -82,6 +82,19 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
          .idle =
              {KVT_IDLE_WITHOUT_HOT_CACHES,
               {.beside = "check_queries", .from = 0, .to = 0, .cure = "check_queries above 0"}}},
+    [KVT_CUDA_LAYERS] = {COUNT_(
+        "layers",
+        "The GPU runs the first so many layers of the model, of whole stores, and they stand for "
+        "all in its times; the simulator decides for the others. 0: all.",
+        0, 65536, 0)},
+    [KVT_CUDA_IMPORT] = {.name = "import",
+                         .help = "What a request brings to the device comes over the link, beside "
+                                 "the steps before it joins; else it is made there.",
+                         .type = KVT_PARAM_BOOL,
+                         .minimum = 0,
+                         .maximum = 1,
+                         .default_number = 1,
+                         .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
 };
 
 kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices, const char *where,

@@ -12,10 +12,19 @@ void kvt_backend_proof_add(struct kvt_backend_proof *sum, const struct kvt_backe
     sum->corrupted_rows += other->corrupted_rows;
     sum->corrupted_found += other->corrupted_found;
     sum->corrupted_queries += other->corrupted_queries;
+    sum->imports.requests += other->imports.requests;
+    sum->imports.checked_pages += other->imports.checked_pages;
+    sum->imports.beside_bytes += other->imports.beside_bytes;
+    sum->imports.joining_bytes += other->imports.joining_bytes;
+    sum->imports.beside_ns += other->imports.beside_ns;
+    sum->imports.joining_ns += other->imports.joining_ns;
+    sum->imports.waited_ns += other->imports.waited_ns;
     if (!sum->first_unequal)
         sum->first_unequal = other->first_unequal;
     if (!sum->not_representative)
         sum->not_representative = other->not_representative;
+    if (!sum->scaled)
+        sum->scaled = other->scaled;
 }
 
 bool kvt_backend_proof_is_precise(const struct kvt_backend_proof *proof, double tolerance)

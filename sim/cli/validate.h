@@ -89,7 +89,7 @@ void validate_print(const struct validate_outcome *outcome,
 
 /* Copies of what a proof borrows from its backend. */
 struct validate_texts {
-    char *first_unequal, *not_representative; /* NULL: none */
+    char *first_unequal, *not_representative, *scaled; /* NULL: none */
 };
 /* From here on the proof's texts are these. */
 KVT_CHECKED kvt_status validate_keep_texts(struct kvt_backend_proof *proof,
@@ -101,14 +101,17 @@ double validate_tolerance_of(const struct kvt_choice *backend);
 /* DESIGN's "attention" of validate --json, and the same for people. Tolerance NaN: of runs that
  * have several. */
 bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof, double tolerance);
+/* What came in over the link, where anything did; people are told with the attention. */
+bool validate_add_imports(cJSON *object, const struct kvt_backend_imports *imports);
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
 
 /* What an answer proves, and what not. */
 struct validate_badge {
     bool on_gpu, is_broken_off, is_attention_good;
     uint64_t calls, mismatches;
-    uint64_t timed_steps, in_range; /* of what the timing model was fitted to */
-    const char *not_representative; /* as a proof's */
+    uint64_t timed_steps, in_range;          /* of what the timing model was fitted to */
+    const char *not_representative, *scaled; /* as a proof's */
+    uint64_t device_calls;                   /* of all, where some are not run there */
     const cJSON *machine;
 };
 /* As result.json has it, and for people:

@@ -53,6 +53,8 @@ static struct validate_badge badge_of(const struct decisions_plan *plan,
                                    .is_broken_off = is_broken_off(outcome),
                                    .calls = outcome->calls,
                                    .mismatches = outcome->mismatches + outcome->golden.mismatches,
+                                   .scaled = outcome->proof.scaled,
+                                   .device_calls = outcome->proof.calls,
                                    .machine = outcome->machine};
 }
 

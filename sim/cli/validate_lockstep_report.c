@@ -89,6 +89,8 @@ static struct validate_badge badge_of(const struct lockstep_plan *plan,
                                    .timed_steps = steps->count,
                                    .in_range = steps->in_range,
                                    .not_representative = all->proof.not_representative,
+                                   .scaled = all->proof.scaled,
+                                   .device_calls = all->proof.calls,
                                    .machine = outcome->machine};
 }
 
@@ -229,7 +231,7 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
                                       : cJSON_CreateNull()) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
         validate_add_attention(tree, &all.proof, common_tolerance(outcome)) &&
-        add_runs(tree, outcome);
+        validate_add_imports(tree, &all.proof.imports) && add_runs(tree, outcome);
     if (!ok) {
         cJSON_Delete(tree);
         return kvt_fail_nomem(err, "the result of a validation");

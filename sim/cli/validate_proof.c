@@ -24,6 +24,7 @@ kvt_status validate_keep_texts(struct kvt_backend_proof *proof, struct validate_
     bool ok = keep_text(&proof->first_unequal, &texts->first_unequal);
 
     ok = keep_text(&proof->not_representative, &texts->not_representative) && ok;
+    ok = keep_text(&proof->scaled, &texts->scaled) && ok;
     return ok ? KVT_OK : kvt_fail_nomem(err, "what was found");
 }
 
@@ -31,6 +32,7 @@ void validate_free_texts(struct validate_texts *texts)
 {
     free(texts->first_unequal);
     free(texts->not_representative);
+    free(texts->scaled);
     *texts = (struct validate_texts){0};
 }
 
@@ -71,8 +73,34 @@ bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof
            kvt_json_add_text(attention, "first_unequal", proof->first_unequal);
 }
 
+bool validate_add_imports(cJSON *object, const struct kvt_backend_imports *imports)
+{
+    cJSON *item = imports->requests > 0 ? kvt_json_add_object(object, "imports") : NULL;
+
+    return imports->requests == 0 ||
+           (item && kvt_json_add_number(item, "requests", (double)imports->requests) &&
+            kvt_json_add_number(item, "beside_bytes", (double)imports->beside_bytes) &&
+            kvt_json_add_number(item, "beside_s", imports->beside_ns * 1e-9) &&
+            kvt_json_add_number(item, "joining_bytes", (double)imports->joining_bytes) &&
+            kvt_json_add_number(item, "joining_s", imports->joining_ns * 1e-9) &&
+            kvt_json_add_number(item, "waited_s", imports->waited_ns * 1e-9) &&
+            kvt_json_add_number(item, "compared_pages", (double)imports->checked_pages));
+}
+
+static void print_imports(const struct kvt_backend_imports *imports)
+{
+    if (imports->requests == 0)
+        return;
+    printf("imports    of %llu requests: %.2f GB beside steps, in %.1f ms; %.2f GB as they "
+           "joined, in %.1f ms; %.1f ms waited for\n",
+           (unsigned long long)imports->requests, (double)imports->beside_bytes * 1e-9,
+           imports->beside_ns * 1e-6, (double)imports->joining_bytes * 1e-9,
+           imports->joining_ns * 1e-6, imports->waited_ns * 1e-6);
+}
+
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance)
 {
+    print_imports(&proof->imports);
     if (proof->checked_queries == 0) {
         puts("attention  nothing was attended, or backend.check_queries is 0");
         return;
@@ -113,6 +141,10 @@ static void claim_decisions(const struct validate_badge *badge, struct claim *cl
         (void)snprintf(reason, bytes, "nothing was decided");
     } else if (badge->is_broken_off) {
         (void)snprintf(reason, bytes, "broken off, after %llu calls that agree", calls);
+    } else if (badge->scaled) {
+        claim->word = "yes";
+        (void)snprintf(reason, bytes, "%llu calls on the GPU, of %llu",
+                       (unsigned long long)badge->device_calls, calls);
     } else {
         claim->word = "yes";
         (void)snprintf(reason, bytes, "%llu calls", calls);
@@ -137,8 +169,9 @@ static void claim_kernel_time(const struct validate_badge *badge, struct claim *
         (void)snprintf(reason, bytes, "%s", badge->not_representative);
     } else {
         claim->word = "yes";
-        (void)snprintf(reason, bytes, "%s, %.0f %% of steps in range",
+        (void)snprintf(reason, bytes, "%s, %s%s%.0f %% of steps in range",
                        cJSON_IsString(name) ? name->valuestring : "a GPU",
+                       badge->scaled ? badge->scaled : "", badge->scaled ? ", " : "",
                        100 * (double)badge->in_range / (double)badge->timed_steps);
     }
 }

@@ -383,6 +383,65 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
     return KVT_OK;
 }
 
+/* Selectors of the first `layers` layers, where whole selectors and stores are; 0: a cut goes
+ * through one, or nothing is selected before it. */
+static uint32_t whole_selectors(const struct kvt_llm *llm, uint32_t layers)
+{
+    uint32_t count = 0, stores = 0;
+
+    while (count < llm->selector_count && llm->selectors[count].layer < layers) {
+        if (llm->selectors[count].store >= stores)
+            stores = llm->selectors[count].store + 1;
+        count++;
+    }
+    if (layers != (count < llm->selector_count ? llm->selectors[count].layer : llm->layers))
+        return 0;
+    for (uint32_t s = count; s < llm->selector_count; s++) {
+        if (llm->selectors[s].store < stores)
+            return 0;
+    }
+    return count;
+}
+
+static kvt_status refuse_cut(const struct kvt_llm *llm, uint32_t layers, const char *where,
+                             struct kvt_error *err)
+{
+    uint32_t below = layers, above = layers;
+
+    if (layers > llm->layers)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "%u layers, and %s has %u", layers, llm->name,
+                        llm->layers);
+    while (below > 0 && whole_selectors(llm, below) == 0)
+        below--;
+    while (above < llm->layers && whole_selectors(llm, above) == 0)
+        above++;
+    if (below == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%u of the %u layers of %s are less than its first store, which %u hold",
+                        layers, llm->layers, llm->name, above);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "%u of the %u layers of %s hold a part of a store; %u and %u hold whole ones",
+                    layers, llm->layers, llm->name, below, above);
+}
+
+kvt_status kvt_llm_first_layers(const struct kvt_llm *llm, uint32_t layers, const char *where,
+                                struct kvt_llm *out, struct kvt_error *err)
+{
+    uint32_t selectors = layers <= llm->layers ? whole_selectors(llm, layers) : 0;
+
+    if (selectors == 0)
+        return refuse_cut(llm, layers, where, err);
+    *out = *llm;
+    out->layers = layers;
+    out->selector_count = selectors;
+    out->store_count = 0;
+    for (uint32_t s = 0; s < selectors; s++) {
+        if (llm->selectors[s].store >= out->store_count)
+            out->store_count = llm->selectors[s].store + 1;
+    }
+    return KVT_OK;
+}
+
 double kvt_llm_payload_bytes_per_token(const struct kvt_llm *llm)
 {
     double rows = 0;

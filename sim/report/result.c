@@ -200,7 +200,8 @@ static bool add_half_widths(cJSON *rows, const struct kvt_run *run, const cJSON 
 /* Parameters of a backend that let few GPUs stand for many. */
 static bool add_scaled_backend(cJSON *scaled, const struct kvt_choice *backend)
 {
-    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts"};
+    static const char *const stand_ins[] = {"ranks_on_device", "shared_tokens", "shared_contexts",
+                                            "layers"};
     cJSON *object = NULL;
 
     for (size_t i = 0; i < sizeof stand_ins / sizeof stand_ins[0]; i++) {
@@ -224,7 +225,8 @@ static bool add_scaled(cJSON *object, const struct kvt_run *run)
 {
     cJSON *scaled = add_object(object, "scaled");
 
-    if (!scaled || !add_scaled_backend(scaled, &run->scenario->backend))
+    if (!scaled || !add_scaled_backend(scaled, &run->scenario->backend) ||
+        (run->proof.scaled && !add_text(scaled, "times", run->proof.scaled)))
         return false;
     if (!run_is_sampled(run))
         return true;
@@ -331,6 +333,21 @@ static bool add_measured_parts(cJSON *measured, const char *key, const struct kv
     return ok;
 }
 
+/* What came to the device over the link; seconds are those of its copies. */
+static bool add_imports(cJSON *measured, const struct kvt_backend_imports *imports)
+{
+    cJSON *object = imports->requests > 0 ? add_object(measured, "imports") : NULL;
+
+    return imports->requests == 0 ||
+           (object && add_number(object, "requests", (double)imports->requests) &&
+            add_number(object, "beside_bytes", (double)imports->beside_bytes) &&
+            add_number(object, "beside_s", imports->beside_ns * 1e-9) &&
+            add_number(object, "joining_bytes", (double)imports->joining_bytes) &&
+            add_number(object, "joining_s", imports->joining_ns * 1e-9) &&
+            add_number(object, "waited_s", imports->waited_ns * 1e-9) &&
+            add_number(object, "compared_pages", (double)imports->checked_pages));
+}
+
 /* What a backend that runs its steps has found, whichever clock counted. */
 static bool add_measured(cJSON *object, const struct kvt_run *run)
 {
@@ -354,7 +371,8 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
         add_number(measured, "attention_max_rel_error",
                    run->proof.double_queries > 0 ? run->proof.max_rel_error : (double)NAN) &&
         add_measured_parts(measured, "step_parts_ms", run, true) &&
-        add_measured_parts(measured, "predicted_parts_ms", run, false);
+        add_measured_parts(measured, "predicted_parts_ms", run, false) &&
+        add_imports(measured, &run->proof.imports);
     return ok;
 }
 
@@ -375,7 +393,8 @@ static bool add_badge(cJSON *object, const struct kvt_run *run)
         snprintf(reason, sizeof reason, "%s", run->proof.not_representative);
     } else {
         kernel_time = run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside";
-        snprintf(reason, sizeof reason, "%.0f %% of steps in range of timing \"%s\"",
+        snprintf(reason, sizeof reason, "%s%s%.0f %% of steps in range of timing \"%s\"",
+                 run->proof.scaled ? run->proof.scaled : "", run->proof.scaled ? "; " : "",
                  100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
                  run->scenario->timing.info->name);
     }

@@ -465,6 +465,30 @@ static void print_measured_parts(char *text, size_t bytes, const struct kvt_tall
     }
 }
 
+/* Bytes over the time of their copies. */
+static void print_rate(char *text, size_t bytes, uint64_t moved_bytes, double ns, const char *when)
+{
+    char size[16], rate[16];
+
+    text[0] = '\0';
+    if (moved_bytes > 0)
+        snprintf(text, bytes, ", %s GB %s at %s GB/s", figure((double)moved_bytes * 1e-9, size),
+                 when, figure((double)moved_bytes / ns, rate));
+}
+
+static void put_imports(FILE *stream, const struct kvt_backend_imports *imports)
+{
+    char beside[64], joining[64], number[16];
+
+    if (imports->requests == 0)
+        return;
+    print_rate(beside, sizeof beside, imports->beside_bytes, imports->beside_ns, "beside steps");
+    print_rate(joining, sizeof joining, imports->joining_bytes, imports->joining_ns,
+               "as they joined");
+    put_line(stream, "imports    of %" PRIu64 " requests over the link%s%s; %s ms waited for",
+             imports->requests, beside, joining, figure(imports->waited_ns * 1e-6, number));
+}
+
 /* The backend's own figures, what of a step it does not run, and whether they count. */
 static void put_measured(FILE *stream, const struct kvt_run *run)
 {
@@ -479,6 +503,7 @@ static void put_measured(FILE *stream, const struct kvt_run *run)
              figure((double)total->measured_ns / 1e6 / (double)total->measured_steps, number), text,
              added[0] ? "; not in it, for no backend runs it: " : "", added,
              added[0] ? ", as predicted" : "");
+    put_imports(stream, &run->proof.imports);
     if (run->proof.checked_queries > 0)
         snprintf(attention, sizeof attention, "; attention: %" PRIu64 " of %" PRIu64 " differ",
                  run->proof.unequal_queries, run->proof.checked_queries);
@@ -496,6 +521,7 @@ static void put_measured(FILE *stream, const struct kvt_run *run)
 static void put_scaled_backend(FILE *stream, const cJSON *result)
 {
     const cJSON *backend = kvt_json_find(kvt_json_find(result, "scaled"), "backend"), *item;
+    const char *times = text_at(kvt_json_find(result, "scaled"), "times");
     char text[200] = "";
     size_t used = 0;
 
@@ -503,7 +529,7 @@ static void put_scaled_backend(FILE *stream, const cJSON *result)
         (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "",
                          item->string, item->valuedouble);
     if (used > 0)
-        put_line(stream, "scaled     on the GPU: %s", text);
+        put_line(stream, "scaled     on the GPU: %s%s%s", text, times[0] ? "; " : "", times);
 }
 
 /* What this result proves, and what not: as the result has it, and on which GPU. */

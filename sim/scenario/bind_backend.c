@@ -55,12 +55,29 @@ static kvt_status check_devices(struct kvt_load *load, const struct kvt_scenario
                                   kvt_load_place(load, "backend.devices", place), err);
 }
 
+static kvt_status check_layers(struct kvt_load *load, const struct kvt_scenario *scenario,
+                               struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    struct kvt_llm first;
+
+    if (scenario->backend.info != &kvt_backend_cuda.info)
+        return KVT_OK;
+    uint32_t layers = (uint32_t)scenario->backend.params.values[KVT_CUDA_LAYERS].number;
+    if (layers == 0)
+        return KVT_OK;
+    return kvt_llm_first_layers(scenario->llm, layers,
+                                kvt_load_place(load, "backend.layers", place), &first, err);
+}
+
 kvt_status kvt_bind_backend(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     const char *clock = kvt_text_at(kvt_tree_at(load->tree, "run"), "clock");
 
     out->clock = strcmp(clock, "measured") == 0 ? KVT_CLOCK_MEASURED : KVT_CLOCK_PREDICTED;
     kvt_status status = check_devices(load, out, err);
+    if (status == KVT_OK)
+        status = check_layers(load, out, err);
     if (status == KVT_OK)
         status = check_fidelity(load, out, err);
     if (status == KVT_OK)

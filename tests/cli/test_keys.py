@@ -291,7 +291,8 @@ TABLE = {
            ("host_pool_gib", 2, {}), ("host_layout", "layer", {}), ("fetch_order", "group", {}),
            ("shared_tokens", 1024, {}), ("shared_contexts", 2, {"shared_tokens": 1024}),
            ("check_queries", 8, {}), ("kernels", "reference", {}), ("output", "f32", {}),
-           ("indexer_drift", 0.5, {}), ("corrupt_step", 2, {}))},
+           ("indexer_drift", 0.5, {}), ("corrupt_step", 2, {}), ("layers", 20, {}),
+           ("import", False, {}))},
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),

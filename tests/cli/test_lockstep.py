@@ -235,6 +235,12 @@ def what_cannot_be_asked_is_refused(folder):
             (("--suite", "fidelity", "--backend", "sim"), "say nothing there"),
             ((path, "--backend", "sim", "--set", "run.fidelity=sampled"), "call by call"),
             ((path, "--backend", "sim", "--set", "selection=indexer"), "cuda"),
+            ((path, "--set", "backend.layers=24"), "20 and 40 hold whole ones"),
+            ((path, "--set", "backend.layers=41"), "deepseek-v4.1-flash has 40"),
+            ((path, "--set", "backend.layers=1.5"), "layers"),
+            ((path, "--set", "backend.layers=-1"), "layers"),
+            ((path, "--set", "backend.import=2"), "import"),
+            ((path, "--set", "backend.import=true", "--set", "residency=resident"), "import"),
             ((path, "--set", "backend.no_such=1"), "no_such")):
         sentence = refuses(2, "validate", *arguments, "--quiet")
         assert word in sentence, (arguments, sentence)
@@ -247,7 +253,7 @@ def backends_are_listed_with_what_can_be_set(folder):
     assert backends[0]["params"] == []
     names = [param["name"] for param in backends[1]["params"]]
     assert {"devices", "ranks_on_device", "host_pool_gib", "shared_tokens",
-            "corrupt_step"} <= set(names), names
+            "corrupt_step", "layers", "import"} <= set(names), names
 
 
 def backend_comes_before_what_is_set_of_it(folder):

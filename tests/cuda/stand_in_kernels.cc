@@ -527,8 +527,16 @@ cudaError_t kvt_gpu_append(const struct kvt_gpu_append *of, cudaStream_t)
 cudaError_t kvt_gpu_make_keys(const struct kvt_gpu_make_keys *of, cudaStream_t)
 {
     return launch([make = *of] {
-        std::memset(make.lane_keys, 1,
-                    (size_t)(make.row_count + 63) / 64 * KVT_GPU_INDEX_PAGE_BYTES);
+        for (uint32_t r = 0; r < make.row_count; r++) {
+            uint8_t *page = make.lane_keys + (size_t)(r / 64) * KVT_GPU_INDEX_PAGE_BYTES;
+            struct kvt_made_key key =
+                kvt_made_key(make.context_id, make.selector, make.first_row + r);
+            float scale = kvt_made_key_scale(&key);
+            for (uint32_t d = 0; d < KVT_GPU_INDEX_DIM; d += 2)
+                kvt_made_key_pair(&key, d, page + r % 64 * KVT_GPU_INDEX_DIM + d);
+            std::memcpy(page + 64 * KVT_GPU_INDEX_DIM + r % 64 * sizeof scale, &scale,
+                        sizeof scale);
+        }
     });
 }
 cudaError_t kvt_gpu_make_queries(const struct kvt_gpu_make_queries *of, cudaStream_t)

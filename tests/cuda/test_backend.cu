@@ -48,6 +48,8 @@ struct setting {
     const char *law = "score";
     uint32_t longest = LONGEST;
     uint32_t corrupt_step = 0; /* of which the check must fail */
+    uint32_t layers = 0;       /* that are run, of 8; 0: all */
+    bool imports = false;      /* requests are expected before they come */
 };
 
 bool stands_in = false;
@@ -66,7 +68,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .leader_first = true,
-     .shared_tokens = 3000},
+     .shared_tokens = 3000,
+     .imports = true},
     {.name = "promote-k8",
      .queries_max = 8,
      .promote = true,
@@ -82,7 +85,8 @@ const setting settings[] = {
      .coverage = 0.05,
      .resizes = true,
      .leader_first = true,
-     .shared_tokens = 2000},
+     .shared_tokens = 2000,
+     .imports = true},
     {.name = "planned-k1",
      .replacement = "clock",
      .coverage = 0.4,
@@ -98,14 +102,16 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .output_f32 = true,
-     .shared_tokens = 1000},
+     .shared_tokens = 1000,
+     .imports = true},
     {.name = "each-query-k4",
      .queries_max = 4,
      .staging_fraction = 1,
      .hot_tokens = 700,
      .coverage = 0.4,
      .each_query = true,
-     .leader_first = true},
+     .leader_first = true,
+     .imports = true},
     {.name = "apart-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -122,7 +128,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .leader_first = true,
-     .ranks = 3},
+     .ranks = 3,
+     .imports = true},
     {.name = "mixed-k2",
      .queries_max = 2,
      .staging_fraction = 1,
@@ -145,7 +152,8 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .shared_tokens = 1000,
-     .law = "indexer"},
+     .law = "indexer",
+     .imports = true},
     {.name = "indexed-plan-k2",
      .queries_max = 2,
      .replacement = "clock",
@@ -162,7 +170,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .leader_first = true,
      .shared_tokens = 3000,
-     .corrupt_step = 4},
+     .corrupt_step = 4,
+     .imports = true},
     {.name = "corrupt-plan-k1",
      .replacement = "fifo",
      .hot_tokens = 768,
@@ -177,11 +186,43 @@ const setting settings[] = {
      .layers_apart = true,
      .law = "indexer",
      .corrupt_step = 5},
+    {.name = "layers-k4",
+     .queries_max = 4,
+     .promote = true,
+     .staging_fraction = 0.3,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .resizes = true,
+     .leader_first = true,
+     .shared_tokens = 1000,
+     .ranks = 2,
+     .layers = 6,
+     .imports = true},
+    {.name = "layers-plan-k2",
+     .queries_max = 2,
+     .replacement = "clock",
+     .staging_fraction = 1,
+     .hot_tokens = 700,
+     .coverage = 0.4,
+     .each_query = true,
+     .resizes = true,
+     .layers = 2},
+    {.name = "layers-indexer",
+     .queries_max = 4,
+     .staging_fraction = 0.001,
+     .hot_tokens = 600,
+     .coverage = 0.1,
+     .resizes = true,
+     .leader_first = true,
+     .law = "indexer",
+     .layers = 6},
+    {.name = "layers-resident", .queries_max = 2, .resident = true, .layers = 2},
     {.name = "glm-k1",
      .hot_tokens = 4096,
      .leader_first = true,
      .shared_tokens = 98304,
-     .large = true},
+     .large = true,
+     .imports = true},
     {.name = "glm-k8",
      .queries_max = 8,
      .staging_fraction = 0.25,
@@ -203,7 +244,8 @@ const setting settings[] = {
      .coverage = 0.5,
      .resizes = true,
      .row_bytes = 288,
-     .ratio = 2},
+     .ratio = 2,
+     .imports = true},
 };
 
 /* ---- A small model -------------------------------------------------------------------- */
@@ -401,9 +443,11 @@ class bench
         if (cuda_)
             cuda_->ops->close(cuda_);
         sim_ = cuda_ = nullptr;
-        for (request &live : live_) {
-            for (struct kvt_page_watch &watch : live.watch)
-                kvt_page_watch_fini(&watch);
+        for (std::vector<request> *requests : {&live_, &coming_}) { /* who never came, or left */
+            for (request &each : *requests) {
+                for (struct kvt_page_watch &watch : each.watch)
+                    kvt_page_watch_fini(&watch);
+            }
         }
     }
 
@@ -483,6 +527,19 @@ class bench
         verdict_.check(plain == (proof.not_representative != nullptr),
                        "%s: why step times are not representative: %s", with_.name,
                        proof.not_representative ? proof.not_representative : "nothing is said");
+        verdict_.check((with_.layers > 0) == (proof.scaled != nullptr),
+                       "%s: what stands for more: %s", with_.name,
+                       proof.scaled ? proof.scaled : "nothing is said");
+        const struct kvt_backend_imports &came = proof.imports;
+        verdict_.check(
+            with_.imports ? came.requests > 0 && came.joining_bytes > 0 && came.checked_pages > 0 &&
+                                (came.beside_bytes > 0 || steps_ < 12)
+
+                          : came.requests + came.beside_bytes + came.joining_bytes == 0,
+            "%s: %llu requests came over the link, %llu bytes beside steps and %llu "
+            "as they joined",
+            with_.name, (unsigned long long)came.requests, (unsigned long long)came.beside_bytes,
+            (unsigned long long)came.joining_bytes);
         double bound = with_.output_f32 ? 1e-3 : 3e-3;
         verdict_.check((proof.unequal_queries == 0) == (with_.corrupt_step == 0),
                        "%s: %llu of %llu checked queries differ: %s", with_.name,
@@ -510,6 +567,12 @@ class bench
                 std::printf(" %s %.0f", kvt_step_part_name((enum kvt_step_part)p),
                             parts_ns_[p] / steps_ / 1e3);
         }
+        if (with_.imports)
+            std::printf(" | %llu came: %.1f MB in %.0f us beside, %.1f MB in %.0f us joining, "
+                        "waited %.0f us",
+                        (unsigned long long)came.requests, (double)came.beside_bytes / 1e6,
+                        came.beside_ns / 1e3, (double)came.joining_bytes / 1e6,
+                        came.joining_ns / 1e3, came.waited_ns / 1e3);
         std::printf(" | %.2f s | %s\n", seconds, cuda_->ops->describe(cuda_));
         std::fflush(stdout);
     }
@@ -581,6 +644,8 @@ class bench
         set(KVT_CUDA_KERNELS, with_.reference);
         set(KVT_CUDA_OUTPUT, with_.output_f32);
         set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
+        set(KVT_CUDA_LAYERS, with_.layers);
+        set(KVT_CUDA_IMPORT, with_.imports);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
@@ -646,15 +711,36 @@ class bench
             uint32_t here = 0;
             for (const request &live : live_)
                 here += live.rank == r;
+            for (const request &coming : coming_)
+                here += coming.rank == r;
             for (; here < requests() && (here < 2 || requests() == CROWD || below(3) == 0); here++)
-                admit(r);
+                expect(r);
+        }
+        /* Whoever comes is admitted in the order in which they were expected, or not. */
+        for (size_t i = coming_.size(); i > 0; i--) {
+            if (with_.imports && steps_ > 0 && !with_.large && below(3) > 0)
+                continue;
+            admit(coming_[i - 1]);
+            coming_.erase(coming_.begin() + (long)i - 1);
         }
     }
 
-    void admit(uint32_t rank)
+    static struct kvt_backend_admission admission_of(const request &live)
+    {
+        struct kvt_backend_admission admission = {};
+
+        admission.request = live.id;
+        admission.rank = live.rank;
+        admission.context_tokens = live.context_tokens;
+        admission.max_tokens = live.last_tokens;
+        admission.last_tokens = live.last_tokens;
+        admission.hot_tokens = live.hot_tokens;
+        return admission;
+    }
+
+    void expect(uint32_t rank)
     {
         request live = {};
-        struct kvt_backend_admission admission = {};
         struct kvt_error err = {};
 
         live.id = next_id_++;
@@ -668,12 +754,17 @@ class bench
                 failed(err);
         }
         live.ready.assign(longest() / 64 / 64 + 2, 0);
-        admission.request = live.id;
-        admission.rank = rank;
-        admission.context_tokens = live.context_tokens;
-        admission.max_tokens = live.last_tokens;
-        admission.last_tokens = live.last_tokens;
-        admission.hot_tokens = live.hot_tokens;
+        const struct kvt_backend_admission admission = admission_of(live);
+        if (cuda_->ops->expect(cuda_, &admission, &err) != KVT_OK)
+            failed(err);
+        coming_.push_back(live);
+    }
+
+    void admit(const request &live)
+    {
+        const struct kvt_backend_admission admission = admission_of(live);
+        struct kvt_error err = {};
+
         for (struct kvt_backend *backend : {sim_, cuda_}) {
             if (backend->ops->admit(backend, &admission, &err) != KVT_OK)
                 failed(err);
@@ -782,8 +873,16 @@ class bench
         }
         waves_ += a.load.extra_waves;
         measured_ns_ += cuda.item_count > 0 ? (double)b.measured_ns : 0;
-        for (int p = 0; p < KVT_PARTS; p++)
+        double told_ns = 0;
+        for (int p = 0; p < KVT_PARTS; p++) {
             parts_ns_[p] += b.measured_parts_ns[p];
+            told_ns += b.measured_parts_ns[p];
+        }
+        if (cuda.item_count > 0 && !stands_in) /* whose events have one time */
+            verdict_.check(told_ns > 0.8 * (double)b.measured_ns &&
+                               told_ns < 1.01 * (double)b.measured_ns,
+                           "%s, step %u: families of %.0f us in a step of %.0f", with_.name, steps_,
+                           told_ns / 1e3, (double)b.measured_ns / 1e3);
     }
 
     /* What is selected of pages, and how it scores. */
@@ -850,7 +949,7 @@ class bench
     chosen law_, replacement_, cuda_params_;
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
-    std::vector<request> live_;
+    std::vector<request> live_, coming_;
     uint32_t next_id_ = 0, steps_ = 0;
     uint64_t decisions_[2] = {0, 0}, equal_ = 0, missed_ = 0, staged_ = 0;
     double waves_ = 0, measured_ns_ = 0, parts_ns_[KVT_PARTS] = {};
@@ -914,6 +1013,10 @@ void refuse_all(device::tally &verdict)
            [](env &, llm &m, params &) { m.top_k = 100; });
     refuse("rows without kernel", KVT_ERR_UNSUPPORTED, "640 bytes",
            [](env &, llm &m, params &) { m.payload.capacity_bytes = 640; });
+    refuse("layers that cut a store", KVT_ERR_INVALID, "2 and 6 hold whole ones",
+           [](env &, llm &, params &p) { p[KVT_CUDA_LAYERS].number = 3; });
+    refuse("more layers than there are", KVT_ERR_INVALID, "small has 8",
+           [](env &, llm &, params &p) { p[KVT_CUDA_LAYERS].number = 9; });
     refuse("a sampled run", KVT_ERR_UNSUPPORTED, "exact",
            [](env &e, llm &, params &) { e.sample_stores = 1; });
     refuse("a stop while memory is pinned", KVT_ERR_INTERRUPTED, "stopped",

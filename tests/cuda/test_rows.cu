@@ -243,7 +243,7 @@ static void appended_rows_are_in_the_tail(device::tally *tally, uint32_t seed)
         }
 }
 
-static void keys_are_the_twins(device::tally *tally, uint32_t seed)
+static void keys_are_the_twins(device::tally *tally, uint32_t seed, uint32_t first_row)
 {
     std::mt19937 random(seed);
     const uint32_t count = 3000;
@@ -251,11 +251,12 @@ static void keys_are_the_twins(device::tally *tally, uint32_t seed)
     struct kvt_gpu_make_keys make = {};
     make.context_id = (uint32_t)random();
     make.selector = 17;
+    make.first_row = first_row;
     make.row_count = count;
     make.lane_keys = keys.get();
     bytes expected(keys.bytes(), 0xff);
     for (uint32_t row = 0; row < count; row++) {
-        struct kvt_made_key key = kvt_made_key(make.context_id, make.selector, row);
+        struct kvt_made_key key = kvt_made_key(make.context_id, make.selector, first_row + row);
         float scale = kvt_made_key_scale(&key);
         uint8_t *page = &expected[row / 64 * (size_t)KVT_GPU_INDEX_PAGE_BYTES];
         for (uint32_t d = 0; d < KVT_GPU_INDEX_DIM; d += 2)
@@ -434,7 +435,8 @@ int main()
     rows_are_the_twins(&tally, seed);
     selected_rows_are_made_one_after_the_other(&tally, seed);
     appended_rows_are_in_the_tail(&tally, seed);
-    keys_are_the_twins(&tally, seed);
+    keys_are_the_twins(&tally, seed, 0);
+    keys_are_the_twins(&tally, seed, 64 * 211);
     queries_are_the_twins(&tally, seed);
     selections_drift(&tally);
     copies_arrive_whole(&tally, seed);

@@ -60,6 +60,10 @@ static struct kvt_backend_proof proof;
 /* What a step takes on each rank. */
 static kvt_ns measured_ns[2] = {KVT_NS_NEVER, KVT_NS_NEVER};
 
+/* Of those that were said to come, and of those that came: the same tokens, and so many. */
+static struct kvt_backend_admission expected[64];
+static uint32_t expected_count, came_count;
+
 struct twin {
     struct kvt_backend base;
     struct kvt_backend *inner;
@@ -121,7 +125,24 @@ static const char *twin_describe(struct kvt_backend *backend)
 static kvt_status twin_admit(struct kvt_backend *backend,
                              const struct kvt_backend_admission *admission, struct kvt_error *err)
 {
+    uint32_t i = expected_count;
+
+    while (i > 0 && expected[i - 1].request != admission->request)
+        i--;
+    came_count += i > 0 && expected[i - 1].rank == admission->rank &&
+                  expected[i - 1].context_tokens == admission->context_tokens &&
+                  expected[i - 1].last_tokens == admission->last_tokens;
     return kvt_backend_sim.admit(twin_of(backend)->inner, admission, err);
+}
+
+static kvt_status twin_expect(struct kvt_backend *backend,
+                              const struct kvt_backend_admission *admission, struct kvt_error *err)
+{
+    (void)backend;
+    (void)err;
+    ck_assert_uint_lt(expected_count, sizeof expected / sizeof expected[0]);
+    expected[expected_count++] = *admission;
+    return KVT_OK;
 }
 
 static kvt_status twin_resize(struct kvt_backend *backend, uint32_t request, uint64_t hot_tokens,
@@ -252,6 +273,7 @@ static const struct kvt_backend_ops twin_ops = {
     .inspect_cache = twin_inspect_cache,
     .selection = twin_selection,
     .proof = twin_proof,
+    .expect = twin_expect,
 };
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
@@ -451,6 +473,28 @@ START_TEST(without_a_bound_of_the_workloads_own_the_pool_is_one)
 }
 END_TEST
 
+static const struct expecting {
+    const char *sets[4];
+    bool expects;
+} expecting[] = {
+    {{NULL}, true},
+    {{"cluster.decode.pools.unified_gib=0.01", NULL}, true}, /* some are put aside, and come back */
+    {{"cluster.prefill={\"mode\": \"colocated\", \"tokens_per_s\": 5000}", NULL}, false},
+    {{"workload.lengths.output={\"law\": \"fixed\", \"tokens\": 1}", NULL}, false},
+};
+
+START_TEST(who_comes_in_is_expected_first_unless_computed_here_or_gone_at_once)
+{
+    struct small_run small;
+    expected_count = came_count = 0;
+    const struct kvt_pair_report report = run_pair(&small, expecting[_i].sets, &twin_ops);
+
+    ck_assert_uint_eq(expected_count, came_count);
+    ck_assert_uint_eq(came_count, expecting[_i].expects ? report.admissions : 0);
+    small_run_close(&small);
+}
+END_TEST
+
 START_TEST(sampled_runs_cannot_be_compared)
 {
     struct kvt_pair_sides sides = {&kvt_backend_sim, &kvt_backend_sim};
@@ -607,14 +651,23 @@ static char *report_on(const struct small_run *small, struct cJSON **result)
 
 START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
 {
-    static const char *const sets[] = {
-        "backend={\"name\": \"cuda\", \"shared_tokens\": 640, \"ranks_on_device\": 2}",
-        "run.clock=measured", ROOFLINE, NULL};
+    static const char *const sets[] = {"backend={\"name\": \"cuda\", \"shared_tokens\": 640, "
+                                       "\"ranks_on_device\": 2, \"layers\": 6}",
+                                       "run.clock=measured", ROOFLINE, NULL};
     struct small_run small;
     struct cJSON *result = NULL;
     measured_ns[0] = measured_ns[1] = 2385000;
+    proof.scaled = "times of 6 of 78 layers, scaled";
+    proof.imports = (struct kvt_backend_imports){.requests = 3,
+                                                 .checked_pages = 12,
+                                                 .beside_bytes = 2385000000,
+                                                 .joining_bytes = 1250000000,
+                                                 .beside_ns = 5e7,
+                                                 .joining_ns = 5e7,
+                                                 .waited_ns = 6e7};
     (void)run_pair(&small, sets, &twin_ops);
     char *text = report_on(&small, &result);
+    proof = (struct kvt_backend_proof){0};
 
     const cJSON *measured = kvt_json_find(result, "measured");
     ck_assert(cJSON_IsTrue(kvt_json_find(measured, "is_clock")));
@@ -623,6 +676,11 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
     const cJSON *parts = kvt_json_find(measured, "step_parts_ms");
     ck_assert_double_eq_tol(number_at(parts, "attend"), 0.75 * 2.385, 1e-12);
     ck_assert_ptr_null(kvt_json_find(parts, "host"));
+    const cJSON *imports = kvt_json_find(measured, "imports");
+    ck_assert_double_eq(number_at(imports, "requests"), 3);
+    ck_assert_double_eq(number_at(imports, "beside_bytes"), 2385000000.0);
+    ck_assert_double_eq_tol(number_at(imports, "joining_s"), 0.05, 1e-12);
+    ck_assert_double_eq_tol(number_at(imports, "waited_s"), 0.06, 1e-12);
     const cJSON *added = kvt_json_find(measured, "predicted_parts_ms");
     ck_assert_double_eq_tol(number_at(added, "host"), 0.3, 1e-12);
     ck_assert_double_eq_tol(number_at(added, "sampling"), 0.2, 1e-12);
@@ -633,6 +691,9 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
     ck_assert_double_eq(number_at(scaled, "shared_tokens"), 640);
     ck_assert_double_eq(number_at(scaled, "ranks_on_device"), 2);
     ck_assert_ptr_null(kvt_json_find(scaled, "shared_contexts"));
+    ck_assert_double_eq(number_at(scaled, "layers"), 6);
+    ck_assert_str_eq(text_at(kvt_json_find(result, "scaled"), "times"),
+                     "times of 6 of 78 layers, scaled");
     const cJSON *badge = kvt_json_find(result, "badge");
     ck_assert_str_eq(text_at(badge, "decisions"), "no");
     ck_assert_str_eq(text_at(badge, "decisions_reason"), "kvtide validate compares them");
@@ -643,8 +704,12 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
         "attend 1.79 + other 0.60; not in it, for no backend runs it: host 0.30 + draft ",
         " + sampling 0.20, as predicted\n",
         "clock      measured, and host + draft + sampling as predicted: not reproducible\n",
-        "| kernel time yes (100 % of steps in range of timing \"roofline\") | engine no\n",
-        "scaled     on the GPU: ranks_on_device 2, shared_tokens 640",
+        "imports    of 3 requests over the link, 2.39 GB beside steps at 47.7 GB/s, 1.25 GB as "
+        "they joined at 25.0 GB/s; 60.0 ms waited for\n",
+        "| kernel time yes (times of 6 of 78 layers, scaled; 100 % of steps in range of timing "
+        "\"roofline\") | engine no\n",
+        "scaled     on the GPU: ranks_on_device 2, shared_tokens 640, layers 6; times of 6 of 78 "
+        "layers, scaled\n",
         "step times measured (host + draft + sampling: datasheet);"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         ck_assert_msg(strstr(text, lines[i]) != NULL, "\"%s\" is not in:\n%s", lines[i], text);
@@ -815,6 +880,8 @@ int main(void)
     tcase_add_test(agree, a_measured_step_with_predicted_parts_rests_on_both);
     tcase_add_loop_test(agree, times_of_other_kernels_or_of_wrong_ones_prove_no_kernel_time, 0,
                         sizeof worthless / sizeof worthless[0]);
+    tcase_add_loop_test(agree, who_comes_in_is_expected_first_unless_computed_here_or_gone_at_once,
+                        0, (int)(sizeof expecting / sizeof expecting[0]));
     tcase_add_test(agree, what_was_measured_is_in_the_result_and_says_what_it_is_worth);
     tcase_add_test(agree, by_the_predicted_clock_what_was_measured_is_told_beside);
     tcase_add_loop_test(differ, a_twin_that_decides_wrongly_is_found_at_its_first_wrong_call, 0,

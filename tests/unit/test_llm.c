@@ -121,6 +121,46 @@ START_TEST(five_selectors_of_v4_1_flash_share_the_store_of_layer_20)
 }
 END_TEST
 
+static const struct {
+    const char *name;
+    uint32_t layers, selectors, stores; /* selectors 0: refused */
+    const char *words;
+} first_layers[] = {
+    {"glm-5.3", 1, 1, 1, ""},
+    {"glm-5.3", 2, 2, 2, ""},
+    {"glm-5.3", 26, 8, 8, ""},
+    {"glm-5.3", 78, 21, 21, ""},
+    {"glm-5.3", 0, 0, 0, "0 of the 78 layers of glm-5.3 are less than its first store"},
+    {"glm-5.3", 25, 0, 0, "25 of the 78 layers of glm-5.3 hold a part of a store; 22 and 26 hold"},
+    {"glm-5.3", 79, 0, 0, "79 layers, and glm-5.3 has 78"},
+    {"deepseek-v4.1-flash", 20, 3, 3, ""},
+    {"deepseek-v4.1-flash", 24, 0, 0, "; 20 and 40 hold whole ones"},
+    {"deepseek-v4.1-flash", 3, 0, 0, "are less than its first store, which 8 hold"},
+    {"deepseek-v4-flash", 41, 0, 0, "; 40 and 42 hold whole ones"},
+    {"deepseek-v4-flash", 43, 21, 21, ""},
+};
+
+START_TEST(the_first_layers_are_a_model_where_no_store_is_cut)
+{
+    const struct kvt_llm *llm = shipped_llm(arena, first_layers[_i].name);
+    struct kvt_llm first = {0};
+    struct kvt_error err = {0};
+    kvt_status status = kvt_llm_first_layers(llm, first_layers[_i].layers, "layers", &first, &err);
+
+    if (first_layers[_i].selectors == 0) {
+        ck_assert_int_eq(status, KVT_ERR_INVALID);
+        ck_assert_str_eq(err.where, "layers");
+        ck_assert_msg(strstr(err.message, first_layers[_i].words) != NULL, "%s", err.message);
+        return;
+    }
+    ck_assert_int_eq(status, KVT_OK);
+    ck_assert_uint_eq(first.layers, first_layers[_i].layers);
+    ck_assert_uint_eq(first.selector_count, first_layers[_i].selectors);
+    ck_assert_uint_eq(first.store_count, first_layers[_i].stores);
+    ck_assert_uint_eq(first.hidden, llm->hidden);
+}
+END_TEST
+
 /* 19.556 / tp + 684.167 / (dp tp), experts spread; 684.167 / tp otherwise. */
 START_TEST(weights_are_sharded_as_engines_shard_them)
 {
@@ -305,6 +345,8 @@ static Suite *llm_suite(void)
     tcase_add_loop_test(good, a_row_crosses_the_link_in_whole_64_byte_units, 0, SHAPES);
     tcase_add_test(good, glm_5_3_selects_in_layers_0_1_2_6_to_74);
     tcase_add_test(good, five_selectors_of_v4_1_flash_share_the_store_of_layer_20);
+    tcase_add_loop_test(good, the_first_layers_are_a_model_where_no_store_is_cut, 0,
+                        (int)(sizeof first_layers / sizeof first_layers[0]));
     tcase_add_test(good, weights_are_sharded_as_engines_shard_them);
     tcase_add_test(good, weights_without_a_split_are_shared_by_all_gpus);
     tcase_add_test(good, the_ring_of_glm_5_3_dflash2_is_26738688_bytes);

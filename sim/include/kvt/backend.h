@@ -71,21 +71,34 @@ struct kvt_step_item {
     uint64_t decisions; /* out: a chain over the selectors, of a chain over each one's calls */
 };
 
+/* Histories that came to the device over the link before their requests joined. */
+struct kvt_backend_imports {
+    uint64_t requests, checked_pages;     /* pages: of index keys, compared with those sent */
+    uint64_t beside_bytes, joining_bytes; /* while steps ran; while a request waited to join */
+    double beside_ns, joining_ns;         /* that the link took for them */
+    double
+        waited_ns; /* for those that were joining, and for what steps beside were too short for */
+};
+
 /* Attention that was checked against the same rows made anew, resident. */
 struct kvt_backend_proof {
     uint64_t calls;            /* resolved on the device, or planned for it and executed there */
     uint64_t checked_queries;  /* (query, layer) pairs whose attention was compared */
-    uint64_t unequal_queries;  /* of those, in any bit, or not finite */
+    uint64_t unequal_queries;  /* of those, in any bit, or not finite; and pages of index keys that
+                                * did not come in as they were sent */
     double max_rel_error;      /* of the queries that were also computed in double precision; NaN
                                 * where one was not a number: as kvt_worse_error() */
     uint64_t double_queries;   /* how many were */
     const char *first_unequal; /* where, as a sentence; NULL: nowhere. Borrowed */
     /* Why measured times are not what the GPU could do; NULL: they are. Borrowed. */
     const char *not_representative;
+    const char
+        *scaled; /* what of measured times stands for more, as words; NULL: nothing. Borrowed */
     uint64_t planned_calls; /* of the calls: decided by the CPU, carried out on the device */
     /* Rows on host that were spoilt on purpose, and those of them that a check has found; the
      * unequal queries whose call selects such a row, as they must be. */
     uint64_t corrupted_rows, corrupted_found, corrupted_queries;
+    struct kvt_backend_imports imports;
 };
 
 /* NaN is worse than any error, and stays. */
@@ -198,6 +211,10 @@ struct kvt_backend_ops {
     void (*proof)(const struct kvt_backend *backend, struct kvt_backend_proof *out);
     /* Optional: NULL where no release can fail. At the end of a run: what one found wrong. */
     kvt_status (*finish)(struct kvt_backend *backend, struct kvt_error *err);
+    /* Optional: NULL where it makes no difference. The request's history is on its way, and it will
+     * be admitted to this rank, with these tokens, once that has come. */
+    kvt_status (*expect)(struct kvt_backend *backend, const struct kvt_backend_admission *admission,
+                         struct kvt_error *err);
 };
 
 /* First member of every implementation's own struct. */

@@ -95,6 +95,13 @@ KVT_CHECKED kvt_status kvt_drafter_from_json(const struct cJSON *tree, const cha
                                              struct kvt_arena *arena, struct kvt_drafter *out,
                                              struct kvt_error *err);
 
+/* The first `layers` layers as a model of their own, with the same layers in it: those selectors
+ * and stores that lie there whole. Refuses (KVT_ERR_INVALID) where a selector's layers would be
+ * cut, or a store's selectors parted, and says which numbers near it do not. */
+KVT_CHECKED kvt_status kvt_llm_first_layers(const struct kvt_llm *llm, uint32_t layers,
+                                            const char *where, struct kvt_llm *out,
+                                            struct kvt_error *err);
+
 /* Was it made for the model of that name? */
 bool kvt_drafter_fits(const struct kvt_drafter *drafter, const char *model);
 
