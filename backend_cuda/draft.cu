@@ -137,6 +137,7 @@ constexpr uint32_t TILE_ROWS = 64;
 constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM; /* of keys, or of values */
 constexpr uint32_t STAGES = 3;
 constexpr uint32_t NO_SPLIT = 1;
+constexpr uint32_t SPLITS_MAX = KVT_GPU_DRAFT_SPLITS_MAX;
 
 /* What a block works on. */
 struct share {
@@ -570,7 +571,7 @@ uint32_t choose_splits(const struct kvt_gpu_draft_attend *attend)
 {
     const uint32_t wanted = 132 * 4;
     uint32_t splits = (wanted + blocks_of(attend) - 1) / blocks_of(attend);
-    return splits < KVT_GPU_DRAFT_SPLITS_MAX ? splits : KVT_GPU_DRAFT_SPLITS_MAX;
+    return splits < SPLITS_MAX ? splits : SPLITS_MAX;
 }
 
 bool is_valid(const struct kvt_gpu_draft_attend *attend)
