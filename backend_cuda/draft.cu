@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
 constexpr uint32_t WARPS = 4;
 constexpr uint32_t THREADS = WARPS * 32;
 constexpr uint32_t PAIRS = WARPS * 16; /* (token, head) pairs of a block */
-constexpr uint32_t TILE_ROWS = 64;
+constexpr uint32_t TILE_ROWS = KVT_GPU_DRAFT_ROWS_MIN; /* of which a ring holds one at least */
 constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM; /* of keys, or of values */
 constexpr uint32_t STAGES = 3;
 constexpr uint32_t NO_SPLIT = 1;
@@ -578,7 +578,7 @@ bool is_valid(const struct kvt_gpu_draft_attend *attend)
 {
     const struct kvt_gpu_draft_ring *ring = &attend->ring;
     return attend->kv_heads > 0 && attend->heads % attend->kv_heads == 0 &&
-           ring->row_bytes == 2 * attend->kv_heads * DIM && ring->ring_rows >= TILE_ROWS &&
+           ring->row_bytes == 2 * attend->kv_heads * DIM && ring->ring_rows >= KVT_GPU_DRAFT_ROWS_MIN &&
            ring->window_tokens <= ring->ring_rows && attend->splits <= KVT_GPU_DRAFT_SPLITS_MAX &&
            isfinite(attend->softmax_scale) && attend->softmax_scale > 0;
 }

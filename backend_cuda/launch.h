@@ -352,6 +352,7 @@ cudaError_t kvt_gpu_draft_compare(const struct kvt_gpu_draft_ring *ring,
  * Softmax in float; the answer depends on a token's own rows, q and splits alone. */
 enum {
     KVT_GPU_DRAFT_DIM = 128,
+    KVT_GPU_DRAFT_ROWS_MIN = 64, /* of a ring */
     KVT_GPU_DRAFT_SPLITS_MAX = 8
 };
 struct kvt_gpu_draft_attend {

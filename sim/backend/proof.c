@@ -12,6 +12,7 @@ void kvt_backend_proof_add(struct kvt_backend_proof *sum, const struct kvt_backe
     sum->corrupted_rows += other->corrupted_rows;
     sum->corrupted_found += other->corrupted_found;
     sum->corrupted_queries += other->corrupted_queries;
+    sum->draft_rings += other->draft_rings;
     if (!sum->first_unequal)
         sum->first_unequal = other->first_unequal;
     if (!sum->not_representative)

@@ -23,6 +23,7 @@ thread_local std::unique_ptr<graph> root;
 } // namespace
 
 uint64_t stand_in::wrong_hash = 0;
+bool stand_in::wrong_draft = false;
 
 cudaError_t stand_in::launch(std::function<void()> work)
 {
@@ -266,6 +267,7 @@ namespace
 {
 const bool is_set_up = [] {
     spoil_hashes = [](uint64_t by) { stand_in::wrong_hash = by; };
+    spoil_drafts = [](bool spoil) { stand_in::wrong_draft = spoil; };
     return true;
 }();
 } // namespace

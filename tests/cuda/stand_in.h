@@ -31,6 +31,9 @@ cudaError_t launch(std::function<void()> work);
 /* What hashes of caches are off by: as if the device's tables were others than they should be. */
 extern uint64_t wrong_hash;
 
+/* New draft rows come with a flipped bit. */
+extern bool wrong_draft;
+
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)
 {
