@@ -136,7 +136,8 @@ struct lane {
     uint32_t shared_tokens, shared_context; /* of its host rows, the first so many are shared */
     uint32_t settled_tokens;  /* rows of these are on host, and in the frames of their pages */
     uint32_t appended_tokens; /* the tail's newest, rejected ones included */
-    uint32_t drafted_tokens;  /* the draft ring has what was committed up to here */
+    uint32_t drafted_tokens;  /* the draft ring has what was committed up to here, ... */
+    uint32_t lost_tokens;     /* ... and nothing from before here */
     uint32_t frame_pages;     /* pages [0, so many) may have a frame */
     int32_t *frames;          /* [frame_stride] of the upload block */
     void **streams;           /* [selectors] of the law */

@@ -205,6 +205,15 @@ static const struct kvt_gpu_draft_request *requests_of(const struct rank *rank)
     return on_device(&rank->block, rank->draft.requests);
 }
 
+/* Rows up to `end` are written: those a ring before it are gone. */
+static void lose(const struct draft_shape *draft, struct lane *lane, uint32_t end)
+{
+    uint32_t rows = draft->ring.ring_rows;
+
+    if (rows > 0 && end > rows && end - rows > lane->lost_tokens)
+        lane->lost_tokens = end - rows;
+}
+
 /* What was committed before it came, as if it had come with it. */
 kvt_status draft_admit(struct rank *rank, struct lane *lane, struct kvt_error *err)
 {
@@ -213,8 +222,11 @@ kvt_status draft_admit(struct rank *rank, struct lane *lane, struct kvt_error *e
 
     if (ring.ring_rows == 0)
         return KVT_OK;
-    *request = (struct kvt_gpu_draft_request){
-        .lane = lane->index, .context_id = lane->request, .context_tokens = lane->admitted_tokens};
+    lose(&rank->cuda->draft, lane, lane->admitted_tokens);
+    *request = (struct kvt_gpu_draft_request){.lane = lane->index,
+                                              .context_id = lane->request,
+                                              .context_tokens = lane->admitted_tokens,
+                                              .lost_tokens = lane->lost_tokens};
     lane->drafted_tokens = lane->admitted_tokens;
     cudaError_t error = cudaMemcpyAsync(on_device(&rank->block, request), request, sizeof *request,
                                         cudaMemcpyHostToDevice, rank->main);
@@ -252,10 +264,12 @@ void draft_describe_item(struct rank *rank, const struct kvt_step_item *item, ui
 
     if (draft->pass == DRAFT_NOT_RUN && draft->ring.ring_rows == 0)
         return;
+    lose(draft, lane, item->context_tokens + tokens);
     rank->draft.requests[i] = (struct kvt_gpu_draft_request){.lane = lane->index,
                                                              .context_id = lane->request,
                                                              .context_tokens = item->context_tokens,
                                                              .settled_tokens = lane->drafted_tokens,
+                                                             .lost_tokens = lane->lost_tokens,
                                                              .block_tokens = tokens,
                                                              .first_token = key->draft_tokens};
     lane->drafted_tokens = item->context_tokens;

@@ -23,17 +23,14 @@ namespace
 
 constexpr uint32_t DIM = KVT_GPU_DRAFT_DIM;
 
-/* First position that any token of the pass reads. */
+/* First position that token `depth` of the pass reads. */
 __device__ __forceinline__ uint32_t first_seen(const struct kvt_gpu_draft_ring &ring,
                                                const struct kvt_gpu_draft_request &request,
                                                uint32_t depth)
 {
-    int64_t end = static_cast<int64_t>(request.context_tokens) + request.block_tokens;
-    int64_t by_window = static_cast<int64_t>(request.context_tokens) + depth + 1 -
-                        static_cast<int64_t>(ring.window_tokens);
-    int64_t by_ring = end - ring.ring_rows;
-    int64_t first = by_window > by_ring ? by_window : by_ring;
-    return first > 0 ? static_cast<uint32_t>(first) : 0;
+    uint32_t seen = request.context_tokens + depth + 1;
+    uint32_t first = seen > ring.window_tokens ? seen - ring.window_tokens : 0;
+    return first > request.lost_tokens ? first : request.lost_tokens;
 }
 
 __device__ __forceinline__ uint8_t *row_at(const struct kvt_gpu_draft_ring &ring, uint32_t lane,
@@ -80,8 +77,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
     __shared__ struct kvt_made_tables shared;
     const struct kvt_gpu_draft_request request = requests[blockIdx.x];
     const uint32_t end = request.context_tokens + request.block_tokens;
-    const uint32_t kept = end > ring.ring_rows ? end - ring.ring_rows : 0;
-    const uint32_t first = request.settled_tokens > kept ? request.settled_tokens : kept;
+    const uint32_t first = max(request.settled_tokens, request.lost_tokens);
     const uint32_t chunks = ring.row_bytes / 16;
 
     copy_tables(&shared, &tables);
@@ -132,9 +128,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
 
 constexpr uint32_t WARPS = 4;
 constexpr uint32_t THREADS = WARPS * 32;
-constexpr uint32_t PAIRS = WARPS * 16; /* (token, head) pairs of a block */
+constexpr uint32_t PAIRS = WARPS * 16;                 /* (token, head) pairs of a block */
 constexpr uint32_t TILE_ROWS = KVT_GPU_DRAFT_ROWS_MIN; /* of which a ring holds one at least */
-constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM; /* of keys, or of values */
+constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM;       /* of keys, or of values */
 constexpr uint32_t STAGES = 3;
 constexpr uint32_t NO_SPLIT = 1;
 constexpr uint32_t SPLITS_MAX = KVT_GPU_DRAFT_SPLITS_MAX;
@@ -578,9 +574,10 @@ bool is_valid(const struct kvt_gpu_draft_attend *attend)
 {
     const struct kvt_gpu_draft_ring *ring = &attend->ring;
     return attend->kv_heads > 0 && attend->heads % attend->kv_heads == 0 &&
-           ring->row_bytes == 2 * attend->kv_heads * DIM && ring->ring_rows >= KVT_GPU_DRAFT_ROWS_MIN &&
-           ring->window_tokens <= ring->ring_rows && attend->splits <= KVT_GPU_DRAFT_SPLITS_MAX &&
-           isfinite(attend->softmax_scale) && attend->softmax_scale > 0;
+           ring->row_bytes == 2 * attend->kv_heads * DIM &&
+           ring->ring_rows >= KVT_GPU_DRAFT_ROWS_MIN && ring->window_tokens <= ring->ring_rows &&
+           attend->splits <= KVT_GPU_DRAFT_SPLITS_MAX && isfinite(attend->softmax_scale) &&
+           attend->softmax_scale > 0;
 }
 
 } // namespace

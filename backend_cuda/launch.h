@@ -314,12 +314,13 @@ cudaError_t kvt_gpu_copy(const struct kvt_gpu_copy *copies, uint32_t copy_count,
  * positions, [.., context_tokens), and behind them those of its own block, [context_tokens,
  * context_tokens + block_tokens), which are the round's alone: the next one finds what was
  * committed in their place. Token d of a block sees [first(d), context_tokens + block_tokens),
- * where first(d) = max(0, context_tokens + d + 1 - window_tokens, context_tokens + block_tokens -
- * ring_rows). */
+ * where first(d) = max(lost_tokens, context_tokens + d + 1 - window_tokens). */
 struct kvt_gpu_draft_request {
     uint32_t lane, context_id;
     uint32_t context_tokens; /* committed */
-    uint32_t settled_tokens; /* of those, the ring holds what was committed up to here */
+    uint32_t settled_tokens; /* of those, the ring holds what was committed up to here, ... */
+    uint32_t lost_tokens;    /* ... and nothing from before here, which blocks, this round's and
+                              * longer ones before, have been written over */
     uint32_t block_tokens;   /* of the pass; 0: nothing is drafted in this round */
     uint32_t first_token;    /* in packed arrays of the pass */
 };

@@ -63,8 +63,13 @@ struct rings {
     {
         std::vector<struct kvt_gpu_draft_request> out(count);
         for (uint32_t i = 0; i < count; i++)
-            out[i] = {i,     i,        CONTEXT + i, settled == 0 ? 0 : CONTEXT + i - settled,
-                      BLOCK, BLOCK * i};
+            out[i] = {i,
+                      i,
+                      CONTEXT + i,
+                      settled == 0 ? 0 : CONTEXT + i - settled,
+                      CONTEXT + i + BLOCK - RING_ROWS,
+                      BLOCK,
+                      BLOCK * i};
         return out;
     }
 };

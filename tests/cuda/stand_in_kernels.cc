@@ -369,11 +369,9 @@ void visit_draft_row(const struct kvt_gpu_draft_ring &ring,
 uint32_t first_drafted(const struct kvt_gpu_draft_ring &ring,
                        const struct kvt_gpu_draft_request &request)
 {
-    uint32_t end = request.context_tokens + request.block_tokens;
-    uint32_t by_ring = end > ring.ring_rows ? end - ring.ring_rows : 0;
     uint32_t seen = request.context_tokens + 1;
     uint32_t by_window = seen > ring.window_tokens ? seen - ring.window_tokens : 0;
-    return std::max(by_ring, by_window);
+    return std::max(request.lost_tokens, by_window);
 }
 
 struct kvt_gpu_draft_verdict compare_draft(const struct kvt_gpu_draft_ring &ring,
@@ -397,9 +395,8 @@ void append_draft(const struct kvt_gpu_draft_ring &ring,
                   const struct kvt_gpu_draft_request &request)
 {
     uint32_t end = request.context_tokens + request.block_tokens;
-    uint32_t kept = end > ring.ring_rows ? end - ring.ring_rows : 0;
     for (uint32_t layer = 0; layer < ring.layers; layer++) {
-        for (uint32_t p = std::max(request.settled_tokens, kept); p < end; p++)
+        for (uint32_t p = std::max(request.settled_tokens, request.lost_tokens); p < end; p++)
             visit_draft_row(ring, request, layer, p,
                             [](uint8_t *at, const uint64_t *words) { std::memcpy(at, words, 16); });
     }

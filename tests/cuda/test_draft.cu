@@ -48,10 +48,8 @@ struct world {
     }
     uint32_t first_seen(const struct kvt_gpu_draft_request &request, uint32_t depth) const
     {
-        int64_t end = (int64_t)request.context_tokens + request.block_tokens;
         int64_t first = (int64_t)request.context_tokens + depth + 1 - with.window;
-        first = std::max(first, end - with.ring_rows);
-        return (uint32_t)std::max<int64_t>(first, 0);
+        return (uint32_t)std::max<int64_t>(first, request.lost_tokens);
     }
 };
 
@@ -240,6 +238,9 @@ void rounds_keep_the_ring(device::tally *tally, const char *what, const shape &w
             request.block_tokens = round % 2 == 0 ? with.block_max : below(with.block_max + 1);
             request.first_token = first_token;
             first_token += request.block_tokens;
+            uint32_t end = request.context_tokens + request.block_tokens;
+            if (end > with.ring_rows)
+                request.lost_tokens = std::max(request.lost_tokens, end - with.ring_rows);
         }
         device::array<struct kvt_gpu_draft_request> requests(world.requests);
         device::must(kvt_gpu_draft_append(&world.ring, requests.get(), with.requests, 0),
@@ -262,7 +263,7 @@ void rounds_keep_the_ring(device::tally *tally, const char *what, const shape &w
             request.context_tokens +=
                 request.block_tokens > 0 ? 1 + below(request.block_tokens) : 1;
             if (round % 2 == 0) /* rows were lost to the poison: as behind an admission */
-                request.settled_tokens = 0;
+                request.settled_tokens = request.lost_tokens = 0;
         }
     }
 }
@@ -277,6 +278,7 @@ void spoilt_rows_are_found(device::tally *tally)
         request.context_id = 40 + r;
         request.context_tokens = 1000 + r;
         request.block_tokens = 4;
+        request.lost_tokens = 1004 + r - 192;
         request.first_token = 4 * r;
         world.requests.push_back(request);
     }
