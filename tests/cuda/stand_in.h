@@ -31,7 +31,7 @@ cudaError_t launch(std::function<void()> work);
 /* What hashes of caches are off by: as if the device's tables were others than they should be. */
 extern uint64_t wrong_hash;
 
-/* New draft rows come with a flipped bit. */
+/* A draft row of the first request of each step is wrong. */
 extern bool wrong_draft;
 
 /* A handle that is somebody's alone, and says nothing. */

@@ -475,8 +475,8 @@ cudaError_t kvt_gpu_draft_append(const struct kvt_gpu_draft_ring *of,
         for (uint32_t i = 0; i < request_count; i++)
             append_draft(ring, requests[i]);
         if (stand_in::wrong_draft && requests[0].context_tokens > 0)
-            *draft_row(ring, requests[0].lane, ring.layers - 1, requests[0].context_tokens - 1) ^=
-                1;
+            *draft_row(ring, requests[0].lane, ring.layers - 1, requests[0].context_tokens - 1) =
+                0x7f; /* NaN, which no row has */
     });
 }
 cudaError_t kvt_gpu_draft_compare(const struct kvt_gpu_draft_ring *of,
