@@ -307,7 +307,7 @@ struct kvt_gpu_copy {
 cudaError_t kvt_gpu_copy(const struct kvt_gpu_copy *copies, uint32_t copy_count,
                          cudaStream_t stream);
 
-/* ---- The drafter's rows and attention (draft.cu) ----
+/* ---- The drafter's rows and attention (draft_rows.cu, draft_attend.cu) ----
  *
  * A request's draft rows lie in a ring of its lane's: position p of layer j of lane l at
  * rows + ((l * layers + j) * ring_rows + p % ring_rows) * row_bytes. A pass reads committed

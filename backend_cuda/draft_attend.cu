@@ -1,131 +1,25 @@
-/* draft.cu -- a drafter's ring of rows and its attention over it.
+/* draft_attend.cu -- attention of a drafter's layer over its ring of rows.
  *
- *     append: a thread a 16-byte chunk of what the ring lacks, made from its hash (rows.h)
- *     compare: the same for every row that a pass reads, held against what is there
- *     attend, a block of four warps: one (request, kv head), 64 (token, head) pairs of its group
+ *     a block of four warps: one (request, kv head), 64 (token, head) pairs of its group
  *         tiles of 64 rows, keys and values as they lie, three under way (cp.async)
  *         scores = q k^T; running maximum and sum; out = out * keep + p v, all by f16 mma.sync,
  *         e4m3 to f16 in registers, which is exact
  *     pieces of a request's rows, where blocks are few, meet in a kernel of their own
  *
  * Rows come from memory once a request and layer, as long as a block's tokens times heads of a
- * group are 64 or less. Floor of attend: rows over 4.69 TB/s, or 4 x 128 operations a (token, head,
- * row) over the 660 TFLOP/s that mma.sync reaches in f16. Any architecture from sm_80 on. */
+ * group are 64 or less. Floor: rows over 4.69 TB/s, or 4 x 128 operations a (token, head, row) over
+ * the 660 TFLOP/s that mma.sync reaches in f16. Any architecture from sm_80 on. */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <math.h>
 
-#include "rows.h"
+#include "draft.cuh"
 
 namespace
 {
 
 constexpr uint32_t DIM = KVT_GPU_DRAFT_DIM;
-
-/* First position that token `depth` of the pass reads. */
-__device__ __forceinline__ uint32_t first_seen(const struct kvt_gpu_draft_ring &ring,
-                                               const struct kvt_gpu_draft_request &request,
-                                               uint32_t depth)
-{
-    uint32_t seen = request.context_tokens + depth + 1;
-    uint32_t first = seen > ring.window_tokens ? seen - ring.window_tokens : 0;
-    return first > request.lost_tokens ? first : request.lost_tokens;
-}
-
-__device__ __forceinline__ uint8_t *row_at(const struct kvt_gpu_draft_ring &ring, uint32_t lane,
-                                           uint32_t layer, uint32_t position)
-{
-    uint64_t row = (static_cast<uint64_t>(lane) * ring.layers + layer) * ring.ring_rows +
-                   position % ring.ring_rows;
-    return ring.rows + row * ring.row_bytes;
-}
-
-/* ---- Rows ------------------------------------------------------------------------------ */
-
-constexpr uint32_t ROW_THREADS = 256;
-constexpr uint32_t SLICES = 8; /* blocks of a (request, layer) */
-
-__device__ void copy_tables(struct kvt_made_tables *shared, const struct kvt_made_tables *tables)
-{
-    for (uint32_t i = threadIdx.x; i < 128; i += blockDim.x) {
-        shared->e4m3[i] = tables->e4m3[i];
-        shared->bf16[i] = tables->bf16[i];
-    }
-    __syncthreads();
-}
-
-/* Chunk i of a layer's rows from position `first` on, as it should be, and where it lies. */
-__device__ __forceinline__ ulonglong2 make_chunk(const struct kvt_made_tables *tables,
-                                                 const struct kvt_gpu_draft_ring &ring,
-                                                 const struct kvt_gpu_draft_request &request,
-                                                 uint32_t layer, uint32_t position, uint32_t chunk)
-{
-    uint64_t words[2];
-    uint64_t stream =
-        kvt_made_draft_stream(request.context_id, layer, position, request.context_tokens);
-    kvt_made_row_chunk(tables, ring.values, stream, chunk, words);
-    return make_ulonglong2(words[0], words[1]);
-}
-
-/* grid: [request_count][layers][SLICES] */
-__global__ void __launch_bounds__(ROW_THREADS)
-    append(const __grid_constant__ struct kvt_gpu_draft_ring ring,
-           const struct kvt_gpu_draft_request *requests,
-           const __grid_constant__ struct kvt_made_tables tables)
-{
-    __shared__ struct kvt_made_tables shared;
-    const struct kvt_gpu_draft_request request = requests[blockIdx.x];
-    const uint32_t end = request.context_tokens + request.block_tokens;
-    const uint32_t first = max(request.settled_tokens, request.lost_tokens);
-    const uint32_t chunks = ring.row_bytes / 16;
-
-    copy_tables(&shared, &tables);
-    for (uint32_t i = blockIdx.z * ROW_THREADS + threadIdx.x; i < (end - first) * chunks;
-         i += SLICES * ROW_THREADS) {
-        uint32_t position = first + i / chunks, chunk = i % chunks;
-        uint8_t *row = row_at(ring, request.lane, blockIdx.y, position);
-        reinterpret_cast<ulonglong2 *>(row)[chunk] =
-            make_chunk(&shared, ring, request, blockIdx.y, position, chunk);
-    }
-}
-
-/* grid: [layers][SLICES] */
-__global__ void __launch_bounds__(ROW_THREADS)
-    compare(const __grid_constant__ struct kvt_gpu_draft_ring ring,
-            const struct kvt_gpu_draft_request *requests,
-            const __grid_constant__ struct kvt_made_tables tables,
-            struct kvt_gpu_draft_verdict *verdict)
-{
-    __shared__ struct kvt_made_tables shared;
-    const struct kvt_gpu_draft_request request = *requests;
-    const uint32_t first = first_seen(ring, request, 0);
-    const uint32_t end = request.context_tokens + request.block_tokens;
-    const uint32_t chunks = ring.row_bytes / 16;
-    unsigned long long unequal = 0, lowest = UINT64_MAX;
-
-    copy_tables(&shared, &tables);
-    for (uint32_t i = blockIdx.y * ROW_THREADS + threadIdx.x; i < (end - first) * chunks;
-         i += SLICES * ROW_THREADS) {
-        uint32_t position = first + i / chunks, chunk = i % chunks;
-        const uint8_t *row = row_at(ring, request.lane, blockIdx.x, position);
-        ulonglong2 found = reinterpret_cast<const ulonglong2 *>(row)[chunk];
-        ulonglong2 due = make_chunk(&shared, ring, request, blockIdx.x, position, chunk);
-        if (found.x == due.x && found.y == due.y) {
-            continue;
-        }
-        unsigned long long at = static_cast<unsigned long long>(blockIdx.x) << 32 | position;
-        lowest = at < lowest ? at : lowest;
-        unequal++;
-    }
-    if (unequal > 0) {
-        atomicAdd(reinterpret_cast<unsigned long long *>(&verdict->unequal_chunks), unequal);
-        atomicMin(reinterpret_cast<unsigned long long *>(&verdict->first), lowest);
-    }
-}
-
-/* ---- Attention ------------------------------------------------------------------------- */
-
 constexpr uint32_t WARPS = 4;
 constexpr uint32_t THREADS = WARPS * 32;
 constexpr uint32_t PAIRS = WARPS * 16;                 /* (token, head) pairs of a block */
@@ -583,37 +477,6 @@ bool is_valid(const struct kvt_gpu_draft_attend *attend)
 } // namespace
 
 /* ---- Launchers ------------------------------------------------------------------------ */
-
-cudaError_t kvt_gpu_draft_append(const struct kvt_gpu_draft_ring *ring,
-                                 const struct kvt_gpu_draft_request *requests,
-                                 uint32_t request_count, cudaStream_t stream)
-{
-    if (ring->row_bytes % 16 != 0 || ring->ring_rows == 0) {
-        return cudaErrorInvalidValue;
-    }
-    if (request_count == 0) {
-        return cudaSuccess;
-    }
-    append<<<dim3(request_count, ring->layers, SLICES), ROW_THREADS, 0, stream>>>(*ring, requests,
-                                                                                  kvt_made_tables);
-    return cudaGetLastError();
-}
-
-cudaError_t kvt_gpu_draft_compare(const struct kvt_gpu_draft_ring *ring,
-                                  const struct kvt_gpu_draft_request *request,
-                                  struct kvt_gpu_draft_verdict *verdict, cudaStream_t stream)
-{
-    cudaError_t status = cudaMemsetAsync(&verdict->unequal_chunks, 0, sizeof(uint64_t), stream);
-    if (status == cudaSuccess) {
-        status = cudaMemsetAsync(&verdict->first, 0xff, sizeof(uint64_t), stream);
-    }
-    if (status != cudaSuccess) {
-        return status;
-    }
-    compare<<<dim3(ring->layers, SLICES), ROW_THREADS, 0, stream>>>(*ring, request, kvt_made_tables,
-                                                                    verdict);
-    return cudaGetLastError();
-}
 
 uint64_t kvt_gpu_draft_workspace_bytes(uint32_t token_count, uint32_t heads)
 {
