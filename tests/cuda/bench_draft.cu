@@ -129,7 +129,8 @@ void new_rows(const rings &all)
     device::print_row(
         name, us, floor_us((double)all.count * LAYERS * (3 + BLOCK) * all.ring.row_bytes, 0, 1));
     us = device::median_us(4, 9, [&](int i, cudaStream_t stream) {
-        return kvt_gpu_draft_compare(&all.ring, requests.get() + i, verdict.get(), stream);
+        return kvt_gpu_draft_compare(&all.ring, requests.get() + (uint32_t)i % all.count,
+                                     verdict.get(), stream);
     });
     device::print_row("comparing a request's window, all layers", us,
                       floor_us((double)LAYERS * (WINDOW + BLOCK - 1) * all.ring.row_bytes, 0, 1));
@@ -178,7 +179,7 @@ void products(uint32_t tp)
 int main()
 {
     device::require();
-    for (uint32_t count : {1u, 8u, 24u, 32u}) {
+    for (uint32_t count : {1u, 8u, 32u}) {
         rings all(count);
         attention(all);
         new_rows(all);
