@@ -27,9 +27,9 @@
 #include "roofline_params.h"
 
 enum {
-    SCORE_BYTES = 4,        /* float */
-    ACTIVATION_BYTES = 2,   /* bf16 */
-    DISPATCH_BYTES = 1,     /* fp8 on the way to an expert; bf16 on the way back */
+    SCORE_BYTES = 4,      /* float */
+    ACTIVATION_BYTES = 2, /* bf16 */
+    DISPATCH_BYTES = 1,   /* fp8 on the way to an expert; bf16 on the way back */
 };
 
 static size_t roofline_state_bytes(const struct kvt_timing_env *env)
