@@ -32,13 +32,13 @@ constexpr uint32_t SPLITS_MAX = KVT_GPU_DRAFT_SPLITS_MAX;
 /* What a block works on. */
 struct share {
     struct kvt_gpu_draft_request request;
-    uint32_t first, end; /* positions */
+    uint32_t end; /* of its positions */
     uint32_t kv_head, first_pair, pairs;
 };
 
 /* A partial answer of one (token, head) in the workspace. */
 struct partial {
-    float out[DIM]; /* unnormalised */
+    float out[DIM]; /* unnormalised; dims 32 t + 4 i .. + 3 are the float4 of number 4 i + t */
     float largest, sum, unused[2];
 };
 
@@ -100,19 +100,15 @@ __device__ __forceinline__ uint32_t halves(float low, float high)
 /* d += a b: 16 x 16 times 16 x 8. */
 __device__ __forceinline__ void multiply(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ uint4 load_shared(uint32_t address)
+__device__ __forceinline__ uint4 load_chunk(const uint8_t *chunk)
 {
-    uint4 out;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(out.x), "=r"(out.y), "=r"(out.z), "=r"(out.w)
-                 : "r"(address));
-    return out;
+    return *reinterpret_cast<const uint4 *>(chunk);
 }
 
 /* Where pair number `pair` of the block has its q and out, in elements; which token it is. */
@@ -152,30 +148,40 @@ __device__ __forceinline__ void load_q(const struct kvt_gpu_draft_attend &attend
     }
 }
 
-/* scores[n]: rows 8 n + 2 t and + 1 of the tile, for pairs g and g + 8. */
-__device__ __forceinline__ void score_tile(uint32_t keys, const uint32_t q[8][4], uint32_t g,
+/* scores[n]: rows 8 n + 2 t and + 1 of the tile, for pairs g and g + 8. Four of them take turns, so
+ * that an MMA need not wait for the one before it. */
+__device__ __forceinline__ void score_tile(const uint8_t *keys, const uint32_t q[8][4], uint32_t g,
                                            uint32_t t, float scores[8][4])
 {
 #pragma unroll
-    for (uint32_t n = 0; n < 8; n++) {
-        uint4 k[2] = {load_shared(keys + key_chunk(8 * n + g, t)),
-                      load_shared(keys + key_chunk(8 * n + g, 4 + t))};
-        scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
+    for (uint32_t first = 0; first < 8; first += 4) {
+        uint4 k[4][2];
+#pragma unroll
+        for (uint32_t n = 0; n < 4; n++) {
+            k[n][0] = load_chunk(keys + key_chunk(8 * (first + n) + g, t));
+            k[n][1] = load_chunk(keys + key_chunk(8 * (first + n) + g, 4 + t));
+            scores[first + n][0] = scores[first + n][1] = 0;
+            scores[first + n][2] = scores[first + n][3] = 0;
+        }
 #pragma unroll
         for (uint32_t step = 0; step < 8; step++) {
-            const uint4 &words = k[step / 4];
-            uint32_t word = step % 4 == 0   ? words.x
-                            : step % 4 == 1 ? words.y
-                            : step % 4 == 2 ? words.z
-                                            : words.w;
-            multiply(scores[n], q[step], halves_of(word & 0xffff), halves_of(word >> 16));
+#pragma unroll
+            for (uint32_t n = 0; n < 4; n++) {
+                const uint4 &words = k[n][step / 4];
+                uint32_t word = step % 4 == 0   ? words.x
+                                : step % 4 == 1 ? words.y
+                                : step % 4 == 2 ? words.z
+                                                : words.w;
+                multiply(scores[first + n], q[step], halves_of(word & 0xffff),
+                         halves_of(word >> 16));
+            }
         }
     }
 }
 
 /* out[i]: column g of an MMA is dim 16 g + i, so that values, too, come 16 bytes at a time; two
  * rows' bytes are interleaved for the pairs that an MMA wants. */
-__device__ __forceinline__ void add_values(uint32_t values, const float p[8][4], uint32_t g,
+__device__ __forceinline__ void add_values(const uint8_t *values, const float p[8][4], uint32_t g,
                                            uint32_t t, float out[16][4])
 {
 #pragma unroll
@@ -186,9 +192,12 @@ __device__ __forceinline__ void add_values(uint32_t values, const float p[8][4],
         uint4 rows[4];
 #pragma unroll
         for (uint32_t r = 0; r < 4; r++) {
-            rows[r] = load_shared(values + value_chunk(16 * j + r / 2 * 8 + 2 * t + r % 2, g));
+            rows[r] = load_chunk(values + value_chunk(16 * j + r / 2 * 8 + 2 * t + r % 2, g));
         }
-        const uint32_t *words[4] = {&rows[0].x, &rows[1].x, &rows[2].x, &rows[3].x};
+        const uint32_t words[4][4] = {{rows[0].x, rows[0].y, rows[0].z, rows[0].w},
+                                      {rows[1].x, rows[1].y, rows[1].z, rows[1].w},
+                                      {rows[2].x, rows[2].y, rows[2].z, rows[2].w},
+                                      {rows[3].x, rows[3].y, rows[3].z, rows[3].w}};
 #pragma unroll
         for (uint32_t w = 0; w < 4; w++) {
             uint32_t low = __byte_perm(words[0][w], words[1][w], 0x5140);
@@ -258,6 +267,9 @@ __device__ __forceinline__ void weigh(float scores[8][4], float out[16][4], stru
         }
         running.largest[h] = largest;
         running.sum[h] = running.sum[h] * keep + sum_of_four(sum);
+        if (__all_sync(0xffffffffu, keep == 1)) {
+            continue;
+        }
 #pragma unroll
         for (uint32_t i = 0; i < 16; i++) {
             out[i][2 * h] *= keep;
@@ -283,8 +295,11 @@ __device__ __forceinline__ void store(const struct kvt_gpu_draft_attend &attend,
         struct partial *to =
             static_cast<struct partial *>(attend.workspace) + blockIdx.x * all + at / DIM;
 #pragma unroll
-        for (uint32_t i = 0; i < 32; i++) {
-            to->out[32 * t + i] = out[i % 16][2 * h + i / 16];
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t first = i % 4 * 4, column = 2 * h + i / 4;
+            reinterpret_cast<float4 *>(to->out)[4 * i + t] =
+                make_float4(out[first][column], out[first + 1][column], out[first + 2][column],
+                            out[first + 3][column]);
         }
         if (t == 0) {
             to->largest = running.largest[h];
@@ -323,7 +338,6 @@ __global__ void __launch_bounds__(THREADS)
     uint32_t all_tiles = (share.end - begin + TILE_ROWS - 1) / TILE_ROWS;
     uint32_t tile = blockIdx.x * all_tiles / splits;
     const uint32_t tile_end = (blockIdx.x + 1) * all_tiles / splits;
-    share.first = begin;
 
     uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(tiles));
     for (uint32_t ahead = 0; ahead + 1 < STAGES; ahead++) {
@@ -353,7 +367,7 @@ __global__ void __launch_bounds__(THREADS)
                       shared + ahead % STAGES * 2 * TILE_BYTES);
         }
         asm volatile("cp.async.commit_group;");
-        uint32_t keys = shared + tile % STAGES * 2 * TILE_BYTES;
+        const uint8_t *keys = tiles[tile % STAGES];
         float scores[8][4];
         score_tile(keys, q, g, t, scores);
         weigh(scores, out, running, seen, begin + tile * TILE_ROWS, share.end, t, scale);
@@ -392,7 +406,8 @@ __global__ void __launch_bounds__(THREADS)
         out.w += part.w * keep;
     }
     float weight = sum > 0 ? 1 / sum : 0.0f;
-    __nv_bfloat162 *to = static_cast<__nv_bfloat162 *>(attend.out) + pair * (DIM / 2) + 2 * lane;
+    __nv_bfloat162 *to =
+        static_cast<__nv_bfloat162 *>(attend.out) + pair * (DIM / 2) + lane % 4 * 16 + lane / 4 * 2;
     to[0] = __floats2bfloat162_rn(out.x * weight, out.y * weight);
     to[1] = __floats2bfloat162_rn(out.z * weight, out.w * weight);
 }
