@@ -26,6 +26,7 @@ constexpr uint32_t PAIRS = WARPS * 16;                 /* (token, head) pairs of
 constexpr uint32_t TILE_ROWS = KVT_GPU_DRAFT_ROWS_MIN; /* of which a ring holds one at least */
 constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM;       /* of keys, or of values */
 constexpr uint32_t STAGES = 3;
+constexpr uint32_t RESIDENT = 3; /* blocks of a multiprocessor */
 constexpr uint32_t NO_SPLIT = 1;
 constexpr uint32_t SPLITS_MAX = KVT_GPU_DRAFT_SPLITS_MAX;
 
@@ -318,7 +319,7 @@ __device__ __forceinline__ void store(const struct kvt_gpu_draft_attend &attend,
 }
 
 /* grid: [splits][kv_heads x pairs / PAIRS][request_count] */
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     attend_ring(const __grid_constant__ struct kvt_gpu_draft_attend attend)
 {
     __shared__ alignas(16) uint8_t tiles[STAGES][2 * TILE_BYTES];
@@ -471,12 +472,25 @@ uint32_t blocks_of(const struct kvt_gpu_draft_attend *attend)
     return attend->request_count * attend->kv_heads * ((pairs + PAIRS - 1) / PAIRS);
 }
 
-/* Some four blocks a multiprocessor of an H200, of which three are resident at once. */
+/* By what they cost in tiles: turns of the blocks that are resident at once, each with its start,
+ * and the pieces that are joined. Measured on an H200 with 8, 64 and 256 blocks. */
 uint32_t choose_splits(const struct kvt_gpu_draft_attend *attend)
 {
-    const uint32_t wanted = 132 * 4;
-    uint32_t splits = (wanted + blocks_of(attend) - 1) / blocks_of(attend);
-    return splits < SPLITS_MAX ? splits : SPLITS_MAX;
+    const uint32_t resident = 132 * RESIDENT, start_tiles = 2, blocks = blocks_of(attend);
+    const uint32_t tiles =
+        (attend->ring.window_tokens + attend->block_max + TILE_ROWS - 1) / TILE_ROWS;
+    uint32_t best = NO_SPLIT, least = UINT32_MAX;
+
+    for (uint32_t splits = 1; splits <= SPLITS_MAX && splits <= tiles; splits++) {
+        uint32_t turns = (blocks * splits + resident - 1) / resident;
+        uint32_t cost = turns * ((tiles + splits - 1) / splits + start_tiles) +
+                        (splits > NO_SPLIT ? splits * blocks / 128 : 0);
+        if (cost < least) {
+            least = cost;
+            best = splits;
+        }
+    }
+    return best;
 }
 
 bool is_valid(const struct kvt_gpu_draft_attend *attend)

@@ -179,7 +179,7 @@ void products(uint32_t tp)
 int main()
 {
     device::require();
-    for (uint32_t count : {1u, 8u, 32u}) {
+    for (uint32_t count : {1u, 8u, 24u, 32u}) {
         rings all(count);
         attention(all);
         new_rows(all);
