@@ -1,4 +1,4 @@
-/* cublaslt.c -- FP8 matrix products by cuBLASLt, opened at run time. */
+/* cublaslt.c -- matrix products by cuBLASLt, opened at run time. */
 #include "cublaslt.h"
 
 #include <dlfcn.h>
@@ -196,18 +196,19 @@ static int describe(struct kvt_gemm *gemm)
     const struct lt_calls *calls = &gemm->library->calls;
     const struct kvt_gemm_shape *shape = &gemm->shape;
     const int32_t transposed = LT_OP_T;
-    const int8_t fast = 1; /* sums as engines have them, in the tensor cores' own width */
+    const int8_t fast = 1; /* FP8: sums as engines have them, in the tensor cores' own width */
+    const int values = shape->is_bf16 ? LT_R_16BF : LT_R_8F_E4M3;
     int status = calls->matmul_desc_create(&gemm->operation, LT_COMPUTE_32F, LT_R_32F);
 
     if (status == LT_SUCCESS)
         status = calls->matmul_desc_set(gemm->operation, LT_MATMUL_TRANSA, &transposed,
                                         sizeof transposed);
-    if (status == LT_SUCCESS)
+    if (status == LT_SUCCESS && !shape->is_bf16)
         status = calls->matmul_desc_set(gemm->operation, LT_MATMUL_FAST_ACCUM, &fast, sizeof fast);
     if (status == LT_SUCCESS)
-        status = layout_new(gemm, &gemm->weights, LT_R_8F_E4M3, shape->outputs, shape->inputs);
+        status = layout_new(gemm, &gemm->weights, values, shape->outputs, shape->inputs);
     if (status == LT_SUCCESS)
-        status = layout_new(gemm, &gemm->x, LT_R_8F_E4M3, shape->tokens, shape->inputs);
+        status = layout_new(gemm, &gemm->x, values, shape->tokens, shape->inputs);
     if (status == LT_SUCCESS)
         status = layout_new(gemm, &gemm->y, LT_R_16BF, shape->tokens, shape->outputs);
     return status;
@@ -231,10 +232,10 @@ static kvt_status choose(struct kvt_gemm *gemm, size_t workspace_bytes, struct k
     if (preference != NULL)
         (void)calls->preference_destroy(preference);
     if (status != LT_SUCCESS || found == 0 || best.state != LT_SUCCESS)
-        return kvt_fail(err, KVT_ERR_DEVICE, "cublaslt",
-                        "no FP8 product of %u x %u tokens, %u to %u: %s", shape->batches,
-                        shape->tokens, shape->inputs, shape->outputs,
-                        calls->status_string(status != LT_SUCCESS ? status : best.state));
+        return kvt_fail(
+            err, KVT_ERR_DEVICE, "cublaslt", "no %s product of %u x %u tokens, %u to %u: %s",
+            shape->is_bf16 ? "bf16" : "FP8", shape->batches, shape->tokens, shape->inputs,
+            shape->outputs, calls->status_string(status != LT_SUCCESS ? status : best.state));
     gemm->algo = best.algo;
     gemm->workspace_bytes = best.workspace_bytes;
     return KVT_OK;

@@ -15,6 +15,7 @@
  *     outcome.c     counters into what a step reports
  *     proof.c       attention computed again from the same rows made anew
  *     corrupt.c     a row spoilt on purpose
+ *     draft.c       a drafter's ring and pass (draft.h)
  *     inspect.c     how the newest step was decided, for whoever compares */
 #ifndef KVT_CUDA_PRIVATE_H
 #define KVT_CUDA_PRIVATE_H
@@ -22,6 +23,7 @@
 #include <pthread.h>
 
 #include "cuda_error.h"
+#include "draft.h"
 #include "kvt/backend_params.h"
 #include "kvt/calls.h"
 #include "kvt/crew.h"
@@ -138,6 +140,8 @@ struct lane {
     uint32_t shared_tokens, shared_context; /* of its host rows, the first so many are shared */
     uint32_t settled_tokens;  /* rows of these are on host, and in the frames of their pages */
     uint32_t appended_tokens; /* the tail's newest, rejected ones included */
+    uint32_t drafted_tokens;  /* the draft ring has what was committed up to here, ... */
+    uint32_t lost_tokens;     /* ... and nothing from before here */
     uint32_t frame_pages;     /* pages [0, so many) may have a frame */
     /* Of one that comes in over the link, else 0: tokens whose index keys do; how far they have
      * been laid into the staging area; and whether its first step is still to come. */
@@ -179,6 +183,7 @@ struct device {
     uint32_t rank_count, opened_count;
     pthread_mutex_t turn, dense_lock;
     struct kvt_dense *dense;
+    struct kvt_draft_dense *draft_dense; /* NULL: no drafter's products are run */
     void *dense_workspace;
     _Atomic bool lost; /* it hangs or is gone: it is not touched any more */
 };
@@ -212,7 +217,8 @@ struct step_key {
     uint32_t staging_share; /* rows of the arena that are each request's own */
     uint64_t turn_bytes;    /* of the arena, where requests take turns in it */
     bool takes_turns;
-    uint32_t waves_max; /* that any selector's calls can make */
+    uint32_t waves_max;               /* that any selector's calls can make */
+    uint32_t draft_tokens, draft_max; /* of all blocks of a drafter's pass, and of one at most */
     enum step_timing timing;
 };
 
@@ -295,6 +301,8 @@ struct rank {
     void *resolve_workspace;
     struct kvt_gpu_copy *copies, *copies_pinned; /* [COPIES_MAX] */
 
+    struct draft_state draft;
+
     /* Proofs. */
     uint8_t *proof_out, *proof_again; /* [check_queries][heads][512] */
     uint8_t *proof_rows;              /* [top_k] of one layer */
@@ -354,6 +362,7 @@ struct backend_cuda {
     uint32_t frame_stride, q_dim, out_bytes; /* out_bytes: of one query */
     uint32_t layers_max;                     /* of a store */
     struct store_shape stores[KVT_STORES_MAX];
+    struct draft_shape draft;
 
     /* Where the first layers alone are run (layers.c). */
     struct kvt_llm first_layers;
@@ -377,7 +386,7 @@ struct backend_cuda {
     struct kvt_error release_error;
     uint32_t *inspected_rows, *inspected_ranks, *inspected_missed; /* what inspect lends */
     const char *not_representative; /* as in struct kvt_backend_proof */
-    char reason[128], description[640];
+    char reason[128], description[960];
 };
 
 static inline struct backend_cuda *backend_cuda_of(struct kvt_backend *backend)
@@ -539,8 +548,8 @@ KVT_CHECKED kvt_status enqueue_step(struct rank *rank, const struct step_key *ke
 KVT_CHECKED kvt_status device_open_dense(const struct backend_cuda *cuda, struct device *device,
                                          struct kvt_error *err);
 void device_close_dense(struct device *device); /* of one that has none too */
-KVT_CHECKED kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer,
-                                          const struct step_key *key, struct kvt_error *err);
+KVT_CHECKED kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer, uint32_t tokens,
+                                          struct kvt_error *err);
 /* rank->graph is the one of a step like this. */
 KVT_CHECKED kvt_status graph_prepare(struct rank *rank, const struct step_key *key,
                                      struct kvt_error *err);
@@ -555,6 +564,26 @@ void graphs_close(struct rank *rank);
 KVT_CHECKED kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t above,
                                           uint32_t depth, struct kvt_error *err);
 KVT_CHECKED kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err);
+
+/* ---- draft.c -------------------------------------------------------------------------- */
+
+/* Behind the settings: what of the run's drafter can be run. */
+void draft_setup(struct backend_cuda *cuda);
+void draft_lay(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver);
+void draft_lay_block(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver);
+void draft_lay_pinned(struct rank *rank, struct carver *carver);
+KVT_CHECKED kvt_status draft_fill(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status device_open_draft(const struct backend_cuda *cuda, struct device *device,
+                                         struct kvt_error *err);
+KVT_CHECKED kvt_status draft_admit(struct rank *rank, struct lane *lane, struct kvt_error *err);
+KVT_CHECKED kvt_status draft_check_round(const struct backend_cuda *cuda,
+                                         const struct kvt_step_item *item, struct kvt_error *err);
+void draft_describe_item(struct rank *rank, const struct kvt_step_item *item, uint32_t i,
+                         struct step_key *key);
+KVT_CHECKED kvt_status draft_enqueue(struct rank *rank, const struct step_key *key,
+                                     struct kvt_error *err);
+/* Fails where a ring holds anything else than it should. */
+KVT_CHECKED kvt_status draft_check(struct rank *rank, struct kvt_error *err);
 
 /* ---- rank.c --------------------------------------------------------------------------- */
 

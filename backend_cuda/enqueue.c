@@ -1,5 +1,6 @@
 /* enqueue.c -- the GPU's part of a step, launch by launch.
  *
+ *     a drafter's rows and pass (draft.c)
  *     for each layer of the model
  *         where a selector begins
  *             scan, top-k; the round's new rows into the store's tail
@@ -299,8 +300,9 @@ static kvt_status run_layer(const struct turn *turn, uint32_t layer, uint32_t pa
     if (status == KVT_OK && dense) {
         status = mark(rank, turn->key, KVT_PART_DENSE, err);
         if (status == KVT_OK)
-            status = rank_enqueue_dense(
-                rank, rank->cuda->llm->selectors[turn->selector].layer + layer, turn->key, err);
+            status =
+                rank_enqueue_dense(rank, rank->cuda->llm->selectors[turn->selector].layer + layer,
+                                   turn->key->query_count, err);
     }
     return status;
 }
@@ -456,11 +458,16 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
                    cudaEventRecordWithFlags(rank->begin, rank->launches,
                                             rank->capturing ? cudaEventRecordExternal : 0),
                    "the beginning of a step", err);
+    if (status == KVT_OK && cuda->draft.words[0])
+        status = mark(rank, key,
+                      cuda->draft.pass == DRAFT_NOT_RUN ? KVT_PART_OTHER : KVT_PART_DRAFT, err);
+    if (status == KVT_OK)
+        status = draft_enqueue(rank, key, err);
     /* Layers before the first selector keep windows only, which are not the hierarchy's. */
     for (uint32_t l = 0; l < llm->selectors[0].layer && status == KVT_OK; l++) {
         status = mark(rank, key, KVT_PART_DENSE, err);
         if (status == KVT_OK)
-            status = rank_enqueue_dense(rank, l, key, err);
+            status = rank_enqueue_dense(rank, l, key->query_count, err);
     }
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
         struct turn turn = {.rank = rank,

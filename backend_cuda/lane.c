@@ -487,6 +487,8 @@ kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_ad
     if (status == KVT_OK)
         status = open_caches(rank, *lane, err);
     if (status == KVT_OK)
+        status = draft_admit(rank, *lane, err);
+    if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "a request's rows", err);
     if (status != KVT_OK) {
         gpu_lane_free(cuda, *lane);

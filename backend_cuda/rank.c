@@ -268,6 +268,7 @@ static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
         const struct kvt_step_item *item = &step->items[i];
         uint32_t queries = item->round->query_count;
         describe_item(rank, item, i, key);
+        draft_describe_item(rank, item, i, key);
         key->queries_max = queries > key->queries_max ? queries : key->queries_max;
         key->hot_requests += rank->items[i]->hot_tokens > 0;
         tokens = item->context_tokens + queries > tokens ? item->context_tokens + queries : tokens;
@@ -304,6 +305,9 @@ static kvt_status find_items(struct rank *rank, struct kvt_rank_step *step, stru
                             "be the most",
                             item->request, queries, item->context_tokens, cuda->queries_max,
                             cuda->env.longest_tokens);
+        kvt_status status = draft_check_round(cuda, item, err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -561,6 +565,8 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
         return status;
     nvtxRangePushA("prove");
     status = proof_check(rank, err);
+    if (status == KVT_OK)
+        status = draft_check(rank, err);
     nvtxRangePop();
     return status;
 }

@@ -214,5 +214,6 @@ kvt_status backend_cuda_setup(struct backend_cuda *cuda, struct kvt_error *err)
     if (status != KVT_OK)
         return status;
     read_settings(cuda);
+    draft_setup(cuda);
     return make_shapes(cuda, err);
 }

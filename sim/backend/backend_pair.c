@@ -414,6 +414,11 @@ static void pair_proof(const struct kvt_backend *backend, struct kvt_backend_pro
         pair->sides[0]->ops->proof(pair->sides[0], out);
 }
 
+static bool pair_runs_drafts(const struct kvt_backend *backend)
+{
+    return kvt_backend_runs_drafts(((const struct backend_pair *)backend)->sides[0]);
+}
+
 static kvt_status pair_finish(struct kvt_backend *backend, struct kvt_error *err)
 {
     struct backend_pair *pair = pair_of(backend);
@@ -452,4 +457,5 @@ static const struct kvt_backend_ops pair_ops = {
     .proof = pair_proof,
     .finish = pair_finish,
     .expect = pair_expect,
+    .runs_drafts = pair_runs_drafts,
 };

@@ -163,6 +163,7 @@ struct lockstep_outcome {
     struct lockstep_run *runs; /* [run_count] */
     size_t run_count;
     struct lockstep_family families[LOCKSTEP_FAMILIES];
+    bool runs_drafts;   /* as in struct kvt_step_times */
     char failure[1088]; /* why the last run broke off; "": it did not */
     cJSON *machine;     /* as `check --machine` has it; NULL: not asked */
 };

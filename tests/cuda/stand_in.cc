@@ -34,6 +34,7 @@ thread_local std::unique_ptr<graph> root;
 } // namespace
 
 uint64_t stand_in::wrong_hash = 0;
+bool stand_in::wrong_draft = false;
 
 /* ---- Faults, and what a process holds -------------------------------------------------- */
 

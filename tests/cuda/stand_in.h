@@ -52,6 +52,8 @@ cudaError_t begin(call kind);
 /* Memory that is the process's until give_back(). */
 void *take(size_t bytes);
 void give_back(void *data);
+/* A draft row of the first request of each step is wrong. */
+extern bool wrong_draft;
 
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)

@@ -144,6 +144,7 @@ void fail_everywhere(device::tally &verdict)
 
 const bool is_set_up = [] {
     spoil_hashes = [](uint64_t by) { stand_in::wrong_hash = by; };
+    spoil_drafts = [](bool spoil) { stand_in::wrong_draft = spoil; };
     provoke_faults = fail_everywhere;
     return true;
 }();

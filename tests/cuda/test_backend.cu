@@ -50,6 +50,7 @@ struct setting {
     uint32_t corrupt_step = 0; /* of which the check must fail */
     uint32_t layers = 0;       /* that are run, of 8; 0: all */
     bool imports = false;      /* requests are expected before they come */
+    const char *drafter = nullptr;
 };
 
 bool stands_in = false;
@@ -57,6 +58,8 @@ bool stands_in = false;
 void (*spoil_hashes)(uint64_t by) = nullptr;
 /* Likewise: whatever can fail has failed. */
 void (*provoke_faults)(device::tally &verdict) = nullptr;
+/* Likewise: new draft rows are wrong. */
+void (*spoil_drafts)(bool spoil) = nullptr;
 
 const setting settings[] = {
     {.name = "reference-k1", .reference = true},
@@ -69,14 +72,16 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .shared_tokens = 3000,
-     .imports = true},
+     .imports = true,
+     .drafter = "block"},
     {.name = "promote-k8",
      .queries_max = 8,
      .promote = true,
      .staging_fraction = 1,
      .hot_tokens = 600,
      .coverage = 0.3,
-     .leader_first = true},
+     .leader_first = true,
+     .drafter = "block"},
     {.name = "turns-k8",
      .queries_max = 8,
      .promote = true,
@@ -103,7 +108,8 @@ const setting settings[] = {
      .leader_first = true,
      .output_f32 = true,
      .shared_tokens = 1000,
-     .imports = true},
+     .imports = true,
+     .drafter = "layers"},
     {.name = "each-query-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -111,7 +117,8 @@ const setting settings[] = {
      .coverage = 0.4,
      .each_query = true,
      .leader_first = true,
-     .imports = true},
+     .imports = true,
+     .drafter = "one row"},
     {.name = "apart-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -120,7 +127,7 @@ const setting settings[] = {
      .leader_first = true,
      .layers_apart = true,
      .shared_tokens = 1500},
-    {.name = "resident-k4", .queries_max = 4, .resident = true},
+    {.name = "resident-k4", .queries_max = 4, .resident = true, .drafter = "block"},
     {.name = "ranks-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -129,7 +136,8 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .ranks = 3,
-     .imports = true},
+     .imports = true,
+     .drafter = "block"},
     {.name = "mixed-k2",
      .queries_max = 2,
      .staging_fraction = 1,
@@ -230,7 +238,8 @@ const setting settings[] = {
      .coverage = 0.3,
      .leader_first = true,
      .shared_tokens = 98304,
-     .large = true},
+     .large = true,
+     .drafter = "glm-5.3-dflash2"},
     {.name = "glm-k8-group",
      .queries_max = 8,
      .staging_fraction = 0.25,
@@ -318,6 +327,42 @@ struct kvt_llm small_model(const setting &with)
     }
     return llm;
 }
+
+struct shaped_drafter {
+    struct kvt_drafter drafter;
+    uint32_t passes;
+    bool runs, has_ring;
+};
+
+/* name, path, summary; layers, kv heads, head_dim; window, slack; block_max; bytes of a value and
+ * of weights; hidden, heads, inner, taps, lead; for whom. Passes of a round of 8. */
+const struct shaped_drafter drafters[] = {
+    {{"block", "", "", 2, 2, 128, 192, 32, 9, 1, 21e6, {1024, 16, 512, 2, 1}, nullptr, 0},
+     1,
+     true,
+     true},
+    {{"layers", "", "", 1, 1, 576, 0, 0, 8, 1, 0, {}, nullptr, 0}, 7, true, false},
+    /* Whose file does not say what a pass computes. */
+    {{"one row", "", "", 3, 1, 512, 128, 0, 8, 0.515625, 0, {}, nullptr, 0}, 1, false, true},
+    /* As models/drafters/glm-5.3-dflash2.json. */
+    {{"glm-5.3-dflash2",
+      "",
+      "",
+      6,
+      8,
+      128,
+      2048,
+      128,
+      8,
+      1,
+      4917737554,
+      {6144, 64, 12288, 6, 1},
+      nullptr,
+      0},
+     1,
+     true,
+     true},
+};
 
 /* ---- Plug-ins with their defaults ----------------------------------------------------- */
 
@@ -551,6 +596,17 @@ class bench
         verdict_.check(with_.corrupt_step > 0 || proof.corrupted_rows == 0,
                        "%s: %llu rows are spoilt, though none was to be", with_.name,
                        (unsigned long long)proof.corrupted_rows);
+        bool has_ring = drafter_ && drafter_->has_ring, runs = drafter_ && drafter_->runs;
+        verdict_.check((proof.draft_rings > 0) == has_ring, "%s: %llu draft rings were compared",
+                       with_.name, (unsigned long long)proof.draft_rings);
+        verdict_.check(kvt_backend_runs_drafts(cuda_) == runs &&
+                           (parts_ns_[KVT_PART_DRAFT] > 0) == runs,
+                       "%s: drafting took %.0f ns; it is %s", with_.name, parts_ns_[KVT_PART_DRAFT],
+                       runs ? "run" : "predicted");
+        const char *words = cuda_->ops->describe(cuda_);
+        verdict_.check(!drafter_ || (std::strstr(words, with_.drafter) &&
+                                     (std::strstr(words, "is predicted") == nullptr) == runs),
+                       "%s: what is said of its drafter: %s", with_.name, words);
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
         verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,
@@ -575,6 +631,30 @@ class bench
                         came.joining_ns / 1e3, came.waited_ns / 1e3);
         std::printf(" | %.2f s | %s\n", seconds, cuda_->ops->describe(cuda_));
         std::fflush(stdout);
+    }
+
+    /* A wrong row in a draft ring ends the run, in one sentence. */
+    void draft_wrongly()
+    {
+        struct kvt_error err = {};
+        std::vector<struct kvt_step_item> items;
+        struct kvt_rank_step step = {};
+
+        for (request &live : live_) {
+            plan(live);
+            items.push_back(item_of(live, 1));
+        }
+        step.items = items.data();
+        step.item_count = (uint32_t)items.size();
+        spoil_drafts(true);
+        /* The ring of one request is compared in each step. */
+        kvt_status status = KVT_OK;
+        for (size_t i = 0; i < items.size() && status == KVT_OK; i++)
+            status = cuda_->ops->step(cuda_, &step, 1, &err);
+        spoil_drafts(false);
+        verdict_.check(
+            status == KVT_ERR_DEVICE && std::strstr(err.message, "holds other rows than were made"),
+            "%s: wrong draft rows: %s, %s", with_.name, kvt_status_name(status), err.message);
     }
 
     /* What a release finds wrong is reported behind it, and harms nothing else. */
@@ -658,6 +738,13 @@ class bench
         env_.speculation.queries_max = with_.queries_max;
         env_.speculation.side_paths = with_.queries_max > 1;
         env_.speculation.side_tokens = with_.queries_max - 1;
+        for (const struct shaped_drafter &shaped : drafters) {
+            if (!with_.drafter || std::strcmp(shaped.drafter.name, with_.drafter) != 0)
+                continue;
+            drafter_ = &shaped;
+            env_.drafter = &shaped.drafter;
+            env_.speculation.draft_passes = shaped.passes;
+        }
         env_.resolve_each_query = with_.each_query;
         env_.promotion = with_.promote ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
         env_.staging = kvt_staging_of(&llm_, with_.queries_max, with_.staging_fraction);
@@ -947,6 +1034,7 @@ class bench
     struct kvt_rng rng_;
     struct kvt_wall start_ = kvt_wall_now();
     chosen law_, replacement_, cuda_params_;
+    const struct shaped_drafter *drafter_ = nullptr;
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
     std::vector<request> live_, coming_;
@@ -1043,6 +1131,18 @@ void fail_release(device::tally &verdict)
     one.close();
 }
 
+void fail_draft(device::tally &verdict)
+{
+    for (const setting &with : settings) {
+        if (std::strcmp(with.name, "fast-k4") != 0)
+            continue;
+        bench one(with, 1, verdict);
+        if (one.open(1) && one.step() && one.step())
+            one.draft_wrongly();
+        one.close();
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -1076,5 +1176,7 @@ int main(int argc, char **argv)
         fail_release(verdict);
     if (provoke_faults && (names.empty() || names[0] == "faults"))
         provoke_faults(verdict);
+    if (names.empty() && spoil_drafts)
+        fail_draft(verdict);
     return verdict.close();
 }
