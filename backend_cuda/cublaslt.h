@@ -28,16 +28,15 @@ struct kvt_gemm_shape {
 /* What the library chose for one shape. */
 struct kvt_gemm;
 KVT_CHECKED kvt_status kvt_gemm_new(const struct kvt_cublaslt *library,
-                                    const struct kvt_gemm_shape *shape, size_t workspace_bytes,
-                                    struct kvt_gemm **out, struct kvt_error *err);
+                                    const struct kvt_gemm_shape *shape, struct kvt_gemm **out,
+                                    struct kvt_error *err);
 void kvt_gemm_free(struct kvt_gemm *gemm);
 
 /* Device memory, 16-byte aligned: weights [batches][outputs][inputs], x [batches][tokens][inputs],
- * y bf16 [batches][tokens][outputs]. May be captured into a graph;
- * two products that may run at once need two workspaces. */
+ * y bf16 [batches][tokens][outputs]. May be captured into a graph. */
 KVT_CHECKED kvt_status kvt_gemm_enqueue(const struct kvt_gemm *gemm, const void *weights,
-                                        const void *x, void *y, void *workspace,
-                                        cudaStream_t stream, struct kvt_error *err);
+                                        const void *x, void *y, cudaStream_t stream,
+                                        struct kvt_error *err);
 
 KVT_END_DECLS
 #endif

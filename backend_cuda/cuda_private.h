@@ -184,8 +184,7 @@ struct device {
     pthread_mutex_t turn, dense_lock;
     struct kvt_dense *dense;
     struct kvt_draft_dense *draft_dense; /* NULL: no drafter's products are run */
-    void *dense_workspace;
-    _Atomic bool lost; /* it hangs or is gone: it is not touched any more */
+    _Atomic bool lost;                   /* it hangs or is gone: it is not touched any more */
 };
 
 /* What one thread of a rank's crew works with. */

@@ -272,7 +272,7 @@ static kvt_status product(const struct kvt_dense *dense, uint32_t batches, uint3
         .tokens = tokens, .outputs = outputs, .inputs = inputs, .batches = batches};
     if (batches == 0)
         return KVT_OK;
-    return kvt_gemm_new(dense->library, &shape, KVT_DENSE_WORKSPACE_BYTES, out, err);
+    return kvt_gemm_new(dense->library, &shape, out, err);
 }
 
 static kvt_status plan_init(const struct kvt_dense *dense, uint32_t tokens, struct plan *plan,
@@ -326,23 +326,22 @@ static kvt_status plan_of(struct kvt_dense *dense, uint32_t tokens, const struct
 
 /* Up, then down, of `count` experts from set `first` on. */
 static kvt_status enqueue_experts(const struct kvt_dense *dense, const struct kvt_gemm *up,
-                                  const struct kvt_gemm *down, uint32_t first, void *workspace,
-                                  cudaStream_t stream, struct kvt_error *err)
+                                  const struct kvt_gemm *down, uint32_t first, cudaStream_t stream,
+                                  struct kvt_error *err)
 {
     const struct layout *layout = &dense->layout;
     const uint64_t weights = (uint64_t)dense->shape.hidden * dense->shape.inner;
     uint8_t *memory = dense->memory;
-    kvt_status status =
-        kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first, memory + layout->x,
-                         memory + layout->y, workspace, stream, err);
+    kvt_status status = kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first,
+                                         memory + layout->x, memory + layout->y, stream, err);
     if (status == KVT_OK)
         status = kvt_gemm_enqueue(down, memory + layout->down + first * weights, memory + layout->x,
-                                  memory + layout->y, workspace, stream, err);
+                                  memory + layout->y, stream, err);
     return status;
 }
 
 kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t tokens,
-                             void *workspace, cudaStream_t stream, struct kvt_error *err)
+                             cudaStream_t stream, struct kvt_error *err)
 {
     const struct layout *layout = &dense->layout;
     const struct kvt_dense_shape *shape = &dense->shape;
@@ -369,7 +368,7 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
     };
     for (size_t i = 0; status == KVT_OK && i < sizeof attention / sizeof attention[0]; i++)
         status = kvt_gemm_enqueue(attention[i].gemm, memory + attention[i].weights,
-                                  memory + layout->x, memory + layout->y, workspace, stream, err);
+                                  memory + layout->x, memory + layout->y, stream, err);
     if (plan->touched == 0)
         return status;
 
@@ -378,9 +377,9 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
     const uint32_t full = plan->touched < sets ? plan->touched : sets;
     const uint32_t first = (uint32_t)((uint64_t)layer * full % (sets - full + 1));
     for (uint32_t done = full; status == KVT_OK && done <= plan->touched; done += full)
-        status = enqueue_experts(dense, plan->up, plan->down, first, workspace, stream, err);
+        status = enqueue_experts(dense, plan->up, plan->down, first, stream, err);
     if (status == KVT_OK && plan->rest_up != NULL)
-        status = enqueue_experts(dense, plan->rest_up, plan->rest_down, 0, workspace, stream, err);
+        status = enqueue_experts(dense, plan->rest_up, plan->rest_down, 0, stream, err);
     return status;
 }
 

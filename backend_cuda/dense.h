@@ -50,20 +50,16 @@ double kvt_dense_operations(const struct kvt_dense_shape *shape, uint32_t tokens
 
 /* The stand-in on the current device. */
 struct kvt_dense;
-enum {
-    KVT_DENSE_WORKSPACE_BYTES = 32 << 20 /* as cuBLAS recommends for Hopper */
-};
 
 KVT_CHECKED kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_max,
                                      struct kvt_dense **out, struct kvt_error *err);
 void kvt_dense_free(struct kvt_dense *dense);
 
 /* One layer's products for `tokens` of this replica, 1 to tokens_max, one behind the other on the
- * stream. workspace: KVT_DENSE_WORKSPACE_BYTES of device memory, for this stream alone. May be
- * captured; the first call with a number of tokens asks the library what to run, on the host. */
+ * stream. May be captured; the first call with a number of tokens asks the library what to run, on
+ * the host. */
 KVT_CHECKED kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t tokens,
-                                         void *workspace, cudaStream_t stream,
-                                         struct kvt_error *err);
+                                         cudaStream_t stream, struct kvt_error *err);
 /* Borrowed: the library's file, for reports. */
 const char *kvt_dense_library(const struct kvt_dense *dense);
 

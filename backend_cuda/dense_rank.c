@@ -14,10 +14,6 @@ kvt_status device_open_dense(const struct backend_cuda *cuda, struct device *dev
         status = kvt_dense_new(&shape, cuda->query_rows, &device->dense, err);
     if (status == KVT_OK)
         status = device_open_draft(cuda, device, err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check_device_bytes(
-            cudaMalloc(&device->dense_workspace, KVT_DENSE_WORKSPACE_BYTES), "cuBLAS's workspace",
-            KVT_DENSE_WORKSPACE_BYTES, err);
     return status;
 }
 
@@ -28,8 +24,7 @@ kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer, uint32_t tokens
     struct device *device = rank->device;
 
     (void)pthread_mutex_lock(&device->dense_lock);
-    kvt_status status = kvt_dense_enqueue(device->dense, layer, tokens, device->dense_workspace,
-                                          rank->launches, err);
+    kvt_status status = kvt_dense_enqueue(device->dense, layer, tokens, rank->launches, err);
     (void)pthread_mutex_unlock(&device->dense_lock);
     if (status !=
         KVT_OK) /* it knows no ranks: what a kernel did to the context is asked for here */
@@ -43,5 +38,4 @@ void device_close_dense(struct device *device)
         return;
     kvt_dense_free(device->dense);
     kvt_draft_dense_free(device->draft_dense);
-    (void)cudaFree(device->dense_workspace);
 }

@@ -309,7 +309,7 @@ static kvt_status products(struct rank *rank, const struct step_key *key,
     (void)pthread_mutex_lock(&device->dense_lock);
     kvt_status status =
         kvt_draft_dense_enqueue(device->draft_dense, which, layer, key->draft_tokens,
-                                key->query_count, device->dense_workspace, rank->launches, err);
+                                key->query_count, rank->launches, err);
     (void)pthread_mutex_unlock(&device->dense_lock);
     if (status != KVT_OK)
         rank_note(rank, cudaPeekAtLastError());

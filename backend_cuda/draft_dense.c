@@ -272,8 +272,7 @@ static kvt_status plan_init(const struct kvt_draft_dense *dense, uint32_t tokens
                                             .batches = 1,
                                             .is_bf16 = true};
         if (gemm.outputs > 0)
-            status = kvt_gemm_new(dense->library, &gemm, KVT_DENSE_WORKSPACE_BYTES, &plan->gemms[p],
-                                  err);
+            status = kvt_gemm_new(dense->library, &gemm, &plan->gemms[p], err);
     }
     if (status != KVT_OK)
         plan_fini(plan);
@@ -301,7 +300,7 @@ static kvt_status plan_of(struct kvt_draft_dense *dense, uint32_t tokens, uint32
 
 kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *dense, enum kvt_draft_products products,
                                    uint32_t layer, uint32_t tokens, uint32_t committed,
-                                   void *workspace, cudaStream_t stream, struct kvt_error *err)
+                                   cudaStream_t stream, struct kvt_error *err)
 {
     static const enum product runs[KVT_DRAFT_PRODUCTS][4] = {
         [KVT_DRAFT_JOIN] = {JOIN, PRODUCT_COUNT},
@@ -331,9 +330,9 @@ kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *dense, enum kvt_draft
     for (int i = 0; i < 4 && status == KVT_OK && runs[products][i] != PRODUCT_COUNT; i++) {
         enum product p = runs[products][i];
         if (plan->gemms[p] != NULL)
-            status = kvt_gemm_enqueue(plan->gemms[p], dense->memory + weights[p],
-                                      dense->memory + layout->x, dense->memory + layout->y,
-                                      workspace, stream, err);
+            status =
+                kvt_gemm_enqueue(plan->gemms[p], dense->memory + weights[p],
+                                 dense->memory + layout->x, dense->memory + layout->y, stream, err);
     }
     return status;
 }

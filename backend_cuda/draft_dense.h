@@ -54,11 +54,11 @@ enum kvt_draft_products {
 };
 
 /* Some products, one behind the other on the stream, for 1 to tokens_max and 1 to committed_max.
- * workspace: KVT_DENSE_WORKSPACE_BYTES (dense.h) of device memory, for this stream alone. May be
- * captured; the first call with a number of either asks the library what to run, on the host. */
+ * May be captured; the first call with a number of either asks the library what to run, on the
+ * host. */
 KVT_CHECKED kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *dense,
                                                enum kvt_draft_products products, uint32_t layer,
-                                               uint32_t tokens, uint32_t committed, void *workspace,
+                                               uint32_t tokens, uint32_t committed,
                                                cudaStream_t stream, struct kvt_error *err);
 
 KVT_END_DECLS

@@ -141,7 +141,6 @@ void products(uint32_t tp)
     struct kvt_drafter drafter = {};
     struct kvt_draft_dense *dense = nullptr;
     struct kvt_error err = {};
-    device::array<uint8_t> workspace(KVT_DENSE_WORKSPACE_BYTES);
     char name[96];
 
     drafter.layers = LAYERS;
@@ -153,15 +152,14 @@ void products(uint32_t tp)
     succeed(kvt_draft_dense_new(&shape, 256, 256, &dense, &err), err);
     for (uint32_t tokens : {8u, 64u, 128u, 192u, 256u}) {
         double us = device::median_us(1, 9, [&](int, cudaStream_t stream) {
-            succeed(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, tokens, tokens,
-                                            workspace.get(), stream, &err),
+            succeed(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, tokens, tokens, stream, &err),
                     err);
             for (uint32_t layer = 0; layer < LAYERS; layer++) {
                 succeed(kvt_draft_dense_enqueue(dense, KVT_DRAFT_PROJECT, layer, tokens, tokens,
-                                                workspace.get(), stream, &err),
+                                                stream, &err),
                         err);
                 succeed(kvt_draft_dense_enqueue(dense, KVT_DRAFT_FINISH, layer, tokens, tokens,
-                                                workspace.get(), stream, &err),
+                                                stream, &err),
                         err);
             }
             return cudaSuccess;

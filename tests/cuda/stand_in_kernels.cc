@@ -440,7 +440,7 @@ void kvt_dense_free(struct kvt_dense *dense)
 {
     stand_in::give_back(dense);
 }
-kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, void *, cudaStream_t,
+kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, cudaStream_t,
                              struct kvt_error *)
 {
     return KVT_OK;
@@ -463,7 +463,7 @@ void kvt_draft_dense_free(struct kvt_draft_dense *dense)
     stand_in::give_back(dense);
 }
 kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *, enum kvt_draft_products, uint32_t,
-                                   uint32_t, uint32_t, void *, cudaStream_t, struct kvt_error *)
+                                   uint32_t, uint32_t, cudaStream_t, struct kvt_error *)
 {
     return KVT_OK;
 }

@@ -77,7 +77,6 @@ static void products_are_right(device::tally *tally, const struct kvt_cublaslt *
 {
     std::mt19937 random(seed);
     struct kvt_error err = {};
-    device::array<uint8_t> workspace(KVT_DENSE_WORKSPACE_BYTES);
 
     for (uint32_t tokens : {1u, 3u, 16u, 33u, 128u, 512u})
         for (uint32_t batches : {1u, 3u}) {
@@ -85,8 +84,7 @@ static void products_are_right(device::tally *tally, const struct kvt_cublaslt *
                                                  16 * (1 + (uint32_t)(random() % 128)), batches,
                                                  sizeof(T) == 2};
             struct kvt_gemm *gemm = nullptr;
-            kvt_status status =
-                kvt_gemm_new(library, &shape, KVT_DENSE_WORKSPACE_BYTES, &gemm, &err);
+            kvt_status status = kvt_gemm_new(library, &shape, &gemm, &err);
             if (!tally->check(status == KVT_OK, "%s", err.message))
                 continue;
             std::vector<T> w =
@@ -96,8 +94,7 @@ static void products_are_right(device::tally *tally, const struct kvt_cublaslt *
             device::array<T> device_w(w), device_x(x);
             device::array<uint16_t> y((size_t)batches * shape.tokens * shape.outputs);
             y.poison();
-            status = kvt_gemm_enqueue(gemm, device_w.get(), device_x.get(), y.get(),
-                                      workspace.get(), 0, &err);
+            status = kvt_gemm_enqueue(gemm, device_w.get(), device_x.get(), y.get(), 0, &err);
             tally->check(status == KVT_OK, "%s", err.message);
             std::vector<uint16_t> found = y.read();
             double wrong = 0, square = 0;
@@ -131,15 +128,13 @@ static void a_layer_runs_in_a_graph(device::tally *tally)
     const uint32_t tokens_max = 256;
     struct kvt_error err = {};
     struct kvt_dense *dense = nullptr;
-    device::array<uint8_t> workspace(KVT_DENSE_WORKSPACE_BYTES);
 
     if (!tally->check(kvt_dense_new(&shape, tokens_max, &dense, &err) == KVT_OK, "%s", err.message))
         return;
     std::printf("cuBLASLt: %s\n", kvt_dense_library(dense));
     for (uint32_t tokens : {1u, 7u, 32u, 256u}) {
         double us = device::median_us(3, 3, [&](int layer, cudaStream_t stream) {
-            kvt_status status =
-                kvt_dense_enqueue(dense, (uint32_t)layer, tokens, workspace.get(), stream, &err);
+            kvt_status status = kvt_dense_enqueue(dense, (uint32_t)layer, tokens, stream, &err);
             tally->check(status == KVT_OK, "%u tokens: %s", tokens, err.message);
             return status == KVT_OK ? cudaSuccess : cudaErrorUnknown;
         });
@@ -149,9 +144,8 @@ static void a_layer_runs_in_a_graph(device::tally *tally)
                      "came out of L2",
                      tokens, us, floor_us);
     }
-    tally->check(kvt_dense_enqueue(dense, 0, 0, workspace.get(), 0, &err) == KVT_ERR_INVALID &&
-                     kvt_dense_enqueue(dense, 0, tokens_max + 1, workspace.get(), 0, &err) ==
-                         KVT_ERR_INVALID,
+    tally->check(kvt_dense_enqueue(dense, 0, 0, 0, &err) == KVT_ERR_INVALID &&
+                     kvt_dense_enqueue(dense, 0, tokens_max + 1, 0, &err) == KVT_ERR_INVALID,
                  "0 and %u tokens were not refused", tokens_max + 1);
     kvt_dense_free(dense);
 }
@@ -162,7 +156,6 @@ static void a_pass_runs_in_a_graph(device::tally *tally)
     struct kvt_drafter drafter = {};
     struct kvt_draft_dense *dense = nullptr;
     struct kvt_error err = {};
-    device::array<uint8_t> workspace(KVT_DENSE_WORKSPACE_BYTES);
 
     drafter.layers = 6;
     drafter.kv_heads = 8;
@@ -177,8 +170,8 @@ static void a_pass_runs_in_a_graph(device::tally *tally)
         uint32_t committed = tokens < 250 ? tokens : 250;
         double us = device::median_us(1, 3, [&](int, cudaStream_t stream) {
             auto enqueue = [&](enum kvt_draft_products products, uint32_t layer) {
-                kvt_status status = kvt_draft_dense_enqueue(
-                    dense, products, layer, tokens, committed, workspace.get(), stream, &err);
+                kvt_status status = kvt_draft_dense_enqueue(dense, products, layer, tokens,
+                                                            committed, stream, &err);
                 tally->check(status == KVT_OK, "%u tokens: %s", tokens, err.message);
             };
             enqueue(KVT_DRAFT_JOIN, 0);
@@ -195,11 +188,11 @@ static void a_pass_runs_in_a_graph(device::tally *tally)
                      tokens, us, floor_us);
     }
     for (uint32_t tokens : {0u, 257u})
-        tally->check(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, tokens, 1, workspace.get(),
-                                             0, &err) == KVT_ERR_INVALID,
+        tally->check(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, tokens, 1, 0, &err) ==
+                         KVT_ERR_INVALID,
                      "%u tokens were not refused", tokens);
-    tally->check(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, 1, 251, workspace.get(), 0,
-                                         &err) == KVT_ERR_INVALID,
+    tally->check(kvt_draft_dense_enqueue(dense, KVT_DRAFT_JOIN, 0, 1, 251, 0, &err) ==
+                     KVT_ERR_INVALID,
                  "251 positions were not refused");
     kvt_draft_dense_free(dense);
 }
