@@ -78,7 +78,8 @@ const weakness weaknesses[] = {
      false},
 };
 
-/* Requests take turns in the arena, which makes branches in graphs; plans; ranks with threads. */
+/* Requests take turns in the arena, which makes branches in graphs, come in over the link, and have
+ * a drafter; plans, and ranks with threads. */
 const setting weakened[] = {
     {.name = "turns-k4",
      .queries_max = 4,
@@ -88,7 +89,9 @@ const setting weakened[] = {
      .coverage = 0.3,
      .leader_first = true,
      .shared_tokens = 640,
-     .longest = 1500},
+     .longest = 1500,
+     .imports = true,
+     .drafter = "block"},
     {.name = "planned-k2",
      .queries_max = 2,
      .replacement = "clock",
