@@ -51,6 +51,13 @@ std::set<void *> held;               /* memory and handles */
 std::set<graph *> graphs;            /* that were captured, or made of one */
 std::map<void *, size_t> registered; /* host memory */
 
+void keep(graph *of)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    graphs.insert(of);
+}
+
 } // namespace
 
 void stand_in::fail(call kind, uint64_t nth)
@@ -175,12 +182,15 @@ cudaError_t cudaHostRegister(void *data, size_t bytes, unsigned)
 {
     cudaError_t error = begin(ALLOCATES);
 
+    std::lock_guard<std::mutex> guard(mutex);
     if (error == cudaSuccess)
         registered[data] = bytes;
     return error;
 }
 cudaError_t cudaHostUnregister(void *data)
 {
+    std::lock_guard<std::mutex> guard(mutex);
+
     registered.erase(data);
     return cudaSuccess;
 }
@@ -306,7 +316,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
     *out = error == cudaSuccess ? (cudaGraph_t)captured.back() : nullptr;
     captured.pop_back();
     if (captured.empty() && error == cudaSuccess)
-        graphs.insert(root.release());
+        keep(root.release());
     return error;
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, enum cudaStreamCaptureStatus *,
@@ -363,7 +373,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t from, unsign
     if (error != cudaSuccess)
         return error;
     graph *replayed = new graph(std::move(*(graph *)from));
-    graphs.insert(replayed);
+    keep(replayed);
     *exec = (cudaGraphExec_t)replayed;
     return cudaSuccess;
 }
@@ -373,7 +383,10 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t of)
 {
-    graphs.erase((graph *)of);
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        graphs.erase((graph *)of);
+    }
     delete (graph *)of;
     return cudaSuccess;
 }
