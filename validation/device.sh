@@ -19,8 +19,8 @@ tests     | tests     | 120 | 1 | *test_*
 bench     | bench     | 120 | 1 | *bench_*
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
-sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_draft
-sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_draft
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_draft small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_draft small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
