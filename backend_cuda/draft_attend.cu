@@ -26,6 +26,7 @@ constexpr uint32_t PAIRS = WARPS * 16;                 /* (token, head) pairs of
 constexpr uint32_t TILE_ROWS = KVT_GPU_DRAFT_ROWS_MIN; /* of which a ring holds one at least */
 constexpr uint32_t TILE_BYTES = TILE_ROWS * DIM;       /* of keys, or of values */
 constexpr uint32_t STAGES = 3;
+constexpr uint32_t TURNS = 4;    /* products of scores that take turns */
 constexpr uint32_t RESIDENT = 3; /* blocks of a multiprocessor */
 constexpr uint32_t NO_SPLIT = 1;
 constexpr uint32_t SPLITS_MAX = KVT_GPU_DRAFT_SPLITS_MAX;
@@ -84,12 +85,36 @@ __device__ __forceinline__ void load_tile(const struct kvt_gpu_draft_attend &att
     }
 }
 
-/* Two e4m3 in the lower half of a word. */
-__device__ __forceinline__ uint32_t halves_of(uint32_t pair)
+/* Four e4m3 as f16, two and two. The word is taken apart in PTX, so that a conversion itself reads
+ * the half that it wants. */
+__device__ __forceinline__ void halves_of(uint32_t four, uint32_t &low, uint32_t &high)
 {
-    __half2_raw raw =
-        __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
-    return static_cast<uint32_t>(raw.y) << 16 | raw.x;
+#if __CUDA_ARCH__ >= 890
+    asm("{\n"
+        ".reg .b16 l, h;\n"
+        "mov.b32 {l, h}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, l;\n"
+        "cvt.rn.f16x2.e4m3x2 %1, h;\n"
+        "}\n"
+        : "=r"(low), "=r"(high)
+        : "r"(four));
+#else
+    __half2_raw pairs[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        pairs[i] = __nv_cvt_fp8x2_to_halfraw2(
+            static_cast<__nv_fp8x2_storage_t>(four >> 16 * i & 0xffff), __NV_E4M3);
+    }
+    low = static_cast<uint32_t>(pairs[0].y) << 16 | pairs[0].x;
+    high = static_cast<uint32_t>(pairs[1].y) << 16 | pairs[1].x;
+#endif
+}
+
+/* To 2 units in the last place; of -infinity: 0. */
+__device__ __forceinline__ float exp2_of(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
 }
 
 __device__ __forceinline__ uint32_t halves(float low, float high)
@@ -155,10 +180,10 @@ __device__ __forceinline__ void score_tile(const uint8_t *keys, const uint32_t q
                                            uint32_t t, float scores[8][4])
 {
 #pragma unroll
-    for (uint32_t first = 0; first < 8; first += 4) {
-        uint4 k[4][2];
+    for (uint32_t first = 0; first < 8; first += TURNS) {
+        uint4 k[TURNS][2];
 #pragma unroll
-        for (uint32_t n = 0; n < 4; n++) {
+        for (uint32_t n = 0; n < TURNS; n++) {
             k[n][0] = load_chunk(keys + key_chunk(8 * (first + n) + g, t));
             k[n][1] = load_chunk(keys + key_chunk(8 * (first + n) + g, 4 + t));
             scores[first + n][0] = scores[first + n][1] = 0;
@@ -167,14 +192,15 @@ __device__ __forceinline__ void score_tile(const uint8_t *keys, const uint32_t q
 #pragma unroll
         for (uint32_t step = 0; step < 8; step++) {
 #pragma unroll
-            for (uint32_t n = 0; n < 4; n++) {
+            for (uint32_t n = 0; n < TURNS; n++) {
                 const uint4 &words = k[n][step / 4];
                 uint32_t word = step % 4 == 0   ? words.x
                                 : step % 4 == 1 ? words.y
                                 : step % 4 == 2 ? words.z
                                                 : words.w;
-                multiply(scores[first + n], q[step], halves_of(word & 0xffff),
-                         halves_of(word >> 16));
+                uint32_t low, high;
+                halves_of(word, low, high);
+                multiply(scores[first + n], q[step], low, high);
             }
         }
     }
@@ -201,14 +227,15 @@ __device__ __forceinline__ void add_values(const uint8_t *values, const float p[
                                       {rows[3].x, rows[3].y, rows[3].z, rows[3].w}};
 #pragma unroll
         for (uint32_t w = 0; w < 4; w++) {
-            uint32_t low = __byte_perm(words[0][w], words[1][w], 0x5140);
-            uint32_t high = __byte_perm(words[0][w], words[1][w], 0x7362);
-            uint32_t low8 = __byte_perm(words[2][w], words[3][w], 0x5140);
-            uint32_t high8 = __byte_perm(words[2][w], words[3][w], 0x7362);
-            multiply(out[4 * w], a, halves_of(low & 0xffff), halves_of(low8 & 0xffff));
-            multiply(out[4 * w + 1], a, halves_of(low >> 16), halves_of(low8 >> 16));
-            multiply(out[4 * w + 2], a, halves_of(high & 0xffff), halves_of(high8 & 0xffff));
-            multiply(out[4 * w + 3], a, halves_of(high >> 16), halves_of(high8 >> 16));
+#pragma unroll
+            for (uint32_t pair = 0; pair < 2; pair++) {
+                const uint32_t bytes = pair == 0 ? 0x5140 : 0x7362;
+                uint32_t b[2][2]; /* of dims 2 pair and + 1; rows 2 t and 2 t + 8 on */
+                halves_of(__byte_perm(words[0][w], words[1][w], bytes), b[0][0], b[1][0]);
+                halves_of(__byte_perm(words[2][w], words[3][w], bytes), b[0][1], b[1][1]);
+                multiply(out[4 * w + 2 * pair], a, b[0][0], b[0][1]);
+                multiply(out[4 * w + 2 * pair + 1], a, b[1][0], b[1][1]);
+            }
         }
     }
 }
@@ -255,14 +282,14 @@ __device__ __forceinline__ void weigh(float scores[8][4], float out[16][4], stru
         }
         largest = largest_of_four(largest);
         float base = largest == -INFINITY ? 0 : largest; /* nothing seen yet */
-        float keep = exp2f(running.largest[h] - base);
+        float keep = exp2_of(running.largest[h] - base);
         float sum = 0;
 #pragma unroll
         for (uint32_t n = 0; n < 8; n++) {
 #pragma unroll
             for (uint32_t i = 0; i < 2; i++) {
                 float &score = scores[n][2 * h + i];
-                score = exp2f(score - base);
+                score = exp2_of(score - base);
                 sum += score;
             }
         }
