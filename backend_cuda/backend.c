@@ -1,5 +1,5 @@
 /* backend.c -- the CUDA backend: what it is made of, and the requests that decode in it. */
-#include "cuda_private.h"
+#include "backend_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* dense_rank.c -- the dense stand-in of a device, which the ranks on it share: they take turns. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include "dense.h"
 

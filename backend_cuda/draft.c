@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cuda_private.h"
+#include "step.h"
 #include "dense.h"
 
 /* ---- What is run ---------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
  *
  * The same launches are captured into a graph or go to the stream as they are. How many waves there
  * are only the GPU knows: in a graph they are branches, else the CPU asks, selector by selector. */
-#include "cuda_private.h"
+#include "step.h"
 
 /* One selector of a step. */
 struct turn {

@@ -2,7 +2,7 @@
  *
  * What differs between two steps of a shape is in memory that the launches read: requests,
  * queries, lists, tables. Pointers, counts and launch sizes are the shape's (struct step_key). */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>

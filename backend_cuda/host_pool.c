@@ -6,7 +6,7 @@
  * Touching on many threads first is what makes it quick: pages are zeroed at the rate of memory
  * instead of one by one under the driver's lock. */
 #define _GNU_SOURCE
-#include "cuda_private.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kvt/crew.h"
 
 enum {
     PIECE_BYTES = 1 << 30, /* touched and registered at once */

@@ -1,5 +1,5 @@
 /* inspect.c -- how the newest step was decided: hashes, calls, caches and selections. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  * row has been on host since the end of the step behind the round that committed it, because a
  * round brings at most 32. So nothing here waits for anything within a step, and no copy writes
  * where another reads. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  *     pinned  what the CPU writes for a step and reads behind it
  *
  * Each is one allocation. A layout function runs twice, to add up and to hand out. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

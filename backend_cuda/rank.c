@@ -14,7 +14,7 @@
  * Ranks of a step run side by side on GPUs of their own. Those that share one take turns: all that
  * a rank does there has the device to itself, for a rank stands for a GPU. While the CPU selects,
  * with nothing of its own left there, it lets others have it. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* ranks.c -- a thread a rank, and all that a rank opens and closes. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>

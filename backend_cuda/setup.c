@@ -1,5 +1,5 @@
 /* setup.c -- what a model and a run take of the CUDA backend: refusals, settings, shapes. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <inttypes.h>
 #include <math.h>
