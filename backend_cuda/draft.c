@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "step.h"
 #include "dense.h"
+#include "step.h"
 
 /* ---- What is run ---------------------------------------------------------------------- */
 
