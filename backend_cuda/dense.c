@@ -141,7 +141,7 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
     struct layout layout = {0};
     const uint64_t in_outputs = (uint64_t)shape->latent + shape->wide;
     uint64_t x_rows_bytes = tokens_max * larger(hidden, shape->wide);
-    uint64_t y_rows_bytes = 2 * tokens_max * larger(hidden, in_outputs);
+    uint64_t y_rows_bytes = larger(hidden, in_outputs) * tokens_max * 2;
 
     layout.attention_sets = (uint32_t)(turn_bytes / attention_bytes + 1);
     if (shape->inner > 0) {

@@ -66,7 +66,7 @@ static char *line_of(struct golden_file *file, const char *word)
     return line + strlen(word);
 }
 
-static bool next_number(char **line, uint32_t *number)
+static bool next_number(const char **line, uint32_t *number)
 {
     char *end;
 
@@ -78,7 +78,7 @@ static bool next_number(char **line, uint32_t *number)
 
 static uint32_t number_of(struct golden_file *file, const char *word, uint32_t least, uint32_t most)
 {
-    char *line = line_of(file, word);
+    const char *line = line_of(file, word);
     uint32_t number;
 
     if (file->status != KVT_OK)
@@ -95,7 +95,7 @@ static uint32_t number_of(struct golden_file *file, const char *word, uint32_t l
 /* Runs of rows, "first+count". */
 static void read_pages(struct golden_file *file, uint64_t *pages)
 {
-    char *line = line_of(file, "pages");
+    const char *line = line_of(file, "pages");
     uint32_t rows_max = file->head.rows_max, first, count;
 
     memset(pages, 0, file->words * sizeof *pages);
@@ -113,7 +113,7 @@ static void read_pages(struct golden_file *file, uint64_t *pages)
 /* The first row, then the distance of each to the one before. */
 static void read_query(struct golden_file *file, uint64_t *set)
 {
-    char *line = line_of(file, "query");
+    const char *line = line_of(file, "query");
     uint64_t row = 0;
     uint32_t step;
 
@@ -176,10 +176,9 @@ kvt_status golden_next(struct golden_file *file, struct golden_call *out, struct
 
 bool golden_list_is(const char *text, const uint32_t *items, uint32_t count)
 {
-    char *line = (char *)(uintptr_t)text;
     uint32_t item, at = 0;
 
-    while (next_number(&line, &item)) {
+    while (next_number(&text, &item)) {
         if (at >= count || items[at++] != item)
             return false;
     }
