@@ -238,12 +238,14 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
 }
 
 cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint32_t first_layer,
-                                    cudaStream_t stream)
+                                    uint32_t end_layer, cudaStream_t stream)
 {
-    if (first_layer >= resolve->layers)
+    if (end_layer > resolve->layers)
+        return cudaErrorInvalidValue;
+    if (first_layer >= end_layer)
         return cudaSuccess;
     /* With the leader among them they are beside nothing. */
-    return gather_launch(resolve, GATHER_MISSED, 0, first_layer, resolve->layers - first_layer,
+    return gather_launch(resolve, GATHER_MISSED, 0, first_layer, end_layer - first_layer,
                          first_layer > 0 ? GATHER_BESIDE : GATHER_ALONE, stream);
 }
 
