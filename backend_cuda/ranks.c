@@ -104,9 +104,7 @@ static kvt_status open_crew(struct rank *rank, struct kvt_error *err)
     return status;
 }
 
-/* The step's own kernels come before backups where they compete for the device. Follower copies,
- * which want few blocks and long, come before both: behind a kernel that fills the device they
- * would begin when it ends. */
+/* The step's own stream comes first where kernels compete for the device. */
 static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
 {
     int least = 0, greatest = 0;
@@ -114,10 +112,9 @@ static kvt_status open_streams(struct rank *rank, struct kvt_error *err)
     cudaEvent_t *events[] = {&rank->ready, &rank->forked, &rank->joined, &rank->backed};
 
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&rank->main, cudaStreamNonBlocking,
-                                             greatest < least ? greatest + 1 : least);
+        error = cudaStreamCreateWithPriority(&rank->main, cudaStreamNonBlocking, greatest);
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&rank->beside, cudaStreamNonBlocking, greatest);
+        error = cudaStreamCreateWithPriority(&rank->beside, cudaStreamNonBlocking, least);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithPriority(&rank->copier, cudaStreamNonBlocking, least);
     for (uint32_t w = 0; w < WAVES_MAX && error == cudaSuccess; w++)
