@@ -11,6 +11,9 @@
  * misses ascend; those of several do so one query behind the other, and would pass over the same
  * memory as many times. */
 #include "gather.cuh"
+
+#include <algorithm>
+
 #include "resolve.cuh"
 
 enum {
@@ -18,11 +21,12 @@ enum {
     BLOCKS = 32,
     BLOCKS_BESIDE = 8, /* while others compute: as few as fill the link */
     LOADS = 2,
-    TILE_ROWS = 8192,
+    TILE_ROWS_MAX = 8192,
     ROWS_AT_ONCE = 4, /* of a thread, on their way from the lists */
     BINS_OF_THREAD = 4,
     BINS = THREADS * BINS_OF_THREAD, /* 64-KiB pieces of host memory, in turn */
-    REQUESTS_MAX = 512               /* whose lists are laid end to end at a time */
+    REQUESTS_MAX = 512,              /* whose lists are laid end to end at a time */
+    LONG_ROW_UNITS = 128             /* 2 KiB: of such rows bytes bind, in any order */
 };
 
 /* What is copied of each missing row, in units of 16 bytes. */
@@ -34,7 +38,8 @@ struct gather_args {
     uint32_t row_units;   /* of all layers that are copied */
     uint32_t layer_units; /* of one layer, or of all where they lie end to end */
     uint32_t row_magic, layer_magic;
-    uint32_t tile_rows; /* at most TILE_ROWS, and few enough for divide() */
+    uint32_t tile_rows; /* that shared memory holds, and few enough for divide() */
+    bool sorts;         /* tiles are put in the order of host addresses */
 };
 
 /* For divide(): 2^32 / units, rounded up. */
@@ -49,11 +54,8 @@ static __device__ __forceinline__ uint32_t divide(uint32_t n, uint32_t units, ui
     return units == 1 ? n : __umulhi(n, magic);
 }
 
-/* What a block has in shared memory. */
+/* What a block has in shared memory, before its tile. */
 struct gather_shared {
-    /* Rows of the tile, as they are copied: bytes from the host's first, and places. */
-    uint64_t from[TILE_ROWS];
-    int32_t places[TILE_ROWS];
     uint32_t bins[BINS]; /* rows of each; then, where the next of it goes */
     /* Where the lists of up to REQUESTS_MAX requests lie. */
     uint64_t shared_at[REQUESTS_MAX], own_at[REQUESTS_MAX];
@@ -62,10 +64,30 @@ struct gather_shared {
     uint32_t warp_totals[BLOCK_WARPS_MAX];
 };
 
-/* A missing row. */
+/* A missing row: bytes from the host's first, and where it goes. */
 struct missing_row {
     uint64_t from;
     int32_t place;
+};
+
+/* Rows as they are copied, in shared memory: [tile_rows] each. */
+struct row_tile {
+    uint64_t *from;
+    int32_t *places;
+
+    __device__ __forceinline__ row_tile(uint8_t *at, uint32_t tile_rows)
+        : from((uint64_t *)at), places((int32_t *)(from + tile_rows))
+    {
+    }
+    __device__ __forceinline__ void put(uint32_t to, const missing_row &row) const
+    {
+        from[to] = row.from;
+        places[to] = row.place;
+    }
+    static uint32_t bytes_of(uint32_t rows)
+    {
+        return rows * (uint32_t)(sizeof(uint64_t) + sizeof(int32_t));
+    }
 };
 
 /* Rows [first, first + rows) of the lists of requests from first_request on; `next`: the one that
@@ -112,16 +134,12 @@ for_rows(const gather_args &args, const gather_shared &shared, list_piece piece,
     }
 }
 
-/* The piece becomes the tile. One query's misses ascend and stay in their order. Of more, rows of
- * one 64-KiB piece of host memory come together, and these ascend, but for those that share a bin.
- * Which of such rows is first is left to chance: it does not matter to any. */
+/* The piece becomes the tile. Where it is sorted, rows of one 64-KiB piece of host memory come
+ * together, and these ascend, but for those that share a bin. Which of such rows is first is left
+ * to chance: it does not matter to any. */
 static __device__ __forceinline__ void fill_tile(const gather_args &args, gather_shared &shared,
-                                                 const list_piece &piece)
+                                                 const row_tile &tile, const list_piece &piece)
 {
-    const auto keep = [&](const missing_row &row, uint32_t to) {
-        shared.from[to] = row.from;
-        shared.places[to] = row.place;
-    };
     const uint64_t base = (uint64_t)args.call.host.base;
     const auto bin_of = [&](const missing_row &row) {
         return shared.bins + (uint32_t)((base + row.from) >> 16) % BINS;
@@ -129,14 +147,14 @@ static __device__ __forceinline__ void fill_tile(const gather_args &args, gather
     uint4 *own = (uint4 *)shared.bins + threadIdx.x;
     uint32_t total;
 
-    if (args.call.queries_max == 1) {
-        __syncthreads();
-        for_rows(args, shared, piece, keep);
+    *own = make_uint4(0, 0, 0, 0);
+    __syncthreads(); /* the tile before has been copied, too */
+    if (!args.sorts) {
+        for_rows(args, shared, piece,
+                 [&](const missing_row &row, uint32_t number) { tile.put(number, row); });
         __syncthreads();
         return;
     }
-    *own = make_uint4(0, 0, 0, 0);
-    __syncthreads();
     for_rows(args, shared, piece,
              [&](const missing_row &row, uint32_t) { (void)atomicAdd(bin_of(row), 1); });
     __syncthreads();
@@ -147,7 +165,7 @@ static __device__ __forceinline__ void fill_tile(const gather_args &args, gather
                       before + count.x + count.y + count.z);
     __syncthreads();
     for_rows(args, shared, piece,
-             [&](const missing_row &row, uint32_t) { keep(row, atomicAdd(bin_of(row), 1)); });
+             [&](const missing_row &row, uint32_t) { tile.put(atomicAdd(bin_of(row), 1), row); });
     __syncthreads();
 }
 
@@ -162,8 +180,8 @@ static __device__ __forceinline__ uint4 load_once(const uint8_t *from)
 }
 
 /* The tile's rows. */
-static __device__ __forceinline__ void copy_tile(const gather_args &args,
-                                                 const gather_shared &shared, uint32_t rows)
+static __device__ __forceinline__ void copy_tile(const gather_args &args, const row_tile &tile,
+                                                 uint32_t rows)
 {
     const struct kvt_gpu_resolve &call = args.call;
     const uint64_t row_bytes = (uint64_t)call.layers * call.layer_bytes;
@@ -182,9 +200,9 @@ static __device__ __forceinline__ void copy_tile(const gather_args &args,
             const uint32_t row = divide(unit, args.row_units, args.row_magic);
             const uint32_t in_row = unit - row * args.row_units;
             const uint32_t layer = divide(in_row, args.layer_units, args.layer_magic);
-            values[i] = load_once(base + shared.from[row] + layer * call.host.layer_stride +
+            values[i] = load_once(base + tile.from[row] + layer * call.host.layer_stride +
                                   (in_row - layer * args.layer_units) * 16);
-            to[i] = pool + (uint64_t)shared.places[row] * row_bytes + in_row * 16;
+            to[i] = pool + (uint64_t)tile.places[row] * row_bytes + in_row * 16;
         }
 #pragma unroll
         for (int i = 0; i < LOADS; i++) {
@@ -209,6 +227,7 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
 {
     extern __shared__ __align__(16) uint8_t dynamic[];
     gather_shared &shared = *(gather_shared *)dynamic;
+    const row_tile tile(dynamic + sizeof shared, args.tile_rows);
     const struct kvt_gpu_resolve &call = args.call;
 
     static_assert(THREADS >= REQUESTS_MAX, "a thread looks at one request");
@@ -238,11 +257,29 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
             while (piece.first >= shared.ends[piece.next])
                 piece.next++;
             piece.rows = min(args.tile_rows, last - piece.first);
-            fill_tile(args, shared, piece);
-            copy_tile(args, shared, piece.rows);
+            fill_tile(args, shared, tile, piece);
+            copy_tile(args, tile, piece.rows);
         }
         __syncthreads();
     }
+}
+
+/* Fits the tile to the shared memory that a block of this device can have. */
+static cudaError_t make_room(uint32_t *tile_rows, uint32_t *shared_bytes)
+{
+    int device, most = 0;
+    cudaError_t error = cudaGetDevice(&device);
+
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess)
+        return error;
+    const uint32_t room =
+        ((uint32_t)most - (uint32_t)sizeof(gather_shared)) / row_tile::bytes_of(1);
+    *tile_rows = std::min({*tile_rows, room, (uint32_t)TILE_ROWS_MAX});
+    *shared_bytes = (uint32_t)sizeof(gather_shared) + row_tile::bytes_of(*tile_rows);
+    return cudaFuncSetAttribute(gather, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)*shared_bytes);
 }
 
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
@@ -269,10 +306,9 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     args.tile_rows = UINT32_MAX / args.row_units / args.row_units;
     if (args.tile_rows == 0) /* rows of 1 MiB and more */
         return cudaErrorInvalidValue;
-    if (args.tile_rows > TILE_ROWS)
-        args.tile_rows = TILE_ROWS;
-    cudaError_t error = cudaFuncSetAttribute(gather, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             sizeof(gather_shared));
+    args.sorts = resolve->queries_max > 1 && args.row_units < LONG_ROW_UNITS;
+    uint32_t shared_bytes;
+    cudaError_t error = make_room(&args.tile_rows, &shared_bytes);
     if (error != cudaSuccess)
         return error;
     cudaLaunchAttribute early = {};
@@ -281,7 +317,7 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(launch == GATHER_BESIDE ? BLOCKS_BESIDE : BLOCKS);
     config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = sizeof(gather_shared);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = launch == GATHER_BEHIND_RESOLVER ? 1 : 0;
