@@ -188,10 +188,10 @@ bool kvt_gpu_resolve_is_fast(const struct kvt_gpu_resolve *resolve);
  * and before the next wave has the arena. Wave 0 is all calls where staging_share is above 0. */
 cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, uint32_t wave,
                             cudaStream_t stream);
-/* Layers [first_layer, layers) of every missing row: followers, behind FETCH_LEADER. With
+/* Layers [first_layer, end_layer) of every missing row: followers, behind FETCH_LEADER. With
  * staging_share 0, of the rows that found a slot: staged ones come whole (kvt_gpu_fetch_wave). */
 cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint32_t first_layer,
-                                    cudaStream_t stream);
+                                    uint32_t end_layer, cudaStream_t stream);
 /* Staging in waves, as kvt_waves_make(): counts[i].wave, and the places of staged rows within
  * the arena of arena_rows, behind a resolve with staging_share 0. wave_count: out, one word. */
 cudaError_t kvt_gpu_waves(const struct kvt_gpu_resolve *resolve, uint64_t arena_rows,

@@ -553,10 +553,12 @@ cudaError_t kvt_gpu_promote(const resolve_call *resolve, uint32_t wave, cudaStre
         }
     });
 }
-cudaError_t kvt_gpu_fetch_followers(const resolve_call *resolve, uint32_t first_layer, cudaStream_t)
+cudaError_t kvt_gpu_fetch_followers(const resolve_call *resolve, uint32_t first_layer,
+                                    uint32_t end_layer, cudaStream_t)
 {
-    return launch(
-        [call = *resolve, first_layer] { gather_decided(call, first_layer, call.layers); });
+    return launch([call = *resolve, first_layer, end_layer] {
+        gather_decided(call, first_layer, end_layer);
+    });
 }
 cudaError_t kvt_gpu_waves(const resolve_call *resolve, uint64_t arena_rows, uint32_t *wave_count,
                           cudaStream_t)
