@@ -470,6 +470,16 @@ void test_topks()
         for (uint32_t i = 0; i < 35; i++)
             many.add(0, i % 2 ? 33000 + i : i * 401, 1);
         test_topk(distribution, many, 512, seed++);
+        struct step crowd; /* clusters of four, two blocks of them on a multiprocessor */
+        for (uint32_t i = 0; i < 44; i++)
+            crowd.add(0, 9000 + 7 * i, 1);
+        test_topk(distribution, crowd, 1024, seed++);
+    }
+    for (uint32_t i : {0u, 1u, 4u, 11u}) { /* clusters of three, their memory full */
+        struct step step;
+        for (uint32_t query = 0; query < 17; query++)
+            step.add(0, 102399 - 1000 * query, 1);
+        test_topk(DISTRIBUTIONS[i], step, 2048, seed++);
     }
     for (uint32_t i : {0u, 1u, 6u, 14u}) { /* keys that do not fit into registers */
         struct step step;
