@@ -155,35 +155,6 @@ __device__ __forceinline__ struct place find_place(uint32_t bins, uint32_t wante
     return place;
 }
 
-/* The best of few: where, from the top, the bins' counts reach `wanted`. Each warp for itself.
- * Returns the bin; `wanted` is what is left of it. */
-__device__ __forceinline__ uint32_t find_small_bin(const uint32_t *bins, uint32_t *wanted)
-{
-    const uint32_t lane = threadIdx.x % 32;
-    const uint4 own = *(const uint4 *)(bins + 4 * lane);
-    const uint32_t total = own.x + own.y + own.z + own.w;
-    uint32_t sum = total; /* from this lane's bins up */
-#pragma unroll
-    for (uint32_t step = 1; step < 32; step *= 2) {
-        uint32_t other = __shfl_down_sync(~0u, sum, step);
-        sum += lane + step < 32 ? other : 0;
-    }
-    const uint32_t mask = __ballot_sync(~0u, sum >= *wanted);
-    const uint32_t counts[4] = {own.x, own.y, own.z, own.w};
-    uint32_t above = sum - total, bin = 4 * lane;
-#pragma unroll
-    for (uint32_t i = 4; i-- > 0;)
-        if (above < *wanted) {
-            bin = 4 * lane + i;
-            if (above + counts[i] >= *wanted)
-                break;
-            above += counts[i];
-        }
-    const int source = mask == 0 ? 0 : 31 - __clz(mask);
-    *wanted -= __shfl_sync(~0u, above, source);
-    return __shfl_sync(~0u, bin, source);
-}
-
 } // namespace
 
 #endif

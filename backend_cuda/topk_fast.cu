@@ -3,151 +3,33 @@
 #pragma nv_diag_suppress 177 /* without clusters the kernel is empty, and all else unused */
 #endif
 
-#include "topk_rows.cuh"
+#include "topk_candidates.cuh"
 
 namespace
 {
 
 constexpr uint32_t PIECE = 4 * THREADS; /* rows of one copy: 16 bytes a thread */
-constexpr uint32_t PIECES_MAX = 14;
+constexpr uint32_t PIECES_MAX = 12;
 constexpr uint32_t ROWS_OF_TWO = 25 * 1024; /* so many each, and two blocks share an SM */
-constexpr uint32_t ROWS_OF_ONE = 49 * 1024;
+constexpr uint32_t ROWS_OF_ONE = 47 * 1024;
 
 /* A key's bits from the top, in three digits of 11, 10 and 11 bits. */
 constexpr uint32_t DIGITS = 3;
 
-/* Candidates for the k-th place are searched by SMALL_BITS bits at a time. */
-constexpr uint32_t SMALL_BITS = 7, SMALL_BINS = 1 << SMALL_BITS;
-constexpr uint32_t SMALL_DIGITS = 3; /* at most: 21 bits are below the first digit */
-constexpr uint32_t CANDIDATES = 4096;
-constexpr uint32_t SMALL_WORDS = SMALL_DIGITS * SMALL_BINS;
+/* Words beside the counts, for candidates behind the first digit. Two blocks that share an SM have
+ * none; behind the second digit they have bins[]. */
+constexpr uint32_t ROOM = 6 * 1024;
 
 template <uint32_t BLOCKS> struct topk_shared {
     uint32_t bins[2048]; /* of the first and the last digit; the whole cluster reads them */
     uint32_t middle_bins[1024];
-    uint32_t room[BLOCKS == 4 ? 4 : SMALL_WORDS + CANDIDATES]; /* see room_behind() */
-    uint2 sums[WARPS], lower_sums[WARPS];
+    uint32_t room[BLOCKS == 4 ? 4 : ROOM];
+    uint2 sums[WARPS];
     struct place place;
+    struct choice choice;
     uint64_t arrived[PIECES_MAX]; /* copies */
     uint4 keys[];                 /* scores, until the first pass */
 };
-
-/* Where candidates and the bins for them may lie, SMALL_WORDS words in front. */
-struct room {
-    uint32_t *words;
-    uint32_t candidates; /* so many */
-};
-
-/* Behind the first digit the others still look at its bins, behind the second no more. Blocks
- * that share an SM have nothing else. */
-template <uint32_t BLOCKS>
-__device__ __forceinline__ struct room room_behind(uint32_t digit,
-                                                   struct topk_shared<BLOCKS> &shared)
-{
-    if (digit == 1)
-        return {shared.bins, 2048 - SMALL_WORDS};
-    return {shared.room, BLOCKS == 4 ? 0 : CANDIDATES};
-}
-
-/* When the k-th best is known to be one of few: keys from `lowest` on, in a bin of 2^shift, of
- * which `wanted` are in. All blocks get all of them, in row order, and each finds by itself which
- * one it is; then it writes its rows. Only for stretches of one round. */
-template <uint32_t BLOCKS>
-__device__ void write_from_candidates(int32_t *rows, const struct stretch<true> &stretch,
-                                      const struct place &place, uint32_t lowest, uint32_t shift,
-                                      uint32_t wanted, uint32_t above_lower, uint32_t *room,
-                                      struct topk_shared<BLOCKS> &shared)
-{
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint32_t steps = stretch.rows / THREADS, warp_row = warp * steps * 32;
-    const uint32_t first = max(lowest, 1u), last = lowest + ((1u << shift) - 1) - first;
-    uint32_t *const small_bins = room, *const candidates = room + SMALL_WORDS;
-
-    if (threadIdx.x < SMALL_WORDS)
-        small_bins[threadIdx.x] = 0;
-    struct round_bits bits = {{0, 0}, {0, 0}};
-#pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        const uint32_t half_steps = min(32u, steps > 32 * half ? steps - 32 * half : 0);
-#pragma unroll 8
-        for (uint32_t step = 0; step < half_steps; step++) {
-            const uint32_t key = stretch.key(warp_row + (32 * half + step) * 32 + lane);
-            const uint32_t from = __ballot_sync(~0u, key >= first);
-            const uint32_t in = __ballot_sync(~0u, key - first <= last);
-            bits.above[half] = lane == step ? from & ~in : bits.above[half];
-            bits.at[half] = lane == step ? in : bits.at[half];
-        }
-    }
-    uint2 total;
-    struct round_places places = places_of(bits, shared.sums, &total);
-    const uint32_t lane_keys = stretch.keys + 4 * (warp_row + lane * 32);
-#pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        uint32_t to = address_of(candidates + place.here_lower + places.at[half]);
-        for (uint32_t left = bits.at[half]; left != 0; left &= left - 1, to += 4) {
-            const uint32_t bit = __ffs((int)left) - 1;
-            const uint32_t key = load_word(lane_keys + 4 * (half * 32 * 32 + bit));
-#pragma unroll
-            for (uint32_t other = 0; other < BLOCKS; other++)
-                store_to_block(to, other, key);
-        }
-    }
-    cluster_arrive();
-    cluster_wait();
-
-    constexpr uint32_t EACH = (BLOCKS == 4 ? 2048 : CANDIDATES) / THREADS;
-    uint32_t key[EACH];
-#pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
-        const uint32_t index = i * THREADS + threadIdx.x;
-        key[i] = index < place.here ? candidates[index] : 0; /* below first */
-    }
-    struct verdict verdict = {first, wanted, above_lower, 0};
-    uint32_t left = shift;
-    uint32_t base = lowest;
-#pragma unroll
-    for (uint32_t digit = 0; digit < SMALL_DIGITS; digit++) {
-        if (left == 0)
-            break;
-        const uint32_t bits_now = min(left, SMALL_BITS), range = (1u << left) - 1;
-        uint32_t *const bins = small_bins + digit * SMALL_BINS;
-        left -= bits_now;
-#pragma unroll
-        for (uint32_t i = 0; i < EACH; i++)
-            if (key[i] != 0)
-                count_key(key[i] - base, range, (key[i] - base) >> left, address_of(bins));
-        __syncthreads();
-        base += find_small_bin(bins, &verdict.ties) << left;
-    }
-    verdict.threshold = base;
-
-    uint2 lower = {0, 0};
-#pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
-        const bool is_lower = i * THREADS + threadIdx.x < place.here_lower;
-        lower.x += is_lower && key[i] > base;
-        lower.y += is_lower && key[i] == base;
-    }
-    lower = {__reduce_add_sync(~0u, lower.x), __reduce_add_sync(~0u, lower.y)};
-    if (lane == 0)
-        shared.lower_sums[warp] = lower;
-#pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        uint32_t at = 0;
-        for (uint32_t left = bits.at[half]; left != 0; left &= left - 1) {
-            const uint32_t bit = __ffs((int)left) - 1;
-            const uint32_t key = load_word(lane_keys + 4 * (half * 32 * 32 + bit));
-            bits.above[half] |= key > base ? 1u << bit : 0;
-            at |= key == base ? 1u << bit : 0;
-        }
-        bits.at[half] = at;
-    }
-    places = places_of(bits, shared.sums, &total);
-    lower = shared.lower_sums[lane];
-    verdict.above_lower += __reduce_add_sync(~0u, lower.x);
-    verdict.ties_lower = __reduce_add_sync(~0u, lower.y);
-    write_round(rows, bits, places, verdict, stretch.first_row + warp_row + lane * 32);
-}
 
 /* Keys of the copied scores, 0 where there is no row, and their counts by the first digit. */
 template <bool HELD>
@@ -175,18 +57,19 @@ __device__ __forceinline__ void count_first(const struct stretch<HELD> &stretch,
     }
 }
 
-/* Counts the keys from `lowest` to `lowest` + `last` by the bits from `shift` on. */
+/* Counts the keys in a bin of 2^bits from `lowest` on, by those of the bits from `shift` on. */
 template <bool HELD>
 __device__ __forceinline__ void count_next(const struct stretch<HELD> &stretch, uint32_t lowest,
-                                           uint32_t last, uint32_t shift, uint32_t bins)
+                                           uint32_t bits, uint32_t shift, uint32_t bins)
 {
+    const uint32_t first = first_key(lowest), last = last_distance(lowest, bits);
 #pragma unroll 4
     for (uint32_t vector = threadIdx.x; vector < stretch.rows / 4; vector += THREADS) {
         const uint4 keys = stretch.four_keys(vector);
-        count_key(keys.x - lowest, last, keys.x - lowest >> shift, bins);
-        count_key(keys.y - lowest, last, keys.y - lowest >> shift, bins);
-        count_key(keys.z - lowest, last, keys.z - lowest >> shift, bins);
-        count_key(keys.w - lowest, last, keys.w - lowest >> shift, bins);
+        count_key(keys.x - first, last, keys.x - lowest >> shift, bins);
+        count_key(keys.y - first, last, keys.y - lowest >> shift, bins);
+        count_key(keys.z - first, last, keys.z - lowest >> shift, bins);
+        count_key(keys.w - first, last, keys.w - lowest >> shift, bins);
     }
 }
 
@@ -285,13 +168,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
             count_first<HELD>(stretch, held_rows, shift, address_of(shared.bins), shared.arrived);
             place = agree_on_place<BLOCKS, 2048>(shared.bins, wanted, shared);
         } else if (digit == 1) {
-            count_next<HELD>(stretch, lowest, (1u << 21) - 1, shift,
-                             address_of(shared.middle_bins));
+            count_next<HELD>(stretch, lowest, 21, shift, address_of(shared.middle_bins));
             place = agree_on_place<BLOCKS, 1024>(shared.middle_bins, wanted, shared);
         } else { /* nobody reads the first digit's any more */
             shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
             __syncthreads();
-            count_next<HELD>(stretch, lowest, (1u << 11) - 1, shift, address_of(shared.bins));
+            count_next<HELD>(stretch, lowest, 11, shift, address_of(shared.bins));
             place = agree_on_place<BLOCKS, 2048>(shared.bins, wanted, shared);
         }
         if (place.here == 0) { /* at the first digit: fewer rows than k, all of them are in */
@@ -311,10 +193,15 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
             verdict.ties = wanted;
             verdict.ties_lower = place.here_lower;
         } else if constexpr (HELD) {
-            const struct room room = room_behind(digit, shared);
-            if (place.here <= room.candidates) {
+            /* The others look at bins[] no more, behind the second digit. */
+            const struct candidate_room room =
+                BLOCKS == 4
+                    ? candidate_room<BLOCKS>(shared.bins, digit == 1 ? 2048 : 0, stretch.rows)
+                    : candidate_room<BLOCKS>(shared.room, ROOM, stretch.rows);
+            if (place.here <= room.capacity) {
                 write_from_candidates<BLOCKS>(rows, stretch, place, lowest, shift, wanted,
-                                              verdict.above_lower, room.words, shared);
+                                              verdict.above_lower, room, &shared.sums[0].x,
+                                              &shared.choice);
                 return;
             }
         }

@@ -22,6 +22,18 @@ __device__ __forceinline__ uint4 keys_of(uint4 scores, uint32_t count)
     return keys;
 }
 
+/* Of a bin of 2^bits keys from `lowest` on: the first that is a row's, and how far the last is
+ * from it. */
+__device__ __forceinline__ uint32_t first_key(uint32_t lowest)
+{
+    return max(lowest, 1u);
+}
+
+__device__ __forceinline__ uint32_t last_distance(uint32_t lowest, uint32_t bits)
+{
+    return lowest + ((1u << bits) - 1) - first_key(lowest);
+}
+
 /* The rows of one block: keys in shared memory, or, where they are too many for it, scores that
  * are read again each time. */
 template <bool HELD> struct stretch {
