@@ -10,6 +10,13 @@
 namespace
 {
 
+/* Scores that are no more than this stay in L2, where top-k finds them; what would be written to
+ * HBM meanwhile costs more than as many bytes read. */
+#ifndef V_KEPT
+#define V_KEPT 16 << 20
+#endif
+constexpr size_t SCORES_KEPT = V_KEPT;
+
 /* What copies are told: keys are [lanes][pages][64][128] bytes, scales [lanes][pages][64], q
  * [queries x heads][128]. */
 struct scan_maps {
@@ -22,12 +29,25 @@ __device__ __forceinline__ uint32_t uniform(uint32_t value)
     return __shfl_sync(~0u, value, 0);
 }
 
-/* Keys are read once: they shall not drive the scores out of L2. */
-__device__ __forceinline__ uint64_t read_once_policy()
+/* For what passes through L2 once, like keys, and for what shall stay there. */
+__device__ __forceinline__ uint64_t evict_first()
 {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     return policy;
+}
+
+__device__ __forceinline__ uint64_t evict_last()
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+__device__ __forceinline__ void store(float *to, float value, uint64_t policy)
+{
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
+                 : "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
@@ -69,7 +89,7 @@ template <uint32_t HEADS, uint32_t QUERIES>
 __device__ void fetch(const struct kvt_gpu_scan &scan, const struct scan_maps &maps,
                       uint32_t groups, uint32_t share, struct scan_shared<HEADS, QUERIES> *shared)
 {
-    const uint64_t policy = read_once_policy();
+    const uint64_t policy = evict_first();
     uint32_t item = shared->first_item, first_page = shared->first_page;
     uint32_t stage = 0, parity = 1;
     for (uint32_t side = 0, q_parity = 1;; side ^= 1, q_parity ^= side == 0) {
@@ -129,7 +149,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 
     struct scan_shared<HEADS, QUERIES> *shared;
     const uint32_t lane, slice, turn;
-    const uint32_t row; /* the first of the thread's two, of a page; the other is row + 8 */
+    const uint32_t row;    /* the first of the thread's two, of a page; the other is row + 8 */
+    const uint64_t policy; /* of scores */
     uint32_t stage = 0, parity = 0;
     uint32_t keys_at, q_at; /* matrices: the first page that is its in stage 0; the slice */
     float half_weight[COLUMNS / 4];
@@ -163,11 +184,11 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
         if (VALUES > 4) { /* both of the rows, of one query */
             if (left > 0)
-                __stcs(to, value[0] * scale.x);
+                store(to, value[0] * scale.x, policy);
             if (left > 8)
-                __stcs(to + 8, value[1] * scale.y);
+                store(to + 8, value[1] * scale.y, policy);
         } else if (left > 0) {
-            __stcs(to, value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x));
+            store(to, value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x), policy);
         }
     }
 
@@ -221,9 +242,11 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     }
 
   public:
-    __device__ consumer(struct scan_shared<HEADS, QUERIES> *shared, uint32_t index)
+    __device__ consumer(struct scan_shared<HEADS, QUERIES> *shared, uint32_t index,
+                        bool keep_scores)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
-          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4)
+          turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4),
+          policy(keep_scores ? evict_last() : evict_first())
     {
         keys_at = uniform(matrix_at(shared->keys[0][turn]));
     }
@@ -260,14 +283,13 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 template <uint32_t HEADS, uint32_t QUERIES>
 __global__ void __launch_bounds__(THREADS, 1)
     scan_wgmma(const __grid_constant__ struct kvt_gpu_scan scan,
-               const __grid_constant__ struct scan_maps maps, uint32_t groups)
+               const __grid_constant__ struct scan_maps maps, uint32_t groups, bool keep_scores)
 {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t dynamic[];
     auto *shared = (struct scan_shared<HEADS, QUERIES> *)(dynamic + (0u - address_of(dynamic)) %
                                                                         SWIZZLE_BYTES);
     const uint32_t warpgroup = uniform(threadIdx.x / WARPGROUP);
-    kernel_let_next_come(); /* top-k may come to SMs that have done their share */
     if (threadIdx.x == 0) {
         prefetch_map(&maps.keys);
         prefetch_map(&maps.scales);
@@ -283,6 +305,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         barriers_are_ready();
     }
     kernel_wait();
+    kernel_let_next_come(); /* top-k may come to SMs that have done their share */
     uint32_t share = find_share<HEADS, QUERIES>(scan, groups, shared); /* a barrier inside */
     if (warpgroup == CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
@@ -290,7 +313,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             fetch<HEADS, QUERIES>(scan, maps, groups, share, shared);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
-        consumer<HEADS, QUERIES>(shared, warpgroup).run(scan);
+        consumer<HEADS, QUERIES>(shared, warpgroup, keep_scores).run(scan);
     }
 #else
     __trap();
@@ -371,6 +394,7 @@ cudaError_t launch(const struct kvt_gpu_scan *scan, int multiprocessors, cudaStr
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess)
         return error;
+    const size_t score_bytes = (size_t)scan->query_count * scan->score_stride * sizeof(float);
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -382,7 +406,8 @@ cudaError_t launch(const struct kvt_gpu_scan *scan, int multiprocessors, cudaStr
     config.attrs = &attribute;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, scan_wgmma<HEADS, QUERIES>, *scan, maps,
-                              (scan->queries_max + QUERIES - 1) / QUERIES);
+                              (scan->queries_max + QUERIES - 1) / QUERIES,
+                              score_bytes <= SCORES_KEPT);
 }
 
 } // namespace

@@ -23,7 +23,10 @@ template <uint32_t HEADS, uint32_t QUERIES> struct scan_shape {
     static constexpr uint32_t TURNS = CONSUMERS / SLICES;
 };
 
-constexpr uint32_t STAGES = 4; /* copies under way: more are slower */
+#ifndef V_STAGES
+#define V_STAGES 4
+#endif
+constexpr uint32_t STAGES = V_STAGES; /* copies under way: more are slower */
 
 /* Consecutive pages of one request that one block scans for up to QUERIES of its queries. */
 struct scan_segment {

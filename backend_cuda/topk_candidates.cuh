@@ -11,9 +11,9 @@ namespace
  * each other. */
 constexpr uint32_t SMALL_BITS = 7, SMALL_BINS = 1 << SMALL_BITS;
 constexpr uint32_t SMALL_DIGITS = 3; /* at most: 21 bits are below the first digit */
-constexpr uint32_t CHOOSERS = 256;
+constexpr uint32_t CHOOSERS = 512;
 /* Of one of them; registers are few where two blocks share an SM. */
-template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_EACH = BLOCKS == 4 ? 4 : 16;
+template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_EACH = BLOCKS == 4 ? 2 : 8;
 
 /* Rows of a block that are above the k-th best, and at it; both in half a word. */
 __device__ __forceinline__ uint32_t counts_of(uint32_t above, uint32_t at)
@@ -151,11 +151,11 @@ __device__ __forceinline__ void choose(const struct candidate_room &room, uint32
                                        uint32_t lower_count, uint32_t lowest, uint32_t shift,
                                        uint32_t wanted, struct choice *choice)
 {
-    uint32_t key[EACH];
+    uint32_t distance[EACH]; /* from `lowest`; beyond all of them where there is none */
 #pragma unroll
     for (uint32_t i = 0; i < EACH; i++) {
         const uint32_t index = i * CHOOSERS + threadIdx.x;
-        key[i] = index < count ? room.keys[index] : 0; /* no row's: below all of them */
+        distance[i] = index < count ? room.keys[index] - lowest : ~0u;
     }
 #pragma unroll
     for (uint32_t digit = 0; digit < SMALL_DIGITS; digit++) {
@@ -166,16 +166,19 @@ __device__ __forceinline__ void choose(const struct candidate_room &room, uint32
         shift -= min(shift, SMALL_BITS);
 #pragma unroll
         for (uint32_t i = 0; i < EACH; i++)
-            if (i * CHOOSERS < count && key[i] != 0)
-                count_key(key[i] - lowest, last, key[i] - lowest >> shift, address_of(bins));
+            count_key(distance[i], last, distance[i] >> shift, address_of(bins));
         asm volatile("bar.sync 1, %0;" ::"n"(CHOOSERS) : "memory");
-        lowest += find_small_bin(bins, &wanted) << shift;
+        const uint32_t first = find_small_bin(bins, &wanted) << shift;
+        lowest += first;
+#pragma unroll
+        for (uint32_t i = 0; i < EACH; i++)
+            distance[i] -= first; /* below it: a negative number */
     }
     uint32_t lower = 0;
 #pragma unroll
     for (uint32_t i = 0; i < EACH; i++)
         if (i * CHOOSERS + threadIdx.x < lower_count)
-            lower += counts_of(key[i] > lowest, key[i] == lowest);
+            lower += counts_of((int32_t)distance[i] > 0, distance[i] == 0);
     lower = __reduce_add_sync(~0u, lower);
     if (threadIdx.x % 32 == 0)
         atomicAdd(&choice->lower, lower);

@@ -140,10 +140,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
     }
     shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
     shared.middle_bins[threadIdx.x] = 0;
+    const struct kvt_gpu_query query = topk.queries[index];
+    const uint32_t row_count =
+        min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
+    stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
     kernel_wait(); /* so far while the kernel before, the scan, may still be at work */
 
-    /* Scores are asked for before it is known how many there are: rows up to rows_max may be
-     * read, and those that the query does not see are left out afterwards. */
     if (HELD && threadIdx.x == 0)
         for (uint32_t piece = 0; piece * PIECE < held_rows; piece++) {
             const uint32_t bytes = (min(PIECE, held_rows - piece * PIECE) + 3) / 4 * 16;
@@ -151,10 +153,6 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
             bulk_copy(shared.keys + piece * THREADS, stretch.scores + piece * PIECE, bytes,
                       &shared.arrived[piece]);
         }
-    const struct kvt_gpu_query query = topk.queries[index];
-    const uint32_t row_count =
-        min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
-    stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
     __syncthreads();
 
     int32_t *rows = topk.rows + (size_t)index * topk.k;
