@@ -131,6 +131,11 @@ __device__ void fetch(const struct kvt_gpu_scan &scan, const struct scan_maps &m
     }
 }
 
+__device__ __forceinline__ void consumers_meet()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
+}
+
 /* Rows that a query of the segment sees. */
 __device__ __forceinline__ uint32_t visible_rows(const struct kvt_gpu_scan &scan,
                                                  const struct scan_segment &segment, uint32_t query)
@@ -154,8 +159,9 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     uint32_t stage = 0, parity = 0;
     uint32_t keys_at, q_at; /* matrices: the first page that is its in stage 0; the slice */
     float half_weight[COLUMNS / 4];
-    float *scores;     /* of the thread's row and query, in the segment's first page */
-    int32_t rows_left; /* that the query sees, from there on */
+    uint32_t *counts = NULL; /* of the segment's query, or NULL */
+    float *scores;           /* of the thread's row and query, in the segment's first page */
+    int32_t rows_left;       /* that the query sees, from there on */
 
     __device__ __forceinline__ void release()
     {
@@ -188,13 +194,30 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
             if (left > 8)
                 store(to + 8, value[1] * scale.y, policy);
         } else if (left > 0) {
-            store(to, value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x), policy);
+            const float score = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
+            store(to, score, policy);
+            if (QUERIES == 1 && counts != NULL)
+                atomicAdd(&shared->bins[select_key(score) / SCORES_OF_BIN], 1);
         }
+    }
+
+    /* Adds the segment's counts to the query's. */
+    __device__ __forceinline__ void give_counts()
+    {
+        consumers_meet();
+        for (uint32_t bin = threadIdx.x; bin < KVT_GPU_SCORE_BINS; bin += CONSUMERS * WARPGROUP)
+            if (shared->bins[bin] > 0) {
+                atomicAdd(counts + bin, shared->bins[bin]);
+                shared->bins[bin] = 0;
+            }
+        consumers_meet();
     }
 
     __device__ __forceinline__ void begin(const struct kvt_gpu_scan &scan, uint32_t side)
     {
         const struct scan_segment segment = shared->segments[side];
+        if (QUERIES == 1 && scan.counts != NULL)
+            counts = scan.counts + (size_t)segment.first_query * KVT_GPU_SCORE_BINS;
         const uint32_t first_column = slice * COLUMNS, value = first_value<VALUES>(lane);
         const uint32_t query = slice * shape::SLICE_QUERIES + value / 2;
         const uint32_t first_row = segment.first_page * PAGE_ROWS + row + value % 2 * 8;
@@ -260,6 +283,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                 return;
             begin(scan, side);
             scan_pages(count);
+            if (QUERIES == 1 && counts != NULL)
+                give_counts();
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&shared->q_empty[side]);
@@ -304,6 +329,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
         barriers_are_ready();
     }
+    for (uint32_t bin = threadIdx.x; QUERIES == 1 && bin < KVT_GPU_SCORE_BINS; bin += THREADS)
+        shared->bins[bin] = 0;
     kernel_wait();
     kernel_let_next_come(); /* top-k may come to SMs that have done their share */
     uint32_t share = find_share<HEADS, QUERIES>(scan, groups, shared); /* a barrier inside */

@@ -44,7 +44,8 @@ template <uint32_t HEADS, uint32_t QUERIES> struct scan_shared {
     uint64_t page_full[STAGES], page_empty[STAGES];
     uint64_t q_full[2], q_empty[2];
     uint32_t sums[THREADS / 32];
-    uint32_t first_item, first_page; /* where this block begins */
+    uint32_t first_item, first_page;                      /* where this block begins */
+    uint32_t bins[QUERIES == 1 ? KVT_GPU_SCORE_BINS : 1]; /* counts of scores */
 };
 
 /* Pages that the item (a request's group of QUERIES queries) is scanned over: up to what the

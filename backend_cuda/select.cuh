@@ -19,6 +19,12 @@ static __device__ __forceinline__ uint32_t select_key(float score)
     return bits ^ ((uint32_t)((int32_t)bits >> 31) | 0x80000000u);
 }
 
+/* Bins of scores are the first 11 bits of their keys. */
+constexpr uint32_t SCORES_OF_BIN = 1u << 21;
+
+/* Queries that top-k takes counts of: as many as its clusters of three blocks. */
+constexpr uint32_t COUNTED_QUERIES_MAX = 39;
+
 /* The device of the current context: 90 for compute capability 9.0. */
 static inline cudaError_t select_device(int *capability, int *multiprocessors)
 {

@@ -18,17 +18,18 @@ constexpr uint32_t DIGITS = 3;
 
 /* Words beside the counts, for candidates behind the first digit. Two blocks that share an SM have
  * none; behind the second digit they have bins[]. */
-constexpr uint32_t ROOM = 6 * 1024;
+template <uint32_t BLOCKS> constexpr uint32_t ROOM = BLOCKS == 3 ? 8 * 1024 : 6 * 1024;
 
 template <uint32_t BLOCKS> struct topk_shared {
     uint32_t bins[2048]; /* of the first and the last digit; the whole cluster reads them */
     uint32_t middle_bins[1024];
-    uint32_t room[BLOCKS == 4 ? 4 : ROOM];
+    uint32_t room[BLOCKS == 4 ? 4 : ROOM<BLOCKS>];
     uint2 sums[WARPS];
     struct place place;
     struct choice choice;
-    uint64_t arrived[PIECES_MAX]; /* copies */
-    uint4 keys[];                 /* scores, until the first pass */
+    uint32_t block_counts[BLOCKS]; /* see counts_of() */
+    uint64_t arrived[PIECES_MAX];  /* copies */
+    uint4 keys[];                  /* scores, until the first pass */
 };
 
 /* Keys of the copied scores, 0 where there is no row, and their counts by the first digit. */
@@ -102,6 +103,58 @@ __device__ __forceinline__ uint32_t rows_of_lower_blocks(uint32_t bins)
     return sum;
 }
 
+/* Where, from the top, counts that have been added up reach `wanted`. Nowhere: here is 0. */
+template <uint32_t BLOCKS>
+__device__ __forceinline__ struct place find_counted_place(uint32_t wanted,
+                                                           struct topk_shared<BLOCKS> &shared)
+{
+    if (threadIdx.x == 0)
+        shared.place = {0, 0, 0, 0, 0};
+    __syncthreads();
+#pragma unroll
+    for (uint32_t i = 0; i < KVT_GPU_SCORE_BINS / THREADS; i++) {
+        const uint32_t bin = i * THREADS + threadIdx.x;
+        const uint32_t above = bin + 1 < KVT_GPU_SCORE_BINS ? shared.bins[bin + 1] : 0;
+        if (shared.bins[bin] >= wanted && above < wanted)
+            shared.place = {bin, above, shared.bins[bin] - above, 0, 0};
+    }
+    __syncthreads();
+    return shared.place;
+}
+
+/* Answers the query if the scan's counts leave few candidates; otherwise all is as before, but
+ * for the counts, which are 0 then. */
+template <uint32_t BLOCKS>
+__device__ bool done_as_counted(uint32_t *counts, uint32_t k, int32_t *rows,
+                                const struct stretch<true> &stretch, uint32_t held_rows,
+                                struct topk_shared<BLOCKS> &shared)
+{
+    const struct candidate_room room =
+        candidate_room<BLOCKS>(shared.room, ROOM<BLOCKS>, stretch.rows);
+    ((uint2 *)shared.bins)[threadIdx.x] = __ldcg((const uint2 *)counts + threadIdx.x);
+    clear_room(room, stretch.rows, &shared.choice);
+    add_from_top<KVT_GPU_SCORE_BINS>(shared.bins, shared.sums);
+    const struct place place = find_counted_place<BLOCKS>(k, shared);
+    /* In the lowest bin there may be what is no row. */
+    const bool is_done = place.bin > 0 && place.here <= room.capacity / BLOCKS;
+    if (is_done) {
+        write_counted<BLOCKS>(rows, stretch, place.here, place.bin * SCORES_OF_BIN, 21,
+                              k - place.above, room, &shared.sums[0].x, shared.block_counts,
+                              &shared.choice, [&](uint32_t vector) {
+                                  const uint32_t piece = 4 * vector / PIECE;
+                                  if (piece * PIECE < held_rows)
+                                      barrier_wait(&shared.arrived[piece], 0);
+                              });
+    } else {
+        shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
+        cluster_arrive();
+        cluster_wait();
+    }
+    if (cluster_rank() == 0) /* all have read them */
+        ((uint2 *)counts)[threadIdx.x] = {0, 0};
+    return is_done;
+}
+
 /* One cluster a query, one block a stretch of its rows:
  *
  *     for each digit of the key, from the top:
@@ -144,6 +197,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
     const uint32_t row_count =
         min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
+    cluster_arrive();
     kernel_wait(); /* so far while the kernel before, the scan, may still be at work */
 
     if (HELD && threadIdx.x == 0)
@@ -154,8 +208,14 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
                       &shared.arrived[piece]);
         }
     __syncthreads();
+    cluster_wait(); /* all blocks have begun, so that their memory may be used */
 
     int32_t *rows = topk.rows + (size_t)index * topk.k;
+    if constexpr (HELD && BLOCKS == 3) /* as many as COUNTED_QUERIES_MAX are for */
+        if (topk.counts != NULL &&
+            done_as_counted<BLOCKS>(topk.counts + (size_t)index * KVT_GPU_SCORE_BINS, topk.k, rows,
+                                    stretch, held_rows, shared))
+            return;
     uint32_t wanted = topk.k, lowest = 0;
     struct verdict verdict = {0, 0, 0, 0};
 #pragma unroll
@@ -195,7 +255,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
             const struct candidate_room room =
                 BLOCKS == 4
                     ? candidate_room<BLOCKS>(shared.bins, digit == 1 ? 2048 : 0, stretch.rows)
-                    : candidate_room<BLOCKS>(shared.room, ROOM, stretch.rows);
+                    : candidate_room<BLOCKS>(shared.room, ROOM<BLOCKS>, stretch.rows);
             if (place.here <= room.capacity) {
                 write_from_candidates<BLOCKS>(rows, stretch, place, lowest, shift, wanted,
                                               verdict.above_lower, room, &shared.sums[0].x,
