@@ -56,7 +56,7 @@ bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *scan)
 {
     int capability, multiprocessors;
     return scan->counts != NULL && !scan->reference && scan->queries_max == 1 &&
-           scan->query_count <= COUNTED_QUERIES_MAX &&
+           select_is_counted(scan->query_count, scan->rows_max) &&
            select_device(&capability, &multiprocessors) == cudaSuccess && capability == 90;
 }
 

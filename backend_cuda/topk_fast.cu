@@ -10,7 +10,6 @@ namespace
 
 constexpr uint32_t PIECE = 4 * THREADS; /* rows of one copy: 16 bytes a thread */
 constexpr uint32_t PIECES_MAX = 12;
-constexpr uint32_t ROWS_OF_TWO = 25 * 1024; /* so many each, and two blocks share an SM */
 constexpr uint32_t ROWS_OF_ONE = 47 * 1024;
 
 /* A key's bits from the top, in three digits of 11, 10 and 11 bits. */
@@ -211,7 +210,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
     cluster_wait(); /* all blocks have begun, so that their memory may be used */
 
     int32_t *rows = topk.rows + (size_t)index * topk.k;
-    if constexpr (HELD && BLOCKS == 3) /* as many as COUNTED_QUERIES_MAX are for */
+    if constexpr (HELD && BLOCKS == 3) /* see select_is_counted() */
         if (topk.counts != NULL &&
             done_as_counted<BLOCKS>(topk.counts + (size_t)index * KVT_GPU_SCORE_BINS, topk.k, rows,
                                     stretch, held_rows, shared))
@@ -305,11 +304,11 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStr
 
 cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
-    /* Few queries get more blocks each, many rows too. An H200 of 132 SMs has room for 39
-     * clusters of three at a block an SM, but for 31 of four: its SMs come in groups of 14 to
-     * 18, and a cluster stays within one. */
-    const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
-    const uint32_t blocks = is_wide ? 8 : topk->query_count <= 39 ? 3 : 4;
+    const bool is_counted = select_is_counted(topk->query_count, topk->rows_max);
+    const bool is_wide = topk->query_count <= 16 || topk->rows_max > SELECT_ROWS_OF_FOUR;
+    const uint32_t blocks = is_wide ? 8 : is_counted ? 3 : 4;
+    if (topk->counts != NULL && !is_counted)
+        return cudaErrorInvalidValue;
     const uint32_t block_rows =
         (topk->rows_max + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
     if (block_rows > ROWS_OF_ONE)

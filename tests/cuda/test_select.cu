@@ -465,7 +465,12 @@ void test_topk(const struct distribution &distribution, const struct step &step,
     }
     check_rows(distribution.name, "fast", step, k, right, run_topk(step, scores, stride, k, false));
     check_rows(distribution.name, "plain", step, k, right, run_topk(step, scores, stride, k, true));
-    if (query_count < 40) /* see kvt_gpu_scan_counts() */
+    struct kvt_gpu_scan scan = {};
+    scan.query_count = query_count;
+    scan.queries_max = 1;
+    scan.rows_max = step.rows_max();
+    scan.counts = (uint32_t *)&scan; /* not NULL */
+    if (kvt_gpu_scan_counts(&scan))
         check_rows(distribution.name, "counted", step, k, right,
                    run_topk(step, scores, stride, k, false, true));
 }
