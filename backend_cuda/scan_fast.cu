@@ -44,10 +44,19 @@ __device__ __forceinline__ uint64_t evict_last()
     return policy;
 }
 
+#ifndef V_MODE
+#define V_MODE 4
+#endif
+template <uint32_t QUERIES>
 __device__ __forceinline__ void store(float *to, float value, uint64_t policy)
 {
-    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
-                 : "memory");
+    if (V_MODE == 4 && QUERIES > 1)
+        __stcs(to, value);
+    else if (V_MODE & 1)
+        asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
+                     : "memory");
+    else
+        *to = value;
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
@@ -71,6 +80,12 @@ __device__ __forceinline__ void copy_pages(void *keys, void *scales, const struc
                  "l"(&maps.scales), "r"(0), "r"(page), "r"(lane), "r"(address_of(barrier)),
                  "l"(policy)
                  : "memory");
+}
+
+/* A line of 128 bytes is brought to L2, to stay there. */
+__device__ __forceinline__ void keep(const float *line)
+{
+    asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(line) : "memory");
 }
 
 /* Rows of q from `column` on, swizzled, as many as the map's box has; 0 behind the last. */
@@ -156,6 +171,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     const uint32_t lane, slice, turn;
     const uint32_t row;    /* the first of the thread's two, of a page; the other is row + 8 */
     const uint64_t policy; /* of scores */
+    const bool keep_scores;
     uint32_t stage = 0, parity = 0;
     uint32_t keys_at, q_at; /* matrices: the first page that is its in stage 0; the slice */
     float half_weight[COLUMNS / 4];
@@ -190,12 +206,12 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
         if (VALUES > 4) { /* both of the rows, of one query */
             if (left > 0)
-                store(to, value[0] * scale.x, policy);
+                store<QUERIES>(to, value[0] * scale.x, policy);
             if (left > 8)
-                store(to + 8, value[1] * scale.y, policy);
+                store<QUERIES>(to + 8, value[1] * scale.y, policy);
         } else if (left > 0) {
             const float score = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
-            store(to, score, policy);
+            store<QUERIES>(to, score, policy);
             if (QUERIES == 1 && counts != NULL)
                 atomicAdd(&shared->bins[select_key(score) / SCORES_OF_BIN], 1);
         }
@@ -227,6 +243,13 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         for (uint32_t i = 0; i < COLUMNS / 4; i++) {
             const uint32_t column = first_column + i / 2 * 8 + lane % 4 * 2 + i % 2;
             half_weight[i] = column < segment.query_count * HEADS ? 0.5f * weights[column] : 0;
+        }
+        if ((V_MODE & 2 || (V_MODE == 4 && QUERIES == 1)) && keep_scores) {
+            const float *from = scan.scores + (size_t)segment.first_query * scan.score_stride +
+                                segment.first_page * PAGE_ROWS;
+            for (uint32_t i = threadIdx.x; i < 2 * segment.page_count; i += CONSUMERS * WARPGROUP)
+                for (uint32_t query = 0; query < segment.query_count; query++)
+                    keep(from + (size_t)query * scan.score_stride + 32 * i);
         }
         scores =
             scan.scores + (size_t)(segment.first_query + query) * scan.score_stride + first_row;
@@ -269,7 +292,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                         bool keep_scores)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
           turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4),
-          policy(keep_scores ? evict_last() : evict_first())
+          policy(keep_scores ? evict_last() : evict_first()), keep_scores(keep_scores)
     {
         keys_at = uniform(matrix_at(shared->keys[0][turn]));
     }

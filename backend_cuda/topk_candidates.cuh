@@ -14,6 +14,7 @@ constexpr uint32_t SMALL_DIGITS = 3; /* at most: 21 bits are below the first dig
 constexpr uint32_t CHOOSERS = 512;
 /* Of one of them; registers are few where two blocks share an SM. */
 template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_EACH = BLOCKS == 4 ? 2 : 8;
+template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_MAX = CANDIDATES_EACH<BLOCKS> *CHOOSERS;
 
 /* Rows of a block that are above the k-th best, and at it; both in half a word. */
 __device__ __forceinline__ uint32_t counts_of(uint32_t above, uint32_t at)
@@ -48,7 +49,7 @@ __device__ __forceinline__ struct candidate_room candidate_room(uint32_t *words,
 {
     const uint32_t used = SMALL_DIGITS * SMALL_BINS + rows / 32;
     return {words, words + SMALL_DIGITS * SMALL_BINS, words + used,
-            count > used ? min(count - used, CANDIDATES_EACH<BLOCKS> * CHOOSERS) : 0};
+            count > used ? count - used : 0};
 }
 
 /* Sums over the threads before this one of two counts in a word. */

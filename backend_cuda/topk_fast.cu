@@ -135,7 +135,8 @@ __device__ bool done_as_counted(uint32_t *counts, uint32_t k, int32_t *rows,
     add_from_top<KVT_GPU_SCORE_BINS>(shared.bins, shared.sums);
     const struct place place = find_counted_place<BLOCKS>(k, shared);
     /* In the lowest bin there may be what is no row. */
-    const bool is_done = place.bin > 0 && place.here <= room.capacity / BLOCKS;
+    const bool is_done =
+        place.bin > 0 && place.here <= min(room.capacity / BLOCKS, CANDIDATES_MAX<BLOCKS>);
     if (is_done) {
         write_counted<BLOCKS>(rows, stretch, place.here, place.bin * SCORES_OF_BIN, 21,
                               k - place.above, room, &shared.sums[0].x, shared.block_counts,
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
                 BLOCKS == 4
                     ? candidate_room<BLOCKS>(shared.bins, digit == 1 ? 2048 : 0, stretch.rows)
                     : candidate_room<BLOCKS>(shared.room, ROOM<BLOCKS>, stretch.rows);
-            if (place.here <= room.capacity) {
+            if (place.here <= min(room.capacity, CANDIDATES_MAX<BLOCKS>)) {
                 write_from_candidates<BLOCKS>(rows, stretch, place, lowest, shift, wanted,
                                               verdict.above_lower, room, &shared.sums[0].x,
                                               &shared.choice);
