@@ -1,5 +1,5 @@
 /* backend.c -- the CUDA backend: what it is made of, and the requests that decode in it. */
-#include "cuda_private.h"
+#include "backend_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,7 +157,7 @@ static kvt_status make_prefixes(struct backend_cuda *cuda, struct kvt_error *err
     for (uint32_t n = 0; n < total && cuda->shared_tokens > 0 && status == KVT_OK; n++) {
         if (env->on_prepare &&
             !env->on_prepare(env->prepare_context, (double)n / total, "making shared rows"))
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "backend", "stopped while making rows");
+            return kvt_fail(err, KVT_ERR_INTERRUPTED, "cuda", "stopped while making rows");
         status =
             make_prefix(&cuda->ranks[n / cuda->shared_contexts], n % cuda->shared_contexts, err);
     }
@@ -507,6 +507,7 @@ static const char *cuda_describe(struct kvt_backend *backend)
 {
     struct backend_cuda *cuda = backend_cuda_of(backend);
     const char *reason = cuda->not_representative;
+    const char *drafts = cuda->draft.words;
     char law[160] = "rows by the device's own top-k", choices[320], layers[48] = "";
 
     if (cuda->law)
@@ -518,9 +519,9 @@ static const char *cuda_describe(struct kvt_backend *backend)
     const char *where = !cuda->env.hierarchy                ? "; everything resident"
                         : cuda->decider == DECIDE_ON_DEVICE ? "; decided on the GPU"
                                                             : ""; /* the reason says it */
-    (void)snprintf(cuda->description, sizeof cuda->description, "%s%s%s%s%s%s", law, where, layers,
-                   reason ? "; step times are not representative: " : "", reason ? reason : "",
-                   choices);
+    (void)snprintf(cuda->description, sizeof cuda->description, "%s%s%s%s%s%s%s%s", law, where,
+                   layers, reason ? "; step times are not representative: " : "",
+                   reason ? reason : "", drafts[0] ? "; " : "", drafts, choices);
     return cuda->description;
 }
 
@@ -544,6 +545,11 @@ static void cuda_proof(const struct kvt_backend *backend, struct kvt_backend_pro
                                       .scaled = cuda->scaled[0] ? cuda->scaled : NULL};
     for (uint32_t r = 0; r < cuda->env.rank_count; r++)
         kvt_backend_proof_add(out, &cuda->ranks[r].proof);
+}
+
+static bool cuda_runs_drafts(const struct kvt_backend *backend)
+{
+    return ((const struct backend_cuda *)backend)->draft.pass != DRAFT_NOT_RUN;
 }
 
 const struct kvt_backend_ops kvt_backend_cuda = {
@@ -570,4 +576,5 @@ const struct kvt_backend_ops kvt_backend_cuda = {
     .proof = cuda_proof,
     .finish = cuda_finish,
     .expect = cuda_expect,
+    .runs_drafts = cuda_runs_drafts,
 };

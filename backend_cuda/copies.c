@@ -1,5 +1,5 @@
 /* copies.c -- rows that move between host, tail and frames: lists of copies, and their launch. */
-#include "cuda_private.h"
+#include "backend_cuda.h"
 
 #include "kvt/layout.h"
 

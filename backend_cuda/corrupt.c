@@ -3,7 +3,7 @@
  *     of the first call of a store that will miss a row: a query that selects it, and the store's
  *     last layer of it, are what the step's first check is of; the row's byte that says most is
  *     turned around where the link will read it */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 

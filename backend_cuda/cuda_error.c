@@ -114,7 +114,7 @@ kvt_status kvt_cuda_check_device_bytes(cudaError_t error, const char *what, uint
         cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
         return kvt_cuda_check(error, what, err);
     return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
-                    "%s takes %.2f GiB of device memory, and %.2f of %.2f GiB are free", what,
+                    "%s: %.2f GiB of device memory are wanted, and %.2f of %.2f GiB are free", what,
                     gib(bytes), gib(free_bytes), gib(total_bytes));
 }
 
@@ -123,8 +123,9 @@ kvt_status kvt_cuda_check_pinned_bytes(cudaError_t error, const char *what, uint
 {
     if (kvt_cuda_outcome(error) != KVT_CUDA_NO_MEMORY)
         return kvt_cuda_check(error, what, err);
-    return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
-                    "%s takes %.2f GiB of pinned host memory, and %.2f GiB are available (a limit "
-                    "of the cgroup or of locked memory may be lower: kvtide check --machine)",
-                    what, gib(bytes), gib(host_available_bytes()));
+    return kvt_fail(
+        err, KVT_ERR_NOMEM, "cuda",
+        "%s: %.2f GiB of pinned host memory are wanted, and %.2f are available (a limit "
+        "of the cgroup or of locked memory may be lower: kvtide check --machine)",
+        what, gib(bytes), gib(host_available_bytes()));
 }

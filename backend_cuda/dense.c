@@ -112,7 +112,7 @@ double kvt_dense_operations(const struct kvt_dense_shape *shape, uint32_t tokens
 /* Where everything is, in bytes from the start of one allocation. */
 struct layout {
     uint32_t attention_sets, expert_sets; /* an expert set: one expert's up and down */
-    uint64_t latent, in, out;             /* [attention_sets] of each product's weights */
+    uint64_t in, out;                     /* [attention_sets] of each product's weights */
     uint64_t up, down;                    /* [expert_sets] */
     uint64_t x, y;
     uint64_t weight_bytes, x_bytes, bytes; /* weights lie first, inputs behind them */
@@ -139,8 +139,9 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
     const uint64_t attention_bytes = (uint64_t)attention_weights(shape);
     const uint64_t expert_bytes = (uint64_t)expert_weights(shape);
     struct layout layout = {0};
+    const uint64_t in_outputs = (uint64_t)shape->latent + shape->wide;
     uint64_t x_rows_bytes = tokens_max * larger(hidden, shape->wide);
-    uint64_t y_rows_bytes = x_rows_bytes * 2;
+    uint64_t y_rows_bytes = larger(hidden, in_outputs) * tokens_max * 2;
 
     layout.attention_sets = (uint32_t)(turn_bytes / attention_bytes + 1);
     if (shape->inner > 0) {
@@ -155,8 +156,7 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
         x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, inner));
         y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * inner));
     }
-    layout.latent = take(&layout.bytes, layout.attention_sets * hidden * shape->latent);
-    layout.in = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
+    layout.in = take(&layout.bytes, layout.attention_sets * hidden * in_outputs);
     layout.out = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
     layout.up = take(&layout.bytes, 2 * hidden * shape->inner * layout.expert_sets);
     layout.down = take(&layout.bytes, hidden * shape->inner * layout.expert_sets);
@@ -173,7 +173,7 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
  * sets, where more are touched than there are sets. */
 struct plan {
     uint32_t tokens, touched, each;
-    struct kvt_gemm *latent, *in, *out, *up, *down, *rest_up, *rest_down;
+    struct kvt_gemm *in, *out, *up, *down, *rest_up, *rest_down;
 };
 
 struct kvt_dense {
@@ -244,7 +244,6 @@ kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_ma
 
 static void plan_fini(struct plan *plan)
 {
-    kvt_gemm_free(plan->latent);
     kvt_gemm_free(plan->in);
     kvt_gemm_free(plan->out);
     kvt_gemm_free(plan->up);
@@ -273,7 +272,7 @@ static kvt_status product(const struct kvt_dense *dense, uint32_t batches, uint3
         .tokens = tokens, .outputs = outputs, .inputs = inputs, .batches = batches};
     if (batches == 0)
         return KVT_OK;
-    return kvt_gemm_new(dense->library, &shape, KVT_DENSE_WORKSPACE_BYTES, out, err);
+    return kvt_gemm_new(dense->library, &shape, out, err);
 }
 
 static kvt_status plan_init(const struct kvt_dense *dense, uint32_t tokens, struct plan *plan,
@@ -289,8 +288,7 @@ static kvt_status plan_init(const struct kvt_dense *dense, uint32_t tokens, stru
         uint32_t batches, tokens, inputs, outputs;
         struct kvt_gemm **out;
     } products[] = {
-        {1, tokens, shape->hidden, shape->latent, &plan->latent},
-        {1, tokens, shape->hidden, shape->wide, &plan->in},
+        {1, tokens, shape->hidden, shape->latent + shape->wide, &plan->in},
         {1, tokens, shape->wide, shape->hidden, &plan->out},
         {full, plan->each, shape->hidden, 2 * shape->inner, &plan->up},
         {full, plan->each, shape->inner, shape->hidden, &plan->down},
@@ -328,23 +326,22 @@ static kvt_status plan_of(struct kvt_dense *dense, uint32_t tokens, const struct
 
 /* Up, then down, of `count` experts from set `first` on. */
 static kvt_status enqueue_experts(const struct kvt_dense *dense, const struct kvt_gemm *up,
-                                  const struct kvt_gemm *down, uint32_t first, void *workspace,
-                                  cudaStream_t stream, struct kvt_error *err)
+                                  const struct kvt_gemm *down, uint32_t first, cudaStream_t stream,
+                                  struct kvt_error *err)
 {
     const struct layout *layout = &dense->layout;
     const uint64_t weights = (uint64_t)dense->shape.hidden * dense->shape.inner;
     uint8_t *memory = dense->memory;
-    kvt_status status =
-        kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first, memory + layout->x,
-                         memory + layout->y, workspace, stream, err);
+    kvt_status status = kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first,
+                                         memory + layout->x, memory + layout->y, stream, err);
     if (status == KVT_OK)
         status = kvt_gemm_enqueue(down, memory + layout->down + first * weights, memory + layout->x,
-                                  memory + layout->y, workspace, stream, err);
+                                  memory + layout->y, stream, err);
     return status;
 }
 
 kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t tokens,
-                             void *workspace, cudaStream_t stream, struct kvt_error *err)
+                             cudaStream_t stream, struct kvt_error *err)
 {
     const struct layout *layout = &dense->layout;
     const struct kvt_dense_shape *shape = &dense->shape;
@@ -360,18 +357,18 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
 
     assert(plan != NULL);
     const uint64_t set = layer % layout->attention_sets;
+    const uint64_t in_bytes = (uint64_t)shape->hidden * (shape->latent + shape->wide);
     const uint64_t wide_bytes = (uint64_t)shape->hidden * shape->wide;
     const struct {
         const struct kvt_gemm *gemm;
         uint64_t weights;
     } attention[] = {
-        {plan->latent, layout->latent + set * shape->hidden * shape->latent},
-        {plan->in, layout->in + set * wide_bytes},
+        {plan->in, layout->in + set * in_bytes},
         {plan->out, layout->out + set * wide_bytes},
     };
     for (size_t i = 0; status == KVT_OK && i < sizeof attention / sizeof attention[0]; i++)
         status = kvt_gemm_enqueue(attention[i].gemm, memory + attention[i].weights,
-                                  memory + layout->x, memory + layout->y, workspace, stream, err);
+                                  memory + layout->x, memory + layout->y, stream, err);
     if (plan->touched == 0)
         return status;
 
@@ -380,9 +377,9 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
     const uint32_t full = plan->touched < sets ? plan->touched : sets;
     const uint32_t first = (uint32_t)((uint64_t)layer * full % (sets - full + 1));
     for (uint32_t done = full; status == KVT_OK && done <= plan->touched; done += full)
-        status = enqueue_experts(dense, plan->up, plan->down, first, workspace, stream, err);
+        status = enqueue_experts(dense, plan->up, plan->down, first, stream, err);
     if (status == KVT_OK && plan->rest_up != NULL)
-        status = enqueue_experts(dense, plan->rest_up, plan->rest_down, 0, workspace, stream, err);
+        status = enqueue_experts(dense, plan->rest_up, plan->rest_down, 0, stream, err);
     return status;
 }
 

@@ -3,15 +3,16 @@
  *
  * A layer is
  *
- *     to latent and rope   hidden -> latent + rope
- *     into the heads       hidden -> wide        } wide: such that all of these together read the
- *     out of the heads     wide -> hidden        } model file's dense bytes of a layer
- *     experts              hidden -> 2 x inner -> hidden, of each expert touched
+ *     into latent, rope and the heads   hidden -> latent + wide   } wide: such that these together
+ *     out of the heads                  wide -> hidden            } read the model file's dense
+ *                                                                 } bytes of a layer
+ *     experts                           hidden -> 2 x inner -> hidden, of each expert touched
  *
  * with the replica's heads sharded over tp, and experts over ep GPUs (ep 1: each in pieces over
- * tp). A byte is a weight: models of narrower experts read as many bytes as they do, with fewer
- * operations. Embeddings and heads of the model are spread over its layers, as are layers without
- * experts. Weights are one set, taken in turn by layers, large enough that L2 does not hold it. */
+ * tp). What reads the same input is one product, as engines have it. A byte is a weight: models of
+ * narrower experts read as many bytes as they do, with fewer operations. Embeddings and heads of
+ * the model are spread over its layers, as are layers without experts. Weights are one set, taken
+ * in turn by layers, large enough that L2 does not hold it. */
 #ifndef KVT_DENSE_H
 #define KVT_DENSE_H
 
@@ -24,7 +25,7 @@ KVT_BEGIN_DECLS
 /* What one GPU has of a layer; pure arithmetic. Dimensions are multiples of 16, from 1,024
  * on of 64. */
 struct kvt_dense_shape {
-    uint32_t hidden, latent, wide;
+    uint32_t hidden, latent, wide; /* latent: and rope */
     uint32_t inner;         /* of an expert, or of the piece of it that is here; 0: no experts */
     uint32_t local_experts; /* on this GPU, whole or in pieces */
     uint32_t replicas;      /* whose tokens meet at these experts */
@@ -49,20 +50,16 @@ double kvt_dense_operations(const struct kvt_dense_shape *shape, uint32_t tokens
 
 /* The stand-in on the current device. */
 struct kvt_dense;
-enum {
-    KVT_DENSE_WORKSPACE_BYTES = 32 << 20 /* as cuBLAS recommends for Hopper */
-};
 
 KVT_CHECKED kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_max,
                                      struct kvt_dense **out, struct kvt_error *err);
 void kvt_dense_free(struct kvt_dense *dense);
 
 /* One layer's products for `tokens` of this replica, 1 to tokens_max, one behind the other on the
- * stream. workspace: KVT_DENSE_WORKSPACE_BYTES of device memory, for this stream alone. May be
- * captured; the first call with a number of tokens asks the library what to run, on the host. */
+ * stream. May be captured; the first call with a number of tokens asks the library what to run, on
+ * the host. */
 KVT_CHECKED kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t tokens,
-                                         void *workspace, cudaStream_t stream,
-                                         struct kvt_error *err);
+                                         cudaStream_t stream, struct kvt_error *err);
 /* Borrowed: the library's file, for reports. */
 const char *kvt_dense_library(const struct kvt_dense *dense);
 

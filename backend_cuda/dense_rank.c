@@ -1,5 +1,5 @@
 /* dense_rank.c -- the dense stand-in of a device, which the ranks on it share: they take turns. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include "dense.h"
 
@@ -13,21 +13,18 @@ kvt_status device_open_dense(const struct backend_cuda *cuda, struct device *dev
     if (status == KVT_OK)
         status = kvt_dense_new(&shape, cuda->query_rows, &device->dense, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check_device_bytes(
-            cudaMalloc(&device->dense_workspace, KVT_DENSE_WORKSPACE_BYTES), "cuBLAS's workspace",
-            KVT_DENSE_WORKSPACE_BYTES, err);
+        status = device_open_draft(cuda, device, err);
     return status;
 }
 
 /* Ranks may capture their graphs at once; what the library chose for a shape is kept for all. */
-kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer, const struct step_key *key,
+kvt_status rank_enqueue_dense(struct rank *rank, uint32_t layer, uint32_t tokens,
                               struct kvt_error *err)
 {
     struct device *device = rank->device;
 
     (void)pthread_mutex_lock(&device->dense_lock);
-    kvt_status status = kvt_dense_enqueue(device->dense, layer, key->query_count,
-                                          device->dense_workspace, rank->launches, err);
+    kvt_status status = kvt_dense_enqueue(device->dense, layer, tokens, rank->launches, err);
     (void)pthread_mutex_unlock(&device->dense_lock);
     if (status !=
         KVT_OK) /* it knows no ranks: what a kernel did to the context is asked for here */
@@ -40,5 +37,5 @@ void device_close_dense(struct device *device)
     if (!device->dense || device->lost || cudaSetDevice(device->ordinal) != cudaSuccess)
         return;
     kvt_dense_free(device->dense);
-    (void)cudaFree(device->dense_workspace);
+    kvt_draft_dense_free(device->draft_dense);
 }

@@ -1,18 +1,19 @@
 /* enqueue.c -- the GPU's part of a step, launch by launch.
  *
+ *     a drafter's rows and pass (draft.c)
  *     for each layer of the model
  *         where a selector begins
  *             scan, top-k; the round's new rows into the store's tail
  *             resolve, or the plan; the store's first layer of what is missing, exposed
  *             the other layers of it: beside what follows
- *         attention over the store's layer, where there is one for it; the first of the other
- *         layers waits for them
+ *         attention over the store's layer, where there is one for it; each of the other layers
+ *         waits for its own rows
  *         the dense part
  *     behind a selector's last layer: promotion, other waves
  *
  * The same launches are captured into a graph or go to the stream as they are. How many waves there
  * are only the GPU knows: in a graph they are branches, else the CPU asks, selector by selector. */
-#include "cuda_private.h"
+#include "step.h"
 
 /* One selector of a step. */
 struct turn {
@@ -63,6 +64,7 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .scores = rank->scores,
                                 .score_stride = rank->score_stride,
                                 .rows_max = rows_max,
+                                .counts = rank->score_counts,
                                 .reference = cuda->reference};
     struct kvt_gpu_topk topk = {.query_count = key->query_count,
                                 .k = llm->top_k,
@@ -72,6 +74,7 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .scores = rank->scores,
                                 .score_stride = rank->score_stride,
                                 .rows_max = rows_max,
+                                .counts = kvt_gpu_scan_counts(&scan) ? scan.counts : NULL,
                                 .rows = rows,
                                 .reference = cuda->reference};
     kvt_status status = rank_check(rank, kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);
@@ -189,19 +192,33 @@ static kvt_status decide(const struct turn *turn, struct kvt_gpu_resolve *resolv
     if (status == KVT_OK && turn->key->timing == TIME_DECISIONS) {
         status = mark(rank, turn->key, KVT_PART_FETCH, err);
         if (status == KVT_OK)
-            status = rank_check(rank, kvt_gpu_fetch_followers(resolve, 0, rank->launches),
-                                "kvt_gpu_fetch_followers", err);
+            status = rank_check(
+                rank, kvt_gpu_fetch_followers(resolve, 0, resolve->layers, rank->launches),
+                "kvt_gpu_fetch_followers", err);
     }
     if (status == KVT_OK && turn->key->takes_turns)
         status = share_arena(turn, resolve, err);
     return status;
 }
 
-/* Followers, on a stream of their own. */
+/* Followers, on a stream of their own: layer by layer, so that each is hidden behind all layers
+ * before it. */
 static bool has_followers(const struct turn *turn, const struct kvt_gpu_resolve *resolve)
 {
     return resolve->fetch == KVT_GPU_FETCH_LEADER && turn->key->timing != TIME_DECISIONS &&
            turn->rank->cuda->env.hierarchy;
+}
+
+/* One layer of them, behind the one before. */
+static kvt_status send_follower(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                                uint32_t layer, struct kvt_error *err)
+{
+    struct rank *rank = turn->rank;
+    cudaError_t error = kvt_gpu_fetch_followers(resolve, layer, layer + 1, rank->beside);
+
+    if (error == cudaSuccess)
+        error = cudaEventRecord(rank->joined, rank->beside);
+    return rank_check(rank, error, "kvt_gpu_fetch_followers", err);
 }
 
 static kvt_status fork_followers(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
@@ -212,15 +229,14 @@ static kvt_status fork_followers(const struct turn *turn, const struct kvt_gpu_r
 
     if (error == cudaSuccess)
         error = cudaStreamWaitEvent(rank->beside, rank->forked, 0);
-    if (error == cudaSuccess)
-        error = kvt_gpu_fetch_followers(resolve, 1, rank->beside);
-    if (error == cudaSuccess)
-        error = cudaEventRecord(rank->joined, rank->beside);
-    return rank_check(rank, error, "kvt_gpu_fetch_followers", err);
+    kvt_status status = rank_check(rank, error, "the followers' stream", err);
+    return status == KVT_OK ? send_follower(turn, resolve, 1, err) : status;
 }
 
-/* What of them is not hidden behind the first layer counts as fetching. */
-static kvt_status join_followers(const struct turn *turn, struct kvt_error *err)
+/* What of a layer is not hidden counts as fetching. The next one is sent once this one is waited
+ * for, which costs it nothing: it depends on its own stream alone. */
+static kvt_status join_follower(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                                uint32_t layer, struct kvt_error *err)
 {
     struct rank *rank = turn->rank;
     kvt_status status = mark(rank, turn->key, KVT_PART_FETCH, err);
@@ -228,6 +244,8 @@ static kvt_status join_followers(const struct turn *turn, struct kvt_error *err)
     if (status == KVT_OK)
         status = rank_check(rank, cudaStreamWaitEvent(rank->launches, rank->joined, 0),
                             "waiting for followers", err);
+    if (status == KVT_OK && layer + 1 < resolve->layers)
+        status = send_follower(turn, resolve, layer + 1, err);
     return status;
 }
 
@@ -283,15 +301,15 @@ static kvt_status attend(const struct turn *turn, uint32_t layer, uint32_t pass,
 
 /* One layer of the model, behind what the selector fetched; `layer` counts from the selector's own.
  */
-static kvt_status run_layer(const struct turn *turn, uint32_t layer, uint32_t pass, bool followed,
-                            bool dense, struct kvt_error *err)
+static kvt_status run_layer(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                            uint32_t layer, uint32_t pass, bool dense, struct kvt_error *err)
 {
     struct rank *rank = turn->rank;
     const struct store_shape *shape = &rank->cuda->stores[turn->store];
     kvt_status status = KVT_OK;
 
-    if (layer < shape->layers && layer == 1 && followed)
-        status = join_followers(turn, err);
+    if (layer > 0 && layer < shape->layers && has_followers(turn, resolve))
+        status = join_follower(turn, resolve, layer, err);
     if (layer < shape->layers && status == KVT_OK)
         status = mark(rank, turn->key, KVT_PART_ATTEND, err);
     if (layer < shape->layers && status == KVT_OK)
@@ -299,14 +317,15 @@ static kvt_status run_layer(const struct turn *turn, uint32_t layer, uint32_t pa
     if (status == KVT_OK && dense) {
         status = mark(rank, turn->key, KVT_PART_DENSE, err);
         if (status == KVT_OK)
-            status = rank_enqueue_dense(
-                rank, rank->cuda->llm->selectors[turn->selector].layer + layer, turn->key, err);
+            status =
+                rank_enqueue_dense(rank, rank->cuda->llm->selectors[turn->selector].layer + layer,
+                                   turn->key->query_count, err);
     }
     return status;
 }
 
-static kvt_status run_layers(const struct turn *turn, uint32_t pass, bool followed, bool dense,
-                             struct kvt_error *err)
+static kvt_status run_layers(const struct turn *turn, const struct kvt_gpu_resolve *resolve,
+                             uint32_t pass, bool dense, struct kvt_error *err)
 {
     uint32_t first = turn->rank->cuda->llm->selectors[turn->selector].layer;
     uint32_t own = turn->end_layer - first;
@@ -314,7 +333,7 @@ static kvt_status run_layers(const struct turn *turn, uint32_t pass, bool follow
     kvt_status status = KVT_OK;
 
     for (uint32_t l = 0; (l < own || l < layers) && status == KVT_OK; l++)
-        status = run_layer(turn, l, pass, followed, dense && l < own, err);
+        status = run_layer(turn, resolve, l, pass, dense && l < own, err);
     return status;
 }
 
@@ -408,7 +427,7 @@ static kvt_status run_pass(const struct turn *turn, uint32_t pass, bool is_last,
     if (status == KVT_OK)
         status = fetch(turn, &resolve, err);
     if (status == KVT_OK)
-        status = run_layers(turn, pass, has_followers(turn, &resolve), is_last, err);
+        status = run_layers(turn, &resolve, pass, is_last, err);
     if (status == KVT_OK)
         status = promote(turn, &resolve, 0, err);
     if (status == KVT_OK && turn->key->takes_turns)
@@ -456,11 +475,16 @@ kvt_status enqueue_step(struct rank *rank, const struct step_key *key, struct kv
                    cudaEventRecordWithFlags(rank->begin, rank->launches,
                                             rank->capturing ? cudaEventRecordExternal : 0),
                    "the beginning of a step", err);
+    if (status == KVT_OK && cuda->draft.words[0])
+        status = mark(rank, key,
+                      cuda->draft.pass == DRAFT_NOT_RUN ? KVT_PART_OTHER : KVT_PART_DRAFT, err);
+    if (status == KVT_OK)
+        status = draft_enqueue(rank, key, err);
     /* Layers before the first selector keep windows only, which are not the hierarchy's. */
     for (uint32_t l = 0; l < llm->selectors[0].layer && status == KVT_OK; l++) {
         status = mark(rank, key, KVT_PART_DENSE, err);
         if (status == KVT_OK)
-            status = rank_enqueue_dense(rank, l, key, err);
+            status = rank_enqueue_dense(rank, l, key->query_count, err);
     }
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
         struct turn turn = {.rank = rank,

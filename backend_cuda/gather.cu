@@ -1,13 +1,19 @@
 /* gather.cu -- missing rows from pinned host memory to their places, by the GPU's own loads.
  *
- *     lay the miss lists of all requests end to end
- *     rows go round the blocks, CHUNK_ROWS at a time: all blocks read near each other
- *     of its rows a thread loads 16 bytes at a time, LOADS of them before the first is stored
+ *     lay the miss lists of all requests end to end; each block has an equal piece
+ *     a tile of it at a time: where each row lies on the host, and where it goes
+ *         several queries a request: rows are put in the order of their host addresses
+ *         of the tile a thread loads 16 bytes at a time, LOADS of them before the first is stored
  *
  * Floor: bytes / 51 GB/s, which is what the link gives to zero copy, or the 64-KiB pieces of host
  * memory that the rows lie in / 40 million a second, whichever is longer: small rows pay for
- * translations of host addresses (docs/cuda.md has the figures, and what was tried). */
+ * translations of host addresses (docs/cuda.md has the figures, and what was tried). A query's
+ * misses ascend; those of several do so one query behind the other, and would pass over the same
+ * memory as many times. */
 #include "gather.cuh"
+
+#include <algorithm>
+
 #include "resolve.cuh"
 
 enum {
@@ -15,8 +21,12 @@ enum {
     BLOCKS = 32,
     BLOCKS_BESIDE = 8, /* while others compute: as few as fill the link */
     LOADS = 2,
-    CHUNK_ROWS = 16,
-    REQUESTS_MAX = 512 /* whose lists are laid end to end at a time */
+    TILE_ROWS_MAX = 8192,
+    ROWS_AT_ONCE = 4, /* of a thread, on their way from the lists */
+    BINS_OF_THREAD = 4,
+    BINS = THREADS * BINS_OF_THREAD, /* 64-KiB pieces of host memory, in turn */
+    REQUESTS_MAX = 512,              /* whose lists are laid end to end at a time */
+    LONG_ROW_UNITS = 128             /* 2 KiB: of such rows bytes bind, in any order */
 };
 
 /* What is copied of each missing row, in units of 16 bytes. */
@@ -28,7 +38,8 @@ struct gather_args {
     uint32_t row_units;   /* of all layers that are copied */
     uint32_t layer_units; /* of one layer, or of all where they lie end to end */
     uint32_t row_magic, layer_magic;
-    uint32_t tile_rows; /* copied between two looks at the lists: few enough for divide() */
+    uint32_t tile_rows; /* that shared memory holds, and few enough for divide() */
+    bool sorts;         /* tiles are put in the order of host addresses */
 };
 
 /* For divide(): 2^32 / units, rounded up. */
@@ -43,70 +54,119 @@ static __device__ __forceinline__ uint32_t divide(uint32_t n, uint32_t units, ui
     return units == 1 ? n : __umulhi(n, magic);
 }
 
-/* Where the lists of up to REQUESTS_MAX requests lie; in shared memory. */
-struct request_lists {
-    uint32_t ends[REQUESTS_MAX]; /* of each, within all of them end to end */
-    uint32_t shared_rows[REQUESTS_MAX];
+/* What a block has in shared memory, before its tile. */
+struct gather_shared {
+    uint32_t bins[BINS]; /* rows of each; then, where the next of it goes */
+    /* Where the lists of up to REQUESTS_MAX requests lie. */
     uint64_t shared_at[REQUESTS_MAX], own_at[REQUESTS_MAX];
+    uint32_t shared_rows[REQUESTS_MAX];
+    uint32_t ends[REQUESTS_MAX]; /* of each, within all of them end to end */
+    uint32_t warp_totals[BLOCK_WARPS_MAX];
 };
 
-/* Where a thread is in the lists of requests from first_request on. */
-class list_walk
-{
-  public:
-    __device__ __forceinline__ list_walk(const gather_args &args, const request_lists &lists,
-                                         uint32_t first_request)
-        : args_(args), lists_(lists), first_request_(first_request)
-    {
-    }
-    /* Row `at` of all lists: where it lies on the host, and where it goes. Never behind the one
-     * before. */
-    __device__ __forceinline__ void go(uint32_t at, uint64_t &row_at, int32_t &place)
-    {
-        if (at >= end_)
-            enter(at);
-        const uint32_t row = rows_[at - begin_];
-        row_at = row +
-                 (row < lists_.shared_rows[next_] ? lists_.shared_at[next_] : lists_.own_at[next_]);
-        place = places_[at - begin_];
-    }
-
-  private:
-    __device__ void enter(uint32_t at)
-    {
-        const struct kvt_gpu_resolve &call = args_.call;
-
-        while (at >= lists_.ends[next_])
-            next_++;
-        begin_ = next_ > 0 ? lists_.ends[next_ - 1] : 0;
-        end_ = lists_.ends[next_];
-        const uint32_t request = first_request_ + next_;
-        const size_t list = (size_t)request * call.missed_stride +
-                            (args_.choice == GATHER_STAGED ? call.counts[request].filled_rows : 0);
-        rows_ = call.missed + list;
-        places_ = call.missed_places + list;
-    }
-
-    const gather_args &args_;
-    const request_lists &lists_;
-    uint32_t first_request_, next_ = 0, begin_ = 0, end_ = 0;
-    const uint32_t *rows_ = nullptr;
-    const int32_t *places_ = nullptr;
+/* A missing row: bytes from the host's first, and where it goes. */
+struct missing_row {
+    uint64_t from;
+    int32_t place;
 };
 
-/* The block's row `own` among all: chunks go round the blocks. */
-static __device__ __forceinline__ uint32_t row_of_block(uint32_t own)
+/* Rows as they are copied, in shared memory: [tile_rows] each. */
+struct row_tile {
+    uint64_t *from;
+    int32_t *places;
+
+    __device__ __forceinline__ row_tile(uint8_t *at, uint32_t tile_rows)
+        : from((uint64_t *)at), places((int32_t *)(from + tile_rows))
+    {
+    }
+    __device__ __forceinline__ void put(uint32_t to, const missing_row &row) const
+    {
+        from[to] = row.from;
+        places[to] = row.place;
+    }
+    static uint32_t bytes_of(uint32_t rows)
+    {
+        return rows * (uint32_t)(sizeof(uint64_t) + sizeof(int32_t));
+    }
+};
+
+/* Rows [first, first + rows) of the lists of requests from first_request on; `next`: the one that
+ * has row `first`, or one before. */
+struct list_piece {
+    uint32_t first_request, first, rows, next;
+};
+
+/* Calls what(row, its number) for each row of the piece, a thread for every THREADS-th. */
+template <typename F>
+static __device__ __forceinline__ void
+for_rows(const gather_args &args, const gather_shared &shared, list_piece piece, F what)
 {
-    return (own / CHUNK_ROWS * gridDim.x + blockIdx.x) * CHUNK_ROWS + own % CHUNK_ROWS;
+    const struct kvt_gpu_resolve &call = args.call;
+
+    for (uint32_t begin = threadIdx.x; begin < piece.rows; begin += THREADS * ROWS_AT_ONCE) {
+        uint32_t rows[ROWS_AT_ONCE], request[ROWS_AT_ONCE];
+        int32_t places[ROWS_AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < ROWS_AT_ONCE; i++) {
+            if (begin + i * THREADS >= piece.rows)
+                continue;
+            const uint32_t at = piece.first + begin + i * THREADS;
+            while (at >= shared.ends[piece.next])
+                piece.next++;
+            request[i] = piece.next;
+            const uint32_t number = piece.first_request + piece.next;
+            const size_t entry =
+                (size_t)number * call.missed_stride +
+                (piece.next > 0 ? at - shared.ends[piece.next - 1] : at) +
+                (args.choice == GATHER_STAGED ? call.counts[number].filled_rows : 0);
+            rows[i] = call.missed[entry];
+            places[i] = call.missed_places[entry];
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS_AT_ONCE; i++) {
+            if (begin + i * THREADS >= piece.rows)
+                continue;
+            const uint64_t row_at =
+                rows[i] + (rows[i] < shared.shared_rows[request[i]] ? shared.shared_at[request[i]]
+                                                                    : shared.own_at[request[i]]);
+            what(missing_row{row_at * call.host.row_stride, places[i]}, begin + i * THREADS);
+        }
+    }
 }
 
-static __device__ __forceinline__ uint32_t rows_of_block(uint32_t all)
+/* The piece becomes the tile. Where it is sorted, rows of one 64-KiB piece of host memory come
+ * together, and these ascend, but for those that share a bin. Which of such rows is first is left
+ * to chance: it does not matter to any. */
+static __device__ __forceinline__ void fill_tile(const gather_args &args, gather_shared &shared,
+                                                 const row_tile &tile, const list_piece &piece)
 {
-    const uint32_t round = gridDim.x * CHUNK_ROWS, before = blockIdx.x * CHUNK_ROWS;
-    const uint32_t rest = all % round;
+    const uint64_t base = (uint64_t)args.call.host.base;
+    const auto bin_of = [&](const missing_row &row) {
+        return shared.bins + (uint32_t)((base + row.from) >> 16) % BINS;
+    };
+    uint4 *own = (uint4 *)shared.bins + threadIdx.x;
+    uint32_t total;
 
-    return all / round * CHUNK_ROWS +
-           (rest > before ? min(rest - before, (uint32_t)CHUNK_ROWS) : 0);
+    *own = make_uint4(0, 0, 0, 0);
+    __syncthreads(); /* the tile before has been copied, too */
+    if (!args.sorts) {
+        for_rows(args, shared, piece,
+                 [&](const missing_row &row, uint32_t number) { tile.put(number, row); });
+        __syncthreads();
+        return;
+    }
+    for_rows(args, shared, piece,
+             [&](const missing_row &row, uint32_t) { (void)atomicAdd(bin_of(row), 1); });
+    __syncthreads();
+    const uint4 count = *own;
+    const uint32_t before =
+        resolve_block_scan(count.x + count.y + count.z + count.w, shared.warp_totals, &total);
+    *own = make_uint4(before, before + count.x, before + count.x + count.y,
+                      before + count.x + count.y + count.z);
+    __syncthreads();
+    for_rows(args, shared, piece,
+             [&](const missing_row &row, uint32_t) { tile.put(atomicAdd(bin_of(row), 1), row); });
+    __syncthreads();
 }
 
 /* Host memory is read once: it passes L1 without staying. */
@@ -119,15 +179,15 @@ static __device__ __forceinline__ uint4 load_once(const uint8_t *from)
     return value;
 }
 
-/* Of the rows that fall to this block, [first, last). */
-static __device__ __forceinline__ void copy_rows(const gather_args &args, list_walk &walk,
-                                                 uint32_t first, uint32_t last)
+/* The tile's rows. */
+static __device__ __forceinline__ void copy_tile(const gather_args &args, const row_tile &tile,
+                                                 uint32_t rows)
 {
     const struct kvt_gpu_resolve &call = args.call;
     const uint64_t row_bytes = (uint64_t)call.layers * call.layer_bytes;
     const uint8_t *base = call.host.base + args.first_layer * call.host.layer_stride;
     uint8_t *pool = call.pool + (uint64_t)args.first_layer * call.layer_bytes;
-    const uint32_t units = (last - first) * args.row_units;
+    const uint32_t units = rows * args.row_units;
 
     for (uint32_t begin = threadIdx.x; begin < units; begin += THREADS * LOADS) {
         uint4 values[LOADS];
@@ -137,16 +197,12 @@ static __device__ __forceinline__ void copy_rows(const gather_args &args, list_w
             const uint32_t unit = begin + i * THREADS;
             if (unit >= units)
                 continue;
-            const uint32_t own = divide(unit, args.row_units, args.row_magic);
-            const uint32_t in_row = unit - own * args.row_units;
+            const uint32_t row = divide(unit, args.row_units, args.row_magic);
+            const uint32_t in_row = unit - row * args.row_units;
             const uint32_t layer = divide(in_row, args.layer_units, args.layer_magic);
-            uint64_t row_at;
-            int32_t place;
-            walk.go(row_of_block(first + own), row_at, place);
-            values[i] =
-                load_once(base + row_at * call.host.row_stride + layer * call.host.layer_stride +
-                          (in_row - layer * args.layer_units) * 16);
-            to[i] = pool + (uint64_t)place * row_bytes + in_row * 16;
+            values[i] = load_once(base + tile.from[row] + layer * call.host.layer_stride +
+                                  (in_row - layer * args.layer_units) * 16);
+            to[i] = pool + (uint64_t)tile.places[row] * row_bytes + in_row * 16;
         }
 #pragma unroll
         for (int i = 0; i < LOADS; i++) {
@@ -169,35 +225,61 @@ static __device__ __forceinline__ uint32_t rows_of(const gather_args &args, uint
 
 static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__ gather_args args)
 {
-    __shared__ request_lists lists;
-    __shared__ uint32_t warp_totals[BLOCK_WARPS_MAX];
+    extern __shared__ __align__(16) uint8_t dynamic[];
+    gather_shared &shared = *(gather_shared *)dynamic;
+    const row_tile tile(dynamic + sizeof shared, args.tile_rows);
     const struct kvt_gpu_resolve &call = args.call;
 
     static_assert(THREADS >= REQUESTS_MAX, "a thread looks at one request");
-    for (uint32_t first = 0; first < call.request_count; first += REQUESTS_MAX) {
-        const uint32_t request = first + threadIdx.x;
+    for (uint32_t first_request = 0; first_request < call.request_count;
+         first_request += REQUESTS_MAX) {
+        const uint32_t request = first_request + threadIdx.x;
         const bool is_one = threadIdx.x < REQUESTS_MAX && request < call.request_count;
         if (is_one) {
             const uint32_t lane = call.requests[request].lane;
-            lists.shared_rows[threadIdx.x] = call.host.shared_rows[lane];
-            lists.shared_at[threadIdx.x] = call.host.shared_at[lane];
-            lists.own_at[threadIdx.x] = call.host.own_at[lane];
+            shared.shared_rows[threadIdx.x] = call.host.shared_rows[lane];
+            shared.shared_at[threadIdx.x] = call.host.shared_at[lane];
+            shared.own_at[threadIdx.x] = call.host.own_at[lane];
         }
 #if __CUDA_ARCH__ >= 900
         asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
         const uint32_t rows = is_one ? rows_of(args, request) : 0;
         uint32_t all;
-        const uint32_t before = resolve_block_scan(rows, warp_totals, &all);
+        const uint32_t before = resolve_block_scan(rows, shared.warp_totals, &all);
         if (threadIdx.x < REQUESTS_MAX)
-            lists.ends[threadIdx.x] = before + rows;
+            shared.ends[threadIdx.x] = before + rows;
         __syncthreads();
-        list_walk walk(args, lists, first);
-        const uint32_t own = rows_of_block(all);
-        for (uint32_t at = 0; at < own; at += args.tile_rows)
-            copy_rows(args, walk, at, min(at + args.tile_rows, own));
+        const uint32_t last = (uint32_t)((uint64_t)all * (blockIdx.x + 1) / gridDim.x);
+        list_piece piece = {first_request, (uint32_t)((uint64_t)all * blockIdx.x / gridDim.x), 0,
+                            0};
+        for (; piece.first < last; piece.first += piece.rows) {
+            while (piece.first >= shared.ends[piece.next])
+                piece.next++;
+            piece.rows = min(args.tile_rows, last - piece.first);
+            fill_tile(args, shared, tile, piece);
+            copy_tile(args, tile, piece.rows);
+        }
         __syncthreads();
     }
+}
+
+/* Fits the tile to the shared memory that a block of this device can have. */
+static cudaError_t make_room(uint32_t *tile_rows, uint32_t *shared_bytes)
+{
+    int device, most = 0;
+    cudaError_t error = cudaGetDevice(&device);
+
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess)
+        return error;
+    const uint32_t room =
+        ((uint32_t)most - (uint32_t)sizeof(gather_shared)) / row_tile::bytes_of(1);
+    *tile_rows = std::min({*tile_rows, room, (uint32_t)TILE_ROWS_MAX});
+    *shared_bytes = (uint32_t)sizeof(gather_shared) + row_tile::bytes_of(*tile_rows);
+    return cudaFuncSetAttribute(gather, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)*shared_bytes);
 }
 
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
@@ -224,26 +306,34 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     args.tile_rows = UINT32_MAX / args.row_units / args.row_units;
     if (args.tile_rows == 0) /* rows of 1 MiB and more */
         return cudaErrorInvalidValue;
+    args.sorts = resolve->queries_max > 1 && args.row_units < LONG_ROW_UNITS;
+    uint32_t shared_bytes;
+    cudaError_t error = make_room(&args.tile_rows, &shared_bytes);
+    if (error != cudaSuccess)
+        return error;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(launch == GATHER_BESIDE ? BLOCKS_BESIDE : BLOCKS);
     config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = launch == GATHER_BEHIND_RESOLVER ? 1 : 0;
-    cudaError_t error = cudaLaunchKernelEx(&config, gather, args);
+    error = cudaLaunchKernelEx(&config, gather, args);
     return error != cudaSuccess ? error : cudaGetLastError();
 }
 
 cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint32_t first_layer,
-                                    cudaStream_t stream)
+                                    uint32_t end_layer, cudaStream_t stream)
 {
-    if (first_layer >= resolve->layers)
+    if (end_layer > resolve->layers)
+        return cudaErrorInvalidValue;
+    if (first_layer >= end_layer)
         return cudaSuccess;
     /* With the leader among them they are beside nothing. */
-    return gather_launch(resolve, GATHER_MISSED, 0, first_layer, resolve->layers - first_layer,
+    return gather_launch(resolve, GATHER_MISSED, 0, first_layer, end_layer - first_layer,
                          first_layer > 0 ? GATHER_BESIDE : GATHER_ALONE, stream);
 }
 

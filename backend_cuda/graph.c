@@ -2,7 +2,7 @@
  *
  * What differs between two steps of a shape is in memory that the launches read: requests,
  * queries, lists, tables. Pointers, counts and launch sizes are the shape's (struct step_key). */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>
@@ -15,6 +15,7 @@ static bool is_alike(const struct step_key *a, const struct step_key *b)
            a->tokens == b->tokens && a->hot_requests == b->hot_requests &&
            a->staging_share == b->staging_share && a->turn_bytes == b->turn_bytes &&
            a->takes_turns == b->takes_turns && a->waves_max == b->waves_max &&
+           a->draft_tokens == b->draft_tokens && a->draft_max == b->draft_max &&
            a->timing == b->timing;
 }
 

@@ -6,7 +6,7 @@
  * Touching on many threads first is what makes it quick: pages are zeroed at the rate of memory
  * instead of one by one under the driver's lock. */
 #define _GNU_SOURCE
-#include "cuda_private.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kvt/crew.h"
 
 enum {
     PIECE_BYTES = 1 << 30, /* touched and registered at once */
@@ -125,7 +127,7 @@ static kvt_status pin(const struct kvt_backend_env *env, struct kvt_crew *crew,
         if (env->on_prepare &&
             !env->on_prepare(env->prepare_context, (double)*done_bytes / (double)total_bytes,
                              "pinning host memory"))
-            return kvt_fail(err, KVT_ERR_INTERRUPTED, "backend", "stopped while pinning memory");
+            return kvt_fail(err, KVT_ERR_INTERRUPTED, "cuda", "stopped while pinning memory");
         kvt_crew_run(crew, POPULATE_THREADS, touch, &work);
         kvt_status status = kvt_cuda_check_pinned_bytes(
             cudaHostRegister(base, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
@@ -147,7 +149,7 @@ kvt_status host_pool_open(const struct kvt_backend_env *env, uint64_t bytes, int
     void *base = mmap(NULL, pool.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (base == MAP_FAILED)
-        return kvt_fail(err, KVT_ERR_NOMEM, "backend", "no %.1f GiB of host memory: %s", gib(bytes),
+        return kvt_fail(err, KVT_ERR_NOMEM, "cuda", "no %.1f GiB of host memory: %s", gib(bytes),
                         strerror(errno));
     pool.base = base;
     (void)madvise(base, pool.bytes, MADV_HUGEPAGE);

@@ -10,7 +10,7 @@
  * Payload rows of a hierarchy land in host memory, where their place is anyway (lane.c). What lays
  * keys into the area stands for the network that brings them there. A few pages of keys are
  * compared, byte by byte, with those that the CPU makes. */
-#include "cuda_private.h"
+#include "backend_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

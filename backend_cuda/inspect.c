@@ -1,5 +1,5 @@
 /* inspect.c -- how the newest step was decided: hashes, calls, caches and selections. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static kvt_status planned_hashes(struct backend_cuda *cuda, const struct lane *l
     for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
         const struct kvt_hot_cache *cache = lane->planned[s].cache;
         if (hashes[s] != rows_hash(cache))
-            return kvt_fail(err, KVT_ERR_DEVICE, "backend",
+            return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
                             "request %u, store %u: the slots on GPU %d hold other rows than were "
                             "planned",
                             lane->request, s, rank->device->ordinal);
@@ -162,7 +162,7 @@ static kvt_status read_cache(struct rank *rank, const struct lane *lane, uint32_
             read_back(rank, order, hot->order + first, slots * sizeof *order, "a hot cache", err);
     for (uint32_t rank_of = 0; rank_of < slots && status == KVT_OK; rank_of++) {
         if (order[rank_of] >= slots)
-            return kvt_fail(err, KVT_ERR_DEVICE, "backend",
+            return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
                             "request %u, store %u: the order of %u slots on GPU %d has slot %u",
                             lane->request, store, slots, rank->device->ordinal, order[rank_of]);
         cuda->inspected_ranks[order[rank_of]] = rank_of;

@@ -15,7 +15,7 @@
  * row has been on host since the end of the step behind the round that committed it, because a
  * round brings at most 32. So nothing here waits for anything within a step, and no copy writes
  * where another reads. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static kvt_status take_frame(struct rank *rank, struct lane *lane, uint32_t page
                              struct kvt_error *err)
 {
     if (rank->free_frame_count == 0)
-        return kvt_fail(err, KVT_ERR_NOMEM, "backend",
+        return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
                         "rank %u has %u pages readable in HBM and needs another for request %u; "
                         "the device holds a page of each request by itself, also where requests "
                         "share a prefix",
@@ -486,6 +486,8 @@ kvt_status gpu_lane_admit(struct backend_cuda *cuda, const struct kvt_backend_ad
         status = make_rows(rank, *lane, err);
     if (status == KVT_OK)
         status = open_caches(rank, *lane, err);
+    if (status == KVT_OK)
+        status = draft_admit(rank, *lane, err);
     if (status == KVT_OK)
         status = rank_wait_stream(rank, rank->main, "a request's rows", err);
     if (status != KVT_OK) {

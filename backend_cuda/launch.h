@@ -73,13 +73,22 @@ struct kvt_gpu_scan {
     float *scores;         /* out [query_count][score_stride] */
     uint32_t score_stride; /* a multiple of 64, at least the rows that any query sees */
     uint32_t rows_max;     /* that any query sees in this step: how much to launch */
+    /* [query_count][KVT_GPU_SCORE_BINS] 0, or NULL. Where kvt_gpu_scan_counts() says so, out: how
+     * many of the query's scores are in each bin, for top-k. */
+    uint32_t *counts;
     bool reference;
 };
+enum {
+    KVT_GPU_SCORE_BINS = 2048,
+    KVT_GPU_COUNTED_QUERIES_MAX = 39
+};
+bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *scan);
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *scan, cudaStream_t stream);
 
 /* The k best of each query by (score, then lower row first), in ascending row order, exactly,
  * whatever the scores (infinities and ties included; NaN is not promised anything). Where
- * fewer than k rows are visible: all of them, then KVT_GPU_NONE. */
+ * fewer than k rows are visible: all of them, then KVT_GPU_NONE. Requests and queries are read
+ * before the kernel that was launched before has ended: it must not write them. */
 struct kvt_gpu_topk {
     uint32_t query_count;
     uint32_t k; /* 512, 1,024 or 2,048 */
@@ -88,7 +97,8 @@ struct kvt_gpu_topk {
     const struct kvt_gpu_query *queries;
     const float *scores; /* [query_count][score_stride] */
     uint32_t score_stride, rows_max;
-    int32_t *rows; /* out [query_count][k] */
+    uint32_t *counts; /* of the scan, where it counted, 0 afterwards; or NULL */
+    int32_t *rows;    /* out [query_count][k] */
     bool reference;
 };
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream);
@@ -188,10 +198,10 @@ bool kvt_gpu_resolve_is_fast(const struct kvt_gpu_resolve *resolve);
  * and before the next wave has the arena. Wave 0 is all calls where staging_share is above 0. */
 cudaError_t kvt_gpu_promote(const struct kvt_gpu_resolve *resolve, uint32_t wave,
                             cudaStream_t stream);
-/* Layers [first_layer, layers) of every missing row: followers, behind FETCH_LEADER. With
+/* Layers [first_layer, end_layer) of every missing row: followers, behind FETCH_LEADER. With
  * staging_share 0, of the rows that found a slot: staged ones come whole (kvt_gpu_fetch_wave). */
 cudaError_t kvt_gpu_fetch_followers(const struct kvt_gpu_resolve *resolve, uint32_t first_layer,
-                                    cudaStream_t stream);
+                                    uint32_t end_layer, cudaStream_t stream);
 /* Staging in waves, as kvt_waves_make(): counts[i].wave, and the places of staged rows within
  * the arena of arena_rows, behind a resolve with staging_share 0. wave_count: out, one word. */
 cudaError_t kvt_gpu_waves(const struct kvt_gpu_resolve *resolve, uint64_t arena_rows,
@@ -306,6 +316,73 @@ struct kvt_gpu_copy {
 };
 cudaError_t kvt_gpu_copy(const struct kvt_gpu_copy *copies, uint32_t copy_count,
                          cudaStream_t stream);
+
+/* ---- The drafter's rows and attention (draft_rows.cu, draft_attend.cu) ----
+ *
+ * A request's draft rows lie in a ring of its lane's: position p of layer j of lane l at
+ * rows + ((l * layers + j) * ring_rows + p % ring_rows) * row_bytes. A pass reads committed
+ * positions, [.., context_tokens), and behind them those of its own block, [context_tokens,
+ * context_tokens + block_tokens), which are the round's alone: the next one finds what was
+ * committed in their place. Token d of a block sees [first(d), context_tokens + block_tokens),
+ * where first(d) = max(lost_tokens, context_tokens + d + 1 - window_tokens). */
+struct kvt_gpu_draft_request {
+    uint32_t lane, context_id;
+    uint32_t context_tokens; /* committed */
+    uint32_t settled_tokens; /* of those, the ring holds what was committed up to here, ... */
+    uint32_t lost_tokens;    /* ... and nothing from before here, which blocks, this round's and
+                              * longer ones before, have been written over */
+    uint32_t block_tokens;   /* of the pass; 0: nothing is drafted in this round */
+    uint32_t first_token;    /* in packed arrays of the pass */
+};
+
+struct kvt_gpu_draft_ring {
+    uint8_t *rows;
+    uint32_t layers, ring_rows, row_bytes; /* row_bytes of one layer, a multiple of 16 */
+    uint32_t window_tokens;                /* at most ring_rows */
+    /* What rows are made of: E4M3_576 e4m3 throughout, MIXED_656 512 e4m3 and 4 float scales,
+     * BF16_1152 bf16 throughout, whatever row_bytes is. */
+    enum kvt_gpu_format values;
+};
+
+/* Rows that the ring lacks, all layers: what was committed since, and the round's block. They are
+ * functions of (context_id, layer, position), and of context_tokens for a block's. */
+cudaError_t kvt_gpu_draft_append(const struct kvt_gpu_draft_ring *ring,
+                                 const struct kvt_gpu_draft_request *requests,
+                                 uint32_t request_count, cudaStream_t stream);
+
+/* Every row that the pass of one request reads, made anew and compared. */
+struct kvt_gpu_draft_verdict {
+    uint64_t unequal_chunks; /* of 16 bytes */
+    uint64_t first;          /* layer << 32 | position of the first; UINT64_MAX: none */
+};
+cudaError_t kvt_gpu_draft_compare(const struct kvt_gpu_draft_ring *ring,
+                                  const struct kvt_gpu_draft_request *request,
+                                  struct kvt_gpu_draft_verdict *verdict, cudaStream_t stream);
+
+/* Attention of one layer, grouped heads of 128: a row is [2][kv_heads][128] e4m3, keys and values.
+ * Softmax in float; the answer depends on a token's own rows, q and splits alone. */
+enum {
+    KVT_GPU_DRAFT_DIM = 128,
+    KVT_GPU_DRAFT_ROWS_MIN = 64, /* of a ring */
+    KVT_GPU_DRAFT_SPLITS_MAX = 8
+};
+struct kvt_gpu_draft_attend {
+    struct kvt_gpu_draft_ring ring;
+    uint32_t layer;
+    uint32_t request_count, token_count; /* tokens of all blocks */
+    uint32_t block_max;                  /* tokens of one block, at most */
+    uint32_t heads, kv_heads;            /* heads a multiple of kv_heads */
+    float softmax_scale;
+    const struct kvt_gpu_draft_request *requests;
+    const void *q;   /* bf16 [token_count][heads][128] */
+    void *out;       /* bf16 [token_count][heads][128] */
+    uint32_t splits; /* pieces that a request's rows are cut into; 0: the launcher chooses by
+                      * request_count, block_max and heads alone */
+    void *workspace; /* of kvt_gpu_draft_workspace_bytes(); not zeroed */
+    bool reference;
+};
+uint64_t kvt_gpu_draft_workspace_bytes(uint32_t token_count, uint32_t heads);
+cudaError_t kvt_gpu_draft_attend(const struct kvt_gpu_draft_attend *attend, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
  *
  * Where the device selects, a selector that is not run selects as one that is: those of its
  * compress ratio stand in turn. */
-#include "cuda_private.h"
+#include "backend_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -300,7 +300,7 @@ static kvt_status probe_gpu(const struct kvt_nvml *nvml, int index, struct kvt_m
     }
     if (error == cudaSuccess && nvml != NULL)
         kvt_nvml_describe(nvml, 1, gpu);
-    return kvt_cuda_check(error, "looking at a GPU", err);
+    return kvt_cuda_check_device_bytes(error, "looking at a GPU", COPY_BYTES, err);
 }
 
 static void cuda_version(int number, char *out, size_t out_bytes)

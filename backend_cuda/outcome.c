@@ -1,6 +1,6 @@
 /* outcome.c -- from the counters of a step's calls to what it reports: the same sums, in the same
  * order, as the predicted backend's (sim/backend/backend_step.c). */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <assert.h>
 #include <string.h>

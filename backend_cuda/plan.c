@@ -7,7 +7,7 @@
  *
  * Staged row m of a call is at place -2 - m while the arena is shared in waves; kvt_gpu_waves()
  * gives it another. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *     pinned  what the CPU writes for a step and reads behind it
  *
  * Each is one allocation. A layout function runs twice, to add up and to hand out. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 
 enum {
     ALIGNED = 256,
+    SCORE_COUNTS = KVT_GPU_COUNTED_QUERIES_MAX * KVT_GPU_SCORE_BINS,
     /* What the driver, graphs and cuBLAS take beside us. */
     SPARE_BYTES = 1 << 30
 };
@@ -104,6 +105,7 @@ static void lay_block(const struct backend_cuda *cuda, struct rank *rank, struct
     block->proof_copies = piece(carver, (uint64_t)cuda->llm->selector_count * cuda->check_queries,
                                 sizeof *block->proof_copies);
     block->hashed_lane = piece(carver, 1, sizeof *block->hashed_lane);
+    draft_lay_block(cuda, rank, carver);
     for (uint32_t s = 0; s < cuda->llm->store_count; s++) {
         struct store_state *store = &rank->stores[s];
         store->slot_counts = piece(carver, lanes, sizeof *store->slot_counts);
@@ -163,6 +165,7 @@ static void lay_tables(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->promoted = piece(carver, 2 * lists, sizeof *rank->promoted);
     rank->counts = piece(carver, calls, sizeof *rank->counts);
     rank->scores = piece(carver, queries * rank->score_stride, sizeof *rank->scores);
+    rank->score_counts = piece(carver, SCORE_COUNTS, sizeof *rank->score_counts);
     rank->index_q =
         piece(carver, selectors * queries, (uint64_t)llm->index_heads * KVT_GPU_INDEX_DIM);
     rank->index_weights =
@@ -177,6 +180,7 @@ static void lay_tables(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->proof_again = piece(carver, 1, cuda->out_bytes);
     rank->proof_rows = piece(carver, top_k, cuda->stores[0].layer_bytes);
     rank->proof_lists = piece(carver, 3 * top_k, sizeof *rank->proof_lists);
+    draft_lay(cuda, rank, carver);
 }
 
 /* Lists and plans in pinned memory are as those on the device. */
@@ -198,6 +202,7 @@ static void lay_pinned(const struct backend_cuda *cuda, struct rank *rank, struc
     }
     rank->wave_count_pinned = piece(carver, 1, sizeof *rank->wave_count_pinned);
     rank->hashes_pinned = piece(carver, KVT_STORES_MAX, sizeof *rank->hashes_pinned);
+    draft_lay_pinned(rank, carver);
     rank->copies_pinned = piece(carver, COPIES_MAX, sizeof *rank->copies_pinned);
     rank->proof_lists_pinned = piece(carver, 3 * top_k, sizeof *rank->proof_lists_pinned);
     rank->proof_pinned = piece(carver,
@@ -301,10 +306,11 @@ static kvt_status choose_frames(const struct backend_cuda *cuda, struct rank *ra
     rank->frame_count = (uint32_t)(needed > room / 2 ? needed : all < room / 2 ? all : room / 2);
     if (fixed_bytes + needed * of_page <= free_bytes)
         return KVT_OK;
-    return kvt_fail(err, KVT_ERR_NOMEM, "backend",
+    return kvt_fail(err, KVT_ERR_NOMEM, "cuda",
                     "rank %u takes %.1f GiB of device memory (%.1f of them rows: hot caches, tails "
-                    "and staging of %u requests; %.1f for %" PRIu64 " pages; %.1f index keys and "
-                    "tables), and %.1f are free for it on GPU %d; fewer requests at once, shorter "
+                    "and staging of %u requests; %.1f for %" PRIu64 " pages; %.1f index keys, "
+                    "draft rings and tables), and %.1f are free for it on GPU %d; fewer requests "
+                    "at once, shorter "
                     "contexts or a smaller pool take less",
                     rank->number, gib(fixed_bytes + needed * of_page), gib(rows.used_bytes),
                     cuda->lanes, gib(needed * of_page), needed, gib(tables.used_bytes),
@@ -360,6 +366,8 @@ static kvt_status poison(struct rank *rank, struct kvt_error *err)
         error = cudaMemset(rank->tables, 0xff, rank->tables_bytes);
     if (error == cudaSuccess)
         error = cudaMemset(rank->resolve_workspace, 0, resolve_workspace_bytes(cuda));
+    if (error == cudaSuccess)
+        error = cudaMemset(rank->score_counts, 0, SCORE_COUNTS * sizeof *rank->score_counts);
     return rank_check(rank, error, "setting device memory", err);
 }
 
@@ -399,6 +407,8 @@ kvt_status rank_open_pools(struct rank *rank, uint64_t free_bytes, struct kvt_er
         status = poison(rank, err);
     if (status == KVT_OK)
         status = fill_q(rank, err);
+    if (status == KVT_OK)
+        status = draft_fill(rank, err);
     memset(rank->block.frames, 0xff,
            (size_t)cuda->lanes * cuda->frame_stride * sizeof *rank->block.frames);
     return status;

@@ -7,7 +7,7 @@
  *
  * A row that was fetched from the wrong place, or too late, or not at all, is another row: what
  * was never written is NaN. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * Ranks of a step run side by side on GPUs of their own. Those that share one take turns: all that
  * a rank does there has the device to itself, for a rank stands for a GPU. While the CPU selects,
  * with nothing of its own left there, it lets others have it. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static kvt_status wait_for(struct rank *rank, cudaError_t (*query)(void *what), 
     while (error == cudaErrorNotReady) {
         if (kvt_wall_seconds_since(start) > timeout_s) {
             rank->device->lost = true;
-            return kvt_fail(err, KVT_ERR_DEVICE, "cuda",
+            return kvt_fail(err, KVT_ERR_HUNG, "cuda",
                             "%s has not ended within %u s on GPU %d: a kernel hangs, or the device "
                             "is gone; what it holds stays until this process ends",
                             whose, timeout_s, rank->device->ordinal);
@@ -89,11 +89,12 @@ kvt_status rank_use(struct rank *rank, struct kvt_error *err)
 
 /* ---- Turns ---------------------------------------------------------------------------- */
 
-/* Whoever had the device before may have found it hung. */
+/* Whoever had the device before may have found it hung, and says so. */
 static kvt_status take_turn(struct rank *rank, struct kvt_error *err)
 {
     (void)pthread_mutex_lock(&rank->device->turn);
     rank->has_turn = true;
+    rank->is_late = rank->device->lost;
     return rank_use(rank, err);
 }
 
@@ -267,6 +268,7 @@ static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
         const struct kvt_step_item *item = &step->items[i];
         uint32_t queries = item->round->query_count;
         describe_item(rank, item, i, key);
+        draft_describe_item(rank, item, i, key);
         key->queries_max = queries > key->queries_max ? queries : key->queries_max;
         key->hot_requests += rank->items[i]->hot_tokens > 0;
         tokens = item->context_tokens + queries > tokens ? item->context_tokens + queries : tokens;
@@ -303,6 +305,9 @@ static kvt_status find_items(struct rank *rank, struct kvt_rank_step *step, stru
                             "be the most",
                             item->request, queries, item->context_tokens, cuda->queries_max,
                             cuda->env.longest_tokens);
+        kvt_status status = draft_check_round(cuda, item, err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -560,6 +565,8 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
         return status;
     nvtxRangePushA("prove");
     status = proof_check(rank, err);
+    if (status == KVT_OK)
+        status = draft_check(rank, err);
     nvtxRangePop();
     return status;
 }

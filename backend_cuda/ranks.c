@@ -1,5 +1,5 @@
 /* ranks.c -- a thread a rank, and all that a rank opens and closes. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,22 @@ static void *stand_by(void *argument)
     }
     (void)pthread_mutex_unlock(&cuda->mutex);
     return NULL;
+}
+
+/* Of the ranks that failed, the first that found out why itself; NULL: none failed. */
+static const struct rank *find_failed(const struct backend_cuda *cuda,
+                                      const struct kvt_rank_step *steps, uint32_t count)
+{
+    const struct rank *failed = NULL;
+
+    for (uint32_t r = 0; r < count; r++) {
+        const struct rank *rank = &cuda->ranks[steps[r].rank];
+        if (steps[r].item_count == 0 || rank->status == KVT_OK)
+            continue;
+        if (!failed || (failed->is_late && !rank->is_late))
+            failed = rank;
+    }
+    return failed;
 }
 
 /* One alone is run by the caller: no thread is woken for it. */
@@ -55,15 +71,10 @@ static kvt_status run(struct backend_cuda *cuda, struct kvt_rank_step *steps, ui
     while (cuda->working > 0)
         (void)pthread_cond_wait(&cuda->changed, &cuda->mutex);
     (void)pthread_mutex_unlock(&cuda->mutex);
-    for (uint32_t r = 0; r < count; r++) {
-        const struct rank *rank = &cuda->ranks[steps[r].rank];
-        if (steps[r].item_count == 0 || rank->status == KVT_OK)
-            continue;
-        if (err)
-            *err = rank->error;
-        return rank->status;
-    }
-    return KVT_OK;
+    const struct rank *failed = find_failed(cuda, steps, count);
+    if (failed && err)
+        *err = failed->error;
+    return failed ? failed->status : KVT_OK;
 }
 
 kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_step *steps, uint32_t count,
@@ -162,8 +173,8 @@ kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *e
     if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
         int error = pthread_create(&rank->thread, NULL, stand_by, rank);
         if (error != 0)
-            return kvt_fail(err, KVT_ERR_NOMEM, "backend", "no thread for rank %u: %s",
-                            rank->number, strerror(error));
+            return kvt_fail(err, KVT_ERR_NOMEM, "cuda", "no thread for rank %u: %s", rank->number,
+                            strerror(error));
         rank->has_thread = true;
     }
     return status;

@@ -44,7 +44,8 @@ enum kvt_made_kind {
     KVT_MADE_CONSTANT,
     KVT_MADE_KNOT,
     KVT_MADE_FRESH,
-    KVT_MADE_WEIGHT
+    KVT_MADE_WEIGHT,
+    KVT_MADE_DRAFT
 };
 KVT_MADE uint64_t kvt_made_stream(enum kvt_made_kind kind, uint32_t a, uint32_t b, uint32_t c)
 {
@@ -222,6 +223,15 @@ KVT_MADE void kvt_made_row_chunk(const struct kvt_made_tables *tables, enum kvt_
             break;
         }
     }
+}
+
+/* The stream of a draft row: of a committed position, or of one that a block has for a round,
+ * behind context_tokens. */
+KVT_MADE uint64_t kvt_made_draft_stream(uint32_t context, uint32_t layer, uint32_t position,
+                                        uint32_t context_tokens)
+{
+    uint64_t stream = kvt_made_stream(KVT_MADE_DRAFT, context, layer, position);
+    return position < context_tokens ? stream : kvt_made_mix(stream + context_tokens + UINT64_C(1));
 }
 
 /* ---- Index keys and queries ------------------------------------------------------------ */

@@ -5,7 +5,7 @@
  *             select K sets (law) -> lists, ascending, of top_k entries -> plan (plan.c)
  *
  * Where the device selects, its lists have come down before, and there is only to plan. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* setup.c -- what a model and a run take of the CUDA backend: refusals, settings, shapes. */
-#include "cuda_private.h"
+#include "step.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -214,5 +214,6 @@ kvt_status backend_cuda_setup(struct backend_cuda *cuda, struct kvt_error *err)
     if (status != KVT_OK)
         return status;
     read_settings(cuda);
+    draft_setup(cuda);
     return make_shapes(cuda, err);
 }

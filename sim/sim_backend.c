@@ -87,6 +87,7 @@ kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .tp = scenario->pools[0].tp,
         .ep = scenario->pools[0].ep,
         .llm = scenario->llm,
+        .drafter = scenario->drafter,
         .replacement = scenario->replacement,
         .selection = scenario->selection,
         .hot_tokens = scenario->hot_tokens,

@@ -385,6 +385,7 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     sim->backend->ops->sampling(sim->backend, &run->sampling);
     sim_books_describe(sim);
     run->law_description = sim->backend->ops->describe(sim->backend);
+    run->runs_drafts = kvt_backend_runs_drafts(sim->backend);
     if (sim->backend->ops->proof)
         sim->backend->ops->proof(sim->backend, &run->proof);
     if (sim->backend->ops->finish) {

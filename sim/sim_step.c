@@ -239,13 +239,15 @@ static void predict(struct kvt_sim *sim, const struct group *group, struct kvt_s
     times->in_range = in_range(sim, group);
 }
 
-/* Of predicted parts those that no backend runs, in whole ns; returns their sum. */
-static kvt_ns keep_unrun(const double parts[KVT_PARTS], kvt_ns unrun_ns[KVT_PARTS])
+/* Of predicted parts those that the backend does not run, in whole ns; returns their sum. */
+static kvt_ns keep_unrun(bool runs_drafts, const double parts[KVT_PARTS],
+                         kvt_ns unrun_ns[KVT_PARTS])
 {
     kvt_ns total = 0;
 
     for (int p = 0; p < KVT_PARTS; p++) {
-        unrun_ns[p] = kvt_step_part_is_run((enum kvt_step_part)p) ? 0 : (kvt_ns)llround(parts[p]);
+        bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, runs_drafts);
+        unrun_ns[p] = is_run ? 0 : (kvt_ns)llround(parts[p]);
         total += unrun_ns[p];
     }
     return total;
@@ -258,7 +260,7 @@ static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_ste
 
     times->measured_ns = outcome->measured_ns;
     for (int p = 0; p < KVT_PARTS; p++) {
-        bool is_run = kvt_step_part_is_run((enum kvt_step_part)p);
+        bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts);
         times->measured_parts_ns[p] = is_run ? (kvt_ns)llround(outcome->measured_parts_ns[p]) : 0;
         told_ns += times->measured_parts_ns[p];
     }
@@ -266,7 +268,7 @@ static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_ste
 }
 
 /* As the slowest rank has it: what it measured, and what the timing model says of its parts that
- * no backend runs; those that the group shares once. */
+ * the backend does not run; those that the group shares once. */
 static void measure(const struct kvt_sim *sim, const struct group *group,
                     struct kvt_step_times *times, double *waited_ns)
 {
@@ -282,7 +284,8 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
         if (step->item_count == 0 || step->outcome.measured_ns == KVT_NS_NEVER)
             continue;
         predict_rank(group, &loads[r], parts);
-        kvt_ns rank_ns = step->outcome.measured_ns + keep_unrun(parts, unrun_ns);
+        kvt_ns rank_ns =
+            step->outcome.measured_ns + keep_unrun(times->runs_drafts, parts, unrun_ns);
         all_ns += rank_ns;
         if (rank_ns <= slowest_ns)
             continue;
@@ -294,7 +297,7 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
         return;
     const struct kvt_group_load load = group_load(group, loads);
     group->timing->group_step(group->timing_state, &load, shared);
-    (void)keep_unrun(shared, shared_ns);
+    (void)keep_unrun(times->runs_drafts, shared, shared_ns);
     for (int p = 0; p < KVT_PARTS; p++)
         times->added_parts_ns[p] += shared_ns[p];
     *waited_ns = (double)(group->rank_count * slowest_ns - all_ns);
@@ -303,8 +306,10 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
 /* What the step takes by the run's clock; the other clock's figures go to the books too. */
 static kvt_ns time_step(struct kvt_sim *sim, const struct group *group, uint32_t requests)
 {
-    struct kvt_step_times times = {
-        .first_rank = group->first_rank, .rank_count = group->rank_count, .requests = requests};
+    struct kvt_step_times times = {.first_rank = group->first_rank,
+                                   .rank_count = group->rank_count,
+                                   .requests = requests,
+                                   .runs_drafts = kvt_backend_runs_drafts(sim->backend)};
     double waited_ns = 0, measured_waited_ns = 0;
     struct kvt_tally *tally = &sim->tally;
 

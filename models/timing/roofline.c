@@ -27,10 +27,9 @@
 #include "roofline_params.h"
 
 enum {
-    SCORE_BYTES = 4,        /* float */
-    ACTIVATION_BYTES = 2,   /* bf16 */
-    DISPATCH_BYTES = 1,     /* fp8 on the way to an expert; bf16 on the way back */
-    DRAFT_WEIGHT_BYTES = 2, /* of one weight of a drafter, bf16 */
+    SCORE_BYTES = 4,      /* float */
+    ACTIVATION_BYTES = 2, /* bf16 */
+    DISPATCH_BYTES = 1,   /* fp8 on the way to an expert; bf16 on the way back */
 };
 
 static size_t roofline_state_bytes(const struct kvt_timing_env *env)
@@ -208,7 +207,7 @@ static void set_draft(struct roofline *roofline, const struct kvt_timing_env *en
         roofline->draft_request_ns = (double)kvt_drafter_ring_bytes(drafter) / sharers / hbm * 1e9;
         roofline->draft_read_ns = drafter->weight_bytes / env->tp / hbm * 1e9;
         roofline->draft_math_ns =
-            2.0 * drafter->weight_bytes / DRAFT_WEIGHT_BYTES / env->tp / flops * 1e9;
+            2.0 * drafter->weight_bytes / KVT_DRAFT_WEIGHT_BYTES / env->tp / flops * 1e9;
     }
     roofline->draft_model_share = env->llm->layers > 0 ? layers / env->llm->layers : 0;
     roofline->draft_math_ns += roofline->draft_model_share * roofline->dense_math_ns;

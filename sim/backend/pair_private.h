@@ -48,6 +48,18 @@ struct pair_text {
 };
 void pair_say(struct pair_text *text, const char *fmt, ...) KVT_PRINTF(2, 3);
 
+/* pair_compare.c: of a resize or a release, whose chains take in how each cache ended. */
+void pair_compare_ends(struct backend_pair *pair, uint32_t request, const char *what,
+                       uint64_t first, uint64_t second);
+/* Of a request's part of a step, on either side. */
+KVT_CHECKED kvt_status pair_compare_item(struct backend_pair *pair,
+                                         const struct kvt_rank_step *rank,
+                                         const struct kvt_step_item *item,
+                                         const struct kvt_step_item *other, struct kvt_error *err);
+/* Of a rank whose requests all agree. */
+void pair_compare_rank(struct backend_pair *pair, const struct kvt_rank_step *rank,
+                       const struct kvt_rank_step *other);
+
 /* pair_diff.c: says where a round of a request differs: the first call, its counts and rows, or the
  * cache. states_differ: pair->hashes do. */
 void pair_describe_round(struct backend_pair *pair, const struct kvt_step_item *item,

@@ -19,6 +19,7 @@ void kvt_backend_proof_add(struct kvt_backend_proof *sum, const struct kvt_backe
     sum->imports.beside_ns += other->imports.beside_ns;
     sum->imports.joining_ns += other->imports.joining_ns;
     sum->imports.waited_ns += other->imports.waited_ns;
+    sum->draft_rings += other->draft_rings;
     if (!sum->first_unequal)
         sum->first_unequal = other->first_unequal;
     if (!sum->not_representative)

@@ -97,6 +97,8 @@ const char *kvt_status_name(kvt_status status)
         return "KVT_ERR_POLICY";
     case KVT_ERR_DEVICE:
         return "KVT_ERR_DEVICE";
+    case KVT_ERR_HUNG:
+        return "KVT_ERR_HUNG";
     case KVT_ERR_STALLED:
         return "KVT_ERR_STALLED";
     case KVT_ERR_INTERRUPTED:

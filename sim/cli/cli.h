@@ -62,6 +62,10 @@ int cli_fail(const struct kvt_error *err);
 /* The same for a sentence of the command's own: malformed question. */
 int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
 
+/* The last of a command: what it printed is written out, or the status says that it was not. Does
+ * not return where a device hangs, which would keep the process from its end. */
+int cli_close(int exit_code);
+
 /* The share folder: $KVT_DATA, or beside the executable, or as installed. */
 const char *cli_data_dir(void);
 

@@ -207,12 +207,14 @@ static kvt_status fidelity(const struct question *question, const char *cache_di
     struct answer answer = {.plan = &judged, .print = print_fidelity};
     kvt_status status = validate_fidelity(&plan, arena, &outcome, err);
 
-    if (status == KVT_OK) {
+    if (status == KVT_OK || outcome.point_count > 0) { /* as lockstep() */
+        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
         judged.good = validate_judge(&outcome, judged.families);
-        status = validate_tree(&outcome, judged.families, judged.good, &answer.tree, err);
+        kvt_status given = validate_tree(&outcome, judged.families, judged.good, &answer.tree, why);
+        if (given == KVT_OK)
+            given = give(question, &answer, why);
+        status = status == KVT_OK ? given : status;
     }
-    if (status == KVT_OK)
-        status = give(question, &answer, err);
     if (status == KVT_OK && !question->quiet)
         tell_speed(&outcome);
     *good = status == KVT_OK && judged.good;

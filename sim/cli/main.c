@@ -50,19 +50,6 @@ static void print_commands(void)
     puts("\nExit status: 0 done, 1 the answer is no, 2 malformed question, 3 the machine can't.");
 }
 
-/* What a command printed must have arrived: a full disk or a closed stream behind
- * stdout is no success. */
-static int close_stdout(int exit_code)
-{
-    bool failed = ferror(stdout) != 0;
-
-    if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
-        fputs("kvtide: standard output: not everything could be written\n", stderr);
-        return CLI_CANNOT;
-    }
-    return exit_code;
-}
-
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
@@ -91,5 +78,5 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
     gsl_set_error_handler_off();
-    return close_stdout(run_command(argc, argv));
+    return cli_close(run_command(argc, argv));
 }

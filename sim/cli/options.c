@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kvt/file.h"
 
+/* The driver's own end of a process waits for a kernel that never ends. */
+static bool device_hangs;
+
 int cli_fail(const struct kvt_error *err)
 {
+    device_hangs = device_hangs || err->status == KVT_ERR_HUNG;
     if (err->where[0])
         fprintf(stderr, "kvtide: %s: %s\n", err->where, err->message);
     else
@@ -20,11 +25,29 @@ int cli_fail(const struct kvt_error *err)
         return CLI_NO;
     case KVT_ERR_NOMEM:
     case KVT_ERR_DEVICE:
+    case KVT_ERR_HUNG:
     case KVT_ERR_INTERNAL:
         return CLI_CANNOT;
     default:
         return CLI_MALFORMED;
     }
+}
+
+/* What a command printed must have arrived: a full disk or a closed stream behind stdout is no
+ * success. */
+int cli_close(int exit_code)
+{
+    bool failed = ferror(stdout) != 0;
+
+    if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
+        fputs("kvtide: standard output: not everything could be written\n", stderr);
+        exit_code = CLI_CANNOT;
+    }
+    if (device_hangs) {
+        (void)fflush(NULL);
+        _exit(exit_code);
+    }
+    return exit_code;
 }
 
 int cli_malformed(const char *fmt, ...)

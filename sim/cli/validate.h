@@ -55,9 +55,11 @@ struct validate_outcome {
     /* Wall time, for stderr only. */
     double exact_s, sampled_s, exact_simulated_s, sampled_simulated_s, solve_s;
     size_t solves;
+    char failure[1088]; /* why it broke off; "": it did not */
 };
 
-/* validate_fidelity.c: runs everything. Lives in the arena. */
+/* validate_fidelity.c: runs everything. Lives in the arena. On failure what is there is part of an
+ * answer. */
 KVT_CHECKED kvt_status validate_fidelity(const struct validate_plan *plan, struct kvt_arena *arena,
                                          struct validate_outcome *out, struct kvt_error *err);
 
@@ -163,6 +165,7 @@ struct lockstep_outcome {
     struct lockstep_run *runs; /* [run_count] */
     size_t run_count;
     struct lockstep_family families[LOCKSTEP_FAMILIES];
+    bool runs_drafts;   /* as in struct kvt_step_times */
     char failure[1088]; /* why the last run broke off; "": it did not */
     cJSON *machine;     /* as `check --machine` has it; NULL: not asked */
 };

@@ -180,21 +180,21 @@ static kvt_status run_analytic(struct runner *runner, struct kvt_scenario scenar
     return status;
 }
 
+/* What is done counts, whatever comes behind it. */
 static kvt_status run_levels(struct runner *runner, const struct kvt_scenario *scenario,
                              const char *name, struct kvt_error *err)
 {
     double exact[VALIDATE_METRICS];
-    struct validate_point *points = runner->out->points + runner->out->point_count;
     kvt_status status = run_exact(runner, *scenario, exact, err);
 
     for (int level = 0; level < VALIDATE_LEVELS && status == KVT_OK; level++) {
-        points[level] = (struct validate_point){.scenario = name, .seed = scenario->seed};
-        memcpy(points[level].exact, exact, sizeof exact);
-        status = level == VALIDATE_SAMPLED ? run_sampled(runner, *scenario, &points[level], err)
-                                           : run_analytic(runner, *scenario, &points[level], err);
+        struct validate_point *point = &runner->out->points[runner->out->point_count];
+        *point = (struct validate_point){.scenario = name, .seed = scenario->seed};
+        memcpy(point->exact, exact, sizeof exact);
+        status = level == VALIDATE_SAMPLED ? run_sampled(runner, *scenario, point, err)
+                                           : run_analytic(runner, *scenario, point, err);
+        runner->out->point_count += status == KVT_OK;
     }
-    if (status == KVT_OK)
-        runner->out->point_count += VALIDATE_LEVELS;
     return status;
 }
 
@@ -266,6 +266,9 @@ kvt_status validate_fidelity(const struct validate_plan *plan, struct kvt_arena 
     if (status == KVT_OK)
         status = run_all(&runner, err);
     cli_progress_end(&progress);
+    if (status != KVT_OK)
+        (void)snprintf(out->failure, sizeof out->failure, "%s%s%s", err->where,
+                       err->where[0] ? ": " : "", err->message);
     kvt_surfaces_free(runner.surfaces);
     return status;
 }

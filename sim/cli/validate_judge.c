@@ -85,7 +85,7 @@ static void judge(const struct validate_outcome *outcome, size_t m, struct valid
 bool validate_judge(const struct validate_outcome *outcome,
                     struct validate_family families[VALIDATE_FAMILIES])
 {
-    bool good = true;
+    bool good = outcome->failure[0] == '\0';
 
     for (size_t f = 0; f < VALIDATE_FAMILIES; f++) {
         size_t m = f % VALIDATE_METRICS;
@@ -156,7 +156,9 @@ kvt_status validate_tree(const struct validate_outcome *outcome,
 {
     cJSON *tree = cJSON_CreateObject(), *list = cJSON_CreateArray(), *points = cJSON_CreateArray();
     bool ok = tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
-              kvt_json_add_text(tree, "suite", "fidelity") && kvt_json_add_bool(tree, "good", good);
+              kvt_json_add_text(tree, "suite", "fidelity") &&
+              kvt_json_add_bool(tree, "good", good) &&
+              kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL);
 
     ok = kvt_json_add(tree, "families", list) && ok;
     ok = kvt_json_add(tree, "points", points) && ok;
@@ -229,8 +231,11 @@ void validate_print(const struct validate_outcome *outcome,
                100 * (analytic ? family->metric->tolerance : family->widest),
                family->metric->is_absolute && analytic ? " of 1" : "", family->good ? "" : "  NO");
     }
-    printf("\n%s: sampled's 99 %% interval misses exact no more often than chance has it, analytic "
-           "is within its tolerance in %.0f %% of the points of each line at least\n",
-           good ? "yes" : "no", 100 * IN_RANGE_LEAST);
+    if (outcome->failure[0])
+        printf("\nno: broken off, so that this is part of it: %s\n", outcome->failure);
+    else
+        printf("\n%s: sampled's 99 %% interval misses exact no more often than chance has it, "
+               "analytic is within its tolerance in %.0f %% of the points of each line at least\n",
+               good ? "yes" : "no", 100 * IN_RANGE_LEAST);
     print_support(families);
 }

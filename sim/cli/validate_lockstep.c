@@ -86,8 +86,8 @@ static void write_step(const struct runner *runner, const struct kvt_step_times 
     write_measured(stream, is_measured, times->measured_ns);
     for (int p = 0; p < KVT_PARTS; p++) {
         fprintf(stream, ",%lld", (long long)times->predicted_parts_ns[p]);
-        write_measured(stream, is_measured && kvt_step_part_is_run((enum kvt_step_part)p),
-                       times->measured_parts_ns[p]);
+        bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts);
+        write_measured(stream, is_measured && is_run, times->measured_parts_ns[p]);
     }
     fputc('\n', stream);
 }
@@ -117,6 +117,7 @@ static void on_step(void *context, const struct kvt_step_times *times)
     bool kept = true;
 
     runner->steps_done++;
+    runner->out->runs_drafts = times->runs_drafts;
     if (runner->kept == KVT_OK)
         runner->kept = open_steps(runner, &runner->kept_error);
     if (runner->steps)

@@ -159,7 +159,7 @@ static bool add_predicted_only(cJSON *tree, const struct lockstep_outcome *outco
     cJSON *parts = cJSON_AddObjectToObject(tree, "predicted_only_s");
     bool ok = parts != NULL;
     for (int p = 0; p < KVT_PARTS && ok; p++) {
-        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+        if (!kvt_step_part_is_run((enum kvt_step_part)p, outcome->runs_drafts))
             ok = cJSON_AddNumberToObject(parts, family_name(p),
                                          outcome->families[p].predicted_ns * 1e-9) != NULL;
     }
@@ -289,7 +289,7 @@ static void print_families(const struct lockstep_outcome *outcome)
     }
     fputs("not in step, for no backend runs it:", stdout);
     for (int p = 0; p < KVT_PARTS; p++) {
-        if (!kvt_step_part_is_run((enum kvt_step_part)p))
+        if (!kvt_step_part_is_run((enum kvt_step_part)p, outcome->runs_drafts))
             printf(" %s %.4f ms,", family_name(p),
                    outcome->families[p].predicted_ns * 1e-6 / steps);
     }

@@ -70,6 +70,7 @@ bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof
                                (double)proof->double_queries) &&
            kvt_json_add_number(attention, "corrupted_rows", (double)proof->corrupted_rows) &&
            kvt_json_add_number(attention, "corrupted_found", (double)proof->corrupted_found) &&
+           kvt_json_add_number(attention, "draft_rings_compared", (double)proof->draft_rings) &&
            kvt_json_add_text(attention, "first_unequal", proof->first_unequal);
 }
 

@@ -7,6 +7,7 @@
 
 #include "modelfile.h"
 
+#define PLACE_BYTES (KVT_WHERE_BYTES + 32)
 #define COUNT(key, least, most)                                                                    \
     {                                                                                              \
 #key, KVT_FIELD_U32, least, most, offsetof(struct kvt_drafter, key)                        \
@@ -21,6 +22,56 @@ static const struct kvt_field fields[] = {
     COUNT(window_tokens, 0, 1 << 24), COUNT(slack_tokens, 0, 1 << 24), COUNT(block_max, 1, 64),
     REAL(value_bytes, 0.0625, 8),     REAL(weight_bytes, 0, 1e15),
 };
+
+#define OF_PASS(key, least, most)                                                                  \
+    {                                                                                              \
+#key, KVT_FIELD_U32, least, most, offsetof(struct kvt_draft_pass, key)                     \
+    }
+static const struct kvt_field pass_fields[] = {
+    OF_PASS(hidden, 1, 1 << 20), OF_PASS(heads, 1, 1024),    OF_PASS(inner, 1, 1 << 24),
+    OF_PASS(taps, 1, 64),        OF_PASS(lead_tokens, 0, 1),
+};
+
+/* Weights of its products: all that the checkpoint has, or less. */
+static double pass_weights(const struct kvt_drafter *drafter)
+{
+    const struct kvt_draft_pass *pass = &drafter->pass;
+    double heads = 2.0 * pass->heads + 2.0 * drafter->kv_heads; /* q and out, keys and values */
+    double of_layer = pass->hidden * (heads * drafter->head_dim + 3.0 * pass->inner);
+
+    return drafter->layers * of_layer + (double)pass->taps * pass->hidden * pass->hidden;
+}
+
+/* Optional: what a pass computes. Without weights of its own a drafter is layers of its model. */
+static kvt_status read_pass(const cJSON *tree, const char *where, struct kvt_drafter *drafter,
+                            struct kvt_error *err)
+{
+    char place[PLACE_BYTES];
+    const cJSON *object = NULL;
+    kvt_status status = kvt_json_get_object(tree, where, "pass", false, &object, err);
+
+    if (status != KVT_OK || object == NULL) {
+        return status;
+    }
+    (void)snprintf(place, sizeof place, "%s/pass", where);
+    status = kvt_fields_read(object, place, pass_fields, sizeof pass_fields / sizeof pass_fields[0],
+                             NULL, 0, &drafter->pass, err);
+    if (status != KVT_OK) {
+        return status;
+    }
+    if (drafter->pass.heads % drafter->kv_heads != 0) {
+        return kvt_fail(err, KVT_ERR_INVALID, place, "%u heads do not go evenly on kv_heads of %u",
+                        drafter->pass.heads, drafter->kv_heads);
+    }
+    double bytes = KVT_DRAFT_WEIGHT_BYTES * pass_weights(drafter);
+    if (bytes > drafter->weight_bytes) {
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "products of %.0f bytes in bf16, where weight_bytes is %.0f; a drafter "
+                        "that is part of its model's checkpoint has no pass of its own",
+                        bytes, drafter->weight_bytes);
+    }
+    return KVT_OK;
+}
 
 /* Whom it drafts for: its rows follow the hidden states of those models and of no other. */
 static kvt_status read_models(const cJSON *tree, const char *where, struct kvt_arena *arena,
@@ -63,7 +114,7 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
                                  struct kvt_arena *arena, struct kvt_drafter *out,
                                  struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "models"};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "models", "pass"};
     struct kvt_model_head head;
     struct kvt_drafter drafter = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/drafter/1", arena, &head, err);
@@ -75,6 +126,9 @@ kvt_status kvt_drafter_from_json(const struct cJSON *tree, const char *path,
                              sizeof others / sizeof others[0], &drafter, err);
     if (status == KVT_OK) {
         status = read_models(tree, head.where, arena, &drafter, err);
+    }
+    if (status == KVT_OK) {
+        status = read_pass(tree, head.where, &drafter, err);
     }
     if (status == KVT_OK) {
         status = kvt_json_check_sources(tree, head.where, err);

@@ -326,7 +326,7 @@ static bool add_measured_parts(cJSON *measured, const char *key, const struct kv
 
     for (int p = 0; p < KVT_PARTS && ok; p++) {
         enum kvt_step_part part = (enum kvt_step_part)p;
-        if (kvt_step_part_is_run(part) == are_run)
+        if (kvt_step_part_is_run(part, run->runs_drafts) == are_run)
             ok = add_number(parts, kvt_step_part_name(part),
                             (double)parts_ns[p] / 1e6 / (double)total->measured_steps);
     }
@@ -370,6 +370,7 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
         add_number(measured, "attention_unequal", (double)run->proof.unequal_queries) &&
         add_number(measured, "attention_max_rel_error",
                    run->proof.double_queries > 0 ? run->proof.max_rel_error : (double)NAN) &&
+        add_number(measured, "draft_rings_compared", (double)run->proof.draft_rings) &&
         add_measured_parts(measured, "step_parts_ms", run, true) &&
         add_measured_parts(measured, "predicted_parts_ms", run, false) &&
         add_imports(measured, &run->proof.imports);

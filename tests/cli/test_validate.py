@@ -1,7 +1,10 @@
 """kvtide validate --suite fidelity: each level against exact, and the runs it is made of."""
 import json
 import math
+import signal
+import subprocess
 import sys
+import time
 
 import support
 from support import files_below, kvtide, refuses, succeeds, tiny
@@ -108,6 +111,24 @@ def wall_time_is_told_on_stderr_alone(folder):
     assert "_s\"" not in done.stdout and "speed" not in done.stdout
 
 
+def what_is_done_is_answered_when_a_signal_ends_it(folder):
+    path = tiny(folder, changes=HISPARSE)
+    start = time.monotonic()
+    validated(path, "--seeds", 2)
+    of_two_s = time.monotonic() - start
+    process = subprocess.Popen([support.KVTIDE, "validate", path, "--suite", "fidelity", "--seeds", "20", "--json",
+                                "--quiet", "--out", folder / "out"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5 * of_two_s)
+    process.send_signal(signal.SIGTERM)
+    said, complained = process.communicate(timeout=support.TIMEOUT_S)
+    report = json.loads(said)
+    assert process.returncode == 1 and not report["good"], (process.returncode, complained)
+    assert 0 < len(report["points"]) < 40, report["points"]
+    assert report["broken_off"] in complained and len(complained.splitlines()) == 1, complained
+    assert json.loads((folder / "out/validate.json").read_text(encoding="utf-8")) == report
+
+
 def what_cannot_be_asked_is_refused(folder):
     for arguments, word in (
             ((), "a scenario, or --suite decisions|fidelity, is missing"),
@@ -165,6 +186,7 @@ if __name__ == "__main__":
         an_answer_of_no_is_status_1,
         the_answer_does_not_depend_on_threads_or_the_cache,
         wall_time_is_told_on_stderr_alone,
+        what_is_done_is_answered_when_a_signal_ends_it,
         what_cannot_be_asked_is_refused,
         an_analytic_run_writes_its_files_and_no_percentile,
         every_shipped_scenario_is_answered_with_means_or_refused_with_the_reason,

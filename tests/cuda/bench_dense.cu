@@ -21,7 +21,7 @@ static double floor_us(double bytes, double operations)
 }
 
 /* Twelve copies of the weights in turn, as in the table of torch's products. */
-static void product(const struct kvt_cublaslt *library, void *workspace, uint32_t tokens)
+static void product(const struct kvt_cublaslt *library, uint32_t tokens)
 {
     const struct kvt_gemm_shape shape = {tokens, 4096, 6144, 1};
     const int copies = 12;
@@ -35,10 +35,10 @@ static void product(const struct kvt_cublaslt *library, void *workspace, uint32_
     /* 0x3a: 1.25; data does not matter to the floor, and random data little to small products. */
     weights.poison(0x3a);
     x.poison(0x3a);
-    succeed(kvt_gemm_new(library, &shape, KVT_DENSE_WORKSPACE_BYTES, &gemm, &err), &err);
+    succeed(kvt_gemm_new(library, &shape, &gemm, &err), &err);
     double us = device::median_us(4 * copies, 9, [&](int i, cudaStream_t stream) {
         succeed(kvt_gemm_enqueue(gemm, weights.get() + (size_t)(i % copies) * weight_bytes, x.get(),
-                                 y.get(), workspace, stream, &err),
+                                 y.get(), stream, &err),
                 &err);
         return cudaSuccess;
     });
@@ -48,7 +48,7 @@ static void product(const struct kvt_cublaslt *library, void *workspace, uint32_
     kvt_gemm_free(gemm);
 }
 
-static void layers(const char *model, const struct kvt_dense_shape *shape, void *workspace)
+static void layers(const char *model, const struct kvt_dense_shape *shape)
 {
     struct kvt_dense *dense = nullptr;
     struct kvt_error err = {};
@@ -57,8 +57,7 @@ static void layers(const char *model, const struct kvt_dense_shape *shape, void 
     succeed(kvt_dense_new(shape, 256, &dense, &err), &err);
     for (uint32_t tokens : {1u, 8u, 32u, 128u, 256u}) {
         double us = device::median_us(6, 5, [&](int layer, cudaStream_t stream) {
-            succeed(kvt_dense_enqueue(dense, (uint32_t)layer, tokens, workspace, stream, &err),
-                    &err);
+            succeed(kvt_dense_enqueue(dense, (uint32_t)layer, tokens, stream, &err), &err);
             return cudaSuccess;
         });
         std::snprintf(name, sizeof name, "layer of %s, %u tokens", model, tokens);
@@ -78,11 +77,10 @@ int main()
 
     device::require();
     succeed(kvt_cublaslt_open(&library, &err), &err);
-    device::array<uint8_t> workspace(KVT_DENSE_WORKSPACE_BYTES);
     for (uint32_t tokens : {1u, 8u, 16u, 32u, 64u, 128u, 256u, 512u})
-        product(library, workspace.get(), tokens);
-    layers("GLM-5.3, dp 8, ep 8", &glm_ep8, workspace.get());
-    layers("GLM-5.3, tp 4", &glm_tp4, workspace.get());
+        product(library, tokens);
+    layers("GLM-5.3, dp 8, ep 8", &glm_ep8);
+    layers("GLM-5.3, tp 4", &glm_tp4);
     kvt_cublaslt_close(library);
     return 0;
 }

@@ -184,7 +184,7 @@ static double miss_time(const host_pool &pool, uint32_t requests, uint32_t layer
         report("followers", followers, misses,
                device::median_us((int)of.stores, 5, [&](int i, cudaStream_t stream) {
                    const struct kvt_gpu_resolve call = stores.call((uint32_t)i, 0);
-                   return kvt_gpu_fetch_followers(&call, 1, stream);
+                   return kvt_gpu_fetch_followers(&call, 1, call.layers, stream);
                }));
     }
     *plain_us = time_plain(of, made, pool, BY_REQUEST);

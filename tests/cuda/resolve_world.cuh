@@ -649,8 +649,13 @@ bool world::run(std::vector<drawn_call> &calls, device::tally &tally)
     }
     if (of.planned)
         device::must(kvt_gpu_execute_plan(&resolve_, 0), "kvt_gpu_execute_plan");
-    if (of.leader)
-        device::must(kvt_gpu_fetch_followers(&resolve_, 1, 0), "kvt_gpu_fetch_followers");
+    /* Followers in two parts: half of them, then the others. */
+    for (uint32_t part = 0; of.leader && part < 2; part++) {
+        const uint32_t half = 1 + (resolve_.layers - 1) / 2;
+        device::must(kvt_gpu_fetch_followers(&resolve_, part == 0 ? 1 : half,
+                                             part == 0 ? half : resolve_.layers, 0),
+                     "kvt_gpu_fetch_followers");
+    }
     device::must(kvt_gpu_state_hash(&resolve_.hot, hashed_lanes_->get(), resolve_.request_count,
                                     hashes_->get(), 0),
                  "kvt_gpu_state_hash");

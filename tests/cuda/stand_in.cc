@@ -5,13 +5,24 @@
  * the graph is replayed. So streams are in order, and events have nothing to do. */
 #include "stand_in.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
 
 #include "launch.h"
 
+using stand_in::ALLOCATES;
+using stand_in::ASKS;
+using stand_in::begin;
+using stand_in::give_back;
 using stand_in::graph;
 using stand_in::launch;
+using stand_in::LAUNCHES;
 using stand_in::make;
+using stand_in::take;
 
 namespace
 {
@@ -23,9 +34,103 @@ thread_local std::unique_ptr<graph> root;
 } // namespace
 
 uint64_t stand_in::wrong_hash = 0;
+bool stand_in::wrong_draft = false;
+
+/* ---- Faults, and what a process holds -------------------------------------------------- */
+
+namespace
+{
+
+std::mutex mutex; /* ranks have threads */
+bool is_planned = false, is_over = false; /* the fault */
+stand_in::call planned;
+uint64_t left; /* calls before the one that fails */
+cudaError_t sticky = cudaSuccess;
+
+std::set<void *> held;               /* memory and handles */
+std::set<graph *> graphs;            /* that were captured, or made of one */
+std::map<void *, size_t> registered; /* host memory */
+
+void keep(graph *of)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    graphs.insert(of);
+}
+
+} // namespace
+
+void stand_in::fail(call kind, uint64_t nth)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    is_planned = true;
+    planned = kind;
+    left = nth;
+}
+
+cudaError_t stand_in::begin(call kind)
+{
+    const cudaError_t errors[] = {cudaErrorMemoryAllocation, cudaErrorInvalidResourceHandle,
+                                  cudaErrorInvalidConfiguration, cudaErrorIllegalAddress};
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (!is_planned || planned != kind || left-- > 0)
+        return sticky;
+    is_planned = false;
+    is_over = true;
+    sticky = kind == ASKS ? errors[kind] : sticky;
+    return errors[kind];
+}
+
+bool stand_in::has_failed()
+{
+    return is_over;
+}
+
+size_t stand_in::end_process()
+{
+    size_t count = held.size() + graphs.size() + registered.size();
+
+    for (void *data : held)
+        std::free(data);
+    for (graph *each : graphs)
+        delete each;
+    for (const auto &[base, bytes] : registered)
+        (void)munmap(base, bytes);
+    held.clear();
+    graphs.clear();
+    registered.clear();
+    is_planned = is_over = false;
+    sticky = cudaSuccess;
+    return count;
+}
+
+void *stand_in::take(size_t bytes)
+{
+    void *data = nullptr;
+
+    if (posix_memalign(&data, 4096, bytes) != 0)
+        return nullptr;
+    std::lock_guard<std::mutex> guard(mutex);
+    held.insert(data);
+    return data;
+}
+
+void stand_in::give_back(void *data)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    held.erase(data);
+    std::free(data);
+}
 
 cudaError_t stand_in::launch(std::function<void()> work)
 {
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error != cudaSuccess)
+        return error;
     if (captured.empty())
         work();
     else
@@ -44,7 +149,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 }
 cudaError_t cudaSetDevice(int)
 {
-    return cudaSuccess;
+    return begin(ASKS);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {
@@ -53,12 +158,16 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 cudaError_t cudaMalloc(void **data, size_t bytes)
 {
-    *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    cudaError_t error = begin(ALLOCATES);
+
+    if (error != cudaSuccess)
+        return error;
+    *data = take(bytes);
     return *data ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 cudaError_t cudaFree(void *data)
 {
-    std::free(data);
+    give_back(data);
     return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned)
@@ -69,12 +178,20 @@ cudaError_t cudaFreeHost(void *data)
 {
     return cudaFree(data);
 }
-cudaError_t cudaHostRegister(void *, size_t, unsigned)
+cudaError_t cudaHostRegister(void *data, size_t bytes, unsigned)
 {
-    return cudaSuccess;
+    cudaError_t error = begin(ALLOCATES);
+
+    std::lock_guard<std::mutex> guard(mutex);
+    if (error == cudaSuccess)
+        registered[data] = bytes;
+    return error;
 }
-cudaError_t cudaHostUnregister(void *)
+cudaError_t cudaHostUnregister(void *data)
 {
+    std::lock_guard<std::mutex> guard(mutex);
+
+    registered.erase(data);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
@@ -128,11 +245,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 }
 cudaError_t cudaStreamQuery(cudaStream_t)
 {
-    return cudaSuccess;
+    return begin(ASKS);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 {
-    return cudaSuccess;
+    return begin(LAUNCHES);
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
@@ -148,19 +265,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
 {
-    return cudaSuccess;
+    return begin(LAUNCHES);
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t, unsigned)
 {
-    return cudaSuccess;
+    return begin(LAUNCHES);
 }
 cudaError_t cudaEventQuery(cudaEvent_t)
 {
-    return cudaSuccess;
+    return begin(ASKS);
 }
 cudaError_t cudaPeekAtLastError()
 {
-    return cudaSuccess;
+    return begin(ASKS);
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
 {
@@ -172,6 +289,10 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
 {
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error != cudaSuccess)
+        return error;
     root = std::make_unique<graph>();
     captured.assign(1, root.get());
     return cudaSuccess;
@@ -180,16 +301,23 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t, cudaGraph_t body, const 
                                           const cudaGraphEdgeData *, size_t,
                                           enum cudaStreamCaptureMode)
 {
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error != cudaSuccess)
+        return error;
     captured.push_back((graph *)body);
     return cudaSuccess;
 }
+/* A capture ends in any case. */
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
 {
-    *out = (cudaGraph_t)captured.back();
+    cudaError_t error = begin(LAUNCHES);
+
+    *out = error == cudaSuccess ? (cudaGraph_t)captured.back() : nullptr;
     captured.pop_back();
-    if (captured.empty())
-        root.release();
-    return cudaSuccess;
+    if (captured.empty() && error == cudaSuccess)
+        keep(root.release());
+    return error;
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, enum cudaStreamCaptureStatus *,
                                      unsigned long long *, cudaGraph_t *out,
@@ -205,13 +333,17 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, enum cudaStreamCaptureStatus 
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t *,
                                                 const cudaGraphEdgeData *, size_t, unsigned)
 {
-    return cudaSuccess;
+    return begin(LAUNCHES);
 }
 /* A handle is a branch of the graph that it was made in. */
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t of,
                                              unsigned, unsigned)
 {
     std::vector<std::unique_ptr<graph>> &branches = ((graph *)of)->branches;
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error != cudaSuccess)
+        return error;
     branches.push_back(std::make_unique<graph>());
     *handle = (cudaGraphConditionalHandle)branches.back().get();
     return cudaSuccess;
@@ -233,39 +365,42 @@ cudaError_t kvt_gpu_branch(cudaGraphConditionalHandle handle, const uint32_t *co
 {
     return launch([=] { ((graph *)handle)->runs = *count > above; });
 }
+/* What the graph does is the other's from here on. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t from, unsigned long long)
 {
-    *exec = (cudaGraphExec_t)from; /* whose owner it is from here on */
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error != cudaSuccess)
+        return error;
+    graph *replayed = new graph(std::move(*(graph *)from));
+    keep(replayed);
+    *exec = (cudaGraphExec_t)replayed;
     return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 {
-    return cudaSuccess;
+    return begin(LAUNCHES);
 }
-cudaError_t cudaGraphDestroy(cudaGraph_t)
+cudaError_t cudaGraphDestroy(cudaGraph_t of)
 {
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        graphs.erase((graph *)of);
+    }
+    delete (graph *)of;
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
-    delete (graph *)exec;
-    return cudaSuccess;
+    return cudaGraphDestroy((cudaGraph_t)exec);
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
 {
-    ((const graph *)exec)->replay();
-    return cudaSuccess;
+    cudaError_t error = begin(LAUNCHES);
+
+    if (error == cudaSuccess)
+        ((const graph *)exec)->replay();
+    return error;
 }
 
 } // extern "C"
-
-/* The test itself, by the host's compiler: what nvcc makes wants CUDA's own runtime. */
-#include "test_backend.cu"
-
-namespace
-{
-const bool is_set_up = [] {
-    spoil_hashes = [](uint64_t by) { stand_in::wrong_hash = by; };
-    return true;
-}();
-} // namespace

@@ -1,10 +1,11 @@
-/* stand_in.h -- what the stand-in's runtime and its kernels share: launches, which a graph keeps.
- */
+/* stand_in.h -- what the stand-in's runtime, its kernels and its test share: launches, which a
+ * graph keeps, and calls that fail on purpose. */
 #ifndef KVT_TESTS_CUDA_STAND_IN_H
 #define KVT_TESTS_CUDA_STAND_IN_H
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -31,11 +32,37 @@ cudaError_t launch(std::function<void()> work);
 /* What hashes of caches are off by: as if the device's tables were others than they should be. */
 extern uint64_t wrong_hash;
 
+/* Calls that may fail. What is found out by asking stays: every later call says the same, as with a
+ * device that is lost. */
+enum call {
+    ALLOCATES, /* memory, on the device or pinned */
+    HANDLES,   /* streams and events */
+    LAUNCHES,  /* kernels, copies, graphs: refused, once */
+    ASKS       /* how far the device is */
+};
+/* The nth call of the kind from now on fails, from 0 on. */
+void fail(call kind, uint64_t nth);
+bool has_failed();
+/* The process is at its end: whatever it holds goes, and nothing fails any more. How many things
+ * there were. */
+size_t end_process();
+
+/* What the call of this kind returns before it has done anything. */
+cudaError_t begin(call kind);
+/* Memory that is the process's until give_back(). */
+void *take(size_t bytes);
+void give_back(void *data);
+/* A draft row of the first request of each step is wrong. */
+extern bool wrong_draft;
+
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)
 {
-    *handle = (T)std::malloc(1);
-    return cudaSuccess;
+    cudaError_t error = begin(HANDLES);
+
+    if (error == cudaSuccess)
+        *handle = (T)take(1);
+    return error;
 }
 
 } // namespace stand_in

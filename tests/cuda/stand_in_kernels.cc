@@ -8,7 +8,9 @@
 #include <cstring>
 #include <map>
 
+#include "cuda_error.h"
 #include "dense.h"
+#include "draft_dense.h"
 #include "kvt/hash.h"
 #include "kvt/waves.h"
 #include "launch.h"
@@ -341,6 +343,66 @@ void append_rows(const struct kvt_gpu_append &append)
     }
 }
 
+/* ---- Draft rows ------------------------------------------------------------------------ */
+
+uint8_t *draft_row(const struct kvt_gpu_draft_ring &ring, uint32_t lane, uint32_t layer,
+                   uint32_t position)
+{
+    return ring.rows +
+           (((size_t)lane * ring.layers + layer) * ring.ring_rows + position % ring.ring_rows) *
+               ring.row_bytes;
+}
+
+/* The chunks of one draft row, in order, each with its place. */
+template <typename Visit>
+void visit_draft_row(const struct kvt_gpu_draft_ring &ring,
+                     const struct kvt_gpu_draft_request &request, uint32_t layer, uint32_t position,
+                     Visit visit)
+{
+    uint64_t words[2],
+        stream = kvt_made_draft_stream(request.context_id, layer, position, request.context_tokens);
+    for (uint32_t chunk = 0; chunk < ring.row_bytes / 16; chunk++) {
+        kvt_made_row_chunk(&kvt_made_tables, ring.values, stream, chunk, words);
+        visit(draft_row(ring, request.lane, layer, position) + 16 * chunk, words);
+    }
+}
+
+uint32_t first_drafted(const struct kvt_gpu_draft_ring &ring,
+                       const struct kvt_gpu_draft_request &request)
+{
+    uint32_t seen = request.context_tokens + 1;
+    uint32_t by_window = seen > ring.window_tokens ? seen - ring.window_tokens : 0;
+    return std::max(request.lost_tokens, by_window);
+}
+
+struct kvt_gpu_draft_verdict compare_draft(const struct kvt_gpu_draft_ring &ring,
+                                           const struct kvt_gpu_draft_request &request)
+{
+    struct kvt_gpu_draft_verdict verdict = {0, UINT64_MAX};
+    for (uint32_t layer = 0; layer < ring.layers; layer++) {
+        for (uint32_t p = first_drafted(ring, request);
+             p < request.context_tokens + request.block_tokens; p++)
+            visit_draft_row(ring, request, layer, p, [&](uint8_t *at, const uint64_t *words) {
+                if (std::memcmp(at, words, 16) == 0)
+                    return;
+                verdict.unequal_chunks++;
+                verdict.first = std::min(verdict.first, (uint64_t)layer << 32 | p);
+            });
+    }
+    return verdict;
+}
+
+void append_draft(const struct kvt_gpu_draft_ring &ring,
+                  const struct kvt_gpu_draft_request &request)
+{
+    uint32_t end = request.context_tokens + request.block_tokens;
+    for (uint32_t layer = 0; layer < ring.layers; layer++) {
+        for (uint32_t p = std::max(request.settled_tokens, request.lost_tokens); p < end; p++)
+            visit_draft_row(ring, request, layer, p,
+                            [](uint8_t *at, const uint64_t *words) { std::memcpy(at, words, 16); });
+    }
+}
+
 /* Rows at equal distances: a selection like any other, as far as the host is concerned. */
 void choose_rows(const struct kvt_gpu_topk &topk, uint32_t query)
 {
@@ -370,20 +432,90 @@ kvt_status kvt_dense_shape_make(const struct kvt_llm *, uint32_t, uint32_t,
     return KVT_OK;
 }
 kvt_status kvt_dense_new(const struct kvt_dense_shape *, uint32_t, struct kvt_dense **out,
-                         struct kvt_error *)
+                         struct kvt_error *err)
 {
-    return make(out) == cudaSuccess ? KVT_OK : KVT_ERR_NOMEM;
+    return kvt_cuda_check(make(out), "the dense part", err);
 }
 void kvt_dense_free(struct kvt_dense *dense)
 {
-    std::free(dense);
+    stand_in::give_back(dense);
 }
-kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, void *, cudaStream_t,
+kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, cudaStream_t,
                              struct kvt_error *)
 {
     return KVT_OK;
 }
 
+struct kvt_draft_dense_shape kvt_draft_dense_shape_make(const struct kvt_drafter *drafter, uint32_t)
+{
+    struct kvt_draft_dense_shape shape = {};
+    shape.heads = drafter->pass.heads;
+    shape.kv_heads = drafter->kv_heads;
+    return shape;
+}
+kvt_status kvt_draft_dense_new(const struct kvt_draft_dense_shape *, uint32_t, uint32_t,
+                               struct kvt_draft_dense **out, struct kvt_error *err)
+{
+    return kvt_cuda_check(make(out), "the drafter's dense part", err);
+}
+void kvt_draft_dense_free(struct kvt_draft_dense *dense)
+{
+    stand_in::give_back(dense);
+}
+kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *, enum kvt_draft_products, uint32_t,
+                                   uint32_t, uint32_t, cudaStream_t, struct kvt_error *)
+{
+    return KVT_OK;
+}
+
+cudaError_t kvt_gpu_draft_append(const struct kvt_gpu_draft_ring *of,
+                                 const struct kvt_gpu_draft_request *requests,
+                                 uint32_t request_count, cudaStream_t)
+{
+    return launch([=, ring = *of] {
+        for (uint32_t i = 0; i < request_count; i++)
+            append_draft(ring, requests[i]);
+        if (stand_in::wrong_draft && requests[0].context_tokens > 0)
+            *draft_row(ring, requests[0].lane, ring.layers - 1, requests[0].context_tokens - 1) =
+                0x7f; /* NaN, which no row has */
+    });
+}
+cudaError_t kvt_gpu_draft_compare(const struct kvt_gpu_draft_ring *of,
+                                  const struct kvt_gpu_draft_request *request,
+                                  struct kvt_gpu_draft_verdict *verdict, cudaStream_t)
+{
+    return launch([=, ring = *of] { *verdict = compare_draft(ring, *request); });
+}
+uint64_t kvt_gpu_draft_workspace_bytes(uint32_t, uint32_t)
+{
+    return 0;
+}
+/* No number: but every row that the pass reads is there when it reads. */
+cudaError_t kvt_gpu_draft_attend(const struct kvt_gpu_draft_attend *of, cudaStream_t)
+{
+    return launch([attend = *of] {
+        for (uint32_t i = 0; i < attend.request_count; i++) {
+            const struct kvt_gpu_draft_request &request = attend.requests[i];
+            if (request.block_tokens > attend.block_max ||
+                request.first_token + request.block_tokens > attend.token_count) {
+                std::fprintf(stderr, "tokens %u to %u of a pass are not among its %u\n",
+                             request.first_token, request.first_token + request.block_tokens,
+                             attend.token_count);
+                std::abort();
+            }
+            if (!stand_in::wrong_draft && compare_draft(attend.ring, request).unequal_chunks > 0) {
+                std::fprintf(stderr, "the pass of request %u finds other rows than were made\n",
+                             request.context_id);
+                std::abort();
+            }
+        }
+    });
+}
+
+bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *)
+{
+    return false;
+}
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *, cudaStream_t)
 {
     return cudaSuccess;
@@ -425,10 +557,12 @@ cudaError_t kvt_gpu_promote(const resolve_call *resolve, uint32_t wave, cudaStre
         }
     });
 }
-cudaError_t kvt_gpu_fetch_followers(const resolve_call *resolve, uint32_t first_layer, cudaStream_t)
+cudaError_t kvt_gpu_fetch_followers(const resolve_call *resolve, uint32_t first_layer,
+                                    uint32_t end_layer, cudaStream_t)
 {
-    return launch(
-        [call = *resolve, first_layer] { gather_decided(call, first_layer, call.layers); });
+    return launch([call = *resolve, first_layer, end_layer] {
+        gather_decided(call, first_layer, end_layer);
+    });
 }
 cudaError_t kvt_gpu_waves(const resolve_call *resolve, uint64_t arena_rows, uint32_t *wave_count,
                           cudaStream_t)

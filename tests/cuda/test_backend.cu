@@ -4,7 +4,7 @@
  *
  * A case is a setting of the backend; its requests come, go, are resized and stepped at random.
  * Usage: test_backend [case ..] [-s steps] [-r seed] [--stand-in]. With the last, kernels are the
- * stand-in's (stand_in.cc), whose attention is no number. */
+ * stand-in's (stand_in.cc), whose attention is no number; `faults` is a case of it alone. */
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -46,14 +46,20 @@ struct setting {
     uint32_t ratio = 1; /* of the last store */
     bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
+    uint32_t longest = LONGEST;
     uint32_t corrupt_step = 0; /* of which the check must fail */
     uint32_t layers = 0;       /* that are run, of 8; 0: all */
     bool imports = false;      /* requests are expected before they come */
+    const char *drafter = nullptr;
 };
 
 bool stands_in = false;
 /* Set by the stand-in: hashes of the device's caches are off by so much. */
 void (*spoil_hashes)(uint64_t by) = nullptr;
+/* Likewise: whatever can fail has failed. */
+void (*provoke_faults)(device::tally &verdict) = nullptr;
+/* Likewise: new draft rows are wrong. */
+void (*spoil_drafts)(bool spoil) = nullptr;
 
 const setting settings[] = {
     {.name = "reference-k1", .reference = true},
@@ -66,14 +72,16 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .shared_tokens = 3000,
-     .imports = true},
+     .imports = true,
+     .drafter = "block"},
     {.name = "promote-k8",
      .queries_max = 8,
      .promote = true,
      .staging_fraction = 1,
      .hot_tokens = 600,
      .coverage = 0.3,
-     .leader_first = true},
+     .leader_first = true,
+     .drafter = "block"},
     {.name = "turns-k8",
      .queries_max = 8,
      .promote = true,
@@ -100,7 +108,8 @@ const setting settings[] = {
      .leader_first = true,
      .output_f32 = true,
      .shared_tokens = 1000,
-     .imports = true},
+     .imports = true,
+     .drafter = "layers"},
     {.name = "each-query-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -108,7 +117,8 @@ const setting settings[] = {
      .coverage = 0.4,
      .each_query = true,
      .leader_first = true,
-     .imports = true},
+     .imports = true,
+     .drafter = "one row"},
     {.name = "apart-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -117,7 +127,7 @@ const setting settings[] = {
      .leader_first = true,
      .layers_apart = true,
      .shared_tokens = 1500},
-    {.name = "resident-k4", .queries_max = 4, .resident = true},
+    {.name = "resident-k4", .queries_max = 4, .resident = true, .drafter = "block"},
     {.name = "ranks-k4",
      .queries_max = 4,
      .staging_fraction = 1,
@@ -126,7 +136,8 @@ const setting settings[] = {
      .resizes = true,
      .leader_first = true,
      .ranks = 3,
-     .imports = true},
+     .imports = true,
+     .drafter = "block"},
     {.name = "mixed-k2",
      .queries_max = 2,
      .staging_fraction = 1,
@@ -227,7 +238,8 @@ const setting settings[] = {
      .coverage = 0.3,
      .leader_first = true,
      .shared_tokens = 98304,
-     .large = true},
+     .large = true,
+     .drafter = "glm-5.3-dflash2"},
     {.name = "glm-k8-group",
      .queries_max = 8,
      .staging_fraction = 0.25,
@@ -316,6 +328,42 @@ struct kvt_llm small_model(const setting &with)
     return llm;
 }
 
+struct shaped_drafter {
+    struct kvt_drafter drafter;
+    uint32_t passes;
+    bool runs, has_ring;
+};
+
+/* name, path, summary; layers, kv heads, head_dim; window, slack; block_max; bytes of a value and
+ * of weights; hidden, heads, inner, taps, lead; for whom. Passes of a round of 8. */
+const struct shaped_drafter drafters[] = {
+    {{"block", "", "", 2, 2, 128, 192, 32, 9, 1, 21e6, {1024, 16, 512, 2, 1}, nullptr, 0},
+     1,
+     true,
+     true},
+    {{"layers", "", "", 1, 1, 576, 0, 0, 8, 1, 0, {}, nullptr, 0}, 7, true, false},
+    /* Whose file does not say what a pass computes. */
+    {{"one row", "", "", 3, 1, 512, 128, 0, 8, 0.515625, 0, {}, nullptr, 0}, 1, false, true},
+    /* As models/drafters/glm-5.3-dflash2.json. */
+    {{"glm-5.3-dflash2",
+      "",
+      "",
+      6,
+      8,
+      128,
+      2048,
+      128,
+      8,
+      1,
+      4917737554,
+      {6144, 64, 12288, 6, 1},
+      nullptr,
+      0},
+     1,
+     true,
+     true},
+};
+
 /* ---- Plug-ins with their defaults ----------------------------------------------------- */
 
 double choice_number(const struct kvt_param_spec &spec)
@@ -382,8 +430,10 @@ struct request {
 class bench
 {
   public:
-    bench(const setting &with, uint64_t seed, device::tally &verdict)
-        : with_(with), verdict_(verdict), llm_(small_model(with)),
+    /* failure: of the test, if there is none; else its first goes there and is expected. */
+    bench(const setting &with, uint64_t seed, device::tally &verdict,
+          struct kvt_error *failure = nullptr)
+        : with_(with), verdict_(verdict), failure_(failure), llm_(small_model(with)),
           rng_(kvt_rng_stream(seed, KVT_RNG_TEST, 0))
     {
     }
@@ -438,15 +488,29 @@ class bench
         if (cuda_)
             cuda_->ops->close(cuda_);
         sim_ = cuda_ = nullptr;
-        for (request &coming : coming_) { /* who never came */
-            for (struct kvt_page_watch &watch : coming.watch)
-                kvt_page_watch_fini(&watch);
+        for (std::vector<request> *requests : {&live_, &coming_}) { /* who never came, or left */
+            for (request &each : *requests) {
+                for (struct kvt_page_watch &watch : each.watch)
+                    kvt_page_watch_fini(&watch);
+            }
         }
+    }
+
+    void release_all()
+    {
+        struct kvt_error err = {};
+
+        while (!live_.empty())
+            release(live_.size() - 1);
+        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
+            failed(err);
     }
 
     bool step()
     {
         come_and_go();
+        if (failure_ && failure_->status != KVT_OK)
+            return false;
         std::vector<struct kvt_step_item> items[2][4];
         struct kvt_rank_step ranks[2][4] = {};
         for (request &live : live_)
@@ -466,6 +530,8 @@ class bench
         if (cuda_->ops->step(cuda_, ranks[1], with_.ranks, &err) != KVT_OK ||
             sim_->ops->step(sim_, ranks[0], with_.ranks, &err) != KVT_OK)
             return failed(err);
+        if (failure_ && failure_->status != KVT_OK) /* of a selection that was read */
+            return false;
         for (uint32_t r = 0; r < with_.ranks; r++)
             compare(ranks[0][r], ranks[1][r]);
         compare_hashes();
@@ -496,14 +562,10 @@ class bench
     void finish(double seconds)
     {
         struct kvt_backend_proof proof = {};
-        while (!live_.empty())
-            release(live_.size() - 1);
+        release_all();
         verdict_.check(decisions_[0] == decisions_[1],
                        "%s: released caches differ: %016llx, %016llx", with_.name,
                        (unsigned long long)decisions_[0], (unsigned long long)decisions_[1]);
-        struct kvt_error err = {};
-        if (cuda_->ops->finish(cuda_, &err) != KVT_OK)
-            failed(err);
         cuda_->ops->proof(cuda_, &proof);
         bool plain = !is_hopper() || with_.reference || with_.row_bytes != 576 ||
                      std::strcmp(with_.replacement, "lru") != 0;
@@ -534,6 +596,17 @@ class bench
         verdict_.check(with_.corrupt_step > 0 || proof.corrupted_rows == 0,
                        "%s: %llu rows are spoilt, though none was to be", with_.name,
                        (unsigned long long)proof.corrupted_rows);
+        bool has_ring = drafter_ && drafter_->has_ring, runs = drafter_ && drafter_->runs;
+        verdict_.check((proof.draft_rings > 0) == has_ring, "%s: %llu draft rings were compared",
+                       with_.name, (unsigned long long)proof.draft_rings);
+        verdict_.check(kvt_backend_runs_drafts(cuda_) == runs &&
+                           (parts_ns_[KVT_PART_DRAFT] > 0) == runs,
+                       "%s: drafting took %.0f ns; it is %s", with_.name, parts_ns_[KVT_PART_DRAFT],
+                       runs ? "run" : "predicted");
+        const char *words = cuda_->ops->describe(cuda_);
+        verdict_.check(!drafter_ || (std::strstr(words, with_.drafter) &&
+                                     (std::strstr(words, "is predicted") == nullptr) == runs),
+                       "%s: what is said of its drafter: %s", with_.name, words);
         verdict_.check(proof.checked_queries > 0 && proof.double_queries > 0,
                        "%s: nothing was proven", with_.name);
         verdict_.check(proof.max_rel_error <= bound || with_.corrupt_step > 0 || stands_in,
@@ -558,6 +631,30 @@ class bench
                         came.joining_ns / 1e3, came.waited_ns / 1e3);
         std::printf(" | %.2f s | %s\n", seconds, cuda_->ops->describe(cuda_));
         std::fflush(stdout);
+    }
+
+    /* A wrong row in a draft ring ends the run, in one sentence. */
+    void draft_wrongly()
+    {
+        struct kvt_error err = {};
+        std::vector<struct kvt_step_item> items;
+        struct kvt_rank_step step = {};
+
+        for (request &live : live_) {
+            plan(live);
+            items.push_back(item_of(live, 1));
+        }
+        step.items = items.data();
+        step.item_count = (uint32_t)items.size();
+        spoil_drafts(true);
+        /* The ring of one request is compared in each step. */
+        kvt_status status = KVT_OK;
+        for (size_t i = 0; i < items.size() && status == KVT_OK; i++)
+            status = cuda_->ops->step(cuda_, &step, 1, &err);
+        spoil_drafts(false);
+        verdict_.check(
+            status == KVT_ERR_DEVICE && std::strstr(err.message, "holds other rows than were made"),
+            "%s: wrong draft rows: %s, %s", with_.name, kvt_status_name(status), err.message);
     }
 
     /* What a release finds wrong is reported behind it, and harms nothing else. */
@@ -610,7 +707,7 @@ class bench
 
     uint32_t longest() const
     {
-        return with_.large ? LONGEST_LARGE : LONGEST;
+        return with_.large ? (uint32_t)LONGEST_LARGE : with_.longest;
     }
 
     void set_up(uint64_t seed)
@@ -641,6 +738,13 @@ class bench
         env_.speculation.queries_max = with_.queries_max;
         env_.speculation.side_paths = with_.queries_max > 1;
         env_.speculation.side_tokens = with_.queries_max - 1;
+        for (const struct shaped_drafter &shaped : drafters) {
+            if (!with_.drafter || std::strcmp(shaped.drafter.name, with_.drafter) != 0)
+                continue;
+            drafter_ = &shaped;
+            env_.drafter = &shaped.drafter;
+            env_.speculation.draft_passes = shaped.passes;
+        }
         env_.resolve_each_query = with_.each_query;
         env_.promotion = with_.promote ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
         env_.staging = kvt_staging_of(&llm_, with_.queries_max, with_.staging_fraction);
@@ -662,6 +766,10 @@ class bench
 
     bool failed(const struct kvt_error &err)
     {
+        if (failure_ && failure_->status == KVT_OK)
+            *failure_ = err;
+        if (failure_)
+            return false;
         return verdict_.check(false, "%s: %s: %s", with_.name, err.where, err.message);
     }
 
@@ -724,7 +832,7 @@ class bench
 
         live.id = next_id_++;
         live.rank = rank;
-        live.context_tokens = with_.large ? 100032 : 700 + below(LONGEST - 1200);
+        live.context_tokens = with_.large ? 100032 : 700 + below(longest() - 1200);
         live.last_tokens = live.context_tokens + 300;
         live.hot_tokens = some_hot_tokens();
         for (struct kvt_page_watch &watch : live.watch) {
@@ -908,10 +1016,12 @@ class bench
     static uint32_t read(void *context, uint32_t request, uint32_t selector, uint32_t query,
                          uint32_t *rows)
     {
-        struct kvt_backend *cuda = ((bench *)context)->cuda_;
+        bench *both = (bench *)context;
+        struct kvt_backend *cuda = both->cuda_;
         struct kvt_error err = {};
         uint32_t count = 0;
-        return cuda->ops->selection(cuda, request, selector, query, rows, &count, &err) == KVT_OK
+        return cuda->ops->selection(cuda, request, selector, query, rows, &count, &err) == KVT_OK ||
+                       both->failed(err)
                    ? count
                    : 0;
     }
@@ -919,10 +1029,12 @@ class bench
     const setting &with_;
     struct kvt_law_source source_ = {};
     device::tally &verdict_;
+    struct kvt_error *failure_;
     struct kvt_llm llm_;
     struct kvt_rng rng_;
     struct kvt_wall start_ = kvt_wall_now();
     chosen law_, replacement_, cuda_params_;
+    const struct shaped_drafter *drafter_ = nullptr;
     struct kvt_backend_env env_ = {};
     struct kvt_backend *sim_ = nullptr, *cuda_ = nullptr;
     std::vector<request> live_, coming_;
@@ -1001,14 +1113,32 @@ void refuse_all(device::tally &verdict)
            });
 }
 
-void fail_release(device::tally &verdict)
+const setting *find_setting(const char *name)
 {
     for (const setting &with : settings) {
-        if (std::strcmp(with.name, "planned-k1") != 0)
+        if (std::strcmp(with.name, name) == 0)
+            return &with;
+    }
+    return nullptr;
+}
+
+void fail_release(device::tally &verdict)
+{
+    bench one(*find_setting("planned-k1"), 1, verdict);
+
+    if (one.open(1) && one.step() && one.step())
+        one.release_wrongly();
+    one.close();
+}
+
+void fail_draft(device::tally &verdict)
+{
+    for (const setting &with : settings) {
+        if (std::strcmp(with.name, "fast-k4") != 0)
             continue;
         bench one(with, 1, verdict);
         if (one.open(1) && one.step() && one.step())
-            one.release_wrongly();
+            one.draft_wrongly();
         one.close();
     }
 }
@@ -1044,5 +1174,9 @@ int main(int argc, char **argv)
         refuse_all(verdict);
     if (names.empty() && spoil_hashes)
         fail_release(verdict);
+    if (provoke_faults && (names.empty() || names[0] == "faults"))
+        provoke_faults(verdict);
+    if (names.empty() && spoil_drafts)
+        fail_draft(verdict);
     return verdict.close();
 }

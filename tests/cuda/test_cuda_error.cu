@@ -29,10 +29,12 @@ int main()
     tally.check(kvt_cuda_check(cudaSuccess, "nothing", nullptr) == KVT_OK, "success is no failure");
     kvt_status status =
         kvt_cuda_check_device_bytes(cudaMalloc(&memory, too_much), "a pool", too_much, &err);
-    sentence(&tally, KVT_ERR_NOMEM, status, &err, "a pool takes 65536.00 GiB of device memory");
+    sentence(&tally, KVT_ERR_NOMEM, status, &err,
+             "a pool: 65536.00 GiB of device memory are wanted");
     status =
         kvt_cuda_check_pinned_bytes(cudaHostAlloc(&memory, too_much, 0), "rows", too_much, &err);
-    sentence(&tally, KVT_ERR_NOMEM, status, &err, "rows takes 65536.00 GiB of pinned host memory");
+    sentence(&tally, KVT_ERR_NOMEM, status, &err,
+             "rows: 65536.00 GiB of pinned host memory are wanted");
     (void)cudaGetLastError();
     status = kvt_cuda_check(cudaErrorDevicesUnavailable, "a context", &err);
     sentence(&tally, KVT_ERR_DEVICE, status, &err, "a GPU that others keep to themselves");

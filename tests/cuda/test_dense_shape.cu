@@ -7,25 +7,32 @@
 #include <string>
 
 #include "dense.h"
+#include "draft_dense.h"
 #include "kvt/json.h"
 
 /* Of this checkout, or of the tarball whose folder this is. */
-static struct kvt_llm model(struct kvt_arena *arena, const std::string &name)
+template <typename Model, typename Read>
+static Model shipped(struct kvt_arena *arena, const std::string &name, Read read)
 {
-    struct kvt_llm llm = {};
+    Model model = {};
     struct kvt_error err = {};
-    for (const char *folder : {"models/llm/", "share/kvt/models/llm/"}) {
+    for (const char *folder : {"models/", "share/kvt/models/"}) {
         const std::string path = folder + name + ".json";
         cJSON *tree = nullptr;
         kvt_status status = kvt_json_load(path.c_str(), 1 << 20, &tree, &err);
         if (status == KVT_OK)
-            status = kvt_llm_from_json(tree, path.c_str(), arena, &llm, &err);
+            status = read(tree, path.c_str(), arena, &model, &err);
         cJSON_Delete(tree);
         if (status == KVT_OK)
-            return llm;
+            return model;
     }
     std::printf("failed: %s: %s\n0 passed, 1 failed\n", err.where, err.message);
     std::exit(1);
+}
+
+static struct kvt_llm model(struct kvt_arena *arena, const std::string &name)
+{
+    return shipped<struct kvt_llm>(arena, "llm/" + name, kvt_llm_from_json);
 }
 
 static void near(device::tally *tally, const char *what, double expected, double found,
@@ -106,6 +113,27 @@ static void experts_of_a_tiny_model_join_the_rest(device::tally *tally, struct k
                  "512 GPUs for 256 experts were not refused");
 }
 
+/* Every byte of a drafter's file is read in a pass; products of its heads and widths are its own.
+ */
+static void a_pass_reads_its_file(device::tally *tally, struct kvt_arena *arena)
+{
+    struct kvt_drafter drafter =
+        shipped<struct kvt_drafter>(arena, "drafters/glm-5.3-dflash2", kvt_drafter_from_json);
+    for (uint32_t tp : {1u, 2u, 4u, 8u, 16u}) {
+        const struct kvt_draft_dense_shape shape = kvt_draft_dense_shape_make(&drafter, tp);
+        char what[96];
+        std::snprintf(what, sizeof what, "bytes of a pass, tp %u", tp);
+        near(tally, what, drafter.weight_bytes / tp, kvt_draft_dense_read_bytes(&shape), 0.02);
+        tally->check(shape.heads == 64 / tp && shape.kv_heads == (tp < 8 ? 8 / tp : 1) &&
+                         shape.joined == 6144 / tp && shape.inner == 12288 / tp &&
+                         shape.hidden == 6144 && shape.taps == 6,
+                     "tp %u: %u heads on %u, %u joined, %u inner", tp, shape.heads, shape.kv_heads,
+                     shape.joined, shape.inner);
+        near(tally, "operations of 8 tokens", 8 * drafter.weight_bytes / tp,
+             kvt_draft_dense_operations(&shape, 8, 8), 0.1);
+    }
+}
+
 int main()
 {
     device::tally tally;
@@ -114,6 +142,7 @@ int main()
     bytes_are_the_files(&tally, arena);
     one_token_takes_its_experts(&tally, arena);
     experts_of_a_tiny_model_join_the_rest(&tally, arena);
+    a_pass_reads_its_file(&tally, arena);
     kvt_arena_free(arena);
     return tally.close();
 }

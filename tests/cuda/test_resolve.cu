@@ -1,4 +1,6 @@
 /* test_resolve.cu -- the resolver's kernels against kvt_resolve(), call by call. */
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 
@@ -299,13 +301,20 @@ static void refusals(device::tally &tally)
     tally.check(kvt_gpu_resolve(&wrong, 0) == cudaSuccess, "no requests were not taken");
 }
 
-/* test_resolve [folder of golden calls] [small: a few calls, for a checker of memory or of races]
- */
+/* Golden calls: of this checkout, or of the tarball whose folder this is. */
+static std::string golden_folder()
+{
+    const char *const folders[] = {"tests/golden/calls", "share/kvt/calls"};
+
+    return access(folders[0], F_OK) == 0 ? folders[0] : folders[1];
+}
+
+/* test_resolve [small: a few calls, for a checker of memory or of races] */
 int main(int argc, char **argv)
 {
     device::tally tally;
-    const std::string folder = argc > 1 ? argv[1] : "tests/golden/calls";
-    const bool small = argc > 2 && std::strcmp(argv[2], "small") == 0;
+    const std::string folder = golden_folder();
+    const bool small = argc > 1 && std::strcmp(argv[1], "small") == 0;
     std::vector<setting> settings = random_settings();
 
     device::require();

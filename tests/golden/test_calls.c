@@ -11,8 +11,8 @@
 
 #include <check.h>
 
+#include "cli/golden_calls.h"
 #include "kv/resolver_passes.h"
-#include "kvt/hash.h"
 #include "kvt/plugin.h"
 #include "kvt/resolver.h"
 #include "support/random_calls.h"
@@ -137,26 +137,6 @@ static void print_result(FILE *out, const struct kvt_resolve_result *r)
     print_list(out, "promoted_slots", r->promoted_slots, r->promoted_rows);
 }
 
-static uint64_t chain_of(uint64_t chain, uint64_t state, const struct kvt_resolve_result *r)
-{
-    const uint64_t values[] = {state,
-                               r->union_rows,
-                               r->tail_rows,
-                               r->page_rows,
-                               r->hot_rows,
-                               r->filled_rows,
-                               r->staged_rows,
-                               r->promoted_rows,
-                               r->selected,
-                               r->tail_selected,
-                               r->page_selected,
-                               r->hot_selected,
-                               r->missed_selected};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        chain = kvt_chain64(chain, values[i]);
-    return chain;
-}
-
 static void print_call(FILE *out, uint32_t number, const struct kvt_resolve_call *call,
                        const struct kvt_resolve_result *result, uint64_t state, uint64_t *chain)
 {
@@ -166,91 +146,11 @@ static void print_call(FILE *out, uint32_t number, const struct kvt_resolve_call
     for (uint32_t query = 0; query < call->query_count; query++)
         print_query(out, call, query);
     print_result(out, result);
-    *chain = chain_of(*chain, state, result);
+    *chain = golden_chain(*chain, state, result);
     (void)fprintf(out, "state %016" PRIx64 "\nchain %016" PRIx64 "\n", state, *chain);
 }
 
 /* ---- Reading ---------------------------------------------------------------------------- */
-
-/* The rest of the line that begins with this word; the text moves on to the next line. */
-static char *line_of(char **text, const char *word)
-{
-    char *line = *text, *end = strchr(line, '\n');
-    size_t length = strlen(word);
-
-    ck_assert_msg(end != NULL && strncmp(line, word, length) == 0, "\"%s\" is not at \"%.40s\"",
-                  word, line);
-    *end = '\0';
-    *text = end + 1;
-    return line + length;
-}
-
-static uint32_t number_of(char **text, const char *word)
-{
-    return (uint32_t)strtoul(line_of(text, word), NULL, 10);
-}
-
-/* The next number of a line, or false at its end. */
-static bool next_number(char **line, uint32_t *number)
-{
-    char *end;
-    *number = (uint32_t)strtoul(*line, &end, 10);
-    bool found = end != *line;
-    *line = end;
-    return found;
-}
-
-static void add_row(uint64_t *set, uint32_t row)
-{
-    ck_assert_uint_lt(row, RANDOM_ROWS_MAX);
-    kvt_row_set_add(set, &row, 1);
-}
-
-static void read_pages(char *line, struct vector_call *to)
-{
-    uint32_t first, count;
-
-    memset(to->page_rows, 0, sizeof to->page_rows);
-    while (next_number(&line, &first)) {
-        ck_assert_int_eq(*line, '+');
-        line++;
-        ck_assert(next_number(&line, &count));
-        for (uint32_t i = 0; i < count; i++)
-            add_row(to->page_rows, first + i);
-    }
-    to->call.page_rows = to->page_rows;
-}
-
-static void read_query(char *line, struct vector_call *to)
-{
-    uint32_t query = to->call.query_count++, row = 0, step;
-
-    ck_assert_uint_lt(query, TWIN_QUERIES_MAX);
-    memset(to->sets[query], 0, sizeof to->sets[query]);
-    while (next_number(&line, &step)) {
-        row += step;
-        add_row(to->sets[query], row);
-    }
-    to->selections[query] = to->sets[query];
-}
-
-static void read_call(char **text, uint32_t number, enum kvt_promotion promotion,
-                      struct vector_call *to)
-{
-    (void)line_of(text, "");
-    ck_assert_uint_eq(number_of(text, "call "), number);
-    to->call = (struct kvt_resolve_call){.step = number,
-                                         .visible_rows = number_of(text, "visible "),
-                                         .promotion = promotion,
-                                         .selections = to->selections};
-    to->call.tail_first_row = number_of(text, "tail ");
-    read_pages(line_of(text, "pages"), to);
-    while (strncmp(*text, "query", 5) == 0)
-        read_query(line_of(text, "query"), to);
-    while (strncmp(*text, "chain", 5) != 0)
-        (void)line_of(text, "");
-    (void)line_of(text, "chain");
-}
 
 static enum twin_policy policy_of(const char *name)
 {
@@ -262,22 +162,41 @@ static enum twin_policy policy_of(const char *name)
     return (enum twin_policy)policy;
 }
 
-static void read_vectors(char *text, struct vectors *vectors)
+/* The call's own copy of its sets. */
+static void keep_call(const struct kvt_resolve_call *call, uint32_t rows_max,
+                      struct vector_call *to)
 {
-    struct vector_file *head = &vectors->head;
+    size_t bytes = kvt_row_words(rows_max) * sizeof(uint64_t);
 
-    (void)line_of(&text, "kvtide resolver calls 1");
-    head->slots = number_of(&text, "slots ");
-    head->top_k = number_of(&text, "top_k ");
-    head->rows_max = number_of(&text, "rows_max ");
-    head->policy = policy_of(line_of(&text, "policy "));
-    bool by_count = strcmp(line_of(&text, "promotion "), "by_count") == 0;
-    head->promotion = by_count ? KVT_PROMOTE_BY_COUNT : KVT_PROMOTE_NONE;
-    head->calls = number_of(&text, "calls ");
+    ck_assert_uint_le(call->query_count, TWIN_QUERIES_MAX);
+    to->call = *call;
+    to->call.selections = to->selections;
+    to->call.page_rows = memcpy(to->page_rows, call->page_rows, bytes);
+    for (uint32_t query = 0; query < call->query_count; query++)
+        to->selections[query] = memcpy(to->sets[query], call->selections[query], bytes);
+}
+
+static void read_vectors(const char *path, struct vectors *vectors)
+{
+    struct golden_file *file = NULL;
+    struct golden_call golden;
+    struct kvt_error err;
+
+    ck_assert_msg(golden_open(path, &file, &err) == KVT_OK, "%s: %s", err.where, err.message);
+    const struct golden_head *head = golden_head(file);
     ck_assert_uint_le(head->calls, CALLS_MAX);
-    for (uint32_t i = 0; i < head->calls; i++)
-        read_call(&text, i, head->promotion, &vectors->calls[i]);
-    ck_assert_str_eq(text, "");
+    ck_assert_uint_le(head->rows_max, RANDOM_ROWS_MAX);
+    vectors->head = (struct vector_file){.slots = head->slots,
+                                         .top_k = head->top_k,
+                                         .rows_max = head->rows_max,
+                                         .policy = policy_of(head->policy),
+                                         .promotion = head->promotion,
+                                         .calls = head->calls};
+    for (uint32_t i = 0; i < head->calls; i++) {
+        ck_assert_msg(golden_next(file, &golden, &err) == KVT_OK, "%s: %s", err.where, err.message);
+        keep_call(&golden.call, head->rows_max, &vectors->calls[i]);
+    }
+    golden_close(file);
 }
 
 /* ---- Drawing ------------------------------------------------------------------------------ */
@@ -453,11 +372,7 @@ static char *load(const struct vector_file *file)
     char *text = support_read(path_of(file, path), &bytes);
 
     ck_assert_msg(text != NULL, "%s is missing; KVT_GOLDEN_UPDATE=1 writes it", path);
-    char *copy = malloc(bytes + 1);
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, text, bytes + 1);
-    read_vectors(copy, &vectors);
-    free(copy);
+    read_vectors(path, &vectors);
     return text;
 }
 

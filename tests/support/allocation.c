@@ -19,6 +19,8 @@ enum {
 static atomic_ullong allocation_count;
 static atomic_llong allowed = NEVER; /* allocations before the one that fails */
 static atomic_bool has_failed;
+static atomic_bool is_for_one; /* thread: the one that asked for the failure */
+static _Thread_local bool is_that_one;
 
 /* C gives no conversion from void * to a function's address; the bytes do. */
 #define FIND_NEXT(function, name)                                                                  \
@@ -33,6 +35,8 @@ static atomic_bool has_failed;
 UNCHECKED static bool is_refused(void)
 {
     atomic_fetch_add(&allocation_count, 1);
+    if (atomic_load(&is_for_one) && !is_that_one)
+        return false;
     if (atomic_load(&allowed) == NEVER || atomic_fetch_sub(&allowed, 1) != 0)
         return false;
     atomic_store(&has_failed, true);
@@ -82,8 +86,16 @@ bool support_can_fail_allocations(void)
 
 void support_fail_allocation(uint64_t nth)
 {
+    atomic_store(&is_for_one, false);
     atomic_store(&has_failed, false);
     atomic_store(&allowed, (long long)nth);
+}
+
+void support_fail_allocation_here(uint64_t nth)
+{
+    support_fail_allocation(nth);
+    is_that_one = true;
+    atomic_store(&is_for_one, true);
 }
 
 bool support_allocation_failed(void)

@@ -38,7 +38,11 @@ bool support_can_fail_allocations(void);
  * the whole process, libraries included. */
 void support_fail_allocation(uint64_t nth);
 
-/* Ends that; true when the failure has happened. */
+/* The same of this thread's alone: a sanitizer does not survive the beginning of a thread without.
+ */
+void support_fail_allocation_here(uint64_t nth);
+
+/* Ends either; true when the failure has happened. */
 bool support_allocation_failed(void);
 
 /* Allocations since the process began. */

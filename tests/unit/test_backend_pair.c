@@ -57,6 +57,8 @@ enum {
 static enum fault fault;
 /* What checks of attention have shown, as the twin has it. */
 static struct kvt_backend_proof proof;
+/* The twin runs drafts, too: a tenth of its steps. */
+static bool runs_drafts;
 /* What a step takes on each rank. */
 static kvt_ns measured_ns[2] = {KVT_NS_NEVER, KVT_NS_NEVER};
 
@@ -168,6 +170,8 @@ static kvt_status twin_step(struct kvt_backend *backend, struct kvt_rank_step *r
             struct kvt_step_item *item = &ranks[r].items[i];
             ranks[r].outcome.measured_ns = measured_ns[r];
             ranks[r].outcome.measured_parts_ns[KVT_PART_ATTEND] = 0.75 * (double)measured_ns[r];
+            ranks[r].outcome.measured_parts_ns[KVT_PART_DRAFT] =
+                runs_drafts ? 0.1 * (double)measured_ns[r] : 0;
             if (item->request != WRONG_REQUEST)
                 continue;
             twin->step = item->step;
@@ -256,6 +260,12 @@ static void twin_proof(const struct kvt_backend *backend, struct kvt_backend_pro
     *out = proof;
 }
 
+static bool twin_runs_drafts(const struct kvt_backend *backend)
+{
+    (void)backend;
+    return runs_drafts;
+}
+
 static const struct kvt_backend_ops twin_ops = {
     .info = {.abi = KVT_ABI_VERSION, .struct_bytes = sizeof twin_ops, .name = "twin"},
     .open = twin_open,
@@ -274,6 +284,7 @@ static const struct kvt_backend_ops twin_ops = {
     .selection = twin_selection,
     .proof = twin_proof,
     .expect = twin_expect,
+    .runs_drafts = twin_runs_drafts,
 };
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
@@ -569,7 +580,7 @@ static void add_step(void *context, const struct kvt_step_times *times)
         step_sums.measured_parts_ns[p] += times->measured_parts_ns[p];
         step_sums.added_parts_ns[p] += times->added_parts_ns[p];
         run_ns += times->measured_parts_ns[p];
-        if (kvt_step_part_is_run((enum kvt_step_part)p))
+        if (kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts))
             ck_assert_int_eq(times->added_parts_ns[p], 0);
         else
             ck_assert_int_eq(times->added_parts_ns[p], times->predicted_parts_ns[p]);
@@ -715,6 +726,45 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
         ck_assert_msg(strstr(text, lines[i]) != NULL, "\"%s\" is not in:\n%s", lines[i], text);
     free(text);
     cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
+/* The same where the backend drafts: nothing is added for it, and its time is a part measured. */
+START_TEST(drafts_that_the_backend_runs_take_what_was_measured)
+{
+    static const char *const sets[] = {"backend=cuda",          "run.clock=measured",  ROOFLINE,
+                                       "cluster.decode.gpus=1", "cluster.decode.dp=1", NULL};
+    struct kvt_pair_sides sides = {&twin_ops, &kvt_backend_sim};
+    const struct kvt_sim_options options = {
+        .open_backend = open_pair, .backend_context = &sides, .on_step = add_step};
+    struct small_run small;
+    measured_ns[0] = 2000000;
+    runs_drafts = true;
+    step_sums = (struct kvt_step_times){0};
+    small_run_open(&small, SMALL, sets, &options);
+    ck_assert_msg(small.status == KVT_OK, "%s: %s", small.err.where, small.err.message);
+    small_run_finish(&small);
+    const struct kvt_tally *total = &small.run->total;
+
+    ck_assert(small.run->runs_drafts);
+    ck_assert_int_gt(step_sums.predicted_parts_ns[KVT_PART_DRAFT], 0);
+    ck_assert_int_eq(total->added_parts_ns[KVT_PART_DRAFT], 0);
+    ck_assert_int_eq(total->measured_parts_ns[KVT_PART_DRAFT],
+                     (kvt_ns)total->decode_steps * 200000);
+    ck_assert_int_eq(total->parts_ns[KVT_PART_DRAFT], total->measured_parts_ns[KVT_PART_DRAFT]);
+    ck_assert_int_eq(sum_of(total->measured_parts_ns), total->measured_ns);
+    struct cJSON *result = NULL;
+    char *text = report_on(&small, &result);
+    const cJSON *measured = kvt_json_find(result, "measured");
+    ck_assert_ptr_null(kvt_json_find(kvt_json_find(measured, "predicted_parts_ms"), "draft"));
+    ck_assert_double_eq_tol(
+        kvt_json_find(kvt_json_find(measured, "step_parts_ms"), "draft")->valuedouble, 0.2, 1e-12);
+    ck_assert_ptr_nonnull(
+        strstr(text, "not in it, for no backend runs it: host 0.30 + sampling 0.20"));
+    free(text);
+    cJSON_Delete(result);
+    runs_drafts = false;
     small_run_close(&small);
 }
 END_TEST
@@ -877,6 +927,7 @@ int main(void)
     tcase_add_test(agree, the_indexer_passes_on_what_the_first_selected);
     tcase_add_test(agree, by_the_measured_clock_a_step_takes_what_its_slowest_rank_measured);
     tcase_add_test(agree, what_no_backend_runs_takes_what_is_predicted_of_it_by_a_measured_clock);
+    tcase_add_test(agree, drafts_that_the_backend_runs_take_what_was_measured);
     tcase_add_test(agree, a_measured_step_with_predicted_parts_rests_on_both);
     tcase_add_loop_test(agree, times_of_other_kernels_or_of_wrong_ones_prove_no_kernel_time, 0,
                         sizeof worthless / sizeof worthless[0]);

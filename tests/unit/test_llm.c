@@ -324,6 +324,45 @@ START_TEST(a_drafter_without_models_is_refused)
 }
 END_TEST
 
+/* What is wrong with "pass", by a change of one of its numbers; -1 leaves it out. */
+static const struct {
+    const char *key;
+    double value;
+    const char *words;
+} passes[] = {
+    {"heads", 63, "63 heads do not go evenly on kv_heads of 8"},
+    {"inner", 24576, "where weight_bytes is 4917737554"},
+    {"lead_tokens", 2, "lead_tokens"},
+    {"taps", -1, "taps"},
+    {"hidden", 0, "hidden"},
+};
+
+START_TEST(a_pass_that_cannot_be_is_refused)
+{
+    struct kvt_drafter drafter;
+    struct kvt_error err;
+    cJSON *tree = shipped_tree("drafters", "glm-5.3-dflash2");
+    cJSON *pass = cJSON_GetObjectItemCaseSensitive(tree, "pass");
+
+    if (passes[_i].value < 0)
+        cJSON_DeleteItemFromObjectCaseSensitive(pass, passes[_i].key);
+    else
+        cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(pass, passes[_i].key),
+                             passes[_i].value);
+    ck_assert_int_eq(kvt_drafter_from_json(tree, "d", arena, &drafter, &err), KVT_ERR_INVALID);
+    ck_assert_msg(strstr(err.message, passes[_i].words) || strstr(err.where, passes[_i].words),
+                  "%s: %s", err.where, err.message);
+    cJSON_Delete(tree);
+}
+END_TEST
+
+START_TEST(a_drafter_may_leave_open_what_its_pass_computes)
+{
+    ck_assert_uint_eq(shipped_drafter(arena, "glm-5.3-dflash2")->pass.heads, 64);
+    ck_assert_uint_eq(shipped_drafter(arena, "v4.1-flash-dspark")->pass.hidden, 0);
+}
+END_TEST
+
 START_TEST(a_drafter_fits_the_models_that_it_names)
 {
     const struct kvt_drafter *drafter = shipped_drafter(arena, "glm-5.3-mtp");
@@ -353,6 +392,8 @@ static Suite *llm_suite(void)
     tcase_add_test(good, a_dspark_row_is_528_bytes_a_module);
     tcase_add_test(good, a_drafter_without_a_window_has_no_ring);
     tcase_add_test(good, a_drafter_fits_the_models_that_it_names);
+    tcase_add_test(good, a_drafter_may_leave_open_what_its_pass_computes);
+    tcase_add_loop_test(bad, a_pass_that_cannot_be_is_refused, 0, sizeof passes / sizeof passes[0]);
     tcase_add_test(good, a_model_without_engine_layouts_loads);
     suite_add_tcase(suite, good);
     tcase_add_checked_fixture(bad, make_arena, free_arena);

@@ -69,6 +69,24 @@ START_TEST(parts_that_nobody_runs_are_no_families_and_are_named)
 }
 END_TEST
 
+/* Where a drafter's passes are run, they are a family. */
+START_TEST(drafts_that_are_run_are_not_named_as_predicted)
+{
+    struct lockstep_outcome outcome = measured_outcome();
+
+    outcome.runs_drafts = true;
+    outcome.families[KVT_PART_DRAFT] = outcome.families[KVT_PART_ATTEND];
+    cJSON *tree = tree_of(&outcome);
+    const cJSON *families = kvt_json_find(tree, "families");
+    const cJSON *only = kvt_json_find(tree, "predicted_only_s");
+    ck_assert_int_eq(cJSON_GetArraySize(families), 3);
+    ck_assert_str_eq(kvt_json_find(cJSON_GetArrayItem(families, 1), "name")->valuestring, "draft");
+    ck_assert_int_eq(cJSON_GetArraySize(only), 3);
+    ck_assert_ptr_null(kvt_json_find(only, "draft"));
+    cJSON_Delete(tree);
+}
+END_TEST
+
 START_TEST(where_nothing_was_measured_nothing_is_set_beside)
 {
     const struct lockstep_outcome outcome = {0};
@@ -256,6 +274,7 @@ int main(void)
     TCase *cases = tcase_create("report");
 
     tcase_add_test(cases, parts_that_nobody_runs_are_no_families_and_are_named);
+    tcase_add_test(cases, drafts_that_are_run_are_not_named_as_predicted);
     tcase_add_test(cases, where_nothing_was_measured_nothing_is_set_beside);
     tcase_add_test(cases, the_table_says_what_is_not_in_step);
     tcase_add_loop_test(cases, it_says_yes_where_all_is_well_and_else_why_not, 0,

@@ -56,6 +56,7 @@ struct kvt_backend_env {
     const struct kvt_law_source *source; /* as kvt_law_env.source */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
     uint32_t tp, ep;   /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
+    const struct kvt_drafter *drafter; /* NULL: none */
 };
 
 /* One request's part of a step. */
@@ -99,6 +100,8 @@ struct kvt_backend_proof {
      * unequal queries whose call selects such a row, as they must be. */
     uint64_t corrupted_rows, corrupted_found, corrupted_queries;
     struct kvt_backend_imports imports;
+    uint64_t draft_rings; /* of which every row that a pass reads was compared; one that differs
+                           * ends the run */
 };
 
 /* NaN is worse than any error, and stays. */
@@ -215,6 +218,8 @@ struct kvt_backend_ops {
      * be admitted to this rank, with these tokens, once that has come. */
     kvt_status (*expect)(struct kvt_backend *backend, const struct kvt_backend_admission *admission,
                          struct kvt_error *err);
+    /* Optional: NULL where no drafter's passes are run. Whether the part "draft" is measured. */
+    bool (*runs_drafts)(const struct kvt_backend *backend);
 };
 
 /* First member of every implementation's own struct. */
@@ -230,6 +235,11 @@ extern const struct kvt_backend_ops kvt_backend_sim, kvt_backend_cuda;
 static inline const struct kvt_backend_ops *kvt_backend_of(const struct kvt_choice *choice)
 {
     return (const struct kvt_backend_ops *)(const void *)choice->info;
+}
+
+static inline bool kvt_backend_runs_drafts(const struct kvt_backend *backend)
+{
+    return backend->ops->runs_drafts && backend->ops->runs_drafts(backend);
 }
 
 /* Whether steps are run, and measured: then every call is, and no part stands for others. */

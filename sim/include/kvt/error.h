@@ -19,7 +19,8 @@ typedef enum kvt_status {
     KVT_ERR_DEVICE,      /* CUDA reported a failure */
     KVT_ERR_STALLED,     /* the run can make no further progress */
     KVT_ERR_INTERRUPTED, /* a signal asked the run to end */
-    KVT_ERR_INTERNAL     /* an invariant of ours does not hold: a bug */
+    KVT_ERR_INTERNAL,    /* an invariant of ours does not hold: a bug */
+    KVT_ERR_HUNG         /* a device does not answer: this process cannot take back what it has */
 } kvt_status;
 
 /* Owned by the caller, usually on the stack. Written only on failure. */

@@ -72,6 +72,19 @@ struct kvt_llm {
     struct kvt_sglang_layout sglang;
 };
 
+enum {
+    KVT_DRAFT_WEIGHT_BYTES = 2 /* of a drafter's own weights: bf16 */
+};
+
+/* What a drafter with weights of its own computes for a block. hidden 0: its file does not
+ * say. */
+struct kvt_draft_pass {
+    uint32_t hidden, heads, inner; /* heads: of queries; inner: of the gated MLP */
+    uint32_t taps;                 /* hidden states of the model that make a committed row */
+    uint32_t lead_tokens;          /* of a block beside one a draft: 1 where the anchor's own place
+                                    * predicts nothing */
+};
+
 /* A drafter's shape: models/drafters/NAME.json. */
 struct kvt_drafter {
     const char *name;
@@ -82,6 +95,7 @@ struct kvt_drafter {
     uint32_t block_max;                   /* queries of its widest round */
     double value_bytes;                   /* of one KV element */
     double weight_bytes;
+    struct kvt_draft_pass pass;
     const char *const *models; /* [model_count] names of those it was made for; at least one */
     uint32_t model_count;
 };

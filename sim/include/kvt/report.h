@@ -115,6 +115,7 @@ struct kvt_run {
     bool interrupted;
     bool is_bound;                  /* a policy saw the future */
     struct kvt_backend_proof proof; /* of what a backend that runs steps has attended */
+    bool runs_drafts;               /* as in struct kvt_step_times */
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 

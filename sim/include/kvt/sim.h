@@ -21,6 +21,7 @@ struct kvt_step_times {
     kvt_ns added_parts_ns[KVT_PARTS]; /* to what was measured: predicted of parts that nobody runs,
                                        * of the rank that is slowest with them */
     bool in_range;                    /* of what the timing model was fitted to */
+    bool runs_drafts;                 /* the part "draft" is one of those that are run */
 };
 
 /* Of the prediction what can be set beside measured_ns: the parts that a backend runs. */
@@ -29,7 +30,9 @@ static inline kvt_ns kvt_step_predicted_run_ns(const struct kvt_step_times *time
     kvt_ns total = 0;
 
     for (int p = 0; p < KVT_PARTS; p++)
-        total += kvt_step_part_is_run((enum kvt_step_part)p) ? times->predicted_parts_ns[p] : 0;
+        total += kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts)
+                     ? times->predicted_parts_ns[p]
+                     : 0;
     return total;
 }
 

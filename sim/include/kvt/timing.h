@@ -61,12 +61,13 @@ enum kvt_step_part {
 };
 const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
 
-/* Whether a backend that measures its steps runs it. No backend schedules, drafts, chooses tokens
- * or computes prompts: by a measured clock those parts take what is predicted of them. */
-static inline bool kvt_step_part_is_run(enum kvt_step_part part)
+/* Whether a backend that measures its steps runs it. No backend schedules, chooses tokens or
+ * computes prompts, and some drafters' passes are not run (kvt_backend_runs_drafts): by a measured
+ * clock those parts take what is predicted of them. */
+static inline bool kvt_step_part_is_run(enum kvt_step_part part, bool runs_drafts)
 {
-    return part != KVT_PART_HOST && part != KVT_PART_DRAFT && part != KVT_PART_SAMPLE &&
-           part != KVT_PART_PREFILL;
+    return part != KVT_PART_HOST && (part != KVT_PART_DRAFT || runs_drafts) &&
+           part != KVT_PART_SAMPLE && part != KVT_PART_PREFILL;
 }
 
 struct kvt_timing_env {

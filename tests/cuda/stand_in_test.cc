@@ -1,0 +1,155 @@
+/* stand_in_test.cc -- the backend's test over the stand-in, and what only a stand-in can do: fail
+ * at every single call, one run after the other.
+ *
+ * The test itself goes through the host's compiler here: what nvcc makes wants CUDA's own runtime.
+ */
+#include <cstddef>
+#include <new>
+
+#include "stand_in.h"
+#include "test_backend.cu"
+
+extern "C" {
+#include "support/support.h"
+}
+
+/* The test's own memory is none that the backend asks for: it does not fail with it. */
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept
+{
+    void *data = nullptr;
+
+    return posix_memalign(&data, alignof(std::max_align_t), bytes) == 0 ? data : nullptr;
+}
+void *operator new(size_t bytes)
+{
+    void *data = operator new(bytes, std::nothrow);
+
+    if (!data)
+        throw std::bad_alloc();
+    return data;
+}
+void *operator new[](size_t bytes)
+{
+    return operator new(bytes);
+}
+void operator delete(void *data) noexcept
+{
+    std::free(data);
+}
+void operator delete(void *data, size_t) noexcept
+{
+    std::free(data);
+}
+void operator delete(void *data, const std::nothrow_t &) noexcept
+{
+    std::free(data);
+}
+void operator delete[](void *data) noexcept
+{
+    std::free(data);
+}
+void operator delete[](void *data, size_t) noexcept
+{
+    std::free(data);
+}
+
+namespace
+{
+
+/* What may fail, and how that is told. */
+struct weakness {
+    const char *name;
+    void (*fail)(uint64_t nth);
+    kvt_status status;
+    uint64_t growth; /* of the first calls all fail, then every nth / growth + 1; 0: all of them */
+    bool is_lost;    /* the device holds what it held until the process ends */
+    bool is_borne;   /* some do without: a crew of fewer threads */
+};
+
+const weakness weaknesses[] = {
+    {"device memory", [](uint64_t nth) { stand_in::fail(stand_in::ALLOCATES, nth); }, KVT_ERR_NOMEM,
+     0, false, false},
+    {"host memory", support_fail_allocation_here, KVT_ERR_NOMEM, 8, false, true},
+    {"a handle", [](uint64_t nth) { stand_in::fail(stand_in::HANDLES, nth); }, KVT_ERR_DEVICE, 1,
+     false, false},
+    {"a launch", [](uint64_t nth) { stand_in::fail(stand_in::LAUNCHES, nth); }, KVT_ERR_DEVICE, 16,
+     false, false},
+    {"a device", [](uint64_t nth) { stand_in::fail(stand_in::ASKS, nth); }, KVT_ERR_DEVICE, 8, true,
+     false},
+};
+
+/* Requests take turns in the arena, which makes branches in graphs, come in over the link, and have
+ * a drafter; plans, and ranks with threads. */
+const setting weakened[] = {
+    {.name = "turns-k4",
+     .queries_max = 4,
+     .promote = true,
+     .staging_fraction = 0.2,
+     .hot_tokens = 256,
+     .coverage = 0.3,
+     .leader_first = true,
+     .shared_tokens = 640,
+     .longest = 1500,
+     .imports = true,
+     .drafter = "block"},
+    {.name = "planned-k2",
+     .queries_max = 2,
+     .replacement = "clock",
+     .staging_fraction = 1,
+     .hot_tokens = 512,
+     .coverage = 0.3,
+     .resizes = true,
+     .ranks = 2,
+     .law = "indexer",
+     .longest = 1500},
+};
+
+/* A run in which the nth call fails: whether it came to that. What fails while a backend is closed
+ * has nobody to tell. */
+bool run_weakened(const setting &with, const weakness &weak, uint64_t nth, device::tally &verdict)
+{
+    struct kvt_error err = {};
+    bench one(with, 1, verdict, &err);
+
+    weak.fail(nth);
+    if (one.open(1) && one.step() && one.step())
+        one.release_all();
+    bool has_failed = support_allocation_failed() || stand_in::has_failed();
+    bool is_told = err.status == weak.status && err.message[0];
+    verdict.check(!has_failed || is_told || (weak.is_borne && err.status == KVT_OK),
+                  "%s without %s %llu: %s instead of %s: %s", with.name, weak.name,
+                  (unsigned long long)nth, kvt_status_name(err.status),
+                  kvt_status_name(weak.status), err.message);
+    one.close();
+    has_failed = has_failed || stand_in::has_failed();
+    size_t held = stand_in::end_process();
+    verdict.check(weak.is_lost || held == 0, "%s without %s %llu: %zu things are still held: %s",
+                  with.name, weak.name, (unsigned long long)nth, held, err.message);
+    return has_failed;
+}
+
+void fail_everywhere(device::tally &verdict)
+{
+    for (const setting &with : weakened) {
+        for (const weakness &weak : weaknesses) {
+            uint64_t nth = 0, tries = 0;
+            int before = verdict.failed;
+            while (run_weakened(with, weak, nth, verdict) && verdict.failed < before + 8) {
+                nth += weak.growth > 0 ? 1 + nth / weak.growth : 1;
+                tries++;
+            }
+            std::printf("%-14s ends well without %s: %llu times, up to call %llu\n", with.name,
+                        weak.name, (unsigned long long)tries, (unsigned long long)nth);
+            verdict.check(tries > 0, "%s: no call for %s", with.name, weak.name);
+        }
+    }
+}
+
+const bool is_set_up = [] {
+    spoil_hashes = [](uint64_t by) { stand_in::wrong_hash = by; };
+    spoil_drafts = [](bool spoil) { stand_in::wrong_draft = spoil; };
+    provoke_faults = fail_everywhere;
+    return true;
+}();
+
+} // namespace
