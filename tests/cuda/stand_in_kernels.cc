@@ -384,10 +384,6 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *, uint32_t, uint32_t, void *, cud
     return KVT_OK;
 }
 
-bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *)
-{
-    return false;
-}
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *, cudaStream_t)
 {
     return cudaSuccess;
