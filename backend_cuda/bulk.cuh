@@ -75,19 +75,10 @@ static __device__ __forceinline__ void barrier_wait(uint64_t *barrier, uint32_t 
 static __device__ __forceinline__ void bulk_copy(void *dst, const void *src, uint32_t bytes,
                                                  uint64_t *barrier)
 {
-#ifdef V_LAST
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(address_of(dst)),
-                 "l"(src), "r"(bytes), "r"(address_of(barrier)), "l"(policy)
-                 : "memory");
-#else
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
                  "%2, [%3];" ::"r"(address_of(dst)),
                  "l"(src), "r"(bytes), "r"(address_of(barrier))
                  : "memory");
-#endif
 }
 
 /* The kernel after this one may be launched; what it does behind kernel_wait() happens when this

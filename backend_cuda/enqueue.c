@@ -64,7 +64,6 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .scores = rank->scores,
                                 .score_stride = rank->score_stride,
                                 .rows_max = rows_max,
-                                .counts = rank->score_counts,
                                 .reference = cuda->reference};
     struct kvt_gpu_topk topk = {.query_count = key->query_count,
                                 .k = llm->top_k,
@@ -74,7 +73,6 @@ kvt_status enqueue_index(struct rank *rank, const struct step_key *key, uint32_t
                                 .scores = rank->scores,
                                 .score_stride = rank->score_stride,
                                 .rows_max = rows_max,
-                                .counts = kvt_gpu_scan_counts(&scan) ? scan.counts : NULL,
                                 .rows = rows,
                                 .reference = cuda->reference};
     kvt_status status = rank_check(rank, kvt_gpu_scan(&scan, rank->launches), "kvt_gpu_scan", err);

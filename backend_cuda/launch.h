@@ -73,16 +73,8 @@ struct kvt_gpu_scan {
     float *scores;         /* out [query_count][score_stride] */
     uint32_t score_stride; /* a multiple of 64, at least the rows that any query sees */
     uint32_t rows_max;     /* that any query sees in this step: how much to launch */
-    /* [query_count][KVT_GPU_SCORE_BINS] 0, or NULL. Where kvt_gpu_scan_counts() says so, out: how
-     * many of the query's scores are in each bin, for top-k. */
-    uint32_t *counts;
     bool reference;
 };
-enum {
-    KVT_GPU_SCORE_BINS = 2048,
-    KVT_GPU_COUNTED_QUERIES_MAX = 39
-};
-bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *scan);
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *scan, cudaStream_t stream);
 
 /* The k best of each query by (score, then lower row first), in ascending row order, exactly,
@@ -97,8 +89,7 @@ struct kvt_gpu_topk {
     const struct kvt_gpu_query *queries;
     const float *scores; /* [query_count][score_stride] */
     uint32_t score_stride, rows_max;
-    uint32_t *counts; /* of the scan, where it counted, 0 afterwards; or NULL */
-    int32_t *rows;    /* out [query_count][k] */
+    int32_t *rows; /* out [query_count][k] */
     bool reference;
 };
 cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream);

@@ -16,7 +16,6 @@
 
 enum {
     ALIGNED = 256,
-    SCORE_COUNTS = KVT_GPU_COUNTED_QUERIES_MAX * KVT_GPU_SCORE_BINS,
     /* What the driver, graphs and cuBLAS take beside us. */
     SPARE_BYTES = 1 << 30
 };
@@ -165,7 +164,6 @@ static void lay_tables(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->promoted = piece(carver, 2 * lists, sizeof *rank->promoted);
     rank->counts = piece(carver, calls, sizeof *rank->counts);
     rank->scores = piece(carver, queries * rank->score_stride, sizeof *rank->scores);
-    rank->score_counts = piece(carver, SCORE_COUNTS, sizeof *rank->score_counts);
     rank->index_q =
         piece(carver, selectors * queries, (uint64_t)llm->index_heads * KVT_GPU_INDEX_DIM);
     rank->index_weights =
@@ -366,8 +364,6 @@ static kvt_status poison(struct rank *rank, struct kvt_error *err)
         error = cudaMemset(rank->tables, 0xff, rank->tables_bytes);
     if (error == cudaSuccess)
         error = cudaMemset(rank->resolve_workspace, 0, resolve_workspace_bytes(cuda));
-    if (error == cudaSuccess)
-        error = cudaMemset(rank->score_counts, 0, SCORE_COUNTS * sizeof *rank->score_counts);
     return rank_check(rank, error, "setting device memory", err);
 }
 

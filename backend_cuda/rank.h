@@ -138,7 +138,6 @@ struct rank {
     uint32_t *plan_missed, *plan_promoted;
     int32_t *plan_missed_places;
     float *scores;
-    uint32_t *score_counts; /* [KVT_GPU_COUNTED_QUERIES_MAX][KVT_GPU_SCORE_BINS] 0 between calls */
     uint32_t score_stride;
     uint8_t *index_q;                         /* [queries][index heads][128] */
     float *index_weights;                     /* [queries][index heads] */

@@ -52,14 +52,6 @@ __global__ void __launch_bounds__(ROWS) scan_plain(struct kvt_gpu_scan scan)
 
 } // namespace
 
-bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *scan)
-{
-    int capability, multiprocessors;
-    return scan->counts != NULL && !scan->reference && scan->queries_max == 1 &&
-           select_is_counted(scan->query_count, scan->rows_max) &&
-           select_device(&capability, &multiprocessors) == cudaSuccess && capability == 90;
-}
-
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *scan, cudaStream_t stream)
 {
     if ((scan->heads != 32 && scan->heads != 64) || scan->ratio == 0 || scan->queries_max == 0 ||
@@ -72,12 +64,8 @@ cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *scan, cudaStream_t stream)
     cudaError_t error = select_device(&capability, &multiprocessors);
     if (error != cudaSuccess)
         return error;
-    if (!scan->reference && capability == 90) {
-        struct kvt_gpu_scan fast = *scan;
-        if (!kvt_gpu_scan_counts(scan))
-            fast.counts = NULL;
-        return kvt_gpu_scan_fast(&fast, multiprocessors, stream);
-    }
+    if (!scan->reference && capability == 90)
+        return kvt_gpu_scan_fast(scan, multiprocessors, stream);
     dim3 grid((scan->rows_max + ROWS - 1) / ROWS, scan->query_count);
     scan_plain<<<grid, ROWS, 0, stream>>>(*scan);
     return cudaGetLastError();

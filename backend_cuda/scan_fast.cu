@@ -12,10 +12,7 @@ namespace
 
 /* Scores that are no more than this stay in L2, where top-k finds them; what would be written to
  * HBM meanwhile costs more than as many bytes read. */
-#ifndef V_KEPT
-#define V_KEPT 16 << 20
-#endif
-constexpr size_t SCORES_KEPT = V_KEPT;
+constexpr size_t SCORES_KEPT = 16 << 20;
 
 /* What copies are told: keys are [lanes][pages][64][128] bytes, scales [lanes][pages][64], q
  * [queries x heads][128]. */
@@ -44,19 +41,10 @@ __device__ __forceinline__ uint64_t evict_last()
     return policy;
 }
 
-#ifndef V_MODE
-#define V_MODE 4
-#endif
-template <uint32_t QUERIES>
 __device__ __forceinline__ void store(float *to, float value, uint64_t policy)
 {
-    if (V_MODE == 4 && QUERIES > 1)
-        __stcs(to, value);
-    else if (V_MODE & 1)
-        asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
-                     : "memory");
-    else
-        *to = value;
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
+                 : "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
@@ -80,12 +68,6 @@ __device__ __forceinline__ void copy_pages(void *keys, void *scales, const struc
                  "l"(&maps.scales), "r"(0), "r"(page), "r"(lane), "r"(address_of(barrier)),
                  "l"(policy)
                  : "memory");
-}
-
-/* A line of 128 bytes is brought to L2, to stay there. */
-__device__ __forceinline__ void keep(const float *line)
-{
-    asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(line) : "memory");
 }
 
 /* Rows of q from `column` on, swizzled, as many as the map's box has; 0 behind the last. */
@@ -146,11 +128,6 @@ __device__ void fetch(const struct kvt_gpu_scan &scan, const struct scan_maps &m
     }
 }
 
-__device__ __forceinline__ void consumers_meet()
-{
-    asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
-}
-
 /* Rows that a query of the segment sees. */
 __device__ __forceinline__ uint32_t visible_rows(const struct kvt_gpu_scan &scan,
                                                  const struct scan_segment &segment, uint32_t query)
@@ -171,13 +148,11 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     const uint32_t lane, slice, turn;
     const uint32_t row;    /* the first of the thread's two, of a page; the other is row + 8 */
     const uint64_t policy; /* of scores */
-    const bool keep_scores;
     uint32_t stage = 0, parity = 0;
     uint32_t keys_at, q_at; /* matrices: the first page that is its in stage 0; the slice */
     float half_weight[COLUMNS / 4];
-    uint32_t *counts = NULL; /* of the segment's query, or NULL */
-    float *scores;           /* of the thread's row and query, in the segment's first page */
-    int32_t rows_left;       /* that the query sees, from there on */
+    float *scores;     /* of the thread's row and query, in the segment's first page */
+    int32_t rows_left; /* that the query sees, from there on */
 
     __device__ __forceinline__ void release()
     {
@@ -206,34 +181,17 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
         if (VALUES > 4) { /* both of the rows, of one query */
             if (left > 0)
-                store<QUERIES>(to, value[0] * scale.x, policy);
+                store(to, value[0] * scale.x, policy);
             if (left > 8)
-                store<QUERIES>(to + 8, value[1] * scale.y, policy);
+                store(to + 8, value[1] * scale.y, policy);
         } else if (left > 0) {
-            const float score = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
-            store<QUERIES>(to, score, policy);
-            if (QUERIES == 1 && counts != NULL)
-                atomicAdd(&shared->bins[select_key(score) / SCORES_OF_BIN], 1);
+            store(to, value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x), policy);
         }
-    }
-
-    /* Adds the segment's counts to the query's. */
-    __device__ __forceinline__ void give_counts()
-    {
-        consumers_meet();
-        for (uint32_t bin = threadIdx.x; bin < KVT_GPU_SCORE_BINS; bin += CONSUMERS * WARPGROUP)
-            if (shared->bins[bin] > 0) {
-                atomicAdd(counts + bin, shared->bins[bin]);
-                shared->bins[bin] = 0;
-            }
-        consumers_meet();
     }
 
     __device__ __forceinline__ void begin(const struct kvt_gpu_scan &scan, uint32_t side)
     {
         const struct scan_segment segment = shared->segments[side];
-        if (QUERIES == 1 && scan.counts != NULL)
-            counts = scan.counts + (size_t)segment.first_query * KVT_GPU_SCORE_BINS;
         const uint32_t first_column = slice * COLUMNS, value = first_value<VALUES>(lane);
         const uint32_t query = slice * shape::SLICE_QUERIES + value / 2;
         const uint32_t first_row = segment.first_page * PAGE_ROWS + row + value % 2 * 8;
@@ -243,13 +201,6 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         for (uint32_t i = 0; i < COLUMNS / 4; i++) {
             const uint32_t column = first_column + i / 2 * 8 + lane % 4 * 2 + i % 2;
             half_weight[i] = column < segment.query_count * HEADS ? 0.5f * weights[column] : 0;
-        }
-        if ((V_MODE & 2 || (V_MODE == 4 && QUERIES == 1)) && keep_scores) {
-            const float *from = scan.scores + (size_t)segment.first_query * scan.score_stride +
-                                segment.first_page * PAGE_ROWS;
-            for (uint32_t i = threadIdx.x; i < 2 * segment.page_count; i += CONSUMERS * WARPGROUP)
-                for (uint32_t query = 0; query < segment.query_count; query++)
-                    keep(from + (size_t)query * scan.score_stride + 32 * i);
         }
         scores =
             scan.scores + (size_t)(segment.first_query + query) * scan.score_stride + first_row;
@@ -292,7 +243,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                         bool keep_scores)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
           turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4),
-          policy(keep_scores ? evict_last() : evict_first()), keep_scores(keep_scores)
+          policy(keep_scores ? evict_last() : evict_first())
     {
         keys_at = uniform(matrix_at(shared->keys[0][turn]));
     }
@@ -306,8 +257,6 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                 return;
             begin(scan, side);
             scan_pages(count);
-            if (QUERIES == 1 && counts != NULL)
-                give_counts();
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&shared->q_empty[side]);
@@ -315,8 +264,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
     }
 };
 
-/* A block an SM, each with an equal share of the pages of all requests; one warp asks for pages,
- * three bring queries, four warpgroups multiply:
+/* A block an SM, each with an equal share of the pages of all requests; one thread asks for pages
+ * and queries, four warpgroups multiply:
  *
  *     for each page of the share, as many under way as shared memory holds
  *         product[64 rows][queries x heads] = keys * q^T          by wgmma, e4m3 into float
@@ -352,8 +301,6 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
         barriers_are_ready();
     }
-    for (uint32_t bin = threadIdx.x; QUERIES == 1 && bin < KVT_GPU_SCORE_BINS; bin += THREADS)
-        shared->bins[bin] = 0;
     kernel_wait();
     kernel_let_next_come(); /* top-k may come to SMs that have done their share */
     uint32_t share = find_share<HEADS, QUERIES>(scan, groups, shared); /* a barrier inside */

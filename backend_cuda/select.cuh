@@ -19,21 +19,6 @@ static __device__ __forceinline__ uint32_t select_key(float score)
     return bits ^ ((uint32_t)((int32_t)bits >> 31) | 0x80000000u);
 }
 
-/* Bins of scores are the first 11 bits of their keys. */
-constexpr uint32_t SCORES_OF_BIN = 1u << 21;
-
-/* So many rows fit into four blocks that share SMs by two. */
-constexpr uint32_t SELECT_ROWS_OF_FOUR = 4 * 25 * 1024;
-
-/* Whether top-k uses clusters of three blocks, which take counts. An H200 of 132 SMs has room for
- * so many of them at a block an SM, but for 31 of four: its SMs come in groups of 14 to 18, and a
- * cluster stays within one. Fewer queries get more blocks each, many rows too. */
-static inline bool select_is_counted(uint32_t query_count, uint32_t rows_max)
-{
-    return query_count > 16 && query_count <= KVT_GPU_COUNTED_QUERIES_MAX &&
-           rows_max <= SELECT_ROWS_OF_FOUR;
-}
-
 /* The device of the current context: 90 for compute capability 9.0. */
 static inline cudaError_t select_device(int *capability, int *multiprocessors)
 {

@@ -88,8 +88,6 @@ cudaError_t kvt_gpu_topk(const struct kvt_gpu_topk *topk, cudaStream_t stream)
         return error;
     if (!topk->reference && capability == 90)
         return kvt_gpu_topk_fast(topk, stream);
-    if (topk->counts != NULL)
-        return cudaErrorInvalidValue;
     topk_plain<<<topk->query_count, THREADS, 0, stream>>>(*topk);
     return cudaGetLastError();
 }

@@ -14,7 +14,6 @@ constexpr uint32_t SMALL_DIGITS = 3; /* at most: 21 bits are below the first dig
 constexpr uint32_t CHOOSERS = 512;
 /* Of one of them; registers are few where two blocks share an SM. */
 template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_EACH = BLOCKS == 4 ? 2 : 8;
-template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_MAX = CANDIDATES_EACH<BLOCKS> *CHOOSERS;
 
 /* Rows of a block that are above the k-th best, and at it; both in half a word. */
 __device__ __forceinline__ uint32_t counts_of(uint32_t above, uint32_t at)
@@ -35,21 +34,13 @@ struct candidate_room {
     uint32_t capacity;
 };
 
-/* Where block `rank` puts its candidates, when nobody knows yet how many the others have. */
-template <uint32_t BLOCKS>
-__device__ __forceinline__ uint32_t first_of_region(const struct candidate_room &room,
-                                                    uint32_t rank)
-{
-    return room.capacity / BLOCKS * rank;
-}
-
 template <uint32_t BLOCKS>
 __device__ __forceinline__ struct candidate_room candidate_room(uint32_t *words, uint32_t count,
                                                                 uint32_t rows)
 {
     const uint32_t used = SMALL_DIGITS * SMALL_BINS + rows / 32;
     return {words, words + SMALL_DIGITS * SMALL_BINS, words + used,
-            count > used ? count - used : 0};
+            count > used ? min(count - used, CANDIDATES_EACH<BLOCKS> * CHOOSERS) : 0};
 }
 
 /* Sums over the threads before this one of two counts in a word. */
@@ -68,22 +59,18 @@ __device__ __forceinline__ uint32_t sum_before(uint32_t own, uint32_t *warp_sums
     return sum - own + __reduce_add_sync(~0u, lane < warp ? warp_sums[lane] : 0);
 }
 
-/* Marks those of four rows whose keys are at least `first`. */
-__device__ __forceinline__ void mark_vector(uint4 keys, uint32_t first, uint32_t vector,
-                                            uint32_t *marks)
-{
-    const uint32_t bits = (keys.x >= first ? 1 : 0) | (keys.y >= first ? 2 : 0) |
-                          (keys.z >= first ? 4 : 0) | (keys.w >= first ? 8 : 0);
-    if (bits != 0)
-        atomicOr(&marks[vector / 8], bits << vector % 8 * 4);
-}
-
+/* Marks the rows whose keys are at least `first`. */
 __device__ __forceinline__ void mark_rows(const struct stretch<true> &stretch, uint32_t first,
                                           uint32_t *marks)
 {
 #pragma unroll 4
-    for (uint32_t vector = threadIdx.x; vector < stretch.rows / 4; vector += THREADS)
-        mark_vector(stretch.four_keys(vector), first, vector, marks);
+    for (uint32_t vector = threadIdx.x; vector < stretch.rows / 4; vector += THREADS) {
+        const uint4 keys = stretch.four_keys(vector);
+        const uint32_t bits = (keys.x >= first ? 1 : 0) | (keys.y >= first ? 2 : 0) |
+                              (keys.z >= first ? 4 : 0) | (keys.w >= first ? 8 : 0);
+        if (bits != 0)
+            atomicOr(&marks[vector / 8], bits << vector % 8 * 4);
+    }
 }
 
 /* A thread's 64 rows, in two words of bits. */
@@ -158,18 +145,17 @@ __device__ __forceinline__ uint32_t find_small_bin(const uint32_t *bins, uint32_
 }
 
 /* CHOOSERS threads: which of `count` candidates, from `lowest` on in a bin of 2^shift, is the
- * `wanted`-th best; the first `lower_count` are those of blocks of lower rank. place_of(i) is
- * where the i-th one lies. */
-template <uint32_t EACH, typename Place>
-__device__ __forceinline__ void choose(const struct candidate_room &room, Place place_of,
-                                       uint32_t count, uint32_t lower_count, uint32_t lowest,
-                                       uint32_t shift, uint32_t wanted, struct choice *choice)
+ * `wanted`-th best; the first `lower_count` are those of blocks of lower rank. */
+template <uint32_t EACH>
+__device__ __forceinline__ void choose(const struct candidate_room &room, uint32_t count,
+                                       uint32_t lower_count, uint32_t lowest, uint32_t shift,
+                                       uint32_t wanted, struct choice *choice)
 {
     uint32_t distance[EACH]; /* from `lowest`; beyond all of them where there is none */
 #pragma unroll
     for (uint32_t i = 0; i < EACH; i++) {
         const uint32_t index = i * CHOOSERS + threadIdx.x;
-        distance[i] = index < count ? room.keys[place_of(index)] - lowest : ~0u;
+        distance[i] = index < count ? room.keys[index] - lowest : ~0u;
     }
 #pragma unroll
     for (uint32_t digit = 0; digit < SMALL_DIGITS; digit++) {
@@ -202,51 +188,6 @@ __device__ __forceinline__ void choose(const struct candidate_room &room, Place 
     }
 }
 
-/* Every block gets the keys of the thread's rows that are at something, from place `to` on. */
-template <uint32_t BLOCKS>
-__device__ __forceinline__ void give_candidates(const struct own_rows &own, uint32_t *to)
-{
-    uint32_t at = address_of(to);
-#pragma unroll
-    for (uint32_t word = 0; word < 2; word++)
-        for (uint32_t left = own.at[word]; left != 0; left &= left - 1, at += 4) {
-            const uint32_t key = load_word(own.keys + 4 * (32 * word + __ffs((int)left) - 1));
-#pragma unroll
-            for (uint32_t other = 0; other < BLOCKS; other++)
-                store_to_block(at, other, key);
-        }
-}
-
-/* Of the thread's rows those that are in, when it has been chosen. */
-__device__ __forceinline__ void write_chosen(int32_t *rows, const struct stretch<true> &stretch,
-                                             struct own_rows own, const struct choice &choice,
-                                             uint32_t above_lower, uint32_t *warp_sums)
-{
-    own.refine(choice.threshold);
-    const uint32_t before = sum_before(own.counts(), warp_sums) + choice.lower;
-    uint32_t above = above_lower + (before & 0xffff), tie = before >> 16;
-    const uint32_t row = stretch.first_row + 64 * threadIdx.x;
-#pragma unroll
-    for (uint32_t word = 0; word < 2; word++)
-        for (uint32_t left = own.above[word] | own.at[word]; left != 0; left &= left - 1) {
-            const uint32_t bit = __ffs((int)left) - 1;
-            const bool is_tie = own.at[word] >> bit & 1;
-            if (!is_tie || tie < choice.ties)
-                rows[above + min(tie, choice.ties)] = (int32_t)(row + 32 * word + bit);
-            above += !is_tie;
-            tie += is_tie;
-        }
-}
-
-__device__ __forceinline__ void clear_room(const struct candidate_room &room, uint32_t rows,
-                                           struct choice *choice)
-{
-    for (uint32_t i = threadIdx.x; i < SMALL_DIGITS * SMALL_BINS + rows / 32; i += THREADS)
-        room.bins[i] = 0; /* and marks */
-    if (threadIdx.x == 0)
-        choice->lower = 0;
-}
-
 /* Keys from `lowest` on, in a bin of 2^shift, are candidates, `place`.here of them, of which
  * `wanted` are in. All blocks get all of their keys, each finds the k-th best by itself, and
  * writes its rows. Only for stretches of 64 rows a thread or less. */
@@ -257,66 +198,46 @@ write_from_candidates(int32_t *rows, const struct stretch<true> &stretch, const 
                       const struct candidate_room &room, uint32_t *warp_sums, struct choice *choice)
 {
     const uint32_t first = first_key(lowest), last = last_distance(lowest, shift);
-    clear_room(room, stretch.rows, choice);
+    for (uint32_t i = threadIdx.x; i < SMALL_DIGITS * SMALL_BINS + stretch.rows / 32; i += THREADS)
+        room.bins[i] = 0; /* and marks */
+    if (threadIdx.x == 0)
+        choice->lower = 0;
     __syncthreads();
     mark_rows(stretch, first, room.marks);
     __syncthreads();
-    const struct own_rows own = own_marked_rows(stretch, room.marks, first, last);
+    struct own_rows own = own_marked_rows(stretch, room.marks, first, last);
     const uint32_t own_first = sum_before(own.counts(), warp_sums) >> 16;
-    give_candidates<BLOCKS>(own, room.keys + place.here_lower + own_first);
-    cluster_arrive();
-    cluster_wait();
-    if (threadIdx.x < CHOOSERS)
-        choose<CANDIDATES_EACH<BLOCKS>>(
-            room, [](uint32_t index) { return index; }, place.here, place.here_lower, lowest, shift,
-            wanted, choice);
-    __syncthreads();
-    write_chosen(rows, stretch, own, *choice, above_lower, warp_sums);
-}
-
-/* The same when the scan has counted: keys of `arrived` scores are made on the way, and nobody
- * knows how many candidates the others have before all have met. */
-template <uint32_t BLOCKS, typename Arrived>
-__device__ __forceinline__ void
-write_counted(int32_t *rows, const struct stretch<true> &stretch, uint32_t here, uint32_t lowest,
-              uint32_t shift, uint32_t wanted, const struct candidate_room &room,
-              uint32_t *warp_sums, uint32_t *block_counts, struct choice *choice, Arrived arrived)
-{
-    const uint32_t first = first_key(lowest), last = last_distance(lowest, shift);
-    for (uint32_t vector = threadIdx.x; vector < stretch.rows / 4; vector += THREADS) {
-        arrived(vector);
-        uint4 keys = {0, 0, 0, 0};
-        if (4 * vector < stretch.count)
-            keys = keys_of(load_words(stretch.keys + 16 * vector), stretch.count - 4 * vector);
-        store_words(stretch.keys + 16 * vector, keys);
-        mark_vector(keys, first, vector, room.marks);
-    }
-    __syncthreads();
-    const struct own_rows own = own_marked_rows(stretch, room.marks, first, last);
-    const uint32_t before = sum_before(own.counts(), warp_sums);
-    give_candidates<BLOCKS>(own, room.keys + first_of_region<BLOCKS>(room, cluster_rank()) +
-                                     (before >> 16));
-    if (threadIdx.x == THREADS - 1)
-        for (uint32_t other = 0; other < BLOCKS; other++)
-            store_to_block(address_of(&block_counts[cluster_rank()]), other, before + own.counts());
-    cluster_arrive();
-    cluster_wait();
-    uint32_t lower = 0;
-    for (uint32_t other = 0; other < cluster_rank(); other++)
-        lower += block_counts[other];
-    if (threadIdx.x < CHOOSERS)
-        choose<CANDIDATES_EACH<BLOCKS>>(
-            room,
-            [&](uint32_t index) {
-                uint32_t rank = 0;
+    uint32_t to = address_of(room.keys + place.here_lower + own_first);
 #pragma unroll
-                for (; rank < BLOCKS - 1 && index >= block_counts[rank] >> 16; rank++)
-                    index -= block_counts[rank] >> 16;
-                return first_of_region<BLOCKS>(room, rank) + index;
-            },
-            here, lower >> 16, lowest, shift, wanted, choice);
+    for (uint32_t word = 0; word < 2; word++)
+        for (uint32_t left = own.at[word]; left != 0; left &= left - 1, to += 4) {
+            const uint32_t key = load_word(own.keys + 4 * (32 * word + __ffs((int)left) - 1));
+#pragma unroll
+            for (uint32_t other = 0; other < BLOCKS; other++)
+                store_to_block(to, other, key);
+        }
+    cluster_arrive();
+    cluster_wait();
+    if (threadIdx.x < CHOOSERS)
+        choose<CANDIDATES_EACH<BLOCKS>>(room, place.here, place.here_lower, lowest, shift, wanted,
+                                        choice);
     __syncthreads();
-    write_chosen(rows, stretch, own, *choice, lower & 0xffff, warp_sums);
+
+    const struct choice chosen = *choice;
+    own.refine(chosen.threshold);
+    const uint32_t before = sum_before(own.counts(), warp_sums) + chosen.lower;
+    uint32_t above = above_lower + (before & 0xffff), tie = before >> 16;
+    const uint32_t row = stretch.first_row + 64 * threadIdx.x;
+#pragma unroll
+    for (uint32_t word = 0; word < 2; word++)
+        for (uint32_t left = own.above[word] | own.at[word]; left != 0; left &= left - 1) {
+            const uint32_t bit = __ffs((int)left) - 1;
+            const bool is_tie = own.at[word] >> bit & 1;
+            if (!is_tie || tie < chosen.ties)
+                rows[above + min(tie, chosen.ties)] = (int32_t)(row + 32 * word + bit);
+            above += !is_tie;
+            tie += is_tie;
+        }
 }
 
 } // namespace

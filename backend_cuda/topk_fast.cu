@@ -10,6 +10,7 @@ namespace
 
 constexpr uint32_t PIECE = 4 * THREADS; /* rows of one copy: 16 bytes a thread */
 constexpr uint32_t PIECES_MAX = 12;
+constexpr uint32_t ROWS_OF_TWO = 25 * 1024; /* so many each, and two blocks share an SM */
 constexpr uint32_t ROWS_OF_ONE = 47 * 1024;
 
 /* A key's bits from the top, in three digits of 11, 10 and 11 bits. */
@@ -17,18 +18,17 @@ constexpr uint32_t DIGITS = 3;
 
 /* Words beside the counts, for candidates behind the first digit. Two blocks that share an SM have
  * none; behind the second digit they have bins[]. */
-template <uint32_t BLOCKS> constexpr uint32_t ROOM = BLOCKS == 3 ? 8 * 1024 : 6 * 1024;
+constexpr uint32_t ROOM = 6 * 1024;
 
 template <uint32_t BLOCKS> struct topk_shared {
     uint32_t bins[2048]; /* of the first and the last digit; the whole cluster reads them */
     uint32_t middle_bins[1024];
-    uint32_t room[BLOCKS == 4 ? 4 : ROOM<BLOCKS>];
+    uint32_t room[BLOCKS == 4 ? 4 : ROOM];
     uint2 sums[WARPS];
     struct place place;
     struct choice choice;
-    uint32_t block_counts[BLOCKS]; /* see counts_of() */
-    uint64_t arrived[PIECES_MAX];  /* copies */
-    uint4 keys[];                  /* scores, until the first pass */
+    uint64_t arrived[PIECES_MAX]; /* copies */
+    uint4 keys[];                 /* scores, until the first pass */
 };
 
 /* Keys of the copied scores, 0 where there is no row, and their counts by the first digit. */
@@ -102,59 +102,6 @@ __device__ __forceinline__ uint32_t rows_of_lower_blocks(uint32_t bins)
     return sum;
 }
 
-/* Where, from the top, counts that have been added up reach `wanted`. Nowhere: here is 0. */
-template <uint32_t BLOCKS>
-__device__ __forceinline__ struct place find_counted_place(uint32_t wanted,
-                                                           struct topk_shared<BLOCKS> &shared)
-{
-    if (threadIdx.x == 0)
-        shared.place = {0, 0, 0, 0, 0};
-    __syncthreads();
-#pragma unroll
-    for (uint32_t i = 0; i < KVT_GPU_SCORE_BINS / THREADS; i++) {
-        const uint32_t bin = i * THREADS + threadIdx.x;
-        const uint32_t above = bin + 1 < KVT_GPU_SCORE_BINS ? shared.bins[bin + 1] : 0;
-        if (shared.bins[bin] >= wanted && above < wanted)
-            shared.place = {bin, above, shared.bins[bin] - above, 0, 0};
-    }
-    __syncthreads();
-    return shared.place;
-}
-
-/* Answers the query if the scan's counts leave few candidates; otherwise all is as before, but
- * for the counts, which are 0 then. */
-template <uint32_t BLOCKS>
-__device__ bool done_as_counted(uint32_t *counts, uint32_t k, int32_t *rows,
-                                const struct stretch<true> &stretch, uint32_t held_rows,
-                                struct topk_shared<BLOCKS> &shared)
-{
-    const struct candidate_room room =
-        candidate_room<BLOCKS>(shared.room, ROOM<BLOCKS>, stretch.rows);
-    ((uint2 *)shared.bins)[threadIdx.x] = __ldcg((const uint2 *)counts + threadIdx.x);
-    clear_room(room, stretch.rows, &shared.choice);
-    add_from_top<KVT_GPU_SCORE_BINS>(shared.bins, shared.sums);
-    const struct place place = find_counted_place<BLOCKS>(k, shared);
-    /* In the lowest bin there may be what is no row. */
-    const bool is_done =
-        place.bin > 0 && place.here <= min(room.capacity / BLOCKS, CANDIDATES_MAX<BLOCKS>);
-    if (is_done) {
-        write_counted<BLOCKS>(rows, stretch, place.here, place.bin * SCORES_OF_BIN, 21,
-                              k - place.above, room, &shared.sums[0].x, shared.block_counts,
-                              &shared.choice, [&](uint32_t vector) {
-                                  const uint32_t piece = 4 * vector / PIECE;
-                                  if (piece * PIECE < held_rows)
-                                      barrier_wait(&shared.arrived[piece], 0);
-                              });
-    } else {
-        shared.bins[threadIdx.x] = shared.bins[THREADS + threadIdx.x] = 0;
-        cluster_arrive();
-        cluster_wait();
-    }
-    if (cluster_rank() == 0) /* all have read them */
-        ((uint2 *)counts)[threadIdx.x] = {0, 0};
-    return is_done;
-}
-
 /* One cluster a query, one block a stretch of its rows:
  *
  *     for each digit of the key, from the top:
@@ -197,7 +144,6 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
     const uint32_t row_count =
         min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
-    cluster_arrive();
     kernel_wait(); /* so far while the kernel before, the scan, may still be at work */
 
     if (HELD && threadIdx.x == 0)
@@ -208,14 +154,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
                       &shared.arrived[piece]);
         }
     __syncthreads();
-    cluster_wait(); /* all blocks have begun, so that their memory may be used */
 
     int32_t *rows = topk.rows + (size_t)index * topk.k;
-    if constexpr (HELD && BLOCKS == 3) /* see select_is_counted() */
-        if (topk.counts != NULL &&
-            done_as_counted<BLOCKS>(topk.counts + (size_t)index * KVT_GPU_SCORE_BINS, topk.k, rows,
-                                    stretch, held_rows, shared))
-            return;
     uint32_t wanted = topk.k, lowest = 0;
     struct verdict verdict = {0, 0, 0, 0};
 #pragma unroll
@@ -255,8 +195,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
             const struct candidate_room room =
                 BLOCKS == 4
                     ? candidate_room<BLOCKS>(shared.bins, digit == 1 ? 2048 : 0, stretch.rows)
-                    : candidate_room<BLOCKS>(shared.room, ROOM<BLOCKS>, stretch.rows);
-            if (place.here <= min(room.capacity, CANDIDATES_MAX<BLOCKS>)) {
+                    : candidate_room<BLOCKS>(shared.room, ROOM, stretch.rows);
+            if (place.here <= room.capacity) {
                 write_from_candidates<BLOCKS>(rows, stretch, place, lowest, shift, wanted,
                                               verdict.above_lower, room, &shared.sums[0].x,
                                               &shared.choice);
@@ -305,11 +245,11 @@ cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStr
 
 cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stream)
 {
-    const bool is_counted = select_is_counted(topk->query_count, topk->rows_max);
-    const bool is_wide = topk->query_count <= 16 || topk->rows_max > SELECT_ROWS_OF_FOUR;
-    const uint32_t blocks = is_wide ? 8 : is_counted ? 3 : 4;
-    if (topk->counts != NULL && !is_counted)
-        return cudaErrorInvalidValue;
+    /* Few queries get more blocks each, many rows too. An H200 of 132 SMs has room for 39
+     * clusters of three at a block an SM, but for 31 of four: its SMs come in groups of 14 to
+     * 18, and a cluster stays within one. */
+    const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
+    const uint32_t blocks = is_wide ? 8 : topk->query_count <= 39 ? 3 : 4;
     const uint32_t block_rows =
         (topk->rows_max + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
     if (block_rows > ROWS_OF_ONE)

@@ -241,14 +241,10 @@ void bench_scan(uint32_t request_count, uint32_t queries_each, uint32_t rows, ui
     if (both_reach_us == 0)
         return;
     device_array<int32_t> answer((size_t)set.step.query_count() * 2048);
-    device_array<uint32_t> counts((size_t)set.step.query_count() * KVT_GPU_SCORE_BINS);
-    counts.fill(0);
     us = graph_us([&](uint32_t i, cudaStream_t stream) {
         struct kvt_gpu_scan scan = set.scan(i % sets);
-        scan.counts = counts.get();
         CUDA(kvt_gpu_scan(&scan, stream));
         struct kvt_gpu_topk topk = topk_of(set.step, 2048, set.scores.get(), answer.get());
-        topk.counts = kvt_gpu_scan_counts(&scan) ? counts.get() : NULL;
         CUDA(kvt_gpu_topk(&topk, stream));
     });
     std::snprintf(name, sizeof name, "scan and top-k 2048, %u x %u queries, %u rows", request_count,

@@ -512,10 +512,6 @@ cudaError_t kvt_gpu_draft_attend(const struct kvt_gpu_draft_attend *of, cudaStre
     });
 }
 
-bool kvt_gpu_scan_counts(const struct kvt_gpu_scan *)
-{
-    return false;
-}
 cudaError_t kvt_gpu_scan(const struct kvt_gpu_scan *, cudaStream_t)
 {
     return cudaSuccess;

@@ -378,26 +378,10 @@ std::vector<int32_t> oracle_topk(const float *scores, uint32_t rows, uint32_t k)
     return order;
 }
 
-/* What the scan would have counted: scores by the first 11 bits of integers in their order. */
-std::vector<uint32_t> counts_of(const struct step &step, const std::vector<float> &scores,
-                                uint32_t stride)
-{
-    std::vector<uint32_t> counts(step.queries.size() * KVT_GPU_SCORE_BINS);
-    for (uint32_t query = 0; query < step.queries.size(); query++)
-        for (uint32_t row = 0; row < step.visible(query); row++) {
-            float score = scores[(size_t)query * stride + row] + 0.0f;
-            uint32_t bits;
-            std::memcpy(&bits, &score, 4);
-            bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-            counts[(size_t)query * KVT_GPU_SCORE_BINS + (bits >> 21)]++;
-        }
-    return counts;
-}
-
 constexpr uint32_t GUARD = 256; /* words before and behind the answer that must stay */
 
 std::vector<int32_t> run_topk(const struct step &step, const std::vector<float> &scores,
-                              uint32_t stride, uint32_t k, bool reference, bool counted = false)
+                              uint32_t stride, uint32_t k, bool reference)
 {
     const uint32_t query_count = (uint32_t)step.queries.size();
     device_array<kvt_gpu_request> requests(step.requests);
@@ -416,8 +400,6 @@ std::vector<int32_t> run_topk(const struct step &step, const std::vector<float> 
     topk.rows_max = step.rows_max();
     topk.rows = rows.get() + GUARD;
     topk.reference = reference;
-    device_array<uint32_t> counts(counts_of(step, scores, stride));
-    topk.counts = counted ? counts.get() : NULL;
     CUDA(kvt_gpu_topk(&topk, 0));
     CUDA(cudaDeviceSynchronize());
     std::vector<int32_t> all = rows.read();
@@ -425,10 +407,6 @@ std::vector<int32_t> run_topk(const struct step &step, const std::vector<float> 
     for (uint32_t i = 0; i < GUARD; i++)
         untouched = untouched && all[i] == (int32_t)0xa5a5a5a5 &&
                     all[all.size() - 1 - i] == (int32_t)0xa5a5a5a5;
-    if (counted)
-        for (uint32_t count : counts.read())
-            check(count == 0, "top-k %u of %u rows: counts are %u afterwards", k, topk.rows_max,
-                  count);
     check(untouched, "top-k %u of %u rows: written outside the answer", k, topk.rows_max);
     return std::vector<int32_t>(all.begin() + GUARD, all.end() - GUARD);
 }
@@ -465,14 +443,6 @@ void test_topk(const struct distribution &distribution, const struct step &step,
     }
     check_rows(distribution.name, "fast", step, k, right, run_topk(step, scores, stride, k, false));
     check_rows(distribution.name, "plain", step, k, right, run_topk(step, scores, stride, k, true));
-    struct kvt_gpu_scan scan = {};
-    scan.query_count = query_count;
-    scan.queries_max = 1;
-    scan.rows_max = step.rows_max();
-    scan.counts = (uint32_t *)&scan; /* not NULL */
-    if (kvt_gpu_scan_counts(&scan))
-        check_rows(distribution.name, "counted", step, k, right,
-                   run_topk(step, scores, stride, k, false, true));
 }
 
 void test_topks()
@@ -547,70 +517,6 @@ void test_topks()
 }
 
 /* ---- Both, in a graph ---- */
-
-/* One query a request, counted by the scan. */
-void test_counted_scan()
-{
-    struct step step;
-    for (uint32_t i = 0; i < 30; i++)
-        step.add(i % 5, i == 7 ? 0 : 1500 + 97 * i, 1);
-    struct scan_inputs inputs(step, 32, 5, 78);
-    for (uint32_t i = 0; i < 32; i++)
-        inputs.weights[3 * 32 + i] = 0; /* every score is 0 */
-    const uint32_t stride = (step.rows_max() + 63) / 64 * 64, k = 512;
-    device_array<kvt_gpu_request> requests(step.requests);
-    device_array<kvt_gpu_query> queries(step.queries);
-    device_array<uint8_t> keys(inputs.keys), q(inputs.q);
-    device_array<float> weights(inputs.weights), scores(30 * stride);
-    device_array<int32_t> rows(30 * k);
-    device_array<uint32_t> counts(30 * KVT_GPU_SCORE_BINS);
-    struct kvt_gpu_scan scan = {};
-    scan.request_count = scan.query_count = 30;
-    scan.queries_max = scan.ratio = 1;
-    scan.heads = 32;
-    scan.requests = requests.get();
-    scan.queries = queries.get();
-    scan.keys = keys.get();
-    scan.lane_bytes = inputs.lane_bytes;
-    scan.q = q.get();
-    scan.weights = weights.get();
-    scan.scores = scores.get();
-    scan.score_stride = stride;
-    scan.rows_max = step.rows_max();
-    scan.counts = counts.get();
-    struct kvt_gpu_topk topk = {};
-    topk.query_count = 30;
-    topk.k = k;
-    topk.ratio = 1;
-    topk.requests = requests.get();
-    topk.queries = queries.get();
-    topk.scores = scores.get();
-    topk.score_stride = stride;
-    topk.rows_max = scan.rows_max;
-    topk.rows = rows.get();
-    topk.counts = kvt_gpu_scan_counts(&scan) ? counts.get() : NULL;
-    counts.fill(0);
-    for (int repeat = 0; repeat < 2; repeat++) {
-        scores.fill(0xff);
-        rows.fill(0xa5);
-        CUDA(kvt_gpu_scan(&scan, 0));
-        CUDA(cudaDeviceSynchronize());
-        std::vector<float> found = scores.read();
-        check(topk.counts == NULL || counts.read() == counts_of(step, found, stride),
-              "counts of a scan are not those of its scores");
-        CUDA(kvt_gpu_topk(&topk, 0));
-        CUDA(cudaDeviceSynchronize());
-        std::vector<int32_t> right;
-        for (uint32_t query = 0; query < 30; query++) {
-            std::vector<int32_t> best =
-                oracle_topk(found.data() + query * stride, step.visible(query), k);
-            right.insert(right.end(), best.begin(), best.end());
-        }
-        check_rows("scanned scores", "counted", step, k, right, rows.read());
-        check(topk.counts == NULL || counts.read() == std::vector<uint32_t>(30 * 2048),
-              "counts are not 0 behind top-k");
-    }
-}
 
 void test_graph()
 {
@@ -701,7 +607,7 @@ int main(int argc, char **argv)
     if (which == "all" || which == "scan")
         test_scans();
     if (which == "all" || which == "graph")
-        test_graph(), test_counted_scan();
+        test_graph();
     std::printf("%u passed, %u failed\n", passed, failed);
     return failed > 0;
 }
