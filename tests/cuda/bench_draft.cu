@@ -2,8 +2,9 @@
  *
  * Shapes of GLM-5.3's DFlash2 on one GPU: 6 layers, 64 heads on 8 of 128, a window of 2,048, blocks
  * of
- * 8. Floors: weights or rows over 4.69 TB/s, or operations over 737 TFLOP/s (bf16 products) or 660
- * (f16 mma.sync). Usage: bench_draft */
+ * 8. Floors: weights or rows over 4.69 TB/s, or operations over 737 TFLOP/s (bf16 products: half of
+ * what FP8 reached) or 660 (f16 mma.sync: two thirds of the data sheet). Neither was measured.
+ * Usage: bench_draft */
 #include "cuda/device.h"
 
 #include <cmath>
