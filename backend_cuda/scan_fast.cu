@@ -10,8 +10,8 @@
 namespace
 {
 
-/* Scores that are no more than this stay in L2, where top-k finds them; what would be written to
- * HBM meanwhile costs more than as many bytes read. */
+/* Scores of steps of one query a request, if they are no more than this, stay in L2, where top-k
+ * finds them; what is written to HBM meanwhile costs more than as many bytes read. Others pass. */
 constexpr size_t SCORES_KEPT = 16 << 20;
 
 /* What copies are told: keys are [lanes][pages][64][128] bytes, scales [lanes][pages][64], q
@@ -26,7 +26,7 @@ __device__ __forceinline__ uint32_t uniform(uint32_t value)
     return __shfl_sync(~0u, value, 0);
 }
 
-/* For what passes through L2 once, like keys, and for what shall stay there. */
+/* For what passes through L2 once, like keys. */
 __device__ __forceinline__ uint64_t evict_first()
 {
     uint64_t policy;
@@ -34,17 +34,11 @@ __device__ __forceinline__ uint64_t evict_first()
     return policy;
 }
 
-__device__ __forceinline__ uint64_t evict_last()
+/* A line of 128 bytes is brought to L2, to stay there. Plain stores to such lines are faster than
+ * stores that say so themselves. */
+__device__ __forceinline__ void keep_line(const float *line)
 {
-    uint64_t policy;
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-__device__ __forceinline__ void store(float *to, float value, uint64_t policy)
-{
-    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(value), "l"(policy)
-                 : "memory");
+    asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(line) : "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
@@ -146,8 +140,8 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
 
     struct scan_shared<HEADS, QUERIES> *shared;
     const uint32_t lane, slice, turn;
-    const uint32_t row;    /* the first of the thread's two, of a page; the other is row + 8 */
-    const uint64_t policy; /* of scores */
+    const uint32_t row; /* the first of the thread's two, of a page; the other is row + 8 */
+    const bool keep_scores;
     uint32_t stage = 0, parity = 0;
     uint32_t keys_at, q_at; /* matrices: the first page that is its in stage 0; the slice */
     float half_weight[COLUMNS / 4];
@@ -181,11 +175,15 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         const int32_t left = rows_left - (int32_t)(index * PAGE_ROWS);
         if (VALUES > 4) { /* both of the rows, of one query */
             if (left > 0)
-                store(to, value[0] * scale.x, policy);
+                __stcs(to, value[0] * scale.x);
             if (left > 8)
-                store(to + 8, value[1] * scale.y, policy);
+                __stcs(to + 8, value[1] * scale.y);
         } else if (left > 0) {
-            store(to, value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x), policy);
+            const float score = value[0] * (first_value<VALUES>(lane) % 2 ? scale.y : scale.x);
+            if (QUERIES == 1)
+                *to = score;
+            else
+                __stcs(to, score);
         }
     }
 
@@ -201,6 +199,13 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
         for (uint32_t i = 0; i < COLUMNS / 4; i++) {
             const uint32_t column = first_column + i / 2 * 8 + lane % 4 * 2 + i % 2;
             half_weight[i] = column < segment.query_count * HEADS ? 0.5f * weights[column] : 0;
+        }
+        if (QUERIES == 1 && keep_scores) {
+            const float *lines = scan.scores + (size_t)segment.first_query * scan.score_stride +
+                                 segment.first_page * PAGE_ROWS;
+            for (uint32_t i = threadIdx.x; i < PAGE_ROWS / 32 * segment.page_count;
+                 i += CONSUMERS * WARPGROUP)
+                keep_line(lines + 32 * i);
         }
         scores =
             scan.scores + (size_t)(segment.first_query + query) * scan.score_stride + first_row;
@@ -243,7 +248,7 @@ template <uint32_t HEADS, uint32_t QUERIES> class consumer
                         bool keep_scores)
         : shared(shared), lane(threadIdx.x % 32), slice(index % shape::SLICES),
           turn(index / shape::SLICES), row(threadIdx.x / 32 % 4 * 16 + lane / 4),
-          policy(keep_scores ? evict_last() : evict_first())
+          keep_scores(keep_scores)
     {
         keys_at = uniform(matrix_at(shared->keys[0][turn]));
     }
