@@ -56,65 +56,28 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (attend_is_elsewhere(attend, query)) {
         return;
     }
-    bool is_loader = thread >= 3 * GROUP;
-    uint32_t loader_row = (warp - 3 * GROUP / 32) * STRIP_ROWS + lane / 4;
-    /* What comes from far away is asked for at once: the first places as if there were k. */
-    uint32_t most_tiles = (attend.k + TILE_ROWS - 1) / TILE_ROWS;
-    uint32_t first_tile = most_tiles * split / splits;
-    lane_places next = {};
-    if (is_loader) {
-        find_places(next, places, first_tile * TILE_ROWS + loader_row, attend.k);
-    }
-    int32_t last = __ldg(places + attend.k - 1);
-    q_part part;
-    bool is_output = thread >= GROUP && !is_loader;
-    if (is_output) {
-        load_q(part, static_cast<const uint16_t *>(attend.q) + first_head * WIDTH,
-               warp - GROUP / 32, lane);
-    }
-
-    /* Cut at whole tiles of the rows that there are, so that nothing but they and `splits` say
-     * what is added to what. */
-    uint32_t all_rows = count_places(places, attend.k, last, lane);
-    uint32_t all_tiles = (all_rows + TILE_ROWS - 1) / TILE_ROWS;
-    first_tile = all_tiles * split / splits;
-    uint32_t tiles = all_tiles * (split + 1) / splits - first_tile;
-    places += first_tile * TILE_ROWS;
-    uint32_t rows = min(all_rows - first_tile * TILE_ROWS, tiles * TILE_ROWS);
-
-    if (is_loader) {
+    if (thread >= 3 * GROUP) {
         give_registers<LOADER_REGISTERS>();
-        if (thread < 3 * GROUP + STRIPS) {
-            barrier_init(&control.full[thread - 3 * GROUP], 32);
-            barrier_init(&control.empty[thread - 3 * GROUP], 2 * GROUP / 32);
-        }
-        if (last < 0 && tiles > 0) {
-            find_places(next, places, loader_row, rows);
-        }
-        named_sync(LOADER_BARRIER, GROUP);
-        named_arrive(START_BARRIER, THREADS);
-        ring_place place = {warp - 3 * GROUP / 32, 1};
-        uint32_t strips = shared_address(shared) + STRIP_OFFSET;
-        for (uint32_t tile = 0; tile < tiles; tile++) {
-            lane_places now = next;
-            if (tile + 1 < tiles) {
-                find_places(next, places, (tile + 1) * TILE_ROWS + loader_row, rows);
-            }
-            barrier_wait(&control.empty[place.strip], place.parity);
-            copy_rows(attend, now, strips + place.strip * STRIP_BYTES, &control.full[place.strip],
-                      lane);
-            advance(place, STRIPS_OF_TILE);
-        }
+        run_loads(attend, places, shared, control, split, splits, thread - 3 * GROUP);
         if (splits > 1) {
             __syncwarp();
             cluster_sync();
             cluster_sync();
-            cluster_sync();
+            cluster_leave();
         }
-    } else if (!is_output) {
+        return;
+    }
+    int32_t last = __ldg(places + attend.k - 1);
+    q_part part;
+    if (thread >= GROUP) {
+        load_q(part, static_cast<const uint16_t *>(attend.q) + first_head * WIDTH,
+               warp - GROUP / 32, lane);
+    }
+    block_share share = find_share(count_places(places, attend.k, last, lane), split, splits);
+    if (thread < GROUP) {
         take_registers<SCORE_REGISTERS>();
         named_sync(START_BARRIER, THREADS);
-        run_scores(shared, control, tiles, rows, thread);
+        run_scores(shared, control, share.tiles, share.rows, thread);
         if (splits > 1) {
             cluster_sync();
         }
@@ -122,30 +85,25 @@ __global__ void __launch_bounds__(THREADS, 1)
             find_weights(control, splits, attend.row_scale, thread);
         }
         named_sync(WEIGHTS_BARRIER, 3 * GROUP);
-        if (splits > 1) {
-            cluster_sync();
-            sum_splits(attend, shared, first_head, splits, split, thread, 3 * GROUP);
-            cluster_sync();
-        }
     } else {
         take_registers<OUTPUT_REGISTERS>();
         float factor = attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E);
         store_q(part, factor, shared, control, warp - GROUP / 32, lane);
         async_proxy_fence();
         named_sync(START_BARRIER, THREADS);
-        uint32_t first_dim = (warp - 4) * 64 + lane / 4 * 8;
+        uint32_t first_dim = (warp - GROUP / 32) * 64 + lane / 4 * 8;
         float o[4][32] = {};
-        run_outputs(o, shared, control, tiles, first_dim, lane);
+        run_outputs(o, shared, control, share.tiles, first_dim, lane);
         if (splits > 1) {
             cluster_sync();
         }
         named_sync(WEIGHTS_BARRIER, 3 * GROUP);
         write_outputs(attend, o, shared, control, first_head, splits, first_dim, lane);
-        if (splits > 1) {
-            cluster_sync();
-            sum_splits(attend, shared, first_head, splits, split, thread, 3 * GROUP);
-            cluster_sync();
-        }
+    }
+    if (splits > 1) {
+        cluster_sync();
+        sum_splits(attend, shared, first_head, split, splits, thread, 3 * GROUP);
+        cluster_leave();
     }
 #else
     __trap();

@@ -97,6 +97,15 @@ static __device__ __forceinline__ void cluster_sync()
                      : "memory");
 }
 
+/* Meets the other blocks without a word about memory: for the last time, so that none ends while
+ * others read from it. What this thread has read has been used. */
+static __device__ __forceinline__ void cluster_leave()
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.aligned;" ::
+                     : "memory");
+}
+
 /* The same place in the shared memory of another block of the cluster. */
 static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t rank)
 {

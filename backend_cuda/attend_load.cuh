@@ -108,8 +108,8 @@ static __device__ __forceinline__ void store_q(const q_part &part, float common_
     }
 }
 
-/* A loader's warp brings a strip of each tile: a lane every fourth 16 bytes of rows lane / 4 and
- * lane / 4 + 8, whose places it knows a tile ahead. */
+/* A loader's warp brings a strip of each tile: a lane every fourth 16 bytes of rows
+ * row_of(lane / 4) and 8 further, whose places it knows a tile ahead. */
 struct lane_places {
     uint32_t place[2];
 };
@@ -133,13 +133,72 @@ static __device__ __forceinline__ void copy_rows(const struct kvt_gpu_attend &at
     for (uint32_t i = 0; i < 2; i++) {
         const uint8_t *row =
             attend.rows + static_cast<uint64_t>(from.place[i]) * attend.row_bytes + lane % 4 * 16;
-        uint32_t dst = strip_address + (i * 8 + lane / 4) * ROW_STRIDE + lane % 4 * 16;
+        uint32_t dst = strip_address + (i * 8 + row_of(lane / 4)) * ROW_STRIDE + lane % 4 * 16;
 #pragma unroll
         for (uint32_t piece = 0; piece < WIDTH / 64; piece++) {
             copy16_async(dst + piece * 64, row + piece * 64);
         }
     }
     barrier_arrive_copied(full);
+}
+
+/* A block's share of a query's rows: tiles, cut at whole ones of the rows that there are, so that
+ * nothing but they and `splits` say what is added to what. */
+struct block_share {
+    uint32_t first_row, rows, tiles;
+};
+
+static __device__ __forceinline__ block_share find_share(uint32_t all_rows, uint32_t split,
+                                                         uint32_t splits)
+{
+    uint32_t all_tiles = (all_rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint32_t first_tile = splits == 1 ? 0 : all_tiles * split / splits;
+    uint32_t end_tile = splits == 1 ? all_tiles : all_tiles * (split + 1) / splits;
+    block_share share;
+    share.first_row = first_tile * TILE_ROWS;
+    share.tiles = end_tile - first_tile;
+    share.rows = min(all_rows - share.first_row, share.tiles * TILE_ROWS);
+    return share;
+}
+
+/* The loader's warpgroup: brings every tile. Places are known a tile ahead; the first are asked
+ * for as if there were k rows, while the last place says whether there are. */
+static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &attend,
+                                                 const int32_t *places, uint8_t *shared,
+                                                 control &control, uint32_t split, uint32_t splits,
+                                                 uint32_t thread)
+{
+    uint32_t warp = thread / 32, lane = thread % 32;
+    uint32_t row = warp * STRIP_ROWS + row_of(lane / 4);
+    block_share share = find_share(attend.k, split, splits);
+    int32_t last = __ldg(places + attend.k - 1);
+    lane_places next;
+    find_places(next, places + share.first_row, row, attend.k - share.first_row);
+    if (thread < STRIPS) {
+        barrier_init(&control.full[thread], 32);
+        barrier_init(&control.empty[thread], 2 * GROUP);
+    }
+    named_sync(LOADER_BARRIER, GROUP);
+    named_arrive(START_BARRIER, THREADS);
+    if (last < 0) {
+        share = find_share(count_places(places, attend.k, last, lane), split, splits);
+        if (share.tiles > 0) {
+            find_places(next, places + share.first_row, row, share.rows);
+        }
+    }
+    places += share.first_row;
+    ring_place place = {warp, 1};
+    uint32_t strips = shared_address(shared) + STRIP_OFFSET;
+    for (uint32_t tile = 0; tile < share.tiles; tile++) {
+        lane_places now = next;
+        if (tile + 1 < share.tiles) {
+            find_places(next, places, (tile + 1) * TILE_ROWS + row, share.rows);
+        }
+        barrier_wait(&control.empty[place.strip], place.parity);
+        copy_rows(attend, now, strips + place.strip * STRIP_BYTES, &control.full[place.strip],
+                  lane);
+        advance(place, STRIPS_OF_TILE);
+    }
 }
 
 } // namespace attend_tile

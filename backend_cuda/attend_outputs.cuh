@@ -20,15 +20,21 @@ static __device__ __forceinline__ void find_weights(control &control, uint32_t s
     float reference = mine.x, sum = mine.y;
     if (splits > 1) {
         uint32_t address = shared_address(&control.reference_sum[head]);
+        float2 pieces[ATTEND_SPLITS_MAX];
+#pragma unroll
+        for (uint32_t i = 0; i < ATTEND_SPLITS_MAX; i++) {
+            pieces[i] =
+                i < splits ? cluster_load2(cluster_address(address, i)) : make_float2(0.0f, 0.0f);
+        }
         reference = -INFINITY;
         sum = 0;
-        for (uint32_t i = 0; i < splits; i++) {
-            float2 piece = cluster_load2(cluster_address(address, i));
-            reference = piece.y > 0 ? fmaxf(reference, piece.x) : reference;
+#pragma unroll
+        for (uint32_t i = 0; i < ATTEND_SPLITS_MAX; i++) {
+            reference = pieces[i].y > 0 ? fmaxf(reference, pieces[i].x) : reference;
         }
-        for (uint32_t i = 0; i < splits; i++) {
-            float2 piece = cluster_load2(cluster_address(address, i));
-            sum += piece.y > 0 ? piece.y * exp2_approx(piece.x - reference) : 0.0f;
+#pragma unroll
+        for (uint32_t i = 0; i < ATTEND_SPLITS_MAX; i++) {
+            sum += pieces[i].y > 0 ? pieces[i].y * exp2_approx(pieces[i].x - reference) : 0.0f;
         }
     }
     control.weight[head] = mine.y > 0 ? exp2_approx(mine.x - reference) * row_scale / sum : 0.0f;
@@ -48,16 +54,19 @@ static __device__ __forceinline__ void convert_dims(const uint2 (&raw)[4], uint3
     halves_of_e4m3x4(high, operand[2], operand[3]);
 }
 
+/* Rows 0 and 1 of a lane, were it the first strip, in shared memory; 2 and 3 are 8 further. */
 struct four_rows {
-    uint32_t first, second; /* offsets of rows 0 and 1 of a lane; 2 and 3 are 8 rows further */
+    uint32_t first, second;
 };
 
-static __device__ __forceinline__ void load_dims(uint2 (&raw)[4], uint32_t address, four_rows rows)
+static __device__ __forceinline__ void load_dims(uint2 (&raw)[4], four_rows rows, uint32_t strip)
 {
-    raw[0] = load8(address + rows.first);
-    raw[1] = load8(address + rows.second);
-    raw[2] = load8(address + rows.first + 8 * ROW_STRIDE);
-    raw[3] = load8(address + rows.second + 8 * ROW_STRIDE);
+    uint32_t first = rows.first + strip * STRIP_BYTES;
+    uint32_t second = rows.second + strip * STRIP_BYTES;
+    raw[0] = load8(first);
+    raw[1] = load8(second);
+    raw[2] = load8(first + 8 * ROW_STRIDE);
+    raw[3] = load8(second + 8 * ROW_STRIDE);
 }
 
 /* One of two warpgroups of outputs: O' of 256 dims over all tiles. o[i][4 j + 2 d + h] is dim
@@ -69,15 +78,21 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
     uint32_t strips = shared_address(shared) + STRIP_OFFSET + first_dim;
     uint32_t p_operand = operand_of(shared_address(shared) + P_OFFSET);
     uint32_t column = 2 * (lane % 4);
-    four_rows rows = {row_of(column) * ROW_STRIDE, row_of(column + 1) * ROW_STRIDE};
+    four_rows rows = {strips + row_of(column) * ROW_STRIDE,
+                      strips + row_of(column + 1) * ROW_STRIDE};
     ring_place place = {0, 0};
 
     for (uint32_t tile = 0; tile < tiles; tile++) {
         uint32_t buffer = tile % 2;
         uint2 raw[4];
         uint32_t operand[3][4];
-        barrier_wait(&control.full[place.strip], place.parity);
-        load_dims(raw, strips + place.strip * STRIP_BYTES, rows);
+        ring_place each = place; /* they are: S' has been made of them */
+#pragma unroll
+        for (uint32_t i = 0; i < STRIPS_OF_TILE; i++) {
+            barrier_wait(&control.full[each.strip], each.parity);
+            advance(each, 1);
+        }
+        load_dims(raw, rows, place.strip);
         mma_wait<0>();
         if (tile > 0 && tile + 1 < tiles) {
             named_arrive(P_EMPTY_BARRIER + (buffer ^ 1), 3 * GROUP);
@@ -102,14 +117,13 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
             uint32_t step = unit / 4, pair = unit % 4;
             convert_dims(raw, pair, operand[unit % 3]);
             if (pair == 3) {
-                __syncwarp();
-                if (lane == 0) {
-                    barrier_arrive(&control.empty[place.strip]);
-                }
+                /* Every lane for itself: a lane that speaks for its warp is as right, and as fast,
+                 * but compute-sanitizer's racecheck does not follow it. */
+                barrier_arrive(&control.empty[place.strip]);
                 advance(place, 1);
             }
             if (pair == 3 && step + 1 < TILE_ROWS / 16) {
-                load_dims(raw, strips + place.strip * STRIP_BYTES, rows);
+                load_dims(raw, rows, place.strip);
             }
             mma_wait<1>();
             mma_fence();
@@ -121,9 +135,12 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
     mma_wait<0>();
 }
 
-/* Where four dims of a head are in shared memory while splits are summed, in units of 16 bytes:
- * swizzled so that the stores of a warp's eight lanes meet eight different units of a row. */
-static __device__ __forceinline__ uint32_t sum_swizzle(uint32_t head)
+/* Outputs in units of four dims: 128 of each head, swizzled within a head so that what a warp
+ * stores at once lies in different banks. With splits each block sums a run of them. */
+constexpr uint32_t UNITS_OF_HEAD = KVT_GPU_LATENT / 4;
+constexpr uint32_t UNITS = HEADS * UNITS_OF_HEAD;
+
+static __device__ __forceinline__ uint32_t unit_swizzle(uint32_t head)
 {
     return (head / 2 % 2) << 2 | (head / 4 % 2);
 }
@@ -140,7 +157,6 @@ static __device__ __forceinline__ void write_outputs(const struct kvt_gpu_attend
     uint64_t at = (first_head + column) * KVT_GPU_LATENT + first_dim;
     uint8_t *out = static_cast<uint8_t *>(attend.out) + at * (attend.out_is_float ? 4 : 2);
     uint32_t row = shared_address(shared) + column * (KVT_GPU_LATENT * 4);
-    uint32_t unit = first_dim / 4;
 #pragma unroll
     for (uint32_t j = 0; j < 8; j++) {
 #pragma unroll
@@ -153,7 +169,7 @@ static __device__ __forceinline__ void write_outputs(const struct kvt_gpu_attend
                 x[i] = o[i / 2][4 * j + 2 * (i % 2) + h] * weight;
             }
             if (splits > 1) {
-                uint32_t swizzled = unit ^ sum_swizzle(column + head);
+                uint32_t swizzled = first_dim / 4 ^ unit_swizzle(column + head);
                 uint32_t to = row + head * (KVT_GPU_LATENT * 4);
                 store16(to + swizzled * 16, x[0], x[1], x[2], x[3]);
                 store16(to + (swizzled ^ 1) * 16, x[4], x[5], x[6], x[7]);
@@ -171,32 +187,71 @@ static __device__ __forceinline__ void write_outputs(const struct kvt_gpu_attend
     }
 }
 
-/* This block's share of the 64 heads' outputs, summed over the cluster in the order of splits. */
-static __device__ __forceinline__ void sum_splits(const struct kvt_gpu_attend &attend,
-                                                  const uint8_t *shared, uint64_t first_head,
-                                                  uint32_t splits, uint32_t split, uint32_t thread,
-                                                  uint32_t threads)
+/* Some of a block's units of the 64 heads' outputs, `at_once` of them in flight from each of at
+ * most `most` pieces, summed in the order of splits. */
+template <uint32_t most, uint32_t at_once>
+static __device__ __forceinline__ void sum_units(const struct kvt_gpu_attend &attend, uint32_t base,
+                                                 uint64_t first_head, uint32_t splits,
+                                                 uint32_t first, uint32_t end, uint32_t stride)
 {
-    constexpr uint32_t UNITS = HEADS * KVT_GPU_LATENT / 4;
-    uint32_t begin = UNITS * split / splits, end = UNITS * (split + 1) / splits;
-    uint32_t base = shared_address(shared);
-    for (uint32_t unit = begin + thread; unit < end; unit += threads) {
-        float4 sum = cluster_load4(cluster_address(base + unit * 16, 0));
-        for (uint32_t i = 1; i < splits; i++) {
-            float4 piece = cluster_load4(cluster_address(base + unit * 16, i));
-            sum.x += piece.x;
-            sum.y += piece.y;
-            sum.z += piece.z;
-            sum.w += piece.w;
+    float4 pieces[at_once][most];
+#pragma unroll
+    for (uint32_t i = 0; i < most; i++) {
+        if (i < splits) {
+            uint32_t there = cluster_address(base, i);
+#pragma unroll
+            for (uint32_t k = 0; k < at_once; k++) {
+                uint32_t unit = first + k * stride; /* behind the end: read, and not used */
+                pieces[k][i] = cluster_load4(there + unit * 16);
+            }
         }
-        uint32_t head = unit / (KVT_GPU_LATENT / 4);
-        uint32_t dim = (unit % (KVT_GPU_LATENT / 4) ^ sum_swizzle(head)) * 4;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < at_once; k++) {
+        uint32_t unit = first + k * stride;
+        float4 sum = pieces[k][0];
+#pragma unroll
+        for (uint32_t i = 1; i < most; i++) {
+            if (i < splits) {
+                sum.x += pieces[k][i].x;
+                sum.y += pieces[k][i].y;
+                sum.z += pieces[k][i].z;
+                sum.w += pieces[k][i].w;
+            }
+        }
+        uint32_t head = unit / UNITS_OF_HEAD;
+        uint32_t dim = (unit % UNITS_OF_HEAD ^ unit_swizzle(head)) * 4;
         uint64_t at = (first_head + head) * KVT_GPU_LATENT + dim;
+        if (unit >= end) {
+            continue;
+        }
         if (attend.out_is_float) {
             *reinterpret_cast<float4 *>(static_cast<float *>(attend.out) + at) = sum;
         } else {
             *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(attend.out) + at) =
                 make_uint2(bfloat2_of_floats(sum.x, sum.y), bfloat2_of_floats(sum.z, sum.w));
+        }
+    }
+}
+
+static_assert((UNITS + 3 * 3 * GROUP) * 16 <= SHARED_BYTES, "what is read behind the end");
+
+/* This block's share of the 64 heads' outputs. What is far away is asked for many at a time: it
+ * takes some 800 cycles to come. */
+static __device__ __forceinline__ void sum_splits(const struct kvt_gpu_attend &attend,
+                                                  const uint8_t *shared, uint64_t first_head,
+                                                  uint32_t split, uint32_t splits, uint32_t thread,
+                                                  uint32_t threads)
+{
+    uint32_t end = UNITS * (split + 1) / splits, base = shared_address(shared);
+    uint32_t first = UNITS * split / splits + thread;
+    if (splits <= 4) {
+        for (; first < end; first += 4 * threads) {
+            sum_units<4, 4>(attend, base, first_head, splits, first, end, threads);
+        }
+    } else {
+        for (; first < end; first += 2 * threads) {
+            sum_units<ATTEND_SPLITS_MAX, 2>(attend, base, first_head, splits, first, end, threads);
         }
     }
 }

@@ -230,6 +230,7 @@ static __device__ __forceinline__ void run_scores(uint8_t *shared, control &cont
             barrier_wait(&control.full[place.strip], place.parity);
             load_columns(raw[0], strip, 0);
             load_columns(raw[1], strip, 1);
+            mma_wait<1>();
             convert_columns(raw[0], 0, operand[0]);
             mma_wait<0>();
             scale_scores(x, s, control, column);
