@@ -85,6 +85,11 @@ __global__ void __launch_bounds__(THREADS, 1)
             find_weights(control, splits, attend.row_scale, thread);
         }
         named_sync(WEIGHTS_BARRIER, 3 * GROUP);
+        if (splits > 1) {
+            cluster_sync();
+            sum_splits(attend, shared, first_head, split, splits, thread, 3 * GROUP);
+            cluster_leave();
+        }
     } else {
         take_registers<OUTPUT_REGISTERS>();
         float factor = attend.softmax_scale * attend.row_scale * static_cast<float>(M_LOG2E);
@@ -99,11 +104,11 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
         named_sync(WEIGHTS_BARRIER, 3 * GROUP);
         write_outputs(attend, o, shared, control, first_head, splits, first_dim, lane);
-    }
-    if (splits > 1) {
-        cluster_sync();
-        sum_splits(attend, shared, first_head, split, splits, thread, 3 * GROUP);
-        cluster_leave();
+        if (splits > 1) {
+            cluster_sync();
+            sum_splits(attend, shared, first_head, split, splits, thread, 3 * GROUP);
+            cluster_leave();
+        }
     }
 #else
     __trap();

@@ -162,7 +162,8 @@ static __device__ __forceinline__ block_share find_share(uint32_t all_rows, uint
 }
 
 /* The loader's warpgroup: brings every tile. Places are known a tile ahead; the first are asked
- * for as if there were k rows, while the last place says whether there are. */
+ * for as if there were k rows, while the last place says whether there are. Rows of the second tile
+ * wait until q is there. */
 static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &attend,
                                                  const int32_t *places, uint8_t *shared,
                                                  control &control, uint32_t split, uint32_t splits,
@@ -176,10 +177,9 @@ static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &at
     find_places(next, places + share.first_row, row, attend.k - share.first_row);
     if (thread < STRIPS) {
         barrier_init(&control.full[thread], 32);
-        barrier_init(&control.empty[thread], 2 * GROUP);
+        barrier_init(&control.empty[thread], 2 * GROUP / 32);
     }
     named_sync(LOADER_BARRIER, GROUP);
-    named_arrive(START_BARRIER, THREADS);
     if (last < 0) {
         share = find_share(count_places(places, attend.k, last, lane), split, splits);
         if (share.tiles > 0) {
@@ -198,6 +198,12 @@ static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &at
         copy_rows(attend, now, strips + place.strip * STRIP_BYTES, &control.full[place.strip],
                   lane);
         advance(place, STRIPS_OF_TILE);
+        if (tile == 0) {
+            named_sync(START_BARRIER, THREADS);
+        }
+    }
+    if (share.tiles == 0) {
+        named_arrive(START_BARRIER, THREADS);
     }
 }
 

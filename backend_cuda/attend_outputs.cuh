@@ -54,7 +54,7 @@ static __device__ __forceinline__ void convert_dims(const uint2 (&raw)[4], uint3
     halves_of_e4m3x4(high, operand[2], operand[3]);
 }
 
-/* Rows 0 and 1 of a lane, were it the first strip, in shared memory; 2 and 3 are 8 further. */
+/* Rows 0 and 1 of a lane, were its strip the first, in shared memory; 2 and 3 are 8 further. */
 struct four_rows {
     uint32_t first, second;
 };
@@ -117,9 +117,10 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
             uint32_t step = unit / 4, pair = unit % 4;
             convert_dims(raw, pair, operand[unit % 3]);
             if (pair == 3) {
-                /* Every lane for itself: a lane that speaks for its warp is as right, and as fast,
-                 * but compute-sanitizer's racecheck does not follow it. */
-                barrier_arrive(&control.empty[place.strip]);
+                __syncwarp();
+                if (lane == 0) {
+                    barrier_arrive(&control.empty[place.strip]);
+                }
                 advance(place, 1);
             }
             if (pair == 3 && step + 1 < TILE_ROWS / 16) {
@@ -187,71 +188,40 @@ static __device__ __forceinline__ void write_outputs(const struct kvt_gpu_attend
     }
 }
 
-/* Some of a block's units of the 64 heads' outputs, `at_once` of them in flight from each of at
- * most `most` pieces, summed in the order of splits. */
-template <uint32_t most, uint32_t at_once>
-static __device__ __forceinline__ void sum_units(const struct kvt_gpu_attend &attend, uint32_t base,
-                                                 uint64_t first_head, uint32_t splits,
-                                                 uint32_t first, uint32_t end, uint32_t stride)
-{
-    float4 pieces[at_once][most];
-#pragma unroll
-    for (uint32_t i = 0; i < most; i++) {
-        if (i < splits) {
-            uint32_t there = cluster_address(base, i);
-#pragma unroll
-            for (uint32_t k = 0; k < at_once; k++) {
-                uint32_t unit = first + k * stride; /* behind the end: read, and not used */
-                pieces[k][i] = cluster_load4(there + unit * 16);
-            }
-        }
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < at_once; k++) {
-        uint32_t unit = first + k * stride;
-        float4 sum = pieces[k][0];
-#pragma unroll
-        for (uint32_t i = 1; i < most; i++) {
-            if (i < splits) {
-                sum.x += pieces[k][i].x;
-                sum.y += pieces[k][i].y;
-                sum.z += pieces[k][i].z;
-                sum.w += pieces[k][i].w;
-            }
-        }
-        uint32_t head = unit / UNITS_OF_HEAD;
-        uint32_t dim = (unit % UNITS_OF_HEAD ^ unit_swizzle(head)) * 4;
-        uint64_t at = (first_head + head) * KVT_GPU_LATENT + dim;
-        if (unit >= end) {
-            continue;
-        }
-        if (attend.out_is_float) {
-            *reinterpret_cast<float4 *>(static_cast<float *>(attend.out) + at) = sum;
-        } else {
-            *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(attend.out) + at) =
-                make_uint2(bfloat2_of_floats(sum.x, sum.y), bfloat2_of_floats(sum.z, sum.w));
-        }
-    }
-}
-
-static_assert((UNITS + 3 * 3 * GROUP) * 16 <= SHARED_BYTES, "what is read behind the end");
-
-/* This block's share of the 64 heads' outputs. What is far away is asked for many at a time: it
- * takes some 800 cycles to come. */
+/* This block's units of the 64 heads' outputs, summed in the order of splits. */
 static __device__ __forceinline__ void sum_splits(const struct kvt_gpu_attend &attend,
                                                   const uint8_t *shared, uint64_t first_head,
                                                   uint32_t split, uint32_t splits, uint32_t thread,
                                                   uint32_t threads)
 {
-    uint32_t end = UNITS * (split + 1) / splits, base = shared_address(shared);
-    uint32_t first = UNITS * split / splits + thread;
-    if (splits <= 4) {
-        for (; first < end; first += 4 * threads) {
-            sum_units<4, 4>(attend, base, first_head, splits, first, end, threads);
+    uint32_t begin = UNITS * split / splits, end = UNITS * (split + 1) / splits;
+    uint32_t base = shared_address(shared);
+    for (uint32_t unit = begin + thread; unit < end; unit += threads) {
+        float4 pieces[ATTEND_SPLITS_MAX];
+#pragma unroll
+        for (uint32_t i = 0; i < ATTEND_SPLITS_MAX; i++) {
+            if (i < splits) {
+                pieces[i] = cluster_load4(cluster_address(base + unit * 16, i));
+            }
         }
-    } else {
-        for (; first < end; first += 2 * threads) {
-            sum_units<ATTEND_SPLITS_MAX, 2>(attend, base, first_head, splits, first, end, threads);
+        float4 sum = pieces[0];
+#pragma unroll
+        for (uint32_t i = 1; i < ATTEND_SPLITS_MAX; i++) {
+            if (i < splits) {
+                sum.x += pieces[i].x;
+                sum.y += pieces[i].y;
+                sum.z += pieces[i].z;
+                sum.w += pieces[i].w;
+            }
+        }
+        uint32_t head = unit / UNITS_OF_HEAD;
+        uint32_t dim = (unit % UNITS_OF_HEAD ^ unit_swizzle(head)) * 4;
+        uint64_t at = (first_head + head) * KVT_GPU_LATENT + dim;
+        if (attend.out_is_float) {
+            *reinterpret_cast<float4 *>(static_cast<float *>(attend.out) + at) = sum;
+        } else {
+            *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(attend.out) + at) =
+                make_uint2(bfloat2_of_floats(sum.x, sum.y), bfloat2_of_floats(sum.z, sum.w));
         }
     }
 }

@@ -22,7 +22,6 @@ sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exi
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve tests/golden/calls small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_attend small
-sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_attend small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
 decisions | decisions | 400 | 1 | bin/kvtide validate --suite decisions --json --quiet --threads 15
