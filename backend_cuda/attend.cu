@@ -53,6 +53,7 @@ extern "C" cudaError_t kvt_gpu_attend(const struct kvt_gpu_attend *attend, cudaS
                              (isfinite(attend->row_scale) && attend->row_scale > 0));
     if ((attend->heads != 64 && attend->heads != 128) || attend->k == 0 || !scales_are_valid ||
         attend->row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(attend->rows) % 16 != 0 ||
+        reinterpret_cast<uintptr_t>(attend->q) % 16 != 0 ||
         reinterpret_cast<uintptr_t>(attend->out) % 16 != 0 || attend->splits > ATTEND_SPLITS_MAX) {
         return cudaErrorInvalidValue;
     }

@@ -21,6 +21,12 @@ static __device__ __forceinline__ void barrier_init(uint64_t *barrier, uint32_t 
                  : "memory");
 }
 
+static __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
+}
+
 /* One arrival, once all copies that this thread has begun are there. */
 static __device__ __forceinline__ void barrier_arrive_copied(uint64_t *barrier)
 {
@@ -91,6 +97,15 @@ static __device__ __forceinline__ void cluster_sync()
                      : "memory");
 }
 
+/* Meets the other blocks without a word about memory: for the last time, so that none ends while
+ * others read from it. What this thread has read has been used. */
+static __device__ __forceinline__ void cluster_leave()
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.aligned;" ::
+                     : "memory");
+}
+
 /* The same place in the shared memory of another block of the cluster. */
 static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t rank)
 {
@@ -144,6 +159,13 @@ static __device__ __forceinline__ uint2 load8(uint32_t address)
 static __device__ __forceinline__ void store4(uint32_t address, uint32_t value)
 {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+static __device__ __forceinline__ void store16(uint32_t address, float x, float y, float z, float w)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z),
+                 "f"(w)
+                 : "memory");
 }
 
 /* Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. */
@@ -202,12 +224,13 @@ static __device__ __forceinline__ float exp2_approx(float x)
 /* ---- Warpgroup matrix instructions ---- */
 
 /* Descriptor of an operand in shared memory with 128-byte swizzle, atoms of 8 x 128 bytes end to
- * end: either K-major (8 of N, 64 of K an atom) or N-major (64 of N, 8 of K). */
-static __device__ __forceinline__ uint64_t operand_descriptor(uint32_t address)
+ * end: either K-major (8 of N, 64 of K an atom) or N-major (64 of N, 8 of K). Its lower word; the
+ * upper one is a constant. */
+static __device__ __forceinline__ uint32_t operand_of(uint32_t address)
 {
-    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | (uint64_t{1024 >> 4} << 16) |
-           (uint64_t{1024 >> 4} << 32) | (uint64_t{1} << 62);
+    return ((address & 0x3ffff) >> 4) | (1024 >> 4) << 16;
 }
+constexpr uint32_t OPERAND_HIGH = (1024 >> 4) | 1u << 30;
 
 static __device__ __forceinline__ void mma_fence()
 {
@@ -229,23 +252,26 @@ template <int pending> static __device__ __forceinline__ void mma_wait()
  * or (n_major) N-major. keep 0: d is overwritten. */
 template <int n_major>
 static __device__ __forceinline__ void mma_64x64x16(float (&d)[32], const uint32_t *a,
-                                                    uint64_t descriptor, int keep)
+                                                    uint32_t operand, int keep)
 {
-    asm volatile(
-        "{\n"
-        ".reg .pred keep;\n"
-        "setp.ne.b32 keep, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, keep, 1, 1, %38;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor), "r"(keep), "n"(n_major));
+    asm volatile("{\n"
+                 ".reg .pred keep;\n"
+                 ".reg .b64 b;\n"
+                 "setp.ne.b32 keep, %37, 0;\n"
+                 "mov.b64 b, {%36, %39};\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "{%32, %33, %34, %35}, b, keep, 1, 1, %38;\n"
+                 "}\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                   "+f"(d[30]), "+f"(d[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(operand), "r"(keep),
+                   "n"(n_major), "n"(OPERAND_HIGH));
 }
 
 /* This warpgroup's registers from here on. */

@@ -20,10 +20,12 @@ bench     | bench     | 120 | 1 | *bench_*
 bench     | bench     | 120 | 1 | tests/cuda/bench_gaps validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 100 --threads 16
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 *test_rows
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 *test_rows
-sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_draft small
-sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_draft small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_resolve small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_resolve small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_draft small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_draft small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_attend small
+sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_attend small
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 2
 decisions | decisions | 400 | 1 | bin/kvtide validate --suite decisions --json --quiet --threads 15
