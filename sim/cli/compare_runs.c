@@ -96,15 +96,16 @@ static bool is_measured(const struct compare_plan *plan)
 /* ---- All jobs ------------------------------------------------------------------------------ */
 
 /* Metrics of a variant lie seed by seed, as kvt_variant has them. */
-static kvt_status prepare(struct comparing *comparing, struct kvt_arena *arena, struct kvt_error *err)
+static kvt_status prepare(struct comparing *comparing, struct kvt_arena *arena,
+                          struct kvt_error *err)
 {
     struct compare_plan *plan = comparing->plan;
     size_t metrics = 0;
 
     (void)kvt_metric_docs(&metrics);
     comparing->job_count = plan->variant_count * plan->seed_count;
-    comparing->outcomes =
-        kvt_arena_array(arena, comparing->job_count, sizeof *comparing->outcomes, _Alignof(struct outcome));
+    comparing->outcomes = kvt_arena_array(arena, comparing->job_count, sizeof *comparing->outcomes,
+                                          _Alignof(struct outcome));
     if (comparing->outcomes == NULL)
         return kvt_fail_nomem(err, "a comparison");
     for (size_t v = 0; v < plan->variant_count; v++) {

@@ -31,7 +31,8 @@ struct cli_jobs {
 };
 
 /* Runs them, the lowest first, until all are done, one has failed, or a signal has come; who ran
- * what, and when, cannot be seen in the outcome. *failed is the failed job with the lowest number. */
+ * what, and when, cannot be seen in the outcome. *failed is the failed job with the lowest number.
+ */
 KVT_CHECKED kvt_status cli_jobs_run(const struct cli_jobs *jobs, size_t *failed,
                                     struct kvt_error *err);
 
