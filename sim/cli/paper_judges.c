@@ -446,7 +446,8 @@ static kvt_status resolver_with_misses(const struct paper_judge_call *call, stru
 /* ---- Properties
  * ---------------------------------------------------------------------------------------- */
 
-/* "S.order": what the watched run has of "order". One that was never looked for does not hold. */
+/* "S.order": what the watched run has of "order". One that was never looked for, or whose occasion
+ * never came, does not hold. */
 static kvt_status property(const struct paper_judge_call *call, struct paper_value *out,
                            struct kvt_error *err)
 {
@@ -454,11 +455,12 @@ static kvt_status property(const struct paper_judge_call *call, struct paper_val
     const cJSON *found = kvt_json_find(call->points[0]->tree, dot != NULL ? dot + 1 : "");
     const cJSON *what = kvt_json_find(found, "what");
     double checks = paper_number(found, "checks"), faults = paper_number(found, "faults");
+    double occasions = paper_number(found, "occasions");
     struct says says = {.text = ""};
 
-    say(&says, "%.0f checks, %.0f faults: %s", checks, faults,
+    say(&says, "%.0f checks, %.0f faults, %.0f occasions: %s", checks, faults, occasions,
         cJSON_IsString(what) ? what->valuestring : "no such property");
-    return holds(call, checks > 0 && faults == 0, &says, out, err);
+    return holds(call, checks > 0 && faults == 0 && occasions > 0, &says, out, err);
 }
 
 /* ---- All of them

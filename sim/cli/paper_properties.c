@@ -41,7 +41,9 @@ struct watch {
     uint64_t *seen, *resident, *hits; /* scratch [words] */
     uint64_t *rank_bytes;             /* scratch [selectors] */
     struct property order, dedup, exact, commit, staging;
-    uint64_t staged_rows, skipped_calls, shared_rows, reused_bytes;
+    /* Occasions: how often what a property is about has come up at all. */
+    uint64_t skipped_calls, missed_rows, shared_selections, evictions, rejected_drafts;
+    uint64_t reused_staging_bytes;
 };
 
 static struct watch *watch_of(struct kvt_backend *backend)
@@ -60,7 +62,6 @@ static void expect(struct property *property, bool holds)
 /* What a call must come to, worked out beside the resolver. */
 struct expected {
     uint32_t selected, union_rows, tail, pages, hot, missing;
-    uint32_t shared; /* selections of rows that an earlier query has too */
 };
 
 static void mark_pages(const struct kvt_step_item *item, uint64_t *rows, size_t words)
@@ -93,7 +94,7 @@ static kvt_status work_out(struct watch *watch, const struct kvt_step_item *item
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = watch->rows[i];
             if (kvt_row_is_in(watch->seen, row)) {
-                out->shared++;
+                watch->shared_selections++;
                 continue;
             }
             watch->seen[row / 64] |= UINT64_C(1) << row % 64;
@@ -122,6 +123,7 @@ static kvt_status look_at_cache(struct watch *watch, const struct kvt_step_item 
     kvt_status status =
         watch->inner->ops->inspect_cache(watch->inner, item->request, store, &cache, err);
     bool kept = true, committed = true;
+    uint64_t gone = 0;
 
     if (status != KVT_OK)
         return status;
@@ -134,8 +136,11 @@ static kvt_status look_at_cache(struct watch *watch, const struct kvt_step_item 
         hot[row / 64] |= UINT64_C(1) << row % 64;
         committed = committed && row < item->context_tokens;
     }
-    for (size_t w = 0; w < watch->words; w++)
+    for (size_t w = 0; w < watch->words; w++) {
         kept = kept && (watch->hits[w] & ~hot[w]) == 0;
+        gone |= watch->resident[w] & ~hot[w];
+    }
+    watch->evictions += gone != 0;
     expect(&watch->exact, kept);
     expect(&watch->commit, committed);
     if (was_skipped)
@@ -171,8 +176,7 @@ static kvt_status look_at_call(struct watch *watch, const struct kvt_step_item *
                call.selected == call.tail_selected + call.page_selected + call.hot_selected +
                                     call.missed_selected);
     watch->skipped_calls += call.skipped;
-    watch->shared_rows += expected.shared;
-    watch->staged_rows += call.staged_rows;
+    watch->missed_rows += fetched;
     watch->rank_bytes[selector] += (uint64_t)call.staged_rows * watch->llm->stores[store].layers *
                                    watch->llm->payload.capacity_bytes;
     return look_at_cache(watch, item, store, hot, call.skipped, err);
@@ -212,6 +216,7 @@ static kvt_status look_at_rank(struct watch *watch, const struct kvt_rank_step *
         expect(&watch->commit, item->round->committed_tokens >= 1 &&
                                    item->round->committed_tokens <= item->round->query_count);
         lane->context_tokens = item->context_tokens + item->round->committed_tokens;
+        watch->rejected_drafts += item->round->query_count - item->round->committed_tokens;
         for (uint32_t s = 0; s < watch->llm->selector_count; s++) {
             kvt_status status = look_at_call(watch, item, s, err);
             if (status != KVT_OK)
@@ -224,7 +229,7 @@ static kvt_status look_at_rank(struct watch *watch, const struct kvt_rank_step *
     }
     /* One layer group's at a time: each takes the room that the one before has left. */
     expect(&watch->staging, rank->outcome.staging_peak_bytes == widest);
-    watch->reused_bytes += sum - widest;
+    watch->reused_staging_bytes += sum - widest;
     return KVT_OK;
 }
 
@@ -366,55 +371,59 @@ static kvt_status check_scenario(const struct kvt_scenario *scenario, struct kvt
 }
 
 static bool add_property(cJSON *tree, const char *name, struct property property,
-                         struct property also, const char *what)
+                         uint64_t occasions, const char *what)
 {
     cJSON *object = kvt_json_add_object(tree, name);
-    return object != NULL &&
-           kvt_json_add_number(object, "checks", (double)(property.checks + also.checks)) &&
-           kvt_json_add_number(object, "faults", (double)(property.faults + also.faults)) &&
+
+    return object != NULL && kvt_json_add_number(object, "checks", (double)property.checks) &&
+           kvt_json_add_number(object, "faults", (double)property.faults) &&
+           kvt_json_add_number(object, "occasions", (double)occasions) &&
            kvt_json_add_text(object, "what", what);
 }
 
+static struct property both(struct property a, uint64_t checks, uint64_t faults)
+{
+    return (struct property){a.checks + checks, a.faults + faults};
+}
+
+/* What a property is about must have come up: pages given up, calls without a miss, drafts that
+ * were rejected. A run in which it never did shows nothing. */
 static cJSON *tree_of(const struct watch *watch, const struct kvt_sim_audit *audit,
                       const struct kvt_run *run)
 {
-    struct property none = {0};
-    struct property required = {audit->requests, audit->lent};
-    struct property backed = {audit->requests, audit->homeless};
-    struct property committed = {audit->requests, audit->uncommitted};
-    struct property ring = {audit->requests, audit->wide_rings};
-    struct property overstaged = {audit->looks, audit->overstaged};
+    const struct property none = {0};
     cJSON *tree = cJSON_CreateObject();
-    bool ok = tree != NULL &&
-              add_property(tree, "required", required, none,
-                           "index rows, hot cache and tail of a request held to the byte, behind "
-                           "every event") &&
-              add_property(tree, "backed", backed, none,
-                           "committed rows of a request all in HBM or on host, behind every "
-                           "event") &&
-              add_property(tree, "order", watch->order, none,
-                           "calls in which tail, pages, hot cache and host serve what they must; "
-                           "skipped calls leave the hot cache as it was") &&
-              add_property(tree, "dedup", watch->dedup, none,
-                           "calls whose missed rows are the missing ones of the union, each "
-                           "once") &&
-              add_property(tree, "exact", watch->exact, none,
-                           "selections of full size, all of it resolved, and no row that is read "
-                           "evicted") &&
-              add_property(tree, "commit", watch->commit, committed,
-                           "rounds begin where the last one's accepted end; no draft's row in a "
-                           "hot cache; the newest token has no row yet") &&
-              add_property(tree, "staging", watch->staging, overstaged,
-                           "steps whose staging is that of the widest layer group, not of their "
-                           "sum, and fits what is held") &&
-              add_property(tree, "ring", ring, none,
-                           "draft KV of a request as its window takes, behind every event") &&
-              kvt_json_add_number(tree, "skipped_calls", (double)watch->skipped_calls) &&
-              kvt_json_add_number(tree, "shared_selections", (double)watch->shared_rows) &&
-              kvt_json_add_number(tree, "staged_rows", (double)watch->staged_rows) &&
-              kvt_json_add_number(tree, "reused_staging_bytes", (double)watch->reused_bytes) &&
-              kvt_json_add_number(tree, "released_pages", (double)run->total.pages_released) &&
-              kvt_json_add_number(tree, "filled_pages", (double)run->total.pages_filled);
+    bool ok =
+        tree != NULL &&
+        add_property(tree, "required", both(none, audit->requests, audit->lent),
+                     run->total.pages_released,
+                     "requests that hold index rows, hot cache and tail to the byte, behind every "
+                     "event; occasions: optional pages given up") &&
+        add_property(tree, "backed", both(none, audit->requests, audit->homeless),
+                     watch->missed_rows,
+                     "requests with every committed row in HBM or on host, behind every event; "
+                     "occasions: rows fetched") &&
+        add_property(tree, "order", watch->order, watch->skipped_calls,
+                     "calls served by tail and pages, then hot cache, then host, as worked out "
+                     "beside; one that is skipped leaves the hot cache alone; occasions: skipped "
+                     "calls") &&
+        add_property(tree, "dedup", watch->dedup, watch->shared_selections,
+                     "calls that fetch the missing rows of the union, each once; occasions: "
+                     "selections that an earlier query of the call has too") &&
+        add_property(tree, "exact", watch->exact, watch->evictions,
+                     "selections of full size, all resolved, no row that is read evicted; "
+                     "occasions: calls that evict") &&
+        add_property(tree, "commit", both(watch->commit, audit->requests, audit->uncommitted),
+                     watch->rejected_drafts,
+                     "rounds begin where what was accepted ends, no draft's row is in a hot cache, "
+                     "the newest token has no row; occasions: rejected drafts") &&
+        add_property(tree, "staging", both(watch->staging, audit->looks, audit->overstaged),
+                     watch->reused_staging_bytes,
+                     "steps that stage no more than their widest layer group, and than is held; "
+                     "occasions: bytes staged where another group's were") &&
+        add_property(tree, "ring", both(none, audit->requests, audit->wide_rings), audit->requests,
+                     "requests whose draft KV is what the window takes, behind every event; "
+                     "occasions: those requests");
     if (!ok) {
         cJSON_Delete(tree);
         return NULL;
