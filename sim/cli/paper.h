@@ -35,8 +35,10 @@ const char *paper_class_name(enum paper_class class_of);   /* "exact", .. */
 enum paper_tolerance {
     PAPER_NO_TOLERANCE = 0, /* it holds or fails */
     PAPER_DECIMALS,         /* equal when printed with so many decimals */
-    PAPER_RELATIVE,         /* of the paper's value; of the ends where that is a range */
+    PAPER_RELATIVE,         /* of the paper's value, of each where there are several */
     PAPER_ABSOLUTE,
+    PAPER_RANGE_RELATIVE, /* the paper's two are the ends of a range: each of ours lies in it, or */
+    PAPER_RANGE_ABSOLUTE, /* so near to the nearer end */
     PAPER_AT_LEAST,
     PAPER_OF_BEST /* list: the judge's own; how far from the best still counts */
 };

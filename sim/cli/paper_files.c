@@ -138,6 +138,8 @@ static kvt_status read_tolerance(const cJSON *entry, const char *where, struct p
     } kinds[] = {{"decimals", PAPER_DECIMALS, 9},
                  {"rel", PAPER_RELATIVE, 1},
                  {"abs", PAPER_ABSOLUTE, 1e9},
+                 {"range_rel", PAPER_RANGE_RELATIVE, 1},
+                 {"range_abs", PAPER_RANGE_ABSOLUTE, 1e9},
                  {"min", PAPER_AT_LEAST, 1e9},
                  {"of_best", PAPER_OF_BEST, 1}};
     const cJSON *object = NULL;
@@ -153,8 +155,9 @@ static kvt_status read_tolerance(const cJSON *entry, const char *where, struct p
         return kvt_json_get_f64(object, where, kinds[i].key, true, 0, kinds[i].maximum,
                                 &out->allowed, err);
     }
-    return kvt_fail(err, KVT_ERR_INVALID, where,
-                    "tolerance has one member of: decimals rel abs min of_best");
+    return kvt_fail(
+        err, KVT_ERR_INVALID, where,
+        "tolerance has one member of: decimals rel abs range_rel range_abs min of_best");
 }
 
 static kvt_status read_target(const cJSON *entry, const char *where, struct paper_target *out,
@@ -189,6 +192,9 @@ static kvt_status read_target(const cJSON *entry, const char *where, struct pape
     if (status == KVT_OK && (out->number_count > 0) != (out->tolerance != PAPER_NO_TOLERANCE))
         status = kvt_fail(err, KVT_ERR_INVALID, where,
                           "a value has a tolerance, and a tolerance a value");
+    if (status == KVT_OK && out->number_count != 2 &&
+        (out->tolerance == PAPER_RANGE_RELATIVE || out->tolerance == PAPER_RANGE_ABSOLUTE))
+        status = kvt_fail(err, KVT_ERR_INVALID, where, "a range has two ends");
     return status == KVT_OK ? kvt_json_get_object(entry, where, "ours", true, &out->ours, err)
                             : status;
 }

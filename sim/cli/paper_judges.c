@@ -72,24 +72,14 @@ static const struct paper_point *at_x(const struct paper *paper, const char *fam
 /* ---- Bytes
  * --------------------------------------------------------------------------------------- */
 
-/* What a missed row takes on the link, in one layer: the fitted constant where the timing model
- * has one, else what the model's format has. */
-static double wire_per_payload(const struct paper_point *point)
-{
-    double row = paper_number(point->tree, "scenario.timing.wire_row_bytes");
-    double payload = paper_number(point->tree, "metrics.h2d_payload_bytes");
-    double wire = paper_number(point->tree, "metrics.h2d_wire_bytes");
-
-    if (isnan(row))
-        return payload > 0 ? wire / payload : (double)NAN;
-    /* Payload bytes are of rows as they are stored. */
-    double stored = paper_number(point->tree, "payload_row_bytes");
-    return row / stored;
-}
-
+/* Bytes of missed rows: as the timing model has a row on the link, where that is a fitted constant,
+ * else as rows are stored. */
 static double bytes_of(const struct paper_point *point)
 {
-    return paper_number(point->tree, "metrics.h2d_payload_bytes") * wire_per_payload(point);
+    double bytes = paper_number(point->tree, "metrics.h2d_payload_bytes");
+    double fitted = paper_number(point->tree, "scenario.timing.wire_row_bytes");
+
+    return isnan(fitted) ? bytes : bytes * fitted / paper_number(point->tree, "payload_row_bytes");
 }
 
 static kvt_status bytes_per_miss(const struct paper_judge_call *call, struct paper_value *out,
@@ -127,17 +117,17 @@ static kvt_status list_at(const struct paper_judge_call *call, const char *path,
 }
 
 /* Where print has a range, the ends of ours. */
-static kvt_status batch_per_gpu(const struct paper_judge_call *call, struct paper_value *out,
-                                struct kvt_error *err)
+static kvt_status active_per_gpu(const struct paper_judge_call *call, struct paper_value *out,
+                                 struct kvt_error *err)
 {
     struct says says = {.text = ""};
     double low = INFINITY, high = -INFINITY;
 
     for (size_t i = 0; i < call->point_count; i++) {
-        double batch = paper_number(call->points[i]->tree, "batch_per_gpu");
-        low = fmin(low, batch);
-        high = fmax(high, batch);
-        say(&says, "%s%s %.1f", i > 0 ? ", " : "", call->points[i]->id, batch);
+        double active = paper_number(call->points[i]->tree, "active_per_gpu");
+        low = fmin(low, active);
+        high = fmax(high, active);
+        say(&says, "%s%s %.1f", i > 0 ? ", " : "", call->points[i]->id, active);
     }
     out->numbers[out->count++] = low;
     if (call->target->number_count > 1)
@@ -476,7 +466,7 @@ kvt_status paper_judge(const char *name, const struct paper_judge_call *call,
                             struct kvt_error *err);
     } judges[] = {{"bytes_per_miss", 1, 0, bytes_per_miss},
                   {"bytes_per_token", 1, 0, bytes_per_token},
-                  {"batch_per_gpu", 1, 0, batch_per_gpu},
+                  {"active_per_gpu", 1, 0, active_per_gpu},
                   {"budgets", 1, 0, budgets},
                   {"not_modelled", 0, 0, not_modelled},
                   {"bounded_concurrency", 0, 2, bounded_concurrency},

@@ -219,19 +219,15 @@ static bool open_course(struct course *course, cJSON **tree)
     return *tree != NULL;
 }
 
-/* What result.json does not have: requests of a rank's step (of the ranks of one pool), and sums
- * that others are divided by. */
+/* What result.json does not have, or not as one number. */
 static bool add_sums(cJSON *result, const struct kvt_run *run)
 {
-    const struct kvt_scenario *scenario = run->scenario;
-    const struct kvt_tally *total = &run->total;
-    double steps = (double)total->decode_steps * (scenario->pools[0].lockstep ? run->ranks : 1);
-
-    return kvt_json_add_number(result, "batch_per_gpu",
-                               steps > 0 ? (double)total->rounds / steps : (double)NAN) &&
-           kvt_json_add_number(result, "rounds", (double)total->rounds) &&
-           kvt_json_add_number(result, "missed_selections", total->counts[KVT_SAMPLED_MISSED]) &&
-           kvt_json_add_number(result, "payload_row_bytes", scenario->llm->payload.capacity_bytes);
+    return kvt_json_add_number(result, "active_per_gpu", run->active_mean / run->gpus) &&
+           kvt_json_add_number(result, "rounds", (double)run->total.rounds) &&
+           kvt_json_add_number(result, "missed_selections",
+                               run->total.counts[KVT_SAMPLED_MISSED]) &&
+           kvt_json_add_number(result, "payload_row_bytes",
+                               run->scenario->llm->payload.capacity_bytes);
 }
 
 static kvt_status run_point(const struct work *work, struct paper_point *point,

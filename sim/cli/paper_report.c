@@ -130,6 +130,14 @@ static bool is_miss(const struct paper_line *line)
            !paper_is_good(line->verdict.kind) && line->verdict.kind != PAPER_NOT_MEASURED;
 }
 
+/* "miss       ID: why", wrapped. */
+static void print_paragraph(const char *head, const char *name, const char *text)
+{
+    printf("%-10s %s:", head, name);
+    (void)cli_put_wrapped(text, 12 + (int)strlen(name), 11);
+    puts("");
+}
+
 static void print_misses(const struct paper_answer *answer)
 {
     bool any = false;
@@ -141,10 +149,11 @@ static void print_misses(const struct paper_answer *answer)
         if (!any)
             puts("");
         any = true;
-        printf("miss       %s: %s\n", line->target->id,
-               line->target->cause[0] != '\0' ? line->target->cause : "the cause is not known");
+        print_paragraph("miss", line->target->id,
+                        line->target->cause[0] != '\0' ? line->target->cause
+                                                       : "the cause is not known");
         if (line->value.says != NULL && line->value.says[0] != '\0')
-            printf("           %s\n", line->value.says);
+            print_paragraph("", "here", line->value.says);
     }
 }
 

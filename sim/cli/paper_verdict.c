@@ -1,11 +1,11 @@
 /* paper_verdict.c -- how near our value comes to the paper's.
  *
- *     decimals  both print alike with so many decimals
- *     rel, abs  within so much of the paper's value; of each, in their order, where there are as
- *               many of ours; of the nearer end, where the paper gives a range and ours has another
- *               number of values
- *     min       no less
- *     of_best   the judge has decided */
+ *     decimals              both print alike with so many decimals
+ *     rel, abs              within so much of the paper's value; where it has several, of each in
+ *                           its place, and there are as many of ours
+ *     range_rel, range_abs  each of ours lies in the range, or so near to its nearer end
+ *     min                   no less
+ *     of_best               the judge has decided */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +41,10 @@ static bool is_one_within(const struct paper_target *target, double ours, double
     case PAPER_DECIMALS:
         return prints_alike(ours, paper, (int)target->allowed);
     case PAPER_RELATIVE:
+    case PAPER_RANGE_RELATIVE:
         return is_near(ours, paper, target->allowed * fabs(paper));
     case PAPER_ABSOLUTE:
+    case PAPER_RANGE_ABSOLUTE:
         return is_near(ours, paper, target->allowed);
     case PAPER_AT_LEAST:
         return ours >= target->allowed;
@@ -58,12 +60,19 @@ static double relative_error(double ours, double paper)
     return paper != 0 ? ours / paper - 1 : (double)NAN;
 }
 
-/* Of a printed range the end that this value has to be near to; the value itself inside it. */
-static double nearest_in_range(const struct paper_target *target, double ours)
+static bool is_range(const struct paper_target *target)
 {
-    double low = target->numbers[0], high = target->numbers[target->number_count - 1];
+    return target->tolerance == PAPER_RANGE_RELATIVE || target->tolerance == PAPER_RANGE_ABSOLUTE;
+}
 
-    return ours < low ? low : ours > high ? high : ours;
+/* What the i-th of ours is held to: of a range its nearer end, or the value itself inside it. */
+static double held_to(const struct paper_target *target, size_t i, double ours)
+{
+    if (!is_range(target))
+        return target->numbers[i];
+    return ours < target->numbers[0]   ? target->numbers[0]
+           : ours > target->numbers[1] ? target->numbers[1]
+                                       : ours;
 }
 
 static void keep_worst(struct paper_verdict *out, double error)
@@ -75,17 +84,15 @@ static void keep_worst(struct paper_verdict *out, double error)
 void paper_judge_value(const struct paper_target *target, const struct paper_value *value,
                        struct paper_verdict *out)
 {
-    bool in_order = value->count == target->number_count;
-    bool within = true;
+    bool within = value->count > 0 && (is_range(target) || value->count == target->number_count);
 
     out->error = (double)NAN;
     if (value->found == PAPER_ABSENT) {
         out->kind = PAPER_NOT_MEASURED;
         return;
     }
-    for (size_t i = 0; target->number_count > 0 && i < value->count; i++) {
-        double ours = value->numbers[i];
-        double paper = in_order ? target->numbers[i] : nearest_in_range(target, ours);
+    for (size_t i = 0; i < value->count && (i < target->number_count || is_range(target)); i++) {
+        double ours = value->numbers[i], paper = held_to(target, i, ours);
         within = within && is_one_within(target, ours, paper);
         keep_worst(out, relative_error(ours, paper));
     }
@@ -96,5 +103,5 @@ void paper_judge_value(const struct paper_target *target, const struct paper_val
     else if (value->is_decided)
         out->kind = value->holds ? PAPER_WITHIN : PAPER_OUTSIDE;
     else
-        out->kind = within && value->count > 0 ? PAPER_WITHIN : PAPER_OUTSIDE;
+        out->kind = within ? PAPER_WITHIN : PAPER_OUTSIDE;
 }
