@@ -147,12 +147,15 @@ static kvt_status judged(const struct paper *paper, const struct paper_target *t
 static kvt_status read_ratio(const struct paper *paper, const struct paper_target *target,
                              struct paper_value *out, struct kvt_error *err)
 {
+    static const char *const keys[] = {"point", "at"};
     const cJSON *over = NULL;
     double above = 0, below = 1;
     kvt_status status = read_number(paper, target->ours, target->where, &above, err);
 
     if (status == KVT_OK)
         status = kvt_json_get_object(target->ours, target->where, "over", false, &over, err);
+    if (status == KVT_OK && over != NULL)
+        status = kvt_json_check_keys(over, target->where, keys, sizeof keys / sizeof keys[0], err);
     if (status == KVT_OK && over != NULL)
         status = read_number(paper, over, target->where, &below, err);
     if (status != KVT_OK)
