@@ -74,7 +74,7 @@ static kvt_status prepare_lines(struct paper *paper, const struct cli_texts *onl
         if (status != KVT_OK)
             return status;
         for (size_t p = 0; p < line->point_count; p++)
-            paper->points[line->points[p] - paper->points].is_wanted = true;
+            paper->points[line->points[p]].is_wanted = true;
     }
     for (size_t p = 0; p < paper->point_count; p++)
         paper->points[p].is_wanted = paper->points[p].is_wanted || only->count == 0;

@@ -209,7 +209,7 @@ struct paper_line {
     const struct paper_target *target;
     struct paper_value value;
     struct paper_verdict verdict;
-    const struct paper_point *const *points; /* [point_count] that made it */
+    const size_t *points; /* [point_count] that made it, of paper->points */
     size_t point_count;
 };
 
@@ -225,10 +225,9 @@ struct paper_score {
 void paper_score_of(const struct paper_answer *answer, enum paper_class class_of,
                     struct paper_score *out);
 
-/* The points that a target's `ours` names, each once: into an array of the arena. */
+/* paper_values.c: the points that a target's `ours` names, each once, by index: in the arena. */
 KVT_CHECKED kvt_status paper_points_of(const struct paper *paper, const struct paper_target *target,
-                                       struct kvt_arena *arena,
-                                       const struct paper_point *const **out, size_t *count,
+                                       struct kvt_arena *arena, const size_t **out, size_t *count,
                                        struct kvt_error *err);
 
 /* paper_report.c */

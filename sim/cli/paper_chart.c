@@ -103,9 +103,9 @@ static void make_log(struct axis *axis, double low, double high)
         low /= 2, high *= 2;
     axis->low = log10(low) - 0.04 * log10(high / low);
     axis->high = log10(high) + 0.04 * log10(high / low);
-    for (double power = pow(10, floor(log10(low))); power <= high; power *= 10) {
+    for (int decade = (int)floor(log10(low)); decade <= (int)ceil(log10(high)); decade++) {
         for (size_t i = 0; i < (all ? 3 : 1); i++) {
-            double tick = log10(leads[i] * power);
+            double tick = decade + log10(leads[i]);
             if (tick >= axis->low && tick <= axis->high && axis->tick_count < TICKS_MAX)
                 axis->ticks[axis->tick_count++] = tick;
         }

@@ -167,7 +167,7 @@ static kvt_status read_target(const cJSON *entry, const char *where, struct pape
                                        "source", "tolerance", "ours",      "note",  "cause"};
     kvt_status status = KVT_OK;
 
-    *out = (struct paper_target){.where = where, .note = "", .cause = ""};
+    *out = (struct paper_target){.where = where, .id = "", .note = "", .cause = ""};
     if (!cJSON_IsObject(entry))
         return kvt_fail(err, KVT_ERR_INVALID, where, "this is not a target, an object");
     status = kvt_json_check_keys(entry, where, keys, sizeof keys / sizeof keys[0], err);

@@ -433,14 +433,16 @@ static void put_scores(const struct page *page)
 
 static void put_made_by(const struct page *page, const struct paper_line *line)
 {
+    const struct paper_point *points = page->answer->paper->points;
+
     fputs("<td><details><summary>", page->stream);
     if (line->point_count == 1)
-        chart_text(page->stream, line->points[0]->id);
+        chart_text(page->stream, points[line->points[0]].id);
     else
         fprintf(page->stream, "%zu points", line->point_count);
     fputs("</summary>", page->stream);
     for (size_t i = 0; i < line->point_count; i++) {
-        const struct paper_point *point = line->points[i];
+        const struct paper_point *point = &points[line->points[i]];
         chart_text(page->stream, point->id);
         fputs(": ", page->stream);
         chart_text(page->stream, point->source);

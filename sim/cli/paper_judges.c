@@ -231,7 +231,7 @@ static kvt_status best_blocks(const struct paper_judge_call *call, struct paper_
 
     while ((point = next_of(call->paper, call->families[0], &index)) != NULL &&
            out->count < target->number_count) {
-        double output[PAPER_LIST_MAX];
+        double output[PAPER_LIST_MAX] = {0};
         size_t best = best_family(call, point->x, output), paper = best;
         for (size_t f = 0; f < call->family_count; f++) {
             if (block_of(call->families[f]) == target->numbers[out->count])
@@ -261,7 +261,7 @@ static kvt_status block_order(const struct paper_judge_call *call, struct paper_
 
     says.used = strlen(says.text);
     while ((point = next_of(call->paper, call->families[0], &index)) != NULL) {
-        double output[PAPER_LIST_MAX], last = 0;
+        double output[PAPER_LIST_MAX] = {0}, last = 0;
         say(&says, " C%.0f", point->x);
         for (size_t f = 0; f < call->family_count; f++) {
             const struct paper_point *other = at_x(call->paper, call->families[f], point->x);

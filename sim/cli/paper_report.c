@@ -213,13 +213,13 @@ static bool add_value(cJSON *object, const struct paper_value *value)
     return ok;
 }
 
-static bool add_points(cJSON *object, const struct paper_line *line)
+static bool add_points(cJSON *object, const struct paper *paper, const struct paper_line *line)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "made_by");
     bool ok = list != NULL;
 
     for (size_t i = 0; ok && i < line->point_count; i++) {
-        const struct paper_point *point = line->points[i];
+        const struct paper_point *point = &paper->points[line->points[i]];
         cJSON *entry = kvt_json_add_element(list);
         ok = entry != NULL && kvt_json_add_text(entry, "point", point->id) &&
              kvt_json_add_text(entry, "source", point->source);
@@ -231,7 +231,7 @@ static bool add_points(cJSON *object, const struct paper_line *line)
     return ok;
 }
 
-static bool add_target(cJSON *list, const struct paper_line *line)
+static bool add_target(cJSON *list, const struct paper *paper, const struct paper_line *line)
 {
     const struct paper_target *target = line->target;
     cJSON *object = kvt_json_add_element(list);
@@ -248,7 +248,7 @@ static bool add_target(cJSON *list, const struct paper_line *line)
            (line->value.says == NULL || kvt_json_add_text(object, "says", line->value.says)) &&
            (target->note[0] == '\0' || kvt_json_add_text(object, "note", target->note)) &&
            (!is_miss(line) || kvt_json_add_text(object, "cause", target->cause)) &&
-           add_points(object, line);
+           add_points(object, paper, line);
 }
 
 /* The asked targets one of whose points the parameter is in force in. */
@@ -260,7 +260,7 @@ static bool add_reached(cJSON *object, const struct paper_answer *answer, size_t
     for (size_t i = 0; ok && i < answer->line_count; i++) {
         uint64_t reached = 0;
         for (size_t p = 0; p < answer->lines[i].point_count; p++)
-            reached |= answer->lines[i].points[p]->parameters;
+            reached |= answer->paper->points[answer->lines[i].points[p]].parameters;
         if (reached >> parameter & 1)
             ok = cJSON_AddItemToArray(list, cJSON_CreateString(answer->lines[i].target->id));
     }
@@ -316,7 +316,7 @@ kvt_status paper_tree(const struct paper_answer *answer, cJSON **out, struct kvt
 
     ok = targets != NULL;
     for (size_t i = 0; ok && i < answer->line_count; i++)
-        ok = add_target(targets, &answer->lines[i]);
+        ok = add_target(targets, answer->paper, &answer->lines[i]);
     ok = ok && add_parameters(tree, answer);
     if (!ok) {
         cJSON_Delete(tree);

@@ -192,18 +192,19 @@ kvt_status paper_value_of(const struct paper *paper, const struct paper_target *
 /* ---- Which points make a target ----------------------------------------------------------------
  */
 
+/* Indices of points. */
 struct point_list {
-    const struct paper_point **items; /* [count] */
+    size_t *items; /* [count] */
     size_t count;
 };
 
-static void add_once(struct point_list *list, const struct paper_point *point)
+static void add_once(struct point_list *list, size_t index)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i] == point)
+        if (list->items[i] == index)
             return;
     }
-    list->items[list->count++] = point;
+    list->items[list->count++] = index;
 }
 
 static kvt_status add_named(const struct paper *paper, const cJSON *reference, const char *where,
@@ -216,18 +217,17 @@ static kvt_status add_named(const struct paper *paper, const cJSON *reference, c
         return KVT_OK;
     kvt_status status = find_point(paper, id->valuestring, where, &point, err);
     if (status == KVT_OK)
-        add_once(list, point);
+        add_once(list, (size_t)(point - paper->points));
     return status;
 }
 
 kvt_status paper_points_of(const struct paper *paper, const struct paper_target *target,
-                           struct kvt_arena *arena, const struct paper_point *const **out,
-                           size_t *count, struct kvt_error *err)
+                           struct kvt_arena *arena, const size_t **out, size_t *count,
+                           struct kvt_error *err)
 {
     struct paper_judge_call call = {.paper = paper, .target = target, .arena = arena};
-    struct point_list list = {.items =
-                                  kvt_arena_array(arena, paper->point_count + 1, sizeof *list.items,
-                                                  _Alignof(const struct paper_point *))};
+    struct point_list list = {.items = kvt_arena_array(arena, paper->point_count + 1,
+                                                       sizeof *list.items, _Alignof(size_t))};
 
     if (list.items == NULL)
         return kvt_fail_nomem(err, target->id);
@@ -237,11 +237,11 @@ kvt_status paper_points_of(const struct paper *paper, const struct paper_target 
     if (status == KVT_OK)
         status = gather_points(paper, target, &call, err);
     for (size_t i = 0; i < call.point_count; i++)
-        add_once(&list, call.points[i]);
+        add_once(&list, (size_t)(call.points[i] - paper->points));
     for (size_t f = 0; f < call.family_count; f++) {
         for (size_t i = 0; i < paper->point_count; i++) {
             if (strcmp(paper->points[i].family, call.families[f]) == 0)
-                add_once(&list, &paper->points[i]);
+                add_once(&list, i);
         }
     }
     *out = list.items;

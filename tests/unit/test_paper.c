@@ -386,7 +386,7 @@ START_TEST(the_shipped_files_read_and_every_target_names_points_that_there_are)
     ck_assert_msg(paper_load(data, arena, &paper, &err) == KVT_OK, "%s: %s", err.where,
                   err.message);
     for (size_t t = 0; t < paper.target_count; t++) {
-        const struct paper_point *const *points = NULL;
+        const size_t *points = NULL;
         size_t count = 0;
         by_class[paper.targets[t].class_of]++;
         ck_assert_msg(paper_points_of(&paper, &paper.targets[t], arena, &points, &count, &err) ==
