@@ -37,7 +37,8 @@ struct pool {
 void cli_job_note(struct cli_job *job, double fraction)
 {
     (void)pthread_mutex_lock(&job->pool->lock);
-    job->progress = fraction;
+    if (fraction > job->progress) /* something may be prepared in the middle of a run */
+        job->progress = fraction;
     (void)pthread_mutex_unlock(&job->pool->lock);
 }
 

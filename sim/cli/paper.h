@@ -101,7 +101,7 @@ struct paper {
     struct paper_point *points; /* [point_count] */
     size_t point_count;
     const cJSON *figures; /* the array of figures.json */
-    const char *name;
+    const char *name, *summary;
     const char *cache_dir; /* as kvt_sim_options.cache_dir */
     unsigned threads;
     bool quiet;
@@ -162,6 +162,9 @@ KVT_CHECKED kvt_status paper_value_of(const struct paper *paper, const struct pa
 const cJSON *paper_at(const cJSON *tree, const char *path);
 /* A number at a path; NaN: none there, or null. */
 double paper_number(const cJSON *tree, const char *path);
+
+/* The figure of that name among those of any command in a file of measurements; NULL: none. */
+const cJSON *paper_measured(const cJSON *measured, const char *name);
 
 /* paper_judges.c: values that take more than a path. Points of call->ours are there. */
 struct paper_judge_call {

@@ -222,7 +222,7 @@ static void draw_series(const struct chart_series *series, const struct axis *x,
                         const struct axis *y, FILE *stream)
 {
     fprintf(stream, "<g class=\"c%u\">", series->color % COLORS);
-    if (!series->is_paper)
+    if (!series->is_paper && !series->is_cloud)
         draw_line(series, x, y, stream);
     if (series->is_paper || series->count <= MARKED_MAX)
         draw_marks(series, x, y, stream);

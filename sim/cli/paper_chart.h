@@ -17,6 +17,7 @@ struct chart_series {
     size_t count;
     unsigned color; /* of the palette, from 0 */
     bool is_paper;  /* the paper's own points: open marks, no line */
+    bool is_cloud;  /* marks without a line */
 };
 
 struct chart {

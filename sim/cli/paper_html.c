@@ -186,6 +186,25 @@ static kvt_status fill_measured(struct page *page, const cJSON *spec, const cJSO
     return status;
 }
 
+/* A least-squares line as it was measured: from no payload to `to`, in the chart's unit. */
+static kvt_status fill_line(struct page *page, const cJSON *spec, const char *name,
+                            const cJSON *tree, struct chart_series *out, struct kvt_error *err)
+{
+    const cJSON *line = paper_measured(tree, name);
+    double to = paper_number(spec, "to"), bytes = to / scale_of(spec, "x_divide");
+    double *x = NULL, *y = NULL;
+    kvt_status status = make_room(page, 2, &x, &y, err);
+
+    if (status != KVT_OK || line == NULL)
+        return status;
+    x[1] = to;
+    y[0] = paper_number(line, "at_zero_us");
+    y[1] = y[0] + bytes / (1e3 * paper_number(line, "gb_per_s"));
+    *out =
+        (struct chart_series){.name = out->name, .color = out->color, .x = x, .y = y, .count = 2};
+    return KVT_OK;
+}
+
 /* The paper's own: [x, target] or [target, target]. */
 static kvt_status fill_paper(struct page *page, const cJSON *spec, struct chart_series *out,
                              struct kvt_error *err)
@@ -221,13 +240,17 @@ static kvt_status fill_series(struct page *page, const cJSON *spec, struct chart
 {
     const char *family = text_at(spec, "family"), *id = text_at(spec, "point");
 
+    out->is_cloud = cJSON_IsTrue(kvt_json_find(spec, "cloud"));
     if (kvt_json_find(spec, "paper") != NULL)
         return fill_paper(page, spec, out, err);
     if (family != NULL)
         return fill_family(page, spec, family, out, err);
     const struct paper_point *point = id != NULL ? paper_find_point(page->answer->paper, id) : NULL;
+    const char *line = text_at(spec, "line");
     if (point == NULL || point->tree == NULL)
         return KVT_OK;
+    if (line != NULL)
+        return fill_line(page, spec, line, point->tree, out, err);
     return point->kind == PAPER_MEASURED ? fill_measured(page, spec, point->tree, out, err)
                                          : fill_course(page, spec, point->tree, out, err);
 }
@@ -551,8 +574,10 @@ kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena 
     fputs(style, stream);
     fputs("</head><body>\n<h1>", stream);
     chart_text(stream, answer->paper->name);
+    fputs("</h1>\n<p>", stream);
+    chart_text(stream, answer->paper->summary);
     fprintf(stream,
-            "</h1>\n<p class=\"soft\">kvtide %s (%s). Open circles are the paper's; everything "
+            "</p>\n<p class=\"soft\">kvtide %s (%s). Open circles are the paper's; everything "
             "else came out of this program's own runs, or of a GPU where it says so.</p>\n",
             kvt_version(), kvt_commit());
     put_scores(&page);

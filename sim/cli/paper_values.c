@@ -38,8 +38,7 @@ double paper_number(const cJSON *tree, const char *path)
     return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
-/* The figure of that name among those of any command. */
-static const cJSON *find_figure(const cJSON *measured, const char *name)
+const cJSON *paper_measured(const cJSON *measured, const char *name)
 {
     const cJSON *command = NULL, *result = NULL;
 
@@ -85,7 +84,7 @@ static kvt_status read_number(const struct paper *paper, const cJSON *reference,
     *out = (double)NAN;
     if (point->tree == NULL)
         return KVT_OK;
-    const cJSON *tree = named != NULL ? find_figure(point->tree, named) : point->tree;
+    const cJSON *tree = named != NULL ? paper_measured(point->tree, named) : point->tree;
     if (paper_at(tree, at) == NULL)
         return kvt_fail(err, KVT_ERR_INVALID, where, "point %s gives no %s%s%s", id, at,
                         named != NULL ? " of " : "", named != NULL ? named : "");

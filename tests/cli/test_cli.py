@@ -13,7 +13,7 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "trace", "list", "check")
+COMMANDS = ("run", "size", "compare", "trace", "validate", "paper", "list", "check")
 WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
 # Wall-clock figures live in run.log alone.
 SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
@@ -52,7 +52,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
     for arguments, word in (
             (("frobnicate",), "no command frobnicate"),
             (("sweep",), "sweep"),
-            (("paper", "--help"), "paper"),
+            (("plan", "--help"), "plan"),
             (("run", "--sed", "seed=1"), "--s"),
             (("run", "--seeed", "1"), "did you mean --seed"),
             (("run", "--out"), "--out DIR"),
