@@ -205,6 +205,10 @@ kvt_status paper_read_targets(const cJSON *tree, const char *name, struct kvt_ar
     const cJSON *list = NULL, *entry = NULL;
     kvt_status status = read_list(tree, name, FILE_TARGETS, &list, err);
 
+    if (status == KVT_OK)
+        status = kvt_json_get_text(tree, name, "name", true, &out->name, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_text(tree, name, "summary", true, &out->summary, err);
     if (status != KVT_OK)
         return status;
     struct paper_target *targets = kvt_arena_array(arena, (size_t)cJSON_GetArraySize(list) + 1,
@@ -474,9 +478,6 @@ kvt_status paper_load(const char *data_dir, struct kvt_arena *arena, struct pape
     assert(sizeof out->files / sizeof out->files[0] == sizeof files / sizeof files[0]);
     for (size_t i = 0; status == KVT_OK && i < sizeof files / sizeof files[0]; i++)
         status = load_file(data_dir, i, arena, out, err);
-    if (status == KVT_OK)
-        status = kvt_json_get_text(out->files[FILE_TARGETS], files[FILE_TARGETS].name, "name", true,
-                                   &out->name, err);
     if (status == KVT_OK)
         status =
             paper_read_targets(out->files[FILE_TARGETS], files[FILE_TARGETS].name, arena, out, err);
