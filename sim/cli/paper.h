@@ -237,7 +237,7 @@ KVT_CHECKED kvt_status paper_points_of(const struct paper *paper, const struct p
 void paper_print(const struct paper_answer *answer);
 KVT_CHECKED kvt_status paper_tree(const struct paper_answer *answer, cJSON **out,
                                   struct kvt_error *err);
-/* "1.14", "24 to 28", "yes", "-": a value as a person reads it, into out. */
+/* "1.14", "24 to 28", "holds", "-": a value as a person reads it, into out. */
 enum {
     PAPER_TEXT_BYTES = 96
 };

@@ -9,42 +9,44 @@
 /* ---- Values as text ---------------------------------------------------------------------------
  */
 
-/* Four digits and no more than three behind the point; whole numbers whole. */
-static void print_number(double value, char *out, size_t bytes)
+/* Four digits, or four behind the point; whole numbers whole. */
+static void print_ours(double value, char out[32])
 {
     double size = fabs(value);
-    int decimals = size >= 1000 || value == floor(value) ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+    int decimals = size >= 1000 || value == floor(value) ? 0
+                   : size >= 100                         ? 1
+                   : size >= 10                          ? 2
+                   : size >= 1                           ? 3
+                                                         : 4;
 
-    (void)snprintf(out, bytes, "%.*f", decimals, value);
+    (void)snprintf(out, 32, "%.*f", decimals, value);
 }
 
-static void print_numbers(const double *numbers, size_t count, const char *between, char *out,
-                          size_t bytes)
+/* "24 to 28"; one number where both print alike; more than two with blanks between. */
+static void print_numbers(const double *numbers, size_t count,
+                          void (*print)(double value, char out[32]), char out[PAPER_TEXT_BYTES])
 {
+    char first[32], one[32];
     size_t used = 0;
 
+    print(numbers[0], first);
     out[0] = '\0';
-    for (size_t i = 0; i < count && used < bytes; i++) {
-        char one[32];
-        print_number(numbers[i], one, sizeof one);
-        int wrote = snprintf(out + used, bytes - used, "%s%s", i > 0 ? between : "", one);
+    for (size_t i = 0; i < count && used < PAPER_TEXT_BYTES; i++) {
+        print(numbers[i], one);
+        if (count == 2 && i == 1 && strcmp(one, first) == 0)
+            break;
+        const char *between = i == 0 ? "" : count == 2 ? " to " : " ";
+        int wrote = snprintf(out + used, PAPER_TEXT_BYTES - used, "%s%s", between, one);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
 }
 
-static const char *between(size_t count)
-{
-    return count == 2 ? " to " : " ";
-}
-
 void paper_print_claim(const struct paper_target *target, char out[PAPER_TEXT_BYTES])
 {
-    if (target->number_count == 0) {
+    if (target->number_count == 0)
         (void)snprintf(out, PAPER_TEXT_BYTES, "holds");
-        return;
-    }
-    print_numbers(target->numbers, target->number_count, between(target->number_count), out,
-                  PAPER_TEXT_BYTES);
+    else
+        print_numbers(target->numbers, target->number_count, kvt_json_print_number, out);
 }
 
 void paper_print_value(const struct paper_line *line, char out[PAPER_TEXT_BYTES])
@@ -59,7 +61,7 @@ void paper_print_value(const struct paper_line *line, char out[PAPER_TEXT_BYTES]
         (void)snprintf(out, PAPER_TEXT_BYTES, "%.*f", (int)line->target->allowed,
                        value->numbers[0]);
     else
-        print_numbers(value->numbers, value->count, between(value->count), out, PAPER_TEXT_BYTES);
+        print_numbers(value->numbers, value->count, print_ours, out);
 }
 
 /* ---- For people
@@ -97,7 +99,7 @@ static const char *meaning_of(enum paper_class class_of)
 {
     static const char *const meanings[PAPER_CLASSES] = {
         [PAPER_EXACT] = "accounting and invariants: must come out",
-        [PAPER_EXACT_IF] = "exact, if ring and staging are what their sum says",
+        [PAPER_EXACT_IF] = "if ring and staging are what their sum says",
         [PAPER_CALIBRATED] = "a parameter was fitted to it: no evidence",
         [PAPER_PREDICTED] = "nothing was fitted to it: evidence",
         [PAPER_ORDERING] = "an order, or a protocol",

@@ -94,7 +94,8 @@ void paper_judge_value(const struct paper_target *target, const struct paper_val
     for (size_t i = 0; i < value->count && (i < target->number_count || is_range(target)); i++) {
         double ours = value->numbers[i], paper = held_to(target, i, ours);
         within = within && is_one_within(target, ours, paper);
-        keep_worst(out, relative_error(ours, paper));
+        if (!value->is_decided)
+            keep_worst(out, relative_error(ours, paper));
     }
     if (target->class_of == PAPER_UNIDENTIFIABLE)
         out->kind = PAPER_NOT_IDENTIFIABLE;

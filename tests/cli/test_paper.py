@@ -196,8 +196,8 @@ def a_free_parameter_changes_what_it_reaches_and_nothing_else(folder):
     moved = 0
     for index, parameter in enumerate(report["parameters"]):
         key, value = parameter["key"], parameter["value"]
-        if isinstance(value, str) or key == "selection.selector_share":
-            continue  # a name; and a correlation within stores that have one selector here
+        if isinstance(value, str):
+            continue  # a name
 
         def change(tree, to):
             tree["parameters"][index]["value"] = to
