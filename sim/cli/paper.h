@@ -131,9 +131,12 @@ struct kvt_scenario;
 /* paper_calls.c: shared_bytes and disjoint_bytes. */
 KVT_CHECKED kvt_status paper_resolve_calls(const struct kvt_scenario *scenario, cJSON **out,
                                            struct kvt_error *err);
-/* paper_properties.c: for each property {checks, faults, says}. */
+/* paper_properties.c: for each property {checks, faults, occasions, what}, of a run on a backend
+ * without parameters. */
 struct cli_job;
-KVT_CHECKED kvt_status paper_watch_run(const struct kvt_scenario *scenario, const char *cache_dir,
+struct kvt_backend_ops;
+KVT_CHECKED kvt_status paper_watch_run(const struct kvt_scenario *scenario,
+                                       const struct kvt_backend_ops *backend, const char *cache_dir,
                                        struct cli_job *job, cJSON **out, struct kvt_error *err);
 
 /* ---- Values ------------------------------------------------------------------------------ */

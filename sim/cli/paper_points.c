@@ -343,7 +343,8 @@ static kvt_status work_on(void *context, size_t index, unsigned threads, struct 
     case PAPER_CALLS:
         return paper_resolve_calls(scenario, &point->tree, err);
     case PAPER_PROPERTIES:
-        return paper_watch_run(scenario, work->paper->cache_dir, job, &point->tree, err);
+        return paper_watch_run(scenario, &kvt_backend_sim, work->paper->cache_dir, job,
+                               &point->tree, err);
     case PAPER_MEASURED:
         return read_measured(point, err);
     case PAPER_KINDS:

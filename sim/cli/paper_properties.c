@@ -1,6 +1,6 @@
 /* paper_properties.c -- what the paper states of every step, looked for in every step of a run.
  *
- *     a backend stands before the simulator's and hands everything on. Behind each step, for
+ *     a backend stands before another and hands everything on. Behind each step, for
  *     each request and selector, from the selections, the ready pages and the rows that were in
  *     the hot cache before, and from nothing that the resolver says:
  *         U        the union of the queries' selections, by first query, then row
@@ -33,7 +33,8 @@ struct lane {
 
 struct watch {
     struct kvt_backend base;
-    struct kvt_backend *inner;
+    const struct kvt_backend_ops *looked_at;
+    struct kvt_backend *inner; /* looked_at's */
     const struct kvt_llm *llm;
     struct lane *lanes; /* [lane_capacity] by request */
     size_t lane_capacity, words;
@@ -351,7 +352,7 @@ static kvt_status watch_open(void *context, const struct kvt_backend_env *env,
         !watch->rank_bytes)
         return kvt_fail_nomem(err, "the properties of a run");
     inspected.is_inspected = true;
-    kvt_status status = kvt_backend_sim.open(&inspected, &watch->inner, err);
+    kvt_status status = watch->looked_at->open(&inspected, &watch->inner, err);
     if (status == KVT_OK)
         *out = &watch->base;
     return status;
@@ -447,10 +448,11 @@ static kvt_status advance(struct kvt_sim *sim, struct cli_job *job, struct kvt_s
     return status;
 }
 
-kvt_status paper_watch_run(const struct kvt_scenario *scenario, const char *cache_dir,
+kvt_status paper_watch_run(const struct kvt_scenario *scenario,
+                           const struct kvt_backend_ops *backend, const char *cache_dir,
                            struct cli_job *job, cJSON **out, struct kvt_error *err)
 {
-    struct watch watch = {0};
+    struct watch watch = {.looked_at = backend};
     struct kvt_sim_audit audit = {0};
     const struct kvt_sim_options options = {.cache_dir = cache_dir,
                                             .on_prepare = cli_job_on_prepare,
