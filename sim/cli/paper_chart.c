@@ -1,7 +1,8 @@
 /* paper_chart.c -- charts as SVG, without scripts: a page that holds them needs nothing else.
  *
  *     an axis: linear from the first round number below to the first above, steps of 1, 2 or 5;
- *     logarithmic between the least and the largest, ticks at 1, 2, 5 of each decade
+ *     logarithmic between the least and the largest, ticks at 1, 2, 5 of each decade; along
+ *     x at the points themselves, where they are few
  *
  * Colours are classes (c0 ..), so that the page's style sheet has both themes. */
 #include "paper_chart.h"
@@ -13,7 +14,7 @@ enum {
     WIDTH = 380,
     HEIGHT = 250,
     LEFT = 56,
-    RIGHT = 12,
+    RIGHT = 22,
     TOP = 12,
     BOTTOM = 42,
     COLORS = 8,
@@ -112,6 +113,42 @@ static void make_log(struct axis *axis, double low, double high)
     }
 }
 
+/* The different x of all lines; more than `most`: how many does not matter. */
+static size_t different_x(const struct chart *chart, double *found, size_t most)
+{
+    size_t count = 0;
+
+    for (size_t s = 0; s < chart->series_count; s++) {
+        for (size_t i = 0; i < chart->series[s].count; i++) {
+            double x = chart->series[s].x[i];
+            size_t same = 0;
+            while (same < count && found[same] != x)
+                same++;
+            if (same < count || !(x > 0))
+                continue;
+            if (count == most)
+                return most + 1;
+            found[count++] = x;
+        }
+    }
+    return count;
+}
+
+static void tick_at_points(const struct chart *chart, struct axis *axis)
+{
+    enum {
+        FEW = 8
+    };
+    double x[FEW];
+    size_t count = different_x(chart, x, FEW);
+
+    if (count > FEW)
+        return;
+    axis->tick_count = count;
+    for (size_t i = 0; i < count; i++)
+        axis->ticks[i] = log10(x[i]);
+}
+
 static struct axis axis_of(const struct chart *chart, bool of_x)
 {
     struct axis axis = {.is_log = of_x ? chart->log_x : chart->log_y,
@@ -120,10 +157,12 @@ static struct axis axis_of(const struct chart *chart, bool of_x)
     double low = 0, high = 0;
 
     range_of(chart, of_x, axis.is_log, &low, &high);
-    if (axis.is_log)
-        make_log(&axis, low, high);
-    else
+    if (!axis.is_log)
         make_linear(&axis, low, high);
+    else
+        make_log(&axis, low, high);
+    if (axis.is_log && of_x)
+        tick_at_points(chart, &axis);
     return axis;
 }
 
@@ -140,7 +179,7 @@ static void put_tick(const struct axis *axis, double tick, FILE *stream)
     /* A sum of steps may miss 0 by the last digit. */
     if (!axis->is_log && fabs(value) < 1e-9 * (axis->high - axis->low))
         value = 0;
-    fprintf(stream, "%.4g", value);
+    fprintf(stream, "%.6g", value);
 }
 
 static void draw_axes(const struct chart *chart, const struct axis *x, const struct axis *y,

@@ -429,6 +429,20 @@ def commands_of_the_readme_run(folder):
         assert done.returncode in (0, 1), "%s: status %d\n%s" % (line, done.returncode, done.stdout)
 
 
+def a_run_with_an_end_has_a_row_for_each_interval_from_the_first_on(folder):
+    """Where the next event was the end, the first interval once reached up to it."""
+    phases = [{"concurrency": 2, "seconds": 0.5}, {"concurrency": 4, "seconds": 0.3}]
+    for name, changes, edges in (
+            ("stops", {"run.duration_s": 0.35}, {0.1, 0.2, 0.3}),
+            ("phases", {"workload": {"phases": phases, "lengths": support.TINY["workload"]["lengths"]}},
+             {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7})):
+        out = folder / name
+        succeeds("run", support.tiny(folder, changes=changes), "--quiet", "--out", out)
+        rows = (out / "timeline.csv").read_text(encoding="utf-8").splitlines()[1:]
+        ends = {round(float(row.split(",")[1]), 6) for row in rows}
+        assert edges <= ends, (name, sorted(ends))
+
+
 def a_long_prompt_and_a_long_answer_need_not_meet_in_one_request(folder):
     """Hot caches are sized for a request's prompt and the workload's longest answer."""
     (folder / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,900,3\n0,3,900\n",
@@ -489,6 +503,7 @@ CASES = (
     counts_of_followed_calls_are_called_so,
     times_of_the_timeline_are_exact,
     the_readme_s_quickstart_is_what_is_printed,
+    a_run_with_an_end_has_a_row_for_each_interval_from_the_first_on,
     a_long_prompt_and_a_long_answer_need_not_meet_in_one_request,
     the_bare_program_shows_five_lines_to_run,
     help_is_an_answer_for_the_program_and_every_command,
