@@ -17,7 +17,7 @@ enum {
     RIGHT = 22,
     TOP = 12,
     BOTTOM = 42,
-    COLORS = 8,
+    COLORS = 10, /* a step has as many parts */
     TICKS_MAX = 12,
     TICK_WISH = 5
 };

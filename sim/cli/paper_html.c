@@ -41,7 +41,8 @@ static const char style[] =
     ".dot,.ring{display:inline-block;width:9px;height:9px;border-radius:9px;margin-right:4px;"
     "border:2px solid currentColor}.dot{background:currentColor}\n"
     ".c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#cc79a7}"
-    ".c4{color:#b8860b}.c5{color:#56b4e9}.c6{color:#7f7f7f}.c7{color:#8c6bb1}\n"
+    ".c4{color:#b8860b}.c5{color:#56b4e9}.c6{color:#7f7f7f}.c7{color:#8c6bb1}.c8{color:#a65628}.c9{"
+    "color:#17a2a2}\n"
     "@media print{body{max-width:none}details{display:none}}\n"
     "</style>\n";
 
