@@ -19,8 +19,7 @@ struct outputs {
     struct kvt_outfile *tree, *page; /* NULL: nothing is written */
 };
 
-/* ---- What is asked ------------------------------------------------------------------------------
- */
+/* ---- What is asked ---------------------------------------------------------------------- */
 
 /* The id itself, or the beginning of some up to a point: "T2", "T2.C128". */
 static bool is_asked(const char *id, const char *only)
@@ -81,8 +80,7 @@ static kvt_status prepare_lines(struct paper *paper, const struct cli_texts *onl
     return KVT_OK;
 }
 
-/* ---- What comes out
- * ------------------------------------------------------------------------------- */
+/* ---- What comes out --------------------------------------------------------------------- */
 
 static kvt_status open_outputs(const char *dir, struct kvt_arena *arena, struct outputs *out,
                                struct kvt_error *err)
@@ -166,8 +164,7 @@ static kvt_status answer(const struct question *question, struct kvt_arena *aren
     return status == KVT_OK ? tell(question, &all, outputs, arena, err) : status;
 }
 
-/* ---- The command
- * ------------------------------------------------------------------------------------- */
+/* ---- The command ------------------------------------------------------------------------ */
 
 static int paper_command(const struct question *question)
 {

@@ -18,7 +18,7 @@ enum {
     PAPER_PARAMETERS_MAX = 64 /* bits of a mask */
 };
 
-/* ---- Files ------------------------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------------ */
 
 enum paper_class {
     PAPER_EXACT = 0,      /* E: accounting, protocol, invariant: must come out as printed */
@@ -121,7 +121,7 @@ KVT_CHECKED kvt_status paper_read_targets(const cJSON *tree, const char *name,
 /* NULL where there is none of that id. */
 struct paper_point *paper_find_point(const struct paper *paper, const char *id);
 
-/* ---- Points ------------------------------------------------------------------------------ */
+/* ---- Points ----------------------------------------------------------------------------- */
 
 /* paper_points.c: runs every wanted point on paper->threads. After a signal KVT_ERR_INTERRUPTED. */
 KVT_CHECKED kvt_status paper_run_points(struct paper *paper, struct kvt_arena *arena,
@@ -139,7 +139,7 @@ KVT_CHECKED kvt_status paper_watch_run(const struct kvt_scenario *scenario,
                                        const struct kvt_backend_ops *backend, const char *cache_dir,
                                        struct cli_job *job, cJSON **out, struct kvt_error *err);
 
-/* ---- Values ------------------------------------------------------------------------------ */
+/* ---- Values ----------------------------------------------------------------------------- */
 
 enum paper_found {
     PAPER_NUMBERS = 0,
@@ -182,7 +182,7 @@ struct paper_judge_call {
 KVT_CHECKED kvt_status paper_judge(const char *name, const struct paper_judge_call *call,
                                    struct paper_value *out, struct kvt_error *err);
 
-/* ---- Verdicts ---------------------------------------------------------------------------- */
+/* ---- Verdicts --------------------------------------------------------------------------- */
 
 enum paper_verdict_kind {
     PAPER_WITHIN = 0,
@@ -208,7 +208,7 @@ static inline bool paper_is_good(enum paper_verdict_kind kind)
     return kind == PAPER_WITHIN || kind == PAPER_HOLDS_TRUE;
 }
 
-/* ---- Report ------------------------------------------------------------------------------ */
+/* ---- Report ----------------------------------------------------------------------------- */
 
 /* A target that was asked for, with what came out. */
 struct paper_line {

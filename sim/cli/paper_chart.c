@@ -52,8 +52,7 @@ void chart_text(FILE *stream, const char *text)
     }
 }
 
-/* ---- Axes -------------------------------------------------------------------------------------
- */
+/* ---- Axes ------------------------------------------------------------------------------- */
 
 static void range_of(const struct chart *chart, bool of_x, bool is_log, double *low, double *high)
 {
@@ -217,8 +216,7 @@ static void draw_axes(const struct chart *chart, const struct axis *x, const str
     fputs("</text>\n", stream);
 }
 
-/* ---- Series -------------------------------------------------------------------------------------
- */
+/* ---- Series ----------------------------------------------------------------------------- */
 
 static void draw_line(const struct chart_series *series, const struct axis *x, const struct axis *y,
                       FILE *stream)
@@ -268,8 +266,7 @@ static void draw_series(const struct chart_series *series, const struct axis *x,
     fputs("</g>\n", stream);
 }
 
-/* ---- Beside it
- * ------------------------------------------------------------------------------------ */
+/* ---- Beside it -------------------------------------------------------------------------- */
 
 static void put_legend(const struct chart *chart, FILE *stream)
 {
@@ -330,8 +327,7 @@ void chart_draw(const struct chart *chart, FILE *stream)
     fputs("</div>\n", stream);
 }
 
-/* ---- Bars
- * ------------------------------------------------------------------------------------------ */
+/* ---- Bars ------------------------------------------------------------------------------- */
 
 static double whole_of(const struct chart_bar *bar)
 {

@@ -45,7 +45,7 @@ const char *paper_class_name(enum paper_class class_of)
     return classes[class_of].name;
 }
 
-/* ---- Parts that entries share ------------------------------------------------------------- */
+/* ---- Parts that entries share ----------------------------------------------------------- */
 
 static kvt_status place(struct kvt_arena *arena, const char *file, const char *list, size_t index,
                         const char **out, struct kvt_error *err)
@@ -92,7 +92,7 @@ static kvt_status read_list(const cJSON *tree, const char *file, size_t index, c
                             : status;
 }
 
-/* ---- Targets ------------------------------------------------------------------------------ */
+/* ---- Targets ---------------------------------------------------------------------------- */
 
 static kvt_status read_class(const cJSON *entry, const char *where, enum paper_class *out,
                              struct kvt_error *err)
@@ -236,7 +236,7 @@ kvt_status paper_read_targets(const cJSON *tree, const char *name, struct kvt_ar
     return KVT_OK;
 }
 
-/* ---- Free parameters ----------------------------------------------------------------------- */
+/* ---- Free parameters -------------------------------------------------------------------- */
 
 static kvt_status check_set_by(const struct paper *paper, const struct paper_parameter *parameter,
                                const char *where, struct kvt_error *err)
@@ -316,7 +316,7 @@ static kvt_status read_parameters(const cJSON *tree, struct kvt_arena *arena, st
     return KVT_OK;
 }
 
-/* ---- Points -------------------------------------------------------------------------------- */
+/* ---- Points ----------------------------------------------------------------------------- */
 
 static kvt_status read_kind(const cJSON *entry, const char *where, enum paper_kind *out,
                             struct kvt_error *err)
@@ -459,7 +459,7 @@ struct paper_point *paper_find_point(const struct paper *paper, const char *id)
     return NULL;
 }
 
-/* ---- All four ------------------------------------------------------------------------------ */
+/* ---- All four --------------------------------------------------------------------------- */
 
 static kvt_status load_file(const char *data_dir, size_t index, struct kvt_arena *arena,
                             struct paper *out, struct kvt_error *err)

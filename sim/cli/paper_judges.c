@@ -42,8 +42,7 @@ static kvt_status holds(const struct paper_judge_call *call, bool is_so, const s
     return out->says != NULL ? KVT_OK : kvt_fail_nomem(err, call->target->id);
 }
 
-/* ---- Sweeps ------------------------------------------------------------------------------------
- */
+/* ---- Sweeps ----------------------------------------------------------------------------- */
 
 /* The next point of a family behind *index, in order; NULL at its end. */
 static const struct paper_point *next_of(const struct paper *paper, const char *family,
@@ -69,8 +68,7 @@ static const struct paper_point *at_x(const struct paper *paper, const char *fam
     return NULL;
 }
 
-/* ---- Bytes
- * --------------------------------------------------------------------------------------- */
+/* ---- Bytes ------------------------------------------------------------------------------ */
 
 /* Bytes of missed rows: as the timing model has a row on the link, where that is a fitted constant,
  * else as rows are stored. */
@@ -105,8 +103,7 @@ static kvt_status bytes_per_token(const struct paper_judge_call *call, struct pa
     return KVT_OK;
 }
 
-/* ---- Numbers of each point
- * ------------------------------------------------------------------------ */
+/* ---- Numbers of each point -------------------------------------------------------------- */
 
 static kvt_status list_at(const struct paper_judge_call *call, const char *path,
                           struct paper_value *out)
@@ -151,8 +148,7 @@ static kvt_status not_modelled(const struct paper_judge_call *call, struct paper
     return KVT_OK;
 }
 
-/* ---- At the same bounds of latency
- * ------------------------------------------------------------------ */
+/* ---- At the same bounds of latency ------------------------------------------------------ */
 
 static const double tpot_bounds_ms[] = {30, 40, 50};
 static const double ttft_bound_ms = 15000;
@@ -191,8 +187,7 @@ static kvt_status bounded_concurrency(const struct paper_judge_call *call, struc
     return out->says != NULL ? KVT_OK : kvt_fail_nomem(err, call->target->id);
 }
 
-/* ---- Blocks
- * ---------------------------------------------------------------------------------------- */
+/* ---- Blocks ----------------------------------------------------------------------------- */
 
 /* "block-4": 4. */
 static double block_of(const char *family)
@@ -285,8 +280,7 @@ static kvt_status block_order(const struct paper_judge_call *call, struct paper_
     return holds(call, rise && fall, &says, out, err);
 }
 
-/* ---- The load step
- * --------------------------------------------------------------------------------- */
+/* ---- The load step ---------------------------------------------------------------------- */
 
 static kvt_status released(const struct paper_judge_call *call, struct paper_value *out,
                            struct kvt_error *err)
@@ -334,8 +328,7 @@ static kvt_status load_step(const struct paper_judge_call *call, struct paper_va
     return holds(call, is_so, &says, out, err);
 }
 
-/* ---- Budgets
- * --------------------------------------------------------------------------------------- */
+/* ---- Budgets ---------------------------------------------------------------------------- */
 
 static kvt_status budget_order(const struct paper_judge_call *call, struct paper_value *out,
                                struct kvt_error *err)
@@ -362,8 +355,7 @@ static kvt_status budget_order(const struct paper_judge_call *call, struct paper
     return holds(call, is_so, &says, out, err);
 }
 
-/* ---- Measured on a GPU
- * ------------------------------------------------------------------------------- */
+/* ---- Measured on a GPU ------------------------------------------------------------------ */
 
 /* Times of the figures that begin so, in their order; how many. */
 static size_t times_of(const cJSON *measured, const char *begins, const char *ends,
@@ -433,8 +425,7 @@ static kvt_status resolver_with_misses(const struct paper_judge_call *call, stru
     return holds(call, is_so, &says, out, err);
 }
 
-/* ---- Properties
- * ---------------------------------------------------------------------------------------- */
+/* ---- Properties ------------------------------------------------------------------------- */
 
 /* "S.order": what the watched run has of "order". One that was never looked for, or whose occasion
  * never came, does not hold. */
@@ -453,8 +444,7 @@ static kvt_status property(const struct paper_judge_call *call, struct paper_val
     return holds(call, checks > 0 && faults == 0 && occasions > 0, &says, out, err);
 }
 
-/* ---- All of them
- * ----------------------------------------------------------------------------------------- */
+/* ---- All of them ------------------------------------------------------------------------ */
 
 kvt_status paper_judge(const char *name, const struct paper_judge_call *call,
                        struct paper_value *out, struct kvt_error *err)

@@ -32,7 +32,7 @@ struct work {
     size_t wanted_count;
 };
 
-/* ---- Scenarios ---------------------------------------------------------------------------- */
+/* ---- Scenarios -------------------------------------------------------------------------- */
 
 static bool has_scenario(const struct paper_point *point)
 {
@@ -160,7 +160,7 @@ static kvt_status load_scenarios(struct work *work, struct kvt_arena *arena, str
     return KVT_OK;
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------ */
+/* ---- Runs ------------------------------------------------------------------------------- */
 
 /* A run's intervals in bins, each a row of the course. */
 struct course {
@@ -279,7 +279,7 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
     return status;
 }
 
-/* ---- What is no run -------------------------------------------------------------------------- */
+/* ---- What is no run --------------------------------------------------------------------- */
 
 static kvt_status size_point(struct paper_point *point, const struct kvt_scenario *scenario,
                              struct kvt_error *err)

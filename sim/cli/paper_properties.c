@@ -58,7 +58,7 @@ static void expect(struct property *property, bool holds)
     property->faults += !holds;
 }
 
-/* ---- One call ------------------------------------------------------------------------------ */
+/* ---- One call --------------------------------------------------------------------------- */
 
 /* What a call must come to, worked out beside the resolver. */
 struct expected {
@@ -183,7 +183,7 @@ static kvt_status look_at_call(struct watch *watch, const struct kvt_step_item *
     return look_at_cache(watch, item, store, hot, call.skipped, err);
 }
 
-/* ---- One step ------------------------------------------------------------------------------ */
+/* ---- One step --------------------------------------------------------------------------- */
 
 static kvt_status make_lane(struct watch *watch, uint32_t request, struct kvt_error *err)
 {
@@ -245,7 +245,7 @@ static kvt_status watch_step(struct kvt_backend *backend, struct kvt_rank_step *
     return status;
 }
 
-/* ---- What is handed on ---------------------------------------------------------------------- */
+/* ---- What is handed on ------------------------------------------------------------------ */
 
 static void watch_close(struct kvt_backend *backend)
 {
@@ -317,7 +317,7 @@ static const struct kvt_backend_ops watch_ops = {
     .sampling = watch_sampling,
 };
 
-/* ---- The run --------------------------------------------------------------------------------- */
+/* ---- The run ---------------------------------------------------------------------------- */
 
 static void watch_fini(struct watch *watch)
 {

@@ -6,8 +6,7 @@
 #include "kvt/version.h"
 #include "paper.h"
 
-/* ---- Values as text ---------------------------------------------------------------------------
- */
+/* ---- Values as text --------------------------------------------------------------------- */
 
 /* Four digits, or four behind the point; whole numbers whole. */
 static void print_ours(double value, char out[32])
@@ -64,8 +63,7 @@ void paper_print_value(const struct paper_line *line, char out[PAPER_TEXT_BYTES]
         print_numbers(value->numbers, value->count, print_ours, out);
 }
 
-/* ---- For people
- * ---------------------------------------------------------------------------------- */
+/* ---- For people ------------------------------------------------------------------------- */
 
 void paper_score_of(const struct paper_answer *answer, enum paper_class class_of,
                     struct paper_score *out)
@@ -197,8 +195,7 @@ void paper_print(const struct paper_answer *answer)
     print_parameters(answer->paper);
 }
 
-/* ---- For programs
- * ----------------------------------------------------------------------------------- */
+/* ---- For programs ----------------------------------------------------------------------- */
 
 static bool add_value(cJSON *object, const struct paper_value *value)
 {

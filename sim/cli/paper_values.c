@@ -12,7 +12,7 @@
 #include "kvt/json.h"
 #include "paper.h"
 
-/* ---- Trees ---------------------------------------------------------------------------------- */
+/* ---- Trees ------------------------------------------------------------------------------ */
 
 const cJSON *paper_at(const cJSON *tree, const char *path)
 {
@@ -54,7 +54,7 @@ const cJSON *paper_measured(const cJSON *measured, const char *name)
     return NULL;
 }
 
-/* ---- References ------------------------------------------------------------------------------ */
+/* ---- References ------------------------------------------------------------------------- */
 
 static kvt_status find_point(const struct paper *paper, const char *id, const char *where,
                              struct paper_point **out, struct kvt_error *err)
@@ -188,8 +188,7 @@ kvt_status paper_value_of(const struct paper *paper, const struct paper_target *
     return status;
 }
 
-/* ---- Which points make a target ----------------------------------------------------------------
- */
+/* ---- Which points make a target --------------------------------------------------------- */
 
 /* Indices of points. */
 struct point_list {

@@ -78,7 +78,7 @@ static struct paper_verdict verdict_of(struct world *world, struct paper_value *
     return verdict;
 }
 
-/* ---- How near -------------------------------------------------------------------------------- */
+/* ---- How near --------------------------------------------------------------------------- */
 
 static const struct near_case {
     const char *value, *tolerance;
@@ -171,8 +171,7 @@ START_TEST(what_nothing_published_decides_has_no_verdict_of_its_own)
 }
 END_TEST
 
-/* ---- Which number ------------------------------------------------------------------------------
- */
+/* ---- Which number ----------------------------------------------------------------------- */
 
 START_TEST(a_ratio_is_of_two_points_and_a_unit_divides)
 {
@@ -240,8 +239,7 @@ START_TEST(a_target_that_asks_for_what_no_point_gives_is_a_fault_of_the_file)
 }
 END_TEST
 
-/* ---- Judges
- * ---------------------------------------------------------------------------------------- */
+/* ---- Judges ----------------------------------------------------------------------------- */
 
 /* Output of blocks 4 and 8 at two loads. */
 static void open_blocks(struct world *world, double few_4, double many_8)
@@ -342,8 +340,7 @@ START_TEST(latency_bounds_are_met_by_the_largest_load_that_meets_both)
 }
 END_TEST
 
-/* ---- What the file may say
- * ----------------------------------------------------------------------------- */
+/* ---- What the file may say -------------------------------------------------------------- */
 
 static const struct {
     const char *class_of, *members;

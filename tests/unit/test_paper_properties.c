@@ -32,8 +32,7 @@ enum {
     PROPERTIES = sizeof names / sizeof names[0]
 };
 
-/* ---- Backends that break one thing ------------------------------------------------------------
- */
+/* ---- Backends that break one thing ------------------------------------------------------ */
 
 static kvt_status swapped_missed(struct kvt_backend *backend, uint32_t request, uint32_t selector,
                                  uint32_t query, struct kvt_resolve_result *out,
@@ -107,8 +106,7 @@ static kvt_status open_broken(const struct kvt_backend_env *env, struct kvt_back
     return status;
 }
 
-/* ---- A watched run
- * ---------------------------------------------------------------------------------- */
+/* ---- A watched run ---------------------------------------------------------------------- */
 
 struct watched {
     const struct kvt_backend_ops *backend;
