@@ -253,7 +253,9 @@ static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
 
     if (status == KVT_OK)
         status = sim_books_open(sim, err);
-    return status == KVT_OK ? sim_poll_arrivals(sim, err) : status;
+    if (status == KVT_OK)
+        status = sim_poll_arrivals(sim, err);
+    return status == KVT_OK ? sim_books_begin(sim, err) : status;
 }
 
 kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim_options *options,

@@ -87,12 +87,13 @@ kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err)
     if (!sim->run.post_wave_itl)
         return kvt_fail_nomem(err, "the histogram of gaps between tokens");
     sim->run.stratum_count = sim->backend->ops->strata(sim->backend, sim->run.strata);
-    if (sim->warmup_ns > 0) {
-        kvt_status status =
-            sim_push(sim, sim->warmup_ns, KVT_PHASE_OBSERVE, EVENT_WARMUP, 0, 0, err);
-        if (status != KVT_OK)
-            return status;
-    }
+    return sim->warmup_ns > 0
+               ? sim_push(sim, sim->warmup_ns, KVT_PHASE_OBSERVE, EVENT_WARMUP, 0, 0, err)
+               : KVT_OK;
+}
+
+kvt_status sim_books_begin(struct kvt_sim *sim, struct kvt_error *err)
+{
     return schedule_interval(sim, err);
 }
 

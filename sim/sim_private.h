@@ -169,6 +169,9 @@ KVT_CHECKED kvt_status sim_solve(struct kvt_sim *sim, struct kvt_error *err);
 /* ---- sim_books.c: what is counted ---- */
 
 KVT_CHECKED kvt_status sim_books_open(struct kvt_sim *sim, struct kvt_error *err);
+/* The first interval, once those who arrive at the start are there: a stretch in which nobody is
+ * served is one interval, however long. */
+KVT_CHECKED kvt_status sim_books_begin(struct kvt_sim *sim, struct kvt_error *err);
 void sim_books_close(struct kvt_sim *sim);
 /* Time integrals up to now; before anything changes at this instant. */
 void sim_books_advance(struct kvt_sim *sim);

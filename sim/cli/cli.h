@@ -101,6 +101,13 @@ void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, b
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what);
 void cli_progress_end(struct cli_progress *progress);
 
+enum {
+    CLI_COLUMNS = 80
+};
+/* terminal.c: prints text on stdout from `column` on, broken at blanks, further lines set in to
+ * `indent`, with room for a comma behind it; returns the column it ends in. */
+int cli_put_wrapped(const char *text, int column, int indent);
+
 /* advance.c: takes the run to its end, or to a signal: then *interrupted. note() is told now and
  * then how much is done, as kvt_sim_progress() says it. */
 struct kvt_sim;
@@ -113,6 +120,7 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_list(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_check(const struct cli_command *command, int argc, char **argv);
 

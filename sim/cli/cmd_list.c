@@ -7,7 +7,6 @@
 #include "list.h"
 
 enum {
-    COLUMNS = 80,
     NAME_COLUMNS_MAX = 34
 };
 
@@ -40,32 +39,11 @@ static const char *name_of(const cJSON *entry)
     return name != NULL ? name : text_of(entry, "path");
 }
 
-/* Prints text from `column` on, broken at blanks, further lines set in to `indent`, with
- * room for a comma behind it; returns the column it ends in. */
-static int put_wrapped(const char *text, int column, int indent)
-{
-    while (*text != '\0') {
-        int word = (int)strcspn(text, " ");
-        if (column > indent && column + 1 + word >= COLUMNS) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", word, text);
-        column += word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    return column;
-}
-
-/* The same on lines of its own. */
+/* Text on lines of its own. */
 static void put_paragraph(const char *text, int indent)
 {
     printf("%*s", indent, "");
-    (void)put_wrapped(text, indent, indent);
+    (void)cli_put_wrapped(text, indent, indent);
     putchar('\n');
 }
 
@@ -76,13 +54,13 @@ static int put_value(const cJSON *item, int column, int indent)
 
     if (cJSON_IsNumber(item)) {
         kvt_json_print_number(item->valuedouble, number);
-        return put_wrapped(number, column, indent);
+        return cli_put_wrapped(number, column, indent);
     }
     if (cJSON_IsString(item))
-        return put_wrapped(item->valuestring[0] != '\0' ? item->valuestring : "\"\"", column,
-                           indent);
+        return cli_put_wrapped(item->valuestring[0] != '\0' ? item->valuestring : "\"\"", column,
+                               indent);
     char *text = kvt_json_print(item); /* a list, true or false */
-    column = put_wrapped(text != NULL ? text : "(no memory)", column, indent);
+    column = cli_put_wrapped(text != NULL ? text : "(no memory)", column, indent);
     free(text);
     return column;
 }
@@ -116,7 +94,7 @@ static void put_details(const cJSON *entry, int indent)
             printf("%*s", indent, "");
         else
             putchar(',');
-        column = put_wrapped(item->string, column + (column > indent), indent);
+        column = cli_put_wrapped(item->string, column + (column > indent), indent);
         column = put_value(item, column, indent);
     }
     if (column > indent)
@@ -125,7 +103,7 @@ static void put_details(const cJSON *entry, int indent)
         put_paragraph(help, indent);
     if (fitted != NULL) {
         printf("%*sdefault fitted to", indent, "");
-        (void)put_wrapped(fitted, indent + 17, indent);
+        (void)cli_put_wrapped(fitted, indent + 17, indent);
         putchar('\n');
     }
 }
@@ -154,7 +132,7 @@ static void put_entry(const cJSON *entry, int columns, bool verbose)
     if (says == NULL)
         says = text_of(entry, "type");
     printf("  %-*s  ", says != NULL ? columns : 0, name_of(entry));
-    (void)put_wrapped(says != NULL ? says : "", columns + 4, columns + 4);
+    (void)cli_put_wrapped(says != NULL ? says : "", columns + 4, columns + 4);
     putchar('\n');
     if (!verbose)
         return;
@@ -197,7 +175,7 @@ static void put_names(const char *kind, const cJSON *array)
     cJSON_ArrayForEach(entry, array)
     {
         int width = (int)strlen(name_of(entry)) + 1;
-        if (column > 13 && column + width > COLUMNS) {
+        if (column > 13 && column + width > CLI_COLUMNS) {
             printf("\n%12s", "");
             column = 13;
         }

@@ -8,8 +8,7 @@
 enum {
     COMPARE_VARIANTS_MAX = 64,
     COMPARE_PRESETS_MAX = 8,
-    COMPARE_SEEDS_MAX = 1024,
-    COMPARE_THREADS_MAX = 256
+    COMPARE_SEEDS_MAX = 1024
 };
 
 /* What is to be run: every scenario on every seed. */

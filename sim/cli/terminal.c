@@ -116,3 +116,22 @@ void cli_progress_end(struct cli_progress *progress)
         fprintf(stderr, "\r%79s\r", "");
     progress->shown = false;
 }
+
+int cli_put_wrapped(const char *text, int column, int indent)
+{
+    while (*text != '\0') {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + 1 + word >= CLI_COLUMNS) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", word, text);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    return column;
+}

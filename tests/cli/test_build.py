@@ -19,7 +19,9 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
-        "calls": "tests/golden/calls"}
+        "calls": "tests/golden/calls", "paper": "validation/paper"}
+# Of a folder of many files the one that a command reads.
+DATA_ALONE = {"measured/h200-resolver.json"}
 OLDEST_GLIBC = (2, 36)
 
 
@@ -69,7 +71,7 @@ def files_below(folder):
 
 def data_files():
     """What share/kvt must hold: every data file of the checkout."""
-    found = set()
+    found = set(DATA_ALONE)
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
                   if path.endswith((".json", ".txt"))}

@@ -13,7 +13,7 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "trace", "list", "check")
+COMMANDS = ("run", "size", "compare", "trace", "paper", "list", "check")
 WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
 # Wall-clock figures live in run.log alone.
 SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
@@ -52,7 +52,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
     for arguments, word in (
             (("frobnicate",), "no command frobnicate"),
             (("sweep",), "sweep"),
-            (("paper", "--help"), "paper"),
+            (("plan", "--help"), "plan"),
             (("run", "--sed", "seed=1"), "--s"),
             (("run", "--seeed", "1"), "did you mean --seed"),
             (("run", "--out"), "--out DIR"),
@@ -429,6 +429,20 @@ def commands_of_the_readme_run(folder):
         assert done.returncode in (0, 1), "%s: status %d\n%s" % (line, done.returncode, done.stdout)
 
 
+def a_run_with_an_end_has_a_row_for_each_interval_from_the_first_on(folder):
+    """Where the next event was the end, the first interval once reached up to it."""
+    phases = [{"concurrency": 2, "seconds": 0.5}, {"concurrency": 4, "seconds": 0.3}]
+    for name, changes, edges in (
+            ("stops", {"run.duration_s": 0.35}, {0.1, 0.2, 0.3}),
+            ("phases", {"workload": {"phases": phases, "lengths": support.TINY["workload"]["lengths"]}},
+             {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7})):
+        out = folder / name
+        succeeds("run", support.tiny(folder, changes=changes), "--quiet", "--out", out)
+        rows = (out / "timeline.csv").read_text(encoding="utf-8").splitlines()[1:]
+        ends = {round(float(row.split(",")[1]), 6) for row in rows}
+        assert edges <= ends, (name, sorted(ends))
+
+
 def a_long_prompt_and_a_long_answer_need_not_meet_in_one_request(folder):
     """Hot caches are sized for a request's prompt and the workload's longest answer."""
     (folder / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,900,3\n0,3,900\n",
@@ -489,6 +503,7 @@ CASES = (
     counts_of_followed_calls_are_called_so,
     times_of_the_timeline_are_exact,
     the_readme_s_quickstart_is_what_is_printed,
+    a_run_with_an_end_has_a_row_for_each_interval_from_the_first_on,
     a_long_prompt_and_a_long_answer_need_not_meet_in_one_request,
     the_bare_program_shows_five_lines_to_run,
     help_is_an_answer_for_the_program_and_every_command,

@@ -298,6 +298,17 @@ struct outcome {
     struct kvt_tally total;
 };
 
+/* The library's own look at the same. */
+static void check_audit(const struct kvt_sim_audit *audit)
+{
+    ck_assert_uint_gt(audit->looks, 0);
+    ck_assert_uint_eq(audit->lent, 0);
+    ck_assert_uint_eq(audit->homeless, 0);
+    ck_assert_uint_eq(audit->uncommitted, 0);
+    ck_assert_uint_eq(audit->wide_rings, 0);
+    ck_assert_uint_eq(audit->overstaged, 0);
+}
+
 static struct outcome run_case(const struct drawn_text *text)
 {
     struct small_run small;
@@ -308,6 +319,7 @@ static struct outcome run_case(const struct drawn_text *text)
     small_run_open(&small, text->bytes, NULL, &options);
     ck_assert_msg(small.status == KVT_OK, "%s: %s\n%s", small.err.where, small.err.message,
                   text->bytes);
+    struct kvt_sim_audit audit = {0};
     kvt_ns before_ns = 0;
     for (uint64_t event = 0; more; event++) {
         small.status = kvt_sim_step(small.sim, &more, &small.err);
@@ -316,11 +328,13 @@ static struct outcome run_case(const struct drawn_text *text)
         ck_assert_int_ge(kvt_sim_now_ns(small.sim), before_ns);
         before_ns = kvt_sim_now_ns(small.sim);
         check_all(small.sim);
+        ck_assert_int_eq(kvt_sim_audit(small.sim, &audit, &small.err), KVT_OK);
     }
     small.status = kvt_sim_finish(small.sim, false, &small.run, &small.err);
     ck_assert_msg(small.status == KVT_OK, "%s: %s\n%s", small.err.where, small.err.message,
                   text->bytes);
     check_books(&small, &seen);
+    check_audit(&audit);
     struct outcome outcome = {kvt_sim_decision_hash(small.sim), small_run_result_text(&small),
                               small.run->total};
     small_run_close(&small);

@@ -81,6 +81,21 @@ double kvt_sim_progress(const struct kvt_sim *sim);
  * nothing that was measured: equal for equal scenarios on every machine. */
 uint64_t kvt_sim_decision_hash(const struct kvt_sim *sim);
 
+/* What must hold between any two events, looked over so many times. Whoever wants to know calls it
+ * behind each; `looks` and what follows it are added to. */
+struct kvt_sim_audit {
+    uint64_t looks, requests; /* requests that decode, summed over the looks */
+    /* Of those requests or their ranks, how many did not have it so: */
+    uint64_t lent; /* index rows, hot cache and tail are held to the byte; no pool is exceeded */
+    uint64_t homeless; /* every committed row is in HBM, or on host by now */
+    uint64_t
+        uncommitted; /* rows are those of the prompt and of all delivered tokens but the newest */
+    uint64_t wide_rings; /* draft KV is what the drafter's window takes, at any length */
+    uint64_t overstaged; /* what a step stages fits the staging that is held */
+};
+KVT_CHECKED kvt_status kvt_sim_audit(const struct kvt_sim *sim, struct kvt_sim_audit *audit,
+                                     struct kvt_error *err);
+
 /* Closes the books; valid until the sim is freed. Call once, at the end (or after
  * an interrupt: interrupted says so). Checks both conservation lines and that
  * arrived = completed + running + waiting + dropped. */

@@ -1,0 +1,196 @@
+/* paper_html.c -- one page with every target, our version of the paper's figures and tables, and
+ * what was fitted: whole in itself, without scripts and without a network. */
+#include <math.h>
+
+#include "kvt/json.h"
+#include "kvt/version.h"
+#include "paper_page.h"
+
+static const char style[] =
+    "<style>\n"
+    ":root{--ink:#1a1a1a;--soft:#666;--back:#fff;--edge:#ddd;--good:#0a7d38;--bad:#b3261e}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--soft:#9a9a9a;--back:#161616;"
+    "--edge:#3a3a3a;--good:#5ccb86;--bad:#ff8a80}}\n"
+    "body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--back);"
+    "max-width:1180px;margin:0 auto;padding:16px}\n"
+    "table{border-collapse:collapse;font-size:13px;margin:8px 0}"
+    "th,td{border-bottom:1px solid var(--edge);padding:2px 8px;text-align:left;"
+    "vertical-align:top}\n"
+    ".wide{overflow-x:auto}.good{color:var(--good)}.bad{color:var(--bad);font-weight:600}"
+    ".soft{color:var(--soft)}\n"
+    ".charts{display:flex;flex-wrap:wrap;gap:16px}.chart{flex:1 1 340px;max-width:480px}\n"
+    "h4{margin:8px 0 0;font-size:14px}svg{width:100%;height:auto}"
+    ".bars{max-width:720px;display:block}\n"
+    ".grid{stroke:var(--edge)}.axis{stroke:var(--soft)}"
+    ".tick,.label{font-size:11px;fill:var(--soft)}\n"
+    ".line{fill:none;stroke:currentColor;stroke-width:2}.mark{fill:currentColor}"
+    ".open{fill:none;stroke:currentColor;stroke-width:2}.fill{fill:currentColor}\n"
+    ".legend{margin:0;font-size:12px}.legend>span{margin-right:10px;white-space:nowrap}\n"
+    ".dot,.ring{display:inline-block;width:9px;height:9px;border-radius:9px;margin-right:4px;"
+    "border:2px solid currentColor}.dot{background:currentColor}\n"
+    ".c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#cc79a7}"
+    ".c4{color:#b8860b}.c5{color:#56b4e9}.c6{color:#7f7f7f}.c7{color:#8c6bb1}"
+    ".c8{color:#a65628}.c9{color:#17a2a2}\n"
+    "@media print{body{max-width:none}details{display:none}}\n"
+    "</style>\n";
+
+/* ---- Targets and parameters ------------------------------------------------------------- */
+
+static void put_scores(const struct page *page)
+{
+    fputs("<table><tr><th></th><th>class</th><th>good</th><th>of</th><th>open</th></tr>\n",
+          page->stream);
+    for (int c = 0; c < PAPER_CLASSES; c++) {
+        struct paper_score score;
+        paper_score_of(page->answer, (enum paper_class)c, &score);
+        if (score.asked > 0)
+            fprintf(page->stream,
+                    "<tr><td>%s</td><td>%s</td><td>%zu</td><td>%zu</td><td>%zu</td></tr>\n",
+                    paper_class_letter((enum paper_class)c), paper_class_name((enum paper_class)c),
+                    score.good, score.asked, score.open);
+    }
+    fputs("</table>\n<p>Exact ones must come out as printed. To calibrated ones a parameter was "
+          "fitted: that they agree proves nothing. Predicted ones are evidence, as far as it "
+          "goes: output, active and TTFT of one run hang together.</p>\n",
+          page->stream);
+}
+
+static void put_made_by(const struct page *page, const struct paper_line *line)
+{
+    const struct paper_point *points = page->answer->paper->points;
+
+    fputs("<td><details><summary>", page->stream);
+    if (line->point_count == 1)
+        chart_text(page->stream, points[line->points[0]].id);
+    else
+        fprintf(page->stream, "%zu points", line->point_count);
+    fputs("</summary>", page->stream);
+    for (size_t i = 0; i < line->point_count; i++) {
+        const struct paper_point *point = &points[line->points[i]];
+        chart_text(page->stream, point->id);
+        fputs(": ", page->stream);
+        chart_text(page->stream, point->source);
+        for (size_t s = 0; s < point->set_count; s++) {
+            fputs(" ", page->stream);
+            chart_text(page->stream, point->sets[s]);
+        }
+        fputs("<br>", page->stream);
+    }
+    fputs("</details></td>", page->stream);
+}
+
+static void put_remark(const struct page *page, const struct paper_line *line)
+{
+    const char *says = line->value.says, *note = line->target->note;
+    bool missed = line->verdict.kind == PAPER_OUTSIDE || line->verdict.kind == PAPER_FAILS;
+
+    fputs("<td class=\"soft\">", page->stream);
+    if (missed && line->target->cause[0] != '\0') {
+        fputs("Cause: ", page->stream);
+        chart_text(page->stream, line->target->cause);
+        fputs(". ", page->stream);
+    }
+    if (says != NULL && says[0] != '\0') {
+        chart_text(page->stream, says);
+        fputs(". ", page->stream);
+    }
+    chart_text(page->stream, note);
+    fputs("</td>", page->stream);
+}
+
+static void put_targets(const struct page *page)
+{
+    fputs("<div class=\"wide\"><table><tr><th></th><th>target</th><th>statement</th><th>paper</th>"
+          "<th>here</th><th>unit</th><th>error</th><th>verdict</th><th>made by</th><th></th>"
+          "</tr>\n",
+          page->stream);
+    for (size_t i = 0; i < page->answer->line_count; i++) {
+        const struct paper_line *line = &page->answer->lines[i];
+        const struct paper_target *target = line->target;
+        char claim[PAPER_TEXT_BYTES], ours[PAPER_TEXT_BYTES];
+        paper_print_claim(target, claim);
+        paper_print_value(line, ours);
+        fprintf(page->stream, "<tr><td>%s</td><td>", paper_class_letter(target->class_of));
+        chart_text(page->stream, target->id);
+        fputs("</td><td>", page->stream);
+        chart_text(page->stream, target->statement);
+        fprintf(page->stream, "</td><td>%s</td><td>%s</td><td>", claim, ours);
+        chart_text(page->stream, target->unit);
+        fputs("</td><td>", page->stream);
+        if (isfinite(line->verdict.error))
+            fprintf(page->stream, "%+.1f %%", 100 * line->verdict.error);
+        fprintf(page->stream, "</td><td class=\"%s\">%s</td>", page_style_of(line),
+                paper_verdict_name(line->verdict.kind));
+        put_made_by(page, line);
+        put_remark(page, line);
+        fputs("</tr>\n", page->stream);
+    }
+    fputs("</table></div>\n", page->stream);
+}
+
+static void put_parameters(const struct page *page)
+{
+    const struct paper *paper = page->answer->paper;
+
+    fputs("<div class=\"wide\"><table><tr><th>key</th><th>value</th><th>unit</th><th>set by</th>"
+          "<th></th></tr>\n",
+          page->stream);
+    for (size_t p = 0; p < paper->parameter_count; p++) {
+        const struct paper_parameter *parameter = &paper->parameters[p];
+        fputs("<tr><td>", page->stream);
+        chart_text(page->stream, parameter->key);
+        fputs("</td><td>", page->stream);
+        if (cJSON_IsString(parameter->value))
+            chart_text(page->stream, parameter->value->valuestring);
+        else
+            fprintf(page->stream, "%.6g", parameter->value->valuedouble);
+        fputs(parameter->is_shipped ? "</td><td>" : " (changed)</td><td>", page->stream);
+        chart_text(page->stream, parameter->unit);
+        fputs("</td><td>", page->stream);
+        for (size_t t = 0; t < parameter->set_by_count; t++) {
+            chart_text(page->stream, parameter->set_by[t]);
+            fputs("<br>", page->stream);
+        }
+        fputs("</td><td class=\"soft\">", page->stream);
+        chart_text(page->stream, parameter->how);
+        fputs("</td></tr>\n", page->stream);
+    }
+    fputs("</table></div>\n", page->stream);
+}
+
+/* ---- The page --------------------------------------------------------------------------- */
+
+kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena *arena,
+                            FILE *stream, struct kvt_error *err)
+{
+    struct page page = {.answer = answer, .arena = arena, .stream = stream};
+    const cJSON *figure = NULL;
+    kvt_status status = KVT_OK;
+
+    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+          "<title>kvtide paper</title>\n",
+          stream);
+    fputs(style, stream);
+    fputs("</head><body>\n<h1>", stream);
+    chart_text(stream, answer->paper->name);
+    fputs("</h1>\n<p>", stream);
+    chart_text(stream, answer->paper->summary);
+    fprintf(stream,
+            "</p>\n<p class=\"soft\">kvtide %s (%s). Open circles are the paper's; everything "
+            "else came out of this program's own runs, or of a GPU where it says so.</p>\n",
+            kvt_version(), kvt_commit());
+    put_scores(&page);
+    fputs("<h2>Figures and tables</h2>\n", stream);
+    cJSON_ArrayForEach(figure, answer->paper->figures)
+    {
+        if (status == KVT_OK)
+            status = page_put_figure(&page, figure, err);
+    }
+    fputs("<h2>Targets</h2>\n", stream);
+    put_targets(&page);
+    fputs("<h2>What was fitted, or chosen</h2>\n", stream);
+    put_parameters(&page);
+    fputs("</body></html>\n", stream);
+    return status;
+}
