@@ -17,6 +17,8 @@ static const struct cli_command commands[] = {
     {"validate", "[SCENARIO..] [--suite decisions|fidelity] [options]",
      "A GPU against the simulator, call by call; each level of fidelity against exact.",
      kvt_cmd_validate},
+    {"calibrate", "--from FILE.. --scenario SCENARIO [options]",
+     "Step times out of vLLM's or SGLang's own benchmarks: a profile.", kvt_cmd_calibrate},
     {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
      kvt_cmd_list},
     {"check", "FILE.. | SCENARIO --print [options]",
@@ -28,7 +30,7 @@ enum {
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan", "explain", "calibrate", "paper"};
+static const char *const later[] = {"sweep", "plan", "explain", "paper"};
 
 static void print_examples(void)
 {
