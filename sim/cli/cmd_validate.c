@@ -8,6 +8,7 @@
 #include "kvt/json.h"
 #include "validate.h"
 #include "validate_decisions.h"
+#include "validate_measured.h"
 
 enum {
     SCENARIOS_MAX = 64,
@@ -17,15 +18,17 @@ enum {
 
 enum suite {
     SUITE_LOCKSTEP, /* none is named, scenarios are */
+    SUITE_MEASURED, /* none is named, measured files are */
     SUITE_DECISIONS,
     SUITE_FIDELITY,
     SUITES
 };
-static const char *const suite_names[SUITES] = {"", "decisions", "fidelity"};
+static const char *const suite_names[SUITES] = {"", "", "decisions", "fidelity"};
 
 struct question {
-    struct cli_texts scenarios, sets;
-    const char *suite_name, *backend, *cache, *out, *shard_text;
+    struct cli_texts scenarios, sets, measured;
+    const char *suite_name, *backend, *cache, *out, *shard_text, *window, *tolerance_text;
+    double tolerance;
     uint32_t shard, shards;
     enum suite suite;
     uint64_t seeds, threads, steps;
@@ -220,6 +223,38 @@ static kvt_status fidelity(const struct question *question, const char *cache_di
     return status;
 }
 
+/* ---- An engine's own measurements --------------------------------------------------------------
+ */
+
+static void print_measured(const struct answer *answer)
+{
+    measured_print(answer->plan, answer->outcome);
+}
+
+static kvt_status measured(const struct question *question, const char *cache_dir,
+                           struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct measured_plan plan = {.scenario = question->scenarios.items[0],
+                                       .window = question->window,
+                                       .cache_dir = cache_dir,
+                                       .sets = &question->sets,
+                                       .files = &question->measured,
+                                       .tolerance = question->tolerance,
+                                       .threads = (unsigned)question->threads,
+                                       .quiet = question->quiet};
+    struct measured_outcome outcome;
+    struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_measured};
+    kvt_status status = validate_measured(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = measured_tree(&plan, &outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && measured_is_good(&outcome);
+    cJSON_Delete(answer.tree);
+    return status;
+}
+
 /* ---- The command ------------------------------------------------------------------------ */
 
 static int validate(const struct question *question)
@@ -234,6 +269,8 @@ static int validate(const struct question *question)
     cli_catch_signals();
     if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
         status = lockstep(question, cache_dir, arena, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_MEASURED)
+        status = measured(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
         status = decisions(question, &good, &err);
     else if (status == KVT_OK)
@@ -252,6 +289,10 @@ static int find_suite(struct question *question)
 {
     static const char *const later[] = {"time", "public"};
 
+    if (question->measured.count > 0) {
+        question->suite = SUITE_MEASURED;
+        return CLI_DONE;
+    }
     if (!question->suite_name) {
         if (question->scenarios.count > 0)
             return CLI_DONE;
@@ -272,6 +313,31 @@ static int find_suite(struct question *question)
     }
     return cli_malformed("validate --suite %s: no such suite; there are: decisions, fidelity",
                          question->suite_name);
+}
+
+/* "10" is 10 %. */
+static int check_measured(struct question *question)
+{
+    struct kvt_error err;
+
+    question->tolerance = 0.1;
+    if (question->suite != SUITE_MEASURED) {
+        if (question->window || question->tolerance_text)
+            return cli_malformed("validate --window and --tolerance go with --measured");
+        return CLI_DONE;
+    }
+    if (question->scenarios.count != 1 || question->suite_name)
+        return cli_malformed("validate --measured takes one SCENARIO: what was measured; and no "
+                             "--suite");
+    if (question->backend || question->corrupt || question->seeds > 1)
+        return cli_malformed("validate --measured runs the scenario once, in the simulator: "
+                             "--backend, --corrupt and --seeds say nothing there");
+    if (!question->tolerance_text)
+        return CLI_DONE;
+    kvt_status status = kvt_text_real(question->tolerance_text, "validate --tolerance", 0, 1000,
+                                      &question->tolerance, &err);
+    question->tolerance /= 100;
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 
 /* Options that mean nothing to the suite are refused. */
@@ -328,10 +394,16 @@ static bool begins_with(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
+/* --backend says what is compared with the simulator. */
+static bool has_sides(const struct question *question)
+{
+    return question->suite == SUITE_LOCKSTEP || question->suite == SUITE_DECISIONS;
+}
+
 /* What would have no effect, or would compare something else than --backend says. */
 static int check_sets(const struct question *question)
 {
-    for (size_t i = 0; i < question->sets.count && question->suite != SUITE_FIDELITY; i++) {
+    for (size_t i = 0; i < question->sets.count && has_sides(question); i++) {
         const char *set = question->sets.items[i];
         if (begins_with(set, "backend=") || begins_with(set, "backend.name="))
             return cli_malformed("validate --set %s: what is compared with the simulator is said "
@@ -349,6 +421,8 @@ static int check(struct question *question)
 {
     int exit_code = find_suite(question);
 
+    if (exit_code == CLI_DONE)
+        exit_code = check_measured(question);
     if (exit_code == CLI_DONE)
         exit_code = check_suite(question);
     if (exit_code == CLI_DONE)
@@ -383,6 +457,13 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
          &question.suite_name},
         {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
          CLI_TEXT, &question.backend},
+        {"--measured", "FILE",
+         "an engine's benchmark or metrics of what SCENARIO describes; repeatable", CLI_TEXTS,
+         &question.measured},
+        {"--window", "FROM:TO", "only requests that ended in these seconds of the benchmark",
+         CLI_TEXT, &question.window},
+        {"--tolerance", "PERCENT", "of the figures that are judged (10)", CLI_TEXT,
+         &question.tolerance_text},
         {"--set", "PATH=VALUE", "changes one key of each scenario; repeatable", CLI_TEXTS,
          &question.sets},
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,

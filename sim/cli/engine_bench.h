@@ -33,7 +33,9 @@ enum engine_figure {
     ENGINE_P99_TPOT,
     ENGINE_MEAN_ITL,
     ENGINE_MEAN_E2EL,
-    ENGINE_MAX_RUNNING, /* requests at once, at most */
+    ENGINE_PEAK_RUNNING, /* requests at once, at most */
+    ENGINE_PREEMPTIONS,
+    ENGINE_HOT_MISS_RATIO,
     ENGINE_FIGURES
 };
 /* The metric of ours that it stands beside: "mean_ttft_ms"; never NULL. */

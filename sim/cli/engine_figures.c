@@ -20,7 +20,9 @@ static const char *const names[ENGINE_FIGURES] = {
     [ENGINE_P99_TPOT] = "p99_tpot_ms",
     [ENGINE_MEAN_ITL] = "mean_itl_ms",
     [ENGINE_MEAN_E2EL] = "mean_e2el_ms",
-    [ENGINE_MAX_RUNNING] = "peak_running",
+    [ENGINE_PEAK_RUNNING] = "peak_running",
+    [ENGINE_PREEMPTIONS] = "preemptions",
+    [ENGINE_HOT_MISS_RATIO] = "hot_miss_ratio",
 };
 
 const char *engine_figure_name(enum engine_figure figure)
@@ -98,7 +100,7 @@ kvt_status engine_figures_of(const struct engine_request *requests, size_t count
     for (size_t i = 0; i < count; i++)
         values[i] = 1e3 * (requests[i].last_s - requests[i].arrival_s);
     put_summary(values, count, &figures[ENGINE_MEAN_E2EL], &unused, &unused);
-    figures[ENGINE_MAX_RUNNING] = peak_running(requests, count, values, values + count);
+    figures[ENGINE_PEAK_RUNNING] = peak_running(requests, count, values, values + count);
     figures[ENGINE_DURATION] = end_s - begin_s;
     figures[ENGINE_COMPLETED] = (double)count;
     figures[ENGINE_INPUT_TOKENS] = input;

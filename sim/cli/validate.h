@@ -108,6 +108,9 @@ struct validate_badge {
     uint64_t timed_steps, in_range; /* of what the timing model was fitted to */
     const char *not_representative; /* as a proof's */
     const cJSON *machine;
+    const char *timing; /* what step times rest on where no GPU ran any; NULL: said so */
+    const char *engine; /* "yes", "no"; NULL: no engine was compared with */
+    const char *engine_reason;
 };
 /* As result.json has it, and for people:
  * "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */

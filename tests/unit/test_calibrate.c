@@ -357,7 +357,7 @@ START_TEST(two_clocks_of_a_line_a_request_are_told_apart)
     ck_assert_double_eq(runs[0].requests[1].last_s, 4);
     ck_assert_double_eq(runs[0].figures[ENGINE_MEAN_TTFT], 1500);
     ck_assert_double_eq(runs[0].figures[ENGINE_MEAN_TPOT], 750);
-    ck_assert_double_eq(runs[0].figures[ENGINE_MAX_RUNNING], 2);
+    ck_assert_double_eq(runs[0].figures[ENGINE_PEAK_RUNNING], 2);
     ck_assert_double_eq(runs[0].figures[ENGINE_OUTPUT_THROUGHPUT], 7.0 / 4);
     kvt_arena_free(arena);
 }
