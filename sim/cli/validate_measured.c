@@ -97,7 +97,7 @@ static void merge_metrics(const struct engine_metrics *metrics, double figures[E
 
 struct runner {
     struct cli_progress progress;
-    double peak_running; /* of an interval's mean */
+    double peak_running; /* of a step's batch, and of an interval's mean, which has prompts too */
 };
 
 static bool on_prepare(void *context, double fraction, const char *what)
@@ -123,6 +123,13 @@ static void on_interval(void *context, const struct kvt_tally *interval, uint32_
     (void)stratum_count;
     if (ns > 0)
         runner->peak_running = fmax(runner->peak_running, interval->held_ns / ns);
+}
+
+static void on_step(void *context, const struct kvt_step_times *times)
+{
+    struct runner *runner = context;
+
+    runner->peak_running = fmax(runner->peak_running, times->requests);
 }
 
 /* Records of requests that have ended, in order of arrival, as an engine's. */
@@ -186,6 +193,8 @@ static kvt_status run_scenario(const struct measured_plan *plan, struct kvt_aren
                                                 .cache_dir = plan->cache_dir,
                                                 .on_interval = on_interval,
                                                 .interval_context = &runner,
+                                                .on_step = on_step,
+                                                .step_context = &runner,
                                                 .on_prepare = on_prepare,
                                                 .prepare_context = &runner};
     struct kvt_scenario *scenario =
