@@ -9,6 +9,7 @@
 #include "validate.h"
 #include "validate_decisions.h"
 #include "validate_measured.h"
+#include "validate_public.h"
 
 enum {
     SCENARIOS_MAX = 64,
@@ -21,9 +22,10 @@ enum suite {
     SUITE_MEASURED, /* none is named, measured files are */
     SUITE_DECISIONS,
     SUITE_FIDELITY,
+    SUITE_PUBLIC,
     SUITES
 };
-static const char *const suite_names[SUITES] = {"", "", "decisions", "fidelity"};
+static const char *const suite_names[SUITES] = {"", "", "decisions", "fidelity", "public"};
 
 struct question {
     struct cli_texts scenarios, sets, measured;
@@ -255,6 +257,34 @@ static kvt_status measured(const struct question *question, const char *cache_di
     return status;
 }
 
+/* ---- What others published ----------------------------------------------------------------- */
+
+static void print_public(const struct answer *answer)
+{
+    public_print(answer->outcome);
+}
+
+static kvt_status published(const struct question *question, const char *cache_dir,
+                            struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct public_plan plan = {.names = &question->scenarios,
+                                     .sets = &question->sets,
+                                     .cache_dir = cache_dir,
+                                     .threads = (unsigned)question->threads,
+                                     .quiet = question->quiet};
+    struct public_outcome outcome;
+    struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_public};
+    kvt_status status = validate_public(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = public_tree(&outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && public_is_good(&outcome);
+    cJSON_Delete(answer.tree);
+    return status;
+}
+
 /* ---- The command ------------------------------------------------------------------------ */
 
 static int validate(const struct question *question)
@@ -273,6 +303,8 @@ static int validate(const struct question *question)
         status = measured(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
         status = decisions(question, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_PUBLIC)
+        status = published(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK)
         status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);
@@ -287,7 +319,7 @@ static int validate(const struct question *question)
 
 static int find_suite(struct question *question)
 {
-    static const char *const later[] = {"time", "public"};
+    static const char *const later[] = {"time"};
 
     if (question->measured.count > 0) {
         question->suite = SUITE_MEASURED;
@@ -296,13 +328,14 @@ static int find_suite(struct question *question)
     if (!question->suite_name) {
         if (question->scenarios.count > 0)
             return CLI_DONE;
-        return cli_malformed("validate: a scenario, or --suite decisions|fidelity, is missing");
+        return cli_malformed(
+            "validate: a scenario, or --suite decisions|fidelity|public, is missing");
     }
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(question->suite_name, later[i]) == 0)
             return cli_malformed(
                 "validate --suite %s: this version of kvtide does not have it yet; "
-                "there are: decisions, fidelity",
+                "there are: decisions, fidelity, public",
                 question->suite_name);
     }
     for (int s = SUITE_DECISIONS; s < SUITES; s++) {
@@ -311,8 +344,9 @@ static int find_suite(struct question *question)
             return CLI_DONE;
         }
     }
-    return cli_malformed("validate --suite %s: no such suite; there are: decisions, fidelity",
-                         question->suite_name);
+    return cli_malformed(
+        "validate --suite %s: no such suite; there are: decisions, fidelity, public",
+        question->suite_name);
 }
 
 /* "10" is 10 %. */
@@ -346,9 +380,14 @@ static int check_suite(const struct question *question)
     bool is_fidelity = question->suite == SUITE_FIDELITY;
     bool is_decisions = question->suite == SUITE_DECISIONS;
 
-    if (is_fidelity && (question->backend || question->corrupt))
-        return cli_malformed("validate --suite fidelity compares runs of the simulator: --backend "
-                             "and --corrupt say nothing there");
+    bool is_public = question->suite == SUITE_PUBLIC;
+
+    if ((is_fidelity || is_public) && (question->backend || question->corrupt))
+        return cli_malformed("validate --suite %s takes runs of the simulator: --backend and "
+                             "--corrupt say nothing there",
+                             question->suite_name);
+    if (is_public && question->seeds > 1)
+        return cli_malformed("validate --suite public runs each point once: no --seeds");
     if (is_decisions && (question->scenarios.count > 0 || question->seeds > 1))
         return cli_malformed("validate --suite decisions drives a grid of its own: no scenario and "
                              "no --seeds");
@@ -452,9 +491,11 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
     struct question question = {.seeds = 1, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--suite", "decisions|fidelity",
-         "a grid of calls; or sampled and analytic against exact, on small scenarios", CLI_TEXT,
-         &question.suite_name},
+        {"--suite", "decisions|fidelity|public",
+         "a grid of calls; sampled and analytic against exact; or what others published (some of "
+         "it "
+         "by name)",
+         CLI_TEXT, &question.suite_name},
         {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
          CLI_TEXT, &question.backend},
         {"--measured", "FILE",

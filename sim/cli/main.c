@@ -14,7 +14,7 @@ static const struct cli_command commands[] = {
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
     {"trace", "stats|convert FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
-    {"validate", "[SCENARIO..] [--suite decisions|fidelity] [--measured FILE..] [options]",
+    {"validate", "[SCENARIO..] [--suite decisions|fidelity|public] [--measured FILE..] [options]",
      "A GPU or an engine's own figures against the simulator; levels of fidelity against exact.",
      kvt_cmd_validate},
     {"calibrate", "--from FILE.. --scenario SCENARIO [options]",

@@ -19,7 +19,7 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
-        "calls": "tests/golden/calls"}
+        "public": "validation/public", "calls": "tests/golden/calls"}
 OLDEST_GLIBC = (2, 36)
 
 
