@@ -18,6 +18,7 @@
 #include "kvt/json.h"
 #include "kvt/profile.h"
 #include "kvt/speculation.h"
+#include "validate_public.h"
 
 enum {
     JSON_BYTES_MAX = 64 << 20, /* as scenarios and results are read; traces may be longer */
@@ -88,6 +89,15 @@ static kvt_status check_profile(const cJSON *tree, const char *path, struct kvt_
     return kvt_profile_load(path, &profile, err);
 }
 
+static kvt_status check_public(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                               struct kvt_error *err)
+{
+    struct public_setting *setting = NULL;
+
+    (void)tree; /* read again */
+    return public_setting_load(path, arena, &setting, err);
+}
+
 static kvt_status check_reference(const cJSON *tree, const char *path, struct kvt_arena *arena,
                                   struct kvt_error *err)
 {
@@ -147,6 +157,7 @@ static const struct file_kind {
     {"kvtide/acceptance/1", "acceptance table", check_acceptance},
     {"kvtide/costs/1", "cost table", check_costs},
     {"kvtide/profile/1", "profile", check_profile},
+    {"kvtide/public/1", "published measurement", check_public},
     {"kvtide/result/1", "result", check_result},
     {KVT_REFERENCE_SCHEMA, "reference", check_reference},
 };

@@ -66,6 +66,7 @@ def every_shipped_setting_is_sound_and_names_what_is_unknown(folder):
     for path in files:
         setting = json.loads(path.read_text(encoding="utf-8"))
         assert setting["name"] == path.stem and setting["unknown"] and setting["source"], path
+        assert succeeds("check", path) == "%s: ok (published measurement)\n" % path
     result = json.loads(succeeds("validate", "--suite", "public", "not-run", "--json", "--quiet"))
     assert result["claims"] == 0 and len(result["settings"][0]["unknown"]) >= 8, result
 
