@@ -54,7 +54,7 @@ static kvt_status load_runs(const struct question *question, struct kvt_arena *a
         grown = kvt_arena_array(arena, had + count, sizeof *grown, _Alignof(struct engine_run));
         if (!grown)
             return kvt_fail_nomem(err, "a calibration");
-        if (had > 0)
+        if (all)
             memcpy(grown, all, had * sizeof *grown);
         memcpy(grown + had, runs, count * sizeof *grown);
         all = grown;

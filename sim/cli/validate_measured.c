@@ -202,9 +202,10 @@ static kvt_status run_scenario(const struct measured_plan *plan, struct kvt_aren
     const struct kvt_run *run = NULL;
     struct kvt_sim *sim = NULL;
     bool interrupted = false;
-    kvt_status status = scenario ? kvt_scenario_load(plan->scenario, &options, arena, scenario, err)
-                                 : kvt_fail_nomem(err, "a scenario");
 
+    if (!scenario)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = kvt_scenario_load(plan->scenario, &options, arena, scenario, err);
     if (status != KVT_OK)
         return status;
     if (scenario->fidelity == KVT_FIDELITY_ANALYTIC)

@@ -81,6 +81,7 @@ static kvt_status keep(struct runner *runner, const struct kvt_run *run, struct 
     return point->basis ? KVT_OK : kvt_fail_nomem(err, "a published measurement");
 }
 
+/* What is asked of all points may mean nothing to some, and each point's own settings stand. */
 static kvt_status load(const struct runner *runner, const struct public_setting *setting,
                        const struct public_point *point, struct kvt_scenario *scenario,
                        struct kvt_error *err)
@@ -91,11 +92,11 @@ static kvt_status load(const struct runner *runner, const struct public_setting 
 
     if (!sets)
         return kvt_fail_nomem(err, "a published measurement");
-    memcpy(sets, point->sets, point->set_count * sizeof *sets);
     if (more->count > 0)
-        memcpy(sets + point->set_count, more->items, more->count * sizeof *sets);
+        memcpy(sets, more->items, more->count * sizeof *sets);
+    memcpy(sets + more->count, point->sets, point->set_count * sizeof *sets);
     const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = sets, .set_count = count};
+        .data_dir = cli_data_dir(), .sets = sets, .set_count = count, .common_sets = more->count};
     if (setting->scenario)
         return kvt_scenario_load(setting->scenario, &options, runner->arena, scenario, err);
     return kvt_scenario_parse(setting->scenario_text, strlen(setting->scenario_text), setting->path,

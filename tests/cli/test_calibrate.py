@@ -82,6 +82,32 @@ def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
     assert 0 < ours["extrapolated_step_share"] < 0.2, ours["extrapolated_step_share"]
 
 
+def a_model_with_an_indexer_scans_its_context(folder):
+    """And what no benchmark tells, of resolve and fetch, is refused or from data sheets."""
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    printed = json.loads(succeeds("calibrate", "--from", "vllm.json", "--scenario",
+                                  "vllm-calculator", "--out", "p.json", "--json", "--quiet",
+                                  cwd=folder))
+    limits = {family["name"]: family["limits_ns"] for family in printed["families"]}
+    assert set(limits) == {"host", "dense", "index", "attend", "sampling", "prefill"}, limits
+    assert limits["host"] == limits["attend"] == limits["sampling"] == [], limits
+    assert set(limits["index"][0]) == {"context_rows"}, limits
+    assert printed["setting"]["tp"] == printed["setting"]["ep"] == 8, printed["setting"]
+    run = ("run", "vllm-calculator", "--json", "--quiet", "--set", "run.duration_s=2",
+           "--set", "workload.concurrency=2", "--set", "workload.lengths.input.tokens=4096")
+    timing = {"model": "profile", "path": "p.json"}
+    sentence = refuses(2, *run, "--set", "timing=" + json.dumps(timing), cwd=folder)
+    assert "p.json has no family resolve, fetch, which the step has" in sentence, sentence
+    timing["lacking"] = "roofline"
+    result = json.loads(succeeds(*run, "--set", "timing=" + json.dumps(timing), cwd=folder))
+    assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
+    assert result["badge"]["kernel_time_reason"] == "datasheet", result["badge"]
+    resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
+                                   "timing=" + json.dumps({"model": "profile", "path": "p.json"}),
+                                   cwd=folder))
+    assert resident["badge"]["kernel_time_reason"] == "profile", resident["badge"]
+
+
 def a_dense_model_stays_in_hbm_and_on_one_gpu(folder):
     name = scenario(folder)
     sentence = refuses(2, "run", name, "--set", "residency=hisparse", cwd=folder)
@@ -168,6 +194,7 @@ CASES = (
     a_profile_has_the_engines_costs,
     several_concurrencies_in_sglangs_lines_are_left_out_in_turn,
     a_profile_predicts_a_load_that_it_was_not_fitted_to,
+    a_model_with_an_indexer_scans_its_context,
     a_dense_model_stays_in_hbm_and_on_one_gpu,
     a_dense_models_selections_are_its_contexts,
     what_cannot_be_calibrated_is_refused,

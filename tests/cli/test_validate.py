@@ -110,9 +110,9 @@ def wall_time_is_told_on_stderr_alone(folder):
 
 def what_cannot_be_asked_is_refused(folder):
     for arguments, word in (
-            ((), "a scenario, or --suite decisions|fidelity, is missing"),
+            ((), "a scenario, or --suite decisions|fidelity|public, is missing"),
             (("--suite", "time"), "does not have it yet"),
-            (("--suite", "fidelty"), "no such suite; there are: decisions, fidelity"),
+            (("--suite", "fidelty"), "no such suite; there are: decisions, fidelity, public"),
             (("--suite", "fidelity", "--seeds", "0"), "expected 1 to 20"),
             (("--suite", "fidelity", "--threads", "0"), "expected 1 to"),
             (("--suite", "fidelity", "no-such-scenario"), "no-such-scenario")):
