@@ -158,7 +158,7 @@ static void judge_numbers(const struct public_setting *setting, struct public_cl
 {
     for (size_t p = 0; p < setting->point_count; p++) {
         const struct public_value *value = value_of(&setting->points[p], claim->metric);
-        if (!value || isnan(value->measured))
+        if (!value || isnan(value->measured) || value->is_calibrated)
             continue;
         claim->numbers++;
         claim->within += fabs(value->ours / value->measured - 1) <= claim->tolerance;

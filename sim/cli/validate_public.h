@@ -14,6 +14,7 @@ enum {
 struct public_value {
     const char *metric;
     double measured, ours; /* NaN: not told; not run */
+    bool is_calibrated;    /* something here was set by it: it agrees by construction */
 };
 
 /* One run of a setting. */
@@ -27,8 +28,8 @@ struct public_point {
 };
 
 enum public_kind {
-    PUBLIC_NUMBER = 0, /* every measured value of the metric, within the tolerance: told, and
-                        * decides nothing */
+    PUBLIC_NUMBER = 0, /* every measured value of the metric that nothing was calibrated to, within
+                        * the tolerance: told, and decides nothing */
     PUBLIC_ORDER,      /* the metric rises along the points */
     PUBLIC_RATIO,      /* of one point over another, from least to most */
     PUBLIC_KINDS

@@ -76,10 +76,33 @@ static kvt_status read_values(const cJSON *object, const char *where, struct kvt
     return status;
 }
 
+/* "calibrated": which of the measured values set something of the setting; may be left out. */
+static kvt_status read_calibrated(const cJSON *object, const char *where,
+                                  struct public_point *point, struct kvt_error *err)
+{
+    const cJSON *array = NULL, *item = NULL;
+    kvt_status status = kvt_json_get_array(object, where, "calibrated", false, &array, err);
+
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *name = cJSON_IsString(item) ? item->valuestring : "";
+        struct public_value *found = NULL;
+        for (size_t v = 0; v < point->value_count; v++) {
+            if (strcmp(point->values[v].metric, name) == 0)
+                found = &point->values[v];
+        }
+        if (!found)
+            return kvt_fail(err, KVT_ERR_NOT_FOUND, where,
+                            "calibrated \"%.60s\": no such metric in measured", name);
+        found->is_calibrated = true;
+    }
+    return status;
+}
+
 static kvt_status read_point(const cJSON *object, const char *where, struct kvt_arena *arena,
                              struct public_point *point, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name", "sets", "measured"};
+    static const char *const keys[] = {"name", "sets", "measured", "calibrated"};
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     if (status == KVT_OK)
@@ -87,7 +110,9 @@ static kvt_status read_point(const cJSON *object, const char *where, struct kvt_
     if (status == KVT_OK)
         status = copy_texts(object, where, "sets", arena, point->sets, PUBLIC_SETS_MAX,
                             &point->set_count, err);
-    return status == KVT_OK ? read_values(object, where, arena, point, err) : status;
+    if (status == KVT_OK)
+        status = read_values(object, where, arena, point, err);
+    return status == KVT_OK ? read_calibrated(object, where, point, err) : status;
 }
 
 static kvt_status find_point(const struct public_setting *setting, const char *where,

@@ -70,7 +70,8 @@ static bool add_point(cJSON *points, const struct public_point *point)
         cJSON *entry = kvt_json_add_object(values, value->metric);
         ok = entry && kvt_json_add_number(entry, "measured", value->measured) &&
              kvt_json_add_number(entry, "ours", value->ours) &&
-             kvt_json_add_number(entry, "error", value->ours / value->measured - 1);
+             kvt_json_add_number(entry, "error", value->ours / value->measured - 1) &&
+             kvt_json_add_bool(entry, "calibrated", value->is_calibrated);
     }
     return ok;
 }
@@ -153,8 +154,8 @@ static void print_value(const struct public_point *point, const struct public_va
         (void)snprintf(measured, sizeof measured, "%.5g", value->measured);
         (void)snprintf(error, sizeof error, "%+.0f %%", 100 * (value->ours / value->measured - 1));
     }
-    printf("  %-16s %-32s %9s %9.5g %7s\n", point->name, value->metric, measured, value->ours,
-           error);
+    printf("  %-16s %-32s %9s %9.5g %7s%s\n", point->name, value->metric, measured, value->ours,
+           error, value->is_calibrated ? " *" : "");
 }
 
 static void print_claim(const struct public_setting *setting, const struct public_claim *claim)
@@ -182,6 +183,17 @@ static void print_claim(const struct public_setting *setting, const struct publi
     }
 }
 
+static bool has_calibrated(const struct public_setting *setting)
+{
+    for (size_t p = 0; p < setting->point_count; p++) {
+        for (size_t v = 0; v < setting->points[p].value_count; v++) {
+            if (setting->points[p].values[v].is_calibrated)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void print_setting(const struct public_setting *setting)
 {
     printf("%s: %s\n  source: %s\n", setting->name, setting->summary, setting->source);
@@ -193,6 +205,8 @@ static void print_setting(const struct public_setting *setting)
         for (size_t v = 0; v < setting->points[p].value_count; v++)
             print_value(&setting->points[p], &setting->points[p].values[v]);
     }
+    if (has_calibrated(setting))
+        puts("  * calibrated: set something of the setting, is no evidence, and is not counted");
     if (setting->claim_count > 0)
         putchar('\n');
     for (size_t c = 0; c < setting->claim_count; c++)

@@ -100,6 +100,25 @@ START_TEST(orders_and_ratios_are_judged_by_ours_and_numbers_by_both)
 }
 END_TEST
 
+/* The same, and b was calibrated to: one number is left. */
+START_TEST(a_value_that_was_calibrated_to_is_not_counted)
+{
+    struct public_setting *setting = loaded(
+        CLAIMS("{\"kind\": \"number\", \"metric\": \"output_throughput\", \"tolerance\": 0.25}"));
+    setting->points[0].values[0].ours = 12;
+    setting->points[1].values[0].ours = 30;
+    setting->points[1].values[0].is_calibrated = true;
+
+    public_setting_judge(setting);
+    ck_assert_uint_eq(setting->claims[0].numbers, 1);
+    ck_assert_uint_eq(setting->claims[0].within, 1);
+    setting = loaded(HEAD "\"points\": [{\"name\": \"a\", \"sets\": [], \"measured\": {\"x\": 1, "
+                          "\"y\": 2}, \"calibrated\": [\"y\"]}], \"claims\": []}");
+    ck_assert(!setting->points[0].values[0].is_calibrated);
+    ck_assert(setting->points[0].values[1].is_calibrated);
+}
+END_TEST
+
 START_TEST(what_was_not_run_holds_nothing)
 {
     struct public_setting *setting = loaded(CLAIMS(
@@ -125,6 +144,9 @@ static const struct {
     {HEAD
      "\"points\": [{\"name\": \"a\", \"sets\": [], \"measured\": {\"x\": -1}}], \"claims\": []}",
      "#/points/0/x", "-1"},
+    {HEAD "\"points\": [{\"name\": \"a\", \"sets\": [], \"measured\": {\"x\": 1}, \"calibrated\": "
+          "[\"z\"]}], \"claims\": []}",
+     "#/points/0", "calibrated \"z\": no such metric"},
     {"{\"schema\": \"kvtide/public/1\", \"name\": \"n\", \"summary\": \"s\", \"source\": \"p\", "
      "\"unknown\": [], " POINTS "\"claims\": []}",
      "#", "scenario is missing"},
@@ -165,6 +187,7 @@ int main(void)
     tcase_add_checked_fixture(settings, make_folder, remove_folder);
     tcase_add_test(settings, a_setting_keeps_what_is_said_of_it);
     tcase_add_test(settings, orders_and_ratios_are_judged_by_ours_and_numbers_by_both);
+    tcase_add_test(settings, a_value_that_was_calibrated_to_is_not_counted);
     tcase_add_test(settings, what_was_not_run_holds_nothing);
     tcase_add_loop_test(settings, a_file_is_read_strictly, 0, sizeof refused / sizeof refused[0]);
     suite_add_tcase(suite, settings);
