@@ -19,6 +19,7 @@ static const struct kvt_plugin_info *const timing[] = {
     &kvt_timing_roofline.info,
     &kvt_timing_paper.info,
     &kvt_timing_cost_table.info,
+    &kvt_timing_profile.info,
 };
 
 static const struct kvt_plugin_info *const import[] = {

@@ -23,6 +23,7 @@ extern const struct kvt_speculation_method kvt_speculation_self_sparse;
 extern const struct kvt_timing_model kvt_timing_roofline;
 extern const struct kvt_timing_model kvt_timing_paper;
 extern const struct kvt_timing_model kvt_timing_cost_table;
+extern const struct kvt_timing_model kvt_timing_profile;
 
 extern const struct kvt_import_law kvt_import_rate;
 extern const struct kvt_import_law kvt_import_paper;

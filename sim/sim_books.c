@@ -345,6 +345,12 @@ static enum kvt_basis acceptance_basis(const struct kvt_sim *sim)
     return shape.queries_max > 1 ? shape.basis : KVT_BASIS_EXACT;
 }
 
+static enum kvt_basis timing_basis(const struct group *group)
+{
+    return group->timing->basis_of ? group->timing->basis_of(group->timing_state)
+                                   : group->timing->basis;
+}
+
 void sim_books_describe(struct kvt_sim *sim)
 {
     struct kvt_run *run = &sim->run;
@@ -353,9 +359,9 @@ void sim_books_describe(struct kvt_sim *sim)
     run->gpus = sim->gpus;
     run->ranks = sim->rank_count;
     run->decision_hash = sim->decisions;
-    run->timing_basis = sim->scenario->clock == KVT_CLOCK_MEASURED ? KVT_BASIS_MEASURED
-                                                                   : sim->groups[0].timing->basis;
-    run->added_basis = sim->groups[0].timing->basis;
+    run->added_basis = timing_basis(&sim->groups[0]);
+    run->timing_basis =
+        sim->scenario->clock == KVT_CLOCK_MEASURED ? KVT_BASIS_MEASURED : run->added_basis;
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;

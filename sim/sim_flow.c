@@ -415,6 +415,15 @@ kvt_status sim_poll_arrivals(struct kvt_sim *sim, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* What the rank had of its prompt is up; it computes the rest itself. */
+static kvt_status queue_computing(struct kvt_sim *sim, uint32_t rank, struct kvt_live *live,
+                                  struct kvt_error *err)
+{
+    sim->computing++;
+    sim->records[live->id].status = KVT_REQUEST_PREFILLING;
+    return kvt_rank_queue_prefill(&sim->ranks[rank], live, err);
+}
+
 /* ---- Import, first token, end ------------------------------------------------- */
 
 static struct kvt_backend_admission admission_of(const struct kvt_live *live, uint32_t rank)
@@ -451,7 +460,9 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
         if (status != KVT_OK || !live)
             return status;
         status = expect(sim, rank, live, err);
-        if (status == KVT_OK)
+        if (status == KVT_OK && duration_ns == 0 && live->prefill_left > 0)
+            status = queue_computing(sim, rank, live, err); /* nothing to await: into the next step */
+        else if (status == KVT_OK)
             status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE,
                               EVENT_IMPORT_DONE, rank, live->id, err);
         if (status != KVT_OK)
@@ -544,13 +555,10 @@ kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t reque
     struct kvt_live *live = sim->live[request];
     kvt_status status;
 
-    if (live->prefill_left > 0) {
-        sim->computing++;
-        sim->records[request].status = KVT_REQUEST_PREFILLING;
-        status = kvt_rank_queue_prefill(&sim->ranks[rank], live, err);
-    } else {
+    if (live->prefill_left > 0)
+        status = queue_computing(sim, rank, live, err);
+    else
         status = begin_decoding(sim, rank, live, err);
-    }
     if (status == KVT_OK)
         status = sim_begin_imports(sim, rank, err);
     return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;

@@ -24,7 +24,7 @@ REGISTRY = pathlib.Path("sim/scenario/plugin_registry.c")
 HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law kvsel timing llm hardware workload row_counts "
-            "row_set sampling speculation costs page_keys order "
+            "row_set sampling speculation costs profile page_keys order "
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",

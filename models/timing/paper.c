@@ -15,8 +15,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "experts.h"
-
 enum {
     PAPER_LAYERS = 78, /* payload layers and stores of GLM-5.3 */
     PAPER_STORES = 21,
@@ -209,7 +207,7 @@ static void paper_group_step(const void *state, const struct kvt_group_load *loa
         return;
     parts[KVT_PART_DENSE] +=
         paper->shared_ns +
-        paper->expert_ns * experts_touched_share(paper->untouched, load->queries);
+        paper->expert_ns * kvt_experts_touched_share(paper->untouched, load->queries);
     if (load->draft_tokens > 0)
         parts[KVT_PART_DRAFT] += paper->draft_ns;
 }

@@ -148,8 +148,10 @@ static void set_selectors(struct roofline *roofline, const struct kvt_timing_env
     roofline->scan_read_ns = rows * llm->index.capacity_bytes / hbm * 1e9;
     roofline->scan_query_share = real(env, PARAM_INDEX_QUERY_SHARE);
     roofline->scan_math_ns = rows * 2.0 * llm->index_heads * llm->index_dim / flops * 1e9;
-    roofline->topk_ns = llm->selector_count * real(env, PARAM_TOPK_US) * 1e3;
-    roofline->topk_score_ns = rows * SCORE_BYTES * real(env, PARAM_TOPK_PASSES) / hbm * 1e9;
+    if (llm->index_heads > 0) { /* else all rows are attended to, and none is scored before */
+        roofline->topk_ns = llm->selector_count * real(env, PARAM_TOPK_US) * 1e3;
+        roofline->topk_score_ns = rows * SCORE_BYTES * real(env, PARAM_TOPK_PASSES) / hbm * 1e9;
+    }
     roofline->resolve_ns = env->history_in_hbm ? 0 : real(env, PARAM_RESOLVE_US) * 1e3;
     roofline->resolve_row_ns = real(env, PARAM_RESOLVE_ROW_NS);
 }
@@ -254,6 +256,17 @@ static kvt_status roofline_init(void *state, const struct kvt_timing_env *env,
     set_draft(roofline, env);
     set_link(roofline, env);
     return KVT_OK;
+}
+
+kvt_status kvt_roofline_init_default(struct roofline *roofline, const struct kvt_timing_env *env,
+                                     struct kvt_error *err)
+{
+    struct kvt_param_value values[PARAM_COUNT];
+    struct kvt_timing_env with_defaults = *env;
+
+    kvt_roofline_default_values(values);
+    with_defaults.params = (struct kvt_params){.values = values, .count = PARAM_COUNT};
+    return roofline_init(roofline, &with_defaults, err);
 }
 
 const struct kvt_timing_model kvt_timing_roofline = {

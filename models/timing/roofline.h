@@ -63,6 +63,11 @@ static inline double smaller(double a, double b)
     return a < b ? a : b;
 }
 
+/* Stands it up with every parameter at its default, whatever the env's are. */
+KVT_CHECKED kvt_status kvt_roofline_init_default(struct roofline *roofline,
+                                                 const struct kvt_timing_env *env,
+                                                 struct kvt_error *err);
+
 /* The table's members of these names. */
 void kvt_roofline_group_step(const void *state, const struct kvt_group_load *load,
                              double parts[KVT_PARTS]);

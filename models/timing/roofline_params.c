@@ -1,6 +1,8 @@
 /* roofline_params.c -- what of the roofline model can be set, and where each default comes from. */
 #include "roofline_params.h"
 
+#include <string.h>
+
 #include "kvt/policy.h"
 
 /* Fields, for what has more of them, and whole entries. */
@@ -134,3 +136,28 @@ const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT] = {
                                   .values = "none",
                                   .cure = "a speculation.drafter"}}},
 };
+
+/* Of "a|b|c" the number of what is called `name`, which is one of them. */
+static double choice_number(const char *choices, const char *name)
+{
+    size_t length = strlen(name);
+    double number = 0;
+
+    while (strncmp(choices, name, length) != 0 ||
+           (choices[length] != '|' && choices[length] != '\0')) {
+        choices += strcspn(choices, "|") + 1;
+        number++;
+    }
+    return number;
+}
+
+void kvt_roofline_default_values(struct kvt_param_value values[PARAM_COUNT])
+{
+    for (size_t i = 0; i < PARAM_COUNT; i++) {
+        const struct kvt_param_spec *spec = &kvt_roofline_params[i];
+        values[i] =
+            (struct kvt_param_value){.number = spec->default_number, .text = spec->default_text};
+        if (spec->type == KVT_PARAM_CHOICE)
+            values[i].number = choice_number(spec->choices, spec->default_text);
+    }
+}

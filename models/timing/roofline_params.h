@@ -39,4 +39,7 @@ enum math {
 
 extern const struct kvt_param_spec kvt_roofline_params[PARAM_COUNT];
 
+/* Every parameter at its default. */
+void kvt_roofline_default_values(struct kvt_param_value values[PARAM_COUNT]);
+
 #endif

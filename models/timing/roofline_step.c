@@ -1,5 +1,4 @@
 /* roofline_step.c -- a load's time under the roofline model. */
-#include "experts.h"
 #include "roofline.h"
 
 /* Tokens that kernels in a graph run on. Beyond the largest graph: as many as there are. */
@@ -24,7 +23,7 @@ static double weights_ns(const struct roofline *roofline, uint32_t queries, uint
     uint64_t reach = roofline->expert_replicas * queries_max;
     uint32_t meeting = reach < queries ? (uint32_t)reach : queries;
     return roofline->dense_read_ns +
-           roofline->expert_read_ns * experts_touched_share(roofline->untouched, meeting);
+           roofline->expert_read_ns * kvt_experts_touched_share(roofline->untouched, meeting);
 }
 
 /* Padding is computed and exchanged, but touches no experts of its own. */

@@ -16,7 +16,9 @@
 #include "kvt/costs.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
+#include "kvt/profile.h"
 #include "kvt/speculation.h"
+#include "validate_public.h"
 
 enum {
     JSON_BYTES_MAX = 64 << 20, /* as scenarios and results are read; traces may be longer */
@@ -77,6 +79,25 @@ static kvt_status check_costs(const cJSON *tree, const char *path, struct kvt_ar
     return kvt_costs_load(path, &costs, err);
 }
 
+static kvt_status check_profile(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                                struct kvt_error *err)
+{
+    struct kvt_profile profile;
+
+    (void)tree; /* read again */
+    (void)arena;
+    return kvt_profile_load(path, &profile, err);
+}
+
+static kvt_status check_public(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                               struct kvt_error *err)
+{
+    struct public_setting *setting = NULL;
+
+    (void)tree; /* read again */
+    return public_setting_load(path, arena, &setting, err);
+}
+
 static kvt_status check_reference(const cJSON *tree, const char *path, struct kvt_arena *arena,
                                   struct kvt_error *err)
 {
@@ -135,6 +156,8 @@ static const struct file_kind {
     {"kvtide/drafter/1", "drafter", check_drafter},
     {"kvtide/acceptance/1", "acceptance table", check_acceptance},
     {"kvtide/costs/1", "cost table", check_costs},
+    {"kvtide/profile/1", "profile", check_profile},
+    {"kvtide/public/1", "published measurement", check_public},
     {"kvtide/result/1", "result", check_result},
     {KVT_REFERENCE_SCHEMA, "reference", check_reference},
 };

@@ -121,6 +121,7 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_list(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_check(const struct cli_command *command, int argc, char **argv);
 

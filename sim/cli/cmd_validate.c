@@ -8,6 +8,8 @@
 #include "kvt/json.h"
 #include "validate.h"
 #include "validate_decisions.h"
+#include "validate_measured.h"
+#include "validate_public.h"
 
 enum {
     SCENARIOS_MAX = 64,
@@ -17,15 +19,18 @@ enum {
 
 enum suite {
     SUITE_LOCKSTEP, /* none is named, scenarios are */
+    SUITE_MEASURED, /* none is named, measured files are */
     SUITE_DECISIONS,
     SUITE_FIDELITY,
+    SUITE_PUBLIC,
     SUITES
 };
-static const char *const suite_names[SUITES] = {"", "decisions", "fidelity"};
+static const char *const suite_names[SUITES] = {"", "", "decisions", "fidelity", "public"};
 
 struct question {
-    struct cli_texts scenarios, sets;
-    const char *suite_name, *backend, *cache, *out, *shard_text;
+    struct cli_texts scenarios, sets, measured;
+    const char *suite_name, *backend, *cache, *out, *shard_text, *window, *tolerance_text;
+    double tolerance;
     uint32_t shard, shards;
     enum suite suite;
     uint64_t seeds, threads, steps;
@@ -222,6 +227,66 @@ static kvt_status fidelity(const struct question *question, const char *cache_di
     return status;
 }
 
+/* ---- An engine's own measurements --------------------------------------------------------------
+ */
+
+static void print_measured(const struct answer *answer)
+{
+    measured_print(answer->plan, answer->outcome);
+}
+
+static kvt_status measured(const struct question *question, const char *cache_dir,
+                           struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct measured_plan plan = {.scenario = question->scenarios.items[0],
+                                       .window = question->window,
+                                       .cache_dir = cache_dir,
+                                       .sets = &question->sets,
+                                       .files = &question->measured,
+                                       .tolerance = question->tolerance,
+                                       .threads = (unsigned)question->threads,
+                                       .quiet = question->quiet};
+    struct measured_outcome outcome;
+    struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_measured};
+    kvt_status status = validate_measured(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = measured_tree(&plan, &outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && measured_is_good(&outcome);
+    cJSON_Delete(answer.tree);
+    return status;
+}
+
+/* ---- What others published ----------------------------------------------------------------- */
+
+static void print_public(const struct answer *answer)
+{
+    public_print(answer->outcome);
+}
+
+static kvt_status published(const struct question *question, const char *cache_dir,
+                            struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct public_plan plan = {.names = &question->scenarios,
+                                     .sets = &question->sets,
+                                     .cache_dir = cache_dir,
+                                     .threads = (unsigned)question->threads,
+                                     .quiet = question->quiet};
+    struct public_outcome outcome;
+    struct answer answer = {.plan = &plan, .outcome = &outcome, .print = print_public};
+    kvt_status status = validate_public(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = public_tree(&outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && public_is_good(&outcome);
+    cJSON_Delete(answer.tree);
+    return status;
+}
+
 /* ---- The command ------------------------------------------------------------------------ */
 
 static int validate(const struct question *question)
@@ -236,8 +301,12 @@ static int validate(const struct question *question)
     cli_catch_signals();
     if (status == KVT_OK && question->suite == SUITE_LOCKSTEP)
         status = lockstep(question, cache_dir, arena, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_MEASURED)
+        status = measured(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
         status = decisions(question, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_PUBLIC)
+        status = published(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK)
         status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);
@@ -252,18 +321,23 @@ static int validate(const struct question *question)
 
 static int find_suite(struct question *question)
 {
-    static const char *const later[] = {"time", "public"};
+    static const char *const later[] = {"time"};
 
+    if (question->measured.count > 0) {
+        question->suite = SUITE_MEASURED;
+        return CLI_DONE;
+    }
     if (!question->suite_name) {
         if (question->scenarios.count > 0)
             return CLI_DONE;
-        return cli_malformed("validate: a scenario, or --suite decisions|fidelity, is missing");
+        return cli_malformed(
+            "validate: a scenario, or --suite decisions|fidelity|public, is missing");
     }
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(question->suite_name, later[i]) == 0)
             return cli_malformed(
                 "validate --suite %s: this version of kvtide does not have it yet; "
-                "there are: decisions, fidelity",
+                "there are: decisions, fidelity, public",
                 question->suite_name);
     }
     for (int s = SUITE_DECISIONS; s < SUITES; s++) {
@@ -272,8 +346,34 @@ static int find_suite(struct question *question)
             return CLI_DONE;
         }
     }
-    return cli_malformed("validate --suite %s: no such suite; there are: decisions, fidelity",
-                         question->suite_name);
+    return cli_malformed(
+        "validate --suite %s: no such suite; there are: decisions, fidelity, public",
+        question->suite_name);
+}
+
+/* "10" is 10 %. */
+static int check_measured(struct question *question)
+{
+    struct kvt_error err;
+
+    question->tolerance = 0.1;
+    if (question->suite != SUITE_MEASURED) {
+        if (question->window || question->tolerance_text)
+            return cli_malformed("validate --window and --tolerance go with --measured");
+        return CLI_DONE;
+    }
+    if (question->scenarios.count != 1 || question->suite_name)
+        return cli_malformed("validate --measured takes one SCENARIO: what was measured; and no "
+                             "--suite");
+    if (question->backend || question->corrupt || question->seeds > 1)
+        return cli_malformed("validate --measured runs the scenario once, in the simulator: "
+                             "--backend, --corrupt and --seeds say nothing there");
+    if (!question->tolerance_text)
+        return CLI_DONE;
+    kvt_status status = kvt_text_real(question->tolerance_text, "validate --tolerance", 0, 1000,
+                                      &question->tolerance, &err);
+    question->tolerance /= 100;
+    return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 
 /* Options that mean nothing to the suite are refused. */
@@ -282,9 +382,14 @@ static int check_suite(const struct question *question)
     bool is_fidelity = question->suite == SUITE_FIDELITY;
     bool is_decisions = question->suite == SUITE_DECISIONS;
 
-    if (is_fidelity && (question->backend || question->corrupt))
-        return cli_malformed("validate --suite fidelity compares runs of the simulator: --backend "
-                             "and --corrupt say nothing there");
+    bool is_public = question->suite == SUITE_PUBLIC;
+
+    if ((is_fidelity || is_public) && (question->backend || question->corrupt))
+        return cli_malformed("validate --suite %s takes runs of the simulator: --backend and "
+                             "--corrupt say nothing there",
+                             question->suite_name);
+    if (is_public && question->seeds > 1)
+        return cli_malformed("validate --suite public runs each point once: no --seeds");
     if (is_decisions && (question->scenarios.count > 0 || question->seeds > 1))
         return cli_malformed("validate --suite decisions drives a grid of its own: no scenario and "
                              "no --seeds");
@@ -330,10 +435,16 @@ static bool begins_with(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
+/* --backend says what is compared with the simulator. */
+static bool has_sides(const struct question *question)
+{
+    return question->suite == SUITE_LOCKSTEP || question->suite == SUITE_DECISIONS;
+}
+
 /* What would have no effect, or would compare something else than --backend says. */
 static int check_sets(const struct question *question)
 {
-    for (size_t i = 0; i < question->sets.count && question->suite != SUITE_FIDELITY; i++) {
+    for (size_t i = 0; i < question->sets.count && has_sides(question); i++) {
         const char *set = question->sets.items[i];
         if (begins_with(set, "backend=") || begins_with(set, "backend.name="))
             return cli_malformed("validate --set %s: what is compared with the simulator is said "
@@ -351,6 +462,8 @@ static int check(struct question *question)
 {
     int exit_code = find_suite(question);
 
+    if (exit_code == CLI_DONE)
+        exit_code = check_measured(question);
     if (exit_code == CLI_DONE)
         exit_code = check_suite(question);
     if (exit_code == CLI_DONE)
@@ -380,11 +493,20 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
     struct question question = {.seeds = 1, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--suite", "decisions|fidelity",
-         "a grid of calls; or sampled and analytic against exact, on small scenarios", CLI_TEXT,
-         &question.suite_name},
+        {"--suite", "decisions|fidelity|public",
+         "a grid of calls; sampled and analytic against exact; or what others published (some of "
+         "it "
+         "by name)",
+         CLI_TEXT, &question.suite_name},
         {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
          CLI_TEXT, &question.backend},
+        {"--measured", "FILE",
+         "an engine's benchmark or metrics of what SCENARIO describes; repeatable", CLI_TEXTS,
+         &question.measured},
+        {"--window", "FROM:TO", "only requests that ended in these seconds of the benchmark",
+         CLI_TEXT, &question.window},
+        {"--tolerance", "PERCENT", "of the figures that are judged (10)", CLI_TEXT,
+         &question.tolerance_text},
         {"--set", "PATH=VALUE", "changes one key of each scenario; repeatable", CLI_TEXTS,
          &question.sets},
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,

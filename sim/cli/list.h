@@ -11,6 +11,15 @@
 /* Appends the entries of one kind to array. On failure array holds some of them. */
 typedef kvt_status list_fill(cJSON *array, struct kvt_error *err);
 
+/* list_files.c: names of the files NAME.json in a folder of what is shipped. */
+struct list_names {
+    char **items; /* [count] without ".json", ascending */
+    size_t count;
+};
+KVT_CHECKED kvt_status list_names_read(const char *folder, struct list_names *names,
+                                       struct kvt_error *err);
+void list_names_free(struct list_names *names);
+
 /* list_files.c: what is shipped as files. */
 list_fill list_models, list_hardware, list_drafters, list_scenarios;
 /* list_plugins.c */

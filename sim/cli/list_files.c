@@ -15,17 +15,12 @@ enum {
 
 /* ---- Folders ------------------------------------------------------------------- */
 
-struct names {
-    char **items; /* [count] without ".json", ascending */
-    size_t count;
-};
-
-static void names_free(struct names *names)
+void list_names_free(struct list_names *names)
 {
     for (size_t i = 0; i < names->count; i++)
         free(names->items[i]);
     free(names->items);
-    *names = (struct names){0};
+    *names = (struct list_names){0};
 }
 
 static int compare_names(const void *a, const void *b)
@@ -33,7 +28,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool append_name(struct names *names, const char *file_name)
+static bool append_name(struct list_names *names, const char *file_name)
 {
     size_t length = strlen(file_name);
 
@@ -47,12 +42,12 @@ static bool append_name(struct names *names, const char *file_name)
     return items[names->count++] != NULL;
 }
 
-static kvt_status names_read(const char *folder, struct names *names, struct kvt_error *err)
+kvt_status list_names_read(const char *folder, struct list_names *names, struct kvt_error *err)
 {
     char path[PATH_BYTES];
     bool ok = true;
 
-    *names = (struct names){0};
+    *names = (struct list_names){0};
     snprintf(path, sizeof path, "%s/%s", cli_data_dir(), folder);
     DIR *dir = opendir(path);
     if (dir == NULL)
@@ -64,7 +59,7 @@ static kvt_status names_read(const char *folder, struct names *names, struct kvt
     (void)closedir(dir);
     if (!ok) {
         names->count -= names->count > 0 && names->items[names->count - 1] == NULL;
-        names_free(names);
+        list_names_free(names);
         return kvt_fail_nomem(err, "a list of files");
     }
     if (names->count > 0)
@@ -169,14 +164,14 @@ static kvt_status add_one(cJSON *array, const char *folder, const char *name, ad
 
 static kvt_status add_folder(cJSON *array, const char *folder, add_file *add, struct kvt_error *err)
 {
-    struct names names;
-    kvt_status status = names_read(folder, &names, err);
+    struct list_names names;
+    kvt_status status = list_names_read(folder, &names, err);
 
     if (status != KVT_OK)
         return status;
     for (size_t i = 0; status == KVT_OK && i < names.count; i++)
         status = add_one(array, folder, names.items[i], add, err);
-    names_free(&names);
+    list_names_free(&names);
     return status;
 }
 
@@ -239,13 +234,13 @@ static kvt_status add_scenario(cJSON *array, const char *name, struct kvt_error 
 
 kvt_status list_scenarios(cJSON *array, struct kvt_error *err)
 {
-    struct names names;
-    kvt_status status = names_read("scenarios", &names, err);
+    struct list_names names;
+    kvt_status status = list_names_read("scenarios", &names, err);
 
     if (status != KVT_OK)
         return status;
     for (size_t i = 0; status == KVT_OK && i < names.count; i++)
         status = add_scenario(array, names.items[i], err);
-    names_free(&names);
+    list_names_free(&names);
     return status;
 }

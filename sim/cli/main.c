@@ -14,11 +14,13 @@ static const struct cli_command commands[] = {
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
     {"trace", "stats|convert FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
-    {"validate", "[SCENARIO..] [--suite decisions|fidelity] [options]",
-     "A GPU against the simulator, call by call; each level of fidelity against exact.",
+    {"validate", "[SCENARIO..] [--suite decisions|fidelity|public] [--measured FILE..] [options]",
+     "A GPU or an engine's own figures against the simulator; levels of fidelity against exact.",
      kvt_cmd_validate},
     {"paper", "[--only ID].. [options]",
      "The reference paper's statements beside what comes out here.", kvt_cmd_paper},
+    {"calibrate", "--from FILE.. --scenario SCENARIO [options]",
+     "Step times out of vLLM's or SGLang's own benchmarks: a profile.", kvt_cmd_calibrate},
     {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
      kvt_cmd_list},
     {"check", "FILE.. | SCENARIO --print [options]",
@@ -30,7 +32,7 @@ enum {
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan", "explain", "calibrate"};
+static const char *const later[] = {"sweep", "plan", "explain"};
 
 static void print_examples(void)
 {

@@ -114,6 +114,9 @@ struct validate_badge {
     const char *not_representative, *scaled; /* as a proof's */
     uint64_t device_calls;                   /* of all, where some are not run there */
     const cJSON *machine;
+    const char *timing; /* what step times rest on where no GPU ran any; NULL: said so */
+    const char *engine; /* "yes", "no"; NULL: no engine was compared with */
+    const char *engine_reason;
 };
 /* As result.json has it, and for people:
  * "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */

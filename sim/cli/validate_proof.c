@@ -161,7 +161,7 @@ static void claim_kernel_time(const struct validate_badge *badge, struct claim *
 
     claim->word = "no";
     if (!badge->on_gpu) {
-        (void)snprintf(reason, bytes, "no GPU");
+        (void)snprintf(reason, bytes, "%s", badge->timing ? badge->timing : "no GPU");
     } else if (badge->timed_steps == 0) {
         (void)snprintf(reason, bytes, "nothing was timed");
     } else if (!badge->is_attention_good) {
@@ -188,7 +188,8 @@ bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
            kvt_json_add_text(item, "decisions_reason", decisions.reason) &&
            kvt_json_add_text(item, "kernel_time", kernel_time.word) &&
            kvt_json_add_text(item, "kernel_time_reason", kernel_time.reason) &&
-           kvt_json_add_text(item, "engine", "no");
+           kvt_json_add_text(item, "engine", badge->engine ? badge->engine : "no") &&
+           (!badge->engine || kvt_json_add_text(item, "engine_reason", badge->engine_reason));
 }
 
 void validate_print_badge(const struct validate_badge *badge)
@@ -197,6 +198,10 @@ void validate_print_badge(const struct validate_badge *badge)
 
     claim_decisions(badge, &decisions);
     claim_kernel_time(badge, &kernel_time);
-    printf("badge      decisions %s (%s) | kernel time %s (%s) | engine no\n", decisions.word,
-           decisions.reason, kernel_time.word, kernel_time.reason);
+    printf("badge      decisions %s (%s) | kernel time %s (%s) | engine %s", decisions.word,
+           decisions.reason, kernel_time.word, kernel_time.reason,
+           badge->engine ? badge->engine : "no");
+    if (badge->engine)
+        printf(" (%s)", badge->engine_reason);
+    putchar('\n');
 }

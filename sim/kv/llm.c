@@ -26,9 +26,9 @@ static const struct kvt_field fields[] = {
     COUNT(heads, 1, 1 << 16),
     COUNT(latent_dim, 1, 1 << 16),
     COUNT(rope_dim, 0, 1 << 16),
-    COUNT(index_heads, 1, 1 << 16),
-    COUNT(index_dim, 1, 1 << 16),
-    COUNT(top_k, 1, 1 << 20),
+    COUNT(index_heads, 0, 1 << 16),
+    COUNT(index_dim, 0, 1 << 16),
+    COUNT(top_k, 1, 1u << 31),
     COUNT(max_position_tokens, 1, 1u << 31),
     COUNT(experts, 0, 1 << 20),
     COUNT(experts_active, 0, 1 << 20),
@@ -44,6 +44,10 @@ static const struct kvt_field fields[] = {
 static const struct kvt_field row_fields[] = {
     {"capacity_bytes", KVT_FIELD_U32, 1, 1 << 16, offsetof(struct kvt_row_format, capacity_bytes)},
     {"wire_bytes", KVT_FIELD_U32, 1, 1 << 16, offsetof(struct kvt_row_format, wire_bytes)},
+};
+static const struct kvt_field index_row_fields[] = {
+    {"capacity_bytes", KVT_FIELD_U32, 0, 1 << 16, offsetof(struct kvt_row_format, capacity_bytes)},
+    {"wire_bytes", KVT_FIELD_U32, 0, 1 << 16, offsetof(struct kvt_row_format, wire_bytes)},
 };
 
 /* A run of stores: repeat of them, the first at first_layer, each stride_layers
@@ -86,8 +90,8 @@ static const struct kvt_field sglang_fields[] = {
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 static kvt_status read_row_format(const cJSON *tree, const char *where, const char *key,
-                                  struct kvt_arena *arena, struct kvt_row_format *out,
-                                  struct kvt_error *err)
+                                  const struct kvt_field *numbers, struct kvt_arena *arena,
+                                  struct kvt_row_format *out, struct kvt_error *err)
 {
     static const char *const others[] = {"name"};
     char place[PLACE_BYTES];
@@ -99,7 +103,7 @@ static kvt_status read_row_format(const cJSON *tree, const char *where, const ch
         return status;
     }
     (void)snprintf(place, sizeof place, "%s/%s", where, key);
-    status = kvt_fields_read(object, place, row_fields, LENGTH(row_fields), others, LENGTH(others),
+    status = kvt_fields_read(object, place, numbers, LENGTH(row_fields), others, LENGTH(others),
                              out, err);
     if (status == KVT_OK) {
         status = kvt_json_get_text(object, place, "name", true, &name, err);
@@ -316,6 +320,29 @@ static kvt_status read_engines(const cJSON *tree, const char *where, struct kvt_
     return status;
 }
 
+/* A dense model has no indexer, and then selects every row there can be; any other has one, with
+ * rows to scan. */
+static kvt_status check_indexer(const char *where, const struct kvt_llm *llm, struct kvt_error *err)
+{
+    bool has_any = llm->index_heads > 0 || llm->index_dim > 0 || llm->index.capacity_bytes > 0 ||
+                   llm->index.wire_bytes > 0;
+    bool has_all = llm->index_heads > 0 && llm->index_dim > 0 && llm->index.capacity_bytes > 0 &&
+                   llm->index.wire_bytes > 0;
+
+    if (has_any && !has_all)
+        return kvt_fail(
+            err, KVT_ERR_INVALID, where,
+            "index_heads %u, index_dim %u and index rows of %u B: an indexer has all of "
+            "them, and a dense model none",
+            llm->index_heads, llm->index_dim, llm->index.capacity_bytes);
+    if (!has_any && llm->top_k < llm->max_position_tokens)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "top_k is %u without an indexer: a dense model attends to all of its %u "
+                        "max_position_tokens",
+                        llm->top_k, llm->max_position_tokens);
+    return KVT_OK;
+}
+
 static kvt_status check_whole(const char *where, const struct kvt_llm *llm, struct kvt_error *err)
 {
     if (llm->experts_active > llm->experts) {
@@ -353,10 +380,11 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
                                  &llm, err);
     }
     if (status == KVT_OK) {
-        status = read_row_format(tree, head.where, "payload", arena, &llm.payload, err);
+        status = read_row_format(tree, head.where, "payload", row_fields, arena, &llm.payload, err);
     }
     if (status == KVT_OK) {
-        status = read_row_format(tree, head.where, "index", arena, &llm.index, err);
+        status =
+            read_row_format(tree, head.where, "index", index_row_fields, arena, &llm.index, err);
     }
     if (status == KVT_OK) {
         status = read_stores(tree, head.where, &llm, err);
@@ -369,6 +397,9 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
     }
     if (status == KVT_OK) {
         status = check_whole(head.where, &llm, err);
+    }
+    if (status == KVT_OK) {
+        status = check_indexer(head.where, &llm, err);
     }
     if (status == KVT_OK) {
         status = kvt_json_check_sources(tree, head.where, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bind.h"
+#include "kvt/profile.h"
 #include "kvt/speculation.h"
 
 /* ---- Plug-ins ------------------------------------------------------------------------- */
@@ -154,20 +155,54 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
 /* ---- The rest ---------------------------------------------------------------------------------
  */
 
-static void bind_prefill(const struct kvt_load *load, struct kvt_prefill *out)
+/* The rate, and the context at which it has halved, as the profile has them. */
+static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_choice *timing,
+                                        struct kvt_prefill *out, struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const char *where = kvt_load_place(load, "cluster.prefill.tokens_per_s", place);
+    const struct kvt_param_value *path = kvt_param_of(timing, "path");
+    struct kvt_profile profile;
+
+    if (strcmp(timing->info->name, "profile") != 0)
+        return kvt_fail(
+            err, KVT_ERR_INVALID, where,
+            "\"profile\" takes timing \"profile\", and the timing is \"%s\"; a number of "
+            "tokens a second is expected",
+            timing->info->name);
+    kvt_status status = kvt_profile_load(path->text, &profile, err);
+    if (status != KVT_OK)
+        return status;
+    const struct kvt_profile_family *family = &profile.families[KVT_PART_PREFILL];
+    double token_ns = family->ns_per[0][KVT_FEATURE_PREFILL_TOKENS];
+    double context_ns = family->ns_per[0][KVT_FEATURE_PREFILL_CONTEXT_TOKENS];
+    if (!family->is_there)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%s has no family prefill; a number of tokens a second is expected",
+                        path->text);
+    out->tokens_per_s = 1e9 / token_ns;
+    out->context_half_tokens = context_ns > 0 ? token_ns / context_ns : 0;
+    return KVT_OK;
+}
+
+static kvt_status bind_prefill(struct kvt_load *load, const struct kvt_choice *timing,
+                               struct kvt_prefill *out, struct kvt_error *err)
 {
     const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
     const char *mode = kvt_text_at(object, "mode");
     if (strcmp(mode, "none") == 0)
-        return;
+        return KVT_OK;
     bool is_separate = strcmp(mode, "separate") == 0;
     out->mode = is_separate ? KVT_PREFILL_SEPARATE : KVT_PREFILL_COLOCATED;
     if (is_separate)
         out->gpus = kvt_count_at(object, "gpus");
     else
         out->chunk_tokens = kvt_count_at(object, "chunk_tokens");
+    if (cJSON_IsString(kvt_tree_find(object, "tokens_per_s")))
+        return bind_profiled_prefill(load, timing, out, err);
     out->tokens_per_s = kvt_real_at(object, "tokens_per_s");
     out->context_half_tokens = kvt_real_at(object, "context_half_tokens");
+    return KVT_OK;
 }
 
 static kvt_status bind_classes(struct kvt_load *load, struct kvt_scenario *out,
@@ -450,6 +485,6 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = check_lengths(load, out, err);
     if (status == KVT_OK)
-        bind_prefill(load, &out->prefill);
+        status = bind_prefill(load, &out->timing, &out->prefill, err);
     return status;
 }

@@ -38,6 +38,11 @@ static const struct kvt_idle without_staging[KVT_IDLE_MAX] = {
      .cure = "speculation.overflow \"staging\""},
 };
 static const struct kvt_idle without_hot_caches[KVT_IDLE_MAX] = {KVT_IDLE_WITHOUT_HOT_CACHES};
+static const struct kvt_idle with_profiled_prefill[KVT_IDLE_MAX] = {
+    {.beside = "cluster.prefill.tokens_per_s",
+     .values = "profile",
+     .cure = "a number in cluster.prefill.tokens_per_s"},
+};
 static const struct kvt_idle without_imports[KVT_IDLE_MAX] = {
     {.beside = "cluster.prefill.mode",
      .values = "colocated",
@@ -188,10 +193,12 @@ static const struct kvt_key prefill_keys[] = {
      .when_key = "mode",
      .when = "separate"},
     {.name = "tokens_per_s",
-     .help = "Rate of one server, or of one decoding rank, at no context.",
+     .help = "Rate of one server, or of one decoding rank, at no context; profile is what timing "
+             "\"profile\" measured, by context too.",
      .type = KVT_KEY_REAL,
      .minimum = 0.001,
      .maximum = 1e9,
+     .word = "profile",
      .required = true,
      .when_key = "mode",
      .when = "separate|colocated"},
@@ -210,7 +217,8 @@ static const struct kvt_key prefill_keys[] = {
      .maximum = 1e9,
      .dflt = "0",
      .when_key = "mode",
-     .when = "separate|colocated"},
+     .when = "separate|colocated",
+     .idle = with_profiled_prefill},
 };
 
 static const struct kvt_key cluster_keys[] = {

@@ -62,7 +62,6 @@ static const char *const *later_names(enum kvt_plugin_kind kind)
     static const char *const names[KVT_PLUGIN_KINDS][12] = {
         [KVT_PLUGIN_REPLACEMENT] = {"lfu", "sieve", "s3fifo", "arc", "2q", "random", "sharded-lru",
                                     "belady", "oracle-pages"},
-        [KVT_PLUGIN_TIMING] = {"profile"},
     };
     return names[kind];
 }

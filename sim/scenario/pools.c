@@ -116,6 +116,22 @@ static kvt_status size_pool(struct kvt_load *load, const struct kvt_scenario *sc
 
 /* ---- A pool ------------------------------------------------------------------- */
 
+/* Rows of a latent are whole on every rank; those of heads would be split over the ranks. */
+static kvt_status check_dense(struct kvt_load *load, const struct kvt_llm *llm, const char *dotted,
+                              const struct kvt_decode_pool *pool, struct kvt_error *err)
+{
+    char path[KVT_DOTTED_BYTES];
+    char place[KVT_PLACE_BYTES];
+
+    if (pool->tp == 1 || llm->index_heads > 0)
+        return KVT_OK;
+    (void)snprintf(path, sizeof path, "%s.tp", dotted);
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, path, place),
+                    "tp %u would split the heads of %s's rows, which this version keeps whole; tp 1 "
+                    "is expected",
+                    pool->tp, llm->name);
+}
+
 static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, const cJSON *object,
                                    struct kvt_decode_pool *pool, struct kvt_error *err)
 {
@@ -172,6 +188,8 @@ static kvt_status bind_pool(struct kvt_load *load, struct kvt_scenario *out, con
     const cJSON *object = kvt_tree_at(load->tree, dotted);
     struct kvt_decode_pool pool = {.hardware = out->hardware};
     kvt_status status = bind_parallelism(load, dotted, object, &pool, err);
+    if (status == KVT_OK)
+        status = check_dense(load, out->llm, dotted, &pool, err);
     if (status == KVT_OK)
         status = bind_pool_memory(load, dotted, object, &pool, err);
     if (status == KVT_OK && kvt_tree_find(object, "hardware") != NULL) {

@@ -39,6 +39,11 @@ static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "it wants page hits or scores, and its needs() says history_in_hbm: of "
                         "requests that are whole for ever nobody looks at selections");
+    if (!needs->history_in_hbm && rank->env.llm->index_heads == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "residency.policy",
+                        "%s has no indexer: every query attends to every row, and none can stay on "
+                        "host; \"resident\" or \"prefix-offload\" is expected",
+                        rank->env.llm->name);
     return KVT_OK;
 }
 

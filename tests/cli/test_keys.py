@@ -92,6 +92,9 @@ DERIVED = {"cluster.decode.pools": "derived"}
 MEDIUM = {"light_requests": 0, "block": 0}
 ONE_ROUND = {"confidence_pool_requests": 1, "costs": "deepseek-v4-flash-b300"}
 
+PROFILE = {**HISPARSE, "timing": {"model": "profile", "path": "./fast.json",
+                                  "lacking": "roofline"}}
+
 CUDA = {**HISPARSE, "backend": {"name": "cuda"}, "run.fidelity": "exact"}
 
 REFUSED = object()  # the value is answered with status 2
@@ -222,6 +225,8 @@ TABLE = {
         {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"},
          "selection": None},
         {"timing.costs": "./costs.json"}),
+    "timing(profile).path": (PROFILE, {"timing.path": "./slow.json"}),
+    "timing(profile).lacking": (PROFILE, {"timing.lacking": "refused"}, REFUSED),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
     "workload(sessions).concurrency": (TALK, {"workload.concurrency": 2}),
@@ -358,7 +363,15 @@ DRAFTER = {
         "models", "layers", "kv_heads", "head_dim", "window_tokens", "slack_tokens", "block_max",
         "value_bytes", "weight_bytes")}}
 
+def profile(step_ns):
+    return json.dumps({"schema": "kvtide/profile/1", "name": "p", "summary": "made up",
+                       "setting": {},
+                       "families": [{"name": "host", "limits_ns": [{"step": step_ns}]}]})
+
+
 FILES = {
+    "fast.json": profile(1e5),
+    "slow.json": profile(1e7),
     "draft.json": json.dumps(DRAFTER),
     "heavy.json": json.dumps({**DRAFTER, "layers": 6, "window_tokens": 2048}),
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(

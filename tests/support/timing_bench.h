@@ -12,7 +12,7 @@ struct timing_bench {
     struct kvt_llm llm;
     struct kvt_hardware hardware;
     struct kvt_timing_env env;
-    uint64_t state[1024];
+    uint64_t state[4096];
 };
 
 /* GLM-5.3 on four H200s that share its experts, under hisparse. */

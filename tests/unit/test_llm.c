@@ -32,6 +32,7 @@ static const struct shape {
     {"deepseek-v3.2", 61, 61, 61, 61, 124928, 40016, 8052},
     {"deepseek-v4-flash", 43, 21, 21, 21, 10752, 3066, 693},
     {"deepseek-v4.1-flash", 40, 4, 4, 8, 4096, 720, 170},
+    {"llama-3.1-8b", 32, 32, 1, 1, 131072, 131072, 0}, /* dense: it selects every row */
 };
 enum {
     SHAPES = sizeof shapes / sizeof shapes[0]
@@ -219,6 +220,10 @@ static const struct refusal {
     {"glm-5.3", {"/top_k", NULL}, "/top_k", ""},
     {"glm-5.3", {"/topk", "2048"}, "/topk", "no such key"},
     {"glm-5.3", {"/experts_active", "257"}, "#", "experts_active is 257 of 256"},
+    {"glm-5.3", {"/index_heads", "0"}, "#", "an indexer has all of them, and a dense model none"},
+    {"glm-5.3", {"/index/wire_bytes", "0"}, "#", "an indexer has all of them"},
+    {"llama-3.1-8b", {"/index_dim", "128"}, "#", "an indexer has all of them"},
+    {"llama-3.1-8b", {"/top_k", "2048"}, "#", "attends to all of its 131072"},
     {"glm-5.3", {"/dense_weight_bytes", "1e15"}, "#", "more than weight_bytes"},
     {"glm-5.3", {"/payload", NULL}, "/payload", ""},
     {"glm-5.3", {"/payload/capacity_bytes", "0"}, "/payload/capacity_bytes", ""},

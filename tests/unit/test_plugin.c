@@ -21,7 +21,7 @@ static const struct {
     {KVT_PLUGIN_LAW, "law", "tape score recorded indexer"},
     {KVT_PLUGIN_SPECULATION, "speculation",
      "none dflash2 dspark mtp eagle eagle-tree medusa self-sparse"},
-    {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table"},
+    {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table profile"},
     {KVT_PLUGIN_IMPORT, "import", "rate paper"},
     {KVT_PLUGIN_ARRIVAL, "arrival", "closed phases open sessions trace"},
     {KVT_PLUGIN_LENGTH, "length", "fixed lognormal empirical"},
@@ -113,7 +113,6 @@ static const struct {
     const char *names;
 } later[] = {
     {KVT_PLUGIN_REPLACEMENT, "lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
-    {KVT_PLUGIN_TIMING, "profile"},
 };
 enum {
     LATER_KINDS = sizeof later / sizeof later[0]

@@ -70,6 +70,22 @@ static inline bool kvt_step_part_is_run(enum kvt_step_part part, bool runs_draft
            part != KVT_PART_SAMPLE && part != KVT_PART_PREFILL;
 }
 
+/* The expected share of a layer's experts that `queries` independent tokens touch:
+ * 1 - untouched^queries, where one token leaves the share `untouched` alone. By squaring, because
+ * pow() differs in its last bits from one machine's libm to another's, and step times decide what
+ * happens next. */
+static inline double kvt_experts_touched_share(double untouched, uint32_t queries)
+{
+    double all_leave = 1.0, factor = untouched;
+
+    for (uint32_t rest = queries; rest > 0; rest >>= 1) {
+        if (rest & 1)
+            all_leave *= factor;
+        factor *= factor;
+    }
+    return 1.0 - all_leave;
+}
+
 struct kvt_timing_env {
     struct kvt_params params;
     const struct kvt_llm *llm;
@@ -106,6 +122,9 @@ struct kvt_timing_model {
     /* Whether a rank's load lies where the model was fitted or measured; steps outside are
      * flagged and counted. Optional: everything is in range. */
     bool (*in_range)(const void *state, const struct kvt_rank_load *load);
+
+    /* What this state's times rest on, where that hangs on how it was set up. Optional: `basis`. */
+    enum kvt_basis (*basis_of)(const void *state);
 };
 
 /* How long one request's history takes to come in, once its turn has come. */

@@ -1,0 +1,245 @@
+/* profile.c -- a decode step as a calibration measured its families.
+ *
+ *     group:  host + dense + sampling
+ *     rank:   index + resolve + exposed fetch + attend + draft + other
+ *             exposed fetch = max(0, fetch - what dense and attention hide of it)
+ *
+ * Each family is linear in a load, or the largest of several limits that are (kvt/profile.h): of
+ * fetch, say, the link with what shares it, the node's DRAM with all GPUs that gather from it, and
+ * granules of host memory. Families that the file lacks are refused where a step has them, or, when
+ * asked for, taken from data sheets; steps that need those are out of range. */
+#include "kvt/profile.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "roofline.h"
+
+enum {
+    PROFILE_PATH,
+    PROFILE_LACKING,
+    PROFILE_PARAMS
+};
+
+enum lacking {
+    LACKING_REFUSED = 0,
+    LACKING_ROOFLINE
+};
+
+static const struct kvt_param_spec profile_params[PROFILE_PARAMS] = {
+    [PROFILE_PATH] = {.name = "path",
+                      .help = "The profile: a file that kvtide calibrate has written.",
+                      .type = KVT_PARAM_TEXT,
+                      .minimum = 1,
+                      .maximum = 4096},
+    [PROFILE_LACKING] = {.name = "lacking",
+                         .help =
+                             "What of a family that the step has and the profile lacks: refused, "
+                             "or roofline's, from data sheets and with its defaults.",
+                         .type = KVT_PARAM_CHOICE,
+                         .choices = "refused|roofline",
+                         .default_text = "refused"},
+};
+
+struct profile_state {
+    struct kvt_profile profile;
+    struct kvt_profile_setting setting;
+    bool is_needed[KVT_PARTS];
+    bool lacks_any; /* a needed one, so that roofline stands for it */
+    struct roofline roofline;
+};
+
+static size_t profile_state_bytes(const struct kvt_timing_env *env)
+{
+    (void)env;
+    return sizeof(struct profile_state);
+}
+
+static kvt_status check_setting(const struct kvt_timing_env *env, const struct kvt_profile *profile,
+                                const char *path, struct kvt_error *err)
+{
+    if (profile->model[0] != '\0' && strcmp(profile->model, env->llm->name) != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"profile\"",
+                        "%s was measured for model \"%s\"; the scenario has \"%s\"", path,
+                        profile->model, env->llm->name);
+    if (profile->hardware[0] != '\0' && strcmp(profile->hardware, env->hardware->name) != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"profile\"",
+                        "%s was measured on hardware \"%s\"; the pool has \"%s\"", path,
+                        profile->hardware, env->hardware->name);
+    if ((profile->tp > 0 && profile->tp != env->tp) || (profile->ep > 0 && profile->ep != env->ep))
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"profile\"",
+                        "%s was measured for tp %u and ep %u (0: any); the pool has tp %u and ep "
+                        "%u",
+                        path, profile->tp, profile->ep, env->tp, env->ep);
+    return KVT_OK;
+}
+
+static void find_needed(const struct kvt_timing_env *env, bool is_needed[KVT_PARTS])
+{
+    is_needed[KVT_PART_HOST] = true;
+    is_needed[KVT_PART_DENSE] = true;
+    is_needed[KVT_PART_INDEX] = env->llm->index_heads > 0;
+    is_needed[KVT_PART_RESOLVE] = !env->history_in_hbm;
+    is_needed[KVT_PART_FETCH] = !env->history_in_hbm;
+    is_needed[KVT_PART_ATTEND] = true;
+    is_needed[KVT_PART_DRAFT] = env->draft_passes > 0;
+    is_needed[KVT_PART_SAMPLE] = true;
+}
+
+/* Names of the needed families that the profile lacks; "" where it has them all. */
+static const char *name_lacking(const struct profile_state *state, char out[96])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (state->is_needed[p] && !state->profile.families[p].is_there)
+            used += (size_t)snprintf(out + used, 96 - used, "%s%s", used > 0 ? ", " : "",
+                                     kvt_step_part_name((enum kvt_step_part)p));
+    }
+    return out;
+}
+
+static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
+                               struct kvt_error *err)
+{
+    assert(env->params.count == PROFILE_PARAMS);
+    struct profile_state *state = memory;
+    const char *path = env->params.values[PROFILE_PATH].text;
+    enum lacking lacking = (enum lacking)env->params.values[PROFILE_LACKING].number;
+    char names[96];
+    kvt_status status = kvt_profile_load(path, &state->profile, err);
+
+    if (status == KVT_OK)
+        status = check_setting(env, &state->profile, path, err);
+    if (status != KVT_OK)
+        return status;
+    state->setting = kvt_profile_setting_of(env);
+    find_needed(env, state->is_needed);
+    state->lacks_any = name_lacking(state, names)[0] != '\0';
+    if (state->lacks_any && lacking == LACKING_REFUSED)
+        return kvt_fail(err, KVT_ERR_INVALID, "timing \"profile\"",
+                        "%s has no family %s, which the step has; a profile that measured it is "
+                        "expected, or timing.lacking \"roofline\"",
+                        path, names);
+    return state->lacks_any ? kvt_roofline_init_default(&state->roofline, env, err) : KVT_OK;
+}
+
+/* Families that the profile lacks, as far as roofline_parts has them. */
+static void add_lacking(const struct profile_state *state, const double roofline_parts[KVT_PARTS],
+                        double parts[KVT_PARTS])
+{
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (!state->profile.families[p].is_there)
+            parts[p] += roofline_parts[p];
+    }
+}
+
+static void profile_group_step(const void *memory, const struct kvt_group_load *load,
+                               double parts[KVT_PARTS])
+{
+    const struct profile_state *state = memory;
+    double features[KVT_FEATURES], roofline_parts[KVT_PARTS] = {0};
+
+    if (load->queries == 0)
+        return;
+    kvt_profile_group_features(&state->setting, load, features);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (kvt_profile_is_of_group((enum kvt_step_part)p))
+            parts[p] += kvt_profile_ns(&state->profile.families[p], features);
+    }
+    if (!state->lacks_any)
+        return;
+    kvt_roofline_group_step(&state->roofline, load, roofline_parts);
+    add_lacking(state, roofline_parts, parts);
+}
+
+static double exposed_fetch_ns(const struct kvt_profile *profile,
+                               const double features[KVT_FEATURES])
+{
+    const struct kvt_profile_family *fetch = &profile->families[KVT_PART_FETCH];
+    double ns = kvt_profile_ns(fetch, features);
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (fetch->hidden_by[p] > 0)
+            ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], features);
+    }
+    return ns > 0 ? ns : 0;
+}
+
+static void profile_rank_step(const void *memory, const struct kvt_rank_load *load,
+                              double parts[KVT_PARTS])
+{
+    const struct profile_state *state = memory;
+    const struct kvt_profile *profile = &state->profile;
+    double features[KVT_FEATURES], roofline_parts[KVT_PARTS] = {0};
+
+    if (load->requests == 0)
+        return;
+    kvt_profile_rank_features(&state->setting, load, features);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        bool is_drafted = p != KVT_PART_DRAFT || load->draft_tokens > 0;
+        if (kvt_profile_is_of_group((enum kvt_step_part)p) || p == KVT_PART_PREFILL || !is_drafted)
+            continue;
+        parts[p] += p == KVT_PART_FETCH ? exposed_fetch_ns(profile, features)
+                                        : kvt_profile_ns(&profile->families[p], features);
+    }
+    if (!state->lacks_any)
+        return;
+    kvt_roofline_rank_step(&state->roofline, load, roofline_parts);
+    add_lacking(state, roofline_parts, parts);
+}
+
+/* Fetches are measured with misses, drafts with drafts, prompts with prompts. */
+static bool has_part(enum kvt_step_part part, const struct kvt_rank_load *load)
+{
+    switch (part) {
+    case KVT_PART_FETCH:
+        return load->wire_bytes > 0;
+    case KVT_PART_DRAFT:
+        return load->draft_tokens > 0;
+    case KVT_PART_PREFILL:
+        return load->prefill_tokens > 0;
+    default:
+        return true;
+    }
+}
+
+static bool profile_in_range(const void *memory, const struct kvt_rank_load *load)
+{
+    const struct profile_state *state = memory;
+    double features[KVT_FEATURES];
+
+    kvt_profile_rank_features(&state->setting, load, features);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        const struct kvt_profile_family *family = &state->profile.families[p];
+        if (!has_part((enum kvt_step_part)p, load))
+            continue;
+        if (!family->is_there ? state->is_needed[p] : !kvt_profile_in_range(family, features))
+            return false;
+    }
+    return true;
+}
+
+static enum kvt_basis profile_basis_of(const void *memory)
+{
+    const struct profile_state *state = memory;
+    return state->lacks_any ? KVT_BASIS_DATASHEET : KVT_BASIS_PROFILE;
+}
+
+const struct kvt_timing_model kvt_timing_profile = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_timing_profile,
+             .name = "profile",
+             .summary = "families of a step as a calibration measured them; outside: flagged",
+             .params = profile_params,
+             .param_count = PROFILE_PARAMS},
+    .basis = KVT_BASIS_PROFILE,
+    .state_bytes = profile_state_bytes,
+    .init = profile_init,
+    .group_step = profile_group_step,
+    .rank_step = profile_rank_step,
+    .in_range = profile_in_range,
+    .basis_of = profile_basis_of,
+};

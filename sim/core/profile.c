@@ -1,0 +1,146 @@
+/* profile.c -- what a profile says of a load: features, and times linear in them. */
+#include "kvt/profile.h"
+
+const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
+{
+    static const char *const names[KVT_FEATURES] = {
+        [KVT_FEATURE_STEP] = "step",
+        [KVT_FEATURE_REQUESTS] = "requests",
+        [KVT_FEATURE_QUERIES] = "queries",
+        [KVT_FEATURE_EXPERTS_SHARE] = "experts_share",
+        [KVT_FEATURE_CALLS] = "calls",
+        [KVT_FEATURE_CONTEXT_ROWS] = "context_rows",
+        [KVT_FEATURE_SCORED_ROWS] = "scored_rows",
+        [KVT_FEATURE_SELECTED_ROWS] = "selected_rows",
+        [KVT_FEATURE_ATTENDED_LAYER_ROWS] = "attended_layer_rows",
+        [KVT_FEATURE_LOOKED_UP_ROWS] = "looked_up_rows",
+        [KVT_FEATURE_MISSED_ROWS] = "missed_rows",
+        [KVT_FEATURE_MISSED_LAYER_ROWS] = "missed_layer_rows",
+        [KVT_FEATURE_WIRE_BYTES] = "wire_bytes",
+        [KVT_FEATURE_INBOUND_BYTES] = "inbound_bytes",
+        [KVT_FEATURE_OUTBOUND_BYTES] = "outbound_bytes",
+        [KVT_FEATURE_NODE_BYTES] = "node_bytes",
+        [KVT_FEATURE_GRANULES] = "granules",
+        [KVT_FEATURE_FETCHES] = "fetches",
+        [KVT_FEATURE_EXTRA_WAVES] = "extra_waves",
+        [KVT_FEATURE_EXTRA_WAVE_LAYERS] = "extra_wave_layers",
+        [KVT_FEATURE_DRAFT_TOKENS] = "draft_tokens",
+        [KVT_FEATURE_PREFILL_TOKENS] = "prefill_tokens",
+        [KVT_FEATURE_PREFILL_CONTEXT_TOKENS] = "prefill_context_tokens",
+    };
+
+    return (unsigned)feature < KVT_FEATURES ? names[feature] : "unknown";
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+struct kvt_profile_setting kvt_profile_setting_of(const struct kvt_timing_env *env)
+{
+    const struct kvt_llm *llm = env->llm;
+    uint32_t expert_gpus = env->ep > env->tp ? env->ep : env->tp;
+
+    return (struct kvt_profile_setting){
+        .selectors = llm->selector_count,
+        .untouched = llm->experts > 0 ? 1.0 - (double)llm->experts_active / llm->experts : 0,
+        .expert_replicas = expert_gpus / env->tp,
+        .gathering_gpus = env->ranks_per_link_node > 0 ? env->ranks_per_link_node : 1,
+    };
+}
+
+/* Queries of the group meet at a GPU's experts as far as its replicas reach. */
+static double experts_share(const struct kvt_profile_setting *setting, uint32_t queries,
+                            uint32_t queries_max)
+{
+    uint64_t reach = setting->expert_replicas * queries_max;
+
+    if (setting->untouched <= 0)
+        return 0;
+    return kvt_experts_touched_share(setting->untouched,
+                                     reach < queries ? (uint32_t)reach : queries);
+}
+
+void kvt_profile_group_features(const struct kvt_profile_setting *setting,
+                                const struct kvt_group_load *load, double features[KVT_FEATURES])
+{
+    for (int f = 0; f < KVT_FEATURES; f++)
+        features[f] = 0;
+    if (load->queries == 0)
+        return;
+    features[KVT_FEATURE_STEP] = 1;
+    features[KVT_FEATURE_REQUESTS] = (double)load->requests * load->queries_max / load->queries;
+    features[KVT_FEATURE_QUERIES] = load->queries_max;
+    features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, load->queries, load->queries_max);
+}
+
+/* Only as much of the other traffic gets in the way of a fetch as there is of the fetch. */
+static void add_traffic(const struct kvt_profile_setting *setting, const struct kvt_rank_load *load,
+                        double features[KVT_FEATURES])
+{
+    double wire = load->wire_bytes;
+    double inbound = smaller((double)load->import_bytes + (double)load->fill_bytes, wire);
+    double outbound = smaller((double)load->backup_bytes, wire);
+
+    features[KVT_FEATURE_WIRE_BYTES] = wire;
+    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
+    features[KVT_FEATURE_NODE_BYTES] = (wire + inbound + outbound) * setting->gathering_gpus;
+    features[KVT_FEATURE_GRANULES] = load->granules;
+    features[KVT_FEATURE_FETCHES] =
+        smaller(setting->selectors, load->calls_with_misses) + load->extra_waves;
+}
+
+void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
+                               const struct kvt_rank_load *load, double features[KVT_FEATURES])
+{
+    uint32_t group_queries =
+        load->group_queries > load->queries ? load->group_queries : load->queries;
+    double per_request = load->requests > 0 ? (double)load->queries / load->requests : 0;
+
+    for (int f = 0; f < KVT_FEATURES; f++)
+        features[f] = 0;
+    features[KVT_FEATURE_STEP] = 1;
+    features[KVT_FEATURE_REQUESTS] = load->requests;
+    features[KVT_FEATURE_QUERIES] = load->queries;
+    features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, group_queries, load->queries);
+    features[KVT_FEATURE_CALLS] = load->calls;
+    features[KVT_FEATURE_CONTEXT_ROWS] = (double)load->context_rows;
+    features[KVT_FEATURE_SCORED_ROWS] = (double)load->context_rows * per_request;
+    features[KVT_FEATURE_SELECTED_ROWS] = load->selected_rows;
+    features[KVT_FEATURE_ATTENDED_LAYER_ROWS] = load->attended_layer_rows;
+    features[KVT_FEATURE_LOOKED_UP_ROWS] = load->looked_up_rows;
+    features[KVT_FEATURE_MISSED_ROWS] = load->missed_rows;
+    features[KVT_FEATURE_MISSED_LAYER_ROWS] = load->missed_layer_rows;
+    add_traffic(setting, load, features);
+    features[KVT_FEATURE_EXTRA_WAVES] = load->extra_waves;
+    features[KVT_FEATURE_EXTRA_WAVE_LAYERS] = load->extra_wave_layers;
+    features[KVT_FEATURE_DRAFT_TOKENS] = load->draft_tokens;
+    features[KVT_FEATURE_PREFILL_TOKENS] = load->prefill_tokens;
+    features[KVT_FEATURE_PREFILL_CONTEXT_TOKENS] = load->prefill_context_tokens;
+}
+
+double kvt_profile_ns(const struct kvt_profile_family *family, const double features[KVT_FEATURES])
+{
+    double most = 0;
+
+    for (uint32_t l = 0; l < family->limit_count; l++) {
+        double ns = 0;
+        for (int f = 0; f < KVT_FEATURES; f++)
+            ns += family->ns_per[l][f] * features[f];
+        most = ns > most ? ns : most;
+    }
+    return most;
+}
+
+bool kvt_profile_in_range(const struct kvt_profile_family *family,
+                          const double features[KVT_FEATURES])
+{
+    for (int f = 0; family->is_there && f < KVT_FEATURES; f++) {
+        if (family->has_range[f] &&
+            (features[f] < family->least[f] || features[f] > family->most[f]))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,205 @@
+"""kvtide calibrate --from: an engine's own benchmark becomes a profile, and the profile predicts it.
+
+The oracle is a toy engine with known costs (toy_engine.py); its benchmark is written as vLLM and
+SGLang write theirs.
+"""
+import json
+import sys
+
+import support
+from support import refuses, succeeds
+from toy_engine import QUERY_S, ROW_S, STEP_S, TOKEN_S, bench, engine, scenario, write
+
+
+def terms(profile):
+    return {term["name"]: term for family in profile["families"] for term in family.get("terms", ())}
+
+
+def near(value, expected, share):
+    assert abs(value / expected - 1) <= share, (value, expected)
+
+
+def a_profile_has_the_engines_costs(folder):
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    printed = json.loads(succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--json",
+                                  "--out", "p.json", "--quiet", cwd=folder))
+    assert printed == json.loads((folder / "p.json").read_text(encoding="utf-8"))
+    assert printed["setting"] == {"model": "llama-3.1-8b", "hardware": "rtx-4090", "tp": 1, "ep": 1}
+    assert printed["made"]["runs"][0]["engine"] == "vllm", printed["made"]
+    near(terms(printed)["dense.step"]["ns"], STEP_S * 1e9, 0.02)
+    near(terms(printed)["attend.context_rows"]["ns"], ROW_S * 1e9, 0.2)
+    near(terms(printed)["prefill.prefill_tokens"]["ns"], TOKEN_S * 1e9, 0.03)
+    left_out = printed["leave_one_out"]
+    assert left_out["parts"] == 10 and left_out["mape"] < 0.03, left_out
+    assert len(printed["points"]["rows"]) == left_out["own"]["n"]
+    assert succeeds("check", "p.json", cwd=folder).strip() == "p.json: ok (profile)"
+
+
+def several_concurrencies_in_sglangs_lines_are_left_out_in_turn(folder):
+    """Without per-request arrays each run is one point, and their number is what tells."""
+    name = scenario(folder)
+    served = [bench(engine(c), backend="sglang") for c in range(1, 13)]
+    (folder / "detailed.jsonl").write_text("".join(json.dumps(run) + "\n" for run in served))
+    whole = json.loads(succeeds("calibrate", "--from", "detailed.jsonl", "--scenario", name,
+                                "--json", cwd=folder))
+    assert whole["leave_one_out"]["of"] == "runs" and whole["leave_one_out"]["parts"] == 12
+    near(terms(whole)["dense.step"]["ns"], STEP_S * 1e9, 0.02)
+    near(terms(whole)["dense.queries"]["ns"], QUERY_S * 1e9, 0.3)
+    for run in served:
+        for key in ("itls", "ttfts", "start_times", "input_lens", "output_lens"):
+            del run[key]
+    for i, run in enumerate(served):
+        write(folder, "%d.json" % i, run)
+    means = json.loads(succeeds("calibrate", "--from", "0.json", *("%d.json" % i for i in
+                                range(1, 12)), "--scenario", name, "--json", cwd=folder))
+    assert means["leave_one_out"]["own"]["n"] == 12
+    near(terms(means)["dense.step"]["ns"], STEP_S * 1e9, 0.1)
+    text = succeeds("calibrate", "--from", "detailed.jsonl", "--scenario", name, cwd=folder)
+    assert "each run left out in turn" in text and "a benchmark does not tell them apart" in text
+    assert all(len(line) <= 80 for line in text.splitlines()), text
+
+
+def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
+    """Fitted at 8 at once, run at 4: the toy engine is the oracle."""
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--out", "p.json", cwd=folder)
+    served = bench(engine(4))
+    rows = ["arrival_s,input_tokens,output_tokens"]
+    rows += ["%.9f,%d,%d" % (s - 5000, i, o) for s, i, o in
+             zip(served["start_times"], served["input_lens"], served["output_lens"])]
+    (folder / "trace.csv").write_text("\n".join(rows) + "\n")
+    sets = ("timing={\"model\":\"profile\",\"path\":\"p.json\"}",
+            "cluster.prefill.tokens_per_s=profile", "workload={\"arrival\":\"trace\",\"path\":"
+            "\"trace.csv\"}")
+    result = json.loads(succeeds("run", name, "--json", "--quiet",
+                                 *(word for s in sets for word in ("--set", s)), cwd=folder))
+    ours = result["metrics"]
+    near(ours["output_throughput"], served["output_throughput"], 0.02)
+    near(ours["mean_tpot_ms"], served["mean_tpot_ms"], 0.03)
+    # Fewer at once than it was fitted to are told.
+    assert 0 < ours["extrapolated_step_share"] < 0.2, ours["extrapolated_step_share"]
+
+
+def a_model_with_an_indexer_scans_its_context(folder):
+    """And what no benchmark tells, of resolve and fetch, is refused or from data sheets."""
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    printed = json.loads(succeeds("calibrate", "--from", "vllm.json", "--scenario",
+                                  "vllm-calculator", "--out", "p.json", "--json", "--quiet",
+                                  cwd=folder))
+    limits = {family["name"]: family["limits_ns"] for family in printed["families"]}
+    assert set(limits) == {"host", "dense", "index", "attend", "sampling", "prefill"}, limits
+    assert limits["host"] == limits["attend"] == limits["sampling"] == [], limits
+    assert set(limits["index"][0]) == {"context_rows"}, limits
+    assert printed["setting"]["tp"] == printed["setting"]["ep"] == 8, printed["setting"]
+    run = ("run", "vllm-calculator", "--json", "--quiet", "--set", "run.duration_s=2",
+           "--set", "workload.concurrency=2", "--set", "workload.lengths.input.tokens=4096")
+    timing = {"model": "profile", "path": "p.json"}
+    sentence = refuses(2, *run, "--set", "timing=" + json.dumps(timing), cwd=folder)
+    assert "p.json has no family resolve, fetch, which the step has" in sentence, sentence
+    timing["lacking"] = "roofline"
+    result = json.loads(succeeds(*run, "--set", "timing=" + json.dumps(timing), cwd=folder))
+    assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
+    assert result["badge"]["kernel_time_reason"] == "datasheet", result["badge"]
+    resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
+                                   "timing=" + json.dumps({"model": "profile", "path": "p.json"}),
+                                   cwd=folder))
+    assert resident["badge"]["kernel_time_reason"] == "profile", resident["badge"]
+
+
+def a_dense_model_stays_in_hbm_and_on_one_gpu(folder):
+    name = scenario(folder)
+    sentence = refuses(2, "run", name, "--set", "residency=hisparse", cwd=folder)
+    assert sentence.startswith("kvtide: --set residency: llama-3.1-8b has no indexer"), sentence
+    sentence = refuses(2, "run", name, "--set", "cluster.decode.tp=2", cwd=folder)
+    assert sentence.startswith("kvtide: --set cluster.decode.tp: tp 2 would split"), sentence
+
+
+def a_dense_models_selections_are_its_contexts(folder):
+    """Every query attends to its whole context, in one store: the prompt, then a row more a token."""
+    name = scenario(folder)
+    succeeds("run", name, "--quiet", "--out", "out", cwd=folder)
+    result = json.loads((folder / "out/result.json").read_text(encoding="utf-8"))
+    lines = (folder / "out/requests.csv").read_text(encoding="utf-8").splitlines()
+    head = lines[0].split(",")
+    rows = 0
+    for line in lines[1:]:
+        row = dict(zip(head, line.split(",")))
+        tokens, made = int(row["input_tokens"]), int(row["output_tokens"])
+        rows += sum(tokens + t for t in range(1, made))  # the anchor's own row too
+    assert result["rows_followed"]["selected"] == rows, (result["rows_followed"], rows)
+    assert result["rows_followed"]["optional"] == rows
+
+
+def what_cannot_be_calibrated_is_refused(folder):
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    few = bench(engine(1)[:1])
+    few["itls"] = [few["itls"][0][:2]]
+    write(folder, "few.json", few)
+    write(folder, "none.json", {"a": 1})
+    refused = (
+        ((), "calibrate: --from FILE.. is missing"),
+        (("--from", "vllm.json"), "--scenario is missing"),
+        (("--from", "vllm.json", "--scenario", name, "--window", "9:3"), "--window"),
+        (("--from", "gone.json", "--scenario", name), "gone.json"),
+        (("--from", "none.json", "--scenario", name), "none.json:1: no benchmark's result"),
+        (("--from", "vllm.json", "--scenario", name, "--set", "cluster.decode.gpus=2"),
+         "several replicas"),
+        (("--from", "vllm.json", "--scenario", "vllm-calculator", "--set", "speculation=dflash2"),
+         "speculation \"dflash2\""),
+        (("--from", "vllm.json", "--scenario", name, "--out", "no/such/folder/p.json"), "no/such"),
+    )
+    for arguments, words in refused:
+        sentence = refuses(support.kvtide("calibrate", *arguments, cwd=folder).returncode,
+                           "calibrate", *arguments, cwd=folder)
+        assert words in sentence, (arguments, sentence)
+    done = support.kvtide("calibrate", "--from", "few.json", "--scenario", name, "--out", "p.json",
+                          cwd=folder)
+    assert done.returncode == 1 and "windows to fit to" in done.stderr, done
+    assert not (folder / "p.json").exists()
+
+
+def prompts_by_a_profile_take_one_that_has_them(folder):
+    name = scenario(folder, changes={"cluster.prefill.tokens_per_s": "profile"})
+    sentence = refuses(2, "run", name, cwd=folder)
+    assert '"profile" takes timing "profile", and the timing is "roofline"' in sentence, sentence
+    profile = {"schema": "kvtide/profile/1", "name": "p", "summary": "s", "setting": {},
+               "families": [{"name": "host", "limits_ns": [{"step": 1e6}]}]}
+    write(folder, "p.json", profile)
+    sets = ("--set", 'timing={"model":"profile","path":"p.json","lacking":"roofline"}')
+    sentence = refuses(2, "run", name, *sets, cwd=folder)
+    assert "has no family prefill" in sentence, sentence
+    sentence = refuses(2, "run", name, "--set", "cluster.prefill.context_half_tokens=9", *sets,
+                       cwd=folder)
+    assert "has no effect while cluster.prefill.tokens_per_s is \"profile\"" in sentence, sentence
+
+    def ttft(token_ns, context_ns):
+        profile["families"].append({"name": "prefill", "limits_ns": [
+            {"prefill_tokens": token_ns, "prefill_context_tokens": context_ns}]})
+        write(folder, "p.json", profile)
+        profile["families"].pop()
+        return json.loads(succeeds("run", name, *sets, "--json", "--quiet", cwd=folder))["metrics"]
+
+    # 1e9 / 100,000 ns are 10,000 tokens/s, halved by a context of 100,000 / 10 tokens.
+    by_hand = json.loads(succeeds("run", name, *sets, "--set", "cluster.prefill.tokens_per_s=10000",
+                                  "--set", "cluster.prefill.context_half_tokens=10000", "--json",
+                                  "--quiet", cwd=folder))["metrics"]
+    assert ttft(1e5, 10) == by_hand
+    assert ttft(1e5, 0)["mean_ttft_ms"] < by_hand["mean_ttft_ms"]
+
+
+CASES = (
+    a_profile_has_the_engines_costs,
+    several_concurrencies_in_sglangs_lines_are_left_out_in_turn,
+    a_profile_predicts_a_load_that_it_was_not_fitted_to,
+    a_model_with_an_indexer_scans_its_context,
+    a_dense_model_stays_in_hbm_and_on_one_gpu,
+    a_dense_models_selections_are_its_contexts,
+    what_cannot_be_calibrated_is_refused,
+    prompts_by_a_profile_take_one_that_has_them,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))

@@ -1,0 +1,182 @@
+/* test_engine_metrics.c -- figures out of what vLLM and SGLang expose to Prometheus. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/engine_metrics.h"
+#include "support/support.h"
+
+static struct support_folder folder;
+
+static void make_folder(void)
+{
+    support_folder_make(&folder);
+}
+
+static void remove_folder(void)
+{
+    support_folder_remove(&folder);
+}
+
+static const char *written(const char *text)
+{
+    static char path[SUPPORT_PATH_BYTES];
+    support_write(support_path(&folder, "metrics.prom", path), text, strlen(text));
+    return path;
+}
+
+static void read_into(struct engine_metrics *metrics, const char *text)
+{
+    struct kvt_error err = {0};
+    bool is_one = false;
+    const char *path = written(text);
+
+    ck_assert_int_eq(engine_metrics_is_one(path, &is_one, &err), KVT_OK);
+    ck_assert(is_one);
+    ck_assert_msg(engine_metrics_read(path, metrics, &err) == KVT_OK, "%s: %s", err.where,
+                  err.message);
+}
+
+static void figures_of(const char *text, double figures[ENGINE_FIGURES])
+{
+    struct engine_metrics metrics = {.peak_running = NAN};
+
+    for (int f = 0; f < ENGINE_FIGURES; f++)
+        figures[f] = NAN;
+    read_into(&metrics, text);
+    engine_metrics_figures(&metrics, figures);
+    engine_metrics_free(&metrics);
+}
+
+#define VLLM(running, preempted, ttft_sum, ttft_count)                                             \
+    "# HELP vllm:num_requests_running Number of requests.\n"                                       \
+    "# TYPE vllm:num_requests_running gauge\n"                                                     \
+    "vllm:num_requests_running{engine=\"0\",model_name=\"a {b} \\\"c\\\" d\"} " #running "\n"      \
+    "vllm:num_requests_running{engine=\"1\",model_name=\"m\"} 1.0\n"                               \
+    "vllm:num_preemptions_total{engine=\"0\"} " #preempted "\n"                                    \
+    "vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 9\n"                                     \
+    "vllm:time_to_first_token_seconds_sum " #ttft_sum "\n"                                         \
+    "vllm:time_to_first_token_seconds_count " #ttft_count " 1700000000000\n"                       \
+    "process_cpu_seconds_total 12.5\n"
+
+/* Two engines of a server are summed; the second scrape begins where the first sample comes again.
+ */
+START_TEST(counters_grow_from_the_first_scrape_to_the_last)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of(VLLM(3, 2, 1.5, 1) VLLM(7, 5, 7.5, 5) VLLM(0, 6, 9.5, 9), figures);
+
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 8);
+    ck_assert_double_eq(figures[ENGINE_PREEMPTIONS], 4);
+    ck_assert_double_eq(figures[ENGINE_MEAN_TTFT], 1000);
+    ck_assert(isnan(figures[ENGINE_MEAN_TPOT]));
+    ck_assert(isnan(figures[ENGINE_HOT_MISS_RATIO]));
+}
+END_TEST
+
+START_TEST(one_scrape_counts_since_the_engine_began)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of("vllm:hisparse_cache_hits_total 860\r\nvllm:hisparse_cache_misses_total 1.4e2\r\n"
+               "vllm:request_time_per_output_token_seconds_sum 0.9\n"
+               "vllm:request_time_per_output_token_seconds_count 30\n",
+               figures);
+
+    ck_assert_double_eq_tol(figures[ENGINE_HOT_MISS_RATIO], .14, 1e-12);
+    ck_assert_double_eq_tol(figures[ENGINE_MEAN_TPOT], 30, 1e-9);
+}
+END_TEST
+
+/* Each rank of a replica says the same. */
+START_TEST(of_sglangs_ranks_one_is_counted)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of("sglang:num_running_reqs{model_name=\"g\",tp_rank=\"0\",pp_rank=\"0\"} 5\n"
+               "sglang:num_running_reqs{model_name=\"g\",tp_rank=\"1\",pp_rank=\"0\"} 5\n"
+               "sglang:num_retracted_requests_total{tp_rank=\"0\"} 48\n"
+               "sglang:num_retracted_reqs{tp_rank=\"0\"} 1\n",
+               figures);
+
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 5);
+    ck_assert_double_eq(figures[ENGINE_PREEMPTIONS], 48);
+}
+END_TEST
+
+START_TEST(files_follow_one_another)
+{
+    struct engine_metrics metrics = {.peak_running = NAN};
+    double figures[ENGINE_FIGURES];
+
+    read_into(&metrics, "vllm:generation_tokens_total 100\n");
+    read_into(&metrics, "vllm:generation_tokens_total 350\n");
+    read_into(&metrics, "t,prompt_throughput,gen_throughput,running,waiting,kv_cache_pct\n"
+                        "1.0,3392.0,2.0,5,2,13.2\n2.0,0,9.0,41,0,39.7\n3,0,9,40,1,9\n");
+    engine_metrics_figures(&metrics, figures);
+    engine_metrics_free(&metrics);
+    ck_assert_double_eq(figures[ENGINE_OUTPUT_TOKENS], 250);
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 41);
+}
+END_TEST
+
+START_TEST(a_benchmark_is_no_metrics)
+{
+    struct kvt_error err = {0};
+    bool is_one = true;
+
+    ck_assert_int_eq(engine_metrics_is_one(written("{\"completed\": 1}\n"), &is_one, &err), KVT_OK);
+    ck_assert(!is_one);
+    ck_assert_int_eq(engine_metrics_is_one(written(""), &is_one, &err), KVT_OK);
+    ck_assert(!is_one);
+}
+END_TEST
+
+static const struct {
+    const char *text, *where, *words;
+} refused[] = {
+    {"# nothing\n", "", "no sample that is known"},
+    {"vllm:other_total 3\n", "", "no sample that is known"},
+    {"vllm:num_preemptions_total{a=\"b\"} three\n", ":1", ""},
+    {"#\nvllm:num_preemptions_total -1\n", ":2", ""},
+    {"vllm:num_preemptions_total NaN\n", ":1", ""},
+    {"vllm:num_preemptions_total\n", ":1", ""},
+    {"t,prompt_throughput,gen_throughput,running,waiting\n1,2\n", ":2", "running is the fourth"},
+    {"t,prompt_throughput,gen_throughput,running,waiting\n1,2,3,x,5\n", ":2", ""},
+};
+
+START_TEST(what_is_no_sample_is_refused_with_its_line)
+{
+    struct engine_metrics metrics = {.peak_running = NAN};
+    struct kvt_error err = {0};
+    const char *path = written(refused[_i].text);
+    char where[SUPPORT_PATH_BYTES + 16];
+
+    ck_assert_int_ne(engine_metrics_read(path, &metrics, &err), KVT_OK);
+    engine_metrics_free(&metrics);
+    (void)snprintf(where, sizeof where, "%s%s", path, refused[_i].where);
+    ck_assert_str_eq(err.where, where);
+    ck_assert_msg(strstr(err.message, refused[_i].words) != NULL, "%s", err.message);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine_metrics");
+    TCase *texts = tcase_create("texts");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(texts, make_folder, remove_folder);
+    tcase_add_test(texts, counters_grow_from_the_first_scrape_to_the_last);
+    tcase_add_test(texts, one_scrape_counts_since_the_engine_began);
+    tcase_add_test(texts, of_sglangs_ranks_one_is_counted);
+    tcase_add_test(texts, files_follow_one_another);
+    tcase_add_test(texts, a_benchmark_is_no_metrics);
+    tcase_add_loop_test(texts, what_is_no_sample_is_refused_with_its_line, 0,
+                        sizeof refused / sizeof refused[0]);
+    suite_add_tcase(suite, texts);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
