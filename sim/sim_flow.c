@@ -461,7 +461,8 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
             return status;
         status = expect(sim, rank, live, err);
         if (status == KVT_OK && duration_ns == 0 && live->prefill_left > 0)
-            status = queue_computing(sim, rank, live, err); /* nothing to await: into the next step */
+            status =
+                queue_computing(sim, rank, live, err); /* nothing to await: into the next step */
         else if (status == KVT_OK)
             status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE,
                               EVENT_IMPORT_DONE, rank, live->id, err);

@@ -125,7 +125,7 @@ static kvt_status lockstep(const struct question *question, const char *cache_di
     if (status == KVT_OK)
         status = validate_lockstep(&plan, arena, &outcome, err);
     if (status == KVT_OK || has_steps(&outcome)) { /* what is done is answered, and marked */
-        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
+        struct kvt_error unused = {0}, *why = status == KVT_OK ? err : &unused;
         kvt_status given = lockstep_tree(&plan, &outcome, &answer.tree, why);
         if (given == KVT_OK)
             given = give(question, &answer, why);
@@ -156,7 +156,7 @@ static kvt_status decisions(const struct question *question, bool *good, struct 
     if (status == KVT_OK)
         status = validate_decisions(&plan, outcome, err);
     if (status == KVT_OK || (outcome && outcome->calls > 0)) { /* as lockstep() */
-        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
+        struct kvt_error unused = {0}, *why = status == KVT_OK ? err : &unused;
         kvt_status given = decisions_tree(&plan, outcome, &answer.tree, why);
         if (given == KVT_OK)
             given = give(question, &answer, why);
@@ -213,7 +213,7 @@ static kvt_status fidelity(const struct question *question, const char *cache_di
     kvt_status status = validate_fidelity(&plan, arena, &outcome, err);
 
     if (status == KVT_OK || outcome.point_count > 0) { /* as lockstep() */
-        struct kvt_error unused, *why = status == KVT_OK ? err : &unused;
+        struct kvt_error unused = {0}, *why = status == KVT_OK ? err : &unused;
         judged.good = validate_judge(&outcome, judged.families);
         kvt_status given = validate_tree(&outcome, judged.families, judged.good, &answer.tree, why);
         if (given == KVT_OK)

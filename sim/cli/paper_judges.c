@@ -357,8 +357,9 @@ static kvt_status budget_order(const struct paper_judge_call *call, struct paper
 
 /* ---- Measured on a GPU ------------------------------------------------------------------ */
 
-/* Times of the figures that begin so, in their order; how many. */
-static size_t times_of(const cJSON *measured, const char *begins, const char *ends,
+/* Times of the figures that begin so, in their order; how many. `of`: "us", the median of repeats,
+ * or "low_us" and "high_us", their range. */
+static size_t times_of(const cJSON *measured, const char *begins, const char *ends, const char *of,
                        double us[PAPER_LIST_MAX])
 {
     const cJSON *command = NULL, *result = NULL;
@@ -374,7 +375,7 @@ static size_t times_of(const cJSON *measured, const char *begins, const char *en
             size_t length = strlen(name->valuestring), tail = strlen(ends);
             if (strncmp(name->valuestring, begins, strlen(begins)) == 0 && length >= tail &&
                 strcmp(name->valuestring + length - tail, ends) == 0)
-                us[count++] = paper_number(result, "us");
+                us[count++] = paper_number(result, of);
         }
     }
     return count;
@@ -384,15 +385,20 @@ static kvt_status resolver_without_miss(const struct paper_judge_call *call,
                                         struct paper_value *out, struct kvt_error *err)
 {
     const cJSON *tree = call->points[0]->tree;
-    double few[PAPER_LIST_MAX], many[PAPER_LIST_MAX], direct[PAPER_LIST_MAX];
-    size_t count = times_of(tree, "figure 8b, batch 8,", ", 0 misses", few);
-    size_t other = times_of(tree, "figure 8b, batch 32,", ", 0 misses", many);
-    size_t floors = times_of(tree, "figure 8b, batch 8,", "all rows in frames", direct);
+    double few[PAPER_LIST_MAX], few_high[PAPER_LIST_MAX], many[PAPER_LIST_MAX];
+    double direct[PAPER_LIST_MAX], direct_low[PAPER_LIST_MAX];
+    size_t count = times_of(tree, "figure 8b, batch 8,", ", 0 misses", "us", few);
+    size_t highs = times_of(tree, "figure 8b, batch 8,", ", 0 misses", "high_us", few_high);
+    size_t other = times_of(tree, "figure 8b, batch 32,", ", 0 misses", "us", many);
+    size_t floors = times_of(tree, "figure 8b, batch 8,", "all rows in frames", "us", direct);
+    size_t lows = times_of(tree, "figure 8b, batch 8,", "all rows in frames", "low_us", direct_low);
     struct says says = {.text = ""};
-    bool is_so = count > 1 && other == count && floors == 1;
+    bool is_so = count > 1 && highs == count && other == count && floors == 1 && lows == 1;
 
+    /* The smallest hot cache may be as fast as the direct path: no slower than repeats tell. */
     for (size_t i = 0; is_so && i < count; i++) {
-        is_so = few[i] >= direct[0] && many[i] >= few[i] && (i == 0 || few[i] >= few[i - 1]);
+        is_so =
+            few_high[i] >= direct_low[0] && many[i] >= few[i] && (i == 0 || few[i] >= few[i - 1]);
         say(&says, "%s%.2f", i > 0 ? " " : "batch 8, us by size: ", few[i]);
     }
     if (is_so)
@@ -409,9 +415,9 @@ static kvt_status resolver_with_misses(const struct paper_judge_call *call, stru
 {
     const cJSON *tree = call->points[0]->tree;
     double without[PAPER_LIST_MAX], with[PAPER_LIST_MAX];
-    size_t count = times_of(tree, "figure 8c", ", 0 misses", without);
+    size_t count = times_of(tree, "figure 8c", ", 0 misses", "us", without);
     struct says says = {.text = ""};
-    bool is_so = count > 0 && times_of(tree, "figure 8c", ", 77 misses", with) == count;
+    bool is_so = count > 0 && times_of(tree, "figure 8c", ", 77 misses", "us", with) == count;
 
     for (size_t i = 0; is_so && i < count; i++) {
         is_so = with[i] > without[i];

@@ -180,7 +180,7 @@ static void claim_kernel_time(const struct validate_badge *badge, struct claim *
 bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
 {
     cJSON *item = kvt_json_add_object(object, "badge");
-    struct claim decisions, kernel_time;
+    struct claim decisions = {"no", ""}, kernel_time = {"no", ""};
 
     claim_decisions(badge, &decisions);
     claim_kernel_time(badge, &kernel_time);
@@ -194,7 +194,7 @@ bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
 
 void validate_print_badge(const struct validate_badge *badge)
 {
-    struct claim decisions, kernel_time;
+    struct claim decisions = {"no", ""}, kernel_time = {"no", ""};
 
     claim_decisions(badge, &decisions);
     claim_kernel_time(badge, &kernel_time);

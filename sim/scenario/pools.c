@@ -126,10 +126,11 @@ static kvt_status check_dense(struct kvt_load *load, const struct kvt_llm *llm, 
     if (pool->tp == 1 || llm->index_heads > 0)
         return KVT_OK;
     (void)snprintf(path, sizeof path, "%s.tp", dotted);
-    return kvt_fail(err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, path, place),
-                    "tp %u would split the heads of %s's rows, which this version keeps whole; tp 1 "
-                    "is expected",
-                    pool->tp, llm->name);
+    return kvt_fail(
+        err, KVT_ERR_UNSUPPORTED, kvt_load_place(load, path, place),
+        "tp %u would split the heads of %s's rows, which this version keeps whole; tp 1 "
+        "is expected",
+        pool->tp, llm->name);
 }
 
 static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, const cJSON *object,

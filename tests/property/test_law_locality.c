@@ -172,7 +172,7 @@ enum {
 
 static struct locality mean_of(const struct locality *found, size_t count)
 {
-    double means[LOCALITY_FIGURES];
+    double means[LOCALITY_FIGURES] = {0};
     struct locality mean;
     for (size_t f = 0; f < LOCALITY_FIGURES; f++)
         means[f] = locality_spread_of(found, count, f).mean;

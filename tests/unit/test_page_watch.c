@@ -30,8 +30,10 @@ static void close_watch(void)
 
 static void draw_set(struct kvt_rng *rng, uint64_t *set)
 {
-    for (size_t w = 0; w < ROWS_MAX / 64; w++)
-        set[w] = kvt_rng_below(rng, 3) > 0 ? kvt_rng_u64(rng) & kvt_rng_u64(rng) : 0;
+    for (size_t w = 0; w < ROWS_MAX / 64; w++) {
+        uint64_t one = kvt_rng_u64(rng), other = kvt_rng_u64(rng);
+        set[w] = kvt_rng_below(rng, 3) > 0 ? one & other : 0;
+    }
 }
 
 START_TEST(a_page_is_hit_once_for_each_row_and_query_whatever_the_ratio)

@@ -273,11 +273,12 @@ static bool textbook_misses(struct textbook *cache, uint32_t row)
     bool missed = cache->used_at[row] == 0;
 
     if (missed && cache->held == cache->slot_count) {
-        uint32_t oldest = ROWS;
+        uint32_t oldest = 0, oldest_at = UINT32_MAX;
         for (uint32_t other = 0; other < ROWS; other++) {
-            if (cache->used_at[other] != 0 &&
-                (oldest == ROWS || cache->used_at[other] < cache->used_at[oldest]))
+            if (cache->used_at[other] != 0 && cache->used_at[other] < oldest_at) {
                 oldest = other;
+                oldest_at = cache->used_at[other];
+            }
         }
         cache->used_at[oldest] = 0;
         cache->held--;
