@@ -123,8 +123,10 @@ static kvt_status look_ahead(struct backend_sim *sim, const struct lane *lane,
     const struct kvt_llm *llm = sim->env.llm;
     uint32_t selectors = sim->strata.selectors_of[followed->store], opened = 0;
     void **streams = calloc(selectors, sizeof *streams);
-    kvt_status status = streams ? KVT_OK : kvt_fail_nomem(err, "a look ahead");
+    kvt_status status = KVT_OK;
 
+    if (!streams)
+        return kvt_fail_nomem(err, "a look ahead");
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
         if (llm->selectors[s].store == followed->store)
             status = kvt_calls_open_stream(&sim->env, sim->law_data, admission->request, s,

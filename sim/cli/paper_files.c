@@ -475,7 +475,8 @@ kvt_status paper_load(const char *data_dir, struct kvt_arena *arena, struct pape
 {
     kvt_status status = KVT_OK;
 
-    assert(sizeof out->files / sizeof out->files[0] == sizeof files / sizeof files[0]);
+    static_assert(sizeof out->files / sizeof out->files[0] == sizeof files / sizeof files[0],
+                  "a text for each file");
     for (size_t i = 0; status == KVT_OK && i < sizeof files / sizeof files[0]; i++)
         status = load_file(data_dir, i, arena, out, err);
     if (status == KVT_OK)

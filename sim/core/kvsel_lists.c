@@ -47,7 +47,7 @@ static void toggle_lines(uint64_t *set, const struct kvsel_list *list)
     const unsigned char *masks = list->bytes, *bytes = masks + (size_t)lines * 8;
     for (uint32_t line = 0; line < lines; line++) {
         uint64_t *words = set + (size_t)line * KVSEL_LINE_WORDS;
-        for (uint64_t left = kvsel_u64(masks + line * 8); left != 0; left &= left - 1) {
+        for (uint64_t left = kvsel_u64(masks + (size_t)line * 8); left != 0; left &= left - 1) {
             uint32_t place = (uint32_t)__builtin_ctzll(left);
             words[place / 8] ^= (uint64_t)*bytes++ << place % 8 * 8;
         }
@@ -63,7 +63,7 @@ put_lines_avx512(uint64_t *set, const struct kvsel_list *list, bool toggles)
     const unsigned char *masks = list->bytes, *bytes = masks + (size_t)lines * 8;
     for (uint32_t line = 0; line < lines; line++) {
         uint64_t *words = set + (size_t)line * KVSEL_LINE_WORDS;
-        uint64_t mask = kvsel_u64(masks + line * 8);
+        uint64_t mask = kvsel_u64(masks + (size_t)line * 8);
         uint32_t count = (uint32_t)_mm_popcnt_u64(mask);
         __m512i packed = _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, count), bytes);
         __m512i spread = _mm512_maskz_expand_epi8(mask, packed);

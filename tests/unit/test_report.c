@@ -368,6 +368,7 @@ START_TEST(waves_are_told_where_there_can_be_any)
         }
         free(text);
     }
+    run.scenario = NULL;
 }
 END_TEST
 
