@@ -4,47 +4,17 @@
 
 #include <stdint.h>
 
+#include "bulk.cuh"
+
 namespace hopper
 {
 
-static __device__ __forceinline__ uint32_t shared_address(const void *pointer)
-{
-    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 /* ---- mbarriers and asynchronous copies ---- */
-
-static __device__ __forceinline__ void barrier_init(uint64_t *barrier, uint32_t arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(arrivals)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-                 : "memory");
-}
 
 /* One arrival, once all copies that this thread has begun are there. */
 static __device__ __forceinline__ void barrier_arrive_copied(uint64_t *barrier)
 {
-    asm volatile(
-        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
-        : "memory");
-}
-
-/* Returns when the phase of that parity has completed. */
-static __device__ __forceinline__ void barrier_wait(uint64_t *barrier, uint32_t parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}\n" ::"r"(shared_address(barrier)),
-                 "r"(parity)
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address_of(barrier))
                  : "memory");
 }
 
@@ -135,16 +105,6 @@ static __device__ __forceinline__ float2 cluster_load2(uint32_t address)
 }
 
 /* ---- Shared memory, by 32-bit address ---- */
-
-static __device__ __forceinline__ uint4 load16(uint32_t address)
-{
-    uint4 value;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "r"(address)
-                 : "memory");
-    return value;
-}
 
 static __device__ __forceinline__ uint2 load8(uint32_t address)
 {

@@ -91,7 +91,7 @@ static __device__ __forceinline__ void store_q(const q_part &part, float common_
             control.head[head] = make_float2(common_factor * unscale, 0.0f);
         }
         /* Pair p of a block's 32 is word p / 8 of 16-byte unit p % 8. */
-        uint32_t row = shared_address(shared) + Q_OFFSET + head * 128 + lane % 8 / 2 * 4;
+        uint32_t row = address_of(shared) + Q_OFFSET + head * 128 + lane % 8 / 2 * 4;
         uint32_t swizzle = head % 8;
 #pragma unroll
         for (uint32_t block = 0; block < BLOCKS_OF_Q; block++) {
@@ -188,7 +188,7 @@ static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &at
     }
     places += share.first_row;
     ring_place place = {warp, 1};
-    uint32_t strips = shared_address(shared) + STRIP_OFFSET;
+    uint32_t strips = address_of(shared) + STRIP_OFFSET;
     for (uint32_t tile = 0; tile < share.tiles; tile++) {
         lane_places now = next;
         if (tile + 1 < share.tiles) {

@@ -19,7 +19,7 @@ static __device__ __forceinline__ void find_weights(control &control, uint32_t s
     float2 mine = control.reference_sum[head];
     float reference = mine.x, sum = mine.y;
     if (splits > 1) {
-        uint32_t address = shared_address(&control.reference_sum[head]);
+        uint32_t address = address_of(&control.reference_sum[head]);
         float2 pieces[ATTEND_SPLITS_MAX];
 #pragma unroll
         for (uint32_t i = 0; i < ATTEND_SPLITS_MAX; i++) {
@@ -75,8 +75,8 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
                                                    control &control, uint32_t tiles,
                                                    uint32_t first_dim, uint32_t lane)
 {
-    uint32_t strips = shared_address(shared) + STRIP_OFFSET + first_dim;
-    uint32_t p_operand = operand_of(shared_address(shared) + P_OFFSET);
+    uint32_t strips = address_of(shared) + STRIP_OFFSET + first_dim;
+    uint32_t p_operand = operand_of(address_of(shared) + P_OFFSET);
     uint32_t column = 2 * (lane % 4);
     four_rows rows = {strips + row_of(column) * ROW_STRIDE,
                       strips + row_of(column + 1) * ROW_STRIDE};
@@ -157,7 +157,7 @@ static __device__ __forceinline__ void write_outputs(const struct kvt_gpu_attend
     const float *weights = control.weight + column;
     uint64_t at = (first_head + column) * KVT_GPU_LATENT + first_dim;
     uint8_t *out = static_cast<uint8_t *>(attend.out) + at * (attend.out_is_float ? 4 : 2);
-    uint32_t row = shared_address(shared) + column * (KVT_GPU_LATENT * 4);
+    uint32_t row = address_of(shared) + column * (KVT_GPU_LATENT * 4);
 #pragma unroll
     for (uint32_t j = 0; j < 8; j++) {
 #pragma unroll
@@ -195,7 +195,7 @@ static __device__ __forceinline__ void sum_splits(const struct kvt_gpu_attend &a
                                                   uint32_t threads)
 {
     uint32_t begin = UNITS * split / splits, end = UNITS * (split + 1) / splits;
-    uint32_t base = shared_address(shared);
+    uint32_t base = address_of(shared);
     for (uint32_t unit = begin + thread; unit < end; unit += threads) {
         float4 pieces[ATTEND_SPLITS_MAX];
 #pragma unroll

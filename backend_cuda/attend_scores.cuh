@@ -35,8 +35,8 @@ static __device__ __forceinline__ void convert_columns(const uint4 (&raw)[2], ui
 static __device__ __forceinline__ void load_columns(uint4 (&raw)[2], uint32_t row_address,
                                                     uint32_t block)
 {
-    raw[0] = load16(row_address + block * 64);
-    raw[1] = load16(row_address + block * 64 + 8 * ROW_STRIDE);
+    raw[0] = load_words(row_address + block * 64);
+    raw[1] = load_words(row_address + block * 64 + 8 * ROW_STRIDE);
 }
 
 /* What a lane of the scores' warpgroup keeps from tile to tile. */
@@ -206,9 +206,9 @@ static __device__ __forceinline__ void run_scores(uint8_t *shared, control &cont
     uint32_t warp = thread / 32, lane = thread % 32, column = 2 * (lane % 4);
     uint32_t first_row = 16 * warp + row_of(lane / 4);
     scores_lane my = {};
-    my.rows = shared_address(shared) + STRIP_OFFSET + row_of(lane / 4) * ROW_STRIDE + lane % 4 * 16;
-    my.p_row = shared_address(shared) + P_OFFSET + (16 * warp + lane % 8) * 128;
-    my.q_operand = operand_of(shared_address(shared) + Q_OFFSET);
+    my.rows = address_of(shared) + STRIP_OFFSET + row_of(lane / 4) * ROW_STRIDE + lane % 4 * 16;
+    my.p_row = address_of(shared) + P_OFFSET + (16 * warp + lane % 8) * 128;
+    my.q_operand = operand_of(address_of(shared) + Q_OFFSET);
     my.thread = thread;
     my.column = column;
     float(&l)[16] = my.l;
