@@ -5,40 +5,28 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cublaslt.h"
-#include "cuda_error.h"
-#include "launch.h"
+#include "product_memory.h"
 
 enum {
-    DIMENSION_STEP = 16, /* of FP8 products */
-    WIDE_STEP = 64, /* from WIDE on, as models have them: K 2,000 takes 5 % longer than 1,984 */
-    WIDE = 1024,
-    ROW_BYTES = 576, /* of the rows that fill weights and inputs */
-    L2_TIMES = 3     /* weights taken in turn are at least so many times what L2 holds */
+    NARROWEST = 16,
+    ROW_BYTES = 576 /* of KVT_GPU_ROW_E4M3_576: one more behind what is made */
 };
 #define EXPERTS_BYTES_MAX (UINT64_C(2) << 30) /* of experts' weights that are kept apart */
 
 /* ---- Shapes -------------------------------------------------------------------------- */
 
-static uint32_t to_step(double dimension)
+static uint32_t width_of_some(double width)
 {
-    uint32_t step = dimension >= WIDE ? WIDE_STEP : DIMENSION_STEP;
-    double steps = floor(dimension / step + 0.5);
-    return steps >= 1 ? (uint32_t)steps * step : 0;
-}
-
-static uint32_t to_step_at_least_one(double dimension)
-{
-    uint32_t rounded = to_step(dimension);
-    return rounded > 0 ? rounded : DIMENSION_STEP;
+    uint32_t rounded = kvt_product_width(width);
+    return rounded > 0 ? rounded : NARROWEST;
 }
 
 kvt_status kvt_dense_shape_make(const struct kvt_llm *llm, uint32_t tp, uint32_t ep,
                                 struct kvt_dense_shape *out, struct kvt_error *err)
 {
     struct kvt_dense_shape shape = {
-        .hidden = to_step_at_least_one(llm->hidden),
-        .latent = to_step_at_least_one(llm->latent_dim + llm->rope_dim),
+        .hidden = width_of_some(llm->hidden),
+        .latent = width_of_some(llm->latent_dim + llm->rope_dim),
         .replicas = ep > tp ? ep / tp : 1,
     };
     double layer_bytes = llm->weight_bytes / llm->layers;
@@ -49,8 +37,8 @@ kvt_status kvt_dense_shape_make(const struct kvt_llm *llm, uint32_t tp, uint32_t
             return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->name,
                             "ep %u: more GPUs than the model's %u experts", ep, llm->experts);
         expert_bytes = layer_bytes - llm->dense_weight_bytes / llm->layers;
-        shape.inner =
-            to_step(expert_bytes / llm->experts / (ep > 1 ? 1 : tp) / (3.0 * shape.hidden));
+        shape.inner = kvt_product_width(expert_bytes / llm->experts / (ep > 1 ? 1 : tp) /
+                                        (3.0 * shape.hidden));
     }
     /* Latents are not sharded: each rank of a replica makes its own rows. */
     double wide_bytes = (layer_bytes - expert_bytes - (double)shape.hidden * shape.latent) / tp;
@@ -60,7 +48,7 @@ kvt_status kvt_dense_shape_make(const struct kvt_llm *llm, uint32_t tp, uint32_t
     } else {
         wide_bytes += expert_bytes / (ep > tp ? ep : tp);
     }
-    shape.wide = to_step_at_least_one(wide_bytes / (2.0 * shape.hidden));
+    shape.wide = width_of_some(wide_bytes / (2.0 * shape.hidden));
     *out = shape;
     return KVT_OK;
 }
@@ -123,18 +111,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Takes `bytes` of the allocation, 256-byte aligned. */
-static uint64_t take(uint64_t *end, uint64_t bytes)
-{
-    uint64_t at = *end;
-    *end += (bytes + 255) / 256 * 256;
-    return at;
-}
-
 static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tokens_max,
                                uint64_t l2_bytes)
 {
-    const uint64_t turn_bytes = L2_TIMES * l2_bytes;
     const uint64_t hidden = shape->hidden;
     const uint64_t attention_bytes = (uint64_t)attention_weights(shape);
     const uint64_t expert_bytes = (uint64_t)expert_weights(shape);
@@ -143,10 +122,10 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
     uint64_t x_rows_bytes = tokens_max * larger(hidden, shape->wide);
     uint64_t y_rows_bytes = larger(hidden, in_outputs) * tokens_max * 2;
 
-    layout.attention_sets = (uint32_t)(turn_bytes / attention_bytes + 1);
+    layout.attention_sets = (uint32_t)kvt_product_sets(attention_bytes, l2_bytes);
     if (shape->inner > 0) {
         uint64_t most = larger(EXPERTS_BYTES_MAX / expert_bytes, 1);
-        uint64_t wanted = larger(shape->local_experts, turn_bytes / expert_bytes + 1);
+        uint64_t wanted = larger(shape->local_experts, kvt_product_sets(expert_bytes, l2_bytes));
         layout.expert_sets = (uint32_t)(wanted < most ? wanted : most);
         /* No more (token, expert) pairs than all that meet, and one of padding an expert. */
         double pairs =
@@ -156,14 +135,14 @@ static struct layout layout_of(const struct kvt_dense_shape *shape, uint32_t tok
         x_rows_bytes = larger(x_rows_bytes, meeting * larger(hidden, inner));
         y_rows_bytes = larger(y_rows_bytes, 2 * meeting * larger(hidden, 2 * inner));
     }
-    layout.in = take(&layout.bytes, layout.attention_sets * hidden * in_outputs);
-    layout.out = take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
-    layout.up = take(&layout.bytes, 2 * hidden * shape->inner * layout.expert_sets);
-    layout.down = take(&layout.bytes, hidden * shape->inner * layout.expert_sets);
+    layout.in = kvt_product_take(&layout.bytes, layout.attention_sets * hidden * in_outputs);
+    layout.out = kvt_product_take(&layout.bytes, layout.attention_sets * hidden * shape->wide);
+    layout.up = kvt_product_take(&layout.bytes, 2 * hidden * shape->inner * layout.expert_sets);
+    layout.down = kvt_product_take(&layout.bytes, hidden * shape->inner * layout.expert_sets);
     layout.weight_bytes = layout.bytes;
     layout.x_bytes = x_rows_bytes;
-    layout.x = take(&layout.bytes, x_rows_bytes + ROW_BYTES);
-    layout.y = take(&layout.bytes, y_rows_bytes);
+    layout.x = kvt_product_take(&layout.bytes, x_rows_bytes + ROW_BYTES);
+    layout.y = kvt_product_take(&layout.bytes, y_rows_bytes);
     return layout;
 }
 
@@ -177,63 +156,31 @@ struct plan {
 };
 
 struct kvt_dense {
-    struct kvt_cublaslt *library;
+    struct kvt_product_memory products;
     struct kvt_dense_shape shape;
     struct layout layout;
     uint32_t tokens_max;
-    uint8_t *memory;
     struct plan *plans; /* [plan_count] */
     size_t plan_count;
 };
-
-/* Weights and inputs of N(0, 1): zeros would draw less power, and run faster, than weights do. */
-static kvt_status fill(const struct kvt_dense *dense, struct kvt_error *err)
-{
-    const uint64_t bytes = dense->layout.x + dense->layout.x_bytes;
-    const uint64_t step_rows = 1 << 20;
-    struct kvt_gpu_make_rows make = {.layers = 1,
-                                     .format = KVT_GPU_ROW_E4M3_576,
-                                     .row_stride = ROW_BYTES,
-                                     .layer_stride = ROW_BYTES};
-    const uint64_t rows = (bytes + ROW_BYTES - 1) / ROW_BYTES;
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t first = 0; error == cudaSuccess && first < rows; first += step_rows) {
-        make.first_row = (uint32_t)first;
-        make.row_count = (uint32_t)(rows - first < step_rows ? rows - first : step_rows);
-        make.dst = dense->memory + first * ROW_BYTES;
-        error = kvt_gpu_make_rows(&make, cudaStreamPerThread);
-    }
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(cudaStreamPerThread);
-    return kvt_cuda_check(error, "filling the weights of the dense stand-in", err);
-}
 
 kvt_status kvt_dense_new(const struct kvt_dense_shape *shape, uint32_t tokens_max,
                          struct kvt_dense **out, struct kvt_error *err)
 {
     struct kvt_dense *dense = calloc(1, sizeof *dense);
-    int device = 0;
-    int l2_bytes = 0;
 
     if (dense == NULL)
         return kvt_fail_nomem(err, "the dense stand-in");
     dense->shape = *shape;
     dense->tokens_max = tokens_max;
-    kvt_status status = kvt_cuda_check(cudaGetDevice(&device), "the dense stand-in", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
-                                "the size of L2", err);
-    if (status == KVT_OK)
-        status = kvt_cublaslt_open(&dense->library, err);
+    kvt_status status = kvt_product_memory_open(&dense->products, err);
     if (status == KVT_OK) {
-        dense->layout = layout_of(shape, tokens_max, (uint64_t)l2_bytes);
-        status = kvt_cuda_check_device_bytes(
-            cudaMalloc((void **)&dense->memory, dense->layout.bytes),
-            "the weights of the dense stand-in", dense->layout.bytes, err);
+        struct layout *layout = &dense->layout;
+        *layout = layout_of(shape, tokens_max, dense->products.l2_bytes);
+        status =
+            kvt_product_memory_fill(&dense->products, layout->bytes, layout->x + layout->x_bytes,
+                                    KVT_GPU_ROW_E4M3_576, "the weights of the dense stand-in", err);
     }
-    if (status == KVT_OK)
-        status = fill(dense, err);
     if (status != KVT_OK) {
         kvt_dense_free(dense);
         return status;
@@ -259,8 +206,7 @@ void kvt_dense_free(struct kvt_dense *dense)
     for (size_t i = 0; i < dense->plan_count; i++)
         plan_fini(&dense->plans[i]);
     free(dense->plans);
-    (void)cudaFree(dense->memory);
-    kvt_cublaslt_close(dense->library);
+    kvt_product_memory_close(&dense->products);
     free(dense);
 }
 
@@ -272,7 +218,7 @@ static kvt_status product(const struct kvt_dense *dense, uint32_t batches, uint3
         .tokens = tokens, .outputs = outputs, .inputs = inputs, .batches = batches};
     if (batches == 0)
         return KVT_OK;
-    return kvt_gemm_new(dense->library, &shape, out, err);
+    return kvt_gemm_new(dense->products.library, &shape, out, err);
 }
 
 static kvt_status plan_init(const struct kvt_dense *dense, uint32_t tokens, struct plan *plan,
@@ -331,7 +277,7 @@ static kvt_status enqueue_experts(const struct kvt_dense *dense, const struct kv
 {
     const struct layout *layout = &dense->layout;
     const uint64_t weights = (uint64_t)dense->shape.hidden * dense->shape.inner;
-    uint8_t *memory = dense->memory;
+    uint8_t *memory = dense->products.memory;
     kvt_status status = kvt_gemm_enqueue(up, memory + layout->up + 2 * weights * first,
                                          memory + layout->x, memory + layout->y, stream, err);
     if (status == KVT_OK)
@@ -346,7 +292,7 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
     const struct layout *layout = &dense->layout;
     const struct kvt_dense_shape *shape = &dense->shape;
     const struct plan *plan = NULL;
-    uint8_t *memory = dense->memory;
+    uint8_t *memory = dense->products.memory;
 
     if (tokens == 0 || tokens > dense->tokens_max)
         return kvt_fail(err, KVT_ERR_INVALID, "dense stand-in",
@@ -385,5 +331,5 @@ kvt_status kvt_dense_enqueue(struct kvt_dense *dense, uint32_t layer, uint32_t t
 
 const char *kvt_dense_library(const struct kvt_dense *dense)
 {
-    return kvt_cublaslt_path(dense->library);
+    return kvt_cublaslt_path(dense->products.library);
 }

@@ -5,28 +5,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cublaslt.h"
-#include "cuda_error.h"
-#include "dense.h"
-#include "launch.h"
+#include "product_memory.h"
 
 enum {
-    STEP = 16,
-    WIDE_STEP = 64,
-    WIDE = 1024,
-    L2_TIMES = 3,
-    ROW_BYTES = 1152 /* of the bf16 rows that fill weights and inputs */
+    NARROWEST = 16,
+    ROW_BYTES = 1152 /* of KVT_GPU_ROW_BF16_1152: one more behind what is made */
 };
 
 /* ---- Shapes -------------------------------------------------------------------------- */
 
-/* At least a step, unless it is nothing. */
-static uint32_t to_step(double width)
+/* No less than the narrowest, unless it is nothing. */
+static uint32_t width_of(double width)
 {
-    uint32_t step = width >= WIDE ? WIDE_STEP : STEP;
-    double steps = floor(width / step + 0.5);
+    uint32_t rounded = kvt_product_width(width);
 
-    return width <= 0 ? 0 : steps >= 1 ? (uint32_t)steps * step : STEP;
+    return width > 0 && rounded == 0 ? NARROWEST : rounded;
 }
 
 static uint32_t shared_by(uint32_t count, uint32_t tp)
@@ -40,18 +33,18 @@ struct kvt_draft_dense_shape kvt_draft_dense_shape_make(const struct kvt_drafter
     const struct kvt_draft_pass *pass = &drafter->pass;
     uint32_t sharers = tp < drafter->kv_heads ? tp : drafter->kv_heads;
     struct kvt_draft_dense_shape shape = {.layers = drafter->layers,
-                                          .hidden = to_step(pass->hidden),
+                                          .hidden = width_of(pass->hidden),
                                           .heads = shared_by(pass->heads, tp),
                                           .kv_heads = shared_by(drafter->kv_heads, sharers),
                                           .head_dim = drafter->head_dim,
-                                          .joined = to_step((double)pass->hidden / tp),
-                                          .inner = to_step((double)pass->inner / tp),
+                                          .joined = width_of((double)pass->hidden / tp),
+                                          .inner = width_of((double)pass->inner / tp),
                                           .taps = pass->taps};
     /* More GPUs than KV heads: each has one, and as many heads of queries as go with it. */
     if (shape.heads % shape.kv_heads != 0)
         shape.heads += shape.kv_heads - shape.heads % shape.kv_heads;
     double bytes = drafter->weight_bytes / tp - kvt_draft_dense_read_bytes(&shape);
-    shape.rest = to_step(bytes / KVT_DRAFT_WEIGHT_BYTES / drafter->layers / shape.hidden);
+    shape.rest = width_of(bytes / KVT_DRAFT_WEIGHT_BYTES / drafter->layers / shape.hidden);
     return shape;
 }
 
@@ -108,13 +101,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Takes so many values, 256-byte aligned. */
-static uint64_t take(uint64_t *end, uint64_t values)
+/* Takes so many values. */
+static uint64_t take(uint64_t *end_bytes, uint64_t values)
 {
-    uint64_t at = *end;
-
-    *end += (KVT_DRAFT_WEIGHT_BYTES * values + 255) / 256 * 256;
-    return at;
+    return kvt_product_take(end_bytes, KVT_DRAFT_WEIGHT_BYTES * values);
 }
 
 static struct layout layout_of(const struct kvt_draft_dense_shape *shape, uint64_t tokens_max,
@@ -129,7 +119,7 @@ static struct layout layout_of(const struct kvt_draft_dense_shape *shape, uint64
     layout.up = take(&layout.set_bytes, 2 * hidden * shape->inner);
     layout.down = take(&layout.set_bytes, hidden * shape->inner);
     layout.rest = take(&layout.set_bytes, hidden * shape->rest);
-    layout.set_count = L2_TIMES * l2_bytes / layout.set_bytes + 1;
+    layout.set_count = kvt_product_sets(layout.set_bytes, l2_bytes);
     layout.join = take(&layout.bytes, join_weights(shape));
     layout.sets = layout.bytes;
     layout.bytes += layout.set_count * layout.set_bytes;
@@ -163,63 +153,33 @@ struct plan {
 };
 
 struct kvt_draft_dense {
-    struct kvt_cublaslt *library;
+    struct kvt_product_memory products;
     struct kvt_draft_dense_shape shape;
     struct layout layout;
     uint32_t tokens_max, committed_max;
-    uint8_t *memory;
     struct plan *plans; /* [plan_count] */
     size_t plan_count;
 };
-
-/* N(0, 1) throughout: zeros would draw less power, and run faster, than weights do. */
-static kvt_status fill(const struct kvt_draft_dense *dense, struct kvt_error *err)
-{
-    const uint64_t bytes = dense->layout.x + dense->layout.x_bytes;
-    const uint64_t rows = (bytes + ROW_BYTES - 1) / ROW_BYTES, step_rows = 1 << 20;
-    struct kvt_gpu_make_rows make = {.layers = 1,
-                                     .format = KVT_GPU_ROW_BF16_1152,
-                                     .row_stride = ROW_BYTES,
-                                     .layer_stride = ROW_BYTES};
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t first = 0; error == cudaSuccess && first < rows; first += step_rows) {
-        make.first_row = (uint32_t)first;
-        make.row_count = (uint32_t)(rows - first < step_rows ? rows - first : step_rows);
-        make.dst = dense->memory + first * ROW_BYTES;
-        error = kvt_gpu_make_rows(&make, cudaStreamPerThread);
-    }
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(cudaStreamPerThread);
-    return kvt_cuda_check(error, "filling the drafter's weights", err);
-}
 
 kvt_status kvt_draft_dense_new(const struct kvt_draft_dense_shape *shape, uint32_t tokens_max,
                                uint32_t committed_max, struct kvt_draft_dense **out,
                                struct kvt_error *err)
 {
     struct kvt_draft_dense *dense = calloc(1, sizeof *dense);
-    int device = 0, l2_bytes = 0;
 
     if (dense == NULL)
         return kvt_fail_nomem(err, "the drafter's products");
     dense->shape = *shape;
     dense->tokens_max = tokens_max;
     dense->committed_max = committed_max;
-    kvt_status status = kvt_cuda_check(cudaGetDevice(&device), "the drafter's products", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
-                                "the size of L2", err);
-    if (status == KVT_OK)
-        status = kvt_cublaslt_open(&dense->library, err);
+    kvt_status status = kvt_product_memory_open(&dense->products, err);
     if (status == KVT_OK) {
-        dense->layout = layout_of(shape, tokens_max, committed_max, (uint64_t)l2_bytes);
+        struct layout *layout = &dense->layout;
+        *layout = layout_of(shape, tokens_max, committed_max, dense->products.l2_bytes);
         status =
-            kvt_cuda_check_device_bytes(cudaMalloc((void **)&dense->memory, dense->layout.bytes),
-                                        "the drafter's weights", dense->layout.bytes, err);
+            kvt_product_memory_fill(&dense->products, layout->bytes, layout->x + layout->x_bytes,
+                                    KVT_GPU_ROW_BF16_1152, "the drafter's weights", err);
     }
-    if (status == KVT_OK)
-        status = fill(dense, err);
     if (status != KVT_OK) {
         kvt_draft_dense_free(dense);
         return status;
@@ -241,8 +201,7 @@ void kvt_draft_dense_free(struct kvt_draft_dense *dense)
     for (size_t i = 0; i < dense->plan_count; i++)
         plan_fini(&dense->plans[i]);
     free(dense->plans);
-    (void)cudaFree(dense->memory);
-    kvt_cublaslt_close(dense->library);
+    kvt_product_memory_close(&dense->products);
     free(dense);
 }
 
@@ -272,7 +231,7 @@ static kvt_status plan_init(const struct kvt_draft_dense *dense, uint32_t tokens
                                             .batches = 1,
                                             .is_bf16 = true};
         if (gemm.outputs > 0)
-            status = kvt_gemm_new(dense->library, &gemm, &plan->gemms[p], err);
+            status = kvt_gemm_new(dense->products.library, &gemm, &plan->gemms[p], err);
     }
     if (status != KVT_OK)
         plan_fini(plan);
@@ -330,9 +289,9 @@ kvt_status kvt_draft_dense_enqueue(struct kvt_draft_dense *dense, enum kvt_draft
     for (int i = 0; i < 4 && status == KVT_OK && runs[products][i] != PRODUCT_COUNT; i++) {
         enum product p = runs[products][i];
         if (plan->gemms[p] != NULL)
-            status =
-                kvt_gemm_enqueue(plan->gemms[p], dense->memory + weights[p],
-                                 dense->memory + layout->x, dense->memory + layout->y, stream, err);
+            status = kvt_gemm_enqueue(plan->gemms[p], dense->products.memory + weights[p],
+                                      dense->products.memory + layout->x,
+                                      dense->products.memory + layout->y, stream, err);
     }
     return status;
 }
