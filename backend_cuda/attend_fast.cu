@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (attend_is_elsewhere(attend, query)) {
         return;
     }
+    start_named_barriers();
     if (thread >= 3 * GROUP) {
         give_registers<LOADER_REGISTERS>();
         run_loads(attend, places, shared, control, split, splits, thread - 3 * GROUP);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "bulk.cuh"
+#include "named_barrier.cuh"
 
 namespace hopper
 {
@@ -22,33 +22,6 @@ static __device__ __forceinline__ void barrier_arrive_copied(uint64_t *barrier)
 static __device__ __forceinline__ void copy16_async(uint32_t dst, const void *src)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
-}
-
-/* ---- Named barriers: some warps of the block ---- */
-
-static __device__ __forceinline__ void named_sync(uint32_t id, uint32_t threads)
-{
-    asm volatile("barrier.cta.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-static __device__ __forceinline__ void named_arrive(uint32_t id, uint32_t threads)
-{
-    asm volatile("barrier.cta.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-static __device__ __forceinline__ bool named_any(uint32_t id, uint32_t threads, bool mine)
-{
-    uint32_t any;
-    asm volatile("{\n"
-                 ".reg .pred mine, any;\n"
-                 "setp.ne.u32 mine, %3, 0;\n"
-                 "barrier.cta.red.or.pred any, %1, %2, mine;\n"
-                 "selp.u32 %0, 1, 0, any;\n"
-                 "}\n"
-                 : "=r"(any)
-                 : "r"(id), "r"(threads), "r"(static_cast<uint32_t>(mine))
-                 : "memory");
-    return any != 0;
 }
 
 /* ---- Clusters ---- */

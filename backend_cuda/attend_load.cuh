@@ -177,7 +177,7 @@ static __device__ __forceinline__ void run_loads(const struct kvt_gpu_attend &at
     find_places(next, places + share.first_row, row, attend.k - share.first_row);
     if (thread < STRIPS) {
         barrier_init(&control.full[thread], 32);
-        barrier_init(&control.empty[thread], 2 * GROUP / 32);
+        barrier_init(&control.empty[thread], 2 * GROUP / 32 * WARP_ARRIVALS);
     }
     named_sync(LOADER_BARRIER, GROUP);
     if (last < 0) {

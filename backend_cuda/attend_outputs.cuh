@@ -117,10 +117,7 @@ static __device__ __forceinline__ void run_outputs(float (&o)[4][32], uint8_t *s
             uint32_t step = unit / 4, pair = unit % 4;
             convert_dims(raw, pair, operand[unit % 3]);
             if (pair == 3) {
-                __syncwarp();
-                if (lane == 0) {
-                    barrier_arrive(&control.empty[place.strip]);
-                }
+                warp_arrive(&control.empty[place.strip]);
                 advance(place, 1);
             }
             if (pair == 3 && step + 1 < TILE_ROWS / 16) {

@@ -75,6 +75,13 @@ enum {
 };
 static_assert(BARRIERS <= 16, "a block has 16 named barriers");
 
+static __device__ __forceinline__ void start_named_barriers()
+{
+    /* In the order above: how many threads each waits for. */
+    named_barriers_begin<GROUP, 3 * GROUP, GROUP, THREADS, 3 * GROUP, 3 * GROUP, 3 * GROUP,
+                         3 * GROUP>();
+}
+
 /* A place in the ring of strips, and the parity of the barriers' phase there. */
 struct ring_place {
     uint32_t strip, parity;

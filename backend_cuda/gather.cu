@@ -1,7 +1,7 @@
 /* gather.cu -- missing rows from pinned host memory to their places, by the GPU's own loads.
  *
- *     lay the miss lists of all requests end to end; each block has an equal piece
- *     a tile of it at a time: where each row lies on the host, and where it goes
+ *     lay the miss lists of all requests end to end, in chunks that go round the blocks
+ *     of a block's chunks a tile at a time: where each row lies on the host, and where it goes
  *         several queries a request: rows are put in the order of their host addresses
  *         of the tile a thread loads 16 bytes at a time, LOADS of them before the first is stored
  *
@@ -18,9 +18,10 @@
 
 enum {
     THREADS = 1024,
-    BLOCKS = 32,
+    BLOCKS = 16,
     BLOCKS_BESIDE = 8, /* while others compute: as few as fill the link */
     LOADS = 2,
+    CHUNK_ROWS = 32, /* but of lists that are sorted a block has one piece */
     TILE_ROWS_MAX = 8192,
     ROWS_AT_ONCE = 4, /* of a thread, on their way from the lists */
     BINS_OF_THREAD = 4,
@@ -39,7 +40,8 @@ struct gather_args {
     uint32_t layer_units; /* of one layer, or of all where they lie end to end */
     uint32_t row_magic, layer_magic;
     uint32_t tile_rows; /* that shared memory holds, and few enough for divide() */
-    bool sorts;         /* tiles are put in the order of host addresses */
+    uint32_t chunk_rows_max;
+    bool sorts; /* tiles are put in the order of host addresses */
 };
 
 /* For divide(): 2^32 / units, rounded up. */
@@ -90,41 +92,64 @@ struct row_tile {
     }
 };
 
-/* Rows [first, first + rows) of the lists of requests from first_request on; `next`: the one that
- * has row `first`, or one before. */
-struct list_piece {
-    uint32_t first_request, first, rows, next;
+/* The lists of requests from first_request on, end to end, in chunks that go round the blocks. */
+struct list_chunks {
+    uint32_t first_request, chunk_rows, all_rows;
+
+    /* Where row `number` of this block's is among all. */
+    __device__ __forceinline__ uint32_t place_of(uint32_t number) const
+    {
+        const uint32_t chunk = number / chunk_rows;
+        return (chunk * gridDim.x + blockIdx.x) * chunk_rows + number - chunk * chunk_rows;
+    }
+    /* How many are this block's. */
+    __device__ __forceinline__ uint32_t rows() const
+    {
+        const uint32_t round_rows = gridDim.x * chunk_rows, before = blockIdx.x * chunk_rows;
+        const uint32_t rounds = all_rows / round_rows, rest = all_rows - rounds * round_rows;
+        return rounds * chunk_rows + (rest > before ? min(rest - before, chunk_rows) : 0);
+    }
 };
 
-/* Calls what(row, its number) for each row of the piece, a thread for every THREADS-th. */
+/* The first request whose rows end behind `at`. */
+static __device__ __forceinline__ uint32_t request_at(const gather_shared &shared, uint32_t at)
+{
+    uint32_t request = 0;
+#pragma unroll
+    for (uint32_t step = REQUESTS_MAX / 2; step > 0; step /= 2)
+        request += at >= shared.ends[request + step - 1] ? step : 0;
+    return request;
+}
+
+/* Calls what(row, its number in the tile) for each of `rows` rows from the block's `first` on, a
+ * thread for every THREADS-th. */
 template <typename F>
 static __device__ __forceinline__ void
-for_rows(const gather_args &args, const gather_shared &shared, list_piece piece, F what)
+for_rows(const gather_args &args, const gather_shared &shared, const list_chunks &chunks,
+         uint32_t first, uint32_t rows_of_tile, F what)
 {
     const struct kvt_gpu_resolve &call = args.call;
 
-    for (uint32_t begin = threadIdx.x; begin < piece.rows; begin += THREADS * ROWS_AT_ONCE) {
+    for (uint32_t begin = threadIdx.x; begin < rows_of_tile; begin += THREADS * ROWS_AT_ONCE) {
         uint32_t rows[ROWS_AT_ONCE], request[ROWS_AT_ONCE];
         int32_t places[ROWS_AT_ONCE];
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; i++) {
-            if (begin + i * THREADS >= piece.rows)
+            if (begin + i * THREADS >= rows_of_tile)
                 continue;
-            const uint32_t at = piece.first + begin + i * THREADS;
-            while (at >= shared.ends[piece.next])
-                piece.next++;
-            request[i] = piece.next;
-            const uint32_t number = piece.first_request + piece.next;
+            const uint32_t at = chunks.place_of(first + begin + i * THREADS);
+            request[i] = request_at(shared, at);
+            const uint32_t number = chunks.first_request + request[i];
             const size_t entry =
                 (size_t)number * call.missed_stride +
-                (piece.next > 0 ? at - shared.ends[piece.next - 1] : at) +
+                (request[i] > 0 ? at - shared.ends[request[i] - 1] : at) +
                 (args.choice == GATHER_STAGED ? call.counts[number].filled_rows : 0);
             rows[i] = call.missed[entry];
             places[i] = call.missed_places[entry];
         }
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; i++) {
-            if (begin + i * THREADS >= piece.rows)
+            if (begin + i * THREADS >= rows_of_tile)
                 continue;
             const uint64_t row_at =
                 rows[i] + (rows[i] < shared.shared_rows[request[i]] ? shared.shared_at[request[i]]
@@ -134,11 +159,12 @@ for_rows(const gather_args &args, const gather_shared &shared, list_piece piece,
     }
 }
 
-/* The piece becomes the tile. Where it is sorted, rows of one 64-KiB piece of host memory come
- * together, and these ascend, but for those that share a bin. Which of such rows is first is left
- * to chance: it does not matter to any. */
+/* The block's rows from `first` on become the tile. Where it is sorted, rows of one 64-KiB piece of
+ * host memory come together, and these ascend, but for those that share a bin. Which of such rows
+ * is first is left to chance: it does not matter to any. */
 static __device__ __forceinline__ void fill_tile(const gather_args &args, gather_shared &shared,
-                                                 const row_tile &tile, const list_piece &piece)
+                                                 const row_tile &tile, const list_chunks &chunks,
+                                                 uint32_t first, uint32_t rows)
 {
     const uint64_t base = (uint64_t)args.call.host.base;
     const auto bin_of = [&](const missing_row &row) {
@@ -150,12 +176,12 @@ static __device__ __forceinline__ void fill_tile(const gather_args &args, gather
     *own = make_uint4(0, 0, 0, 0);
     __syncthreads(); /* the tile before has been copied, too */
     if (!args.sorts) {
-        for_rows(args, shared, piece,
+        for_rows(args, shared, chunks, first, rows,
                  [&](const missing_row &row, uint32_t number) { tile.put(number, row); });
         __syncthreads();
         return;
     }
-    for_rows(args, shared, piece,
+    for_rows(args, shared, chunks, first, rows,
              [&](const missing_row &row, uint32_t) { (void)atomicAdd(bin_of(row), 1); });
     __syncthreads();
     const uint4 count = *own;
@@ -164,7 +190,7 @@ static __device__ __forceinline__ void fill_tile(const gather_args &args, gather
     *own = make_uint4(before, before + count.x, before + count.x + count.y,
                       before + count.x + count.y + count.z);
     __syncthreads();
-    for_rows(args, shared, piece,
+    for_rows(args, shared, chunks, first, rows,
              [&](const missing_row &row, uint32_t) { tile.put(atomicAdd(bin_of(row), 1), row); });
     __syncthreads();
 }
@@ -250,15 +276,14 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
         if (threadIdx.x < REQUESTS_MAX)
             shared.ends[threadIdx.x] = before + rows;
         __syncthreads();
-        const uint32_t last = (uint32_t)((uint64_t)all * (blockIdx.x + 1) / gridDim.x);
-        list_piece piece = {first_request, (uint32_t)((uint64_t)all * blockIdx.x / gridDim.x), 0,
-                            0};
-        for (; piece.first < last; piece.first += piece.rows) {
-            while (piece.first >= shared.ends[piece.next])
-                piece.next++;
-            piece.rows = min(args.tile_rows, last - piece.first);
-            fill_tile(args, shared, tile, piece);
-            copy_tile(args, tile, piece.rows);
+        const list_chunks chunks = {
+            first_request, min(args.chunk_rows_max, max((all + gridDim.x - 1) / gridDim.x, 1)),
+            all};
+        const uint32_t own_rows = chunks.rows();
+        for (uint32_t first = 0; first < own_rows; first += args.tile_rows) {
+            const uint32_t rows_of_tile = min(args.tile_rows, own_rows - first);
+            fill_tile(args, shared, tile, chunks, first, rows_of_tile);
+            copy_tile(args, tile, rows_of_tile);
         }
         __syncthreads();
     }
@@ -307,6 +332,7 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     if (args.tile_rows == 0) /* rows of 1 MiB and more */
         return cudaErrorInvalidValue;
     args.sorts = resolve->queries_max > 1 && args.row_units < LONG_ROW_UNITS;
+    args.chunk_rows_max = args.sorts ? UINT32_MAX : (uint32_t)CHUNK_ROWS;
     uint32_t shared_bytes;
     cudaError_t error = make_room(&args.tile_rows, &shared_bytes);
     if (error != cudaSuccess)

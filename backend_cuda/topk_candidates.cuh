@@ -12,6 +12,7 @@ namespace
 constexpr uint32_t SMALL_BITS = 7, SMALL_BINS = 1 << SMALL_BITS;
 constexpr uint32_t SMALL_DIGITS = 3; /* at most: 21 bits are below the first digit */
 constexpr uint32_t CHOOSERS = 512;
+constexpr uint32_t CHOOSERS_BARRIER = 1; /* theirs */
 /* Of one of them; registers are few where two blocks share an SM. */
 template <uint32_t BLOCKS> constexpr uint32_t CANDIDATES_EACH = BLOCKS == 4 ? 2 : 8;
 
@@ -167,7 +168,7 @@ __device__ __forceinline__ void choose(const struct candidate_room &room, uint32
 #pragma unroll
         for (uint32_t i = 0; i < EACH; i++)
             count_key(distance[i], last, distance[i] >> shift, address_of(bins));
-        asm volatile("bar.sync 1, %0;" ::"n"(CHOOSERS) : "memory");
+        named_sync(CHOOSERS_BARRIER, CHOOSERS);
         const uint32_t first = find_small_bin(bins, &wanted) << shift;
         lowest += first;
 #pragma unroll

@@ -2,7 +2,7 @@
 #ifndef KVT_TOPK_CLUSTER_CUH
 #define KVT_TOPK_CLUSTER_CUH
 
-#include "bulk.cuh"
+#include "named_barrier.cuh"
 
 namespace
 {

@@ -144,6 +144,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
     const uint32_t row_count =
         min(select_visible_rows(topk.requests[query.request], query, topk.ratio), topk.rows_max);
     stretch.count = row_count > first_row ? min(block_rows, row_count - first_row) : 0;
+    named_barriers_begin<CHOOSERS>();
     kernel_wait(); /* so far while the kernel before, the scan, may still be at work */
 
     if (HELD && threadIdx.x == 0)
@@ -217,6 +218,11 @@ __global__ void __launch_bounds__(THREADS, BLOCKS == 4 ? 2 : 1)
 #endif
 }
 
+uint32_t rows_of_block(uint32_t rows, uint32_t blocks)
+{
+    return (rows + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
+}
+
 template <uint32_t BLOCKS, bool HELD>
 cudaError_t launch(const struct kvt_gpu_topk *topk, uint32_t block_rows, cudaStream_t stream)
 {
@@ -250,8 +256,7 @@ cudaError_t kvt_gpu_topk_fast(const struct kvt_gpu_topk *topk, cudaStream_t stre
      * 18, and a cluster stays within one. */
     const bool is_wide = topk->query_count <= 16 || topk->rows_max > 4 * ROWS_OF_TWO;
     const uint32_t blocks = is_wide ? 8 : topk->query_count <= 39 ? 3 : 4;
-    const uint32_t block_rows =
-        (topk->rows_max + blocks * THREADS - 1) / (blocks * THREADS) * THREADS;
+    const uint32_t block_rows = rows_of_block(topk->rows_max, blocks);
     if (block_rows > ROWS_OF_ONE)
         return launch<8, false>(topk, block_rows, stream);
     return blocks == 8   ? launch<8, true>(topk, block_rows, stream)

@@ -278,18 +278,22 @@ void test_scan(const char *name, const struct step &step, uint32_t heads, uint32
     }
 }
 
+void test_scan_of(uint32_t query_count, uint32_t heads)
+{
+    struct step step;
+    step.add(0, 777, query_count);
+    step.add(2, 63 - query_count, 1);
+    step.add(1, 1290, query_count);
+    char name[32];
+    std::snprintf(name, sizeof name, "of %u queries", query_count);
+    test_scan(name, step, heads, 3, 100 * heads + query_count);
+}
+
 void test_scans()
 {
     for (uint32_t heads = 32; heads <= 64; heads += 32)
-        for (uint32_t query_count : {1u, 2u, 3u, 4u, 5u, 8u, 11u, 32u}) {
-            struct step step;
-            step.add(0, 777, query_count);
-            step.add(2, 63 - query_count, 1);
-            step.add(1, 1290, query_count);
-            char name[32];
-            std::snprintf(name, sizeof name, "of %u queries", query_count);
-            test_scan(name, step, heads, 3, 100 * heads + query_count);
-        }
+        for (uint32_t query_count : {1u, 2u, 3u, 4u, 5u, 8u, 11u, 32u})
+            test_scan_of(query_count, heads);
     struct step many; /* more requests than blocks, some of them seeing nothing */
     many.ratio = 2;
     for (uint32_t i = 0; i < 450; i++)
@@ -445,6 +449,15 @@ void test_topk(const struct distribution &distribution, const struct step &step,
     check_rows(distribution.name, "plain", step, k, right, run_topk(step, scores, stride, k, true));
 }
 
+/* Clusters of four, two blocks of them on a multiprocessor. */
+void test_topk_of_crowd(const struct distribution &distribution, uint64_t seed)
+{
+    struct step crowd;
+    for (uint32_t i = 0; i < 44; i++)
+        crowd.add(0, 9000 + 7 * i, 1);
+    test_topk(distribution, crowd, 1024, seed);
+}
+
 void test_topks()
 {
     uint64_t seed = 1;
@@ -470,10 +483,7 @@ void test_topks()
         for (uint32_t i = 0; i < 35; i++)
             many.add(0, i % 2 ? 33000 + i : i * 401, 1);
         test_topk(distribution, many, 512, seed++);
-        struct step crowd; /* clusters of four, two blocks of them on a multiprocessor */
-        for (uint32_t i = 0; i < 44; i++)
-            crowd.add(0, 9000 + 7 * i, 1);
-        test_topk(distribution, crowd, 1024, seed++);
+        test_topk_of_crowd(distribution, seed++);
     }
     for (uint32_t i : {0u, 1u, 4u, 11u}) { /* clusters of three, their memory full */
         struct step step;
@@ -601,13 +611,15 @@ void test_graph()
 int main(int argc, char **argv)
 {
     need_device();
-    std::string which = argc > 1 ? argv[1] : "all";
-    if (which == "all" || which == "topk")
+    if (argc > 1 && std::strcmp(argv[1], "small") == 0) {
+        test_scan_of(3, 64);
+        test_scan_of(8, 32);
+        test_topk_of_crowd(DISTRIBUTIONS[0], 1);
+    } else {
         test_topks();
-    if (which == "all" || which == "scan")
         test_scans();
-    if (which == "all" || which == "graph")
-        test_graph();
+    }
+    test_graph();
     std::printf("%u passed, %u failed\n", passed, failed);
     return failed > 0;
 }
