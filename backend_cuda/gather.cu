@@ -18,7 +18,8 @@
 
 enum {
     THREADS = 1024,
-    BLOCKS = 16,
+    BLOCKS = 32,
+    BLOCKS_SHORT = 16, /* short rows of one query: fewer places of host memory at a time */
     BLOCKS_BESIDE = 8, /* while others compute: as few as fill the link */
     LOADS = 2,
     CHUNK_ROWS = 32, /* but of lists that are sorted a block has one piece */
@@ -331,7 +332,8 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     args.tile_rows = UINT32_MAX / args.row_units / args.row_units;
     if (args.tile_rows == 0) /* rows of 1 MiB and more */
         return cudaErrorInvalidValue;
-    args.sorts = resolve->queries_max > 1 && args.row_units < LONG_ROW_UNITS;
+    const bool is_short = args.row_units < LONG_ROW_UNITS;
+    args.sorts = resolve->queries_max > 1 && is_short;
     args.chunk_rows_max = args.sorts ? UINT32_MAX : (uint32_t)CHUNK_ROWS;
     uint32_t shared_bytes;
     cudaError_t error = make_room(&args.tile_rows, &shared_bytes);
@@ -341,7 +343,9 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(launch == GATHER_BESIDE ? BLOCKS_BESIDE : BLOCKS);
+    config.gridDim = dim3(launch == GATHER_BESIDE   ? BLOCKS_BESIDE
+                          : is_short && !args.sorts ? BLOCKS_SHORT
+                                                    : BLOCKS);
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
