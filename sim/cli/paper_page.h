@@ -3,7 +3,7 @@
 #define KVT_CLI_PAPER_PAGE_H
 
 #include "paper.h"
-#include "paper_chart.h"
+#include "chart.h"
 
 struct page {
     const struct paper_answer *answer;
