@@ -136,9 +136,12 @@ kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena 
                             FILE *stream, struct kvt_error *err)
 {
     struct page page = {.answer = answer, .arena = arena, .stream = stream};
+    const struct kvt_badge badge = paper_badge_of(answer);
     const cJSON *figure = NULL;
+    char badge_text[KVT_BADGE_TEXT_BYTES];
     kvt_status status = KVT_OK;
 
+    kvt_badge_print(&badge, badge_text);
     chart_page_begin(stream, "kvtide paper");
     fputs("<h1>", stream);
     chart_text(stream, answer->paper->name);
@@ -146,8 +149,10 @@ kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena 
     chart_text(stream, answer->paper->summary);
     fprintf(stream,
             "</p>\n<p class=\"soft\">kvtide %s (%s). Open circles are the paper's; everything "
-            "else came out of this program's own runs, or of a GPU where it says so.</p>\n",
+            "else came out of this program's own runs, or of a GPU where it says so. Runs: ",
             kvt_version(), kvt_commit());
+    chart_text(stream, badge_text);
+    fputs(".</p>\n", stream);
     put_scores(&page);
     fputs("<h2>Figures and tables</h2>\n", stream);
     cJSON_ArrayForEach(figure, answer->paper->figures)

@@ -2,8 +2,8 @@
 #ifndef KVT_CLI_PAPER_PAGE_H
 #define KVT_CLI_PAPER_PAGE_H
 
-#include "paper.h"
 #include "chart.h"
+#include "paper.h"
 
 struct page {
     const struct paper_answer *answer;

@@ -211,6 +211,8 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
         if (status == KVT_OK && !kvt_json_add(result, "timeline", timeline))
             status = kvt_fail_nomem(err, point->id);
     }
+    if (status == KVT_OK)
+        kvt_run_badge(run, NULL, &point->badge);
     kvt_sim_free(sim);
     course_discard(&course);
     if (status == KVT_OK)

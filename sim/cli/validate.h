@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "kvt/backend_pair.h"
+#include "kvt/badge.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/sim.h"
@@ -55,7 +56,8 @@ struct validate_outcome {
     /* Wall time, for stderr only. */
     double exact_s, sampled_s, exact_simulated_s, sampled_simulated_s, solve_s;
     size_t solves;
-    char failure[1088]; /* why it broke off; "": it did not */
+    struct kvt_badge badge; /* of all runs that were finished */
+    char failure[1088];     /* why it broke off; "": it did not */
 };
 
 /* validate_fidelity.c: runs everything. Lives in the arena. On failure what is there is part of an
@@ -108,7 +110,6 @@ void validate_print_attention(const struct kvt_backend_proof *proof, double tole
 
 /* Of an answer's machine; NULL: it has none. */
 const char *validate_gpu_name(const cJSON *machine);
-void validate_print_badge(const struct kvt_badge *badge);
 
 /* ---- validate SCENARIO: two backends on one schedule --------------------------------------- */
 

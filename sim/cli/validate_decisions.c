@@ -51,6 +51,7 @@ static struct kvt_badge badge_of(const struct decisions_plan *plan,
 {
     const struct kvt_badge_facts facts = {
         .on_gpu = plan->on_gpu,
+        .in_range_share = (double)NAN,
         .is_compared = true,
         .is_broken_off = is_broken_off(outcome),
         .calls = outcome->calls,
@@ -205,6 +206,6 @@ void decisions_print(const struct decisions_plan *plan, const struct decisions_o
     if (outcome->first_mismatch)
         printf("first mismatch: %s\n", outcome->first_mismatch);
     const struct kvt_badge badge = badge_of(plan, outcome);
-    validate_print_badge(&badge);
+    cli_print_badge(&badge);
     print_verdict(plan, outcome);
 }

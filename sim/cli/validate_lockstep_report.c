@@ -88,7 +88,8 @@ static struct kvt_badge badge_of(const struct lockstep_plan *plan,
         .calls = all->report.calls,
         .mismatches = all->report.mismatches,
         .timed_steps = steps->count,
-        .in_range = steps->in_range,
+        .in_range_share =
+            steps->count > 0 ? (double)steps->in_range / (double)steps->count : (double)NAN,
         .not_representative = all->proof.not_representative,
         .scaled = all->proof.scaled,
         .device_calls = all->proof.calls,
@@ -357,6 +358,6 @@ void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outc
     if (all.report.first_mismatch)
         printf("first mismatch: %s\n", all.report.first_mismatch);
     const struct kvt_badge badge = badge_of(plan, outcome, &all);
-    validate_print_badge(&badge);
+    cli_print_badge(&badge);
     print_verdict(plan, outcome, &all);
 }

@@ -160,5 +160,5 @@ void measured_print(const struct measured_plan *plan, const struct measured_outc
     putchar('\n');
     say_engine(plan, outcome, engine, sizeof engine);
     const struct kvt_badge badge = badge_of(outcome, engine);
-    validate_print_badge(&badge);
+    cli_print_badge(&badge);
 }

@@ -1,5 +1,5 @@
-/* validate_proof.c -- what every comparison with a GPU says in the same words: attention, and the
- * badge. */
+/* validate_proof.c -- what every comparison with a GPU says in the same words of attention, of
+ * imports and of the machine. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,20 +119,10 @@ void validate_print_attention(const struct kvt_backend_proof *proof, double tole
         printf("           first: %s\n", proof->first_unequal);
 }
 
-/* ---- The badge ----------------------------------------------------------------------------- */
-
 const char *validate_gpu_name(const cJSON *machine)
 {
     const cJSON *gpus = kvt_json_find(machine, "gpus");
     const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
 
     return cJSON_IsString(name) ? name->valuestring : NULL;
-}
-
-void validate_print_badge(const struct kvt_badge *badge)
-{
-    char text[KVT_BADGE_TEXT_BYTES];
-
-    kvt_badge_print(badge, text);
-    printf("badge      %s\n", text);
 }

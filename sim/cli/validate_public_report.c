@@ -227,5 +227,5 @@ void public_print(const struct public_outcome *outcome)
         print_setting(outcome->settings[s]);
     say_engine(&sums, engine, sizeof engine);
     const struct kvt_badge badge = badge_of(&sums, engine);
-    validate_print_badge(&badge);
+    cli_print_badge(&badge);
 }

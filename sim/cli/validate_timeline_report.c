@@ -13,11 +13,9 @@ static const char *const side_names[TIMELINE_SIDES] = {"measured", "predicted"};
 /* The measured run's; what the simulator's times rest on stands beside it. */
 static struct kvt_badge badge_of(const struct timeline_outcome *outcome)
 {
-    static const struct kvt_badge_facts nothing = {.in_range_share = (double)NAN};
-    struct kvt_badge badge;
+    struct kvt_badge badge = {0};
 
-    if (!kvt_badge_read(outcome->document, &badge))
-        kvt_badge_of(&nothing, &badge);
+    (void)kvt_badge_read(outcome->document, &badge);
     return badge;
 }
 
@@ -169,7 +167,7 @@ void timeline_print(const struct timeline_outcome *outcome)
         }
     }
     putchar('\n');
-    validate_print_badge(&badge);
+    cli_print_badge(&badge);
     puts(outcome->was_good
              ? "yes: decisions of the measured run were the simulator's; differences judge nothing"
              : "no: in the measured run something was wrong (its own \"good\" is false)");

@@ -21,6 +21,7 @@ static void say(struct kvt_claim *claim, const char *word, const char *fmt, ...)
 {
     va_list args;
 
+    claim->in_range_share = (double)NAN;
     (void)snprintf(claim->word, sizeof claim->word, "%s", word);
     va_start(args, fmt);
     (void)vsnprintf(claim->reason, sizeof claim->reason, fmt, args);
@@ -50,22 +51,10 @@ static void claim_decisions(const struct kvt_badge_facts *facts, struct kvt_clai
         say(claim, "yes", "%llu calls", calls);
 }
 
-/* Without a GPU. */
-static void claim_predicted(const struct kvt_badge_facts *facts, struct kvt_claim *claim)
-{
-    if (!facts->timing)
-        say(claim, "no", "no GPU");
-    else if (isnan(facts->in_range_share))
-        say(claim, "no", "%s", facts->timing);
-    else
-        say(claim, "no", "%s, %.0f %% of steps in range", facts->timing,
-            100 * facts->in_range_share);
-}
-
 static void claim_kernel_time(const struct kvt_badge_facts *facts, struct kvt_claim *claim)
 {
     if (!facts->on_gpu)
-        claim_predicted(facts, claim);
+        say(claim, "no", "%s", facts->timing ? facts->timing : "no GPU");
     else if (facts->timed_steps == 0)
         say(claim, "no", "nothing was timed");
     else if (!facts->is_attention_good)
@@ -73,9 +62,11 @@ static void claim_kernel_time(const struct kvt_badge_facts *facts, struct kvt_cl
     else if (facts->not_representative)
         say(claim, "no", "%s", facts->not_representative);
     else
-        say(claim, facts->is_beside ? "beside" : "yes", "%s, %s%s%.0f %% of steps in range",
-            facts->gpu ? facts->gpu : "a GPU", facts->scaled ? facts->scaled : "",
-            facts->scaled ? ", " : "", 100 * (double)facts->in_range / (double)facts->timed_steps);
+        say(claim, facts->is_beside ? "beside" : "yes", "%s%s%s", facts->gpu ? facts->gpu : "a GPU",
+            facts->scaled ? ", " : "", facts->scaled ? facts->scaled : "");
+    /* Times that do not count have no range. */
+    if (!facts->on_gpu || strcmp(claim->word, "no") != 0)
+        claim->in_range_share = facts->in_range_share;
 }
 
 void kvt_badge_of(const struct kvt_badge_facts *facts, struct kvt_badge *out)
@@ -105,15 +96,42 @@ void kvt_badge_join(struct kvt_badge *into, const struct kvt_badge *other)
         struct kvt_claim *claim = &into->claims[k];
         const struct kvt_claim *next = &other->claims[k];
         size_t used = strlen(claim->reason);
+        if (next->word[0] == '\0')
+            continue;
+        if (claim->word[0] == '\0') {
+            *claim = *next;
+            continue;
+        }
         if (strcmp(claim->word, next->word) != 0)
             (void)snprintf(claim->word, sizeof claim->word, "no");
         if (!has_reason(claim->reason, next->reason))
             (void)snprintf(claim->reason + used, sizeof claim->reason - used, "%s%s",
                            used > 0 ? "; " : "", next->reason);
+        claim->in_range_share = fmin(claim->in_range_share, next->in_range_share);
     }
 }
 
 /* ---- As JSON, and as text ------------------------------------------------------------------ */
+
+enum {
+    FULL_BYTES = KVT_CLAIM_REASON_BYTES + 40
+};
+
+static const char *word_of(const struct kvt_claim *claim)
+{
+    return claim->word[0] != '\0' ? claim->word : "no";
+}
+
+/* "NVIDIA H200, 97 % of steps in range" */
+static const char *full_reason(const struct kvt_claim *claim, char out[FULL_BYTES])
+{
+    size_t used = (size_t)snprintf(out, FULL_BYTES, "%s", claim->reason);
+
+    if (claim->word[0] != '\0' && !isnan(claim->in_range_share))
+        (void)snprintf(out + used, FULL_BYTES - used, "%s%.0f %% of steps in range",
+                       used > 0 ? ", " : "", 100 * claim->in_range_share);
+    return out;
+}
 
 bool kvt_badge_add(cJSON *report, const struct kvt_badge *badge)
 {
@@ -121,10 +139,10 @@ bool kvt_badge_add(cJSON *report, const struct kvt_badge *badge)
     bool ok = object != NULL;
 
     for (int k = 0; k < KVT_CLAIMS && ok; k++) {
-        const struct kvt_claim *claim = &badge->claims[k];
-        ok = kvt_json_add_text(object, kinds[k].key, claim->word) &&
-             (claim->reason[0] == '\0' ||
-              kvt_json_add_text(object, kinds[k].reason_key, claim->reason));
+        char reason[FULL_BYTES];
+        (void)full_reason(&badge->claims[k], reason);
+        ok = kvt_json_add_text(object, kinds[k].key, word_of(&badge->claims[k])) &&
+             (reason[0] == '\0' || kvt_json_add_text(object, kinds[k].reason_key, reason));
     }
     return ok;
 }
@@ -150,11 +168,10 @@ void kvt_badge_print(const struct kvt_badge *badge, char out[KVT_BADGE_TEXT_BYTE
 
     out[0] = '\0';
     for (int k = 0; k < KVT_CLAIMS; k++) {
-        const struct kvt_claim *claim = &badge->claims[k];
-        bool has_reason_too = claim->reason[0] != '\0';
-        used +=
-            (size_t)snprintf(out + used, KVT_BADGE_TEXT_BYTES - used, "%s%s %s%s%s%s",
-                             k > 0 ? " | " : "", kinds[k].title, claim->word,
-                             has_reason_too ? " (" : "", claim->reason, has_reason_too ? ")" : "");
+        char reason[FULL_BYTES];
+        bool is_said = full_reason(&badge->claims[k], reason)[0] != '\0';
+        used += (size_t)snprintf(out + used, KVT_BADGE_TEXT_BYTES - used, "%s%s %s%s%s%s",
+                                 k > 0 ? " | " : "", kinds[k].title, word_of(&badge->claims[k]),
+                                 is_said ? " (" : "", reason, is_said ? ")" : "");
     }
 }

@@ -381,18 +381,20 @@ void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge 
 {
     const struct kvt_tally *total = &run->total;
     uint64_t in_range = total->decode_steps - total->extrapolated_steps;
-    bool says_range = run->timing_basis == KVT_BASIS_PROFILE || total->extrapolated_steps > 0;
+    bool on_gpu = total->measured_steps > 0;
+    /* A data sheet has no range that could be left. */
+    bool says_range =
+        on_gpu || run->timing_basis == KVT_BASIS_PROFILE || total->extrapolated_steps > 0;
     const struct kvt_badge_facts facts = {
         .timing = kvt_basis_name(run->timing_basis),
         .in_range_share = says_range && total->decode_steps > 0
                               ? (double)in_range / (double)total->decode_steps
                               : (double)NAN,
-        .on_gpu = total->measured_steps > 0,
+        .on_gpu = on_gpu,
         .gpu = gpu,
         .is_attention_good = run->proof.unequal_queries == 0,
         .is_beside = run->scenario->clock != KVT_CLOCK_MEASURED,
-        .timed_steps = total->decode_steps,
-        .in_range = in_range,
+        .timed_steps = total->measured_steps,
         .not_representative = run->proof.not_representative,
         .scaled = run->proof.scaled,
     };

@@ -23,14 +23,16 @@ enum kvt_claim_kind {
 enum {
     KVT_CLAIM_WORD_BYTES = 12,
     KVT_CLAIM_REASON_BYTES = 320,
-    KVT_BADGE_TEXT_BYTES = KVT_CLAIMS * (KVT_CLAIM_WORD_BYTES + KVT_CLAIM_REASON_BYTES + 24)
+    KVT_BADGE_TEXT_BYTES = KVT_CLAIMS * (KVT_CLAIM_WORD_BYTES + KVT_CLAIM_REASON_BYTES + 64)
 };
 
 struct kvt_claim {
-    char word[KVT_CLAIM_WORD_BYTES];     /* "yes", "no"; "beside": measured, but no clock */
+    char word[KVT_CLAIM_WORD_BYTES];     /* "yes"; "beside": measured, but no clock; "no", "" */
     char reason[KVT_CLAIM_REASON_BYTES]; /* "": none is given */
+    double in_range_share;               /* of steps, said behind the reason; NaN: nothing is */
 };
 
+/* Zeroed, it is that of nothing: "no" three times, and joined with another it is the other. */
 struct kvt_badge {
     struct kvt_claim claims[KVT_CLAIMS];
 };
@@ -38,8 +40,8 @@ struct kvt_badge {
 /* What claims are made of. */
 struct kvt_badge_facts {
     const char *timing; /* what step times rest on where no GPU ran any; NULL: nothing is timed */
-    double in_range_share; /* of those steps, of what the timing model was fitted to; NaN: to
-                            * nothing that could be left */
+    double in_range_share; /* of all steps, of what the timing model was fitted to; NaN: is not
+                            * said */
     /* A GPU that ran the steps; without one nothing but timing and the engine counts. */
     bool on_gpu;
     const char *gpu;    /* its name; NULL: not known here */
@@ -49,7 +51,7 @@ struct kvt_badge_facts {
     uint64_t device_calls; /* of all, where some are not run there */
     bool is_attention_good;
     bool is_beside; /* its times are told, and the run's clock is the predicted one */
-    uint64_t timed_steps, in_range;
+    uint64_t timed_steps;
     const char *not_representative, *scaled; /* as a proof's; NULL: it is, it is not */
     /* An engine's own measurements. */
     const char *engine; /* the word; NULL: none was compared with */
@@ -57,7 +59,8 @@ struct kvt_badge_facts {
 };
 
 void kvt_badge_of(const struct kvt_badge_facts *facts, struct kvt_badge *out);
-/* Of several runs as one: a word on which they differ becomes "no", reasons stand side by side. */
+/* Of several runs as one: a word on which they differ becomes "no", reasons stand side by side, and
+ * of shares of one reason the least counts. */
 void kvt_badge_join(struct kvt_badge *into, const struct kvt_badge *other);
 
 /* The member "badge" of a report; false: no memory. */
