@@ -7,6 +7,7 @@
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "validate.h"
+#include "validate_answer.h"
 #include "validate_decisions.h"
 #include "validate_measured.h"
 #include "validate_public.h"
@@ -39,16 +40,6 @@ struct question {
     bool json, quiet, quick, corrupt;
 };
 
-/* An answer: its tree, and how it is printed for people. */
-struct answer {
-    const void *plan, *outcome;
-    cJSON *tree;
-    void (*print)(const struct answer *answer);
-    /* A page beside it, under that name; NULL: none. */
-    const char *page_name;
-    void (*write_page)(const struct answer *answer, FILE *stream);
-};
-
 static void print_lockstep(const struct answer *answer)
 {
     lockstep_print(answer->plan, answer->outcome);
@@ -59,62 +50,12 @@ static void print_decisions(const struct answer *answer)
     decisions_print(answer->plan, answer->outcome);
 }
 
-static kvt_status open_out(const char *dir, const char *name, struct kvt_outfile **out,
-                           struct kvt_error *err)
-{
-    char path[4096];
-
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
-        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    kvt_status status = kvt_mkdirs(dir, err);
-    return status == KVT_OK ? kvt_outfile_open(path, out, err) : status;
-}
-
-static kvt_status write_page(const char *dir, const struct answer *answer, struct kvt_error *err)
-{
-    struct kvt_outfile *out = NULL;
-    kvt_status status = open_out(dir, answer->page_name, &out, err);
-
-    if (status != KVT_OK)
-        return status;
-    answer->write_page(answer, kvt_outfile_stream(out));
-    return kvt_outfile_commit(out, err);
-}
-
-/* Whole or not at all: validate.json comes last. */
-static kvt_status write_answer(const char *dir, const char *text, struct kvt_error *err)
-{
-    struct kvt_outfile *out = NULL;
-    kvt_status status = open_out(dir, "validate.json", &out, err);
-
-    if (status != KVT_OK)
-        return status;
-    fputs(text, kvt_outfile_stream(out));
-    fputc('\n', kvt_outfile_stream(out));
-    return kvt_outfile_commit(out, err);
-}
-
 static kvt_status give(const struct question *question, const struct answer *answer,
                        struct kvt_error *err)
 {
-    char *text = kvt_json_print(answer->tree);
-    kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "the result of a validation");
-
-    if (status == KVT_OK && question->json)
-        puts(text);
-    else if (status == KVT_OK)
-        answer->print(answer);
-    (void)fflush(stdout);
-    if (status == KVT_OK && question->out && answer->page_name)
-        status = write_page(question->out, answer, err);
-    if (status == KVT_OK && question->out)
-        status = write_answer(question->out, text, err);
-    if (status == KVT_OK && question->out && !question->quiet && answer->page_name)
-        fprintf(stderr, "written: %s/{%s,validate.json}\n", question->out, answer->page_name);
-    else if (status == KVT_OK && question->out && !question->quiet)
-        fprintf(stderr, "written: %s/validate.json\n", question->out);
-    free(text);
-    return status;
+    const struct answer_place place = {
+        .dir = question->out, .json = question->json, .quiet = question->quiet};
+    return answer_give(answer, &place, err);
 }
 
 static bool is_on_gpu(const struct question *question)
