@@ -230,17 +230,23 @@ def what_says_nothing_there_is_refused(folder):
         assert word in sentence, (arguments, sentence)
 
 
-def the_measured_load_step_is_the_shipped_scenario(folder):
+def what_a_gpu_measured_is_the_scenario_that_is_kept_here(folder):
     del folder
-    file = support.TOP / "validation/results/h200-load-step.json"
+    file = support.TOP / "validation/results/h200-load-step-short.json"
     document = read(file)["commands"][0]["document"]
     run = document["runs"][0]
-    assert document["good"] and document["badge"]["kernel_time"] == "yes"
-    assert run["scenario"] == "h200-load-step" and run["mismatches"] == 0
-    assert run["simulated_s"] == 360 and len(run["timeline"]["from_s"]) == 360
-    sentence = refuses(2, "validate", support.TOP / "validation/scenarios/h200-load-step.json",
-                       "--measured", file, "--quiet", "--set", "workload.lengths.output.cv=0.3")
-    assert 'with another "workload" than' in sentence, sentence
+    assert document["good"] and document["badge"]["kernel_time"] == "yes", document["badge"]
+    assert run["scenario"] == "h200-load-step" and run["mismatches"] == 0 and run["calls"] > 100000
+    assert len(run["timeline"]["from_s"]) == 30 and run["timeline"]["from_s"][29] == 29
+    ask = ("validate", support.TOP / "validation/scenarios/h200-load-step.json", "--measured", file,
+           "--quiet")
+    short = [{"concurrency": c, "seconds": 10} for c in (4, 24, 4)]
+    sets = ("--set", "workload.phases=" + json.dumps(short))
+    # As it was measured but for the mean of lengths, which its command sets too.
+    assert 'with another "workload" than' in refuses(2, *ask, *sets)
+    sentence = refuses(2, *ask, *sets, "--set", "workload.lengths.output.mean_tokens=300",
+                       "--set", "residency.hot_tokens=2048")
+    assert 'with another "residency" than' in sentence, sentence
 
 
 CASES = (
@@ -253,6 +259,7 @@ CASES = (
     another_scenario_is_not_compared,
     a_timeline_that_is_none_is_refused_with_its_place,
     what_says_nothing_there_is_refused,
+    what_a_gpu_measured_is_the_scenario_that_is_kept_here,
 )
 
 if __name__ == "__main__":
