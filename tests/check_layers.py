@@ -30,7 +30,7 @@ HEADERS = {
     "serve": "rank request",
     "backend": "backend backend_pair backend_params calls look_ahead waves",
     "scenario": "scenario",
-    "report": "report size compare machine",
+    "report": "badge report size compare machine",
     "analytic": "analytic",
     "sim": "sim",
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # device.sh -- everything that a machine with a GPU is needed for, from the unpacked tarball.
 #
-#     validation/device.sh [PART]...      default: all parts, in the order of the table below
+#     validation/device.sh [PART]...      default: all parts, in the order of the table below, but
+#                                         for those in parentheses, which take long
 #
 # Nothing need be installed but the driver. Results go to $OUT (default: out/device), a JSON file
 # for each group (seven at most), with the date, the GPU, the driver and the command behind every
@@ -12,7 +13,8 @@ OUT=${OUT:-out/device}
 export KVT_DATA=${KVT_DATA:-$PWD/share/kvt} # for device tests that are the whole program
 
 # part | file | seconds a command may take | GPUs it wants | command. A word that begins with *
-# stands for each matching program of tests/cuda in turn.
+# stands for each matching program of tests/cuda in turn. A part in parentheses is run where it is
+# named.
 parts() {
     cat <<'TABLE'
 machine   | device    |  30 | 1 | bin/kvtide check --machine --json
@@ -39,6 +41,7 @@ lockstep  | lockstep  | 120 | 1 | bin/kvtide validate validation/scenarios/locks
 glm       | glm       | 120 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --set backend.host_layout=layer --steps 100 --json --quiet --threads 16
+(load-step) | glm     | 410 | 1 | bin/kvtide validate validation/scenarios/h200-load-step.json --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 1 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 2 | tests/cuda/bench_link
 two-gpus  | two-gpus  | 120 | 2 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0,1] --json --quiet --threads 16
@@ -47,14 +50,14 @@ TABLE
 
 usage() {
     {
-        sed -n '2,4s/^# \{0,1\}//p' "$0"
+        sed -n '2,5s/^# \{0,1\}//p' "$0"
         echo "parts: $(names | tr '\n' ' ')"
     } >&2
     exit 2
 }
 
 names() {
-    parts | cut -d'|' -f1 | tr -d ' ' | uniq
+    parts | cut -d'|' -f1 | tr -d ' ()' | uniq
 }
 
 # --- JSON ------------------------------------------------------------------------------------------
@@ -145,7 +148,12 @@ for part in ${chosen[@]+"${chosen[@]}"}; do
     names | grep -qx -- "$part" || usage
 done
 is_chosen() {
-    [ "${#chosen[@]}" = 0 ] || printf '%s\n' "${chosen[@]}" | grep -qx -- "$1"
+    local name=${1//[()]/}
+    if [ "${#chosen[@]}" = 0 ]; then
+        [ "$name" = "$1" ]
+    else
+        printf '%s\n' "${chosen[@]}" | grep -qx -- "$name"
+    fi
 }
 
 mkdir -p "$OUT" || exit 2

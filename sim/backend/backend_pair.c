@@ -1,6 +1,7 @@
 /* backend_pair.c -- two backends on one schedule.
  *
- *     step: the first's, and the second's on copies of the items, beside it
+ *     step: the first's, and the second's on copies of the items, beside it, with the states of its
+ *           caches, which are long over when a GPU's step is
  *           each request and each rank compared (pair_compare.c) */
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +39,11 @@ static kvt_status make_scratch(struct backend_pair *pair, struct kvt_error *err)
     uint32_t slots = kvt_env_slots_max(&pair->env);
     bool ok = true;
 
+    pair->first_hashes = calloc(pair->env.llm->store_count, sizeof *pair->first_hashes);
+    ok = ok && pair->first_hashes;
     for (int side = 0; side < PAIR_SIDES; side++) {
-        pair->hashes[side] = calloc(pair->env.llm->store_count, sizeof(uint64_t));
         pair->selected[side] = calloc(pair->env.llm->top_k, sizeof(uint32_t));
-        ok = ok && pair->hashes[side] && pair->selected[side];
+        ok = ok && pair->selected[side];
     }
     pair->cache_rows = calloc(slots, sizeof *pair->cache_rows);
     pair->cache_ranks = calloc(slots, sizeof *pair->cache_ranks);
@@ -108,9 +110,10 @@ static void pair_close(struct kvt_backend *backend)
     for (int side = 0; side < PAIR_SIDES; side++) {
         if (pair->sides[side])
             pair->sides[side]->ops->close(pair->sides[side]);
-        free(pair->hashes[side]);
         free(pair->selected[side]);
     }
+    free(pair->first_hashes);
+    free(pair->second_hashes);
     (void)pthread_mutex_destroy(&pair->source_lock);
     free(pair->cache_rows);
     free(pair->cache_ranks);
@@ -133,10 +136,15 @@ static kvt_status make_room(struct backend_pair *pair, size_t ranks, size_t item
         pair->rank_capacity = ranks;
     }
     if (items > pair->item_capacity) {
+        size_t hashes_bytes = 2 * items * pair->env.llm->store_count * sizeof(uint64_t);
         struct kvt_step_item *larger = realloc(pair->items, 2 * items * sizeof *larger);
         if (!larger)
             return kvt_fail_nomem(err, "a step of two backends");
         pair->items = larger;
+        uint64_t *hashes = realloc(pair->second_hashes, hashes_bytes);
+        if (!hashes)
+            return kvt_fail_nomem(err, "a step of two backends");
+        pair->second_hashes = hashes;
         pair->item_capacity = 2 * items;
     }
     return KVT_OK;
@@ -208,9 +216,18 @@ struct second_step {
 static void *step_second(void *context)
 {
     struct second_step *step = context;
-    struct kvt_backend *second = step->pair->sides[1];
+    struct backend_pair *pair = step->pair;
+    struct kvt_backend *second = pair->sides[1];
+    uint64_t *hashes = pair->second_hashes;
 
-    step->status = second->ops->step(second, step->pair->ranks, step->rank_count, &step->error);
+    step->status = second->ops->step(second, pair->ranks, step->rank_count, &step->error);
+    for (uint32_t r = 0; r < step->rank_count; r++) {
+        for (uint32_t i = 0; i < pair->ranks[r].item_count && step->status == KVT_OK; i++) {
+            step->status = second->ops->state_hashes(second, pair->ranks[r].items[i].request,
+                                                     hashes, &step->error);
+            hashes += pair->env.llm->store_count;
+        }
+    }
     return NULL;
 }
 

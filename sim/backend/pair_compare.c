@@ -59,17 +59,18 @@ void pair_compare_ends(struct backend_pair *pair, uint32_t request, const char *
              name_of(pair, 1));
 }
 
-static kvt_status read_states(struct backend_pair *pair, uint32_t request, bool *differ,
-                              struct kvt_error *err)
+/* Those of the second were read behind its step. */
+static kvt_status read_states(struct backend_pair *pair, const struct kvt_step_item *other,
+                              bool *differ, struct kvt_error *err)
 {
+    struct kvt_backend *first = pair->sides[0];
     uint32_t stores = pair->env.llm->store_count;
 
-    for (int side = 0; side < PAIR_SIDES; side++) {
-        struct kvt_backend *backend = pair->sides[side];
-        kvt_status status = backend->ops->state_hashes(backend, request, pair->hashes[side], err);
-        if (status != KVT_OK)
-            return status;
-    }
+    kvt_status status = first->ops->state_hashes(first, other->request, pair->first_hashes, err);
+    if (status != KVT_OK)
+        return status;
+    pair->hashes[0] = pair->first_hashes;
+    pair->hashes[1] = pair->second_hashes + (size_t)(other - pair->items) * stores;
     *differ = memcmp(pair->hashes[0], pair->hashes[1], stores * sizeof(uint64_t)) != 0;
     for (uint32_t s = 0; s < stores; s++)
         pair->report.states += pair->hashes[0][s] != 0 || pair->hashes[1][s] != 0;
@@ -118,7 +119,7 @@ kvt_status pair_compare_item(struct backend_pair *pair, const struct kvt_rank_st
 
     if (lane->differs)
         return KVT_OK;
-    kvt_status status = read_states(pair, item->request, &states_differ, err);
+    kvt_status status = read_states(pair, other, &states_differ, err);
     if (status == KVT_OK)
         status = count_pages(pair, lane, item, err);
     if (status != KVT_OK)

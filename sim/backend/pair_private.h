@@ -33,8 +33,10 @@ struct backend_pair {
     struct kvt_rank_step *ranks; /* [rank_capacity] the second's */
     struct kvt_step_item *items; /* [item_capacity] likewise */
     size_t rank_capacity, item_capacity;
-    uint64_t *hashes[PAIR_SIDES];   /* [stores] */
-    uint32_t *selected[PAIR_SIDES]; /* [top_k] scratch */
+    uint64_t *first_hashes;             /* [stores] of the item that is compared */
+    uint64_t *second_hashes;            /* [item_capacity][stores] behind the second's step */
+    const uint64_t *hashes[PAIR_SIDES]; /* [stores] of the item that is compared */
+    uint32_t *selected[PAIR_SIDES];     /* [top_k] scratch */
     uint32_t *cache_rows,
         *cache_ranks; /* [slots of the largest] the first's, beside the second's */
     struct kvt_pair_report report;

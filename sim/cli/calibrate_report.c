@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calibrate.h"
+#include "kvt/badge.h"
 #include "kvt/profile.h"
 #include "kvt/version.h"
 
@@ -155,8 +156,24 @@ static bool add_setting(cJSON *object, const struct kvt_scenario *scenario)
            kvt_json_add_number(setting, "ep", pool->ep);
 }
 
+/* What it was fitted to is no evidence for it. */
+static struct kvt_badge badge_of(const struct calibration *calibration)
+{
+    char fitted[120];
+    struct kvt_badge badge;
+
+    (void)snprintf(fitted, sizeof fitted, "fitted to %s's benchmark", calibration->runs[0].engine);
+    const struct kvt_badge_facts facts = {.timing = fitted,
+                                          .in_range_share = (double)NAN,
+                                          .engine = "no",
+                                          .engine_reason = "validate --measured compares them"};
+    kvt_badge_of(&facts, &badge);
+    return badge;
+}
+
 static bool add_made(cJSON *object, const struct calibration *calibration)
 {
+    const struct kvt_badge badge = badge_of(calibration);
     cJSON *made = kvt_json_add_object(object, "made");
     bool ok =
         made && kvt_json_add_text(made, "by", "kvtide calibrate --from") &&
@@ -177,7 +194,7 @@ static bool add_made(cJSON *object, const struct calibration *calibration)
              kvt_json_add_number(entry, "requests", (double)run->request_count) &&
              kvt_json_add_number(entry, "failed", (double)run->failed);
     }
-    return ok;
+    return ok && kvt_badge_add(made, &badge);
 }
 
 static bool add_errors(cJSON *object, const struct fit_errors *errors)
@@ -294,6 +311,7 @@ void calibration_print(const struct calibration *calibration)
 {
     const struct kvt_llm *llm = calibration->scenario->llm;
     const struct fit *fit = &calibration->fit;
+    const struct kvt_badge badge = badge_of(calibration);
 
     printf("%s: %zu windows of %zu %s of %s\n\n", calibration->scenario->name,
            calibration->windows.count, calibration->run_count,
@@ -315,4 +333,5 @@ void calibration_print(const struct calibration *calibration)
                      &fit->left_out);
     else
         puts("nothing can be left out: too few windows would remain");
+    cli_print_badge(&badge);
 }

@@ -108,6 +108,10 @@ enum {
  * `indent`, with room for a comma behind it; returns the column it ends in. */
 int cli_put_wrapped(const char *text, int column, int indent);
 
+/* terminal.c: the line "badge" of a report, on stdout. */
+struct kvt_badge;
+void cli_print_badge(const struct kvt_badge *badge);
+
 /* advance.c: takes the run to its end, or to a signal: then *interrupted. note() is told now and
  * then how much is done, as kvt_sim_progress() says it. */
 struct kvt_sim;

@@ -7,9 +7,11 @@
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "validate.h"
+#include "validate_answer.h"
 #include "validate_decisions.h"
 #include "validate_measured.h"
 #include "validate_public.h"
+#include "validate_timeline.h"
 
 enum {
     SCENARIOS_MAX = 64,
@@ -19,13 +21,14 @@ enum {
 
 enum suite {
     SUITE_LOCKSTEP, /* none is named, scenarios are */
-    SUITE_MEASURED, /* none is named, measured files are */
+    SUITE_MEASURED, /* none is named, an engine's files are */
+    SUITE_TIMELINE, /* none is named, an answer of SUITE_LOCKSTEP is */
     SUITE_DECISIONS,
     SUITE_FIDELITY,
     SUITE_PUBLIC,
     SUITES
 };
-static const char *const suite_names[SUITES] = {"", "", "decisions", "fidelity", "public"};
+static const char *const suite_names[SUITES] = {"", "", "", "decisions", "fidelity", "public"};
 
 struct question {
     struct cli_texts scenarios, sets, measured;
@@ -35,13 +38,6 @@ struct question {
     enum suite suite;
     uint64_t seeds, threads, steps;
     bool json, quiet, quick, corrupt;
-};
-
-/* An answer: its tree, and how it is printed for people. */
-struct answer {
-    const void *plan, *outcome;
-    cJSON *tree;
-    void (*print)(const struct answer *answer);
 };
 
 static void print_lockstep(const struct answer *answer)
@@ -54,41 +50,12 @@ static void print_decisions(const struct answer *answer)
     decisions_print(answer->plan, answer->outcome);
 }
 
-/* Whole or not at all: validate.json comes last. */
-static kvt_status write_answer(const char *dir, const char *text, struct kvt_error *err)
-{
-    struct kvt_outfile *out = NULL;
-    char path[4096];
-
-    if (snprintf(path, sizeof path, "%s/validate.json", dir) >= (int)sizeof path)
-        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    kvt_status status = kvt_mkdirs(dir, err);
-    if (status == KVT_OK)
-        status = kvt_outfile_open(path, &out, err);
-    if (status != KVT_OK)
-        return status;
-    fputs(text, kvt_outfile_stream(out));
-    fputc('\n', kvt_outfile_stream(out));
-    return kvt_outfile_commit(out, err);
-}
-
 static kvt_status give(const struct question *question, const struct answer *answer,
                        struct kvt_error *err)
 {
-    char *text = kvt_json_print(answer->tree);
-    kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "the result of a validation");
-
-    if (status == KVT_OK && question->json)
-        puts(text);
-    else if (status == KVT_OK)
-        answer->print(answer);
-    (void)fflush(stdout);
-    if (status == KVT_OK && question->out)
-        status = write_answer(question->out, text, err);
-    if (status == KVT_OK && question->out && !question->quiet)
-        fprintf(stderr, "written: %s/validate.json\n", question->out);
-    free(text);
-    return status;
+    const struct answer_place place = {
+        .dir = question->out, .json = question->json, .quiet = question->quiet};
+    return answer_give(answer, &place, err);
 }
 
 static bool is_on_gpu(const struct question *question)
@@ -259,6 +226,46 @@ static kvt_status measured(const struct question *question, const char *cache_di
     return status;
 }
 
+/* ---- The course of a run in lockstep, beside the simulator's own -------------------------------
+ */
+
+static void print_timeline(const struct answer *answer)
+{
+    timeline_print(answer->outcome);
+}
+
+static void write_timeline_page(const struct answer *answer, FILE *stream)
+{
+    timeline_write_page(answer->outcome, stream);
+}
+
+static kvt_status timeline(const struct question *question, const char *cache_dir,
+                           struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct timeline_plan plan = {.scenario = question->scenarios.items[0],
+                                       .file = question->measured.items[0],
+                                       .cache_dir = cache_dir,
+                                       .sets = &question->sets,
+                                       .threads = (unsigned)question->threads,
+                                       .quiet = question->quiet};
+    struct timeline_outcome outcome = {0};
+    struct answer answer = {.plan = &plan,
+                            .outcome = &outcome,
+                            .print = print_timeline,
+                            .page_name = "timeline.html",
+                            .write_page = write_timeline_page};
+    kvt_status status = validate_timeline(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = timeline_tree(&plan, &outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && outcome.was_good;
+    cJSON_Delete(answer.tree);
+    timeline_free(&outcome);
+    return status;
+}
+
 /* ---- What others published ----------------------------------------------------------------- */
 
 static void print_public(const struct answer *answer)
@@ -303,6 +310,8 @@ static int validate(const struct question *question)
         status = lockstep(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_MEASURED)
         status = measured(question, cache_dir, arena, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_TIMELINE)
+        status = timeline(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_DECISIONS)
         status = decisions(question, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_PUBLIC)
@@ -324,7 +333,8 @@ static int find_suite(struct question *question)
     static const char *const later[] = {"time"};
 
     if (question->measured.count > 0) {
-        question->suite = SUITE_MEASURED;
+        question->suite =
+            timeline_is_one(question->measured.items[0]) ? SUITE_TIMELINE : SUITE_MEASURED;
         return CLI_DONE;
     }
     if (!question->suite_name) {
@@ -357,11 +367,15 @@ static int check_measured(struct question *question)
     struct kvt_error err;
 
     question->tolerance = 0.1;
-    if (question->suite != SUITE_MEASURED) {
-        if (question->window || question->tolerance_text)
-            return cli_malformed("validate --window and --tolerance go with --measured");
+    if (question->suite != SUITE_MEASURED && (question->window || question->tolerance_text))
+        return cli_malformed("validate --window and --tolerance go with --measured, and a "
+                             "benchmark of an engine");
+    if (question->suite == SUITE_TIMELINE && question->measured.count > 1)
+        return cli_malformed("validate --measured: %s is an answer of kvtide validate, which "
+                             "stands alone; %zu files are named",
+                             question->measured.items[0], question->measured.count);
+    if (question->suite != SUITE_MEASURED && question->suite != SUITE_TIMELINE)
         return CLI_DONE;
-    }
     if (question->scenarios.count != 1 || question->suite_name)
         return cli_malformed("validate --measured takes one SCENARIO: what was measured; and no "
                              "--suite");
@@ -501,8 +515,9 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
         {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
          CLI_TEXT, &question.backend},
         {"--measured", "FILE",
-         "an engine's benchmark or metrics of what SCENARIO describes; repeatable", CLI_TEXTS,
-         &question.measured},
+         "an engine's benchmark or metrics of what SCENARIO describes; repeatable. Or a "
+         "validate.json of SCENARIO on a GPU, for its timeline",
+         CLI_TEXTS, &question.measured},
         {"--window", "FROM:TO", "only requests that ended in these seconds of the benchmark",
          CLI_TEXT, &question.window},
         {"--tolerance", "PERCENT", "of the figures that are judged (10)", CLI_TEXT,
@@ -521,8 +536,8 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
          &question.threads},
         {"--cache", "DIR|none", "where recorded selections and surfaces are kept", CLI_TEXT,
          &question.cache},
-        {"--out", "DIR", "writes validate.json there, and steps.csv of a scenario", CLI_TEXT,
-         &question.out},
+        {"--out", "DIR", "writes validate.json there, and steps.csv of a scenario or timeline.html",
+         CLI_TEXT, &question.out},
         {"--json", NULL, "prints everything found instead of the tables", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no progress, no speeds", CLI_FLAG, &question.quiet},
     };

@@ -47,7 +47,7 @@ KVT_CHECKED kvt_status compare_print(const struct kvt_comparison *comparison,
                                      const struct kvt_reference *reference, struct kvt_error *err);
 
 /* Parts of that table: the seeds and the heads of its columns, a row for each variant, what the
- * times rest on. name_columns is how wide names are. */
+ * times rest on and the badge. name_columns is how wide names are. */
 int compare_name_columns(const struct kvt_comparison *comparison);
 void compare_print_head(const struct kvt_comparison *comparison, int name_columns);
 KVT_CHECKED kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_columns,

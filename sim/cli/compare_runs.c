@@ -20,6 +20,7 @@ enum {
 struct outcome {
     double *metrics; /* [metrics] */
     uint64_t *hash;
+    struct kvt_badge *badge;
     char basis[BASIS_BYTES];
     bool is_done;
 };
@@ -45,6 +46,7 @@ static void keep(const struct kvt_run *run, const cJSON *result, struct outcome 
         outcome->metrics[m] = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
     }
     *outcome->hash = run->decision_hash;
+    kvt_run_badge(run, NULL, outcome->badge);
     if (cJSON_IsString(basis))
         strncpy(outcome->basis, basis->valuestring, BASIS_BYTES - 1);
     outcome->is_done = true;
@@ -113,14 +115,18 @@ static kvt_status prepare(struct comparing *comparing, struct kvt_arena *arena,
             kvt_arena_array(arena, plan->seed_count * metrics, sizeof *values, _Alignof(double));
         uint64_t *hashes =
             kvt_arena_array(arena, plan->seed_count, sizeof *hashes, _Alignof(uint64_t));
-        if (values == NULL || hashes == NULL)
+        struct kvt_badge *badges =
+            kvt_arena_array(arena, plan->seed_count, sizeof *badges, _Alignof(struct kvt_badge));
+        if (values == NULL || hashes == NULL || badges == NULL)
             return kvt_fail_nomem(err, "a comparison");
         for (size_t s = 0; s < plan->seed_count; s++) {
             comparing->outcomes[s * plan->variant_count + v].metrics = values + s * metrics;
             comparing->outcomes[s * plan->variant_count + v].hash = hashes + s;
+            comparing->outcomes[s * plan->variant_count + v].badge = badges + s;
         }
         plan->variants[v].metrics = values;
         plan->variants[v].hashes = hashes;
+        plan->variants[v].badges = badges;
         plan->variants[v].basis = comparing->outcomes[v].basis;
     }
     return KVT_OK;

@@ -121,17 +121,18 @@ static kvt_status print_variant(const struct kvt_comparison *comparison, size_t 
 
 void compare_print_basis(const struct kvt_comparison *comparison)
 {
+    struct kvt_badge badge;
     bool same = true;
 
     for (size_t v = 1; v < comparison->variant_count; v++)
         same = same && strcmp(comparison->variants[v].basis, comparison->variants[0].basis) == 0;
-    if (same) {
+    if (same)
         printf("basis: times rest on figures that are %s\n", comparison->variants[0].basis);
-        return;
-    }
-    for (size_t v = 0; v < comparison->variant_count; v++)
+    for (size_t v = 0; v < comparison->variant_count && !same; v++)
         printf("basis: times of %s rest on figures that are %s\n", comparison->variants[v].name,
                comparison->variants[v].basis);
+    kvt_comparison_badge(comparison, &badge);
+    cli_print_badge(&badge);
 }
 
 void compare_print_head(const struct kvt_comparison *comparison, int name_columns)

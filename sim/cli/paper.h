@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "kvt/badge.h"
 
 enum {
     PAPER_LIST_MAX = 8,       /* numbers of a value */
@@ -89,8 +90,9 @@ struct paper_point {
     uint64_t tokens;   /* sizes */
     bool has_timeline; /* keep the run's course in bins */
     bool is_wanted;
-    uint64_t parameters; /* bit i: parameters[i] is in force in it */
-    cJSON *tree;         /* what it gave; NULL: nothing yet, or no such file */
+    uint64_t parameters;    /* bit i: parameters[i] is in force in it */
+    struct kvt_badge badge; /* of its run; zeroed: it has none */
+    cJSON *tree;            /* what it gave; NULL: nothing yet, or no such file */
 };
 
 struct paper {
@@ -237,6 +239,9 @@ KVT_CHECKED kvt_status paper_points_of(const struct paper *paper, const struct p
                                        struct kvt_error *err);
 
 /* paper_report.c */
+
+/* Of all points that were run. */
+struct kvt_badge paper_badge_of(const struct paper_answer *answer);
 void paper_print(const struct paper_answer *answer);
 KVT_CHECKED kvt_status paper_tree(const struct paper_answer *answer, cJSON **out,
                                   struct kvt_error *err);

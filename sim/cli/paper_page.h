@@ -2,8 +2,8 @@
 #ifndef KVT_CLI_PAPER_PAGE_H
 #define KVT_CLI_PAPER_PAGE_H
 
+#include "chart.h"
 #include "paper.h"
-#include "paper_chart.h"
 
 struct page {
     const struct paper_answer *answer;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "course.h"
 #include "jobs.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
@@ -162,63 +163,6 @@ static kvt_status load_scenarios(struct work *work, struct kvt_arena *arena, str
 
 /* ---- Runs ------------------------------------------------------------------------------- */
 
-/* A run's intervals in bins, each a row of the course. */
-struct course {
-    cJSON *from_s, *slots, *coverage, *share; /* arrays; NULL: memory is short */
-    struct kvt_tally bin;
-};
-
-static void add_number(cJSON *array, double value)
-{
-    (void)cJSON_AddItemToArray(array,
-                               isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
-}
-
-static void close_bin(struct course *course)
-{
-    const struct kvt_tally *bin = &course->bin;
-    double length_ns = (double)(bin->to_ns - bin->from_ns);
-    double selected = bin->counts[KVT_SAMPLED_SELECTED];
-
-    if (length_ns <= 0)
-        return;
-    add_number(course->from_s, (double)bin->from_ns * 1e-9);
-    add_number(course->slots, bin->held_ns / length_ns);
-    add_number(course->coverage,
-               bin->covered_ns > 0 ? bin->coverage_ns / bin->covered_ns : (double)NAN);
-    add_number(course->share,
-               selected > 0 ? bin->counts[KVT_SAMPLED_MISSED] / selected : (double)NAN);
-    course->bin = (struct kvt_tally){0};
-}
-
-static void on_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
-{
-    struct course *course = context;
-
-    (void)stratum_count;
-    kvt_tally_merge(&course->bin, interval);
-    if ((double)(course->bin.to_ns - course->bin.from_ns) * 1e-9 >= bin_s)
-        close_bin(course);
-}
-
-static bool open_course(struct course *course, cJSON **tree)
-{
-    *tree = cJSON_CreateObject();
-    struct {
-        const char *name;
-        cJSON **array;
-    } arrays[] = {{"from_s", &course->from_s},
-                  {"slots", &course->slots},
-                  {"coverage", &course->coverage},
-                  {"host_fetch_share", &course->share}};
-    for (size_t i = 0; *tree != NULL && i < sizeof arrays / sizeof arrays[0]; i++) {
-        *arrays[i].array = cJSON_AddArrayToObject(*tree, arrays[i].name);
-        if (*arrays[i].array == NULL)
-            return false;
-    }
-    return *tree != NULL;
-}
-
 /* What result.json does not have, or not as one number. */
 static bool add_sums(cJSON *result, const struct kvt_run *run)
 {
@@ -246,10 +190,9 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
     kvt_status status = KVT_OK;
 
     if (point->has_timeline) {
-        options.on_interval = on_interval;
+        options.on_interval = course_add;
         options.interval_context = &course;
-        if (!open_course(&course, &timeline))
-            status = kvt_fail_nomem(err, point->id);
+        status = course_open(&course, bin_s, err);
     }
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
@@ -263,15 +206,15 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
         status = kvt_report_result(run, &result, err);
     if (status == KVT_OK && !add_sums(result, run))
         status = kvt_fail_nomem(err, point->id);
-    if (status == KVT_OK && timeline != NULL) {
-        close_bin(&course);
-        if (kvt_json_add(result, "timeline", timeline))
-            timeline = NULL;
-        else
+    if (status == KVT_OK && point->has_timeline) {
+        status = course_close(&course, &timeline, err);
+        if (status == KVT_OK && !kvt_json_add(result, "timeline", timeline))
             status = kvt_fail_nomem(err, point->id);
     }
+    if (status == KVT_OK)
+        kvt_run_badge(run, NULL, &point->badge);
     kvt_sim_free(sim);
-    cJSON_Delete(timeline);
+    course_discard(&course);
     if (status == KVT_OK)
         point->tree = result;
     else

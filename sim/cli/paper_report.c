@@ -63,6 +63,15 @@ void paper_print_value(const struct paper_line *line, char out[PAPER_TEXT_BYTES]
         print_numbers(value->numbers, value->count, print_ours, out);
 }
 
+struct kvt_badge paper_badge_of(const struct paper_answer *answer)
+{
+    struct kvt_badge badge = {0};
+
+    for (size_t p = 0; p < answer->paper->point_count; p++)
+        kvt_badge_join(&badge, &answer->paper->points[p].badge);
+    return badge;
+}
+
 /* ---- For people ------------------------------------------------------------------------- */
 
 void paper_score_of(const struct paper_answer *answer, enum paper_class class_of,
@@ -176,6 +185,8 @@ static void print_parameters(const struct paper *paper)
 
 void paper_print(const struct paper_answer *answer)
 {
+    const struct kvt_badge badge = paper_badge_of(answer);
+
     printf("%s, as printed and as it comes out here\n", answer->paper->name);
     for (int c = 0; c < PAPER_CLASSES; c++)
         print_class(answer, (enum paper_class)c);
@@ -193,6 +204,7 @@ void paper_print(const struct paper_answer *answer)
         printf(" (%s)\n", meaning_of((enum paper_class)c));
     }
     print_parameters(answer->paper);
+    cli_print_badge(&badge);
 }
 
 /* ---- For programs ----------------------------------------------------------------------- */
@@ -306,11 +318,13 @@ static bool add_scores(cJSON *tree, const struct paper_answer *answer)
 
 kvt_status paper_tree(const struct paper_answer *answer, cJSON **out, struct kvt_error *err)
 {
+    const struct kvt_badge badge = paper_badge_of(answer);
     cJSON *tree = cJSON_CreateObject();
     bool ok = tree != NULL && kvt_json_add_text(tree, "schema", "kvtide/paper/1") &&
               kvt_json_add_text(tree, "version", kvt_version()) &&
               kvt_json_add_text(tree, "commit", kvt_commit()) &&
-              kvt_json_add_text(tree, "paper", answer->paper->name) && add_scores(tree, answer);
+              kvt_json_add_text(tree, "paper", answer->paper->name) &&
+              kvt_badge_add(tree, &badge) && add_scores(tree, answer);
     cJSON *targets = ok ? cJSON_AddArrayToObject(tree, "targets") : NULL;
 
     ok = targets != NULL;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "kvt/badge.h"
 #include "kvt/version.h"
 
 static volatile sig_atomic_t interrupted;
@@ -134,4 +135,14 @@ int cli_put_wrapped(const char *text, int column, int indent)
         text += strspn(text, " ");
     }
     return column;
+}
+
+void cli_print_badge(const struct kvt_badge *badge)
+{
+    char text[KVT_BADGE_TEXT_BYTES];
+
+    kvt_badge_print(badge, text);
+    printf("badge      ");
+    (void)cli_put_wrapped(text, 11, 11);
+    putchar('\n');
 }

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "kvt/backend_pair.h"
+#include "kvt/badge.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/sim.h"
@@ -55,7 +56,8 @@ struct validate_outcome {
     /* Wall time, for stderr only. */
     double exact_s, sampled_s, exact_simulated_s, sampled_simulated_s, solve_s;
     size_t solves;
-    char failure[1088]; /* why it broke off; "": it did not */
+    struct kvt_badge badge; /* of all runs that were finished */
+    char failure[1088];     /* why it broke off; "": it did not */
 };
 
 /* validate_fidelity.c: runs everything. Lives in the arena. On failure what is there is part of an
@@ -106,22 +108,8 @@ bool validate_add_attention(cJSON *object, const struct kvt_backend_proof *proof
 bool validate_add_imports(cJSON *object, const struct kvt_backend_imports *imports);
 void validate_print_attention(const struct kvt_backend_proof *proof, double tolerance);
 
-/* What an answer proves, and what not. */
-struct validate_badge {
-    bool on_gpu, is_broken_off, is_attention_good;
-    uint64_t calls, mismatches;
-    uint64_t timed_steps, in_range;          /* of what the timing model was fitted to */
-    const char *not_representative, *scaled; /* as a proof's */
-    uint64_t device_calls;                   /* of all, where some are not run there */
-    const cJSON *machine;
-    const char *timing; /* what step times rest on where no GPU ran any; NULL: said so */
-    const char *engine; /* "yes", "no"; NULL: no engine was compared with */
-    const char *engine_reason;
-};
-/* As result.json has it, and for people:
- * "decisions yes (1200 calls) | kernel time no (nothing was timed) | engine no" */
-bool validate_add_badge(cJSON *object, const struct validate_badge *badge);
-void validate_print_badge(const struct validate_badge *badge);
+/* Of an answer's machine; NULL: it has none. */
+const char *validate_gpu_name(const cJSON *machine);
 
 /* ---- validate SCENARIO: two backends on one schedule --------------------------------------- */
 
@@ -160,7 +148,8 @@ struct lockstep_run {
     double tolerance;            /* of attention, relative to double precision */
     uint64_t decode_steps;
     double simulated_s, wall_s;
-    cJSON *result; /* as result.json has it; NULL: the run broke off */
+    cJSON *result;   /* as result.json has it; NULL: the run broke off */
+    cJSON *timeline; /* its course (course.h), by the run's clock; NULL as result */
     bool interrupted;
 };
 

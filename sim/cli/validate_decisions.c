@@ -46,16 +46,23 @@ bool decisions_are_good(const struct decisions_plan *plan, const struct decision
            !is_broken_off(outcome) && !attention_fault(plan, outcome);
 }
 
-static struct validate_badge badge_of(const struct decisions_plan *plan,
-                                      const struct decisions_outcome *outcome)
+static struct kvt_badge badge_of(const struct decisions_plan *plan,
+                                 const struct decisions_outcome *outcome)
 {
-    return (struct validate_badge){.on_gpu = plan->on_gpu,
-                                   .is_broken_off = is_broken_off(outcome),
-                                   .calls = outcome->calls,
-                                   .mismatches = outcome->mismatches + outcome->golden.mismatches,
-                                   .scaled = outcome->proof.scaled,
-                                   .device_calls = outcome->proof.calls,
-                                   .machine = outcome->machine};
+    const struct kvt_badge_facts facts = {
+        .on_gpu = plan->on_gpu,
+        .in_range_share = (double)NAN,
+        .is_compared = true,
+        .is_broken_off = is_broken_off(outcome),
+        .calls = outcome->calls,
+        .mismatches = outcome->mismatches + outcome->golden.mismatches,
+        .scaled = outcome->proof.scaled,
+        .device_calls = outcome->proof.calls,
+    };
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
 }
 
 /* ---- As JSON ---------------------------------------------------------------------- */
@@ -104,13 +111,13 @@ kvt_status decisions_tree(const struct decisions_plan *plan,
     cJSON *tree = cJSON_CreateObject();
     char shard[32];
 
-    const struct validate_badge badge = badge_of(plan, outcome);
+    const struct kvt_badge badge = badge_of(plan, outcome);
     (void)snprintf(shard, sizeof shard, "%u/%u", plan->shard + 1, plan->shards);
     bool ok =
         tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
         kvt_json_add_text(tree, "suite", "decisions") &&
         kvt_json_add_bool(tree, "good", decisions_are_good(plan, outcome)) &&
-        validate_add_badge(tree, &badge) &&
+        kvt_badge_add(tree, &badge) &&
         kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
         kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
         kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
@@ -198,7 +205,7 @@ void decisions_print(const struct decisions_plan *plan, const struct decisions_o
         validate_print_attention(&outcome->proof, outcome->tolerance);
     if (outcome->first_mismatch)
         printf("first mismatch: %s\n", outcome->first_mismatch);
-    const struct validate_badge badge = badge_of(plan, outcome);
-    validate_print_badge(&badge);
+    const struct kvt_badge badge = badge_of(plan, outcome);
+    cli_print_badge(&badge);
     print_verdict(plan, outcome);
 }

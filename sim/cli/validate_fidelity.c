@@ -104,6 +104,7 @@ static kvt_status run_once(struct runner *runner, const struct kvt_scenario *sce
     struct kvt_sim *sim = NULL;
     const struct kvt_run *run = NULL;
     cJSON *result = NULL;
+    struct kvt_badge badge;
     bool interrupted = false;
     kvt_status status = kvt_sim_new(scenario, &options, &sim, err);
     struct kvt_wall start = kvt_wall_now();
@@ -118,6 +119,8 @@ static kvt_status run_once(struct runner *runner, const struct kvt_scenario *sce
     if (status == KVT_OK)
         status = kvt_report_result(run, &result, err);
     if (status == KVT_OK) {
+        kvt_run_badge(run, NULL, &badge);
+        kvt_badge_join(&runner->out->badge, &badge);
         keep(result, values, half_width);
         timing->simulated_s = (double)run->end_ns * 1e-9;
     }

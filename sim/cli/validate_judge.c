@@ -157,7 +157,7 @@ kvt_status validate_tree(const struct validate_outcome *outcome,
     cJSON *tree = cJSON_CreateObject(), *list = cJSON_CreateArray(), *points = cJSON_CreateArray();
     bool ok = tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
               kvt_json_add_text(tree, "suite", "fidelity") &&
-              kvt_json_add_bool(tree, "good", good) &&
+              kvt_json_add_bool(tree, "good", good) && kvt_badge_add(tree, &outcome->badge) &&
               kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL);
 
     ok = kvt_json_add(tree, "families", list) && ok;
@@ -231,10 +231,12 @@ void validate_print(const struct validate_outcome *outcome,
                100 * (analytic ? family->metric->tolerance : family->widest),
                family->metric->is_absolute && analytic ? " of 1" : "", family->good ? "" : "  NO");
     }
+    putchar('\n');
+    cli_print_badge(&outcome->badge);
     if (outcome->failure[0])
-        printf("\nno: broken off, so that this is part of it: %s\n", outcome->failure);
+        printf("no: broken off, so that this is part of it: %s\n", outcome->failure);
     else
-        printf("\n%s: sampled's 99 %% interval misses exact no more often than chance has it, "
+        printf("%s: sampled's 99 %% interval misses exact no more often than chance has it, "
                "analytic is within its tolerance in %.0f %% of the points of each line at least\n",
                good ? "yes" : "no", 100 * IN_RANGE_LEAST);
     print_support(families);

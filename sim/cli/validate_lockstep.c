@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "course.h"
 #include "kvt/clock.h"
 #include "kvt/file.h"
 #include "validate.h"
@@ -202,8 +203,11 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
 {
     struct kvt_sim *sim = NULL;
     const struct kvt_run *result = NULL;
+    struct course course = {0};
     struct kvt_sim_options options = {.threads = runner->plan->threads,
                                       .cache_dir = runner->plan->cache_dir,
+                                      .on_interval = course_add,
+                                      .interval_context = &course,
                                       .on_prepare = on_prepare,
                                       .prepare_context = &runner->progress,
                                       .open_backend = open_pair,
@@ -217,7 +221,9 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     runner->run = run;
     runner->steps_done = 0;
     cli_progress_begin(&runner->progress, &runner->start, runner->plan->quiet);
-    kvt_status status = kvt_sim_new(scenario, &options, &sim, err);
+    kvt_status status = course_open(&course, 0, err);
+    if (status == KVT_OK)
+        status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
         status = advance(runner, sim, &run->interrupted, err);
     cli_progress_end(&runner->progress);
@@ -225,6 +231,8 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
         status = kvt_sim_finish(sim, run->interrupted, &result, err);
     if (status == KVT_OK)
         status = kvt_report_result(result, &run->result, err);
+    if (status == KVT_OK)
+        status = course_close(&course, &run->timeline, err);
     if (sim) { /* what a run that broke off has found until then, counts as well */
         struct kvt_error unused;
         kvt_status kept = keep_findings(runner, sim, run, status == KVT_OK ? err : &unused);
@@ -232,6 +240,7 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     }
     run->wall_s = kvt_wall_seconds_since(runner->start);
     kvt_sim_free(sim);
+    course_discard(&course);
     return status;
 }
 
@@ -337,6 +346,7 @@ void lockstep_free(struct lockstep_outcome *outcome)
         free(outcome->runs[r].first_mismatch);
         validate_free_texts(&outcome->runs[r].texts);
         cJSON_Delete(outcome->runs[r].result);
+        cJSON_Delete(outcome->runs[r].timeline);
     }
     for (int f = 0; f < LOCKSTEP_FAMILIES; f++)
         free(outcome->families[f].errors);

@@ -75,23 +75,29 @@ bool lockstep_is_good(const struct lockstep_plan *plan, const struct lockstep_ou
            !attention_fault(plan, outcome);
 }
 
-static struct validate_badge badge_of(const struct lockstep_plan *plan,
-                                      const struct lockstep_outcome *outcome,
-                                      const struct totals *all)
+static struct kvt_badge badge_of(const struct lockstep_plan *plan,
+                                 const struct lockstep_outcome *outcome, const struct totals *all)
 {
     const struct lockstep_family *steps = &outcome->families[KVT_PARTS];
-    return (struct validate_badge){.on_gpu = plan->on_gpu,
-                                   .is_broken_off = is_broken_off(outcome, all),
-                                   .is_attention_good =
-                                       !plan->corrupt && !attention_fault(plan, outcome),
-                                   .calls = all->report.calls,
-                                   .mismatches = all->report.mismatches,
-                                   .timed_steps = steps->count,
-                                   .in_range = steps->in_range,
-                                   .not_representative = all->proof.not_representative,
-                                   .scaled = all->proof.scaled,
-                                   .device_calls = all->proof.calls,
-                                   .machine = outcome->machine};
+    const struct kvt_badge_facts facts = {
+        .on_gpu = plan->on_gpu,
+        .gpu = validate_gpu_name(outcome->machine),
+        .is_compared = true,
+        .is_broken_off = is_broken_off(outcome, all),
+        .is_attention_good = !plan->corrupt && !attention_fault(plan, outcome),
+        .calls = all->report.calls,
+        .mismatches = all->report.mismatches,
+        .timed_steps = steps->count,
+        .in_range_share =
+            steps->count > 0 ? (double)steps->in_range / (double)steps->count : (double)NAN,
+        .not_representative = all->proof.not_representative,
+        .scaled = all->proof.scaled,
+        .device_calls = all->proof.calls,
+    };
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
 }
 
 /* Of all runs, where they have the same one; else NaN. */
@@ -191,6 +197,11 @@ static bool add_families(cJSON *tree, const struct lockstep_outcome *outcome)
     return ok && add_predicted_only(tree, outcome);
 }
 
+static cJSON *copy_of(const cJSON *tree)
+{
+    return tree ? cJSON_Duplicate(tree, true) : cJSON_CreateNull();
+}
+
 static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
 {
     cJSON *list = cJSON_CreateArray();
@@ -207,8 +218,8 @@ static bool add_runs(cJSON *tree, const struct lockstep_outcome *outcome)
              kvt_json_add_bool(entry, "interrupted", run->interrupted) &&
              add_findings(entry, &run->report) &&
              validate_add_attention(entry, &run->proof, run->tolerance) &&
-             kvt_json_add(entry, "result",
-                          run->result ? cJSON_Duplicate(run->result, true) : cJSON_CreateNull());
+             kvt_json_add(entry, "timeline", copy_of(run->timeline)) &&
+             kvt_json_add(entry, "result", copy_of(run->result));
     }
     return ok;
 }
@@ -219,18 +230,16 @@ kvt_status lockstep_tree(const struct lockstep_plan *plan, const struct lockstep
     struct totals all = totals_of(outcome, (double)NAN);
     cJSON *tree = cJSON_CreateObject();
 
-    const struct validate_badge badge = badge_of(plan, outcome, &all);
+    const struct kvt_badge badge = badge_of(plan, outcome, &all);
     bool ok =
         tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
         kvt_json_add_text(tree, "suite", "lockstep") &&
         kvt_json_add_bool(tree, "good", lockstep_is_good(plan, outcome)) &&
-        validate_add_badge(tree, &badge) &&
+        kvt_badge_add(tree, &badge) &&
         kvt_json_add_text(tree, "broken_off", outcome->failure[0] ? outcome->failure : NULL) &&
         kvt_json_add_text(tree, "backend", plan->on_gpu ? "cuda" : "sim") &&
         kvt_json_add_bool(tree, "corrupt", plan->corrupt) &&
-        kvt_json_add(tree, "machine",
-                     outcome->machine ? cJSON_Duplicate(outcome->machine, true)
-                                      : cJSON_CreateNull()) &&
+        kvt_json_add(tree, "machine", copy_of(outcome->machine)) &&
         add_findings(tree, &all.report) && add_families(tree, outcome) &&
         validate_add_attention(tree, &all.proof, common_tolerance(outcome)) &&
         validate_add_imports(tree, &all.proof.imports) && add_runs(tree, outcome);
@@ -348,7 +357,7 @@ void lockstep_print(const struct lockstep_plan *plan, const struct lockstep_outc
         print_attention(outcome);
     if (all.report.first_mismatch)
         printf("first mismatch: %s\n", all.report.first_mismatch);
-    const struct validate_badge badge = badge_of(plan, outcome, &all);
-    validate_print_badge(&badge);
+    const struct kvt_badge badge = badge_of(plan, outcome, &all);
+    cli_print_badge(&badge);
     print_verdict(plan, outcome, &all);
 }

@@ -45,14 +45,16 @@ static void say_engine(const struct measured_plan *plan, const struct measured_o
         (void)snprintf(out, out_bytes, "no figure to judge by");
 }
 
-static struct validate_badge badge_of(const struct measured_outcome *outcome, char *times,
-                                      size_t times_bytes, const char *engine)
+static struct kvt_badge badge_of(const struct measured_outcome *outcome, const char *engine)
 {
-    (void)snprintf(times, times_bytes, "%s, %.0f %% of steps in range",
-                   kvt_basis_name(outcome->timing_basis), 100 * outcome->in_range_share);
-    return (struct validate_badge){.timing = times,
-                                   .engine = measured_is_good(outcome) ? "yes" : "no",
-                                   .engine_reason = engine};
+    const struct kvt_badge_facts facts = {.timing = kvt_basis_name(outcome->timing_basis),
+                                          .in_range_share = outcome->in_range_share,
+                                          .engine = measured_is_good(outcome) ? "yes" : "no",
+                                          .engine_reason = engine};
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -85,7 +87,7 @@ static bool add_family(cJSON *families, const struct measured_family *family)
 static bool fill(cJSON *tree, const struct measured_plan *plan,
                  const struct measured_outcome *outcome)
 {
-    char engine[160], times[96];
+    char engine[160];
     bool ok = kvt_json_add_text(tree, "scenario", outcome->scenario) &&
               kvt_json_add_text(tree, "engine", outcome->engine) &&
               kvt_json_add_text(tree, "window", plan->window) &&
@@ -104,11 +106,11 @@ static bool fill(cJSON *tree, const struct measured_plan *plan,
     for (size_t i = 0; i < MEASURED_FAMILIES && outcome->matched > 0 && ok; i++)
         ok = add_family(families, &outcome->families[i]);
     say_engine(plan, outcome, engine, sizeof engine);
-    const struct validate_badge badge = badge_of(outcome, times, sizeof times, engine);
+    const struct kvt_badge badge = badge_of(outcome, engine);
     return ok && kvt_json_add_number(tree, "matched_requests", (double)outcome->matched) &&
            kvt_json_add_number(tree, "in_range_share", outcome->in_range_share) &&
            kvt_json_add_bool(tree, "good", measured_is_good(outcome)) &&
-           validate_add_badge(tree, &badge);
+           kvt_badge_add(tree, &badge);
 }
 
 kvt_status measured_tree(const struct measured_plan *plan, const struct measured_outcome *outcome,
@@ -139,7 +141,7 @@ static void print_figure(const struct measured_figure *figure)
 
 void measured_print(const struct measured_plan *plan, const struct measured_outcome *outcome)
 {
-    char engine[160], times[96];
+    char engine[160];
 
     printf("%s beside %s", outcome->scenario, outcome->engine ? outcome->engine : "an engine");
     if (plan->window)
@@ -157,6 +159,6 @@ void measured_print(const struct measured_plan *plan, const struct measured_outc
     }
     putchar('\n');
     say_engine(plan, outcome, engine, sizeof engine);
-    const struct validate_badge badge = badge_of(outcome, times, sizeof times, engine);
-    validate_print_badge(&badge);
+    const struct kvt_badge badge = badge_of(outcome, engine);
+    cli_print_badge(&badge);
 }

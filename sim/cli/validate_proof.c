@@ -1,5 +1,5 @@
-/* validate_proof.c -- what every comparison with a GPU says in the same words: attention, and the
- * badge. */
+/* validate_proof.c -- what every comparison with a GPU says in the same words of attention, of
+ * imports and of the machine. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,89 +119,10 @@ void validate_print_attention(const struct kvt_backend_proof *proof, double tole
         printf("           first: %s\n", proof->first_unequal);
 }
 
-/* ---- The badge ----------------------------------------------------------------------------- */
-
-/* One word, and why. */
-struct claim {
-    const char *word;
-    char reason[320];
-};
-
-static void claim_decisions(const struct validate_badge *badge, struct claim *claim)
+const char *validate_gpu_name(const cJSON *machine)
 {
-    unsigned long long calls = badge->calls, mismatches = badge->mismatches;
-    char *reason = claim->reason;
-    size_t bytes = sizeof claim->reason;
-
-    claim->word = "no";
-    if (!badge->on_gpu) {
-        (void)snprintf(reason, bytes, "no GPU");
-    } else if (mismatches > 0) {
-        (void)snprintf(reason, bytes, "%llu rounds or steps differ", mismatches);
-    } else if (calls == 0) {
-        (void)snprintf(reason, bytes, "nothing was decided");
-    } else if (badge->is_broken_off) {
-        (void)snprintf(reason, bytes, "broken off, after %llu calls that agree", calls);
-    } else if (badge->scaled) {
-        claim->word = "yes";
-        (void)snprintf(reason, bytes, "%llu calls on the GPU, of %llu",
-                       (unsigned long long)badge->device_calls, calls);
-    } else {
-        claim->word = "yes";
-        (void)snprintf(reason, bytes, "%llu calls", calls);
-    }
-}
-
-static void claim_kernel_time(const struct validate_badge *badge, struct claim *claim)
-{
-    const cJSON *gpus = kvt_json_find(badge->machine, "gpus");
+    const cJSON *gpus = kvt_json_find(machine, "gpus");
     const cJSON *name = kvt_json_find(cJSON_GetArrayItem(gpus, 0), "name");
-    char *reason = claim->reason;
-    size_t bytes = sizeof claim->reason;
 
-    claim->word = "no";
-    if (!badge->on_gpu) {
-        (void)snprintf(reason, bytes, "%s", badge->timing ? badge->timing : "no GPU");
-    } else if (badge->timed_steps == 0) {
-        (void)snprintf(reason, bytes, "nothing was timed");
-    } else if (!badge->is_attention_good) {
-        (void)snprintf(reason, bytes, "of attention that is not right");
-    } else if (badge->not_representative) {
-        (void)snprintf(reason, bytes, "%s", badge->not_representative);
-    } else {
-        claim->word = "yes";
-        (void)snprintf(reason, bytes, "%s, %s%s%.0f %% of steps in range",
-                       cJSON_IsString(name) ? name->valuestring : "a GPU",
-                       badge->scaled ? badge->scaled : "", badge->scaled ? ", " : "",
-                       100 * (double)badge->in_range / (double)badge->timed_steps);
-    }
-}
-
-bool validate_add_badge(cJSON *object, const struct validate_badge *badge)
-{
-    cJSON *item = kvt_json_add_object(object, "badge");
-    struct claim decisions = {"no", ""}, kernel_time = {"no", ""};
-
-    claim_decisions(badge, &decisions);
-    claim_kernel_time(badge, &kernel_time);
-    return item && kvt_json_add_text(item, "decisions", decisions.word) &&
-           kvt_json_add_text(item, "decisions_reason", decisions.reason) &&
-           kvt_json_add_text(item, "kernel_time", kernel_time.word) &&
-           kvt_json_add_text(item, "kernel_time_reason", kernel_time.reason) &&
-           kvt_json_add_text(item, "engine", badge->engine ? badge->engine : "no") &&
-           (!badge->engine || kvt_json_add_text(item, "engine_reason", badge->engine_reason));
-}
-
-void validate_print_badge(const struct validate_badge *badge)
-{
-    struct claim decisions = {"no", ""}, kernel_time = {"no", ""};
-
-    claim_decisions(badge, &decisions);
-    claim_kernel_time(badge, &kernel_time);
-    printf("badge      decisions %s (%s) | kernel time %s (%s) | engine %s", decisions.word,
-           decisions.reason, kernel_time.word, kernel_time.reason,
-           badge->engine ? badge->engine : "no");
-    if (badge->engine)
-        printf(" (%s)", badge->engine_reason);
-    putchar('\n');
+    return cJSON_IsString(name) ? name->valuestring : NULL;
 }

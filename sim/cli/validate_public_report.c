@@ -45,12 +45,17 @@ static void say_engine(const struct sums *sums, char *out, size_t out_bytes)
                    sums->holding, sums->claims, sums->within, sums->numbers);
 }
 
-static struct validate_badge badge_of(const struct sums *sums, const char *engine)
+static struct kvt_badge badge_of(const struct sums *sums, const char *engine)
 {
-    return (struct validate_badge){
-        .timing = "data sheets",
+    const struct kvt_badge_facts facts = {
+        .timing = kvt_basis_name(KVT_BASIS_DATASHEET),
+        .in_range_share = (double)NAN,
         .engine = sums->claims > 0 && sums->holding == sums->claims ? "in order" : "no",
         .engine_reason = engine};
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -129,13 +134,12 @@ kvt_status public_tree(const struct public_outcome *outcome, cJSON **out, struct
     for (size_t s = 0; s < outcome->count && ok; s++)
         ok = add_setting(settings, outcome->settings[s]);
     say_engine(&sums, engine, sizeof engine);
-    const struct validate_badge badge = badge_of(&sums, engine);
+    const struct kvt_badge badge = badge_of(&sums, engine);
     ok = ok && kvt_json_add_number(tree, "claims", (double)sums.claims) &&
          kvt_json_add_number(tree, "holding", (double)sums.holding) &&
          kvt_json_add_number(tree, "numbers", (double)sums.numbers) &&
          kvt_json_add_number(tree, "within", (double)sums.within) &&
-         kvt_json_add_bool(tree, "good", public_is_good(outcome)) &&
-         validate_add_badge(tree, &badge);
+         kvt_json_add_bool(tree, "good", public_is_good(outcome)) && kvt_badge_add(tree, &badge);
     if (ok) {
         *out = tree;
         return KVT_OK;
@@ -222,6 +226,6 @@ void public_print(const struct public_outcome *outcome)
     for (size_t s = 0; s < outcome->count; s++)
         print_setting(outcome->settings[s]);
     say_engine(&sums, engine, sizeof engine);
-    const struct validate_badge badge = badge_of(&sums, engine);
-    validate_print_badge(&badge);
+    const struct kvt_badge badge = badge_of(&sums, engine);
+    cli_print_badge(&badge);
 }

@@ -216,13 +216,25 @@ static bool add_head(cJSON *tree, const struct kvt_comparison *comparison)
     return ok;
 }
 
+void kvt_comparison_badge(const struct kvt_comparison *comparison, struct kvt_badge *out)
+{
+    *out = (struct kvt_badge){0};
+    for (size_t v = 0; v < comparison->variant_count; v++) {
+        for (size_t s = 0; s < comparison->seed_count; s++)
+            kvt_badge_join(out, &comparison->variants[v].badges[s]);
+    }
+}
+
 kvt_status kvt_comparison_tree(const struct kvt_comparison *comparison,
                                const struct kvt_condition *conditions, size_t condition_count,
                                const struct kvt_reference *reference, cJSON **out,
                                struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject();
-    kvt_status status = tree != NULL && add_head(tree, comparison)
+    struct kvt_badge badge;
+
+    kvt_comparison_badge(comparison, &badge);
+    kvt_status status = tree != NULL && add_head(tree, comparison) && kvt_badge_add(tree, &badge)
                             ? add_variants(tree, comparison, err)
                             : kvt_fail_nomem(err, "compare.json");
 

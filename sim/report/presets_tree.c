@@ -54,7 +54,7 @@ static kvt_status add_order(cJSON *entry, const struct kvt_comparison *compariso
 static kvt_status add_preset(cJSON *list, const char *name, const struct kvt_comparison *comparison,
                              cJSON *tree, size_t metric, struct kvt_error *err)
 {
-    static const char *const moved[] = {"variants", "fail_if"};
+    static const char *const moved[] = {"badge", "variants", "fail_if"};
     cJSON *entry = cJSON_CreateObject();
 
     if (!append(list, entry) || !add(entry, "preset", cJSON_CreateString(name)))

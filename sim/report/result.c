@@ -377,33 +377,29 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
     return ok;
 }
 
-/* What this result proves against a machine, and why not more. */
-static bool add_badge(cJSON *object, const struct kvt_run *run)
+void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out)
 {
     const struct kvt_tally *total = &run->total;
-    cJSON *badge = add_object(object, "badge");
+    uint64_t in_range = total->decode_steps - total->extrapolated_steps;
     bool on_gpu = total->measured_steps > 0;
-    const char *kernel_time = "no";
-    char reason[320];
+    /* A data sheet has no range that could be left. */
+    bool says_range =
+        on_gpu || run->timing_basis == KVT_BASIS_PROFILE || total->extrapolated_steps > 0;
+    const struct kvt_badge_facts facts = {
+        .timing = kvt_basis_name(run->timing_basis),
+        .in_range_share = says_range && total->decode_steps > 0
+                              ? (double)in_range / (double)total->decode_steps
+                              : (double)NAN,
+        .on_gpu = on_gpu,
+        .gpu = gpu,
+        .is_attention_good = run->proof.unequal_queries == 0,
+        .is_beside = run->scenario->clock != KVT_CLOCK_MEASURED,
+        .timed_steps = total->measured_steps,
+        .not_representative = run->proof.not_representative,
+        .scaled = run->proof.scaled,
+    };
 
-    if (!on_gpu) {
-        snprintf(reason, sizeof reason, "%s", kvt_basis_name(run->timing_basis));
-    } else if (run->proof.unequal_queries > 0) {
-        snprintf(reason, sizeof reason, "attention differs from the same computed again");
-    } else if (run->proof.not_representative) {
-        snprintf(reason, sizeof reason, "%s", run->proof.not_representative);
-    } else {
-        kernel_time = run->scenario->clock == KVT_CLOCK_MEASURED ? "yes" : "beside";
-        snprintf(reason, sizeof reason, "%s%s%.0f %% of steps in range of timing \"%s\"",
-                 run->proof.scaled ? run->proof.scaled : "", run->proof.scaled ? "; " : "",
-                 100 - 100 * (double)total->extrapolated_steps / (double)total->decode_steps,
-                 run->scenario->timing.info->name);
-    }
-    return badge && add_text(badge, "decisions", "no") &&
-           add_text(badge, "decisions_reason",
-                    on_gpu ? "kvtide validate compares them" : "no GPU") &&
-           add_text(badge, "kernel_time", kernel_time) &&
-           add_text(badge, "kernel_time_reason", reason) && add_text(badge, "engine", "no");
+    kvt_badge_of(&facts, out);
 }
 
 static const char *ending(const struct kvt_run *run)
@@ -416,9 +412,11 @@ static const char *ending(const struct kvt_run *run)
 kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_error *err)
 {
     cJSON *result = cJSON_CreateObject();
+    struct kvt_badge badge;
     char hash[24];
 
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)run->decision_hash);
+    kvt_run_badge(run, NULL, &badge);
     bool ok =
         result && add_text(result, "schema", "kvtide/result/1") &&
         add_text(result, "version", kvt_version()) && add_text(result, "commit", kvt_commit()) &&
@@ -428,7 +426,7 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        add_step_parts(result, run) && add_measured(result, run) && add_badge(result, run) &&
+        add_step_parts(result, run) && add_measured(result, run) && kvt_badge_add(result, &badge) &&
         add_scaled(result, run) && add_calibrated(result, run) &&
         add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&

@@ -533,16 +533,16 @@ static void put_scaled_backend(FILE *stream, const cJSON *result)
 }
 
 /* What this result proves, and what not: as the result has it, and on which GPU. */
-static void put_badge(FILE *stream, const cJSON *result)
+static void put_badge(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
-    const cJSON *badge = kvt_json_find(result, "badge");
     const cJSON *gpus = kvt_json_find(kvt_json_find(result, "machine"), "gpus");
     const char *gpu = text_at(cJSON_GetArrayItem(gpus, 0), "name");
+    struct kvt_badge badge;
+    char text[KVT_BADGE_TEXT_BYTES];
 
-    put_line(stream, "badge      decisions %s (%s) | kernel time %s (%s%s%s) | engine %s",
-             text_at(badge, "decisions"), text_at(badge, "decisions_reason"),
-             text_at(badge, "kernel_time"), gpu, gpu[0] ? ": " : "",
-             text_at(badge, "kernel_time_reason"), text_at(badge, "engine"));
+    kvt_run_badge(run, gpu[0] ? gpu : NULL, &badge);
+    kvt_badge_print(&badge, text);
+    put_line(stream, "badge      %s", text);
 }
 
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -578,7 +578,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "bound      a policy saw the future: a bound, not what can be had");
     if (run->interrupted)
         put_line(stream, "ending     interrupted: the figures cover what was simulated");
-    put_badge(stream, result);
+    put_badge(stream, run, result);
 }
 
 void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *result)

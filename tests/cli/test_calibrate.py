@@ -43,6 +43,7 @@ def several_concurrencies_in_sglangs_lines_are_left_out_in_turn(folder):
     (folder / "detailed.jsonl").write_text("".join(json.dumps(run) + "\n" for run in served))
     whole = json.loads(succeeds("calibrate", "--from", "detailed.jsonl", "--scenario", name,
                                 "--json", cwd=folder))
+    assert whole["made"]["badge"]["kernel_time_reason"] == "fitted to sglang's benchmark", whole["made"]
     assert whole["leave_one_out"]["of"] == "runs" and whole["leave_one_out"]["parts"] == 12
     near(terms(whole)["dense.step"]["ns"], STEP_S * 1e9, 0.02)
     near(terms(whole)["dense.queries"]["ns"], QUERY_S * 1e9, 0.3)
@@ -57,6 +58,7 @@ def several_concurrencies_in_sglangs_lines_are_left_out_in_turn(folder):
     near(terms(means)["dense.step"]["ns"], STEP_S * 1e9, 0.1)
     text = succeeds("calibrate", "--from", "detailed.jsonl", "--scenario", name, cwd=folder)
     assert "each run left out in turn" in text and "a benchmark does not tell them apart" in text
+    assert "badge      decisions no (no GPU) | kernel time no (fitted to sglang's" in text, text
     assert all(len(line) <= 80 for line in text.splitlines()), text
 
 
@@ -101,11 +103,11 @@ def a_model_with_an_indexer_scans_its_context(folder):
     timing["lacking"] = "roofline"
     result = json.loads(succeeds(*run, "--set", "timing=" + json.dumps(timing), cwd=folder))
     assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
-    assert result["badge"]["kernel_time_reason"] == "datasheet", result["badge"]
+    assert result["badge"]["kernel_time_reason"] == "datasheet, 0 % of steps in range", result["badge"]
     resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
                                    "timing=" + json.dumps({"model": "profile", "path": "p.json"}),
                                    cwd=folder))
-    assert resident["badge"]["kernel_time_reason"] == "profile", resident["badge"]
+    assert resident["badge"]["kernel_time_reason"] == "profile, 100 % of steps in range", resident["badge"]
 
 
 def a_dense_model_stays_in_hbm_and_on_one_gpu(folder):

@@ -122,6 +122,7 @@ def the_table_has_a_row_for_each_and_fits_100_columns(folder):
     assert "residency=hisparse" in said and "seeds 1 to 2" in said and "+-" in said, said
     assert all(len(line) <= 100 or line.startswith(path) for line in said.splitlines()), said
     assert len([line for line in said.splitlines() if "/18" in line]) == 2, said
+    assert said.endswith("badge      decisions no (no GPU) | kernel time no (datasheet) | engine no\n")
 
 
 # --- Gates ----------------------------------------------------------------------------------------------
@@ -298,6 +299,9 @@ def each_preset_has_the_figures_of_a_comparison_of_its_own(folder):
     for entry in report["presets"]:
         alone = compared(*pair, "--set", "selection.preset=" + entry["preset"])
         assert entry["variants"] == alone["variants"], entry["preset"]
+        assert entry["badge"] == alone["badge"] == {
+            "decisions": "no", "decisions_reason": "no GPU", "kernel_time": "no",
+            "kernel_time_reason": "datasheet", "engine": "no"}, entry["badge"]
         assert entry["fail_if"] == alone["fail_if"], entry["preset"]
         assert all(variant["scenario"]["selection"]["preset"] == entry["preset"]
                    for variant in entry["variants"])

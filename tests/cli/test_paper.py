@@ -134,6 +134,7 @@ def the_folder_gets_both_files_and_the_page_needs_nothing_else(folder):
     for outside in ("http:", "https:", "<script", "src=", "@import", "url("):
         assert outside not in page, outside
     assert "<svg" in page and "Figure 8" in page and "T1.hisparse.100k" in page
+    assert "decisions no | kernel time no | engine no" in page  # nothing was run
     assert page.count("<section>") == page.count("</section>") == 12
     assert "not run here" in page  # figures of runs that were not asked for
 
@@ -193,6 +194,7 @@ def a_free_parameter_changes_what_it_reaches_and_nothing_else(folder):
     share = data_folder(folder)
     small_files(share)
     report, before = outcome(share)
+    assert report["badge"]["kernel_time_reason"].startswith("fitted-to-paper"), report["badge"]
     moved = 0
     for index, parameter in enumerate(report["parameters"]):
         key, value = parameter["key"], parameter["value"]

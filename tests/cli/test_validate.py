@@ -30,6 +30,7 @@ def every_level_is_set_beside_the_exact_run(folder):
     report = validated(path)
     assert report["schema"] == "kvtide/validate/1" and report["suite"] == "fidelity"
     assert [p["fidelity"] for p in report["points"]] == ["sampled", "analytic"]
+    assert report["badge"]["kernel_time_reason"] == "datasheet", report["badge"]
     exact = metrics_of_run(path, "exact")["metrics"]
     for point in report["points"]:
         ours = metrics_of_run(path, point["fidelity"])
@@ -87,6 +88,7 @@ def a_level_that_is_refused_says_why_and_is_no_failure(folder):
     assert report["good"]
     said = succeeds("validate", path, "--suite", "fidelity", "--quiet")
     assert "refused: " + path + "#/workload" in said, said
+    assert "badge      decisions no (no GPU) | kernel time no (datasheet) | engine no\n" in said, said
 
 
 def an_answer_of_no_is_status_1(folder):

@@ -717,8 +717,8 @@ START_TEST(what_was_measured_is_in_the_result_and_says_what_it_is_worth)
         "clock      measured, and host + draft + sampling as predicted: not reproducible\n",
         "imports    of 3 requests over the link, 2.39 GB beside steps at 47.7 GB/s, 1.25 GB as "
         "they joined at 25.0 GB/s; 60.0 ms waited for\n",
-        "| kernel time yes (times of 6 of 78 layers, scaled; 100 % of steps in range of timing "
-        "\"roofline\") | engine no\n",
+        "| kernel time yes (a GPU, times of 6 of 78 layers, scaled, 100 % of steps in range) | "
+        "engine no\n",
         "scaled     on the GPU: ranks_on_device 2, shared_tokens 640, layers 6; times of 6 of 78 "
         "layers, scaled\n",
         "step times measured (host + draft + sampling: datasheet);"};
@@ -795,7 +795,7 @@ static const struct {
 } worthless[] = {
     {{.not_representative = "plain kernels"}, "plain kernels"},
     {{.checked_queries = 9, .unequal_queries = 1, .not_representative = "plain kernels"},
-     "attention differs from the same computed again"},
+     "of attention that is not right"},
 };
 
 START_TEST(times_of_other_kernels_or_of_wrong_ones_prove_no_kernel_time)

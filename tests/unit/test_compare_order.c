@@ -24,6 +24,7 @@ struct made_up {
     struct kvt_comparison comparison;
     double *metrics;
     uint64_t hashes[SEEDS_MAX];
+    struct kvt_badge badges[SEEDS_MAX];
     cJSON *scenario;
 };
 
@@ -47,7 +48,8 @@ static void made_up_open(struct made_up *made_up, size_t variant_count, size_t s
                                  .scenario = made_up->scenario,
                                  .metrics = made_up->metrics + v * seed_count * metrics,
                                  .hashes = made_up->hashes,
-                                 .basis = "assumed"};
+                                 .basis = "assumed",
+                                 .badges = made_up->badges};
     made_up->comparison = (struct kvt_comparison){.variants = made_up->variants,
                                                   .variant_count = variant_count,
                                                   .seeds = seeds,

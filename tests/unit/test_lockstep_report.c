@@ -102,6 +102,18 @@ enum {
     TEXT_BYTES = 8192
 };
 
+/* Lines that were broken at a blank, and set in by eleven, as one. */
+static void unfold(char *text)
+{
+    static const char fold[] = "\n           ";
+    char *at = text;
+
+    while ((at = strstr(at, fold)) != NULL) {
+        *at++ = ' ';
+        memmove(at, at + strlen(fold) - 1, strlen(at + strlen(fold) - 1) + 1);
+    }
+}
+
 static void print_into(const struct lockstep_plan *plan, const struct lockstep_outcome *outcome,
                        char text[TEXT_BYTES])
 {
@@ -118,6 +130,7 @@ static void print_into(const struct lockstep_plan *plan, const struct lockstep_o
     rewind(file);
     text[fread(text, 1, TEXT_BYTES - 1, file)] = '\0';
     (void)fclose(file);
+    unfold(text);
 }
 
 START_TEST(the_table_says_what_is_not_in_step)

@@ -28,6 +28,7 @@ struct kvt_variant {
     const double *metrics;  /* [seed_count][metrics], as kvt_metric_docs() counts; NaN: none */
     const uint64_t *hashes; /* [seed_count] of all decisions */
     const char *basis;      /* what its throughput rests on */
+    const struct kvt_badge *badges; /* [seed_count] */
 };
 
 struct kvt_comparison {
@@ -45,6 +46,9 @@ KVT_CHECKED kvt_status kvt_comparison_metric(const struct kvt_comparison *compar
 KVT_CHECKED kvt_status kvt_comparison_ratio(const struct kvt_comparison *comparison, size_t variant,
                                             size_t metric, struct kvt_estimate *out,
                                             struct kvt_error *err);
+
+/* Of all its runs as one. */
+void kvt_comparison_badge(const struct kvt_comparison *comparison, struct kvt_badge *out);
 
 /* ---- Order, and whether it is one under several laws ----------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "kvt/backend.h"
+#include "kvt/badge.h"
 #include "kvt/metrics.h"
 #include "kvt/policy.h"
 #include "kvt/request.h"
@@ -133,6 +134,9 @@ const struct kvt_metric_doc *kvt_metric_docs(size_t *count);
 /* The whole of result.json as a tree; free with cJSON_Delete(). */
 KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON **out,
                                          struct kvt_error *err);
+
+/* What a run's figures rest on. gpu: the name of the one that ran its steps; NULL: not known. */
+void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out);
 
 /* requests.csv, in order of arrival. */
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);

@@ -1,11 +1,11 @@
-/* paper_chart.c -- charts as SVG, without scripts: a page that holds them needs nothing else.
+/* chart.c -- charts as SVG, without scripts: a page that holds them needs nothing else.
  *
  *     an axis: linear from the first round number below to the first above, steps of 1, 2 or 5;
  *     logarithmic between the least and the largest, ticks at 1, 2, 5 of each decade; along
  *     x at the points themselves, where they are few
  *
  * Colours are classes (c0 ..), so that the page's style sheet has both themes. */
-#include "paper_chart.h"
+#include "chart.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* paper_chart.h -- charts as SVG: lines and marks over two axes, and bars of shares. */
-#ifndef KVT_CLI_PAPER_CHART_H
-#define KVT_CLI_PAPER_CHART_H
+/* chart.h -- charts as SVG: lines and marks over two axes, and bars of shares. */
+#ifndef KVT_CLI_CHART_H
+#define KVT_CLI_CHART_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +40,9 @@ struct chart_bar {
     size_t part_count;
 };
 void chart_draw_bars(const struct chart_bar *bars, size_t bar_count, FILE *stream);
+
+/* chart_page.c: a page that needs nothing else, up to its open body; and its end. */
+void chart_page_begin(FILE *stream, const char *title);
+void chart_page_end(FILE *stream);
 
 #endif
