@@ -112,6 +112,8 @@ struct list_chunks {
     }
 };
 
+static_assert((REQUESTS_MAX & (REQUESTS_MAX - 1)) == 0, "they are halved until one is left");
+
 /* The first request whose rows end behind `at`. */
 static __device__ __forceinline__ uint32_t request_at(const gather_shared &shared, uint32_t at)
 {
@@ -122,8 +124,8 @@ static __device__ __forceinline__ uint32_t request_at(const gather_shared &share
     return request;
 }
 
-/* Calls what(row, its number in the tile) for each of `rows` rows from the block's `first` on, a
- * thread for every THREADS-th. */
+/* Calls what(row, its number in the tile) for each row of a tile, which begins with the block's
+ * `first`: a thread for every THREADS-th. */
 template <typename F>
 static __device__ __forceinline__ void
 for_rows(const gather_args &args, const gather_shared &shared, const list_chunks &chunks,

@@ -50,6 +50,7 @@ TABLE
 
 usage() {
     {
+        echo "device.sh: there is no part \"$1\""
         sed -n '2,5s/^# \{0,1\}//p' "$0"
         echo "parts: $(names | tr '\n' ' ')"
     } >&2
@@ -145,14 +146,14 @@ run_line() {
 
 chosen=("$@")
 for part in ${chosen[@]+"${chosen[@]}"}; do
-    names | grep -qx -- "$part" || usage
+    names | grep -qxF -- "$part" || usage "$part"
 done
 is_chosen() {
     local name=${1//[()]/}
     if [ "${#chosen[@]}" = 0 ]; then
         [ "$name" = "$1" ]
     else
-        printf '%s\n' "${chosen[@]}" | grep -qx -- "$name"
+        printf '%s\n' "${chosen[@]}" | grep -qxF -- "$name"
     fi
 }
 
@@ -164,6 +165,8 @@ gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU')
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sort | uniq -c |
     sed -e 's/^ *//' | paste -sd ';' -)
 
+build=$(bin/kvtide --version 2>/dev/null)
+
 while IFS='|' read -r part file limit wanted command; do
     read -ra words <<<"$command"
     ! is_chosen "${part// /}" ||
@@ -174,13 +177,17 @@ for entries in "$scratch"/*; do
     name=${entries##*/}
     case $name in printed | entry) continue ;; esac
     {
-        printf '{"date": "%s", "gpu": "%s", "kernel": "%s", "commands": [\n' \
+        printf '{"date": "%s", "gpu": "%s", "kernel": "%s", "build": "%s", "commands": [\n' \
             "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(printf '%s' "${gpu:-none}" | escaped)" \
-            "$(uname -sr)"
+            "$(uname -sr)" "$(printf '%s' "$build" | escaped)"
         cat "$entries"
         printf ']}\n'
     } >"$OUT/$name.json"
 done
 echo "device.sh: $passed passed, $failed failed, $skipped skipped, $not_run not run, in" \
     "$SECONDS s; results in $OUT"
+if [ $((passed + failed + skipped)) = 0 ]; then
+    echo "device.sh: nothing ran: $gpus GPUs here" >&2
+    exit 3
+fi
 [ "$failed" = 0 ]

@@ -396,12 +396,13 @@ static kvt_status resolver_without_miss(const struct paper_judge_call *call,
     bool is_so = count > 1 && highs == count && other == count && floors == 1 && lows == 1;
 
     /* The smallest hot cache may be as fast as the direct path: no slower than repeats tell. */
-    for (size_t i = 0; is_so && i < count; i++) {
-        is_so =
-            few_high[i] >= direct_low[0] && many[i] >= few[i] && (i == 0 || few[i] >= few[i - 1]);
+    bool is_whole = is_so;
+    for (size_t i = 0; is_whole && i < count; i++) {
+        is_so = is_so && few_high[i] >= direct_low[0] && many[i] >= few[i] &&
+                (i == 0 || few[i] >= few[i - 1]);
         say(&says, "%s%.2f", i > 0 ? " " : "batch 8, us by size: ", few[i]);
     }
-    if (is_so)
+    if (is_whole)
         say(&says, "; direct %.2f", direct[0]);
     if (count == 0) {
         out->found = PAPER_ABSENT;

@@ -104,6 +104,7 @@ struct kvt_gpu_resolve decided::call(uint32_t s) const
     struct kvt_gpu_resolve call = {};
 
     call.request_count = REQUESTS;
+    call.queries_max = QUERIES;
     call.layers = LAYERS;
     call.layer_bytes = LAYER_BYTES;
     call.requests = requests_->get();

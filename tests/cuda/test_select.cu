@@ -610,8 +610,13 @@ void test_graph()
 
 int main(int argc, char **argv)
 {
+    const bool small = argc == 2 && std::strcmp(argv[1], "small") == 0;
+    if (argc > 1 && !small) {
+        std::fprintf(stderr, "usage: test_select [small: for a checker of memory or of races]\n");
+        return 2;
+    }
     need_device();
-    if (argc > 1 && std::strcmp(argv[1], "small") == 0) {
+    if (small) {
         test_scan_of(3, 64);
         test_scan_of(8, 32);
         test_topk_of_crowd(DISTRIBUTIONS[0], 1);
