@@ -253,7 +253,9 @@ static enum step_timing choose_timing(const struct rank *rank, const struct step
     if (rank->step_count % DECISION_STEPS == 0 && rank->cuda->decider == DECIDE_ON_DEVICE &&
         !key->takes_turns)
         return TIME_DECISIONS;
-    return rank->step_count % FAMILY_STEPS == 1 || !rank->has_shares ? TIME_FAMILIES : TIME_WHOLE;
+    uint64_t of_family_steps = rank->step_count % rank->cuda->family_steps;
+    return of_family_steps == 1 % rank->cuda->family_steps || !rank->has_shares ? TIME_FAMILIES
+                                                                                : TIME_WHOLE;
 }
 
 static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
@@ -497,6 +499,19 @@ static void take_families(struct rank *rank, double *parts_ns, double step_ns)
     rank->has_shares = true;
 }
 
+static enum kvt_step_timing timing_told(enum step_timing timing)
+{
+    switch (timing) {
+    case TIME_WHOLE:
+        break;
+    case TIME_FAMILIES:
+        return KVT_TIMED_FAMILIES;
+    case TIME_DECISIONS:
+        return KVT_TIMED_APART;
+    }
+    return KVT_TIMED_WHOLE;
+}
+
 /* Families are timed now and then; what another step took is shared out as the newest that was so
  * timed. A step that decides apart from its copies has every copy exposed: its parts are its own.
  */
@@ -524,6 +539,7 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
         outcome->measured_parts_ns[p] = rank->cuda->part_scales[p] * part_ns;
         all_ns += outcome->measured_parts_ns[p] - part_ns;
     }
+    outcome->timing = timing_told(rank->key.timing);
     outcome->measured_ns = (kvt_ns)(all_ns + 0.5) > 0 ? (kvt_ns)(all_ns + 0.5) : 1;
     return KVT_OK;
 }
