@@ -250,12 +250,10 @@ static void share_arena(struct rank *rank, struct step_key *key)
  * requests take turns are not timed so, and then the first is one that is timed by family. */
 static enum step_timing choose_timing(const struct rank *rank, const struct step_key *key)
 {
-    if (rank->step_count % DECISION_STEPS == 0 && rank->cuda->decider == DECIDE_ON_DEVICE &&
-        !key->takes_turns)
+    if (rank->step_count % rank->cuda->apart_steps == 0 &&
+        rank->cuda->decider == DECIDE_ON_DEVICE && !key->takes_turns)
         return TIME_DECISIONS;
-    uint64_t of_family_steps = rank->step_count % rank->cuda->family_steps;
-    return of_family_steps == 1 % rank->cuda->family_steps || !rank->has_shares ? TIME_FAMILIES
-                                                                                : TIME_WHOLE;
+    return rank->step_count % FAMILY_STEPS == 1 || !rank->has_shares ? TIME_FAMILIES : TIME_WHOLE;
 }
 
 static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
@@ -515,7 +513,7 @@ static enum kvt_step_timing timing_told(enum step_timing timing)
 /* Families are timed now and then; what another step took is shared out as the newest that was so
  * timed. A step that decides apart from its copies has every copy exposed: its parts are its own.
  */
-static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome,
+static kvt_status read_times(struct rank *rank, double wall_s, struct kvt_step_outcome *outcome,
                              struct kvt_error *err)
 {
     double parts_ns[KVT_PARTS], step_ns;
@@ -540,6 +538,9 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
         all_ns += outcome->measured_parts_ns[p] - part_ns;
     }
     outcome->timing = timing_told(rank->key.timing);
+    outcome->launch_ns = wall_s * 1e9 > step_ns ? wall_s * 1e9 - step_ns : 0;
+    for (uint32_t m = 0; m < rank->graph->mark_count; m++)
+        outcome->part_marks[rank->graph->mark_parts[m]]++;
     outcome->measured_ns = (kvt_ns)(all_ns + 0.5) > 0 ? (kvt_ns)(all_ns + 0.5) : 1;
     return KVT_OK;
 }
@@ -560,6 +561,7 @@ static bool is_watched(const struct rank *rank, const struct kvt_rank_step *step
 static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
     struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
+    double wall_s = 0;
 
     nvtxRangePushA("prepare");
     kvt_status status = prepare(rank, step, &backups, err);
@@ -568,11 +570,13 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
     nvtxRangePop();
     if (status == KVT_OK) {
         nvtxRangePushA("step");
+        struct kvt_wall start = kvt_wall_now();
         status = launch(rank, &backups, err);
+        wall_s = kvt_wall_seconds_since(start);
         nvtxRangePop();
     }
     if (status == KVT_OK)
-        status = read_times(rank, &step->outcome, err);
+        status = read_times(rank, wall_s, &step->outcome, err);
     if (status == KVT_OK)
         status = imports_end(rank, true, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))

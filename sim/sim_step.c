@@ -277,6 +277,8 @@ static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_ste
 
     times->measured_ns = outcome->measured_ns;
     times->timing = outcome->timing;
+    times->launch_ns = outcome->launch_ns;
+    memcpy(times->part_marks, outcome->part_marks, sizeof times->part_marks);
     for (int p = 0; p < KVT_PARTS; p++) {
         bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts);
         times->measured_parts_ns[p] = is_run ? (kvt_ns)llround(outcome->measured_parts_ns[p]) : 0;

@@ -400,36 +400,6 @@ static int check_suite(const struct question *question)
     return CLI_DONE;
 }
 
-/* Digits only, so that " 1" and "+1" are no numbers; moves on behind them. */
-static bool read_number(const char **text, uint32_t *number)
-{
-    size_t digits = strspn(*text, "0123456789");
-
-    if (digits == 0 || digits > 3)
-        return false;
-    *number = (uint32_t)strtoul(*text, NULL, 10);
-    *text += digits;
-    return true;
-}
-
-/* "2/5": the second of five parts. */
-static int read_shard(struct question *question)
-{
-    const char *text = question->shard_text;
-    uint32_t shard = 1, shards = 1, parts = validate_grid_parts();
-
-    if (text && (!read_number(&text, &shard) || *text++ != '/' || !read_number(&text, &shards) ||
-                 *text != '\0' || shard < 1 || shard > shards))
-        return cli_malformed("validate --shard: found \"%s\", expected I/N with I from 1 to N",
-                             question->shard_text);
-    if (shards > parts)
-        return cli_malformed("validate --shard: found \"%s\", but the grid has %u parts",
-                             question->shard_text, parts);
-    question->shard = shard - 1;
-    question->shards = shards;
-    return CLI_DONE;
-}
-
 static bool begins_with(const char *text, const char *word)
 {
     return strncmp(text, word, strlen(word)) == 0;
@@ -469,7 +439,8 @@ static int check(struct question *question)
     if (exit_code == CLI_DONE)
         exit_code = check_sets(question);
     if (exit_code == CLI_DONE)
-        exit_code = read_shard(question);
+        exit_code = cli_parse_shard("validate --shard", question->shard_text, validate_grid_parts(),
+                                    &question->shard, &question->shards);
     if (exit_code != CLI_DONE)
         return exit_code;
     if (!question->backend)

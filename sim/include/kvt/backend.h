@@ -143,6 +143,9 @@ struct kvt_step_outcome {
     kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
     double measured_parts_ns[KVT_PARTS]; /* of it, by family of those that are run, if measured */
     enum kvt_step_timing timing;
+    uint16_t part_marks[KVT_PARTS]; /* how often the GPU stopped to take the time of each */
+    double launch_ns; /* wall time beyond measured_ns: from the first launch of it, until its end
+                       * has been noticed. Not in measured_ns */
 };
 
 /* What one rank does in a step. */

@@ -24,6 +24,8 @@ struct kvt_step_times {
     bool in_range;                    /* of what the timing model was fitted to */
     bool runs_drafts;                 /* the part "draft" is one of those that are run */
     enum kvt_step_timing timing;      /* of the slowest rank, where anything was measured */
+    uint16_t part_marks[KVT_PARTS];   /* likewise */
+    double launch_ns;                 /* likewise */
     double features[KVT_FEATURES];    /* of kvt/profile.h: of the slowest rank, as measured or else
                                        * as predicted; those of a group of all of them */
 };
