@@ -69,7 +69,7 @@ static kvt_status solve(const struct rows *rows, struct fit_term *terms, size_t 
     double value[WINDOW_SUMS], error[WINDOW_SUMS];
     double *weights = calloc(rows->count, sizeof *weights);
     kvt_status status =
-        weights ? robust_fit(rows->x, rows->count, rows->columns, value, error, weights, err)
+        weights ? robust_fit(rows->x, NULL, rows->count, rows->columns, value, error, weights, err)
                 : kvt_fail_nomem(err, "a fit");
 
     for (size_t k = 0; k < rows->columns && status == KVT_OK; k++) {

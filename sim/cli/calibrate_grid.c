@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calibrate_gpu.h"
+#include "kvt/backend_params.h"
 
 struct collector {
     const struct grid_plan *plan;
@@ -25,6 +26,11 @@ static kvt_status on_scenario(void *context, const struct kvt_scenario *scenario
     struct collector *collector = context;
     struct points *points = collector->points;
     const struct kvt_decode_pool *pool = &scenario->pools[0];
+    const struct kvt_param_value *backend = scenario->backend.params.values;
+
+    if (scenario->backend.info == &kvt_backend_cuda.info)
+        points->configurations[points->configuration_count].is_group =
+            backend[KVT_CUDA_FETCH_ORDER].number == KVT_CUDA_FETCH_GROUP;
 
     if (points->model && (strcmp(points->model, scenario->llm->name) != 0 ||
                           strcmp(points->hardware, pool->hardware->name) != 0 ||

@@ -180,25 +180,60 @@ static kvt_status measure(const struct question *question, struct kvt_arena *are
 static void print_points(const void *answer)
 {
     const struct points *points = answer;
-    printf("%zu points of %zu runs\n", points->count, points->configuration_count);
+    printf("%zu points of %zu runs; calibrate --points joins and fits them\n", points->count,
+           points->configuration_count);
+}
+
+/* Part of a grid is points: a profile is fitted to all of them. */
+static kvt_status give_points(const struct question *question, const struct points *points,
+                              struct kvt_error *err)
+{
+    cJSON *tree = NULL;
+    kvt_status status = points_tree(points, &tree, err);
+
+    if (status == KVT_OK)
+        status = give(question, tree, print_points, points, err);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static void print_gpu(const void *answer)
+{
+    gpu_calibration_print(answer);
+}
+
+static kvt_status give_profile(const struct question *question, const struct points *points,
+                               struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct gpu_calibration *calibration =
+        kvt_arena_alloc(arena, sizeof *calibration, _Alignof(struct gpu_calibration));
+    cJSON *tree = NULL;
+    kvt_status status = calibration ? calibrate_fit(points, calibration, err)
+                                    : kvt_fail_nomem(err, "a calibration");
+
+    if (status == KVT_OK)
+        status = gpu_calibration_tree(calibration, &tree, err);
+    if (status == KVT_OK)
+        status = give(question, tree, print_gpu, calibration, err);
+    cJSON_Delete(tree);
+    return status;
 }
 
 static kvt_status calibrate_gpu(const struct question *question, struct kvt_arena *arena,
                                 size_t *left_out, struct kvt_error *err)
 {
     struct points points = {.items = NULL};
-    cJSON *tree = NULL;
     kvt_status status = KVT_OK;
 
     for (size_t f = 0; f < question->points.count && status == KVT_OK; f++)
         status = points_load(question->points.items[f], arena, &points, err);
-    if (question->points.count == 0)
+    for (size_t f = 0; f < question->more.count && status == KVT_OK; f++)
+        status = points_load(question->more.items[f], arena, &points, err);
+    if (status == KVT_OK && question->points.count == 0)
         status = measure(question, arena, &points, left_out, err);
     if (status == KVT_OK)
-        status = points_tree(&points, &tree, err);
-    if (status == KVT_OK)
-        status = give(question, tree, print_points, &points, err);
-    cJSON_Delete(tree);
+        status = question->shards > 1 ? give_points(question, &points, err)
+                                      : give_profile(question, &points, arena, err);
     points_free(&points);
     return status;
 }
@@ -211,7 +246,7 @@ static int check(struct question *question)
     if (from_benchmark && question->points.count > 0)
         return cli_malformed("calibrate: --from has benchmarks of an engine, --points what was "
                              "measured on a GPU; one of them is expected");
-    if (question->more.count > 0 && !from_benchmark)
+    if (question->more.count > 0 && on_gpu)
         return cli_malformed("calibrate: \"%s\": files stand behind --from or --points",
                              question->more.items[0]);
     if (from_benchmark && !question->scenario)
@@ -263,8 +298,9 @@ int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
         {"--shard", "I/N", "part I of N of them, for machines that are lent for minutes", CLI_TEXT,
          &question.shard_text},
         {"--points", "FILE",
-         "no GPU: points, or profiles made of them, joined and fitted; repeatable", CLI_TEXTS,
-         &question.points},
+         "no GPU: points, or profiles made of them, joined and fitted; repeatable, or more behind "
+         "it",
+         CLI_TEXTS, &question.points},
         {"--from", "FILE",
          "a benchmark's result, of vLLM or SGLang; repeatable, or more files behind it", CLI_TEXTS,
          &question.from},

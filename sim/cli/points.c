@@ -120,6 +120,8 @@ static const char *part_column(int part, const char *of, char out[48])
     return out;
 }
 
+const char *const points_order_names[2] = {"leader_first", "group"};
+
 /* Which features and parts occur. */
 struct columns {
     int features[KVT_FEATURES], parts[KVT_PARTS];
@@ -205,7 +207,9 @@ static bool add_configurations(cJSON *tree, const struct points *points)
     for (size_t i = 0; i < points->configuration_count && ok; i++) {
         cJSON *entry = kvt_json_add_element(array);
         ok = entry && kvt_json_add_text(entry, "name", points->configurations[i].name) &&
-             kvt_json_add_text(entry, "sets", points->configurations[i].sets);
+             kvt_json_add_text(entry, "sets", points->configurations[i].sets) &&
+             kvt_json_add_text(entry, "fetch_order",
+                               points_order_names[points->configurations[i].is_group]);
     }
     return ok;
 }

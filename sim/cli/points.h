@@ -25,7 +25,10 @@ struct point {
 struct points_configuration {
     const char *name;
     const char *sets; /* what of the grid's scenario it changes, blanks between; "" */
+    bool is_group;    /* all layers of a missing row come at once, exposed: backend.fetch_order */
 };
+
+extern const char *const points_order_names[2]; /* by is_group */
 
 struct points {
     struct point *items; /* [count] by configuration */

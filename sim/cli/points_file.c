@@ -217,8 +217,9 @@ static kvt_status copy_text(const cJSON *object, const char *where, const char *
 static kvt_status read_configurations(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                       struct points *points, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name", "sets"};
+    static const char *const keys[] = {"name", "sets", "fetch_order"};
     const cJSON *array = NULL, *item = NULL;
+    const char *order = "";
     kvt_status status = kvt_json_get_array(tree, where, "configurations", true, &array, err);
     size_t had = points->configuration_count;
     size_t count = status == KVT_OK ? (size_t)cJSON_GetArraySize(array) : 0;
@@ -241,6 +242,13 @@ static kvt_status read_configurations(const cJSON *tree, const char *where, stru
             status = copy_text(item, where, "name", arena, &configuration->name, err);
         if (status == KVT_OK)
             status = copy_text(item, where, "sets", arena, &configuration->sets, err);
+        if (status == KVT_OK)
+            status = kvt_json_get_text(item, where, "fetch_order", true, &order, err);
+        configuration->is_group = strcmp(order, points_order_names[true]) == 0;
+        if (status == KVT_OK && !configuration->is_group &&
+            strcmp(order, points_order_names[false]) != 0)
+            status = kvt_fail(err, KVT_ERR_INVALID, where,
+                              "fetch_order \"%.40s\"; leader_first or group is expected", order);
         for (size_t c = 0; c < had && status == KVT_OK; c++) {
             if (strcmp(all[c].name, configuration->name) == 0)
                 status = kvt_fail(err, KVT_ERR_INVALID, where,

@@ -2,7 +2,7 @@
  *
  *     weights = 1
  *     repeat
- *         value = weighted least squares of 1 = x value
+ *         value = weighted least squares of y = x value
  *         spread = median |residual| / .6745, at least 1 %
  *         weight of a row = (1 - (residual / 4.685 spread)^2)^2, 0 beyond
  *     until no weight changes
@@ -69,8 +69,8 @@ static void take_columns(struct solver *solver, const double *x)
     }
 }
 
-static kvt_status solver_make(const double *x, size_t count, size_t columns, struct solver *solver,
-                              struct kvt_error *err)
+static kvt_status solver_make(const double *x, const double *y, size_t count, size_t columns,
+                              struct solver *solver, struct kvt_error *err)
 {
     *solver = (struct solver){.count = count,
                               .columns = columns,
@@ -86,7 +86,8 @@ static kvt_status solver_make(const double *x, size_t count, size_t columns, str
     if (!solver->x || !solver->cov || !solver->y || !solver->weights || !solver->residuals ||
         !solver->c || !solver->work || !solver->scale || !solver->sorted)
         return kvt_fail_nomem(err, "a fit");
-    gsl_vector_set_all(solver->y, 1);
+    for (size_t i = 0; i < count; i++)
+        gsl_vector_set(solver->y, i, y ? y[i] : 1);
     gsl_vector_set_all(solver->weights, 1);
     take_columns(solver, x);
     return KVT_OK;
@@ -135,12 +136,12 @@ static kvt_status iterate(struct solver *solver, double *variance, struct kvt_er
     return KVT_OK;
 }
 
-kvt_status robust_fit(const double *x, size_t count, size_t columns, double *value, double *error,
-                      double *weights, struct kvt_error *err)
+kvt_status robust_fit(const double *x, const double *y, size_t count, size_t columns, double *value,
+                      double *error, double *weights, struct kvt_error *err)
 {
     struct solver solver;
     double variance = 0;
-    kvt_status status = solver_make(x, count, columns, &solver, err);
+    kvt_status status = solver_make(x, y, count, columns, &solver, err);
 
     if (status == KVT_OK)
         status = iterate(&solver, &variance, err);

@@ -4,16 +4,16 @@
 
 #include "kvt/error.h"
 
-/* Finds value[] so that every row's sum of x[row][column] * value[column] is near 1: a row is what
- * it counts, over what it took, so that errors count as shares. Reweighted by Tukey's bisquare: a
- * row far from the others has no say; its weight is 0. Columns may be of any size.
+/* Finds value[] so that every row's sum of x[row][column] * value[column] is near y[row]; NULL: 1.
+ * A row is what it counts, over what it took, so that errors count as shares. Reweighted by Tukey's
+ * bisquare: a row far from the others has no say; its weight is 0. Columns may be of any size.
  *
  * error[]: standard errors. weights[]: of each row, 0 to 1; NULL: nobody asks. Refuses
  * (KVT_ERR_UNSUPPORTED) rows that nothing can be fitted to; count must be above columns. */
-KVT_CHECKED kvt_status robust_fit(const double *x /* [count][columns] */, size_t count,
-                                  size_t columns, double *value /* [columns] */,
-                                  double *error /* [columns] */, double *weights /* [count] */,
-                                  struct kvt_error *err);
+KVT_CHECKED kvt_status robust_fit(const double *x /* [count][columns] */,
+                                  const double *y /* [count] */, size_t count, size_t columns,
+                                  double *value /* [columns] */, double *error /* [columns] */,
+                                  double *weights /* [count] */, struct kvt_error *err);
 
 /* Of what a fit predicts, predicted over measured less 1. */
 struct robust_errors {
