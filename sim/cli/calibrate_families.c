@@ -115,29 +115,6 @@ static kvt_status find_mark(const struct points *points, struct gpu_calibration 
 
 /* ---- Families -------------------------------------------------------------------------- */
 
-/* The point's time of a part, without stops; 0: it has none. */
-static double part_ns(const struct gpu_calibration *calibration, const struct point *point,
-                      enum kvt_step_part part)
-{
-    if (part == KVT_PART_HOST)
-        return point->is_apart ? 0 : point->parts_ns[part];
-    if (!point->is_apart)
-        return 0;
-    return fmax(point->parts_ns[part] - calibration->mark_ns * point->marks[part], 0);
-}
-
-static bool belongs(const struct point *point, enum kvt_step_part part)
-{
-    switch (part) {
-    case KVT_PART_FETCH:
-        return point->features[KVT_FEATURE_WIRE_BYTES] > 0;
-    case KVT_PART_DRAFT:
-        return point->features[KVT_FEATURE_DRAFT_TOKENS] > 0;
-    default:
-        return true;
-    }
-}
-
 /* A family that no point has is none of the profile's. */
 static kvt_status fit_family(struct fitter *fitter, const struct family_form *form,
                              struct gpu_calibration *out, struct kvt_error *err)
@@ -146,8 +123,8 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
 
     for (size_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
-        double ns = part_ns(out, point, form->part);
-        if (is_in(fitter, point) && belongs(point, form->part) && ns > 0)
+        double ns = point_part_ns(point, form->part, out->mark_ns);
+        if (is_in(fitter, point) && point_has_part(point, form->part) && ns > 0)
             fitter->samples[count++] = (struct family_sample){
                 .features = point->features, .ns = ns, .configuration = point->configuration};
     }
@@ -162,18 +139,6 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
 
 /* ---- What is exposed of a fetch ---------------------------------------------------------- */
 
-/* All that is not fetch, as the families have it. */
-static double others_ns(const struct kvt_profile *profile, const struct point *point)
-{
-    double ns = 0;
-
-    for (int p = 0; p < KVT_PARTS; p++) {
-        if (p != KVT_PART_FETCH && p != KVT_PART_HOST && belongs(point, (enum kvt_step_part)p))
-            ns += kvt_profile_ns(&profile->families[p], point->features);
-    }
-    return ns;
-}
-
 /* Whole steps whose followers run beside compute. */
 static size_t gather_exposed(struct fitter *fitter, const struct kvt_profile *profile)
 {
@@ -182,16 +147,14 @@ static size_t gather_exposed(struct fitter *fitter, const struct kvt_profile *pr
     for (size_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
         if (!is_in(fitter, point) || point->is_apart || is_group(fitter->points, point) ||
-            !belongs(point, KVT_PART_FETCH))
+            !point_has_part(point, KVT_PART_FETCH))
             continue;
-        fitter->hidden_ns[count] =
-            kvt_profile_ns(&profile->families[KVT_PART_DENSE], point->features) +
-            kvt_profile_ns(&profile->families[KVT_PART_ATTEND], point->features);
-        fitter->fetch_ns[count] =
-            kvt_profile_ns(&profile->families[KVT_PART_FETCH], point->features);
+        fitter->hidden_ns[count] = point_predict_part(profile, point, KVT_PART_DENSE) +
+                                   point_predict_part(profile, point, KVT_PART_ATTEND);
+        fitter->fetch_ns[count] = point_predict_part(profile, point, KVT_PART_FETCH);
         fitter->samples[count++] =
             (struct family_sample){.features = point->features,
-                                   .ns = point->step_ns - others_ns(profile, point),
+                                   .ns = point->step_ns - point_predict_others(profile, point),
                                    .weight_ns = point->step_ns,
                                    .configuration = point->configuration};
     }
@@ -262,16 +225,6 @@ static kvt_status fit_all(struct fitter *fitter, struct gpu_calibration *out, st
     return status == KVT_OK ? fit_exposed(fitter, out, err) : status;
 }
 
-static double step_error(const struct points *points, const struct kvt_profile *profile,
-                         const struct point *point)
-{
-    double ns = others_ns(profile, point);
-
-    if (belongs(point, KVT_PART_FETCH))
-        ns += kvt_profile_exposed_ns(profile, point->features, !is_group(points, point));
-    return ns / point->step_ns - 1;
-}
-
 static size_t step_errors(const struct points *points, const struct kvt_profile *profile,
                           uint32_t configuration, double *errors)
 {
@@ -280,7 +233,7 @@ static size_t step_errors(const struct points *points, const struct kvt_profile 
     for (size_t i = 0; i < points->count; i++) {
         const struct point *point = &points->items[i];
         if (!point->is_apart && (configuration == NOBODY || point->configuration == configuration))
-            errors[count++] = step_error(points, profile, point);
+            errors[count++] = point_predict_step(profile, points, point) / point->step_ns - 1;
     }
     return count;
 }

@@ -10,6 +10,7 @@
 struct calibrate_selection {
     bool quick;
     size_t shard, shards; /* every shards-th run, from number shard on */
+    uint32_t point_steps; /* of a point */
 };
 
 /* calibrate_grid.c: points of the runs, in their order; what is left out is told on stderr. plan's

@@ -11,6 +11,7 @@ struct collector {
     struct kvt_arena *arena;
     struct points *points;
     struct point_steps steps;
+    uint32_t point_steps;
 };
 
 static kvt_status on_step(void *context, const struct kvt_step_times *times, struct kvt_error *err)
@@ -83,15 +84,17 @@ static kvt_status collect(struct collector *collector, const struct grid_run *ru
         &points->configurations[points->configuration_count];
     size_t had = points->count;
 
-    *configuration =
-        (struct points_configuration){.name = run->name, .sets = join_sets(run, collector->arena)};
+    *configuration = (struct points_configuration){
+        .name = run->name, .sets = join_sets(run, collector->arena), .is_ranked = run->is_ranked};
     if (!configuration->sets)
         return kvt_fail_nomem(err, "a calibration");
-    collector->steps = (struct point_steps){.configuration = (uint32_t)points->configuration_count};
+    collector->steps = (struct point_steps){.configuration = (uint32_t)points->configuration_count,
+                                            .wanted = collector->point_steps};
     kvt_status status = grid_run_do(collector->plan, run, collector->arena, fraction, err);
     if (status == KVT_OK && points->count == had)
-        status = kvt_fail(err, KVT_ERR_UNSUPPORTED, run->name,
-                          "no %d steps alike, so that there is no point of it", POINT_STEPS);
+        status =
+            kvt_fail(err, KVT_ERR_UNSUPPORTED, run->name,
+                     "no %u steps alike, so that there is no point of it", collector->point_steps);
     if (status == KVT_OK)
         points->configuration_count++;
     else
@@ -110,7 +113,8 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
                              struct points *out, size_t *left_out, struct kvt_error *err)
 {
     const struct grid *grid = plan->grid;
-    struct collector collector = {.plan = plan, .arena = arena, .points = out};
+    struct collector collector = {
+        .plan = plan, .arena = arena, .points = out, .point_steps = selection->point_steps};
     struct grid_plan own = *plan;
     size_t wanted = 0, done = 0;
 

@@ -159,8 +159,10 @@ static kvt_status measure(const struct question *question, struct kvt_arena *are
     struct grid *grid = NULL;
     struct grid_plan plan = {
         .sets = &question->sets, .threads = (unsigned)question->threads, .progress = &progress};
-    const struct calibrate_selection selection = {
-        .quick = question->quick, .shard = question->shard, .shards = question->shards};
+    const struct calibrate_selection selection = {.quick = question->quick,
+                                                  .shard = question->shard,
+                                                  .shards = question->shards,
+                                                  .point_steps = POINT_STEPS};
     kvt_status status = cli_cache_dir(question->cache, arena, &plan.cache_dir, err);
 
     if (status == KVT_OK)

@@ -53,7 +53,7 @@ static kvt_status read_sets(const cJSON *object, const char *where, struct kvt_a
 static kvt_status read_run(const cJSON *object, const char *where, struct kvt_arena *arena,
                            struct grid *grid, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name", "sets", "steps", "quick"};
+    static const char *const keys[] = {"name", "sets", "steps", "quick", "ranked"};
     struct grid_run *run = &grid->runs[grid->run_count];
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
@@ -65,6 +65,8 @@ static kvt_status read_run(const cJSON *object, const char *where, struct kvt_ar
         status = kvt_json_get_u64(object, where, "steps", true, 1, STEPS_MAX, &run->steps, err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(object, where, "quick", false, &run->is_quick, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_bool(object, where, "ranked", false, &run->is_ranked, err);
     for (size_t r = 0; r < grid->run_count && status == KVT_OK; r++) {
         if (strcmp(grid->runs[r].name, run->name) == 0)
             status = kvt_fail(err, KVT_ERR_INVALID, where, "a second run \"%s\"; one is expected",

@@ -19,6 +19,7 @@ struct grid_run {
     size_t set_count;
     uint64_t steps; /* it ends after so many */
     bool is_quick;  /* it is among those of --quick */
+    bool is_ranked; /* it is compared with the others that are, in order */
 };
 
 /* Everything lives in the arena. */

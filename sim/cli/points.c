@@ -1,7 +1,7 @@
 /* points.c -- from steps to points.
  *
  *     steps that are timed alike, one behind the other with the same requests and queries, are a
- *     point once they are POINT_STEPS: the median of each feature, and of each time */
+ *     point once they are enough: the median of each feature, and of each time */
 #include "points.h"
 
 #include <gsl/gsl_statistics_double.h>
@@ -52,7 +52,7 @@ static double feature_of(const struct kvt_step_times *times, int feature)
 static double median_of(const struct point_stretch *stretch, value_of_step *value, int index,
                         double *spread)
 {
-    double values[POINT_STEPS];
+    double values[POINT_STEPS_MAX];
 
     for (uint32_t i = 0; i < stretch->count; i++)
         values[i] = value(&stretch->steps[i], index);
@@ -102,7 +102,7 @@ kvt_status point_steps_add(struct point_steps *steps, const struct kvt_step_time
     if (stretch->count > 0 && !is_alike(&stretch->steps[0], times))
         stretch->count = 0;
     stretch->steps[stretch->count++] = *times;
-    if (stretch->count < POINT_STEPS)
+    if (stretch->count < steps->wanted)
         return KVT_OK;
     const struct point point = make_point(stretch, steps->configuration);
     stretch->count = 0;
@@ -209,7 +209,8 @@ static bool add_configurations(cJSON *tree, const struct points *points)
         ok = entry && kvt_json_add_text(entry, "name", points->configurations[i].name) &&
              kvt_json_add_text(entry, "sets", points->configurations[i].sets) &&
              kvt_json_add_text(entry, "fetch_order",
-                               points_order_names[points->configurations[i].is_group]);
+                               points_order_names[points->configurations[i].is_group]) &&
+             kvt_json_add_bool(entry, "ranked", points->configurations[i].is_ranked);
     }
     return ok;
 }
