@@ -19,7 +19,7 @@
 #include "roofline.h"
 
 enum {
-    PROFILE_PATH,
+    PROFILE_FILE,
     PROFILE_LACKING,
     PROFILE_FETCH_ORDER,
     PROFILE_PARAMS
@@ -31,11 +31,13 @@ enum lacking {
 };
 
 static const struct kvt_param_spec profile_params[PROFILE_PARAMS] = {
-    [PROFILE_PATH] = {.name = "path",
-                      .help = "The profile: a file that kvtide calibrate has written.",
-                      .type = KVT_PARAM_TEXT,
-                      .minimum = 1,
-                      .maximum = 4096},
+    [PROFILE_FILE] =
+        {.name = "profile",
+         .help =
+             "The profile: a shipped one, or the path of a file that kvtide calibrate has written.",
+         .type = KVT_PARAM_TEXT,
+         .minimum = 1,
+         .maximum = 4096},
     [PROFILE_LACKING] = {.name = "lacking",
                          .help =
                              "What of a family that the step has and the profile lacks: refused, "
@@ -118,7 +120,7 @@ static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
 {
     assert(env->params.count == PROFILE_PARAMS);
     struct profile_state *state = memory;
-    const char *path = env->params.values[PROFILE_PATH].text;
+    const char *path = env->params.values[PROFILE_FILE].text;
     enum lacking lacking = (enum lacking)env->params.values[PROFILE_LACKING].number;
     char names[96];
     kvt_status status = kvt_profile_load(path, &state->profile, err);

@@ -353,13 +353,15 @@ kvt_status points_load(const char *path, struct kvt_arena *arena, struct points 
     status = kvt_json_get_text(tree, where, "schema", true, &schema, err);
     if (status == KVT_OK && strcmp(schema, "kvtide/points/1") == 0)
         status = read_points(tree, where, arena, points, err);
-    else if (status == KVT_OK && strcmp(schema, "kvtide/profile/1") == 0)
+    else if (status == KVT_OK &&
+             (strcmp(schema, "kvtide/profile/1") == 0 || strcmp(schema, "kvtide/validate/1") == 0))
         status = kvt_json_get_object(tree, where, "points", true, &inner, err);
     else if (status == KVT_OK)
-        status = kvt_fail(err, KVT_ERR_INVALID, where,
-                          "schema is \"%.40s\"; \"kvtide/points/1\", or a profile that was made of "
-                          "points, is expected",
-                          schema);
+        status =
+            kvt_fail(err, KVT_ERR_INVALID, where,
+                     "schema is \"%.40s\"; \"kvtide/points/1\", or a profile or validation that "
+                     "was made of points, is expected",
+                     schema);
     if (status == KVT_OK && inner)
         status = read_points(inner, place, arena, points, err);
     cJSON_Delete(tree);

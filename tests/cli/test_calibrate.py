@@ -95,7 +95,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     assert printed["setting"]["tp"] == printed["setting"]["ep"] == 8, printed["setting"]
     run = ("run", "vllm-calculator", "--json", "--quiet", "--set", "run.duration_s=2",
            "--set", "workload.concurrency=2", "--set", "workload.lengths.input.tokens=4096")
-    timing = {"model": "profile", "path": "p.json"}
+    timing = {"model": "profile", "profile": "p.json"}
     sentence = refuses(2, *run, "--set", "timing=" + json.dumps(timing), cwd=folder)
     assert "p.json has no family resolve, fetch, which the step has" in sentence, sentence
     timing["lacking"] = "roofline"
@@ -103,7 +103,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
     assert result["badge"]["kernel_time_reason"] == "datasheet", result["badge"]
     resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
-                                   "timing=" + json.dumps({"model": "profile", "path": "p.json"}),
+                                   "timing=" + json.dumps({"model": "profile", "profile": "p.json"}),
                                    cwd=folder))
     assert resident["badge"]["kernel_time_reason"] == "profile", resident["badge"]
 
@@ -168,7 +168,7 @@ def prompts_by_a_profile_take_one_that_has_them(folder):
     profile = {"schema": "kvtide/profile/1", "name": "p", "summary": "s", "setting": {},
                "families": [{"name": "host", "limits_ns": [{"step": 1e6}]}]}
     write(folder, "p.json", profile)
-    sets = ("--set", 'timing={"model":"profile","path":"p.json","lacking":"roofline"}')
+    sets = ("--set", 'timing={"model":"profile","profile":"p.json","lacking":"roofline"}')
     sentence = refuses(2, "run", name, *sets, cwd=folder)
     assert "has no family prefill" in sentence, sentence
     sentence = refuses(2, "run", name, "--set", "cluster.prefill.context_half_tokens=9", *sets,

@@ -92,7 +92,7 @@ DERIVED = {"cluster.decode.pools": "derived"}
 MEDIUM = {"light_requests": 0, "block": 0}
 ONE_ROUND = {"confidence_pool_requests": 1, "costs": "deepseek-v4-flash-b300"}
 
-PROFILE = {**HISPARSE, "timing": {"model": "profile", "path": "./fast.json",
+PROFILE = {**HISPARSE, "timing": {"model": "profile", "profile": "./fast.json",
                                   "lacking": "roofline"}}
 
 CUDA = {**HISPARSE, "backend": {"name": "cuda"}, "run.fidelity": "exact"}
@@ -225,7 +225,7 @@ TABLE = {
         {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"},
          "selection": None},
         {"timing.costs": "./costs.json"}),
-    "timing(profile).path": (PROFILE, {"timing.path": "./slow.json"}),
+    "timing(profile).profile": (PROFILE, {"timing.profile": "./slow.json"}),
     "timing(profile).lacking": (PROFILE, {"timing.lacking": "refused"}, REFUSED),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),

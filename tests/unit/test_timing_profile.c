@@ -42,7 +42,7 @@ static const char *written(const char *text)
 static void make(struct timing_bench *bench, const char *text)
 {
     timing_bench_make(bench, &kvt_timing_profile);
-    timing_bench_param(bench, "path")->text = written(text);
+    timing_bench_param(bench, "profile")->text = written(text);
 }
 
 static void start(struct timing_bench *bench, const char *text)
