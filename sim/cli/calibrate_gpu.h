@@ -20,6 +20,12 @@ KVT_CHECKED kvt_status calibrate_measure(const struct grid_plan *plan,
                                          struct kvt_arena *arena, struct points *out,
                                          size_t *left_out, struct kvt_error *err);
 
+/* calibrate_gather.c: the grid's gathers behind its runs; out->configurations has room for them. */
+KVT_CHECKED kvt_status calibrate_gathers(const struct grid_plan *plan,
+                                         const struct calibrate_selection *selection,
+                                         struct points *out, size_t *left_out,
+                                         struct kvt_error *err);
+
 /* What is fitted to points. */
 struct gpu_calibration {
     const struct points *points;

@@ -123,8 +123,9 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
     own.context = &collector;
     collector.plan = &own;
     *left_out = 0;
-    out->configurations = kvt_arena_array(arena, grid->run_count, sizeof *out->configurations,
-                                          _Alignof(struct points_configuration));
+    out->configurations =
+        kvt_arena_array(arena, grid->run_count + grid->gather_count, sizeof *out->configurations,
+                        _Alignof(struct points_configuration));
     if (!out->configurations)
         return kvt_fail_nomem(err, "a calibration");
     for (size_t r = 0; r < grid->run_count; r++)
@@ -142,6 +143,9 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
         cli_progress_end(plan->progress);
         fprintf(stderr, "kvtide: left out: %s: %s: %s\n", run->name, err->where, err->message);
     }
+    kvt_status status = calibrate_gathers(&own, selection, out, left_out, err);
+    if (status != KVT_OK)
+        return status;
     if (out->count == 0)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate", "no run of grid \"%s\" gave a point",
                         grid->name);

@@ -96,6 +96,75 @@ static kvt_status read_runs(const cJSON *tree, const char *where, struct kvt_are
     return status;
 }
 
+/* One of two words. */
+static kvt_status read_choice(const cJSON *object, const char *where, const char *key,
+                              const char *no, const char *yes, bool *out, struct kvt_error *err)
+{
+    const char *text = NULL;
+    kvt_status status = kvt_json_get_text(object, where, key, true, &text, err);
+
+    if (status != KVT_OK)
+        return status;
+    *out = strcmp(text, yes) == 0;
+    if (*out || strcmp(text, no) == 0)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, where, "%s is \"%.40s\"; %s or %s is expected", key, text,
+                    no, yes);
+}
+
+static kvt_status read_gather(const cJSON *object, const char *where, struct kvt_arena *arena,
+                              struct grid_gather *gather, struct kvt_error *err)
+{
+    static const char *const keys[] = {"name",  "row_bytes", "pool_gib", "contexts",
+                                       "order", "requests",  "rows",     "quick"};
+    kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
+
+    if (status == KVT_OK)
+        status = copy_text(object, where, "name", arena, &gather->name, err);
+    if (status == KVT_OK)
+        status =
+            kvt_json_get_u64(object, where, "row_bytes", true, 16, 65536, &gather->row_bytes, err);
+    if (status == KVT_OK && gather->row_bytes % 16 != 0)
+        status = kvt_fail(err, KVT_ERR_INVALID, where,
+                          "row_bytes is %llu; a multiple of 16 is "
+                          "expected",
+                          (unsigned long long)gather->row_bytes);
+    if (status == KVT_OK)
+        status =
+            kvt_json_get_f64(object, where, "pool_gib", true, 0.125, 4096, &gather->pool_gib, err);
+    if (status == KVT_OK)
+        status = read_choice(object, where, "contexts", "contiguous", "shuffled",
+                             &gather->is_shuffled, err);
+    if (status == KVT_OK)
+        status = read_choice(object, where, "order", "random", "sorted", &gather->is_sorted, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_u64(object, where, "requests", true, 1, 1024, &gather->requests, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_u64(object, where, "rows", true, 1, 65536, &gather->rows_each, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_bool(object, where, "quick", false, &gather->is_quick, err);
+    return status;
+}
+
+static kvt_status read_gathers(const cJSON *tree, const char *where, struct kvt_arena *arena,
+                               struct grid *grid, struct kvt_error *err)
+{
+    const cJSON *gathers = NULL, *item = NULL;
+    char place[PLACE_BYTES];
+    kvt_status status = kvt_json_get_array(tree, where, "gathers", false, &gathers, err);
+
+    if (status == KVT_OK && cJSON_GetArraySize(gathers) > GRID_RUNS_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "%d gathers; at most %d are expected",
+                        cJSON_GetArraySize(gathers), GRID_RUNS_MAX);
+    cJSON_ArrayForEach(item, gathers)
+    {
+        (void)snprintf(place, sizeof place, "%s/gathers/%zu", where, grid->gather_count);
+        if (status == KVT_OK)
+            status = read_gather(item, place, arena, &grid->gathers[grid->gather_count++], err);
+    }
+    return status;
+}
+
 static kvt_status read_scenario(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                 struct grid *grid, struct kvt_error *err)
 {
@@ -113,7 +182,7 @@ static kvt_status read_scenario(const cJSON *tree, const char *where, struct kvt
 static kvt_status read_grid(const cJSON *tree, const char *where, struct kvt_arena *arena,
                             struct grid *grid, struct kvt_error *err)
 {
-    static const char *const keys[] = {"schema", "name", "summary", "scenario", "runs"};
+    static const char *const keys[] = {"schema", "name", "summary", "scenario", "runs", "gathers"};
     kvt_status status = kvt_json_check_head(tree, where, "kvtide/grid/1", err);
 
     if (status == KVT_OK)
@@ -124,7 +193,9 @@ static kvt_status read_grid(const cJSON *tree, const char *where, struct kvt_are
         status = copy_text(tree, where, "summary", arena, &grid->summary, err);
     if (status == KVT_OK)
         status = read_scenario(tree, where, arena, grid, err);
-    return status == KVT_OK ? read_runs(tree, where, arena, grid, err) : status;
+    if (status == KVT_OK)
+        status = read_runs(tree, where, arena, grid, err);
+    return status == KVT_OK ? read_gathers(tree, where, arena, grid, err) : status;
 }
 
 static bool is_path(const char *name)

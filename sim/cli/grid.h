@@ -22,12 +22,25 @@ struct grid_run {
     bool is_ranked; /* it is compared with the others that are, in order */
 };
 
+/* Copies of rows that are timed by themselves (gather_rows.h): what no run does. */
+struct grid_gather {
+    const char *name;
+    uint64_t row_bytes, requests, rows_each;
+    double pool_gib;
+    bool
+        is_shuffled; /* pages of 64 rows lie anywhere in the pool; else contexts are in one piece */
+    bool is_sorted;  /* each request's rows rise; else they are in no order */
+    bool is_quick;
+};
+
 /* Everything lives in the arena. */
 struct grid {
     const char *name, *summary, *path;
     const char *scenario_text;           /* as JSON */
     struct grid_run runs[GRID_RUNS_MAX]; /* [run_count] names differ */
     size_t run_count;
+    struct grid_gather gathers[GRID_RUNS_MAX]; /* [gather_count] */
+    size_t gather_count;
 };
 
 /* A path (it has a '/' or ends in ".json"), or the name of one that is shipped. */

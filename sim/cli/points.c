@@ -210,6 +210,7 @@ static bool add_configurations(cJSON *tree, const struct points *points)
              kvt_json_add_text(entry, "sets", points->configurations[i].sets) &&
              kvt_json_add_text(entry, "fetch_order",
                                points_order_names[points->configurations[i].is_group]) &&
+             kvt_json_add_bool(entry, "gather", points->configurations[i].is_gather) &&
              kvt_json_add_bool(entry, "ranked", points->configurations[i].is_ranked);
     }
     return ok;

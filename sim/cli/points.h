@@ -26,6 +26,7 @@ struct points_configuration {
     const char *name;
     const char *sets; /* what of the grid's scenario it changes, blanks between; "" */
     bool is_group;    /* all layers of a missing row come at once, exposed: backend.fetch_order */
+    bool is_gather;   /* copies by themselves, no run: a point has a fetch alone */
     bool is_ranked;   /* one of those that are compared in order */
 };
 

@@ -217,7 +217,7 @@ static kvt_status copy_text(const cJSON *object, const char *where, const char *
 static kvt_status read_configurations(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                       struct points *points, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name", "sets", "fetch_order", "ranked"};
+    static const char *const keys[] = {"name", "sets", "fetch_order", "gather", "ranked"};
     const cJSON *array = NULL, *item = NULL;
     const char *order = "";
     kvt_status status = kvt_json_get_array(tree, where, "configurations", true, &array, err);
@@ -242,7 +242,9 @@ static kvt_status read_configurations(const cJSON *tree, const char *where, stru
             status = copy_text(item, where, "name", arena, &configuration->name, err);
         if (status == KVT_OK)
             status = copy_text(item, where, "sets", arena, &configuration->sets, err);
-        configuration->is_ranked = false;
+        configuration->is_ranked = configuration->is_gather = false;
+        if (status == KVT_OK)
+            status = kvt_json_get_bool(item, where, "gather", true, &configuration->is_gather, err);
         if (status == KVT_OK)
             status = kvt_json_get_bool(item, where, "ranked", true, &configuration->is_ranked, err);
         if (status == KVT_OK)
