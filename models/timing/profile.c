@@ -60,7 +60,8 @@ struct profile_state {
     struct kvt_profile_setting setting;
     bool is_needed[KVT_PARTS];
     bool leader_first;
-    bool lacks_any; /* a needed one, so that roofline stands for it */
+    bool takes_turns; /* in a staging that is too small for all: steps of another kind */
+    bool lacks_any;   /* a needed one, so that roofline stands for it */
     struct roofline roofline;
 };
 
@@ -130,6 +131,7 @@ static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
     if (status != KVT_OK)
         return status;
     state->setting = kvt_profile_setting_of(env);
+    state->takes_turns = env->takes_turns;
     state->leader_first = env->params.values[PROFILE_FETCH_ORDER].number == FETCH_LEADER_FIRST;
     find_needed(env, state->is_needed);
     state->lacks_any = name_lacking(state, names)[0] != '\0';
@@ -214,6 +216,8 @@ static bool profile_in_range(const void *memory, const struct kvt_rank_load *loa
     const struct profile_state *state = memory;
     double features[KVT_FEATURES];
 
+    if (state->takes_turns)
+        return false;
     kvt_profile_rank_features(&state->setting, load, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &state->profile.families[p];

@@ -34,7 +34,7 @@ static const struct family_form forms[] = {
     {KVT_PART_RESOLVE,
      1,
      {{4,
-       {KVT_FEATURE_STEP, KVT_FEATURE_CALLS, KVT_FEATURE_ROUND_QUERIES,
+       {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_ROUND_QUERIES,
         KVT_FEATURE_LOOKED_UP_ROWS}}}},
     {KVT_PART_FETCH,
      2,
@@ -42,19 +42,16 @@ static const struct family_form forms[] = {
        {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
         KVT_FEATURE_OUTBOUND_BYTES}},
       {2, {KVT_FEATURE_GRANULES, KVT_FEATURE_FETCHES}}}},
-    {KVT_PART_ATTEND,
-     2,
-     {{3, {KVT_FEATURE_STEP, KVT_FEATURE_ATTENDED_LAYER_ROWS, KVT_FEATURE_EXTRA_WAVE_LAYERS}},
-      {1, {KVT_FEATURE_ATTENDED_LAYER_ROWS}}}},
+    {KVT_PART_ATTEND, 1, {{2, {KVT_FEATURE_STEP, KVT_FEATURE_ATTENDED_LAYER_ROWS}}}},
     {KVT_PART_DRAFT, 1, {{3, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS, KVT_FEATURE_DRAFT_TOKENS}}}},
-    {KVT_PART_OTHER, 1, {{3, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS, KVT_FEATURE_QUERIES}}}},
+    {KVT_PART_OTHER,
+     1,
+     {{4, {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_REQUESTS, KVT_FEATURE_QUERIES}}}},
 };
 static const struct family_form exposed_form = {
     KVT_PART_FETCH,
     1,
-    {{4,
-      {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
-       KVT_FEATURE_OUTBOUND_BYTES}}}};
+    {{3, {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES}}}};
 
 /* Of one fit: which points, and room for samples. */
 struct fitter {
@@ -115,6 +112,24 @@ static kvt_status find_mark(const struct points *points, struct gpu_calibration 
 
 /* ---- Families -------------------------------------------------------------------------- */
 
+/* What whole steps have of a feature was measured too. */
+static void widen_ranges(const struct fitter *fitter, enum kvt_step_part part,
+                         struct kvt_profile_family *family)
+{
+    for (size_t i = 0; i < fitter->points->count; i++) {
+        const struct point *point = &fitter->points->items[i];
+        bool is_run = !fitter->points->configurations[point->configuration].is_gather;
+        if (!is_in(fitter, point) || !is_run || !point_has_part(point, part))
+            continue;
+        for (int f = 0; f < KVT_FEATURES; f++) {
+            if (family->has_range[f] && family->most[f] <= 0)
+                continue; /* what could not be told */
+            family->least[f] = fmin(family->least[f], point->features[f]);
+            family->most[f] = fmax(family->most[f], point->features[f]);
+        }
+    }
+}
+
 /* A family that no point has is none of the profile's. */
 static kvt_status fit_family(struct fitter *fitter, const struct family_form *form,
                              struct gpu_calibration *out, struct kvt_error *err)
@@ -132,9 +147,11 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
         return KVT_OK;
     kvt_status status =
         family_fit(form, fitter->samples, count, fitter->leaves_out, &out->fits[form->part], err);
-    if (status == KVT_OK)
-        out->profile.families[form->part] = out->fits[form->part].family;
-    return status;
+    if (status != KVT_OK)
+        return status;
+    out->profile.families[form->part] = out->fits[form->part].family;
+    widen_ranges(fitter, form->part, &out->profile.families[form->part]);
+    return KVT_OK;
 }
 
 /* ---- What is exposed of a fetch ---------------------------------------------------------- */
@@ -211,6 +228,13 @@ static kvt_status fit_exposed(struct fitter *fitter, struct gpu_calibration *out
             fetch->exposed_ns_per[f] = floor_fit.family.ns_per[0][f];
     }
     free(left);
+    for (int f = 0; f < KVT_FEATURES; f++) { /* what could not be told of these steps */
+        bool alone = out->exposed.family.has_range[f] && out->exposed.family.most[f] <= 0;
+        if (!alone)
+            continue;
+        fetch->has_range[f] = true;
+        fetch->least[f] = fetch->most[f] = 0;
+    }
     return KVT_OK;
 }
 

@@ -10,7 +10,8 @@ static const char *state_name(enum family_term_state state)
 {
     static const char *const names[] = {[FAMILY_TERM_FITTED] = "fitted",
                                         [FAMILY_TERM_ABSENT] = "absent",
-                                        [FAMILY_TERM_UNCERTAIN] = "uncertain"};
+                                        [FAMILY_TERM_UNCERTAIN] = "uncertain",
+                                        [FAMILY_TERM_ALONE] = "alone"};
     return names[state];
 }
 
@@ -95,7 +96,7 @@ static bool add_terms(cJSON *object, const struct family_fit *fit)
 
     for (uint32_t t = 0; t < fit->term_count && ok; t++) {
         const struct family_term *term = &fit->terms[t];
-        bool is_known = term->state != FAMILY_TERM_ABSENT;
+        bool is_known = term->state == FAMILY_TERM_FITTED || term->state == FAMILY_TERM_UNCERTAIN;
         cJSON *entry = kvt_json_add_element(terms);
         ok = entry && kvt_json_add_number(entry, "limit", term->limit) &&
              kvt_json_add_text(entry, "feature", kvt_profile_feature_name(term->feature)) &&
@@ -238,7 +239,9 @@ static void print_terms(const char *name, const struct family_fit *fit)
             printf("%12.5g %9.2g  limit %u\n", term->ns, term->error_ns, term->limit + 1);
         else
             printf("%12s %9s  %s\n", "-", "-",
-                   term->state == FAMILY_TERM_ABSENT ? "never binds" : "not told");
+                   term->state == FAMILY_TERM_ABSENT  ? "never binds"
+                   : term->state == FAMILY_TERM_ALONE ? "in one run alone"
+                                                      : "not told");
     }
 }
 

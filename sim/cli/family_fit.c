@@ -312,13 +312,17 @@ static kvt_status find_errors(struct fitting *fitting, bool leaves_out, struct f
 
 /* ---- The family ------------------------------------------------------------------------ */
 
-/* Features that the family is linear in hold over what was seen of them. */
-static void set_range(const struct fitting *fitting, enum kvt_profile_feature feature,
+/* What could be told of a feature, even that it is nothing, holds over what was seen of it. */
+static void set_range(const struct fitting *fitting, const struct family_term *term,
                       struct kvt_profile_family *family)
 {
+    enum kvt_profile_feature feature = term->feature;
+
     if (feature == KVT_FEATURE_STEP || family->has_range[feature])
         return;
     family->has_range[feature] = true;
+    if (term->state == FAMILY_TERM_ALONE)
+        return;
     family->least[feature] = (double)INFINITY;
     for (size_t i = 0; i < fitting->count; i++) {
         double value = fitting->samples[i].features[feature];
@@ -337,21 +341,43 @@ static void make_family(const struct fitting *fitting, struct kvt_profile_family
         places[l] = NOBODY;
     for (uint32_t t = 0; t < fitting->term_count; t++) {
         const struct family_term *term = &fitting->terms[t];
+        set_range(fitting, term, family);
         if (term->state != FAMILY_TERM_FITTED)
             continue;
         if (places[term->limit] == NOBODY)
             places[term->limit] = family->limit_count++;
         family->ns_per[places[term->limit]][term->feature] = term->ns;
-        set_range(fitting, term->feature, family);
     }
 }
 
-static void list_terms(const struct family_form *form, struct family_fit *out)
+/* Whether the samples that have the feature are all of one configuration. */
+static bool is_alone(const struct family_sample *samples, size_t count,
+                     enum kvt_profile_feature feature)
+{
+    uint32_t configuration = NOBODY;
+
+    for (size_t i = 0; i < count; i++) {
+        if (samples[i].features[feature] <= 0)
+            continue;
+        if (configuration != NOBODY && samples[i].configuration != configuration)
+            return false;
+        configuration = samples[i].configuration;
+    }
+    return configuration != NOBODY;
+}
+
+static void list_terms(const struct family_form *form, const struct family_sample *samples,
+                       size_t count, struct family_fit *out)
 {
     for (uint32_t l = 0; l < form->limit_count; l++) {
-        for (uint32_t f = 0; f < form->limits[l].count; f++)
+        for (uint32_t f = 0; f < form->limits[l].count; f++) {
+            enum kvt_profile_feature feature = form->limits[l].features[f];
+            bool alone = feature != KVT_FEATURE_STEP && is_alone(samples, count, feature);
             out->terms[out->term_count++] =
-                (struct family_term){.limit = l, .feature = form->limits[l].features[f]};
+                (struct family_term){.limit = l,
+                                     .feature = feature,
+                                     .state = alone ? FAMILY_TERM_ALONE : FAMILY_TERM_FITTED};
+        }
     }
 }
 
@@ -360,7 +386,7 @@ kvt_status family_fit(const struct family_form *form, const struct family_sample
 {
     struct family_fit fit = {.samples = count};
 
-    list_terms(form, &fit);
+    list_terms(form, samples, count, &fit);
     struct fitting fitting = {.samples = samples,
                               .count = count,
                               .terms = fit.terms,

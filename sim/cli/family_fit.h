@@ -30,8 +30,9 @@ struct family_sample {
 
 enum family_term_state {
     FAMILY_TERM_FITTED = 0,
-    FAMILY_TERM_ABSENT,   /* it occurs in no sample where its limit binds */
-    FAMILY_TERM_UNCERTAIN /* below 0, or not ROBUST_CERTAIN standard errors away from it */
+    FAMILY_TERM_ABSENT,    /* it occurs in no sample where its limit binds */
+    FAMILY_TERM_UNCERTAIN, /* below 0, or not ROBUST_CERTAIN standard errors away from it */
+    FAMILY_TERM_ALONE      /* in one configuration alone: what else that one has would be in it */
 };
 
 struct family_term {
@@ -42,7 +43,8 @@ struct family_term {
 };
 
 struct family_fit {
-    struct kvt_profile_family family; /* limits of the fitted terms, and ranges of all samples */
+    /* Limits of the fitted terms; ranges of all samples, and [0, 0] of what is ALONE. */
+    struct kvt_profile_family family;
     struct family_term terms[FAMILY_TERMS_MAX]; /* [term_count] */
     uint32_t term_count;
     size_t samples, outliers;

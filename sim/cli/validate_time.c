@@ -146,12 +146,29 @@ static void judge_family(struct time_outcome *outcome, enum kvt_step_part part, 
         const struct point *point = &points->items[i];
         double measured_ns = point_part_ns(point, part, outcome->mark_ns);
         bool is_wanted = part == KVT_PART_HOST ? !point->is_apart : point->is_apart;
-        if (!is_wanted || measured_ns <= 0 || !point_has_part(point, part))
+        if (!is_wanted || measured_ns <= 0 || !point_has_part(point, part) ||
+            points->configurations[point->configuration].is_gather)
             continue;
         add_pair(pairs, point_predict_part(&outcome->profile, point, part), measured_ns);
         family->in_range += kvt_profile_in_range(&outcome->profile.families[part], point->features);
     }
     sum_up(pairs, family);
+}
+
+static void judge_gathers(struct time_outcome *outcome, struct pairs *pairs)
+{
+    const struct points *points = &outcome->points;
+
+    for (size_t i = 0; i < points->count; i++) {
+        const struct point *point = &points->items[i];
+        double measured_ns = point->parts_ns[KVT_PART_FETCH];
+        if (!points->configurations[point->configuration].is_gather || measured_ns <= 0)
+            continue;
+        double ns = point_predict_part(&outcome->profile, point, KVT_PART_FETCH);
+        add_pair(pairs, ns, measured_ns);
+        outcome->gathers.in_range += fabs(ns / measured_ns - 1) <= TIME_GATHER_MOST;
+    }
+    sum_up(pairs, &outcome->gathers);
 }
 
 static void judge_steps(struct time_outcome *outcome, struct pairs *pairs)
@@ -226,6 +243,7 @@ kvt_status time_judge(struct time_outcome *outcome, struct kvt_arena *arena, str
     memset(outcome->runs, 0, points->configuration_count * sizeof *outcome->runs);
     for (int p = 0; p < KVT_PARTS; p++)
         judge_family(outcome, (enum kvt_step_part)p, &pairs);
+    judge_gathers(outcome, &pairs);
     judge_steps(outcome, &pairs);
     rank(outcome);
     pairs_free(&pairs);

@@ -45,7 +45,8 @@ struct time_outcome {
     const char *profile_path; /* in the arena */
     double mark_ns;           /* as the profile was fitted with */
     struct time_family families[KVT_PARTS], step;
-    struct time_run *runs; /* [points.configuration_count] in the arena */
+    struct time_family gathers; /* fetches by themselves; in_range here: within TIME_GATHER_MOST */
+    struct time_run *runs;      /* [points.configuration_count] in the arena */
     /* Of the ranked runs' rates: pairs that can be told apart, and those that are the other way
      * round. tau: Kendall's of them; NaN: there is no pair. */
     size_t pairs, swapped;
@@ -57,6 +58,8 @@ struct time_outcome {
 #define TIME_MAPE_MOST 0.05
 #define TIME_P95_MOST 0.12
 #define TIME_BIAS_MOST 0.02
+/* And of each gather. */
+#define TIME_GATHER_MOST 0.1
 
 /* validate_time.c: measures, or reads what was measured. *out is the caller's to free. */
 KVT_CHECKED kvt_status validate_time(const struct time_plan *plan, struct kvt_arena *arena,

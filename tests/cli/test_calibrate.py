@@ -70,7 +70,7 @@ def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
     rows += ["%.9f,%d,%d" % (s - 5000, i, o) for s, i, o in
              zip(served["start_times"], served["input_lens"], served["output_lens"])]
     (folder / "trace.csv").write_text("\n".join(rows) + "\n")
-    sets = ("timing={\"model\":\"profile\",\"path\":\"p.json\"}",
+    sets = ("timing={\"model\":\"profile\",\"profile\":\"p.json\"}",
             "cluster.prefill.tokens_per_s=profile", "workload={\"arrival\":\"trace\",\"path\":"
             "\"trace.csv\"}")
     result = json.loads(succeeds("run", name, "--json", "--quiet",
@@ -140,7 +140,7 @@ def what_cannot_be_calibrated_is_refused(folder):
     write(folder, "few.json", few)
     write(folder, "none.json", {"a": 1})
     refused = (
-        ((), "calibrate: --from FILE.. is missing"),
+        ((), "calibrate: --out PROFILE.json is missing"),
         (("--from", "vllm.json"), "--scenario is missing"),
         (("--from", "vllm.json", "--scenario", name, "--window", "9:3"), "--window"),
         (("--from", "gone.json", "--scenario", name), "gone.json"),

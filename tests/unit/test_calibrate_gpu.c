@@ -126,7 +126,29 @@ START_TEST(a_term_that_says_nothing_is_not_told)
 
     ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_UNCERTAIN);
     ck_assert(fit.family.ns_per[0][KVT_FEATURE_OUTBOUND_BYTES] == 0);
-    ck_assert(!fit.family.has_range[KVT_FEATURE_OUTBOUND_BYTES]);
+    /* That it says nothing holds over what was seen of it. */
+    ck_assert(fit.family.has_range[KVT_FEATURE_OUTBOUND_BYTES]);
+    ck_assert_double_eq_tol(fit.family.most[KVT_FEATURE_OUTBOUND_BYTES], 1e5, 2e3);
+}
+END_TEST
+
+/* What else is peculiar to that run would be in it, and nothing is known of others that have it. */
+START_TEST(a_term_that_one_run_alone_has_is_not_told_and_out_of_range)
+{
+    static struct made made;
+    make_fetches(&made, 0.02, 6);
+    for (int i = 0; i < SAMPLES; i++) {
+        if (made.samples[i].configuration != 7)
+            continue;
+        made.features[i][KVT_FEATURE_OUTBOUND_BYTES] = 1e6;
+        made.samples[i].ns += 50000;
+    }
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_ALONE);
+    for (int i = 0; i < SAMPLES; i++)
+        ck_assert_int_eq(kvt_profile_in_range(&fit.family, made.features[i]),
+                         made.samples[i].configuration != 7);
 }
 END_TEST
 
@@ -409,16 +431,17 @@ END_TEST
 #define HEAD                                                                                       \
     "{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"m\", \"hardware\": \"h\", "   \
     "\"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, "
-#define RUN "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"group\"}], "
+#define RUN                                                                                        \
+    "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"group\", "          \
+    "\"gather\": false, \"ranked\": false}], "
 #define COLUMNS "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\"], "
 static const struct {
     const char *text, *says;
 } refused[] = {
     {"{\"schema\": \"kvtide/grid/1\"}", "\"kvtide/points/1\""},
     {HEAD "\"configurations\": [], " COLUMNS "\"rows\": []}", "0 configurations"},
-    {HEAD
-     "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"both\"}], " COLUMNS
-     "\"rows\": []}",
+    {HEAD "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"both\", "
+          "\"gather\": false, \"ranked\": false}], " COLUMNS "\"rows\": []}",
      "\"both\""},
     {HEAD RUN "\"columns\": [\"configuration\"], \"rows\": []}", "\"steps\" is missing"},
     {HEAD RUN "\"columns\": [\"fetch_us\"], \"rows\": []}", "\"fetch_us\""},
@@ -473,6 +496,7 @@ int main(void)
     tcase_add_test(fits, the_larger_of_two_limits_comes_back);
     tcase_add_test(fits, samples_that_were_disturbed_are_counted_and_have_no_say);
     tcase_add_test(fits, a_term_that_says_nothing_is_not_told);
+    tcase_add_test(fits, a_term_that_one_run_alone_has_is_not_told_and_out_of_range);
     tcase_add_test(fits, a_term_below_0_is_left_out);
     tcase_add_test(fits, a_range_holds_every_sample);
     tcase_add_test(fits, too_few_samples_are_no_answer);
