@@ -30,7 +30,7 @@ struct group {
     const struct kvt_timing_model *timing;
     void *timing_state;
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
-    const struct kvt_prefill *prefill; /* at which rate prompts are computed beside */
+    const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
 };
 
 /* The prefill pool: servers, and a queue before them. */

@@ -250,9 +250,8 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
 static void predict(struct kvt_sim *sim, const struct group *group, struct kvt_step_times *times,
                     double *waited_ns)
 {
-    times->predicted_ns =
-        sim_predict(group, &sim->loads[group->first_rank], times->predicted_parts_ns,
-                    times->features, waited_ns);
+    times->predicted_ns = sim_predict(group, &sim->loads[group->first_rank],
+                                      times->predicted_parts_ns, times->features, waited_ns);
     times->in_range = in_range(sim, group);
 }
 

@@ -66,12 +66,13 @@ static kvt_status rows_make(const struct windows *windows, const struct fit_term
 static kvt_status solve(const struct rows *rows, struct fit_term *terms, size_t *outliers,
                         struct kvt_error *err)
 {
-    double value[WINDOW_SUMS], error[WINDOW_SUMS];
+    double value[WINDOW_SUMS] = {0}, error[WINDOW_SUMS] = {0};
     double *weights = calloc(rows->count, sizeof *weights);
-    kvt_status status =
-        weights ? robust_fit(rows->x, NULL, rows->count, rows->columns, value, error, weights, err)
-                : kvt_fail_nomem(err, "a fit");
 
+    if (!weights)
+        return kvt_fail_nomem(err, "a fit");
+    kvt_status status =
+        robust_fit(rows->x, NULL, rows->count, rows->columns, value, error, weights, err);
     for (size_t k = 0; k < rows->columns && status == KVT_OK; k++) {
         terms[rows->column_of[k]].ns = value[k] * 1e9;
         terms[rows->column_of[k]].error_ns = error[k] * 1e9;
