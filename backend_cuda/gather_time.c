@@ -105,39 +105,51 @@ static kvt_status copy_up(void *to, const void *from, size_t bytes, struct kvt_e
                           err);
 }
 
-/* The tables that are the same for every list. */
-static kvt_status fill(const struct kvt_gather_lists *lists, struct tables *tables,
-                       struct kvt_error *err)
+static kvt_status clear(void *to, size_t bytes, struct kvt_error *err)
 {
-    size_t requests = lists->requests, rows = requests * lists->rows_each;
-    struct kvt_gpu_request *own = calloc(requests, sizeof *own);
-    struct kvt_gpu_counts *counts = calloc(requests, sizeof *counts);
-    int32_t *places = calloc(rows, sizeof *places);
-    kvt_status status = own && counts && places ? KVT_OK : kvt_fail_nomem(err, "a gather");
+    return kvt_cuda_check(cudaMemset(to, 0, bytes), "tables of a gather", err);
+}
 
-    for (size_t i = 0; i < requests && status == KVT_OK; i++) {
-        own[i] = (struct kvt_gpu_request){.lane = (uint32_t)i, .query_count = 1};
+/* Tables that are the same for every list: a request is a lane, and row r goes to place r. */
+static kvt_status fill_from(const struct kvt_gather_lists *lists, struct tables *tables,
+                            struct kvt_gpu_request *requests, struct kvt_gpu_counts *counts,
+                            int32_t *places, struct kvt_error *err)
+{
+    size_t count = lists->requests, rows = count * lists->rows_each;
+
+    for (size_t i = 0; i < count; i++) {
+        requests[i] = (struct kvt_gpu_request){.lane = (uint32_t)i, .query_count = 1};
         counts[i].filled_rows = lists->rows_each;
     }
-    for (size_t r = 0; r < rows && status == KVT_OK; r++)
+    for (size_t r = 0; r < rows; r++)
         places[r] = (int32_t)r;
+    kvt_status status = clear(tables->zeros, count * sizeof *tables->zeros, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaMemset(tables->zeros, 0, requests * sizeof *tables->zeros),
-                                "tables of a gather", err);
+        status = clear(tables->shared_rows, count * sizeof *tables->shared_rows, err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(
-            cudaMemset(tables->shared_rows, 0, requests * sizeof *tables->shared_rows),
-            "tables of a gather", err);
+        status = copy_up(tables->requests, requests, count * sizeof *requests, err);
     if (status == KVT_OK)
-        status = copy_up(tables->requests, own, requests * sizeof *own, err);
-    if (status == KVT_OK)
-        status = copy_up(tables->counts, counts, requests * sizeof *counts, err);
+        status = copy_up(tables->counts, counts, count * sizeof *counts, err);
     if (status == KVT_OK)
         status = copy_up(tables->missed_places, places, rows * sizeof *places, err);
     if (status == KVT_OK)
         status =
             copy_up(tables->missed, lists->rows, lists->lists * rows * sizeof *lists->rows, err);
-    free(own);
+    return status;
+}
+
+static kvt_status fill(const struct kvt_gather_lists *lists, struct tables *tables,
+                       struct kvt_error *err)
+{
+    size_t count = lists->requests, rows = count * lists->rows_each;
+    struct kvt_gpu_request *requests = calloc(count, sizeof *requests);
+    struct kvt_gpu_counts *counts = calloc(count, sizeof *counts);
+    int32_t *places = calloc(rows, sizeof *places);
+    kvt_status status = requests && counts && places
+                            ? fill_from(lists, tables, requests, counts, places, err)
+                            : kvt_fail_nomem(err, "a gather");
+
+    free(requests);
     free(counts);
     free(places);
     return status;

@@ -270,11 +270,12 @@ static kvt_status leave_out(struct fitter *fitter, struct gpu_calibration *out,
     const struct points *points = fitter->points;
     double *errors = calloc(points->count, sizeof *errors);
     size_t count = 0;
-    kvt_status status = errors ? KVT_OK : kvt_fail_nomem(err, "a calibration");
+    kvt_status status = KVT_OK;
 
+    if (!errors)
+        return kvt_fail_nomem(err, "a calibration");
     fitter->leaves_out = false;
-    if (status == KVT_OK)
-        robust_sum_up(errors, step_errors(points, &out->profile, NOBODY, errors), &out->step_own);
+    robust_sum_up(errors, step_errors(points, &out->profile, NOBODY, errors), &out->step_own);
     for (size_t c = 0; c < points->configuration_count && status == KVT_OK; c++) {
         struct gpu_calibration without = {.points = points, .mark_ns = out->mark_ns};
         fitter->left_out = (uint32_t)c;
@@ -301,16 +302,14 @@ kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *ou
                             .samples = calloc(points->count + 1, sizeof *fitter.samples),
                             .hidden_ns = calloc(points->count + 1, sizeof *fitter.hidden_ns),
                             .fetch_ns = calloc(points->count + 1, sizeof *fitter.fetch_ns)};
-    kvt_status status = fitter.samples && fitter.hidden_ns && fitter.fetch_ns
-                            ? KVT_OK
-                            : kvt_fail_nomem(err, "a calibration");
+    bool has_room = fitter.samples && fitter.hidden_ns && fitter.fetch_ns;
 
     *out = (struct gpu_calibration){.points = points};
-    if (status == KVT_OK)
-        status = find_mark(points, out, err);
-    if (status == KVT_OK)
+    kvt_status status =
+        has_room ? find_mark(points, out, err) : kvt_fail_nomem(err, "a calibration");
+    if (has_room && status == KVT_OK)
         status = fit_all(&fitter, out, err);
-    if (status == KVT_OK)
+    if (has_room && status == KVT_OK)
         status = leave_out(&fitter, out, err);
     free(fitter.samples);
     free(fitter.hidden_ns);

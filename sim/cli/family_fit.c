@@ -397,14 +397,12 @@ kvt_status family_fit(const struct family_form *form, const struct family_sample
                               .x = calloc(count * fit.term_count + 1, sizeof *fitting.x),
                               .y = calloc(count + 1, sizeof *fitting.y),
                               .weights = calloc(count + 1, sizeof *fitting.weights)};
-    kvt_status status = fitting.limit_of && fitting.x && fitting.y && fitting.weights
-                            ? KVT_OK
-                            : kvt_fail_nomem(err, "a fit");
-    if (status == KVT_OK)
-        status = fit_certain(&fitting, form, &fit.outliers, err);
-    if (status == KVT_OK)
+    bool has_room = fitting.limit_of && fitting.x && fitting.y && fitting.weights;
+    kvt_status status =
+        has_room ? fit_certain(&fitting, form, &fit.outliers, err) : kvt_fail_nomem(err, "a fit");
+    if (has_room && status == KVT_OK)
         make_family(&fitting, &fit.family);
-    if (status == KVT_OK)
+    if (has_room && status == KVT_OK)
         status = find_errors(&fitting, leaves_out, &fit, err);
     free(fitting.limit_of);
     free(fitting.x);

@@ -192,16 +192,14 @@ kvt_status gather_translations(const struct grid_gather *gather, const uint32_t 
                                  .is_there = calloc(count, sizeof *cache.is_there),
                                  .newest = NOBODY,
                                  .oldest = NOBODY};
-    kvt_status status = cache.newer && cache.older && cache.is_there
-                            ? KVT_OK
-                            : kvt_fail_nomem(err, "translations of a gather");
+    bool has_room = cache.newer && cache.older && cache.is_there;
 
-    if (status == KVT_OK) {
+    if (has_room) {
         (void)copy_all(&cache, gather, rows); /* as it is once all were copied before */
         *granules = (double)copy_all(&cache, gather, rows) / GATHER_LISTS;
     }
     free(cache.newer);
     free(cache.older);
     free(cache.is_there);
-    return status;
+    return has_room ? KVT_OK : kvt_fail_nomem(err, "translations of a gather");
 }
