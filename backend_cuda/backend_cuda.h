@@ -44,6 +44,7 @@ struct backend_cuda {
     bool leader_first, layers_apart, reference, out_is_float;
     uint32_t shared_tokens, shared_contexts, check_queries;
     uint64_t corrupt_step; /* from 1 on; 0: never */
+    uint64_t apart_steps;  /* copies are exposed, and timed apart, in one of so many */
     float drift, softmax_scale;
 
     /* Shapes that all ranks have in common. */

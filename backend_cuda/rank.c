@@ -250,8 +250,8 @@ static void share_arena(struct rank *rank, struct step_key *key)
  * requests take turns are not timed so, and then the first is one that is timed by family. */
 static enum step_timing choose_timing(const struct rank *rank, const struct step_key *key)
 {
-    if (rank->step_count % DECISION_STEPS == 0 && rank->cuda->decider == DECIDE_ON_DEVICE &&
-        !key->takes_turns)
+    if (rank->step_count % rank->cuda->apart_steps == 0 &&
+        rank->cuda->decider == DECIDE_ON_DEVICE && !key->takes_turns)
         return TIME_DECISIONS;
     return rank->step_count % FAMILY_STEPS == 1 || !rank->has_shares ? TIME_FAMILIES : TIME_WHOLE;
 }
@@ -497,10 +497,23 @@ static void take_families(struct rank *rank, double *parts_ns, double step_ns)
     rank->has_shares = true;
 }
 
+static enum kvt_step_timing timing_told(enum step_timing timing)
+{
+    switch (timing) {
+    case TIME_WHOLE:
+        break;
+    case TIME_FAMILIES:
+        return KVT_TIMED_FAMILIES;
+    case TIME_DECISIONS:
+        return KVT_TIMED_APART;
+    }
+    return KVT_TIMED_WHOLE;
+}
+
 /* Families are timed now and then; what another step took is shared out as the newest that was so
  * timed. A step that decides apart from its copies has every copy exposed: its parts are its own.
  */
-static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome,
+static kvt_status read_times(struct rank *rank, double wall_s, struct kvt_step_outcome *outcome,
                              struct kvt_error *err)
 {
     double parts_ns[KVT_PARTS], step_ns;
@@ -524,6 +537,10 @@ static kvt_status read_times(struct rank *rank, struct kvt_step_outcome *outcome
         outcome->measured_parts_ns[p] = rank->cuda->part_scales[p] * part_ns;
         all_ns += outcome->measured_parts_ns[p] - part_ns;
     }
+    outcome->timing = timing_told(rank->key.timing);
+    outcome->launch_ns = wall_s * 1e9 > step_ns ? wall_s * 1e9 - step_ns : 0;
+    for (uint32_t m = 0; m < rank->graph->mark_count; m++)
+        outcome->part_marks[rank->graph->mark_parts[m]]++;
     outcome->measured_ns = (kvt_ns)(all_ns + 0.5) > 0 ? (kvt_ns)(all_ns + 0.5) : 1;
     return KVT_OK;
 }
@@ -544,6 +561,7 @@ static bool is_watched(const struct rank *rank, const struct kvt_rank_step *step
 static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
 {
     struct copy_list backups = copies_begin(rank, rank->copier, COPIES_OF_BACKUP);
+    double wall_s = 0;
 
     nvtxRangePushA("prepare");
     kvt_status status = prepare(rank, step, &backups, err);
@@ -552,11 +570,13 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
     nvtxRangePop();
     if (status == KVT_OK) {
         nvtxRangePushA("step");
+        struct kvt_wall start = kvt_wall_now();
         status = launch(rank, &backups, err);
+        wall_s = kvt_wall_seconds_since(start);
         nvtxRangePop();
     }
     if (status == KVT_OK)
-        status = read_times(rank, &step->outcome, err);
+        status = read_times(rank, wall_s, &step->outcome, err);
     if (status == KVT_OK)
         status = imports_end(rank, true, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))

@@ -14,8 +14,7 @@
 
 enum {
     GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
-    FAMILY_STEPS = 16,     /* families are timed in one step of so many, ... */
-    DECISION_STEPS = 64,   /* ... and decisions apart from copies in one of so many */
+    FAMILY_STEPS = 16,     /* families are timed in one step of so many */
     STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
     SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
     ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */

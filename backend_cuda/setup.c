@@ -117,6 +117,7 @@ static void read_settings(struct backend_cuda *cuda)
     cuda->out_is_float = (int)number(cuda, KVT_CUDA_OUTPUT) == KVT_CUDA_OUTPUT_F32;
     cuda->shared_contexts = (uint32_t)number(cuda, KVT_CUDA_SHARED_CONTEXTS);
     cuda->check_queries = (uint32_t)number(cuda, KVT_CUDA_CHECK_QUERIES);
+    cuda->apart_steps = (uint64_t)number(cuda, KVT_CUDA_APART_STEPS);
     cuda->corrupt_step = (uint64_t)number(cuda, KVT_CUDA_CORRUPT_STEP);
     cuda->drift = (float)number(cuda, KVT_CUDA_INDEXER_DRIFT);
     cuda->shared_tokens = cuda->env.hierarchy ? (uint32_t)number(cuda, KVT_CUDA_SHARED_TOKENS) : 0;

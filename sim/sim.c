@@ -157,6 +157,7 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
         .host = kvt_host()};
 
     group->timing = (const struct kvt_timing_model *)(const void *)scenario->timing.info;
+    group->setting = kvt_profile_setting_of(&env);
     group->timing_state = kvt_plugin_state_new(group->timing->state_bytes(&env));
     if (!group->timing_state)
         return kvt_fail_nomem(err, "a timing model");

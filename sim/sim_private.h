@@ -4,6 +4,7 @@
 
 #include "kvt/backend.h"
 #include "kvt/event.h"
+#include "kvt/profile.h"
 #include "kvt/rank.h"
 #include "kvt/sim.h"
 #include "kvt/workload.h"
@@ -28,7 +29,8 @@ struct group {
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     const struct kvt_timing_model *timing;
     void *timing_state;
-    const struct kvt_prefill *prefill; /* at which rate prompts are computed beside */
+    struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
+    const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
 };
 
 /* The prefill pool: servers, and a queue before them. */
@@ -154,9 +156,10 @@ KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_err
 /* ---- sim_step.c: boundaries and decode steps ---- */
 
 /* How long a step of these loads takes, and its parts: what the ranks share, and the slowest rank;
- * loads[rank_count] of the group's ranks. *waited_ns is what the others waited for it. */
+ * loads[rank_count] of the group's ranks. *waited_ns is what the others waited for it. features as
+ * in struct kvt_step_times; NULL: nobody asks. */
 kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
-                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns);
+                   kvt_ns parts_ns[KVT_PARTS], double features[KVT_FEATURES], double *waited_ns);
 
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);

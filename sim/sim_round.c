@@ -163,7 +163,7 @@ static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, u
     }
     estimate->requests = requests;
     estimate->draft_tokens = draft_tokens;
-    estimate->ns = (double)sim_predict(group, sim->guesses, parts_ns, &waited_ns);
+    estimate->ns = (double)sim_predict(group, sim->guesses, parts_ns, NULL, &waited_ns);
     return estimate->ns;
 }
 

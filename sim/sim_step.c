@@ -203,11 +203,24 @@ static void predict_rank(const struct group *group, const struct kvt_rank_load *
     parts[KVT_PART_PREFILL] = prefill_ns(group->prefill, load);
 }
 
+/* What the step's time may be linear in, of one rank and of all. */
+static void keep_features(const struct group *group, const struct kvt_group_load *all,
+                          const struct kvt_rank_load *load, double features[KVT_FEATURES])
+{
+    double shared[KVT_FEATURES];
+
+    kvt_profile_rank_features(&group->setting, load, features);
+    kvt_profile_group_features(&group->setting, all, shared);
+    for (int f = 0; f < KVT_FEATURE_GROUP_FEATURES; f++)
+        features[f] = shared[f];
+}
+
 kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
-                   kvt_ns parts_ns[KVT_PARTS], double *waited_ns)
+                   kvt_ns parts_ns[KVT_PARTS], double features[KVT_FEATURES], double *waited_ns)
 {
     double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
     const struct kvt_group_load load = group_load(group, loads);
+    uint32_t slowest_rank = 0;
 
     for (uint32_t r = 0; r < group->rank_count; r++) {
         double parts[KVT_PARTS] = {0};
@@ -217,9 +230,12 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
             slowest_ns = rank_ns;
+            slowest_rank = r;
             memcpy(slowest, parts, sizeof slowest);
         }
     }
+    if (features)
+        keep_features(group, &load, &loads[slowest_rank], features);
     group->timing->group_step(group->timing_state, &load, shared);
     kvt_ns total = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
@@ -234,8 +250,8 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
 static void predict(struct kvt_sim *sim, const struct group *group, struct kvt_step_times *times,
                     double *waited_ns)
 {
-    times->predicted_ns =
-        sim_predict(group, &sim->loads[group->first_rank], times->predicted_parts_ns, waited_ns);
+    times->predicted_ns = sim_predict(group, &sim->loads[group->first_rank],
+                                      times->predicted_parts_ns, times->features, waited_ns);
     times->in_range = in_range(sim, group);
 }
 
@@ -259,6 +275,9 @@ static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_ste
     kvt_ns told_ns = 0;
 
     times->measured_ns = outcome->measured_ns;
+    times->timing = outcome->timing;
+    times->launch_ns = outcome->launch_ns;
+    memcpy(times->part_marks, outcome->part_marks, sizeof times->part_marks);
     for (int p = 0; p < KVT_PARTS; p++) {
         bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts);
         times->measured_parts_ns[p] = is_run ? (kvt_ns)llround(outcome->measured_parts_ns[p]) : 0;
@@ -275,6 +294,7 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
     const struct kvt_rank_load *loads = &sim->loads[group->first_rank];
     kvt_ns all_ns = 0, slowest_ns = -1, shared_ns[KVT_PARTS];
     double shared[KVT_PARTS] = {0};
+    uint32_t slowest = 0;
 
     times->measured_ns = KVT_NS_NEVER;
     for (uint32_t r = 0; r < group->rank_count; r++) {
@@ -290,12 +310,14 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
         if (rank_ns <= slowest_ns)
             continue;
         slowest_ns = rank_ns;
+        slowest = r;
         keep_measured(&step->outcome, times);
         memcpy(times->added_parts_ns, unrun_ns, sizeof unrun_ns);
     }
     if (times->measured_ns == KVT_NS_NEVER)
         return;
     const struct kvt_group_load load = group_load(group, loads);
+    keep_features(group, &load, &loads[slowest], times->features);
     group->timing->group_step(group->timing_state, &load, shared);
     (void)keep_unrun(times->runs_drafts, shared, shared_ns);
     for (int p = 0; p < KVT_PARTS; p++)

@@ -28,7 +28,7 @@ HEADERS = {
             "page_watch",
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
-    "backend": "backend backend_pair backend_params calls look_ahead waves",
+    "backend": "backend backend_pair backend_params calls gather look_ahead waves",
     "scenario": "scenario",
     "report": "badge report size compare machine",
     "analytic": "analytic",

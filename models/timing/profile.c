@@ -2,7 +2,8 @@
  *
  *     group:  host + dense + sampling
  *     rank:   index + resolve + exposed fetch + attend + draft + other
- *             exposed fetch = max(0, fetch - what dense and attention hide of it)
+ *             exposed fetch = all of it, or max(what is exposed in any case, fetch - what dense
+ *             and attention hide of it)
  *
  * Each family is linear in a load, or the largest of several limits that are (kvt/profile.h): of
  * fetch, say, the link with what shares it, the node's DRAM with all GPUs that gather from it, and
@@ -14,11 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvt/policy.h"
 #include "roofline.h"
 
 enum {
-    PROFILE_PATH,
+    PROFILE_FILE,
     PROFILE_LACKING,
+    PROFILE_FETCH_ORDER,
     PROFILE_PARAMS
 };
 
@@ -28,11 +31,13 @@ enum lacking {
 };
 
 static const struct kvt_param_spec profile_params[PROFILE_PARAMS] = {
-    [PROFILE_PATH] = {.name = "path",
-                      .help = "The profile: a file that kvtide calibrate has written.",
-                      .type = KVT_PARAM_TEXT,
-                      .minimum = 1,
-                      .maximum = 4096},
+    [PROFILE_FILE] =
+        {.name = "profile",
+         .help =
+             "The profile: a shipped one, or the path of a file that kvtide calibrate has written.",
+         .type = KVT_PARAM_TEXT,
+         .minimum = 1,
+         .maximum = 4096},
     [PROFILE_LACKING] = {.name = "lacking",
                          .help =
                              "What of a family that the step has and the profile lacks: refused, "
@@ -40,13 +45,23 @@ static const struct kvt_param_spec profile_params[PROFILE_PARAMS] = {
                          .type = KVT_PARAM_CHOICE,
                          .choices = "refused|roofline",
                          .default_text = "refused"},
+    [PROFILE_FETCH_ORDER] = {.name = "fetch_order",
+                             .help = "A store's first layer exposed and the others beside compute, "
+                                     "as far as the profile has measured that hidden; or all "
+                                     "layers in one exposed transfer.",
+                             .type = KVT_PARAM_CHOICE,
+                             .choices = "group|leader_first",
+                             .default_text = "leader_first",
+                             .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
 };
 
 struct profile_state {
     struct kvt_profile profile;
     struct kvt_profile_setting setting;
     bool is_needed[KVT_PARTS];
-    bool lacks_any; /* a needed one, so that roofline stands for it */
+    bool leader_first;
+    bool takes_turns; /* in a staging that is too small for all: steps of another kind */
+    bool lacks_any;   /* a needed one, so that roofline stands for it */
     struct roofline roofline;
 };
 
@@ -106,7 +121,7 @@ static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
 {
     assert(env->params.count == PROFILE_PARAMS);
     struct profile_state *state = memory;
-    const char *path = env->params.values[PROFILE_PATH].text;
+    const char *path = env->params.values[PROFILE_FILE].text;
     enum lacking lacking = (enum lacking)env->params.values[PROFILE_LACKING].number;
     char names[96];
     kvt_status status = kvt_profile_load(path, &state->profile, err);
@@ -116,6 +131,8 @@ static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
     if (status != KVT_OK)
         return status;
     state->setting = kvt_profile_setting_of(env);
+    state->takes_turns = env->takes_turns;
+    state->leader_first = env->params.values[PROFILE_FETCH_ORDER].number == FETCH_LEADER_FIRST;
     find_needed(env, state->is_needed);
     state->lacks_any = name_lacking(state, names)[0] != '\0';
     if (state->lacks_any && lacking == LACKING_REFUSED)
@@ -155,19 +172,6 @@ static void profile_group_step(const void *memory, const struct kvt_group_load *
     add_lacking(state, roofline_parts, parts);
 }
 
-static double exposed_fetch_ns(const struct kvt_profile *profile,
-                               const double features[KVT_FEATURES])
-{
-    const struct kvt_profile_family *fetch = &profile->families[KVT_PART_FETCH];
-    double ns = kvt_profile_ns(fetch, features);
-
-    for (int p = 0; p < KVT_PARTS; p++) {
-        if (fetch->hidden_by[p] > 0)
-            ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], features);
-    }
-    return ns > 0 ? ns : 0;
-}
-
 static void profile_rank_step(const void *memory, const struct kvt_rank_load *load,
                               double parts[KVT_PARTS])
 {
@@ -182,8 +186,9 @@ static void profile_rank_step(const void *memory, const struct kvt_rank_load *lo
         bool is_drafted = p != KVT_PART_DRAFT || load->draft_tokens > 0;
         if (kvt_profile_is_of_group((enum kvt_step_part)p) || p == KVT_PART_PREFILL || !is_drafted)
             continue;
-        parts[p] += p == KVT_PART_FETCH ? exposed_fetch_ns(profile, features)
-                                        : kvt_profile_ns(&profile->families[p], features);
+        parts[p] += p == KVT_PART_FETCH
+                        ? kvt_profile_exposed_ns(profile, features, state->leader_first)
+                        : kvt_profile_ns(&profile->families[p], features);
     }
     if (!state->lacks_any)
         return;
@@ -211,6 +216,8 @@ static bool profile_in_range(const void *memory, const struct kvt_rank_load *loa
     const struct profile_state *state = memory;
     double features[KVT_FEATURES];
 
+    if (state->takes_turns)
+        return false;
     kvt_profile_rank_features(&state->setting, load, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &state->profile.families[p];

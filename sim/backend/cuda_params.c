@@ -95,6 +95,11 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
                          .maximum = 1,
                          .default_number = 1,
                          .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
+    [KVT_CUDA_APART_STEPS] = {COUNT_(
+        "apart_steps",
+        "In one step of so many every copy waits behind its resolver, and each family is timed by "
+        "itself: such steps are slower.",
+        1, 1 << 20, 64)},
 };
 
 kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices, const char *where,

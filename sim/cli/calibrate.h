@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "engine_bench.h"
 #include "kvt/json.h"
+#include "robust.h"
 
 /* ---- Windows: what an engine did in a stretch of time ------------------------------------- */
 
@@ -57,18 +58,12 @@ struct fit_term {
     double likeness;      /* cosine of the two, 0 to 1 */
 };
 
-/* Of what a fit predicts of windows, predicted over measured less 1. */
-struct fit_errors {
-    size_t count;
-    double mape, median_abs, p95_abs, bias;
-    double outlier_share; /* of windows that the robust fit gives no weight */
-};
-
 struct fit {
     struct fit_term terms[WINDOW_SUMS];
     double condition; /* of all terms' columns at unit length; INFINITY where two are one */
-    struct fit_errors own, left_out;
-    size_t part_count; /* that were left out in turn */
+    struct robust_errors own, left_out;
+    double outlier_share; /* of windows that the robust fit gives no weight */
+    size_t part_count;    /* that were left out in turn */
     bool parts_are_runs;
 };
 

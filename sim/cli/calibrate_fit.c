@@ -9,42 +9,24 @@
  * the least certain first, and the rest is fitted again. What is left out in turn: each run, or,
  * of a single one, each tenth of its time. */
 #include <gsl/gsl_linalg.h>
-#include <gsl/gsl_multifit.h>
-#include <gsl/gsl_sort.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "calibrate.h"
-#include "kvt/metrics.h"
 
 enum {
     PARTS_OF_A_RUN = 10,
-    ROUNDS_MAX = 100, /* of reweighted least squares */
     WINDOWS_MIN = WINDOW_SUMS + 3
 };
 
-static const double SAME = 1 - 1e-9;  /* cosine of columns that are one */
-static const double BISQUARE = 4.685; /* Tukey's, of 95 % efficiency */
-static const double MAD_OF_NORMAL = 0.6745;
-static const double SPREAD_LEAST = 0.01; /* share of a window that no clock and no average tells */
-static const double SETTLED = 1e-6;      /* change of a weight */
-static const double CERTAIN = 2;         /* standard errors that a term must be away from 0 */
+static const double SAME = 1 - 1e-9; /* cosine of columns that are one */
 
-/* Rows [0, count) of windows but those of one part, over their seconds. */
+/* Windows but those of one part, over their seconds. */
 struct rows {
-    gsl_matrix *x; /* [count][columns] */
-    gsl_vector *y; /* [count] all 1 */
+    double *x; /* [count][columns] */
     size_t count, columns;
     enum window_sum column_of[WINDOW_SUMS];
 };
-
-static void rows_free(struct rows *rows)
-{
-    if (rows->x)
-        gsl_matrix_free(rows->x);
-    if (rows->y)
-        gsl_vector_free(rows->y);
-}
 
 static size_t part_of(const struct windows *windows, size_t index, size_t parts, bool are_runs)
 {
@@ -66,138 +48,38 @@ static kvt_status rows_make(const struct windows *windows, const struct fit_term
             !parts || part_of(windows, i, parts->part_count, parts->parts_are_runs) != left_out;
     if (rows->count < WINDOWS_MIN || rows->columns == 0)
         return KVT_OK;
-    rows->x = gsl_matrix_alloc(rows->count, rows->columns);
-    rows->y = gsl_vector_alloc(rows->count);
-    if (!rows->x || !rows->y)
+    rows->x = calloc(rows->count * rows->columns, sizeof *rows->x);
+    if (!rows->x)
         return kvt_fail_nomem(err, "a fit");
-    size_t row = 0;
+    size_t cell = 0;
     for (size_t i = 0; i < windows->count; i++) {
         const struct window *window = &windows->items[i];
         if (parts && part_of(windows, i, parts->part_count, parts->parts_are_runs) == left_out)
             continue;
         for (size_t c = 0; c < rows->columns; c++)
-            gsl_matrix_set(rows->x, row, c, window->sums[rows->column_of[c]] / window->seconds);
-        gsl_vector_set(rows->y, row++, 1);
+            rows->x[cell++] = window->sums[rows->column_of[c]] / window->seconds;
     }
     return KVT_OK;
-}
-
-/* ---- One fit ----------------------------------------------------------------------------------
- */
-
-/* Scratch of one fit. */
-struct solver {
-    gsl_vector *weights, *residuals, *c;
-    gsl_matrix *cov;
-    gsl_multifit_linear_workspace *work;
-    double *sorted; /* [count] */
-};
-
-static void solver_free(struct solver *solver)
-{
-    if (solver->weights)
-        gsl_vector_free(solver->weights);
-    if (solver->residuals)
-        gsl_vector_free(solver->residuals);
-    if (solver->c)
-        gsl_vector_free(solver->c);
-    if (solver->cov)
-        gsl_matrix_free(solver->cov);
-    if (solver->work)
-        gsl_multifit_linear_free(solver->work);
-    free(solver->sorted);
-}
-
-static kvt_status solver_make(const struct rows *rows, struct solver *solver, struct kvt_error *err)
-{
-    *solver = (struct solver){.weights = gsl_vector_alloc(rows->count),
-                              .residuals = gsl_vector_alloc(rows->count),
-                              .c = gsl_vector_alloc(rows->columns),
-                              .cov = gsl_matrix_alloc(rows->columns, rows->columns),
-                              .work = gsl_multifit_linear_alloc(rows->count, rows->columns),
-                              .sorted = calloc(rows->count, sizeof *solver->sorted)};
-    if (!solver->weights || !solver->residuals || !solver->c || !solver->cov || !solver->work ||
-        !solver->sorted)
-        return kvt_fail_nomem(err, "a fit");
-    gsl_vector_set_all(solver->weights, 1);
-    return KVT_OK;
-}
-
-/* Bisquare weights of the residuals, about their median size; returns the largest change. */
-static double reweigh(const struct rows *rows, struct solver *solver)
-{
-    double change = 0;
-
-    for (size_t i = 0; i < rows->count; i++)
-        solver->sorted[i] = fabs(gsl_vector_get(solver->residuals, i));
-    gsl_sort(solver->sorted, 1, rows->count);
-    double spread = fmax(solver->sorted[rows->count / 2] / MAD_OF_NORMAL, SPREAD_LEAST);
-    for (size_t i = 0; i < rows->count; i++) {
-        double far = gsl_vector_get(solver->residuals, i) / (BISQUARE * spread);
-        double weight = fabs(far) < 1 ? (1 - far * far) * (1 - far * far) : 0;
-        change = fmax(change, fabs(weight - gsl_vector_get(solver->weights, i)));
-        gsl_vector_set(solver->weights, i, weight);
-    }
-    return change;
-}
-
-/* Least squares again and again, each time with the weights of the last one's residuals. */
-static kvt_status iterate(const struct rows *rows, struct solver *solver, double *variance,
-                          struct kvt_error *err)
-{
-    double chi_squared = 0, weight = 0;
-
-    for (int i = 0; i < ROUNDS_MAX; i++) {
-        int code = gsl_multifit_wlinear(rows->x, solver->weights, rows->y, solver->c, solver->cov,
-                                        &chi_squared, solver->work);
-        if (code == 0)
-            code = gsl_multifit_linear_residuals(rows->x, rows->y, solver->c, solver->residuals);
-        if (code != 0)
-            return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
-                            "the terms cannot be fitted to these windows (GSL: %s)",
-                            gsl_strerror(code));
-        if (i + 1 < ROUNDS_MAX && reweigh(rows, solver) < SETTLED)
-            break;
-    }
-    for (size_t i = 0; i < rows->count; i++)
-        weight += gsl_vector_get(solver->weights, i);
-    *variance = weight > (double)rows->columns ? chi_squared / (weight - (double)rows->columns) : 0;
-    return KVT_OK;
-}
-
-/* Columns of about 1, whatever their units. */
-static void scale_columns(struct rows *rows, double scale[WINDOW_SUMS])
-{
-    for (size_t k = 0; k < rows->columns; k++) {
-        gsl_vector_view column = gsl_matrix_column(rows->x, k);
-        double length = 0;
-        for (size_t i = 0; i < rows->count; i++)
-            length += fabs(gsl_vector_get(&column.vector, i)) / (double)rows->count;
-        scale[k] = length > 0 ? length : 1;
-        gsl_vector_scale(&column.vector, 1 / scale[k]);
-    }
 }
 
 /* ns and error_ns of the fitted terms; *outliers of the rows have no weight. */
-static kvt_status solve(struct rows *rows, struct fit_term *terms, size_t *outliers,
+static kvt_status solve(const struct rows *rows, struct fit_term *terms, size_t *outliers,
                         struct kvt_error *err)
 {
-    double scale[WINDOW_SUMS], variance = 0;
-    struct solver solver;
-    kvt_status status = solver_make(rows, &solver, err);
+    double value[WINDOW_SUMS] = {0}, error[WINDOW_SUMS] = {0};
+    double *weights = calloc(rows->count, sizeof *weights);
 
-    scale_columns(rows, scale);
-    if (status == KVT_OK)
-        status = iterate(rows, &solver, &variance, err);
+    if (!weights)
+        return kvt_fail_nomem(err, "a fit");
+    kvt_status status =
+        robust_fit(rows->x, NULL, rows->count, rows->columns, value, error, weights, err);
     for (size_t k = 0; k < rows->columns && status == KVT_OK; k++) {
-        struct fit_term *term = &terms[rows->column_of[k]];
-        double spread = fmax(gsl_matrix_get(solver.cov, k, k), 0) * variance;
-        term->ns = gsl_vector_get(solver.c, k) / scale[k] * 1e9;
-        term->error_ns = sqrt(spread) / scale[k] * 1e9;
+        terms[rows->column_of[k]].ns = value[k] * 1e9;
+        terms[rows->column_of[k]].error_ns = error[k] * 1e9;
     }
     for (size_t i = 0; i < rows->count && outliers && status == KVT_OK; i++)
-        *outliers += gsl_vector_get(solver.weights, i) <= 0;
-    solver_free(&solver);
+        *outliers += weights[i] <= 0;
+    free(weights);
     return status;
 }
 
@@ -216,7 +98,7 @@ static kvt_status fit_without(const struct windows *windows, const struct fit *p
                           rows.count, WINDOWS_MIN);
     if (status == KVT_OK)
         status = solve(&rows, terms, outliers, err);
-    rows_free(&rows);
+    free(rows.x);
     return status;
 }
 
@@ -293,7 +175,7 @@ static kvt_status find_condition(const struct windows *windows, double *out, str
 static enum window_sum least_certain(const struct fit_term *terms)
 {
     enum window_sum worst = WINDOW_SUMS;
-    double least = CERTAIN;
+    double least = ROBUST_CERTAIN;
 
     for (int t = 0; t < WINDOW_SUMS; t++) {
         if (terms[t].state != TERM_FITTED)
@@ -346,21 +228,6 @@ static double error_of(const struct window *window, const struct fit_term *terms
     return ns * 1e-9 / window->seconds - 1;
 }
 
-static void sum_up(double *errors, size_t count, struct fit_errors *out)
-{
-    struct kvt_summary summary;
-
-    out->count = count;
-    kvt_summary_of(errors, count, &summary);
-    out->bias = summary.mean;
-    for (size_t i = 0; i < count; i++)
-        errors[i] = fabs(errors[i]);
-    kvt_summary_of(errors, count, &summary);
-    out->mape = summary.mean;
-    out->median_abs = summary.median;
-    out->p95_abs = summary.p95;
-}
-
 /* Every part is predicted by what was fitted to the others. */
 static kvt_status leave_out(const struct windows *windows, struct fit *fit, double *errors,
                             struct kvt_error *err)
@@ -383,7 +250,7 @@ static kvt_status leave_out(const struct windows *windows, struct fit *fit, doub
                 errors[count++] = error_of(&windows->items[i], terms);
         }
     }
-    sum_up(errors, fit->part_count > 0 ? count : 0, &fit->left_out);
+    robust_sum_up(errors, fit->part_count > 0 ? count : 0, &fit->left_out);
     return KVT_OK;
 }
 
@@ -397,8 +264,8 @@ static kvt_status find_errors(const struct windows *windows, size_t outliers, st
         return kvt_fail_nomem(err, "errors of a fit");
     for (size_t i = 0; i < windows->count; i++)
         errors[i] = error_of(&windows->items[i], fit->terms);
-    sum_up(errors, windows->count, &fit->own);
-    fit->own.outlier_share = (double)outliers / (double)windows->count;
+    robust_sum_up(errors, windows->count, &fit->own);
+    fit->outlier_share = (double)outliers / (double)windows->count;
     fit->parts_are_runs = runs > 1;
     fit->part_count = runs > 1 ? runs : PARTS_OF_A_RUN;
     kvt_status status = leave_out(windows, fit, errors, err);

@@ -197,7 +197,7 @@ static bool add_made(cJSON *object, const struct calibration *calibration)
     return ok && kvt_badge_add(made, &badge);
 }
 
-static bool add_errors(cJSON *object, const struct fit_errors *errors)
+static bool add_errors(cJSON *object, const struct robust_errors *errors)
 {
     return kvt_json_add_number(object, "n", (double)errors->count) &&
            kvt_json_add_number(object, "mape", errors->mape) &&
@@ -219,7 +219,7 @@ static bool add_left_out(cJSON *object, const struct fit *fit)
         return false;
     own = kvt_json_add_object(left_out, "own");
     return own && add_errors(own, &fit->own) &&
-           kvt_json_add_number(own, "outlier_share", fit->own.outlier_share);
+           kvt_json_add_number(own, "outlier_share", fit->outlier_share);
 }
 
 /* Raw points, a line each. */
@@ -301,7 +301,7 @@ static void print_term(const struct kvt_llm *llm, const struct fit *fit, enum wi
     }
 }
 
-static void print_errors(const char *what, const struct fit_errors *errors)
+static void print_errors(const char *what, const struct robust_errors *errors)
 {
     printf("%-27s median %.2f %%, mean %.2f %%, P95 %.2f %%, bias %+.2f %%\n", what,
            100 * errors->median_abs, 100 * errors->mape, 100 * errors->p95_abs, 100 * errors->bias);
@@ -326,7 +326,7 @@ void calibration_print(const struct calibration *calibration)
         printf("condition of all terms %.1f; ", fit->condition);
     else
         printf("condition of all terms unbounded; ");
-    printf("%.1f %% of windows are outliers\n\n", 100 * fit->own.outlier_share);
+    printf("%.1f %% of windows are outliers\n\n", 100 * fit->outlier_share);
     print_errors("errors of a window", &fit->own);
     if (fit->part_count > 0)
         print_errors(fit->parts_are_runs ? "each run left out in turn" : "each tenth left out",

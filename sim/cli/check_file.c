@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "cli.h"
+#include "grid.h"
 #include "kvt/compare.h"
 #include "kvt/costs.h"
 #include "kvt/file.h"
@@ -89,6 +90,34 @@ static kvt_status check_profile(const cJSON *tree, const char *path, struct kvt_
     return kvt_profile_load(path, &profile, err);
 }
 
+static kvt_status check_points(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                               struct kvt_error *err)
+{
+    struct points points = {.items = NULL};
+    kvt_status status = points_load(path, arena, &points, err);
+
+    (void)tree; /* read again */
+    points_free(&points);
+    return status;
+}
+
+/* Each run's scenario, too. */
+static kvt_status check_grid(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                             struct kvt_error *err)
+{
+    const struct cli_texts none = {.count = 0};
+    struct grid_plan plan = {.sets = &none};
+    struct kvt_scenario scenario;
+    struct grid *grid = NULL;
+    kvt_status status = grid_load(path, arena, &grid, err);
+
+    (void)tree; /* read again */
+    plan.grid = grid;
+    for (size_t r = 0; status == KVT_OK && r < grid->run_count; r++)
+        status = grid_run_scenario(&plan, &grid->runs[r], arena, &scenario, err);
+    return status;
+}
+
 static kvt_status check_public(const cJSON *tree, const char *path, struct kvt_arena *arena,
                                struct kvt_error *err)
 {
@@ -157,6 +186,8 @@ static const struct file_kind {
     {"kvtide/acceptance/1", "acceptance table", check_acceptance},
     {"kvtide/costs/1", "cost table", check_costs},
     {"kvtide/profile/1", "profile", check_profile},
+    {"kvtide/points/1", "points", check_points},
+    {"kvtide/grid/1", "grid", check_grid},
     {"kvtide/public/1", "published measurement", check_public},
     {"kvtide/result/1", "result", check_result},
     {KVT_REFERENCE_SCHEMA, "reference", check_reference},
@@ -168,7 +199,7 @@ enum {
 static kvt_status find_kind(const char *path, const char *schema, const struct file_kind **out,
                             struct kvt_error *err)
 {
-    char known[256] = "", where[320];
+    char known[384] = "", where[320];
     size_t used = 0;
 
     for (size_t i = 0; i < KINDS; i++) {

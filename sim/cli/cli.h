@@ -56,6 +56,11 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
 void cli_parsed_free(const struct cli_option *options, size_t option_count,
                      struct cli_texts *positional);
 
+/* "2/5" of an option: *shard 1 of 5, counted from 0; text NULL: the only one. Returns CLI_DONE, or
+ * prints what is wrong; there are at most so many parts. */
+int cli_parse_shard(const char *option, const char *text, uint32_t parts, uint32_t *shard,
+                    uint32_t *shards);
+
 /* Prints "kvtide: WHERE: MESSAGE" to stderr and returns the exit status that the
  * error's kind stands for. */
 int cli_fail(const struct kvt_error *err);

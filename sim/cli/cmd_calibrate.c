@@ -5,17 +5,21 @@
 #include <string.h>
 
 #include "calibrate.h"
+#include "calibrate_gpu.h"
 #include "kvt/file.h"
 
 enum {
     FILES_MAX = 1024,
-    ARENA_BYTES = 1 << 18
+    ARENA_BYTES = 1 << 18,
+    THREADS_MAX = 1024
 };
 
 struct question {
-    struct cli_texts from, more, sets;
-    const char *scenario, *window, *out;
-    bool json, quiet;
+    struct cli_texts from, points, more, sets;
+    const char *scenario, *window, *out, *grid, *shard_text, *cache;
+    uint64_t threads;
+    uint32_t shard, shards;
+    bool json, quick, quiet;
 };
 
 /* A benchmark tells nothing of these: who served a request, how many queries a step verified,
@@ -89,27 +93,31 @@ static kvt_status write_profile(const char *path, const char *text, struct kvt_e
     return kvt_outfile_commit(out, err);
 }
 
-static kvt_status give(const struct question *question, const struct calibration *calibration,
-                       struct kvt_error *err)
+/* The profile, to where it was asked for; and the table, unless the profile is what is printed. */
+static kvt_status give(const struct question *question, const cJSON *tree,
+                       void (*print)(const void *answer), const void *answer, struct kvt_error *err)
 {
-    cJSON *tree = NULL;
-    kvt_status status = calibration_tree(calibration, &tree, err);
-    char *text = status == KVT_OK ? kvt_json_print(tree) : NULL;
+    char *text = kvt_json_print(tree);
+    kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "a profile");
 
-    cJSON_Delete(tree);
-    if (status == KVT_OK && !text)
-        status = kvt_fail_nomem(err, "a profile");
     if (status == KVT_OK && question->out)
         status = write_profile(question->out, text, err);
     if (status == KVT_OK && question->json)
         puts(text);
     else if (status == KVT_OK)
-        calibration_print(calibration);
+        print(answer);
     (void)fflush(stdout);
     if (status == KVT_OK && question->out && !question->quiet)
         fprintf(stderr, "written: %s\n", question->out);
     free(text);
     return status;
+}
+
+/* ---- From an engine's benchmark ------------------------------------------------------- */
+
+static void print_calibration(const void *answer)
+{
+    calibration_print(answer);
 }
 
 static kvt_status calibrate(const struct question *question, struct kvt_arena *arena,
@@ -131,28 +139,170 @@ static kvt_status calibrate(const struct question *question, struct kvt_arena *a
         status = load_runs(question, arena, &calibration, err);
     if (status == KVT_OK)
         status = fit_runs(&calibration, err);
+    cJSON *tree = NULL;
     if (status == KVT_OK)
-        status = give(question, &calibration, err);
+        status = calibration_tree(&calibration, &tree, err);
+    if (status == KVT_OK)
+        status = give(question, tree, print_calibration, &calibration, err);
+    cJSON_Delete(tree);
     windows_free(&calibration.windows);
     return status;
 }
 
-static int check(const struct question *question)
+/* ---- On a GPU ------------------------------------------------------------------------- */
+
+static kvt_status measure(const struct question *question, struct kvt_arena *arena,
+                          struct points *points, size_t *left_out, struct kvt_error *err)
 {
-    if (question->from.count == 0)
-        return cli_malformed("calibrate: --from FILE.. is missing; measuring on a GPU belongs to a "
-                             "later version");
-    if (!question->scenario)
+    struct kvt_wall start;
+    struct cli_progress progress;
+    struct grid *grid = NULL;
+    struct grid_plan plan = {
+        .sets = &question->sets, .threads = (unsigned)question->threads, .progress = &progress};
+    const struct calibrate_selection selection = {.quick = question->quick,
+                                                  .shard = question->shard,
+                                                  .shards = question->shards,
+                                                  .point_steps = POINT_STEPS};
+    kvt_status status = cli_cache_dir(question->cache, arena, &plan.cache_dir, err);
+
+    if (status == KVT_OK)
+        status = grid_load(question->grid ? question->grid : GRID_DEFAULT, arena, &grid, err);
+    plan.grid = grid;
+    if (status == KVT_OK)
+        status = cli_machine(question->quiet, &points->machine, err);
+    if (status != KVT_OK)
+        return status;
+    cli_catch_signals();
+    cli_progress_begin(&progress, &start, question->quiet);
+    status = calibrate_measure(&plan, &selection, arena, points, left_out, err);
+    cli_progress_end(&progress);
+    return status;
+}
+
+static void print_points(const void *answer)
+{
+    const struct points *points = answer;
+    printf("%zu points of %zu runs; calibrate --points joins and fits them\n", points->count,
+           points->configuration_count);
+}
+
+/* Part of a grid is points: a profile is fitted to all of them. */
+static kvt_status give_points(const struct question *question, const struct points *points,
+                              struct kvt_error *err)
+{
+    cJSON *tree = NULL;
+    kvt_status status = points_tree(points, &tree, err);
+
+    if (status == KVT_OK)
+        status = give(question, tree, print_points, points, err);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static void print_gpu(const void *answer)
+{
+    gpu_calibration_print(answer);
+}
+
+static kvt_status give_profile(const struct question *question, const struct points *points,
+                               struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct gpu_calibration *calibration =
+        kvt_arena_alloc(arena, sizeof *calibration, _Alignof(struct gpu_calibration));
+    cJSON *tree = NULL;
+    kvt_status status = calibration ? calibrate_fit(points, calibration, err)
+                                    : kvt_fail_nomem(err, "a calibration");
+
+    if (status == KVT_OK)
+        status = gpu_calibration_tree(calibration, &tree, err);
+    if (status == KVT_OK)
+        status = give(question, tree, print_gpu, calibration, err);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static kvt_status calibrate_gpu(const struct question *question, struct kvt_arena *arena,
+                                size_t *left_out, struct kvt_error *err)
+{
+    struct points points = {.items = NULL};
+    kvt_status status = KVT_OK;
+
+    for (size_t f = 0; f < question->points.count && status == KVT_OK; f++)
+        status = points_load(question->points.items[f], arena, &points, err);
+    for (size_t f = 0; f < question->more.count && status == KVT_OK; f++)
+        status = points_load(question->more.items[f], arena, &points, err);
+    if (status == KVT_OK && question->points.count == 0)
+        status = measure(question, arena, &points, left_out, err);
+    if (status == KVT_OK)
+        status = question->shards > 1 ? give_points(question, &points, err)
+                                      : give_profile(question, &points, arena, err);
+    points_free(&points);
+    return status;
+}
+
+static int check(struct question *question)
+{
+    bool from_benchmark = question->from.count > 0;
+    bool on_gpu = !from_benchmark && question->points.count == 0;
+
+    if (from_benchmark && question->points.count > 0)
+        return cli_malformed("calibrate: --from has benchmarks of an engine, --points what was "
+                             "measured on a GPU; one of them is expected");
+    if (question->more.count > 0 && on_gpu)
+        return cli_malformed("calibrate: \"%s\": files stand behind --from or --points",
+                             question->more.items[0]);
+    if (from_benchmark && !question->scenario)
         return cli_malformed("calibrate --from: --scenario is missing: the model, the GPU and the "
                              "settings of the engine that was measured");
-    return CLI_DONE;
+    if (!from_benchmark && (question->scenario || question->window))
+        return cli_malformed("calibrate --scenario and --window go with --from");
+    if (!on_gpu && (question->grid || question->quick || question->shard_text || question->cache))
+        return cli_malformed("calibrate --grid, --quick, --shard and --cache go with measuring: "
+                             "neither --from nor --points");
+    if (question->points.count > 0 && question->sets.count > 0)
+        return cli_malformed("calibrate --points: what was measured is not changed by --set");
+    if (on_gpu && !question->out && !question->json)
+        return cli_malformed("calibrate: --out PROFILE.json is missing: where what is measured on "
+                             "the GPU goes; or --from FILE.. for an engine's benchmark");
+    if (question->threads < 1 || question->threads > THREADS_MAX)
+        return cli_malformed("calibrate --threads: found %llu, expected 1 to %d",
+                             (unsigned long long)question->threads, THREADS_MAX);
+    return cli_parse_shard("calibrate --shard", question->shard_text, GRID_RUNS_MAX,
+                           &question->shard, &question->shards);
+}
+
+/* 1: no term can be told, or a run of the grid was left out. */
+static int answer(const struct question *question, struct kvt_arena *arena)
+{
+    struct kvt_error err;
+    size_t left_out = 0;
+    kvt_status status = !arena ? kvt_fail_nomem(&err, "a calibration")
+                        : question->from.count > 0
+                            ? calibrate(question, arena, &err)
+                            : calibrate_gpu(question, arena, &left_out, &err);
+
+    if (status == KVT_OK)
+        return left_out > 0 ? CLI_NO : CLI_DONE;
+    int exit_code = cli_fail(&err);
+    bool is_no = status == KVT_ERR_INTERRUPTED ||
+                 (status == KVT_ERR_UNSUPPORTED && strcmp(err.where, "calibrate") == 0);
+    return is_no ? CLI_NO : exit_code;
 }
 
 int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
 {
-    struct question question = {.scenario = NULL};
+    struct question question = {.threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
+        {"--grid", "GRID", "the runs that are measured on the GPU: shipped, or a file (glm-5.3)",
+         CLI_TEXT, &question.grid},
+        {"--quick", NULL, "a few of them: a coarse profile", CLI_FLAG, &question.quick},
+        {"--shard", "I/N", "part I of N of them, for machines that are lent for minutes", CLI_TEXT,
+         &question.shard_text},
+        {"--points", "FILE",
+         "no GPU: points, or profiles made of them, joined and fitted; repeatable, or more behind "
+         "it",
+         CLI_TEXTS, &question.points},
         {"--from", "FILE",
          "a benchmark's result, of vLLM or SGLang; repeatable, or more files behind it", CLI_TEXTS,
          &question.from},
@@ -162,10 +312,13 @@ int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
          &question.sets},
         {"--window", "FROM:TO", "only what ran in these seconds of each file's run", CLI_TEXT,
          &question.window},
+        {"--threads", "N", "threads of a run (2)", CLI_COUNT, &question.threads},
+        {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--out", "PROFILE.json", "writes the profile there, for timing \"profile\"", CLI_TEXT,
          &question.out},
         {"--json", NULL, "prints the profile instead of the table", CLI_FLAG, &question.json},
-        {"--quiet", NULL, "says nothing of the file that was written", CLI_FLAG, &question.quiet},
+        {"--quiet", NULL, "no progress, nothing of the file that was written", CLI_FLAG,
+         &question.quiet},
     };
     const size_t option_count = sizeof options / sizeof options[0];
 
@@ -173,16 +326,8 @@ int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
                   &exit_code)) {
         exit_code = check(&question);
         if (exit_code == CLI_DONE) {
-            struct kvt_error err;
             struct kvt_arena *arena = kvt_arena_new(ARENA_BYTES);
-            kvt_status status =
-                arena ? calibrate(&question, arena, &err) : kvt_fail_nomem(&err, "a calibration");
-            if (status != KVT_OK) {
-                exit_code = cli_fail(&err);
-                exit_code = status == KVT_ERR_UNSUPPORTED && strcmp(err.where, "calibrate") == 0
-                                ? CLI_NO
-                                : exit_code;
-            }
+            exit_code = answer(&question, arena);
             kvt_arena_free(arena);
         }
     }

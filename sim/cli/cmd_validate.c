@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grid.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "validate.h"
@@ -11,6 +12,7 @@
 #include "validate_decisions.h"
 #include "validate_measured.h"
 #include "validate_public.h"
+#include "validate_time.h"
 #include "validate_timeline.h"
 
 enum {
@@ -26,12 +28,15 @@ enum suite {
     SUITE_DECISIONS,
     SUITE_FIDELITY,
     SUITE_PUBLIC,
+    SUITE_TIME,
     SUITES
 };
-static const char *const suite_names[SUITES] = {"", "", "", "decisions", "fidelity", "public"};
+static const char *const suite_names[SUITES] = {"",         "",       "",    "decisions",
+                                                "fidelity", "public", "time"};
 
 struct question {
-    struct cli_texts scenarios, sets, measured;
+    struct cli_texts scenarios, sets, measured, points;
+    const char *grid, *profile;
     const char *suite_name, *backend, *cache, *out, *shard_text, *window, *tolerance_text;
     double tolerance;
     uint32_t shard, shards;
@@ -294,6 +299,41 @@ static kvt_status published(const struct question *question, const char *cache_d
     return status;
 }
 
+/* ---- Step times -------------------------------------------------------------------------- */
+
+static void print_time(const struct answer *answer)
+{
+    time_print(answer->outcome);
+}
+
+static kvt_status step_times(const struct question *question, const char *cache_dir,
+                             struct kvt_arena *arena, bool *good, struct kvt_error *err)
+{
+    const struct time_plan plan = {.grid = question->grid ? question->grid : TIME_GRID_DEFAULT,
+                                   .profile =
+                                       question->profile ? question->profile : TIME_PROFILE_DEFAULT,
+                                   .sets = &question->sets,
+                                   .points = &question->points,
+                                   .cache_dir = cache_dir,
+                                   .threads = (unsigned)question->threads,
+                                   .shard = question->shard,
+                                   .shards = question->shards,
+                                   .quick = question->quick,
+                                   .quiet = question->quiet};
+    struct time_outcome outcome = {.mark_ns = 0};
+    struct answer answer = {.outcome = &outcome, .print = print_time};
+    kvt_status status = validate_time(&plan, arena, &outcome, err);
+
+    if (status == KVT_OK)
+        status = time_tree(&outcome, &answer.tree, err);
+    if (status == KVT_OK)
+        status = give(question, &answer, err);
+    *good = status == KVT_OK && time_is_good(&outcome);
+    cJSON_Delete(answer.tree);
+    time_outcome_free(&outcome);
+    return status;
+}
+
 /* ---- The command ------------------------------------------------------------------------ */
 
 static int validate(const struct question *question)
@@ -316,6 +356,8 @@ static int validate(const struct question *question)
         status = decisions(question, &good, &err);
     else if (status == KVT_OK && question->suite == SUITE_PUBLIC)
         status = published(question, cache_dir, arena, &good, &err);
+    else if (status == KVT_OK && question->suite == SUITE_TIME)
+        status = step_times(question, cache_dir, arena, &good, &err);
     else if (status == KVT_OK)
         status = fidelity(question, cache_dir, arena, &good, &err);
     kvt_arena_free(arena);
@@ -330,8 +372,6 @@ static int validate(const struct question *question)
 
 static int find_suite(struct question *question)
 {
-    static const char *const later[] = {"time"};
-
     if (question->measured.count > 0) {
         question->suite =
             timeline_is_one(question->measured.items[0]) ? SUITE_TIMELINE : SUITE_MEASURED;
@@ -341,14 +381,7 @@ static int find_suite(struct question *question)
         if (question->scenarios.count > 0)
             return CLI_DONE;
         return cli_malformed(
-            "validate: a scenario, or --suite decisions|fidelity|public, is missing");
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(question->suite_name, later[i]) == 0)
-            return cli_malformed(
-                "validate --suite %s: this version of kvtide does not have it yet; "
-                "there are: decisions, fidelity, public",
-                question->suite_name);
+            "validate: a scenario, or --suite decisions|fidelity|public|time, is missing");
     }
     for (int s = SUITE_DECISIONS; s < SUITES; s++) {
         if (strcmp(question->suite_name, suite_names[s]) == 0) {
@@ -357,7 +390,7 @@ static int find_suite(struct question *question)
         }
     }
     return cli_malformed(
-        "validate --suite %s: no such suite; there are: decisions, fidelity, public",
+        "validate --suite %s: no such suite; there are: decisions, fidelity, public, time",
         question->suite_name);
 }
 
@@ -397,6 +430,7 @@ static int check_suite(const struct question *question)
     bool is_decisions = question->suite == SUITE_DECISIONS;
 
     bool is_public = question->suite == SUITE_PUBLIC;
+    bool is_time = question->suite == SUITE_TIME;
 
     if ((is_fidelity || is_public) && (question->backend || question->corrupt))
         return cli_malformed("validate --suite %s takes runs of the simulator: --backend and "
@@ -407,40 +441,21 @@ static int check_suite(const struct question *question)
     if (is_decisions && (question->scenarios.count > 0 || question->seeds > 1))
         return cli_malformed("validate --suite decisions drives a grid of its own: no scenario and "
                              "no --seeds");
-    if ((question->quick || question->shard_text) && !is_decisions)
-        return cli_malformed("validate --quick and --shard go with --suite decisions");
+    if (is_time && (question->scenarios.count > 0 || question->seeds > 1 || question->backend ||
+                    question->corrupt))
+        return cli_malformed(
+            "validate --suite time runs a grid of its own on a GPU, each run once: "
+            "no scenario, --seeds, --backend or --corrupt");
+    if (is_time && question->points.count > 0 &&
+        (question->grid || question->quick || question->shard_text || question->sets.count > 0))
+        return cli_malformed("validate --points: what was measured is not changed by --grid, "
+                             "--quick, --shard or --set");
+    if (!is_time && (question->grid || question->profile || question->points.count > 0))
+        return cli_malformed("validate --grid, --profile and --points go with --suite time");
+    if ((question->quick || question->shard_text) && !is_decisions && !is_time)
+        return cli_malformed("validate --quick and --shard go with --suite decisions or time");
     if (question->steps > 0 && question->suite != SUITE_LOCKSTEP)
         return cli_malformed("validate --steps goes with a scenario and no --suite");
-    return CLI_DONE;
-}
-
-/* Digits only, so that " 1" and "+1" are no numbers; moves on behind them. */
-static bool read_number(const char **text, uint32_t *number)
-{
-    size_t digits = strspn(*text, "0123456789");
-
-    if (digits == 0 || digits > 3)
-        return false;
-    *number = (uint32_t)strtoul(*text, NULL, 10);
-    *text += digits;
-    return true;
-}
-
-/* "2/5": the second of five parts. */
-static int read_shard(struct question *question)
-{
-    const char *text = question->shard_text;
-    uint32_t shard = 1, shards = 1, parts = validate_grid_parts();
-
-    if (text && (!read_number(&text, &shard) || *text++ != '/' || !read_number(&text, &shards) ||
-                 *text != '\0' || shard < 1 || shard > shards))
-        return cli_malformed("validate --shard: found \"%s\", expected I/N with I from 1 to N",
-                             question->shard_text);
-    if (shards > parts)
-        return cli_malformed("validate --shard: found \"%s\", but the grid has %u parts",
-                             question->shard_text, parts);
-    question->shard = shard - 1;
-    question->shards = shards;
     return CLI_DONE;
 }
 
@@ -483,7 +498,8 @@ static int check(struct question *question)
     if (exit_code == CLI_DONE)
         exit_code = check_sets(question);
     if (exit_code == CLI_DONE)
-        exit_code = read_shard(question);
+        exit_code = cli_parse_shard("validate --shard", question->shard_text, validate_grid_parts(),
+                                    &question->shard, &question->shards);
     if (exit_code != CLI_DONE)
         return exit_code;
     if (!question->backend)
@@ -507,10 +523,9 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
     struct question question = {.seeds = 1, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--suite", "decisions|fidelity|public",
-         "a grid of calls; sampled and analytic against exact; or what others published (some of "
-         "it "
-         "by name)",
+        {"--suite", "decisions|fidelity|public|time",
+         "a grid of calls; sampled and analytic against exact; what others published (some of it "
+         "by name); or a profile's step times against a GPU's",
          CLI_TEXT, &question.suite_name},
         {"--backend", "cuda|sim", "what the simulator is compared with (cuda); sim proves the way",
          CLI_TEXT, &question.backend},
@@ -527,7 +542,15 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,
          &question.seeds},
         {"--steps", "N", "ends each run after N decode steps", CLI_COUNT, &question.steps},
-        {"--quick", NULL, "a hundredth of the grid's calls", CLI_FLAG, &question.quick},
+        {"--profile", "PROFILE", "of --suite time: shipped, or a file (h200-glm-5.3)", CLI_TEXT,
+         &question.profile},
+        {"--grid", "GRID", "of --suite time: the runs on the GPU (time-glm-5.3)", CLI_TEXT,
+         &question.grid},
+        {"--points", "FILE",
+         "of --suite time: what was measured before, instead of a GPU; repeatable", CLI_TEXTS,
+         &question.points},
+        {"--quick", NULL, "a hundredth of the grid's calls; a few of its runs", CLI_FLAG,
+         &question.quick},
         {"--shard", "I/N", "part I of N of the grid, for machines that are lent for minutes",
          CLI_TEXT, &question.shard_text},
         {"--corrupt", NULL, "flips a byte of a missed row on host: the check must find it",

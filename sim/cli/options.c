@@ -239,3 +239,31 @@ void cli_parsed_free(const struct cli_option *options, size_t option_count,
     free(positional->items);
     *positional = (struct cli_texts){0};
 }
+
+/* Digits only, so that " 1" and "+1" are no numbers; moves on behind them. */
+static bool read_number(const char **text, uint32_t *number)
+{
+    size_t digits = strspn(*text, "0123456789");
+
+    if (digits == 0 || digits > 3)
+        return false;
+    *number = (uint32_t)strtoul(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
+int cli_parse_shard(const char *option, const char *text, uint32_t parts, uint32_t *shard,
+                    uint32_t *shards)
+{
+    const char *at = text;
+    uint32_t i = 1, n = 1;
+
+    if (text && (!read_number(&at, &i) || *at++ != '/' || !read_number(&at, &n) || *at != '\0' ||
+                 i < 1 || i > n))
+        return cli_malformed("%s: found \"%s\", expected I/N with I from 1 to N", option, text);
+    if (n > parts)
+        return cli_malformed("%s: found \"%s\", but the grid has %u parts", option, text, parts);
+    *shard = i - 1;
+    *shards = n;
+    return CLI_DONE;
+}

@@ -63,6 +63,9 @@ static void write_step_header(FILE *stream)
         const char *name = kvt_step_part_name((enum kvt_step_part)p);
         fprintf(stream, ",predicted_%s_ns,measured_%s_ns", name, name);
     }
+    fputs(",timed", stream);
+    for (int f = 0; f < KVT_FEATURES; f++)
+        fprintf(stream, ",%s", kvt_profile_feature_name((enum kvt_profile_feature)f));
     fputc('\n', stream);
 }
 
@@ -90,6 +93,9 @@ static void write_step(const struct runner *runner, const struct kvt_step_times 
         bool is_run = kvt_step_part_is_run((enum kvt_step_part)p, times->runs_drafts);
         write_measured(stream, is_measured && is_run, times->measured_parts_ns[p]);
     }
+    fprintf(stream, ",%s", is_measured ? kvt_step_timing_name(times->timing) : "");
+    for (int f = 0; f < KVT_FEATURES; f++)
+        fprintf(stream, ",%.9g", times->features[f]);
     fputc('\n', stream);
 }
 

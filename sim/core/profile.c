@@ -9,6 +9,7 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
         [KVT_FEATURE_QUERIES] = "queries",
         [KVT_FEATURE_EXPERTS_SHARE] = "experts_share",
         [KVT_FEATURE_CALLS] = "calls",
+        [KVT_FEATURE_ROUND_QUERIES] = "round_queries",
         [KVT_FEATURE_CONTEXT_ROWS] = "context_rows",
         [KVT_FEATURE_SCORED_ROWS] = "scored_rows",
         [KVT_FEATURE_SELECTED_ROWS] = "selected_rows",
@@ -106,6 +107,7 @@ void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_QUERIES] = load->queries;
     features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, group_queries, load->queries);
     features[KVT_FEATURE_CALLS] = load->calls;
+    features[KVT_FEATURE_ROUND_QUERIES] = per_request;
     features[KVT_FEATURE_CONTEXT_ROWS] = (double)load->context_rows;
     features[KVT_FEATURE_SCORED_ROWS] = (double)load->context_rows * per_request;
     features[KVT_FEATURE_SELECTED_ROWS] = load->selected_rows;
@@ -121,17 +123,40 @@ void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_PREFILL_CONTEXT_TOKENS] = load->prefill_context_tokens;
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double linear_ns(const double ns_per[KVT_FEATURES], const double features[KVT_FEATURES])
+{
+    double ns = 0;
+
+    for (int f = 0; f < KVT_FEATURES; f++)
+        ns += ns_per[f] * features[f];
+    return ns;
+}
+
 double kvt_profile_ns(const struct kvt_profile_family *family, const double features[KVT_FEATURES])
 {
     double most = 0;
 
-    for (uint32_t l = 0; l < family->limit_count; l++) {
-        double ns = 0;
-        for (int f = 0; f < KVT_FEATURES; f++)
-            ns += family->ns_per[l][f] * features[f];
-        most = ns > most ? ns : most;
-    }
+    for (uint32_t l = 0; l < family->limit_count; l++)
+        most = larger(most, linear_ns(family->ns_per[l], features));
     return most;
+}
+
+double kvt_profile_exposed_ns(const struct kvt_profile *profile,
+                              const double features[KVT_FEATURES], bool leader_first)
+{
+    const struct kvt_profile_family *fetch = &profile->families[KVT_PART_FETCH];
+    double ns = kvt_profile_ns(fetch, features);
+
+    for (int p = 0; p < KVT_PARTS && leader_first; p++) {
+        if (fetch->hidden_by[p] > 0)
+            ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], features);
+    }
+    return larger(ns, leader_first ? linear_ns(fetch->exposed_ns_per, features) : 0);
 }
 
 bool kvt_profile_in_range(const struct kvt_profile_family *family,

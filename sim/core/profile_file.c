@@ -119,6 +119,15 @@ static enum kvt_step_part part_named(const char *name)
     return KVT_PARTS;
 }
 
+static kvt_status check_is_fetch(const char *place, enum kvt_step_part part, struct kvt_error *err)
+{
+    if (part == KVT_PART_FETCH)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, place,
+                    "only \"fetch\" runs beside other families; \"%s\" is not hidden",
+                    kvt_step_part_name(part));
+}
+
 /* Only a rank's own transfers run beside its kernels. */
 static kvt_status read_hidden(const cJSON *object, const char *where, enum kvt_step_part part,
                               struct kvt_profile_family *family, struct kvt_error *err)
@@ -128,10 +137,10 @@ static kvt_status read_hidden(const cJSON *object, const char *where, enum kvt_s
     kvt_status status = kvt_json_get_object(object, where, "hidden_by", false, &hidden, err);
 
     (void)snprintf(place, sizeof place, "%s/hidden_by", where);
-    if (status == KVT_OK && hidden && part != KVT_PART_FETCH)
-        return kvt_fail(err, KVT_ERR_INVALID, place,
-                        "only \"fetch\" runs beside other families; \"%s\" is not hidden",
-                        kvt_step_part_name(part));
+    if (status == KVT_OK && hidden)
+        status = check_is_fetch(place, part, err);
+    if (status != KVT_OK)
+        return status;
     cJSON_ArrayForEach(item, hidden)
     {
         enum kvt_step_part by = part_named(item->string);
@@ -144,6 +153,21 @@ static kvt_status read_hidden(const cJSON *object, const char *where, enum kvt_s
             return status;
     }
     return status;
+}
+
+static kvt_status read_exposed(const cJSON *object, const char *where, enum kvt_step_part part,
+                               struct kvt_profile_family *family, struct kvt_error *err)
+{
+    char place[INNER_BYTES];
+    const cJSON *exposed = NULL;
+    kvt_status status = kvt_json_get_object(object, where, "exposed_ns", false, &exposed, err);
+
+    if (status != KVT_OK || !exposed)
+        return status;
+    (void)snprintf(place, sizeof place, "%s/exposed_ns", where);
+    status = check_is_fetch(place, part, err);
+    return status == KVT_OK ? read_limit(exposed, place, false, family->exposed_ns_per, err)
+                            : status;
 }
 
 /* Prompts take ns for each token and for each token of its context: what cluster.prefill can
@@ -168,8 +192,8 @@ static kvt_status check_prefill(const struct kvt_profile_family *family, const c
 static kvt_status read_family(const cJSON *object, const char *where, struct kvt_profile *profile,
                               struct kvt_error *err)
 {
-    static const char *const keys[] = {"name",  "limits_ns", "range", "hidden_by",
-                                       "terms", "errors",    "note"};
+    static const char *const keys[] = {"name",       "limits_ns", "range",  "hidden_by",
+                                       "exposed_ns", "terms",     "errors", "note"};
     const char *name = NULL;
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
@@ -193,6 +217,8 @@ static kvt_status read_family(const cJSON *object, const char *where, struct kvt
         status = read_range(object, where, kvt_profile_is_of_group(part), family, err);
     if (status == KVT_OK && part == KVT_PART_PREFILL)
         status = check_prefill(family, where, err);
+    if (status == KVT_OK)
+        status = read_exposed(object, where, part, family, err);
     return status == KVT_OK ? read_hidden(object, where, part, family, err) : status;
 }
 

@@ -161,7 +161,7 @@ static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_
 {
     char place[KVT_PLACE_BYTES];
     const char *where = kvt_load_place(load, "cluster.prefill.tokens_per_s", place);
-    const struct kvt_param_value *path = kvt_param_of(timing, "path");
+    const struct kvt_param_value *file = kvt_param_of(timing, "profile");
     struct kvt_profile profile;
 
     if (strcmp(timing->info->name, "profile") != 0)
@@ -170,7 +170,7 @@ static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_
             "\"profile\" takes timing \"profile\", and the timing is \"%s\"; a number of "
             "tokens a second is expected",
             timing->info->name);
-    kvt_status status = kvt_profile_load(path->text, &profile, err);
+    kvt_status status = kvt_profile_load(file->text, &profile, err);
     if (status != KVT_OK)
         return status;
     const struct kvt_profile_family *family = &profile.families[KVT_PART_PREFILL];
@@ -179,7 +179,7 @@ static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_
     if (!family->is_there)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "%s has no family prefill; a number of tokens a second is expected",
-                        path->text);
+                        file->text);
     out->tokens_per_s = 1e9 / token_ns;
     out->context_half_tokens = context_ns > 0 ? token_ns / context_ns : 0;
     return KVT_OK;

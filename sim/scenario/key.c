@@ -33,6 +33,7 @@ static const struct {
     {"drafter", "models/drafters", "drafter"},
     {"acceptance", "models/acceptance", "acceptance table"},
     {"costs", "models/costs", "cost table"},
+    {"profile", "models/profiles", "profile"},
 };
 
 struct kvt_key kvt_key_of_param(const struct kvt_param_spec *spec)

@@ -19,7 +19,8 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
-        "calls": "tests/golden/calls", "paper": "validation/paper", "public": "validation/public"}
+        "calls": "tests/golden/calls", "paper": "validation/paper", "public": "validation/public",
+        "grids": "validation/grids"}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
 OLDEST_GLIBC = (2, 36)

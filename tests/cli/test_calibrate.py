@@ -72,7 +72,7 @@ def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
     rows += ["%.9f,%d,%d" % (s - 5000, i, o) for s, i, o in
              zip(served["start_times"], served["input_lens"], served["output_lens"])]
     (folder / "trace.csv").write_text("\n".join(rows) + "\n")
-    sets = ("timing={\"model\":\"profile\",\"path\":\"p.json\"}",
+    sets = ("timing={\"model\":\"profile\",\"profile\":\"p.json\"}",
             "cluster.prefill.tokens_per_s=profile", "workload={\"arrival\":\"trace\",\"path\":"
             "\"trace.csv\"}")
     result = json.loads(succeeds("run", name, "--json", "--quiet",
@@ -97,7 +97,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     assert printed["setting"]["tp"] == printed["setting"]["ep"] == 8, printed["setting"]
     run = ("run", "vllm-calculator", "--json", "--quiet", "--set", "run.duration_s=2",
            "--set", "workload.concurrency=2", "--set", "workload.lengths.input.tokens=4096")
-    timing = {"model": "profile", "path": "p.json"}
+    timing = {"model": "profile", "profile": "p.json"}
     sentence = refuses(2, *run, "--set", "timing=" + json.dumps(timing), cwd=folder)
     assert "p.json has no family resolve, fetch, which the step has" in sentence, sentence
     timing["lacking"] = "roofline"
@@ -105,7 +105,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
     assert result["badge"]["kernel_time_reason"] == "datasheet, 0 % of steps in range", result["badge"]
     resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
-                                   "timing=" + json.dumps({"model": "profile", "path": "p.json"}),
+                                   "timing=" + json.dumps({"model": "profile", "profile": "p.json"}),
                                    cwd=folder))
     assert resident["badge"]["kernel_time_reason"] == "profile, 100 % of steps in range", resident["badge"]
 
@@ -142,7 +142,7 @@ def what_cannot_be_calibrated_is_refused(folder):
     write(folder, "few.json", few)
     write(folder, "none.json", {"a": 1})
     refused = (
-        ((), "calibrate: --from FILE.. is missing"),
+        ((), "calibrate: --out PROFILE.json is missing"),
         (("--from", "vllm.json"), "--scenario is missing"),
         (("--from", "vllm.json", "--scenario", name, "--window", "9:3"), "--window"),
         (("--from", "gone.json", "--scenario", name), "gone.json"),
@@ -170,7 +170,7 @@ def prompts_by_a_profile_take_one_that_has_them(folder):
     profile = {"schema": "kvtide/profile/1", "name": "p", "summary": "s", "setting": {},
                "families": [{"name": "host", "limits_ns": [{"step": 1e6}]}]}
     write(folder, "p.json", profile)
-    sets = ("--set", 'timing={"model":"profile","path":"p.json","lacking":"roofline"}')
+    sets = ("--set", 'timing={"model":"profile","profile":"p.json","lacking":"roofline"}')
     sentence = refuses(2, "run", name, *sets, cwd=folder)
     assert "has no family prefill" in sentence, sentence
     sentence = refuses(2, "run", name, "--set", "cluster.prefill.context_half_tokens=9", *sets,

@@ -137,12 +137,16 @@ def every_kind_is_listed_for_people_and_as_json(folder):
 def every_shipped_scenario_and_file_is_sound(folder):
     names = [entry["name"] for entry in json.loads(succeeds("list", "scenarios", "--json"))["scenarios"]]
     files = sorted(str(path) for path in TOP.glob("models/*/*.json"))
-    said = succeeds("check", *names, *files, *sorted(map(str, TOP.glob("validation/reference/*.json"))))
+    grids = sorted(map(str, TOP.glob("validation/grids/*.json")))
+    said = succeeds("check", *names, *files, *grids,
+                    *sorted(map(str, TOP.glob("validation/reference/*.json"))))
+    assert len(grids) == 2 and all("%s: ok (grid)" % grid in said for grid in grids), said
     for name in names:
         assert "%s: ok (scenario)" % name in said, said
     for path in files:
         noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter",
-                "acceptance": "acceptance table", "costs": "cost table"}[path.split("/")[-2]]
+                "acceptance": "acceptance table", "costs": "cost table",
+                "profiles": "profile"}[path.split("/")[-2]]
         assert "%s: ok (%s)" % (path, noun) in said, said
 
 

@@ -92,7 +92,7 @@ DERIVED = {"cluster.decode.pools": "derived"}
 MEDIUM = {"light_requests": 0, "block": 0}
 ONE_ROUND = {"confidence_pool_requests": 1, "costs": "deepseek-v4-flash-b300"}
 
-PROFILE = {**HISPARSE, "timing": {"model": "profile", "path": "./fast.json",
+PROFILE = {**HISPARSE, "timing": {"model": "profile", "profile": "./fast.json",
                                   "lacking": "roofline"}}
 
 CUDA = {**HISPARSE, "backend": {"name": "cuda"}, "run.fidelity": "exact"}
@@ -225,7 +225,10 @@ TABLE = {
         {"timing": {"model": "cost-table"}, "residency": {"policy": "resident"},
          "selection": None},
         {"timing.costs": "./costs.json"}),
-    "timing(profile).path": (PROFILE, {"timing.path": "./slow.json"}),
+    "timing(profile).profile": (PROFILE, {"timing.profile": "./slow.json"}),
+    "timing(profile).fetch_order": ({**PROFILE, "timing": {**PROFILE["timing"],
+                                                            "profile": "./fetch.json"}},
+                                    {"timing.fetch_order": "group"}),
     "timing(profile).lacking": (PROFILE, {"timing.lacking": "refused"}, REFUSED),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),
@@ -297,7 +300,7 @@ TABLE = {
            ("shared_tokens", 1024, {}), ("shared_contexts", 2, {"shared_tokens": 1024}),
            ("check_queries", 8, {}), ("kernels", "reference", {}), ("output", "f32", {}),
            ("indexer_drift", 0.5, {}), ("corrupt_step", 2, {}), ("layers", 20, {}),
-           ("import", False, {}))},
+           ("import", False, {}), ("apart_steps", 2, {}))},
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
@@ -363,15 +366,18 @@ DRAFTER = {
         "models", "layers", "kv_heads", "head_dim", "window_tokens", "slack_tokens", "block_max",
         "value_bytes", "weight_bytes")}}
 
-def profile(step_ns):
+def profile(step_ns, *more):
     return json.dumps({"schema": "kvtide/profile/1", "name": "p", "summary": "made up",
                        "setting": {},
-                       "families": [{"name": "host", "limits_ns": [{"step": step_ns}]}]})
+                       "families": [{"name": "host", "limits_ns": [{"step": step_ns}]}, *more]})
 
 
 FILES = {
     "fast.json": profile(1e5),
     "slow.json": profile(1e7),
+    "fetch.json": profile(1e5, {"name": "dense", "limits_ns": [{"step": 1e7}]},
+                          {"name": "fetch", "limits_ns": [{"wire_bytes": 0.02}],
+                           "exposed_ns": {"wire_bytes": 0.005}, "hidden_by": {"dense": 1}}),
     "draft.json": json.dumps(DRAFTER),
     "heavy.json": json.dumps({**DRAFTER, "layers": 6, "window_tokens": 2048}),
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(

@@ -9,7 +9,7 @@ from support import Skip, refuses, succeeds
 from toy_engine import RTX_4090, bench, engine, scenario, write
 
 TRACES = pathlib.Path(os.environ.get("KVT_TRACES", support.TOP.parent / "shared" / "traces"))
-PROFILE = ("--set", 'timing={"model":"profile","path":"p.json"}',
+PROFILE = ("--set", 'timing={"model":"profile","profile":"p.json"}',
            "--set", "cluster.prefill.tokens_per_s=profile")
 
 

@@ -42,7 +42,7 @@ static const char *written(const char *text)
 static void make(struct timing_bench *bench, const char *text)
 {
     timing_bench_make(bench, &kvt_timing_profile);
-    timing_bench_param(bench, "path")->text = written(text);
+    timing_bench_param(bench, "profile")->text = written(text);
 }
 
 static void start(struct timing_bench *bench, const char *text)
@@ -149,6 +149,48 @@ START_TEST(what_attention_hides_of_a_fetch_is_not_waited_for)
     timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 20 - 5, 1e-12);
     load.attended_layer_rows *= 10;
     ck_assert_double_eq(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 0);
+}
+END_TEST
+
+/* 20 us of which 5 are hidden, or what is exposed in any case: .0125 ns a byte and 7 us a launch;
+ * and nothing is hidden of whole stores. */
+#define EXPOSED_FETCH                                                                              \
+    HEAD "\"setting\": {}, \"families\": ["                                                        \
+         "{\"name\": \"attend\", \"limits_ns\": [{\"attended_layer_rows\": 0.125}]},"              \
+         "{\"name\": \"fetch\", \"limits_ns\": [{\"wire_bytes\": 0.02}], \"hidden_by\": "          \
+         "{\"attend\": 0.5}, \"exposed_ns\": {\"wire_bytes\": 0.0125, \"fetches\": 7000}}]}"
+
+START_TEST(what_is_exposed_in_any_case_is_waited_for)
+{
+    struct timing_bench bench;
+    make(&bench, EXPOSED_FETCH);
+    timing_bench_param(&bench, "lacking")->number = 1;
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = {.requests = 1,
+                                 .queries = 1,
+                                 .wire_bytes = 1e6,
+                                 .calls_with_misses = 1,
+                                 .attended_layer_rows = 8000};
+
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 12.5 + 7, 1e-12);
+    load.wire_bytes = 4e6;
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 80 - 0.5, 1e-12);
+    timing_bench_param(&bench, "fetch_order")->number = 0; /* group */
+    timing_bench_start(&bench);
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 80, 1e-12);
+}
+END_TEST
+
+/* What they take was not measured. */
+START_TEST(steps_whose_staging_takes_turns_are_out_of_range)
+{
+    struct timing_bench bench;
+    make(&bench, WHOLE);
+    bench.env.takes_turns = true;
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 40, .1);
+
+    ck_assert(!bench.model->in_range(bench.state, &load));
 }
 END_TEST
 
@@ -282,6 +324,10 @@ static const struct {
      "#/families/0/range", "step is no range"},
     {FAMILIES("{\"name\": \"attend\", \"limits_ns\": [], \"hidden_by\": {\"dense\": 1}}"),
      "#/families/0/hidden_by", "only \"fetch\""},
+    {FAMILIES("{\"name\": \"index\", \"limits_ns\": [], \"exposed_ns\": {\"step\": 1}}"),
+     "#/families/0/exposed_ns", "only \"fetch\""},
+    {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"exposed_ns\": {\"bytes\": 1}}"),
+     "#/families/0/exposed_ns", "\"bytes\": no such feature"},
     {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"hidden_by\": {\"dense\": 2}}"),
      "#/families/0/hidden_by/dense", "2"},
     {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"hidden_by\": {\"host\": 1}}"),
@@ -340,6 +386,8 @@ int main(void)
     tcase_add_test(steps, a_fetch_is_the_slowest_of_link_granules_and_dram);
     tcase_add_test(steps, other_traffic_shares_the_link_as_far_as_a_fetch_goes);
     tcase_add_test(steps, what_attention_hides_of_a_fetch_is_not_waited_for);
+    tcase_add_test(steps, what_is_exposed_in_any_case_is_waited_for);
+    tcase_add_test(steps, steps_whose_staging_takes_turns_are_out_of_range);
     tcase_add_test(steps, a_load_outside_what_was_measured_is_told);
     tcase_add_test(steps, families_that_it_lacks_are_refused_by_name);
     tcase_add_test(steps, families_that_it_lacks_are_rooflines_where_asked_for);

@@ -126,6 +126,14 @@ struct kvt_backend_cache {
     const uint32_t *ranks; /* [slot_count] 0 is the next victim */
 };
 
+/* What a backend that measures has timed of a step. */
+enum kvt_step_timing {
+    KVT_TIMED_WHOLE = 0, /* the step; its parts are shared out as those of an earlier one */
+    KVT_TIMED_FAMILIES,  /* each part by itself, in a step that ran as any other */
+    KVT_TIMED_APART      /* likewise, with every fetch exposed behind its resolver */
+};
+const char *kvt_step_timing_name(enum kvt_step_timing timing); /* "whole", ..; never NULL */
+
 struct kvt_step_outcome {
     struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
@@ -134,6 +142,10 @@ struct kvt_step_outcome {
     uint64_t staging_peak_bytes;         /* most that one wave staged; drawn where estimated */
     kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
     double measured_parts_ns[KVT_PARTS]; /* of it, by family of those that are run, if measured */
+    enum kvt_step_timing timing;
+    uint16_t part_marks[KVT_PARTS]; /* how often the GPU stopped to take the time of each */
+    double launch_ns; /* wall time beyond measured_ns: from the first launch of it, until its end
+                       * has been noticed. Not in measured_ns */
 };
 
 /* What one rank does in a step. */

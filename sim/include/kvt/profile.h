@@ -23,6 +23,7 @@ enum kvt_profile_feature {
     KVT_FEATURE_EXPERTS_SHARE, /* expected share of a GPU's experts that is touched */
     KVT_FEATURE_GROUP_FEATURES,
     KVT_FEATURE_CALLS = KVT_FEATURE_GROUP_FEATURES, /* and on, as kvt_rank_load has them */
+    KVT_FEATURE_ROUND_QUERIES,                      /* of one request, mean */
     KVT_FEATURE_CONTEXT_ROWS,
     KVT_FEATURE_SCORED_ROWS, /* context rows, once for each query of their request */
     KVT_FEATURE_SELECTED_ROWS,
@@ -56,7 +57,9 @@ struct kvt_profile_family {
     double ns_per[KVT_PROFILE_LIMITS_MAX][KVT_FEATURES]; /* [limit_count] not negative */
     bool has_range[KVT_FEATURES];
     double least[KVT_FEATURES], most[KVT_FEATURES]; /* where has_range */
+    /* Of fetch alone, where a store's first layer is exposed and its others run beside compute: */
     double hidden_by[KVT_PARTS]; /* share of that family's time that hides this one; 0 to 1 */
+    double exposed_ns_per[KVT_FEATURES]; /* what is exposed in any case */
 };
 
 /* Plain data without pointers. */
@@ -90,6 +93,12 @@ void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
 
 /* The family's time by itself, nothing of it hidden; 0 for one that is not there. */
 double kvt_profile_ns(const struct kvt_profile_family *family, const double features[KVT_FEATURES]);
+
+/* What of a fetch a step waits for: all of it where whole stores come at once, else
+ *
+ *     max(exposed in any case, its time - the share of other families' time that hides it) */
+double kvt_profile_exposed_ns(const struct kvt_profile *profile,
+                              const double features[KVT_FEATURES], bool leader_first);
 
 /* Whether each feature that the family has a range of lies in it. One that is not there holds
  * nothing. */

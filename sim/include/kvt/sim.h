@@ -4,6 +4,7 @@
 
 #include "kvt/analytic.h"
 #include "kvt/backend.h"
+#include "kvt/profile.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 
@@ -22,6 +23,11 @@ struct kvt_step_times {
                                        * of the rank that is slowest with them */
     bool in_range;                    /* of what the timing model was fitted to */
     bool runs_drafts;                 /* the part "draft" is one of those that are run */
+    enum kvt_step_timing timing;      /* of the slowest rank, where anything was measured */
+    uint16_t part_marks[KVT_PARTS];   /* likewise */
+    double launch_ns;                 /* likewise */
+    double features[KVT_FEATURES];    /* of kvt/profile.h: of the slowest rank, as measured or else
+                                       * as predicted; those of a group of all of them */
 };
 
 /* Of the prediction what can be set beside measured_ns: the parts that a backend runs. */

@@ -1,0 +1,52 @@
+/* calibrate_gpu.h -- what the parts of `kvtide calibrate` on a GPU pass to each other. */
+#ifndef KVT_CLI_CALIBRATE_GPU_H
+#define KVT_CLI_CALIBRATE_GPU_H
+
+#include "family_fit.h"
+#include "grid.h"
+#include "points.h"
+
+/* Which runs of a grid. */
+struct calibrate_selection {
+    bool quick;
+    size_t shard, shards; /* every shards-th run, from number shard on */
+    uint32_t point_steps; /* of a point */
+};
+
+/* calibrate_grid.c: points of the runs, in their order; what is left out is told on stderr. plan's
+ * callbacks are set here. *out is the caller's to free in any case. */
+KVT_CHECKED kvt_status calibrate_measure(const struct grid_plan *plan,
+                                         const struct calibrate_selection *selection,
+                                         struct kvt_arena *arena, struct points *out,
+                                         size_t *left_out, struct kvt_error *err);
+
+/* calibrate_gather.c: the grid's gathers behind its runs; out->configurations has room for them. */
+KVT_CHECKED kvt_status calibrate_gathers(const struct grid_plan *plan,
+                                         const struct calibrate_selection *selection,
+                                         struct points *out, size_t *left_out,
+                                         struct kvt_error *err);
+
+/* What is fitted to points. */
+struct gpu_calibration {
+    const struct points *points;
+    double mark_ns;                    /* that the GPU takes to take a time */
+    size_t mark_runs;                  /* that it was told by */
+    struct family_fit fits[KVT_PARTS]; /* where profile.families[].is_there */
+    struct family_fit exposed;         /* of fetch, in any case; no samples: not measured */
+    size_t exposed_runs;
+    struct kvt_profile profile; /* families alone */
+    /* Of whole steps: predicted by all points, and by those of the other configurations. */
+    struct robust_errors step_own, step_left_out;
+};
+
+/* calibrate_families.c. points are borrowed. Refuses (KVT_ERR_UNSUPPORTED) points that nothing can
+ * be told from. */
+KVT_CHECKED kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *out,
+                                     struct kvt_error *err);
+
+/* calibrate_profile.c: the profile, schema "kvtide/profile/1", and for people. */
+KVT_CHECKED kvt_status gpu_calibration_tree(const struct gpu_calibration *calibration, cJSON **out,
+                                            struct kvt_error *err);
+void gpu_calibration_print(const struct gpu_calibration *calibration);
+
+#endif

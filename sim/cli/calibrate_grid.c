@@ -1,0 +1,153 @@
+/* calibrate_grid.c -- kvtide calibrate on a GPU: runs of a grid, step by step, into points. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate_gpu.h"
+#include "kvt/backend_params.h"
+
+struct collector {
+    const struct grid_plan *plan;
+    struct kvt_arena *arena;
+    struct points *points;
+    struct point_steps steps;
+    uint32_t point_steps;
+};
+
+static kvt_status on_step(void *context, const struct kvt_step_times *times, struct kvt_error *err)
+{
+    struct collector *collector = context;
+    return point_steps_add(&collector->steps, times, collector->points, err);
+}
+
+/* Runs of a grid are of one setting: what a profile of them is for. */
+static kvt_status on_scenario(void *context, const struct kvt_scenario *scenario,
+                              struct kvt_error *err)
+{
+    struct collector *collector = context;
+    struct points *points = collector->points;
+    const struct kvt_decode_pool *pool = &scenario->pools[0];
+    const struct kvt_param_value *backend = scenario->backend.params.values;
+
+    if (scenario->backend.info == &kvt_backend_cuda.info)
+        points->configurations[points->configuration_count].is_group =
+            backend[KVT_CUDA_FETCH_ORDER].number == KVT_CUDA_FETCH_GROUP;
+
+    if (points->model && (strcmp(points->model, scenario->llm->name) != 0 ||
+                          strcmp(points->hardware, pool->hardware->name) != 0 ||
+                          points->tp != pool->tp || points->ep != pool->ep))
+        return kvt_fail(err, KVT_ERR_INVALID, collector->plan->grid->path,
+                        "runs are of %s on %s, tp %u, ep %u, and of %s on %s, tp %u, ep %u; one "
+                        "setting is expected",
+                        points->model, points->hardware, points->tp, points->ep,
+                        scenario->llm->name, pool->hardware->name, pool->tp, pool->ep);
+    if (points->model)
+        return KVT_OK;
+    points->grid = collector->plan->grid->name;
+    points->model = kvt_arena_strdup(collector->arena, scenario->llm->name);
+    points->hardware = kvt_arena_strdup(collector->arena, pool->hardware->name);
+    points->tp = pool->tp;
+    points->ep = pool->ep;
+    return points->model && points->hardware ? KVT_OK : kvt_fail_nomem(err, "a calibration");
+}
+
+/* What of the grid's scenario a run changes, as one text. */
+static const char *join_sets(const struct grid_run *run, struct kvt_arena *arena)
+{
+    size_t bytes = 1;
+
+    for (size_t s = 0; s < run->set_count; s++)
+        bytes += strlen(run->sets[s]) + 1;
+    char *text = kvt_arena_alloc(arena, bytes, 1);
+    if (!text)
+        return NULL;
+    char *end = text;
+    *end = '\0';
+    for (size_t s = 0; s < run->set_count; s++)
+        end += sprintf(end, "%s%s", s > 0 ? " " : "", run->sets[s]);
+    return text;
+}
+
+/* A run that cannot be made here, for want of memory say, is told, and the others go on. A signal
+ * ends all, and so does a GPU that is not there. */
+static bool is_end(kvt_status status, const struct points *points)
+{
+    return status == KVT_ERR_INTERRUPTED || status == KVT_ERR_HUNG || status == KVT_ERR_NOMEM ||
+           (status == KVT_ERR_DEVICE && points->count == 0);
+}
+
+static kvt_status collect(struct collector *collector, const struct grid_run *run, double fraction,
+                          struct kvt_error *err)
+{
+    struct points *points = collector->points;
+    struct points_configuration *configuration =
+        &points->configurations[points->configuration_count];
+    size_t had = points->count;
+
+    *configuration = (struct points_configuration){
+        .name = run->name, .sets = join_sets(run, collector->arena), .is_ranked = run->is_ranked};
+    if (!configuration->sets)
+        return kvt_fail_nomem(err, "a calibration");
+    collector->steps = (struct point_steps){.configuration = (uint32_t)points->configuration_count,
+                                            .wanted = collector->point_steps};
+    kvt_status status = grid_run_do(collector->plan, run, collector->arena, fraction, err);
+    if (status == KVT_OK && points->count == had)
+        status =
+            kvt_fail(err, KVT_ERR_UNSUPPORTED, run->name,
+                     "no %u steps alike, so that there is no point of it", collector->point_steps);
+    if (status == KVT_OK)
+        points->configuration_count++;
+    else
+        points->count = had;
+    return status;
+}
+
+static bool is_in_shard(const struct calibrate_selection *selection, const struct grid_run *run,
+                        size_t index)
+{
+    return (!selection->quick || run->is_quick) && index % selection->shards == selection->shard;
+}
+
+kvt_status calibrate_measure(const struct grid_plan *plan,
+                             const struct calibrate_selection *selection, struct kvt_arena *arena,
+                             struct points *out, size_t *left_out, struct kvt_error *err)
+{
+    const struct grid *grid = plan->grid;
+    struct collector collector = {
+        .plan = plan, .arena = arena, .points = out, .point_steps = selection->point_steps};
+    struct grid_plan own = *plan;
+    size_t wanted = 0, done = 0;
+
+    own.on_step = on_step;
+    own.on_scenario = on_scenario;
+    own.context = &collector;
+    collector.plan = &own;
+    *left_out = 0;
+    out->configurations =
+        kvt_arena_array(arena, grid->run_count + grid->gather_count, sizeof *out->configurations,
+                        _Alignof(struct points_configuration));
+    if (!out->configurations)
+        return kvt_fail_nomem(err, "a calibration");
+    for (size_t r = 0; r < grid->run_count; r++)
+        wanted += is_in_shard(selection, &grid->runs[r], r);
+    for (size_t r = 0; r < grid->run_count; r++) {
+        const struct grid_run *run = &grid->runs[r];
+        if (!is_in_shard(selection, run, r))
+            continue;
+        kvt_status status = collect(&collector, run, (double)done++ / (double)wanted, err);
+        if (is_end(status, out))
+            return status;
+        if (status == KVT_OK)
+            continue;
+        (*left_out)++;
+        cli_progress_end(plan->progress);
+        fprintf(stderr, "kvtide: left out: %s: %s: %s\n", run->name, err->where, err->message);
+    }
+    kvt_status status = calibrate_gathers(&own, selection, out, left_out, err);
+    if (status != KVT_OK)
+        return status;
+    if (out->count == 0)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate", "no run of grid \"%s\" gave a point",
+                        grid->name);
+    return KVT_OK;
+}

@@ -1,0 +1,63 @@
+/* points_predict.c -- points beside a profile: the sums that timing "profile" makes of a step. */
+#include "points.h"
+
+bool point_has_part(const struct point *point, enum kvt_step_part part)
+{
+    switch (part) {
+    case KVT_PART_FETCH:
+        return point->features[KVT_FEATURE_WIRE_BYTES] > 0;
+    case KVT_PART_DRAFT:
+        return point->features[KVT_FEATURE_DRAFT_TOKENS] > 0;
+    default:
+        return true;
+    }
+}
+
+double point_part_ns(const struct point *point, enum kvt_step_part part, double mark_ns)
+{
+    double ns = point->parts_ns[part] - mark_ns * point->marks[part];
+
+    if (part != KVT_PART_HOST && !point->is_apart)
+        return 0;
+    return ns > 0 ? ns : 0;
+}
+
+double point_predict_part(const struct kvt_profile *profile, const struct point *point,
+                          enum kvt_step_part part)
+{
+    return point_has_part(point, part) ? kvt_profile_ns(&profile->families[part], point->features)
+                                       : 0;
+}
+
+double point_predict_others(const struct kvt_profile *profile, const struct point *point)
+{
+    double ns = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        bool is_run = p != KVT_PART_FETCH && p != KVT_PART_HOST && p != KVT_PART_SAMPLE;
+        ns += is_run ? point_predict_part(profile, point, (enum kvt_step_part)p) : 0;
+    }
+    return ns;
+}
+
+double point_predict_step(const struct kvt_profile *profile, const struct points *points,
+                          const struct point *point)
+{
+    bool leader_first = !points->configurations[point->configuration].is_group;
+    double ns = point_predict_others(profile, point);
+
+    if (point_has_part(point, KVT_PART_FETCH))
+        ns += kvt_profile_exposed_ns(profile, point->features, leader_first);
+    return ns;
+}
+
+bool point_is_in_range(const struct kvt_profile *profile, const struct point *point)
+{
+    for (int p = 0; p < KVT_PARTS; p++) {
+        const struct kvt_profile_family *family = &profile->families[p];
+        if (family->is_there && point_has_part(point, (enum kvt_step_part)p) &&
+            !kvt_profile_in_range(family, point->features))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,32 @@
+/* kvt/gather.h -- copies of rows out of host memory, timed on a GPU by themselves: what a run
+ * cannot produce, for it keeps each context in one piece and misses rows in their order.
+ *
+ * (backend_cuda; declared in every build, defined in builds with KVT_CUDA.) */
+#ifndef KVT_GATHER_H
+#define KVT_GATHER_H
+
+#include "kvt/error.h"
+
+KVT_BEGIN_DECLS
+
+struct kvt_gather;
+
+/* Pins so many bytes of host memory, on the node of GPU 0. */
+KVT_CHECKED kvt_status kvt_gather_open(uint64_t pool_bytes, struct kvt_gather **out,
+                                       struct kvt_error *err);
+void kvt_gather_close(struct kvt_gather *gather); /* takes NULL */
+
+/* Lists of rows that are copied one list behind the other, as the stores of a step are: each by
+ * the kernel that fetches a call's missing rows. */
+struct kvt_gather_lists {
+    uint32_t row_bytes; /* a multiple of 16 */
+    uint32_t lists, requests, rows_each;
+    const uint32_t *rows; /* [lists][requests][rows_each] number of a row in the pool */
+};
+/* *ns: of one list, the median over repetitions of all of them. */
+KVT_CHECKED kvt_status kvt_gather_time(struct kvt_gather *gather,
+                                       const struct kvt_gather_lists *lists, double *ns,
+                                       struct kvt_error *err);
+
+KVT_END_DECLS
+#endif

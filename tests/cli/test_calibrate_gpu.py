@@ -1,0 +1,156 @@
+"""Profiles out of points that a GPU has measured, and `validate --suite time` on such points.
+
+Here the GPU is a law of known costs: what it would have measured is written down, fitted, and held
+against points of other loads.
+"""
+import json
+import os
+import sys
+
+import support
+from support import kvtide, refuses, succeeds
+
+COLUMNS = ["configuration", "steps", "apart", "step_ns", "spread", "dense_ns", "dense_marks",
+           "attend_ns", "attend_marks", "fetch_ns", "fetch_marks", "step", "requests", "queries",
+           "attended_layer_rows", "wire_bytes", "fetches"]
+MARK_NS = 3000
+
+
+def law(requests, wire_bytes):
+    """Parts of a step."""
+    return {"dense": 7e6 + 1e5 * requests, "attend": 1.5e6 + 0.05 * requests * 2048 * 78,
+            "fetch": 0.02 * wire_bytes + 5000 * 21 if wire_bytes else 0}
+
+
+def rows_of(run, requests, wire_bytes, slower=1):
+    """A point of each kind, of a run whose fetches are exposed."""
+    parts = law(requests, wire_bytes)
+    total = sum(parts.values()) * slower
+    marks = {"dense": 78, "attend": 78, "fetch": 21 if wire_bytes else 0}
+    features = [1, requests, requests, requests * 2048 * 78, wire_bytes, 21 if wire_bytes else 0]
+    apart = [value for part, ns in parts.items()
+             for value in (ns * slower + MARK_NS * marks[part], marks[part])]
+    stops = MARK_NS * sum(marks.values())
+    return [[run, 4, 0, total, 0, 0, 0, 0, 0, 0, 0, *features],
+            [run, 4, 1, total + stops, 0, *apart, *features]]
+
+
+def points(path, names, loads, slower=1, **more):
+    tree = {"schema": "kvtide/points/1", "grid": "made", "model": "glm-5.3", "hardware": "h200",
+            "tp": 1, "ep": 1, "runs_drafts": False, "machine": None,
+            "configurations": [{"name": name, "sets": "", "fetch_order": "group", "gather": False,
+                                "ranked": True} for name in names],
+            "columns": COLUMNS,
+            "rows": [row for run, (requests, wire) in enumerate(loads)
+                     for row in rows_of(run, requests, wire, slower)], **more}
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return path.name
+
+
+LOADS = [(1, 0), (8, 0), (24, 0), (2, 1e6), (4, 4e6), (8, 2e7), (12, 6e7), (16, 1e8), (24, 2e8),
+         (32, 3e8), (6, 5e7), (20, 3e7)]
+HELD_OUT = [(3, 3e6), (10, 4e7), (18, 1.5e8), (28, 2.2e8)]
+
+
+def calibrated(folder):
+    half = len(LOADS) // 2
+    a = points(folder / "a.json", ["run-%d" % i for i in range(half)], LOADS[:half])
+    b = points(folder / "b.json", ["run-%d" % i for i in range(half, 2 * half)], LOADS[half:])
+    return ("calibrate", "--points", a, b)
+
+
+def points_of_a_known_gpu_are_joined_and_fitted(folder):
+    table = succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
+    assert "24 points of 12 runs; taking a time takes 3.00 us (3 runs)" in table, table
+    profile = json.loads((folder / "p.json").read_text(encoding="utf-8"))
+    families = {family["name"]: family for family in profile["families"]}
+    assert abs(families["dense"]["limits_ns"][0]["queries"] / 1e5 - 1) < 0.01, families["dense"]
+    assert abs(families["fetch"]["limits_ns"][0]["wire_bytes"] / 0.02 - 1) < 0.001, families
+    least, most = families["fetch"]["range"]["wire_bytes"]
+    assert 0.999e6 < least <= 1e6 and 3e8 <= most < 3.001e8, families["fetch"]
+    assert families["sampling"]["limits_ns"] == [] and families["sampling"]["note"], families
+    assert profile["leave_one_out"]["step"]["mape"] < 0.002, profile["leave_one_out"]
+    # The file holds its points: fitted again, it is the same.
+    again = json.loads(succeeds("calibrate", "--points", "p.json", "--json", cwd=folder))
+    for one, other in zip(again["families"], profile["families"]):
+        for a, b in zip(one["limits_ns"], other["limits_ns"]):
+            assert set(a) == set(b) and all(abs(a[f] / b[f] - 1) < 1e-5 for f in a), (a, b)
+
+
+def a_profile_of_points_is_a_timing_model(folder):
+    succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
+    changes = {"model": {"base": "glm-5.3", "weight_bytes": 66911200000,
+                         "weights_expert_gib": 42.76},
+               "hardware": "h200", "residency": {"policy": "resident"}, "selection": None,
+               "cluster.decode": {"gpus": 1, "pools": {"unified_gib": 8}},
+               "timing": {"model": "profile", "profile": "./p.json", "lacking": "roofline"}}
+    support.tiny(folder, changes=changes)
+    result = json.loads(succeeds("run", "./tiny.json", "--json", "--quiet", cwd=folder))
+    assert result["metrics"]["mean_tpot_ms"] > 8.5, result["metrics"]
+
+
+def runs_that_were_not_fitted_are_predicted(folder):
+    succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
+    names = ["held-%d" % i for i in range(len(HELD_OUT))]
+    points(folder / "held.json", names, HELD_OUT)
+    suite = ("validate", "--suite", "time", "--profile", "./p.json", "--points")
+    result = json.loads(succeeds(*suite, "held.json", "--json", "--out", "out", cwd=folder))
+    families = {family["name"]: family for family in result["families"]}
+    assert result["good"] and families["step"]["n"] == 4, result
+    assert families["step"]["mape"] < 0.01 and families["step"]["in_range"] == 1, families
+    assert result["ranking"] == {"pairs": 6, "swapped": 0, "kendall_tau": 1}, result["ranking"]
+    # What was written has its points, and is an answer to ask again.
+    again = json.loads(succeeds(*suite, "out/validate.json", "--json", cwd=folder))
+    assert [f["n"] for f in again["families"]] == [f["n"] for f in result["families"]]
+    assert all(abs(a["bias"] - b["bias"]) < 1e-6
+               for a, b in zip(again["families"], result["families"])), again["families"]
+    # A machine that is a tenth slower is another one.
+    points(folder / "slow.json", names, HELD_OUT, slower=1.1)
+    done = kvtide(*suite, "slow.json", cwd=folder)
+    assert done.returncode == 1 and "no: the mean error of a step is above 5 %" in done.stdout, done
+
+
+def without_a_gpu_nothing_is_measured(folder):
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    for arguments in (("calibrate", "--out", "p.json", "--quick", "--quiet"),):
+        sentence = refuses(3, *arguments, cwd=folder, env=hidden)
+        assert "CUDA" in sentence or "GPU" in sentence, sentence
+    assert not list(folder.iterdir()), "nothing is left behind"
+
+
+def what_cannot_be_measured_or_fitted_is_refused(folder):
+    points(folder / "a.json", ["one", "two"], LOADS[3:5])
+    points(folder / "other.json", ["three"], LOADS[5:6], model="glm-5")
+    (folder / "grid.json").write_text(json.dumps(
+        {"schema": "kvtide/grid/1", "name": "g", "summary": "s", "scenario": {},
+         "runs": [{"name": "r", "sets": [], "steps": 0}]}), encoding="utf-8")
+    for arguments, word in (
+            (("calibrate",), "--out PROFILE.json is missing"),
+            (("calibrate", "a.json", "--out", "p.json"), "files stand behind --from or --points"),
+            (("calibrate", "--points", "a.json", "--from", "b.json"), "one of them is expected"),
+            (("calibrate", "--points", "a.json", "--quick"), "go with measuring"),
+            (("calibrate", "--points", "a.json", "--set", "seed=2"), "is not changed by --set"),
+            (("calibrate", "--points", "a.json", "other.json"), "points of glm-5 on h200"),
+            (("calibrate", "--points", "a.json", "a.json"), 'a second configuration "one"'),
+            (("calibrate", "--out", "p.json", "--shard", "3/2"), "expected I/N"),
+            (("calibrate", "--out", "p.json", "--grid", "./grid.json"), "steps"),
+            (("calibrate", "--out", "p.json", "--grid", "nothing"), "nothing.json"),
+            (("calibrate", "--out", "p.json", "--scenario", "quickstart"), "go with --from"),
+            (("validate", "--suite", "time", "quickstart"), "a grid of its own"),
+            (("validate", "--suite", "time", "--points", "a.json", "--quick"), "is not changed by"),
+            (("validate", "quickstart", "--points", "a.json"), "go with --suite time"),
+            (("validate", "--suite", "time", "--profile", "./none.json"), "none.json")):
+        sentence = refuses(2, *arguments, cwd=folder)
+        assert word in sentence, (arguments, sentence)
+    done = kvtide("calibrate", "--points", "a.json", "--out", "p.json", cwd=folder)
+    assert done.returncode == 1 and "more points are expected" in done.stderr, done
+
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases([
+        points_of_a_known_gpu_are_joined_and_fitted,
+        a_profile_of_points_is_a_timing_model,
+        runs_that_were_not_fitted_are_predicted,
+        without_a_gpu_nothing_is_measured,
+        what_cannot_be_measured_or_fitted_is_refused,
+    ]))

@@ -1,0 +1,515 @@
+/* test_calibrate_gpu.c -- families out of points whose law is known. */
+#include <check.h>
+#include <gsl/gsl_errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/calibrate_gpu.h"
+#include "kvt/rng.h"
+#include "support/support.h"
+
+enum {
+    SAMPLES = 240,
+    RUNS = 24
+};
+
+/* ---- One family ------------------------------------------------------------------------ */
+
+struct made {
+    double features[SAMPLES][KVT_FEATURES];
+    struct family_sample samples[SAMPLES];
+};
+
+/* Fetches of any size, whose granules are apart from their bytes; noise: a share. */
+static void make_fetches(struct made *made, double noise, uint64_t seed)
+{
+    struct kvt_rng rng = kvt_rng_stream(seed, KVT_RNG_TEST, 0);
+
+    for (int i = 0; i < SAMPLES; i++) {
+        double *features = made->features[i];
+        double bytes = 1e6 * pow(300, kvt_rng_unit(&rng));
+        features[KVT_FEATURE_STEP] = 1;
+        features[KVT_FEATURE_WIRE_BYTES] = bytes;
+        features[KVT_FEATURE_GRANULES] = bytes / 2304 * (0.05 + 2.4 * kvt_rng_unit(&rng));
+        features[KVT_FEATURE_FETCHES] = 1 + (double)kvt_rng_below(&rng, 21);
+        double link = 0.0195 * bytes + 7000 * features[KVT_FEATURE_FETCHES];
+        double granules = 35.7 * features[KVT_FEATURE_GRANULES];
+        made->samples[i] = (struct family_sample){.features = features,
+                                                  .ns = fmax(link, granules) *
+                                                        (1 + noise * kvt_rng_gaussian(&rng)),
+                                                  .configuration = (uint32_t)(i % RUNS)};
+    }
+}
+
+static const struct family_form fetch_form = {
+    KVT_PART_FETCH,
+    2,
+    {{3, {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_OUTBOUND_BYTES}},
+     {1, {KVT_FEATURE_GRANULES}}}};
+
+static struct family_fit fitted(const struct family_form *form, const struct made *made)
+{
+    struct family_fit fit;
+    struct kvt_error err = {0};
+
+    ck_assert_msg(family_fit(form, made->samples, SAMPLES, true, &fit, &err) == KVT_OK, "%s",
+                  err.message);
+    return fit;
+}
+
+static const struct family_term *term_of(const struct family_fit *fit, uint32_t limit,
+                                         enum kvt_profile_feature feature)
+{
+    for (uint32_t t = 0; t < fit->term_count; t++) {
+        if (fit->terms[t].limit == limit && fit->terms[t].feature == feature)
+            return &fit->terms[t];
+    }
+    ck_abort_msg("no term %s", kvt_profile_feature_name(feature));
+}
+
+static void assert_term(const struct family_fit *fit, uint32_t limit,
+                        enum kvt_profile_feature feature, double ns, double share)
+{
+    const struct family_term *term = term_of(fit, limit, feature);
+
+    ck_assert_int_eq(term->state, FAMILY_TERM_FITTED);
+    ck_assert_msg(fabs(term->ns / ns - 1) <= share, "%s of limit %u: %g, not %g",
+                  kvt_profile_feature_name(feature), limit, term->ns, ns);
+}
+
+START_TEST(the_larger_of_two_limits_comes_back)
+{
+    static struct made made;
+    make_fetches(&made, 0.01, 1);
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    assert_term(&fit, 0, KVT_FEATURE_WIRE_BYTES, 0.0195, 0.01);
+    assert_term(&fit, 0, KVT_FEATURE_FETCHES, 7000, 0.03);
+    assert_term(&fit, 1, KVT_FEATURE_GRANULES, 35.7, 0.01);
+    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_ABSENT);
+    ck_assert_uint_eq(fit.family.limit_count, 2);
+    ck_assert_uint_eq(fit.configurations, RUNS);
+    ck_assert_double_lt(fit.left_out.mape, 0.015);
+    ck_assert_double_lt(fabs(fit.left_out.bias), 0.003);
+}
+END_TEST
+
+/* One sample in twelve took twice to four times as long. */
+START_TEST(samples_that_were_disturbed_are_counted_and_have_no_say)
+{
+    static struct made made;
+    size_t disturbed = 0;
+    make_fetches(&made, 0.01, 2);
+    for (int i = 5; i < SAMPLES; i += 12, disturbed++)
+        made.samples[i].ns *= 2 + (i % 3);
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    assert_term(&fit, 0, KVT_FEATURE_WIRE_BYTES, 0.0195, 0.01);
+    assert_term(&fit, 1, KVT_FEATURE_GRANULES, 35.7, 0.01);
+    ck_assert_uint_ge(fit.outliers, disturbed);
+    ck_assert_uint_le(fit.outliers, disturbed + 8);
+    ck_assert_double_gt(fit.own.mape, 0.04); /* errors hold them all the same */
+    ck_assert_double_lt(fit.own.median_abs, 0.02);
+}
+END_TEST
+
+START_TEST(a_term_that_says_nothing_is_not_told)
+{
+    static struct made made;
+    struct kvt_rng rng = kvt_rng_stream(3, KVT_RNG_TEST, 1);
+    make_fetches(&made, 0.02, 3);
+    for (int i = 0; i < SAMPLES; i++)
+        made.features[i][KVT_FEATURE_OUTBOUND_BYTES] = 1e5 * kvt_rng_unit(&rng);
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_UNCERTAIN);
+    ck_assert(fit.family.ns_per[0][KVT_FEATURE_OUTBOUND_BYTES] == 0);
+    /* That it says nothing holds over what was seen of it. */
+    ck_assert(fit.family.has_range[KVT_FEATURE_OUTBOUND_BYTES]);
+    ck_assert_double_eq_tol(fit.family.most[KVT_FEATURE_OUTBOUND_BYTES], 1e5, 2e3);
+}
+END_TEST
+
+/* What else is peculiar to that run would be in it, and nothing is known of others that have it. */
+START_TEST(a_term_that_one_run_alone_has_is_not_told_and_out_of_range)
+{
+    static struct made made;
+    make_fetches(&made, 0.02, 6);
+    for (int i = 0; i < SAMPLES; i++) {
+        if (made.samples[i].configuration != 7)
+            continue;
+        made.features[i][KVT_FEATURE_OUTBOUND_BYTES] = 1e6;
+        made.samples[i].ns += 50000;
+    }
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_ALONE);
+    for (int i = 0; i < SAMPLES; i++)
+        ck_assert_int_eq(kvt_profile_in_range(&fit.family, made.features[i]),
+                         made.samples[i].configuration != 7);
+}
+END_TEST
+
+/* No term is negative: what falls with a feature is left out of it. */
+START_TEST(a_term_below_0_is_left_out)
+{
+    static struct made made;
+    static const struct family_form form = {
+        KVT_PART_OTHER, 1, {{2, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS}}}};
+    for (int i = 0; i < SAMPLES; i++) {
+        made.features[i][KVT_FEATURE_STEP] = 1;
+        made.features[i][KVT_FEATURE_REQUESTS] = 1 + i % 40;
+        made.samples[i] = (struct family_sample){.features = made.features[i],
+                                                 .ns = 1e5 - 500 * (i % 40),
+                                                 .configuration = (uint32_t)(i % RUNS)};
+    }
+    const struct family_fit fit = fitted(&form, &made);
+
+    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_REQUESTS)->state, FAMILY_TERM_UNCERTAIN);
+    ck_assert_double_lt(term_of(&fit, 0, KVT_FEATURE_REQUESTS)->ns, 0);
+    ck_assert_double_gt(fit.family.ns_per[0][KVT_FEATURE_STEP], 8e4);
+}
+END_TEST
+
+START_TEST(a_range_holds_every_sample)
+{
+    static struct made made;
+    make_fetches(&made, 0.01, 4);
+    const struct family_fit fit = fitted(&fetch_form, &made);
+
+    for (int i = 0; i < SAMPLES; i++)
+        ck_assert(kvt_profile_in_range(&fit.family, made.features[i]));
+    made.features[0][KVT_FEATURE_WIRE_BYTES] = 3.1e8;
+    ck_assert(!kvt_profile_in_range(&fit.family, made.features[0]));
+}
+END_TEST
+
+START_TEST(too_few_samples_are_no_answer)
+{
+    static struct made made;
+    struct family_fit fit;
+    struct kvt_error err = {0};
+
+    make_fetches(&made, 0.01, 5);
+    ck_assert_int_eq(family_fit(&fetch_form, made.samples, 3, true, &fit, &err),
+                     KVT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(err.where, "calibrate");
+    ck_assert_ptr_nonnull(strstr(err.message, "more points are expected"));
+}
+END_TEST
+
+/* ---- A whole calibration ----------------------------------------------------------------- */
+
+/* A GPU of known costs; an oracle that shares nothing with the fit. */
+static const double MARK_NS = 3100;
+static const double HIDES = 0.6; /* of dense and attention time */
+
+static double true_ns(enum kvt_step_part part, const double *f)
+{
+    switch (part) {
+    case KVT_PART_HOST:
+        return 21000;
+    case KVT_PART_DENSE:
+        return 6.4e6 + 64000 * f[KVT_FEATURE_QUERIES] + 7.9e6 * f[KVT_FEATURE_EXPERTS_SHARE];
+    case KVT_PART_INDEX:
+        return 4e5 + 0.57 * f[KVT_FEATURE_CONTEXT_ROWS];
+    case KVT_PART_RESOLVE:
+        return 1.2e5 + 8e4 * f[KVT_FEATURE_ROUND_QUERIES];
+    case KVT_PART_FETCH:
+        return 0.0202 * f[KVT_FEATURE_WIRE_BYTES] + 2600 * f[KVT_FEATURE_FETCHES];
+    case KVT_PART_ATTEND:
+        return 1.6e6 + 0.057 * f[KVT_FEATURE_ATTENDED_LAYER_ROWS];
+    case KVT_PART_OTHER:
+        return 1e5 + 500 * f[KVT_FEATURE_REQUESTS];
+    default:
+        return 0;
+    }
+}
+
+/* As the step runs: followers beside compute, or whole stores at once. */
+static double true_fetch_ns(const double *f, bool is_group)
+{
+    double all_ns = true_ns(KVT_PART_FETCH, f);
+    double rest_ns = all_ns - HIDES * (true_ns(KVT_PART_DENSE, f) + true_ns(KVT_PART_ATTEND, f));
+
+    return is_group
+               ? all_ns
+               : fmax(rest_ns, 0.0078 * f[KVT_FEATURE_WIRE_BYTES] + 7000 * f[KVT_FEATURE_FETCHES]);
+}
+
+static void make_features(uint32_t run, int i, struct kvt_rng *rng, double *f)
+{
+    bool resident = run % 8 == 0;
+    double requests = 1 + (run * 5) % 37, queries = run % 3 == 0 ? 1 : 1 + run % 4;
+    double missed = 400 * pow(20, kvt_rng_unit(rng)) / (1 + 0.1 * i);
+
+    f[KVT_FEATURE_STEP] = 1;
+    f[KVT_FEATURE_REQUESTS] = requests;
+    f[KVT_FEATURE_QUERIES] = requests * queries;
+    f[KVT_FEATURE_ROUND_QUERIES] = queries;
+    f[KVT_FEATURE_EXPERTS_SHARE] = 1 - pow(1 - 8.0 / 256, requests * queries);
+    f[KVT_FEATURE_CONTEXT_ROWS] = requests * (8000 + 4000 * (run % 19));
+    f[KVT_FEATURE_ATTENDED_LAYER_ROWS] = requests * queries * 2048 * 78;
+    if (resident)
+        return;
+    f[KVT_FEATURE_FETCHES] = 21;
+    f[KVT_FEATURE_WIRE_BYTES] = requests * queries * missed * 2304 * 4;
+}
+
+static void add_points(struct points *points, uint32_t run, int i, struct kvt_rng *rng,
+                       double noise)
+{
+    bool is_group = points->configurations[run].is_group;
+    struct point apart = {.configuration = run, .steps = 4, .is_apart = true}, whole;
+
+    make_features(run, i, rng, apart.features);
+    whole = apart;
+    whole.is_apart = false;
+    for (int p = 0; p < KVT_PARTS; p++) {
+        double ns =
+            true_ns((enum kvt_step_part)p, apart.features) * (1 + noise * kvt_rng_gaussian(rng));
+        bool is_fetch = p == KVT_PART_FETCH;
+        whole.step_ns += p == KVT_PART_HOST ? 0
+                         : is_fetch         ? true_fetch_ns(whole.features, is_group)
+                                            : ns;
+        if (p == KVT_PART_HOST)
+            whole.parts_ns[p] = apart.parts_ns[p] = ns;
+        if (p == KVT_PART_HOST || ns == 0)
+            continue;
+        apart.marks[p] = p == KVT_PART_DENSE || p == KVT_PART_ATTEND ? 78 : 21;
+        apart.parts_ns[p] = ns + MARK_NS * apart.marks[p];
+        apart.step_ns += apart.parts_ns[p];
+    }
+    struct kvt_error err;
+    ck_assert_int_eq(points_append(points, &apart, &err), KVT_OK);
+    ck_assert_int_eq(points_append(points, &whole, &err), KVT_OK);
+}
+
+static struct points_configuration configurations[RUNS];
+static char names[RUNS][16];
+
+static void make_points(struct points *points, double noise)
+{
+    struct kvt_rng rng = kvt_rng_stream(7, KVT_RNG_TEST, 2);
+
+    *points = (struct points){.configurations = configurations,
+                              .configuration_count = RUNS,
+                              .grid = "made",
+                              .model = "glm-5.3",
+                              .hardware = "h200",
+                              .tp = 1,
+                              .ep = 1};
+    for (uint32_t run = 0; run < RUNS; run++) {
+        (void)snprintf(names[run], sizeof names[run], "run-%u", run);
+        configurations[run] =
+            (struct points_configuration){.name = names[run], .sets = "", .is_group = run % 5 == 2};
+        for (int i = 0; i < 5; i++)
+            add_points(points, run, i, &rng, noise);
+    }
+}
+
+static struct gpu_calibration calibrated(const struct points *points)
+{
+    struct gpu_calibration calibration;
+    struct kvt_error err = {0};
+
+    ck_assert_msg(calibrate_fit(points, &calibration, &err) == KVT_OK, "%s", err.message);
+    return calibration;
+}
+
+static void assert_ns(double found, double expected, double share)
+{
+    ck_assert_msg(fabs(found / expected - 1) <= share, "%g, not %g", found, expected);
+}
+
+START_TEST(a_gpu_of_known_costs_is_found_again)
+{
+    struct points points;
+    make_points(&points, 0.003);
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *families = found.profile.families;
+    const struct kvt_profile_family *fetch = &families[KVT_PART_FETCH];
+
+    assert_ns(found.mark_ns, MARK_NS, 0.05);
+    assert_ns(families[KVT_PART_HOST].ns_per[0][KVT_FEATURE_STEP], 21000, 0.01);
+    assert_ns(families[KVT_PART_DENSE].ns_per[0][KVT_FEATURE_STEP], 6.4e6, 0.01);
+    assert_ns(families[KVT_PART_DENSE].ns_per[0][KVT_FEATURE_QUERIES], 64000, 0.03);
+    assert_ns(families[KVT_PART_INDEX].ns_per[0][KVT_FEATURE_CONTEXT_ROWS], 0.57, 0.01);
+    assert_ns(families[KVT_PART_RESOLVE].ns_per[0][KVT_FEATURE_ROUND_QUERIES], 8e4, 0.02);
+    assert_ns(fetch->ns_per[0][KVT_FEATURE_WIRE_BYTES], 0.0202, 0.005);
+    assert_ns(fetch->hidden_by[KVT_PART_DENSE], HIDES, 0.04);
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_WIRE_BYTES], 0.0078, 0.05);
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_FETCHES], 7000, 0.2);
+    ck_assert_double_lt(found.step_own.mape, 0.005);
+    ck_assert_double_lt(found.step_left_out.mape, 0.01);
+    ck_assert_uint_ge(found.step_left_out.count, 100);
+    ck_assert(!families[KVT_PART_DRAFT].is_there);
+    points_free(&points);
+}
+END_TEST
+
+/* Followers are not measured: a fetch is exposed, whatever the order. */
+START_TEST(groups_alone_tell_no_overlap)
+{
+    struct points points;
+    double f[KVT_FEATURES] = {0};
+    make_points(&points, 0.003);
+    size_t kept = 0;
+    for (size_t i = 0; i < points.count; i++) {
+        if (points.items[i].is_apart || configurations[points.items[i].configuration].is_group)
+            points.items[kept++] = points.items[i];
+    }
+    points.count = kept;
+    const struct gpu_calibration found = calibrated(&points);
+
+    f[KVT_FEATURE_FETCHES] = 21;
+    f[KVT_FEATURE_WIRE_BYTES] = 1e8;
+    ck_assert_uint_eq(found.exposed.samples, 0);
+    ck_assert(kvt_profile_exposed_ns(&found.profile, f, true) ==
+              kvt_profile_exposed_ns(&found.profile, f, false));
+    points_free(&points);
+}
+END_TEST
+
+/* ---- Files ----------------------------------------------------------------------------- */
+
+static struct support_folder folder;
+static char path[SUPPORT_PATH_BYTES];
+
+static void write_tree(const cJSON *tree)
+{
+    char *text = kvt_json_print(tree);
+    FILE *file = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(text);
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    free(text);
+}
+
+START_TEST(a_profile_gives_its_points_back)
+{
+    struct points points, again = {.items = NULL};
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_error err = {0};
+    struct kvt_profile profile;
+    cJSON *tree = NULL;
+
+    make_points(&points, 0.003);
+    const struct gpu_calibration found = calibrated(&points);
+    ck_assert_int_eq(gpu_calibration_tree(&found, &tree, &err), KVT_OK);
+    write_tree(tree);
+    cJSON_Delete(tree);
+    ck_assert_msg(points_load(path, arena, &again, &err) == KVT_OK, "%s: %s", err.where,
+                  err.message);
+    ck_assert_uint_eq(again.count, points.count);
+    ck_assert_str_eq(again.model, "glm-5.3");
+    ck_assert_uint_eq(again.configuration_count, RUNS);
+    for (size_t i = 0; i < points.count; i++) {
+        ck_assert_uint_eq(again.items[i].configuration, points.items[i].configuration);
+        ck_assert_int_eq(again.items[i].is_apart, points.items[i].is_apart);
+        assert_ns(again.items[i].step_ns, points.items[i].step_ns, 1e-7);
+    }
+    for (uint32_t run = 0; run < RUNS; run++)
+        ck_assert_int_eq(again.configurations[run].is_group, configurations[run].is_group);
+    ck_assert_msg(kvt_profile_load(path, &profile, &err) == KVT_OK, "%s: %s", err.where,
+                  err.message);
+    assert_ns(kvt_profile_exposed_ns(&profile, points.items[40].features, true),
+              kvt_profile_exposed_ns(&found.profile, points.items[40].features, true), 1e-9);
+    /* Of two files no configuration is the same. */
+    ck_assert_int_eq(points_load(path, arena, &again, &err), KVT_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.message, "a second configuration \"run-0\""));
+    points_free(&again);
+    points_free(&points);
+    kvt_arena_free(arena);
+}
+END_TEST
+
+#define HEAD                                                                                       \
+    "{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"m\", \"hardware\": \"h\", "   \
+    "\"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, "
+#define RUN                                                                                        \
+    "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"group\", "          \
+    "\"gather\": false, \"ranked\": false}], "
+#define COLUMNS "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\"], "
+static const struct {
+    const char *text, *says;
+} refused[] = {
+    {"{\"schema\": \"kvtide/grid/1\"}", "\"kvtide/points/1\""},
+    {HEAD "\"configurations\": [], " COLUMNS "\"rows\": []}", "0 configurations"},
+    {HEAD "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"both\", "
+          "\"gather\": false, \"ranked\": false}], " COLUMNS "\"rows\": []}",
+     "\"both\""},
+    {HEAD RUN "\"columns\": [\"configuration\"], \"rows\": []}", "\"steps\" is missing"},
+    {HEAD RUN "\"columns\": [\"fetch_us\"], \"rows\": []}", "\"fetch_us\""},
+    {HEAD RUN "\"columns\": [\"steps\", \"steps\"], \"rows\": []}", "there twice"},
+    {HEAD RUN COLUMNS "\"rows\": [[1, 4, 0, 5e6, 0]]}", "cell 0"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4.5, 0, 5e6, 0]]}", "cell 1"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 2, 5e6, 0]]}", "cell 2"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, -5e6, 0]]}", "cell 3"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6]]}", "cell 4"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0, 0]]}", "5 numbers"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 0, 0]]}", "step_ns above 0"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, null, 0]]}", "cell 3"},
+    {HEAD RUN COLUMNS "\"rows\": [], \"more\": 1}", "more"},
+};
+
+START_TEST(points_that_are_none_are_refused_with_their_place)
+{
+    struct points points = {.items = NULL};
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_error err = {0};
+    FILE *file = fopen(path, "w");
+
+    fputs(refused[_i].text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_ne(points_load(path, arena, &points, &err), KVT_OK);
+    ck_assert_msg(strstr(err.message, refused[_i].says) || strstr(err.where, refused[_i].says),
+                  "%s: %s", err.where, err.message);
+    points_free(&points);
+    kvt_arena_free(arena);
+}
+END_TEST
+
+static void make_folder(void)
+{
+    support_folder_make(&folder);
+    (void)support_path(&folder, "points.json", path);
+}
+
+static void remove_folder(void)
+{
+    support_folder_remove(&folder);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("calibrate_gpu");
+    TCase *fits = tcase_create("fits");
+    TCase *files = tcase_create("files");
+    SRunner *runner = srunner_create(suite);
+
+    gsl_set_error_handler_off(); /* as the command does */
+    tcase_add_test(fits, the_larger_of_two_limits_comes_back);
+    tcase_add_test(fits, samples_that_were_disturbed_are_counted_and_have_no_say);
+    tcase_add_test(fits, a_term_that_says_nothing_is_not_told);
+    tcase_add_test(fits, a_term_that_one_run_alone_has_is_not_told_and_out_of_range);
+    tcase_add_test(fits, a_term_below_0_is_left_out);
+    tcase_add_test(fits, a_range_holds_every_sample);
+    tcase_add_test(fits, too_few_samples_are_no_answer);
+    tcase_add_test(fits, a_gpu_of_known_costs_is_found_again);
+    tcase_add_test(fits, groups_alone_tell_no_overlap);
+    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_test(files, a_profile_gives_its_points_back);
+    tcase_add_loop_test(files, points_that_are_none_are_refused_with_their_place, 0,
+                        sizeof refused / sizeof refused[0]);
+    suite_add_tcase(suite, fits);
+    suite_add_tcase(suite, files);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,345 @@
+/* test_validate_time.c -- a profile beside points: errors, orders, gathers; and the rows of a
+ * gather. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/gather_rows.h"
+#include "cli/validate_time.h"
+
+/* ---- A profile beside points --------------------------------------------------------------- */
+
+enum {
+    RUNS = 4,
+    STEPS = 30
+};
+
+static struct kvt_arena *arena;
+static struct points_configuration configurations[RUNS + 1];
+
+/* A step of 8 ms and 0.1 ms a request; a fetch of 0.02 ns a byte. */
+static struct kvt_profile make_profile(void)
+{
+    struct kvt_profile profile = {.model = "glm-5.3", .hardware = "h200", .tp = 1, .ep = 1};
+    struct kvt_profile_family *dense = &profile.families[KVT_PART_DENSE];
+    struct kvt_profile_family *fetch = &profile.families[KVT_PART_FETCH];
+
+    *dense = (struct kvt_profile_family){.is_there = true, .limit_count = 1};
+    dense->ns_per[0][KVT_FEATURE_STEP] = 8e6;
+    dense->ns_per[0][KVT_FEATURE_REQUESTS] = 1e5;
+    dense->has_range[KVT_FEATURE_REQUESTS] = true;
+    dense->least[KVT_FEATURE_REQUESTS] = 1;
+    dense->most[KVT_FEATURE_REQUESTS] = 30;
+    *fetch = (struct kvt_profile_family){.is_there = true, .limit_count = 1};
+    fetch->ns_per[0][KVT_FEATURE_WIRE_BYTES] = 0.02;
+    return profile;
+}
+
+static void add(struct points *points, const struct point *point)
+{
+    struct kvt_error err;
+    ck_assert_int_eq(points_append(points, point, &err), KVT_OK);
+}
+
+/* Runs of 10, 20, 30, 40 requests whose steps take `factor` times what the profile says. */
+static struct time_outcome make_outcome(double factor)
+{
+    struct time_outcome outcome = {.profile = make_profile(), .profile_path = "p.json"};
+    static const char *const names[RUNS + 1] = {"a", "b", "c", "d", "gather"};
+
+    outcome.points = (struct points){.configurations = configurations,
+                                     .configuration_count = RUNS + 1,
+                                     .grid = "made",
+                                     .model = "glm-5.3",
+                                     .hardware = "h200",
+                                     .tp = 1,
+                                     .ep = 1};
+    for (uint32_t run = 0; run <= RUNS; run++)
+        configurations[run] = (struct points_configuration){
+            .name = names[run], .sets = "", .is_gather = run == RUNS, .is_ranked = run < RUNS};
+    for (uint32_t run = 0; run < RUNS; run++) {
+        for (int i = 0; i < STEPS; i++) {
+            struct point point = {.configuration = run, .steps = 1, .is_apart = i % 3 == 0};
+            point.features[KVT_FEATURE_STEP] = 1;
+            point.features[KVT_FEATURE_REQUESTS] = 10 + 10 * run;
+            point.parts_ns[KVT_PART_DENSE] = factor * (8e6 + 1e6 * (1 + run));
+            point.step_ns = point.parts_ns[KVT_PART_DENSE];
+            if (point.is_apart) { /* 78 stops of 3 us are no part of it */
+                point.marks[KVT_PART_DENSE] = 78;
+                point.parts_ns[KVT_PART_DENSE] += 78 * 3000;
+                point.step_ns = point.parts_ns[KVT_PART_DENSE];
+            }
+            add(&outcome.points, &point);
+        }
+    }
+    outcome.mark_ns = 3000;
+    return outcome;
+}
+
+static void judge(struct time_outcome *outcome)
+{
+    struct kvt_error err = {0};
+    ck_assert_msg(time_judge(outcome, arena, &err) == KVT_OK, "%s", err.message);
+}
+
+START_TEST(a_profile_that_says_what_was_measured_is_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    judge(&outcome);
+
+    ck_assert(time_is_good(&outcome));
+    ck_assert_double_lt(outcome.step.errors.mape, 1e-12);
+    ck_assert_double_lt(outcome.families[KVT_PART_DENSE].errors.mape, 1e-12);
+    ck_assert_uint_eq(outcome.step.errors.count, RUNS * STEPS * 2 / 3);
+    ck_assert_uint_eq(outcome.families[KVT_PART_DENSE].errors.count, RUNS * STEPS / 3);
+    /* Requests 40 were not measured. */
+    ck_assert_uint_eq(outcome.step.in_range, (RUNS - 1) * STEPS * 2 / 3);
+    ck_assert_double_gt(outcome.step.correlation, 0.9999);
+    ck_assert_uint_eq(outcome.pairs, RUNS * (RUNS - 1) / 2);
+    ck_assert_uint_eq(outcome.swapped, 0);
+    ck_assert(outcome.tau == 1);
+    ck_assert(fabs(time_run_rate(&outcome.runs[0], outcome.runs[0].measured_ns) - 10 / 9e-3) <
+              1e-6);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+static const struct {
+    double factor;
+    bool good;
+} factors[] = {{1.019, true}, {1.0 / 1.019, true}, {1.03, false}, {0.94, false}, {1.2, false}};
+
+START_TEST(a_bias_of_more_than_2_percent_is_not_good)
+{
+    struct time_outcome outcome = make_outcome(factors[_i].factor);
+    judge(&outcome);
+
+    ck_assert_int_eq(time_is_good(&outcome), factors[_i].good);
+    ck_assert_double_lt(fabs(outcome.step.errors.bias - (1 / factors[_i].factor - 1)), 1e-9);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+/* One in ten steps takes a sixth longer, the others a little less: no bias, and a long tail. */
+START_TEST(steps_that_are_far_off_are_not_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    for (size_t i = 0; i < outcome.points.count; i++)
+        outcome.points.items[i].step_ns *= i % 10 == 4 ? 1.17 : 0.985;
+    judge(&outcome);
+
+    ck_assert_double_lt(fabs(outcome.step.errors.bias), TIME_BIAS_MOST);
+    ck_assert_double_lt(outcome.step.errors.mape, TIME_MAPE_MOST);
+    ck_assert_double_gt(outcome.step.errors.p95_abs, TIME_P95_MOST);
+    ck_assert(!time_is_good(&outcome));
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+/* 40 requests in 12 ms beat 30 in 11, as predicted; measured they do not, by far. */
+START_TEST(another_order_is_not_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    for (size_t i = 0; i < outcome.points.count; i++) {
+        if (outcome.points.items[i].configuration == RUNS - 1)
+            outcome.points.items[i].step_ns *= 1.4;
+    }
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.swapped, 1);
+    ck_assert_double_eq_tol(outcome.tau, 1 - 2.0 / 6, 1e-12);
+    ck_assert(!time_is_good(&outcome));
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+static const struct {
+    double ns;
+    bool good;
+} gathers[] = {{20e6 / 1.09, true}, {20e6 / 0.91, true}, {20e6 / 1.11, false}};
+
+START_TEST(each_gather_is_within_10_percent_or_it_is_not_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    struct point point = {.configuration = RUNS, .steps = 21, .is_apart = true};
+    cJSON *tree = NULL;
+    struct kvt_error err = {0};
+
+    point.features[KVT_FEATURE_WIRE_BYTES] = 1e9;
+    point.step_ns = point.parts_ns[KVT_PART_FETCH] = gathers[_i].ns;
+    add(&outcome.points, &point);
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.gathers.errors.count, 1);
+    ck_assert_uint_eq(outcome.families[KVT_PART_FETCH].errors.count, 0);
+    ck_assert_int_eq(time_is_good(&outcome), gathers[_i].good);
+    ck_assert_int_eq(time_tree(&outcome, &tree, &err), KVT_OK);
+    ck_assert_int_eq(cJSON_GetArraySize(kvt_json_find(tree, "gathers")), 1);
+    ck_assert_int_eq(cJSON_GetArraySize(kvt_json_find(tree, "runs")), RUNS);
+    ck_assert_int_eq(cJSON_IsTrue(kvt_json_find(tree, "good")), gathers[_i].good);
+    cJSON_Delete(tree);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+START_TEST(no_step_is_not_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    outcome.points.count = 0;
+    judge(&outcome);
+
+    ck_assert(!time_is_good(&outcome));
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+/* ---- Rows of a gather ------------------------------------------------------------------------ */
+
+static struct grid_gather gather_of(double pool_gib, bool is_shuffled, bool is_sorted)
+{
+    return (struct grid_gather){.name = "test",
+                                .row_bytes = 576,
+                                .requests = 8,
+                                .rows_each = 100,
+                                .pool_gib = pool_gib,
+                                .is_shuffled = is_shuffled,
+                                .is_sorted = is_sorted};
+}
+
+static uint32_t *drawn(const struct grid_gather *gather)
+{
+    struct kvt_error err = {0};
+    uint32_t *rows = NULL;
+    ck_assert_msg(gather_draw(gather, &rows, &err) == KVT_OK, "%s", err.message);
+    return rows;
+}
+
+static double translated(const struct grid_gather *gather, const uint32_t *rows)
+{
+    struct kvt_error err = {0};
+    double granules = NAN;
+    ck_assert_int_eq(gather_translations(gather, rows, &granules, &err), KVT_OK);
+    return granules;
+}
+
+START_TEST(rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for)
+{
+    const struct grid_gather gather = gather_of(4, _i & 1, _i & 2);
+    uint32_t *rows = drawn(&gather);
+    size_t rising = 0, calls = GATHER_LISTS * gather.requests, pool = 4 * KVT_GIB / 576;
+
+    for (size_t call = 0; call < calls; call++) {
+        const uint32_t *own = rows + call * gather.rows_each;
+        for (size_t i = 0; i < gather.rows_each; i++) {
+            ck_assert_uint_lt(own[i], pool);
+            if (!gather.is_shuffled)
+                ck_assert_uint_eq(own[i] / (pool / calls), call);
+            for (size_t j = 0; j < i && !gather.is_shuffled; j++)
+                ck_assert_uint_ne(own[i], own[j]);
+            rising += i > 0 && own[i] >= own[i - 1];
+        }
+    }
+    size_t steps = calls * (gather.rows_each - 1);
+    if (gather.is_sorted)
+        ck_assert_uint_eq(rising, steps);
+    else
+        ck_assert_double_eq_tol((double)rising / (double)steps, 0.5, 0.02);
+    free(rows);
+}
+END_TEST
+
+START_TEST(a_pool_that_is_known_is_not_translated_again)
+{
+    const struct grid_gather gather = gather_of(1.9, true, false); /* 31,130 granules */
+    uint32_t *rows = drawn(&gather);
+
+    ck_assert(translated(&gather, rows) == 0);
+    free(rows);
+}
+END_TEST
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Lists that between them touch far more than is kept: each translates what it touches. */
+START_TEST(a_list_of_a_large_pool_translates_each_granule_once)
+{
+    struct grid_gather gather = gather_of(40, true, true);
+    double distinct = 0;
+    gather.requests = 32;
+    uint32_t *rows = drawn(&gather);
+    size_t of_list = gather.requests * gather.rows_each, count = 0;
+    uint64_t *granules = calloc(2 * of_list, sizeof *granules);
+
+    for (size_t i = 0; i < of_list; i++) {
+        uint64_t first = (uint64_t)rows[i] * 576 / 65536;
+        uint64_t last = ((uint64_t)rows[i] * 576 + 575) / 65536;
+        granules[count++] = first;
+        if (last > first)
+            granules[count++] = last;
+    }
+    qsort(granules, count, sizeof *granules, compare);
+    for (size_t i = 0; i < count; i++)
+        distinct += i == 0 || granules[i] != granules[i - 1];
+    /* Of 21 lists, so that a few per cent are met again by chance. */
+    ck_assert_double_gt(translated(&gather, rows), 0.9 * distinct);
+    ck_assert_double_le(translated(&gather, rows), 1.02 * distinct);
+    free(granules);
+    free(rows);
+}
+END_TEST
+
+START_TEST(contexts_that_are_too_short_are_refused)
+{
+    struct grid_gather gather = gather_of(0.125, false, true);
+    struct kvt_error err = {0};
+    uint32_t *rows = NULL;
+
+    gather.rows_each = 2000; /* of 1,387 */
+    ck_assert_int_eq(gather_draw(&gather, &rows, &err), KVT_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.message, "2000 rows of contexts of 1387"));
+}
+END_TEST
+
+static void make_arena(void)
+{
+    arena = kvt_arena_new(1 << 16);
+}
+
+static void free_arena(void)
+{
+    kvt_arena_free(arena);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("validate_time");
+    TCase *times = tcase_create("times");
+    TCase *rows = tcase_create("rows");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(times, make_arena, free_arena);
+    tcase_add_test(times, a_profile_that_says_what_was_measured_is_good);
+    tcase_add_loop_test(times, a_bias_of_more_than_2_percent_is_not_good, 0,
+                        sizeof factors / sizeof factors[0]);
+    tcase_add_test(times, steps_that_are_far_off_are_not_good);
+    tcase_add_test(times, another_order_is_not_good);
+    tcase_add_loop_test(times, each_gather_is_within_10_percent_or_it_is_not_good, 0,
+                        sizeof gathers / sizeof gathers[0]);
+    tcase_add_test(times, no_step_is_not_good);
+    tcase_add_loop_test(rows, rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for, 0, 4);
+    tcase_add_test(rows, a_pool_that_is_known_is_not_translated_again);
+    tcase_add_test(rows, a_list_of_a_large_pool_translates_each_granule_once);
+    tcase_add_test(rows, contexts_that_are_too_short_are_refused);
+    suite_add_tcase(suite, times);
+    suite_add_tcase(suite, rows);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
