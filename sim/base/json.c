@@ -215,6 +215,18 @@ kvt_status kvt_json_get_text(const cJSON *object, const char *where, const char 
     return KVT_OK;
 }
 
+kvt_status kvt_json_copy_text(const cJSON *object, const char *where, const char *key,
+                              struct kvt_arena *arena, const char **out, struct kvt_error *err)
+{
+    const char *text = NULL;
+    kvt_status status = kvt_json_get_text(object, where, key, true, &text, err);
+
+    if (status != KVT_OK)
+        return status;
+    *out = kvt_arena_strdup(arena, text);
+    return *out ? KVT_OK : kvt_fail_nomem(err, "a text of a file");
+}
+
 kvt_status kvt_json_get_bool(const cJSON *object, const char *where, const char *key, bool required,
                              bool *out, struct kvt_error *err)
 {

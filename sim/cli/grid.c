@@ -19,18 +19,6 @@ enum {
 
 /* ---- The file -------------------------------------------------------------------------- */
 
-static kvt_status copy_text(const cJSON *object, const char *where, const char *key,
-                            struct kvt_arena *arena, const char **out, struct kvt_error *err)
-{
-    const char *text = NULL;
-    kvt_status status = kvt_json_get_text(object, where, key, true, &text, err);
-
-    if (status != KVT_OK)
-        return status;
-    *out = kvt_arena_strdup(arena, text);
-    return *out ? KVT_OK : kvt_fail_nomem(err, "a grid");
-}
-
 static kvt_status read_sets(const cJSON *object, const char *where, struct kvt_arena *arena,
                             struct grid_run *run, struct kvt_error *err)
 {
@@ -58,7 +46,7 @@ static kvt_status read_run(const cJSON *object, const char *where, struct kvt_ar
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     if (status == KVT_OK)
-        status = copy_text(object, where, "name", arena, &run->name, err);
+        status = kvt_json_copy_text(object, where, "name", arena, &run->name, err);
     if (status == KVT_OK)
         status = read_sets(object, where, arena, run, err);
     if (status == KVT_OK)
@@ -120,7 +108,7 @@ static kvt_status read_gather(const cJSON *object, const char *where, struct kvt
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     if (status == KVT_OK)
-        status = copy_text(object, where, "name", arena, &gather->name, err);
+        status = kvt_json_copy_text(object, where, "name", arena, &gather->name, err);
     if (status == KVT_OK)
         status =
             kvt_json_get_u64(object, where, "row_bytes", true, 16, 65536, &gather->row_bytes, err);
@@ -188,9 +176,9 @@ static kvt_status read_grid(const cJSON *tree, const char *where, struct kvt_are
     if (status == KVT_OK)
         status = kvt_json_check_keys(tree, where, keys, LENGTH(keys), err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "name", arena, &grid->name, err);
+        status = kvt_json_copy_text(tree, where, "name", arena, &grid->name, err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "summary", arena, &grid->summary, err);
+        status = kvt_json_copy_text(tree, where, "summary", arena, &grid->summary, err);
     if (status == KVT_OK)
         status = read_scenario(tree, where, arena, grid, err);
     if (status == KVT_OK)

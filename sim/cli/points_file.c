@@ -202,18 +202,6 @@ static kvt_status read_rows(const cJSON *tree, const char *where, struct points 
     return status;
 }
 
-static kvt_status copy_text(const cJSON *object, const char *where, const char *key,
-                            struct kvt_arena *arena, const char **out, struct kvt_error *err)
-{
-    const char *text = NULL;
-    kvt_status status = kvt_json_get_text(object, where, key, true, &text, err);
-
-    if (status != KVT_OK)
-        return status;
-    *out = kvt_arena_strdup(arena, text);
-    return *out ? KVT_OK : kvt_fail_nomem(err, "points of a calibration");
-}
-
 static kvt_status read_configurations(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                       struct points *points, struct kvt_error *err)
 {
@@ -239,9 +227,9 @@ static kvt_status read_configurations(const cJSON *tree, const char *where, stru
         struct points_configuration *configuration = &all[had];
         status = kvt_json_check_keys(item, where, keys, LENGTH(keys), err);
         if (status == KVT_OK)
-            status = copy_text(item, where, "name", arena, &configuration->name, err);
+            status = kvt_json_copy_text(item, where, "name", arena, &configuration->name, err);
         if (status == KVT_OK)
-            status = copy_text(item, where, "sets", arena, &configuration->sets, err);
+            status = kvt_json_copy_text(item, where, "sets", arena, &configuration->sets, err);
         configuration->is_ranked = configuration->is_gather = false;
         if (status == KVT_OK)
             status = kvt_json_get_bool(item, where, "gather", true, &configuration->is_gather, err);
@@ -279,12 +267,12 @@ static kvt_status read_setting(const cJSON *tree, const char *where, struct kvt_
 {
     struct points own = {.tp = 0};
     uint64_t tp = 0, ep = 0;
-    kvt_status status = copy_text(tree, where, "grid", arena, &own.grid, err);
+    kvt_status status = kvt_json_copy_text(tree, where, "grid", arena, &own.grid, err);
 
     if (status == KVT_OK)
-        status = copy_text(tree, where, "model", arena, &own.model, err);
+        status = kvt_json_copy_text(tree, where, "model", arena, &own.model, err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "hardware", arena, &own.hardware, err);
+        status = kvt_json_copy_text(tree, where, "hardware", arena, &own.hardware, err);
     if (status == KVT_OK)
         status = kvt_json_get_u64(tree, where, "tp", true, 1, GPUS_MAX, &tp, err);
     if (status == KVT_OK)

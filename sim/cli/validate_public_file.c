@@ -18,18 +18,6 @@ static const double VALUE_MAX = 1e18;
 
 static const char *const kind_names[PUBLIC_KINDS] = {"number", "order", "ratio"};
 
-static kvt_status copy_text(const cJSON *object, const char *where, const char *key,
-                            struct kvt_arena *arena, const char **out, struct kvt_error *err)
-{
-    const char *text = NULL;
-    kvt_status status = kvt_json_get_text(object, where, key, true, &text, err);
-
-    if (status != KVT_OK)
-        return status;
-    *out = kvt_arena_strdup(arena, text);
-    return *out ? KVT_OK : kvt_fail_nomem(err, "a published measurement");
-}
-
 static kvt_status copy_texts(const cJSON *object, const char *where, const char *key,
                              struct kvt_arena *arena, const char **out, size_t most, size_t *count,
                              struct kvt_error *err)
@@ -106,7 +94,7 @@ static kvt_status read_point(const cJSON *object, const char *where, struct kvt_
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     if (status == KVT_OK)
-        status = copy_text(object, where, "name", arena, &point->name, err);
+        status = kvt_json_copy_text(object, where, "name", arena, &point->name, err);
     if (status == KVT_OK)
         status = copy_texts(object, where, "sets", arena, point->sets, PUBLIC_SETS_MAX,
                             &point->set_count, err);
@@ -198,11 +186,11 @@ static kvt_status read_claim(const cJSON *object, const char *where, struct kvt_
                         "kind \"%.40s\": there are: number order ratio", kind);
     status = kvt_json_check_keys(object, where, keys[claim->kind], key_counts[claim->kind], err);
     if (status == KVT_OK)
-        status = copy_text(object, where, "metric", arena, &claim->metric, err);
+        status = kvt_json_copy_text(object, where, "metric", arena, &claim->metric, err);
     if (status == KVT_OK && claim->kind == PUBLIC_NUMBER)
         return kvt_json_get_f64(object, where, "tolerance", true, 0, 10, &claim->tolerance, err);
     if (status == KVT_OK)
-        status = copy_text(object, where, "says", arena, &claim->says, err);
+        status = kvt_json_copy_text(object, where, "says", arena, &claim->says, err);
     if (status == KVT_OK)
         status = read_claim_points(object, where, setting, claim, err);
     return status == KVT_OK && claim->kind == PUBLIC_RATIO ? read_bounds(object, where, claim, err)
@@ -218,7 +206,7 @@ static kvt_status read_scenario(const cJSON *tree, const char *where, struct kvt
     if (setting->point_count == 0 && !member)
         return KVT_OK;
     if (cJSON_IsString(member))
-        return copy_text(tree, where, "scenario", arena, &setting->scenario, err);
+        return kvt_json_copy_text(tree, where, "scenario", arena, &setting->scenario, err);
     if (!cJSON_IsObject(member))
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "scenario is missing: a shipped name, or an object, is expected");
@@ -267,11 +255,11 @@ static kvt_status read_setting(const cJSON *tree, const char *where, struct kvt_
     if (status == KVT_OK)
         status = kvt_json_check_keys(tree, where, keys, LENGTH(keys), err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "name", arena, &setting->name, err);
+        status = kvt_json_copy_text(tree, where, "name", arena, &setting->name, err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "summary", arena, &setting->summary, err);
+        status = kvt_json_copy_text(tree, where, "summary", arena, &setting->summary, err);
     if (status == KVT_OK)
-        status = copy_text(tree, where, "source", arena, &setting->source, err);
+        status = kvt_json_copy_text(tree, where, "source", arena, &setting->source, err);
     if (status == KVT_OK)
         status = copy_texts(tree, where, "unknown", arena, setting->unknown, PUBLIC_POINTS_MAX,
                             &setting->unknown_count, err);

@@ -365,6 +365,15 @@ START_TEST(every_reader_checks_its_type_and_honours_optional)
     ck_assert_str_eq(err.message, "true is not a text");
     ck_assert_int_eq(kvt_json_get_text(tree, "w", "t", true, &text, &err), KVT_OK);
     ck_assert_str_eq(text, "lru");
+    struct kvt_arena *arena = kvt_arena_new(64);
+    ck_assert_ptr_nonnull(arena);
+    const char *own = NULL;
+    ck_assert_int_eq(kvt_json_copy_text(tree, "w", "t", arena, &own, &err), KVT_OK);
+    ck_assert_str_eq(own, "lru");
+    ck_assert_ptr_ne(own, text);
+    ck_assert_int_eq(kvt_json_copy_text(tree, "w", "x", arena, &own, &err), KVT_ERR_INVALID);
+    ck_assert_int_eq(kvt_json_copy_text(tree, "w", "b", arena, &own, &err), KVT_ERR_INVALID);
+    kvt_arena_free(arena);
 
     bool flag = false;
     ck_assert_int_eq(kvt_json_get_bool(tree, "w", "b", true, &flag, &err), KVT_OK);

@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "kvt/arena.h"
 #include "kvt/error.h"
 
 KVT_BEGIN_DECLS
@@ -40,6 +41,10 @@ KVT_CHECKED kvt_status kvt_json_get_f64(const cJSON *object, const char *where, 
 /* Borrowed from the tree. */
 KVT_CHECKED kvt_status kvt_json_get_text(const cJSON *object, const char *where, const char *key,
                                          bool required, const char **out, struct kvt_error *err);
+/* A text that must be there, as the arena's own. */
+KVT_CHECKED kvt_status kvt_json_copy_text(const cJSON *object, const char *where, const char *key,
+                                          struct kvt_arena *arena, const char **out,
+                                          struct kvt_error *err);
 KVT_CHECKED kvt_status kvt_json_get_bool(const cJSON *object, const char *where, const char *key,
                                          bool required, bool *out, struct kvt_error *err);
 /* *out is the member, which must be an object (or array); NULL when absent. */
