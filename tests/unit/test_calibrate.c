@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/calibrate.h"
-#include "support/support.h"
+#include "support/written.h"
 
 enum {
     REQUESTS_MAX = 64,
@@ -254,25 +254,6 @@ END_TEST
 /* ---- Files ------------------------------------------------------------------------------------
  */
 
-static struct support_folder folder;
-
-static void make_folder(void)
-{
-    support_folder_make(&folder);
-}
-
-static void remove_folder(void)
-{
-    support_folder_remove(&folder);
-}
-
-static const char *written(const char *text)
-{
-    static char path[SUPPORT_PATH_BYTES];
-    support_write(support_path(&folder, "bench.json", path), text, strlen(text));
-    return path;
-}
-
 #define FIGURES                                                                                    \
     "\"duration\": 10, \"completed\": 2, \"total_input_tokens\": 30, \"total_output_tokens\": 7, " \
     "\"mean_ttft_ms\": 350, \"mean_tpot_ms\": 101"
@@ -288,8 +269,8 @@ START_TEST(requests_of_vllm_stand_on_one_clock_in_order_of_arrival)
     struct engine_run *runs = NULL;
     struct kvt_error err = {0};
     size_t count = 0;
-    const char *path =
-        written("{" FIGURES ARRAYS ", \"tokenizer_id\": \"t\", \"request_rate\": \"inf\"}\n");
+    const char *path = written(
+        "bench.json", "{" FIGURES ARRAYS ", \"tokenizer_id\": \"t\", \"request_rate\": \"inf\"}\n");
 
     ck_assert_msg(engine_bench_load(path, arena, &runs, &count, &err) == KVT_OK, "%s", err.message);
     ck_assert_uint_eq(count, 1);
@@ -318,16 +299,17 @@ START_TEST(lines_and_documents_are_both_read)
     struct kvt_error err = {0};
     size_t count = 0;
 
-    ck_assert_int_eq(engine_bench_load(written("{" FIGURES "}\n\n{" FIGURES "}\r\n"), arena, &runs,
-                                       &count, &err),
+    ck_assert_int_eq(engine_bench_load(written("bench.json", "{" FIGURES "}\n\n{" FIGURES "}\r\n"),
+                                       arena, &runs, &count, &err),
                      KVT_OK);
     ck_assert_uint_eq(count, 2);
     ck_assert_uint_eq(runs[1].line, 3);
     ck_assert_str_eq(runs[1].engine, "sglang");
     ck_assert(isnan(runs[1].figures[ENGINE_MEAN_E2EL]));
-    ck_assert_int_eq(engine_bench_load(written("{\n" FIGURES ",\n\"mean_e2e_latency_ms\": 7\n}"),
-                                       arena, &runs, &count, &err),
-                     KVT_OK);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\n" FIGURES ",\n\"mean_e2e_latency_ms\": 7\n}"),
+                          arena, &runs, &count, &err),
+        KVT_OK);
     ck_assert_uint_eq(count, 1);
     ck_assert_double_eq(runs[0].figures[ENGINE_MEAN_E2EL], 7);
     kvt_arena_free(arena);
@@ -346,8 +328,8 @@ START_TEST(two_clocks_of_a_line_a_request_are_told_apart)
     struct engine_run *runs = NULL;
     struct kvt_error err = {0};
     size_t count = 0;
-    const char *path =
-        written(LINE(10, 5, 1100, 100.25, 100.5, 101, 103) LINE(20, 2, 1101, 101, 102, 103, 104));
+    const char *path = written("bench.json", LINE(10, 5, 1100, 100.25, 100.5, 101, 103)
+                                                 LINE(20, 2, 1101, 101, 102, 103, 104));
 
     ck_assert_msg(engine_bench_load(path, arena, &runs, &count, &err) == KVT_OK, "%s", err.message);
     ck_assert_uint_eq(count, 1);
@@ -398,7 +380,7 @@ START_TEST(a_file_that_is_no_benchmark_is_refused_with_its_place)
     struct kvt_error err = {0};
     size_t count = 77;
     char where[SUPPORT_PATH_BYTES + 64];
-    const char *path = written(refused[_i].text);
+    const char *path = written("bench.json", refused[_i].text);
 
     ck_assert_int_ne(engine_bench_load(path, arena, &runs, &count, &err), KVT_OK);
     (void)snprintf(where, sizeof where, "%s%s", path, refused[_i].where);
@@ -424,7 +406,7 @@ int main(void)
     tcase_add_test(fits, a_window_takes_what_lies_in_it);
     tcase_add_test(fits, means_of_several_runs_are_enough);
     tcase_add_test(fits, too_few_windows_are_no_answer);
-    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_checked_fixture(files, written_folder_make, written_folder_remove);
     tcase_add_test(files, requests_of_vllm_stand_on_one_clock_in_order_of_arrival);
     tcase_add_test(files, lines_and_documents_are_both_read);
     tcase_add_test(files, two_clocks_of_a_line_a_request_are_told_apart);

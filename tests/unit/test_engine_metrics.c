@@ -6,32 +6,13 @@
 #include <string.h>
 
 #include "cli/engine_metrics.h"
-#include "support/support.h"
-
-static struct support_folder folder;
-
-static void make_folder(void)
-{
-    support_folder_make(&folder);
-}
-
-static void remove_folder(void)
-{
-    support_folder_remove(&folder);
-}
-
-static const char *written(const char *text)
-{
-    static char path[SUPPORT_PATH_BYTES];
-    support_write(support_path(&folder, "metrics.prom", path), text, strlen(text));
-    return path;
-}
+#include "support/written.h"
 
 static void read_into(struct engine_metrics *metrics, const char *text)
 {
     struct kvt_error err = {0};
     bool is_one = false;
-    const char *path = written(text);
+    const char *path = written("metrics.prom", text);
 
     ck_assert_int_eq(engine_metrics_is_one(path, &is_one, &err), KVT_OK);
     ck_assert(is_one);
@@ -125,9 +106,11 @@ START_TEST(a_benchmark_is_no_metrics)
     struct kvt_error err = {0};
     bool is_one = true;
 
-    ck_assert_int_eq(engine_metrics_is_one(written("{\"completed\": 1}\n"), &is_one, &err), KVT_OK);
+    ck_assert_int_eq(
+        engine_metrics_is_one(written("metrics.prom", "{\"completed\": 1}\n"), &is_one, &err),
+        KVT_OK);
     ck_assert(!is_one);
-    ck_assert_int_eq(engine_metrics_is_one(written(""), &is_one, &err), KVT_OK);
+    ck_assert_int_eq(engine_metrics_is_one(written("metrics.prom", ""), &is_one, &err), KVT_OK);
     ck_assert(!is_one);
 }
 END_TEST
@@ -149,7 +132,7 @@ START_TEST(what_is_no_sample_is_refused_with_its_line)
 {
     struct engine_metrics metrics = {.peak_running = NAN};
     struct kvt_error err = {0};
-    const char *path = written(refused[_i].text);
+    const char *path = written("metrics.prom", refused[_i].text);
     char where[SUPPORT_PATH_BYTES + 16];
 
     ck_assert_int_ne(engine_metrics_read(path, &metrics, &err), KVT_OK);
@@ -166,7 +149,7 @@ int main(void)
     TCase *texts = tcase_create("texts");
     SRunner *runner = srunner_create(suite);
 
-    tcase_add_checked_fixture(texts, make_folder, remove_folder);
+    tcase_add_checked_fixture(texts, written_folder_make, written_folder_remove);
     tcase_add_test(texts, counters_grow_from_the_first_scrape_to_the_last);
     tcase_add_test(texts, one_scrape_counts_since_the_engine_began);
     tcase_add_test(texts, of_sglangs_ranks_one_is_counted);

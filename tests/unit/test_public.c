@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "cli/validate_public.h"
-#include "support/support.h"
+#include "support/written.h"
 
-static struct support_folder folder;
 static struct kvt_arena *arena;
 
 static void make_folder(void)
 {
-    support_folder_make(&folder);
+    written_folder_make();
     arena = kvt_arena_new(4096);
     ck_assert_ptr_nonnull(arena);
 }
@@ -21,14 +20,7 @@ static void make_folder(void)
 static void remove_folder(void)
 {
     kvt_arena_free(arena);
-    support_folder_remove(&folder);
-}
-
-static const char *written(const char *text)
-{
-    static char path[SUPPORT_PATH_BYTES];
-    support_write(support_path(&folder, "public.json", path), text, strlen(text));
-    return path;
+    written_folder_remove();
 }
 
 #define HEAD                                                                                       \
@@ -47,8 +39,9 @@ static struct public_setting *loaded(const char *text)
     struct public_setting *setting = NULL;
     struct kvt_error err = {0};
 
-    ck_assert_msg(public_setting_load(written(text), arena, &setting, &err) == KVT_OK, "%s: %s",
-                  err.where, err.message);
+    ck_assert_msg(public_setting_load(written("public.json", text), arena, &setting, &err) ==
+                      KVT_OK,
+                  "%s: %s", err.where, err.message);
     return setting;
 }
 
@@ -167,7 +160,7 @@ START_TEST(a_file_is_read_strictly)
 {
     struct public_setting *setting = NULL;
     struct kvt_error err = {0};
-    const char *path = written(refused[_i].text);
+    const char *path = written("public.json", refused[_i].text);
     char where[SUPPORT_PATH_BYTES + 32];
 
     ck_assert_int_ne(public_setting_load(path, arena, &setting, &err), KVT_OK);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "kvt/profile.h"
-#include "support/support.h"
 #include "support/timing_bench.h"
+#include "support/written.h"
 
 extern const struct kvt_timing_model kvt_timing_profile;
 extern const struct kvt_timing_model kvt_timing_roofline;
@@ -30,19 +30,10 @@ extern const struct kvt_timing_model kvt_timing_roofline;
          "{\"name\": \"draft\", \"limits_ns\": [{\"step\": 900, \"draft_tokens\": 10}]},"          \
          "{\"name\": \"sampling\", \"limits_ns\": []}]}"
 
-static struct support_folder folder;
-
-static const char *written(const char *text)
-{
-    static char path[SUPPORT_PATH_BYTES];
-    support_write(support_path(&folder, "profile.json", path), text, strlen(text));
-    return path;
-}
-
 static void make(struct timing_bench *bench, const char *text)
 {
     timing_bench_make(bench, &kvt_timing_profile);
-    timing_bench_param(bench, "profile")->text = written(text);
+    timing_bench_param(bench, "profile")->text = written("profile.json", text);
 }
 
 static void start(struct timing_bench *bench, const char *text)
@@ -338,7 +329,7 @@ static const struct {
 
 START_TEST(a_file_is_read_strictly)
 {
-    const char *path = written(refused[_i].text);
+    const char *path = written("profile.json", refused[_i].text);
     struct kvt_profile profile = {.tp = 77};
     struct kvt_error err = {0};
     char where[600];
@@ -362,24 +353,14 @@ START_TEST(each_feature_has_a_name_of_its_own)
 }
 END_TEST
 
-static void make_folder(void)
-{
-    support_folder_make(&folder);
-}
-
-static void remove_folder(void)
-{
-    support_folder_remove(&folder);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("timing_profile");
     TCase *steps = tcase_create("steps");
     TCase *file = tcase_create("file");
 
-    tcase_add_checked_fixture(steps, make_folder, remove_folder);
-    tcase_add_checked_fixture(file, make_folder, remove_folder);
+    tcase_add_checked_fixture(steps, written_folder_make, written_folder_remove);
+    tcase_add_checked_fixture(file, written_folder_make, written_folder_remove);
 
     tcase_add_test(steps, what_ranks_share_is_linear_in_the_busiest_of_them);
     tcase_add_test(steps, a_ranks_families_are_sums_over_its_load);
