@@ -28,7 +28,8 @@ static kvt_status mark(struct rank *rank, const struct step_key *key, enum kvt_s
 {
     struct step_graph *graph = rank->graph;
 
-    if (key->timing == TIME_WHOLE || graph->mark_count == MARKS_MAX || rank->launches != rank->main)
+    if (key->timing == KVT_TIMED_WHOLE || graph->mark_count == MARKS_MAX ||
+        rank->launches != rank->main)
         return KVT_OK;
     graph->mark_parts[graph->mark_count] = (uint8_t)part;
     return rank_check(rank,
@@ -183,11 +184,11 @@ static kvt_status decide(const struct turn *turn, struct kvt_gpu_resolve *resolv
                                 "kvt_gpu_execute_plan", err);
         return status;
     }
-    if (turn->key->timing == TIME_DECISIONS)
+    if (turn->key->timing == KVT_TIMED_APART)
         resolve->fetch = KVT_GPU_FETCH_NONE;
     status = rank_check(rank, kvt_gpu_resolve(resolve, rank->launches), "kvt_gpu_resolve", err);
     resolve->fetch = fetch;
-    if (status == KVT_OK && turn->key->timing == TIME_DECISIONS) {
+    if (status == KVT_OK && turn->key->timing == KVT_TIMED_APART) {
         status = mark(rank, turn->key, KVT_PART_FETCH, err);
         if (status == KVT_OK)
             status = rank_check(
@@ -203,7 +204,7 @@ static kvt_status decide(const struct turn *turn, struct kvt_gpu_resolve *resolv
  * before it. */
 static bool has_followers(const struct turn *turn, const struct kvt_gpu_resolve *resolve)
 {
-    return resolve->fetch == KVT_GPU_FETCH_LEADER && turn->key->timing != TIME_DECISIONS &&
+    return resolve->fetch == KVT_GPU_FETCH_LEADER && turn->key->timing != KVT_TIMED_APART &&
            turn->rank->cuda->env.hierarchy;
 }
 

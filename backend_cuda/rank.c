@@ -6,7 +6,7 @@
  *     upload      lists, plans
  *     ---- timed ----
  *     launch      the graph (enqueue.c); backups beside it
- *     ---- until here ----
+ *     ---- until here: how long, and for what (step_times.c) ----
  *     prove       some of the attention (proof.c)
  *     ---- until here ----
  *     count       counters -> outcome (outcome.c); what is selected of pages
@@ -246,16 +246,6 @@ static void share_arena(struct rank *rank, struct step_key *key)
     }
 }
 
-/* What the resolver takes by itself comes first: families are told apart by it. Steps whose
- * requests take turns are not timed so, and then the first is one that is timed by family. */
-static enum step_timing choose_timing(const struct rank *rank, const struct step_key *key)
-{
-    if (rank->step_count % rank->cuda->apart_steps == 0 &&
-        rank->cuda->decider == DECIDE_ON_DEVICE && !key->takes_turns)
-        return TIME_DECISIONS;
-    return rank->step_count % FAMILY_STEPS == 1 || !rank->has_shares ? TIME_FAMILIES : TIME_WHOLE;
-}
-
 static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
 {
     const struct backend_cuda *cuda = rank->cuda;
@@ -278,7 +268,7 @@ static void describe_step(struct rank *rank, const struct kvt_rank_step *step)
     key->tokens = (tokens + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
     share_arena(rank, key);
     rank->staging_share = key->takes_turns ? 0 : key->staging_share;
-    key->timing = choose_timing(rank, key);
+    key->timing = step_choose_timing(rank, key);
 }
 
 static kvt_status find_items(struct rank *rank, struct kvt_rank_step *step, struct kvt_error *err)
@@ -484,67 +474,6 @@ static kvt_status launch(struct rank *rank, struct copy_list *backups, struct kv
     return status;
 }
 
-/* Of a step that was timed by family: its parts as they were, and as shares for the next ones. */
-static void take_families(struct rank *rank, double *parts_ns, double step_ns)
-{
-    /* Resolver and exposed copies are one launch; the former's time by itself is known. */
-    if (rank->decisions_ns > 0 && rank->decisions_ns < parts_ns[KVT_PART_RESOLVE]) {
-        parts_ns[KVT_PART_FETCH] += parts_ns[KVT_PART_RESOLVE] - rank->decisions_ns;
-        parts_ns[KVT_PART_RESOLVE] = rank->decisions_ns;
-    }
-    for (int p = 0; p < KVT_PARTS; p++)
-        rank->part_shares[p] = parts_ns[p] / step_ns;
-    rank->has_shares = true;
-}
-
-static enum kvt_step_timing timing_told(enum step_timing timing)
-{
-    switch (timing) {
-    case TIME_WHOLE:
-        break;
-    case TIME_FAMILIES:
-        return KVT_TIMED_FAMILIES;
-    case TIME_DECISIONS:
-        return KVT_TIMED_APART;
-    }
-    return KVT_TIMED_WHOLE;
-}
-
-/* Families are timed now and then; what another step took is shared out as the newest that was so
- * timed. A step that decides apart from its copies has every copy exposed: its parts are its own.
- */
-static kvt_status read_times(struct rank *rank, double wall_s, struct kvt_step_outcome *outcome,
-                             struct kvt_error *err)
-{
-    double parts_ns[KVT_PARTS], step_ns;
-    float ms = 0;
-    kvt_status status =
-        rank_check(rank, cudaEventElapsedTime(&ms, rank->begin, rank->end), "a step's time", err);
-
-    if (status == KVT_OK && rank->key.timing != TIME_WHOLE)
-        status = graph_read_parts(rank, parts_ns, err);
-    if (status != KVT_OK)
-        return status;
-    step_ns = 1e6 * (double)ms;
-    if (rank->key.timing == TIME_DECISIONS)
-        rank->decisions_ns = parts_ns[KVT_PART_RESOLVE];
-    if (rank->key.timing == TIME_FAMILIES)
-        take_families(rank, parts_ns, step_ns);
-    double all_ns = step_ns; /* and what layers that are not run would add */
-    for (int p = 0; p < KVT_PARTS; p++) {
-        double part_ns =
-            rank->key.timing == TIME_WHOLE ? rank->part_shares[p] * step_ns : parts_ns[p];
-        outcome->measured_parts_ns[p] = rank->cuda->part_scales[p] * part_ns;
-        all_ns += outcome->measured_parts_ns[p] - part_ns;
-    }
-    outcome->timing = timing_told(rank->key.timing);
-    outcome->launch_ns = wall_s * 1e9 > step_ns ? wall_s * 1e9 - step_ns : 0;
-    for (uint32_t m = 0; m < rank->graph->mark_count; m++)
-        outcome->part_marks[rank->graph->mark_parts[m]]++;
-    outcome->measured_ns = (kvt_ns)(all_ns + 0.5) > 0 ? (kvt_ns)(all_ns + 0.5) : 1;
-    return KVT_OK;
-}
-
 /* ---- A step --------------------------------------------------------------------------- */
 
 /* Rows that the device selected, where somebody will ask for them. */
@@ -576,7 +505,7 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
         nvtxRangePop();
     }
     if (status == KVT_OK)
-        status = read_times(rank, wall_s, &step->outcome, err);
+        status = step_read_times(rank, wall_s, &step->outcome, err);
     if (status == KVT_OK)
         status = imports_end(rank, true, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))

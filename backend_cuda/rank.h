@@ -14,7 +14,6 @@
 
 enum {
     GRAPHS_MAX = 24,       /* shapes of steps that are kept ready */
-    FAMILY_STEPS = 16,     /* families are timed in one step of so many */
     STEP_TIMEOUT_S = 120,  /* a step that takes longer is taken for hung */
     SETUP_TIMEOUT_S = 600, /* so are copies and fills outside of steps */
     ROWS_STEP = 4096,      /* tokens: launches of a shape see contexts rounded up to it */
@@ -48,12 +47,6 @@ struct worker {
     struct kvt_error error;
 };
 
-enum step_timing {
-    TIME_WHOLE = 0,
-    TIME_FAMILIES, /* events between the families */
-    TIME_DECISIONS /* and all copies behind the resolver, exposed */
-};
-
 /* What a step's launches depend on: the graph of one may be replayed for another alike. */
 struct step_key {
     uint32_t request_count, query_count, queries_max;
@@ -65,7 +58,7 @@ struct step_key {
     bool takes_turns;
     uint32_t waves_max;               /* that any selector's calls can make */
     uint32_t draft_tokens, draft_max; /* of all blocks of a drafter's pass, and of one at most */
-    enum step_timing timing;
+    enum kvt_step_timing timing;
 };
 
 /* A (query, layer) pair that is checked. */

@@ -3,6 +3,7 @@
  *     select.c      the CPU's part: selections as lists, and plans (plan.c)
  *     enqueue.c     the GPU's part: launches in order; graph.c replays them
  *     draft.c       a drafter's ring and pass (draft.h)
+ *     step_times.c  what is timed of it, and what its families took
  *     outcome.c     counters into what a step reports
  *     proof.c       attention computed again from the same rows made anew
  *     corrupt.c     a row spoilt on purpose */
@@ -60,6 +61,16 @@ void graphs_close(struct rank *rank);
 KVT_CHECKED kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t above,
                                           uint32_t depth, struct kvt_error *err);
 KVT_CHECKED kvt_status graph_end_branch(struct rank *rank, uint32_t depth, struct kvt_error *err);
+
+/* ---- step_times.c --------------------------------------------------------------------- */
+
+/* Of the step that the key describes; one whose requests take turns is not timed apart. */
+enum kvt_step_timing step_choose_timing(const struct rank *rank, const struct step_key *key);
+/* Of the newest step, which has ended: its time, that of each part (what is not run of the model's
+ * layers included), and what launching it took of wall_s. A part of a step that was timed as a
+ * whole is shared out; one timed apart has every copy exposed. */
+KVT_CHECKED kvt_status step_read_times(struct rank *rank, double wall_s,
+                                       struct kvt_step_outcome *outcome, struct kvt_error *err);
 
 /* ---- draft.c -------------------------------------------------------------------------- */
 
