@@ -12,12 +12,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "course.h"
 #include "jobs.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
 #include "kvt/size.h"
 #include "paper.h"
+#include "timeline_columns.h"
 
 enum {
     MEASURED_BYTES_MAX = 16 << 20,
@@ -178,7 +178,7 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
                             const struct kvt_scenario *scenario, unsigned threads,
                             struct cli_job *job, struct kvt_error *err)
 {
-    struct course course = {0};
+    struct timeline_columns columns = {0};
     struct kvt_sim_options options = {.threads = threads,
                                       .cache_dir = work->paper->cache_dir,
                                       .on_prepare = cli_job_on_prepare,
@@ -190,9 +190,9 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
     kvt_status status = KVT_OK;
 
     if (point->has_timeline) {
-        options.on_interval = course_add;
-        options.interval_context = &course;
-        status = course_open(&course, bin_s, err);
+        options.on_interval = timeline_columns_add;
+        options.interval_context = &columns;
+        status = timeline_columns_open(&columns, bin_s, err);
     }
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
@@ -207,14 +207,14 @@ static kvt_status run_point(const struct work *work, struct paper_point *point,
     if (status == KVT_OK && !add_sums(result, run))
         status = kvt_fail_nomem(err, point->id);
     if (status == KVT_OK && point->has_timeline) {
-        status = course_close(&course, &timeline, err);
+        status = timeline_columns_close(&columns, &timeline, err);
         if (status == KVT_OK && !kvt_json_add(result, "timeline", timeline))
             status = kvt_fail_nomem(err, point->id);
     }
     if (status == KVT_OK)
         kvt_run_badge(run, NULL, &point->badge);
     kvt_sim_free(sim);
-    course_discard(&course);
+    timeline_columns_discard(&columns);
     if (status == KVT_OK)
         point->tree = result;
     else

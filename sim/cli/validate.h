@@ -149,7 +149,7 @@ struct lockstep_run {
     uint64_t decode_steps;
     double simulated_s, wall_s;
     cJSON *result;   /* as result.json has it; NULL: the run broke off */
-    cJSON *timeline; /* its course (course.h), by the run's clock; NULL as result */
+    cJSON *timeline; /* its course (timeline_columns.h), by the run's clock; NULL as result */
     bool interrupted;
 };
 

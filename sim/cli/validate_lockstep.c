@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "course.h"
 #include "kvt/clock.h"
 #include "kvt/file.h"
+#include "timeline_columns.h"
 #include "validate.h"
 
 enum {
@@ -209,11 +209,11 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
 {
     struct kvt_sim *sim = NULL;
     const struct kvt_run *result = NULL;
-    struct course course = {0};
+    struct timeline_columns columns = {0};
     struct kvt_sim_options options = {.threads = runner->plan->threads,
                                       .cache_dir = runner->plan->cache_dir,
-                                      .on_interval = course_add,
-                                      .interval_context = &course,
+                                      .on_interval = timeline_columns_add,
+                                      .interval_context = &columns,
                                       .on_prepare = on_prepare,
                                       .prepare_context = &runner->progress,
                                       .open_backend = open_pair,
@@ -227,7 +227,7 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     runner->run = run;
     runner->steps_done = 0;
     cli_progress_begin(&runner->progress, &runner->start, runner->plan->quiet);
-    kvt_status status = course_open(&course, 0, err);
+    kvt_status status = timeline_columns_open(&columns, 0, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
@@ -238,7 +238,7 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     if (status == KVT_OK)
         status = kvt_report_result(result, &run->result, err);
     if (status == KVT_OK)
-        status = course_close(&course, &run->timeline, err);
+        status = timeline_columns_close(&columns, &run->timeline, err);
     if (sim) { /* what a run that broke off has found until then, counts as well */
         struct kvt_error unused;
         kvt_status kept = keep_findings(runner, sim, run, status == KVT_OK ? err : &unused);
@@ -246,7 +246,7 @@ static kvt_status run_one(struct runner *runner, struct kvt_scenario *scenario,
     }
     run->wall_s = kvt_wall_seconds_since(runner->start);
     kvt_sim_free(sim);
-    course_discard(&course);
+    timeline_columns_discard(&columns);
     return status;
 }
 

@@ -21,10 +21,10 @@ enum {
 };
 
 const struct timeline_quantity timeline_quantities[TIMELINE_QUANTITIES] = {
-    {COURSE_HOST_FETCH_SHARE, "host fetch share", "%", 100, "missed / selected rows"},
-    {COURSE_COVERAGE, "coverage", "%", 100, "ready optional rows / eligible rows"},
-    {COURSE_RUNNING, "requests that decode", "mean", 1, "requests"},
-    {COURSE_MEAN_STEP_MS, "step", "ms", 1, "ms"},
+    {TIMELINE_HOST_FETCH_SHARE, "host fetch share", "%", 100, "missed / selected rows"},
+    {TIMELINE_COVERAGE, "coverage", "%", 100, "ready optional rows / eligible rows"},
+    {TIMELINE_RUNNING, "requests that decode", "mean", 1, "requests"},
+    {TIMELINE_MEAN_STEP_MS, "step", "ms", 1, "ms"},
 };
 
 /* ---- The measured side --------------------------------------------------------------------- */
@@ -115,11 +115,11 @@ static kvt_status check_same(const struct timeline_plan *plan, const struct kvt_
 }
 
 /* A column of as many numbers as the others; null: not defined. */
-static kvt_status read_column(const cJSON *tree, const char *where, enum course_column column,
+static kvt_status read_column(const cJSON *tree, const char *where, enum timeline_column column,
                               struct kvt_arena *arena, struct timeline *out, struct kvt_error *err)
 {
-    const char *name = course_column_name(column);
-    bool is_time = column == COURSE_FROM_S || column == COURSE_TO_S;
+    const char *name = timeline_column_name(column);
+    bool is_time = column == TIMELINE_FROM_S || column == TIMELINE_TO_S;
     const cJSON *array = NULL, *item = NULL;
     size_t i = 0;
 
@@ -130,7 +130,7 @@ static kvt_status read_column(const cJSON *tree, const char *where, enum course_
     if (column != 0 && count != out->count)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "%s has %zu numbers, and %s has %zu: as many are expected", name, count,
-                        course_column_name(0), out->count);
+                        timeline_column_name(0), out->count);
     out->count = count;
     double *values = kvt_arena_array(arena, count + 1, sizeof *values, _Alignof(double));
     if (!values)
@@ -151,11 +151,11 @@ static kvt_status read_timeline(const cJSON *tree, const char *where, struct kvt
 {
     kvt_status status = KVT_OK;
 
-    for (int c = 0; c < COURSE_COLUMNS && status == KVT_OK; c++)
-        status = read_column(tree, where, (enum course_column)c, arena, out, err);
+    for (int c = 0; c < TIMELINE_COLUMNS && status == KVT_OK; c++)
+        status = read_column(tree, where, (enum timeline_column)c, arena, out, err);
     for (size_t i = 0; i < out->count && status == KVT_OK; i++) {
-        double from_s = out->columns[COURSE_FROM_S][i], to_s = out->columns[COURSE_TO_S][i];
-        double before_s = i > 0 ? out->columns[COURSE_TO_S][i - 1] : 0;
+        double from_s = out->columns[TIMELINE_FROM_S][i], to_s = out->columns[TIMELINE_TO_S][i];
+        double before_s = i > 0 ? out->columns[TIMELINE_TO_S][i - 1] : 0;
         if (!(from_s >= before_s) || !(to_s > from_s))
             return kvt_fail(err, KVT_ERR_INVALID, where,
                             "row %zu is from %g to %g s: an end behind its beginning, and a "
@@ -203,11 +203,11 @@ static kvt_status predict(const struct timeline_plan *plan, struct kvt_scenario 
 {
     struct kvt_wall start;
     struct cli_progress progress;
-    struct course course;
+    struct timeline_columns columns;
     const struct kvt_sim_options options = {.threads = plan->threads,
                                             .cache_dir = plan->cache_dir,
-                                            .on_interval = course_add,
-                                            .interval_context = &course,
+                                            .on_interval = timeline_columns_add,
+                                            .interval_context = &columns,
                                             .on_prepare = on_prepare,
                                             .prepare_context = &progress,
                                             .open_backend = open_simulator};
@@ -218,7 +218,7 @@ static kvt_status predict(const struct timeline_plan *plan, struct kvt_scenario 
 
     scenario->clock = KVT_CLOCK_PREDICTED;
     cli_progress_begin(&progress, &start, plan->quiet);
-    kvt_status status = course_open(&course, 0, err);
+    kvt_status status = timeline_columns_open(&columns, 0, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
@@ -230,21 +230,21 @@ static kvt_status predict(const struct timeline_plan *plan, struct kvt_scenario 
     cli_progress_end(&progress);
     if (status == KVT_OK) {
         keep_timing(run, out);
-        status = course_close(&course, &tree, err);
+        status = timeline_columns_close(&columns, &tree, err);
     } else {
         kvt_scenario_locate(scenario, err);
     }
     if (status == KVT_OK)
         status = read_timeline(tree, "timeline", arena, &out->sides[TIMELINE_PREDICTED], err);
     cJSON_Delete(tree);
-    course_discard(&course);
+    timeline_columns_discard(&columns);
     kvt_sim_free(sim);
     return status;
 }
 
 /* ---- Both ---------------------------------------------------------------------------------- */
 
-void timeline_compare(const struct timeline sides[TIMELINE_SIDES], enum course_column column,
+void timeline_compare(const struct timeline sides[TIMELINE_SIDES], enum timeline_column column,
                       double from_s, double to_s, struct timeline_difference *out)
 {
     const struct timeline *a = &sides[TIMELINE_MEASURED], *b = &sides[TIMELINE_PREDICTED];
@@ -252,8 +252,8 @@ void timeline_compare(const struct timeline sides[TIMELINE_SIDES], enum course_c
     size_t i = 0, j = 0;
 
     while (i < a->count && j < b->count) {
-        double a_to_s = a->columns[COURSE_TO_S][i], b_to_s = b->columns[COURSE_TO_S][j];
-        double low_s = fmax(a->columns[COURSE_FROM_S][i], b->columns[COURSE_FROM_S][j]);
+        double a_to_s = a->columns[TIMELINE_TO_S][i], b_to_s = b->columns[TIMELINE_TO_S][j];
+        double low_s = fmax(a->columns[TIMELINE_FROM_S][i], b->columns[TIMELINE_FROM_S][j]);
         double overlap_s = fmin(fmin(a_to_s, b_to_s), to_s) - fmax(low_s, from_s);
         double here = a->columns[column][i], there = b->columns[column][j];
         if (overlap_s > 0 && isfinite(here) && isfinite(there)) {

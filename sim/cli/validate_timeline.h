@@ -3,7 +3,7 @@
 #ifndef KVT_CLI_VALIDATE_TIMELINE_H
 #define KVT_CLI_VALIDATE_TIMELINE_H
 
-#include "course.h"
+#include "timeline_columns.h"
 #include "validate.h"
 
 enum timeline_side {
@@ -17,16 +17,16 @@ enum {
     TIMELINE_QUANTITIES = 4
 };
 struct timeline_quantity {
-    enum course_column column;
+    enum timeline_column column;
     const char *title, *unit; /* of a table */
     double scale;             /* from the column to the unit */
     const char *axis;         /* of a chart, which shows the column itself */
 };
 extern const struct timeline_quantity timeline_quantities[TIMELINE_QUANTITIES];
 
-/* Columns as course.h has them. */
+/* Columns as timeline_columns.h has them. */
 struct timeline {
-    double *columns[COURSE_COLUMNS]; /* [count] each, in the arena; NaN: not defined */
+    double *columns[TIMELINE_COLUMNS]; /* [count] each, in the arena; NaN: not defined */
     size_t count;
 };
 
@@ -35,7 +35,7 @@ struct timeline_difference {
     double means[TIMELINE_SIDES], mean_abs;
 };
 /* Over the bins of both from from_s to to_s. */
-void timeline_compare(const struct timeline sides[TIMELINE_SIDES], enum course_column column,
+void timeline_compare(const struct timeline sides[TIMELINE_SIDES], enum timeline_column column,
                       double from_s, double to_s, struct timeline_difference *out);
 
 struct timeline_phase {

@@ -39,9 +39,9 @@ static const char *say_machine(const struct timeline_outcome *outcome)
 
 /* ---- As JSON ------------------------------------------------------------------------------- */
 
-static bool add_column(cJSON *object, const struct timeline *timeline, enum course_column column)
+static bool add_column(cJSON *object, const struct timeline *timeline, enum timeline_column column)
 {
-    cJSON *array = cJSON_AddArrayToObject(object, course_column_name(column));
+    cJSON *array = cJSON_AddArrayToObject(object, timeline_column_name(column));
 
     for (size_t i = 0; i < timeline->count && array; i++) {
         double value = timeline->columns[column][i];
@@ -59,15 +59,15 @@ static bool add_side(cJSON *tree, const struct timeline_outcome *outcome, int si
     cJSON *object = kvt_json_add_object(tree, side_names[side]);
     bool ok = object != NULL;
 
-    for (int c = 0; c < COURSE_COLUMNS && ok; c++)
-        ok = add_column(object, &outcome->sides[side], (enum course_column)c);
+    for (int c = 0; c < TIMELINE_COLUMNS && ok; c++)
+        ok = add_column(object, &outcome->sides[side], (enum timeline_column)c);
     return ok;
 }
 
-static bool add_difference(cJSON *phase, enum course_column column,
+static bool add_difference(cJSON *phase, enum timeline_column column,
                            const struct timeline_difference *difference)
 {
-    cJSON *object = kvt_json_add_object(phase, course_column_name(column));
+    cJSON *object = kvt_json_add_object(phase, timeline_column_name(column));
 
     return object &&
            kvt_json_add_number(object, side_names[TIMELINE_MEASURED],
@@ -210,7 +210,7 @@ static void put_chart(const struct timeline_outcome *outcome,
     for (int side = 0; side < TIMELINE_SIDES; side++) {
         const struct timeline *timeline = &outcome->sides[side];
         chart.series[side] = (struct chart_series){.name = side_names[side],
-                                                   .x = timeline->columns[COURSE_FROM_S],
+                                                   .x = timeline->columns[TIMELINE_FROM_S],
                                                    .y = timeline->columns[quantity->column],
                                                    .count = timeline->count,
                                                    .color = (unsigned)side};

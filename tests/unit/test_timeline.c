@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/course.h"
+#include "cli/timeline_columns.h"
 #include "cli/validate_timeline.h"
 #include "kvt/json.h"
 
@@ -17,9 +17,9 @@ static struct kvt_tally interval(kvt_ns from_ns, kvt_ns to_ns)
                               .running_ns = 2.5 * (double)(to_ns - from_ns)};
 }
 
-static double at(const cJSON *tree, enum course_column column, int i)
+static double at(const cJSON *tree, enum timeline_column column, int i)
 {
-    const cJSON *array = kvt_json_find(tree, course_column_name(column));
+    const cJSON *array = kvt_json_find(tree, timeline_column_name(column));
     const cJSON *item = cJSON_GetArrayItem(array, i);
 
     ck_assert_ptr_nonnull(item);
@@ -28,18 +28,18 @@ static double at(const cJSON *tree, enum course_column column, int i)
 
 static int rows_of(const cJSON *tree)
 {
-    int rows = cJSON_GetArraySize(kvt_json_find(tree, course_column_name(COURSE_FROM_S)));
+    int rows = cJSON_GetArraySize(kvt_json_find(tree, timeline_column_name(TIMELINE_FROM_S)));
 
-    for (int c = 0; c < COURSE_COLUMNS; c++)
+    for (int c = 0; c < TIMELINE_COLUMNS; c++)
         ck_assert_int_eq(
-            cJSON_GetArraySize(kvt_json_find(tree, course_column_name((enum course_column)c))),
+            cJSON_GetArraySize(kvt_json_find(tree, timeline_column_name((enum timeline_column)c))),
             rows);
     return rows;
 }
 
 START_TEST(each_interval_is_a_row_where_bins_have_no_length)
 {
-    struct course course;
+    struct timeline_columns columns;
     struct kvt_error err;
     cJSON *tree = NULL;
     struct kvt_tally first = interval(0, 29 * KVT_NS_PER_S);
@@ -51,60 +51,60 @@ START_TEST(each_interval_is_a_row_where_bins_have_no_length)
     first.covered_ns = 4e9;
     first.decode_steps = 4;
     first.step_ns = 50000000;
-    ck_assert_int_eq(course_open(&course, 0, &err), KVT_OK);
-    course_add(&course, &first, 0);
-    course_add(&course, &second, 0);
-    ck_assert_int_eq(course_close(&course, &tree, &err), KVT_OK);
+    ck_assert_int_eq(timeline_columns_open(&columns, 0, &err), KVT_OK);
+    timeline_columns_add(&columns, &first, 0);
+    timeline_columns_add(&columns, &second, 0);
+    ck_assert_int_eq(timeline_columns_close(&columns, &tree, &err), KVT_OK);
     ck_assert_int_eq(rows_of(tree), 2);
-    ck_assert_double_eq(at(tree, COURSE_TO_S, 0), 29);
-    ck_assert_double_eq(at(tree, COURSE_SLOTS, 0), 3);
-    ck_assert_double_eq(at(tree, COURSE_RUNNING, 1), 2.5);
-    ck_assert_double_eq(at(tree, COURSE_HOST_FETCH_SHARE, 0), 0.2);
-    ck_assert_double_eq(at(tree, COURSE_COVERAGE, 0), 0.75);
-    ck_assert_double_eq(at(tree, COURSE_MEAN_STEP_MS, 0), 12.5);
-    ck_assert_double_nan(at(tree, COURSE_HOST_FETCH_SHARE, 1));
-    ck_assert_double_nan(at(tree, COURSE_COVERAGE, 1));
-    ck_assert_double_nan(at(tree, COURSE_MEAN_STEP_MS, 1));
+    ck_assert_double_eq(at(tree, TIMELINE_TO_S, 0), 29);
+    ck_assert_double_eq(at(tree, TIMELINE_SLOTS, 0), 3);
+    ck_assert_double_eq(at(tree, TIMELINE_RUNNING, 1), 2.5);
+    ck_assert_double_eq(at(tree, TIMELINE_HOST_FETCH_SHARE, 0), 0.2);
+    ck_assert_double_eq(at(tree, TIMELINE_COVERAGE, 0), 0.75);
+    ck_assert_double_eq(at(tree, TIMELINE_MEAN_STEP_MS, 0), 12.5);
+    ck_assert_double_nan(at(tree, TIMELINE_HOST_FETCH_SHARE, 1));
+    ck_assert_double_nan(at(tree, TIMELINE_COVERAGE, 1));
+    ck_assert_double_nan(at(tree, TIMELINE_MEAN_STEP_MS, 1));
     cJSON_Delete(tree);
 }
 END_TEST
 
 START_TEST(intervals_fill_a_bin_until_it_is_long_enough_and_the_last_is_kept_short)
 {
-    struct course course;
+    struct timeline_columns columns;
     struct kvt_error err;
     cJSON *tree = NULL;
 
-    ck_assert_int_eq(course_open(&course, 2, &err), KVT_OK);
+    ck_assert_int_eq(timeline_columns_open(&columns, 2, &err), KVT_OK);
     for (int i = 0; i < 5; i++) {
         struct kvt_tally one = interval(i * KVT_NS_PER_S, (i + 1) * KVT_NS_PER_S);
         one.counts[KVT_SAMPLED_SELECTED] = 10;
         one.counts[KVT_SAMPLED_MISSED] = i;
-        course_add(&course, &one, 0);
+        timeline_columns_add(&columns, &one, 0);
     }
-    ck_assert_int_eq(course_close(&course, &tree, &err), KVT_OK);
+    ck_assert_int_eq(timeline_columns_close(&columns, &tree, &err), KVT_OK);
     ck_assert_int_eq(rows_of(tree), 3);
-    ck_assert_double_eq(at(tree, COURSE_FROM_S, 1), 2);
-    ck_assert_double_eq(at(tree, COURSE_TO_S, 1), 4);
-    ck_assert_double_eq(at(tree, COURSE_HOST_FETCH_SHARE, 1), 0.25);
-    ck_assert_double_eq(at(tree, COURSE_FROM_S, 2), 4);
-    ck_assert_double_eq(at(tree, COURSE_TO_S, 2), 5);
+    ck_assert_double_eq(at(tree, TIMELINE_FROM_S, 1), 2);
+    ck_assert_double_eq(at(tree, TIMELINE_TO_S, 1), 4);
+    ck_assert_double_eq(at(tree, TIMELINE_HOST_FETCH_SHARE, 1), 0.25);
+    ck_assert_double_eq(at(tree, TIMELINE_FROM_S, 2), 4);
+    ck_assert_double_eq(at(tree, TIMELINE_TO_S, 2), 5);
     cJSON_Delete(tree);
 }
 END_TEST
 
 START_TEST(a_run_of_no_interval_has_empty_columns)
 {
-    struct course course, zeroed = {0};
+    struct timeline_columns columns, zeroed = {0};
     struct kvt_error err;
     cJSON *tree = NULL;
 
-    ck_assert_int_eq(course_open(&course, 0, &err), KVT_OK);
-    ck_assert_int_eq(course_close(&course, &tree, &err), KVT_OK);
+    ck_assert_int_eq(timeline_columns_open(&columns, 0, &err), KVT_OK);
+    ck_assert_int_eq(timeline_columns_close(&columns, &tree, &err), KVT_OK);
     ck_assert_int_eq(rows_of(tree), 0);
     cJSON_Delete(tree);
-    course_discard(&course); /* closed */
-    course_discard(&zeroed);
+    timeline_columns_discard(&columns); /* closed */
+    timeline_columns_discard(&zeroed);
 }
 END_TEST
 
@@ -116,13 +116,13 @@ static double from_b[] = {0, 1.5, 4}, to_b[] = {1.5, 4, 9}, value_b[] = {1, 3, 5
 static void sides_of(struct timeline sides[TIMELINE_SIDES])
 {
     sides[TIMELINE_MEASURED] = (struct timeline){.count = 4};
-    sides[TIMELINE_MEASURED].columns[COURSE_FROM_S] = from_a;
-    sides[TIMELINE_MEASURED].columns[COURSE_TO_S] = to_a;
-    sides[TIMELINE_MEASURED].columns[COURSE_COVERAGE] = value_a;
+    sides[TIMELINE_MEASURED].columns[TIMELINE_FROM_S] = from_a;
+    sides[TIMELINE_MEASURED].columns[TIMELINE_TO_S] = to_a;
+    sides[TIMELINE_MEASURED].columns[TIMELINE_COVERAGE] = value_a;
     sides[TIMELINE_PREDICTED] = (struct timeline){.count = 3};
-    sides[TIMELINE_PREDICTED].columns[COURSE_FROM_S] = from_b;
-    sides[TIMELINE_PREDICTED].columns[COURSE_TO_S] = to_b;
-    sides[TIMELINE_PREDICTED].columns[COURSE_COVERAGE] = value_b;
+    sides[TIMELINE_PREDICTED].columns[TIMELINE_FROM_S] = from_b;
+    sides[TIMELINE_PREDICTED].columns[TIMELINE_TO_S] = to_b;
+    sides[TIMELINE_PREDICTED].columns[TIMELINE_COVERAGE] = value_b;
 }
 
 /* By hand: measured 4 on [0, 1), nothing on [1, 2), 1 on [2, 5), 2 on [5, 6); predicted 1 on
@@ -153,7 +153,7 @@ START_TEST(bins_that_begin_elsewhere_are_compared_where_they_overlap_and_both_ar
     struct timeline_difference difference;
 
     sides_of(sides);
-    timeline_compare(sides, COURSE_COVERAGE, overlaps[_i].from_s, overlaps[_i].to_s, &difference);
+    timeline_compare(sides, TIMELINE_COVERAGE, overlaps[_i].from_s, overlaps[_i].to_s, &difference);
     expect(difference.means[TIMELINE_MEASURED], overlaps[_i].measured);
     expect(difference.means[TIMELINE_PREDICTED], overlaps[_i].predicted);
     expect(difference.mean_abs, overlaps[_i].mean_abs);
@@ -168,8 +168,8 @@ START_TEST(which_side_is_which_does_not_change_the_difference)
     sides_of(sides);
     turned[TIMELINE_MEASURED] = sides[TIMELINE_PREDICTED];
     turned[TIMELINE_PREDICTED] = sides[TIMELINE_MEASURED];
-    timeline_compare(sides, COURSE_COVERAGE, 0, 6, &forth);
-    timeline_compare(turned, COURSE_COVERAGE, 0, 6, &back);
+    timeline_compare(sides, TIMELINE_COVERAGE, 0, 6, &forth);
+    timeline_compare(turned, TIMELINE_COVERAGE, 0, 6, &back);
     ck_assert_double_eq(forth.mean_abs, back.mean_abs);
     ck_assert_double_eq(forth.means[TIMELINE_MEASURED], back.means[TIMELINE_PREDICTED]);
 }
@@ -178,12 +178,13 @@ END_TEST
 static Suite *timeline_suite(void)
 {
     Suite *suite = suite_create("timeline");
-    TCase *course = tcase_create("course"), *both = tcase_create("both");
+    TCase *columns = tcase_create("columns"), *both = tcase_create("both");
 
-    tcase_add_test(course, each_interval_is_a_row_where_bins_have_no_length);
-    tcase_add_test(course, intervals_fill_a_bin_until_it_is_long_enough_and_the_last_is_kept_short);
-    tcase_add_test(course, a_run_of_no_interval_has_empty_columns);
-    suite_add_tcase(suite, course);
+    tcase_add_test(columns, each_interval_is_a_row_where_bins_have_no_length);
+    tcase_add_test(columns,
+                   intervals_fill_a_bin_until_it_is_long_enough_and_the_last_is_kept_short);
+    tcase_add_test(columns, a_run_of_no_interval_has_empty_columns);
+    suite_add_tcase(suite, columns);
     tcase_add_loop_test(
         both, bins_that_begin_elsewhere_are_compared_where_they_overlap_and_both_are_defined, 0,
         (int)(sizeof overlaps / sizeof overlaps[0]));
