@@ -167,16 +167,19 @@ static uint64_t touch_row(struct translations *cache, const struct grid_gather *
     return missed;
 }
 
-/* All lists once; returns how many were translated. */
+/* All lists once, the blocks' chunks side by side; returns how many were translated. */
 static uint64_t copy_all(struct translations *cache, const struct grid_gather *gather,
                          const uint32_t *rows)
 {
     uint64_t of_list = gather->requests * gather->rows_each, missed = 0;
-    uint64_t piece = (of_list + GATHER_PIECES - 1) / GATHER_PIECES;
+    uint64_t round_rows = GATHER_BLOCKS * GATHER_CHUNK_ROWS;
+    uint64_t round_count = (of_list + round_rows - 1) / round_rows;
 
     for (uint64_t list = 0; list < GATHER_LISTS; list++) {
-        for (uint64_t i = 0; i < piece; i++) {
-            for (uint64_t at = i; at < of_list; at += piece)
+        for (uint64_t i = 0; i < round_count * round_rows; i++) {
+            uint64_t in_round = i % round_rows, block = in_round % GATHER_BLOCKS;
+            uint64_t at = i - in_round + block * GATHER_CHUNK_ROWS + in_round / GATHER_BLOCKS;
+            if (at < of_list)
                 missed += touch_row(cache, gather, rows[list * of_list + at]);
         }
     }
