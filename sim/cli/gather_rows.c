@@ -172,7 +172,7 @@ static uint64_t copy_all(struct translations *cache, const struct grid_gather *g
                          const uint32_t *rows)
 {
     uint64_t of_list = gather->requests * gather->rows_each, missed = 0;
-    uint64_t round_rows = GATHER_BLOCKS * GATHER_CHUNK_ROWS;
+    uint64_t round_rows = (uint64_t)GATHER_BLOCKS * GATHER_CHUNK_ROWS;
     uint64_t round_count = (of_list + round_rows - 1) / round_rows;
 
     for (uint64_t list = 0; list < GATHER_LISTS; list++) {
