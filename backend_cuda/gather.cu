@@ -19,10 +19,12 @@
 enum {
     THREADS = 1024,
     BLOCKS = 32,
-    BLOCKS_SHORT = 16, /* short rows of one query: fewer places of host memory at a time */
-    BLOCKS_BESIDE = 8, /* while others compute: as few as fill the link */
+    BLOCKS_SHORT = 16,    /* short rows of one query: fewer places of host memory at a time */
+    BLOCKS_SCATTERED = 8, /* and of many requests, each of which has places of its own */
+    BLOCKS_BESIDE = 8,    /* while others compute: as few as fill the link */
+    REQUESTS_SCATTERED = 16,
     LOADS = 2,
-    CHUNK_ROWS = 32, /* but of lists that are sorted a block has one piece */
+    CHUNK_ROWS = 32, /* at most; but of lists that are sorted a block has one piece */
     TILE_ROWS_MAX = 8192,
     ROWS_AT_ONCE = 4, /* of a thread, on their way from the lists */
     BINS_OF_THREAD = 4,
@@ -93,9 +95,21 @@ struct row_tile {
     }
 };
 
-/* The lists of requests from first_request on, end to end, in chunks that go round the blocks. */
+/* The lists of requests from first_request on, end to end, in chunks that go round the blocks: as
+ * many to each, and as long, as can be. */
 struct list_chunks {
     uint32_t first_request, chunk_rows, all_rows;
+
+    __device__ __forceinline__ list_chunks(uint32_t first, uint32_t all, uint32_t chunk_rows_max)
+        : first_request(first), all_rows(all)
+    {
+        const uint32_t rounds = max(ceil_of(all, gridDim.x * chunk_rows_max), 1);
+        chunk_rows = max(ceil_of(all, gridDim.x * rounds), 1);
+    }
+    static __device__ __forceinline__ uint32_t ceil_of(uint32_t n, uint32_t divisor)
+    {
+        return n / divisor + (n % divisor > 0);
+    }
 
     /* Where row `number` of this block's is among all. */
     __device__ __forceinline__ uint32_t place_of(uint32_t number) const
@@ -279,9 +293,7 @@ static __global__ void __launch_bounds__(THREADS) gather(const __grid_constant__
         if (threadIdx.x < REQUESTS_MAX)
             shared.ends[threadIdx.x] = before + rows;
         __syncthreads();
-        const list_chunks chunks = {
-            first_request, min(args.chunk_rows_max, max((all + gridDim.x - 1) / gridDim.x, 1)),
-            all};
+        const list_chunks chunks(first_request, all, args.chunk_rows_max);
         const uint32_t own_rows = chunks.rows();
         for (uint32_t first = 0; first < own_rows; first += args.tile_rows) {
             const uint32_t rows_of_tile = min(args.tile_rows, own_rows - first);
@@ -310,6 +322,15 @@ static cudaError_t make_room(uint32_t *tile_rows, uint32_t *shared_bytes)
                                 (int)*shared_bytes);
 }
 
+static uint32_t blocks_of(const gather_args &args, enum gather_launch_kind launch)
+{
+    if (launch == GATHER_BESIDE)
+        return BLOCKS_BESIDE;
+    if (args.sorts || args.row_units >= LONG_ROW_UNITS)
+        return BLOCKS;
+    return args.call.request_count >= REQUESTS_SCATTERED ? BLOCKS_SCATTERED : BLOCKS_SHORT;
+}
+
 cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_choice choice,
                           uint32_t wave, uint32_t first_layer, uint32_t layers,
                           enum gather_launch_kind launch, cudaStream_t stream)
@@ -334,9 +355,8 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     args.tile_rows = UINT32_MAX / args.row_units / args.row_units;
     if (args.tile_rows == 0) /* rows of 1 MiB and more */
         return cudaErrorInvalidValue;
-    const bool is_short = args.row_units < LONG_ROW_UNITS;
-    args.sorts = resolve->queries_max > 1 && is_short;
-    args.chunk_rows_max = args.sorts ? UINT32_MAX : (uint32_t)CHUNK_ROWS;
+    args.sorts = resolve->queries_max > 1 && args.row_units < LONG_ROW_UNITS;
+    args.chunk_rows_max = args.sorts ? UINT32_MAX / BLOCKS : (uint32_t)CHUNK_ROWS;
     uint32_t shared_bytes;
     cudaError_t error = make_room(&args.tile_rows, &shared_bytes);
     if (error != cudaSuccess)
@@ -345,9 +365,7 @@ cudaError_t gather_launch(const struct kvt_gpu_resolve *resolve, enum gather_cho
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(launch == GATHER_BESIDE   ? BLOCKS_BESIDE
-                          : is_short && !args.sorts ? BLOCKS_SHORT
-                                                    : BLOCKS);
+    config.gridDim = dim3(blocks_of(args, launch));
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;

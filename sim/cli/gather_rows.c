@@ -1,6 +1,6 @@
 /* gather_rows.c -- rows of a gather, and translations of their addresses.
  *
- *     lists in turn, each in equal pieces side by side
+ *     lists in turn
  *     a granule is translated unless it is among the newest ones: an LRU list of them */
 #include "gather_rows.h"
 
@@ -167,22 +167,15 @@ static uint64_t touch_row(struct translations *cache, const struct grid_gather *
     return missed;
 }
 
-/* All lists once, the blocks' chunks side by side; returns how many were translated. */
+/* All lists once; returns how many were translated. In which order the rows of a list come does not
+ * matter, as long as the granules of one list are kept. */
 static uint64_t copy_all(struct translations *cache, const struct grid_gather *gather,
                          const uint32_t *rows)
 {
-    uint64_t of_list = gather->requests * gather->rows_each, missed = 0;
-    uint64_t round_rows = (uint64_t)GATHER_BLOCKS * GATHER_CHUNK_ROWS;
-    uint64_t round_count = (of_list + round_rows - 1) / round_rows;
+    uint64_t all = GATHER_LISTS * gather->requests * gather->rows_each, missed = 0;
 
-    for (uint64_t list = 0; list < GATHER_LISTS; list++) {
-        for (uint64_t i = 0; i < round_count * round_rows; i++) {
-            uint64_t in_round = i % round_rows, block = in_round % GATHER_BLOCKS;
-            uint64_t at = i - in_round + block * GATHER_CHUNK_ROWS + in_round / GATHER_BLOCKS;
-            if (at < of_list)
-                missed += touch_row(cache, gather, rows[list * of_list + at]);
-        }
-    }
+    for (uint64_t i = 0; i < all; i++)
+        missed += touch_row(cache, gather, rows[i]);
     return missed;
 }
 

@@ -6,13 +6,9 @@
 #include "kvt/gather.h"
 
 enum {
-    GATHER_LISTS = 21,                /* in turn, as the stores of GLM-5.3 */
-    GATHER_GRANULE_BYTES = 65536,     /* of host memory, that a GPU translates at once */
-    GATHER_GRANULES_CACHED = 1 << 15, /* translations that it keeps (facts of one H200) */
-    /* Short rows of one query, as backend_cuda/gather.cu copies them: chunks go round the blocks.
-     */
-    GATHER_BLOCKS = 16,
-    GATHER_CHUNK_ROWS = 32
+    GATHER_LISTS = 21,               /* in turn, as the stores of GLM-5.3 */
+    GATHER_GRANULE_BYTES = 65536,    /* of host memory, that a GPU translates at once */
+    GATHER_GRANULES_CACHED = 1 << 15 /* translations that it keeps (facts of one H200) */
 };
 
 /* Draws them, the same for the same gather: of each list and request distinct rows of a context of

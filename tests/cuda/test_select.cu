@@ -458,6 +458,15 @@ void test_topk_of_crowd(const struct distribution &distribution, uint64_t seed)
     test_topk(distribution, crowd, 1024, seed);
 }
 
+/* Few enough that several blocks share each: three, where the machine has 132 multiprocessors. */
+void test_topk_of_clusters(uint64_t seed)
+{
+    struct step step;
+    for (uint32_t i = 0; i < 32; i++)
+        step.add(0, 9000 + 7 * i, 1);
+    test_topk(DISTRIBUTIONS[1], step, 1024, seed);
+}
+
 void test_topks()
 {
     uint64_t seed = 1;
@@ -620,6 +629,7 @@ int main(int argc, char **argv)
         test_scan_of(3, 64);
         test_scan_of(8, 32);
         test_topk_of_crowd(DISTRIBUTIONS[0], 1);
+        test_topk_of_clusters(2);
     } else {
         test_topks();
         test_scans();
