@@ -70,7 +70,8 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
     kvt_status status = gather_draw(gather, &all, err);
 
     if (status == KVT_OK)
-        status = gather_translations(gather, all, &point.features[KVT_FEATURE_GRANULES], err);
+        status = gather_translations(gather, all, &point.features[KVT_FEATURE_GRANULES],
+                                     &point.features[KVT_FEATURE_GRANULE_BLOCKS], err);
     if (status == KVT_OK)
         status = time_rows(pool, gather, all, &point, err);
     free(all);

@@ -3,7 +3,7 @@
  *     each sample belongs to the limit that is largest for it; at first to the one whose least
  *     slope over all samples reaches highest
  *     repeat
- *         all limits' terms by robust least squares, each from its own samples
+ *         each limit's terms by robust least squares, from its own samples
  *         each sample to the limit that is largest now
  *     until none moves
  *     the least certain term is left out, and all is begun again, until every one is certain
@@ -115,55 +115,60 @@ static void begin(struct fitting *fitting, const struct family_form *form)
 
 /* ---- One fit --------------------------------------------------------------------------- */
 
-/* Columns of the fitted terms that occur; those that do not are ABSENT. */
-static uint32_t choose_columns(struct fitting *fitting)
+/* Whether the sample has a say in the limit's terms. */
+static bool is_of(const struct fitting *fitting, size_t i, uint32_t limit)
+{
+    return is_in(fitting, i) && fitting->limit_of[i] == limit;
+}
+
+/* Columns of the limit's fitted terms that occur; those that do not are ABSENT. */
+static uint32_t choose_columns(struct fitting *fitting, uint32_t limit)
 {
     uint32_t columns = 0;
 
     for (uint32_t t = 0; t < fitting->term_count; t++) {
         struct family_term *term = &fitting->terms[t];
         bool occurs = false;
-        for (size_t i = 0; i < fitting->count && term->state == FAMILY_TERM_FITTED; i++)
-            occurs = occurs || (is_in(fitting, i) && fitting->limit_of[i] == term->limit &&
-                                fitting->samples[i].features[term->feature] > 0);
+        if (term->limit != limit || term->state != FAMILY_TERM_FITTED)
+            continue;
+        for (size_t i = 0; i < fitting->count; i++)
+            occurs = occurs ||
+                     (is_of(fitting, i, limit) && fitting->samples[i].features[term->feature] > 0);
+        term->ns = term->error_ns = 0;
         if (occurs)
             fitting->column_of[columns++] = t;
-        else if (term->state == FAMILY_TERM_FITTED)
-            term->ns = term->error_ns = 0;
     }
     return columns;
 }
 
-static size_t fill_rows(struct fitting *fitting, uint32_t columns)
+static size_t fill_rows(struct fitting *fitting, uint32_t limit, uint32_t columns)
 {
     size_t rows = 0;
 
     for (size_t i = 0; i < fitting->count; i++) {
         const struct family_sample *sample = &fitting->samples[i];
-        if (!is_in(fitting, i))
+        if (!is_of(fitting, i, limit))
             continue;
         for (uint32_t c = 0; c < columns; c++) {
             const struct family_term *term = &fitting->terms[fitting->column_of[c]];
-            bool binds = fitting->limit_of[i] == term->limit;
-            fitting->x[rows * columns + c] =
-                binds ? sample->features[term->feature] / weight_ns(sample) : 0;
+            fitting->x[rows * columns + c] = sample->features[term->feature] / weight_ns(sample);
         }
         fitting->y[rows++] = sample->ns / weight_ns(sample);
     }
     return rows;
 }
 
-/* Terms by the samples' limits as they are. *outliers: samples without a say. */
-static kvt_status fit_once(struct fitting *fitting, size_t *outliers, struct kvt_error *err)
+/* One limit's terms, from its own samples: what is an outlier among these may not be one among
+ * another limit's. With too few of them it is no limit: all its terms are 0. */
+static kvt_status fit_limit(struct fitting *fitting, uint32_t limit, size_t *fitted,
+                            size_t *outliers, struct kvt_error *err)
 {
     double value[FAMILY_TERMS_MAX], error[FAMILY_TERMS_MAX];
-    uint32_t columns = choose_columns(fitting);
-    size_t rows = fill_rows(fitting, columns);
+    uint32_t columns = choose_columns(fitting, limit);
+    size_t rows = fill_rows(fitting, limit, columns);
 
     if (columns == 0 || rows <= columns + 1)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
-                        "%zu points for %u terms of a family; more points are expected", rows,
-                        columns);
+        return KVT_OK;
     kvt_status status =
         robust_fit(fitting->x, fitting->y, rows, columns, value, error, fitting->weights, err);
     if (status != KVT_OK)
@@ -172,10 +177,27 @@ static kvt_status fit_once(struct fitting *fitting, size_t *outliers, struct kvt
         fitting->terms[fitting->column_of[c]].ns = value[c];
         fitting->terms[fitting->column_of[c]].error_ns = error[c];
     }
-    *outliers = 0;
     for (size_t i = 0; i < rows; i++)
         *outliers += fitting->weights[i] <= 0;
+    *fitted += rows;
     return KVT_OK;
+}
+
+/* Terms by the samples' limits as they are. *outliers: samples without a say. */
+static kvt_status fit_once(struct fitting *fitting, size_t *outliers, struct kvt_error *err)
+{
+    size_t fitted = 0;
+    kvt_status status = KVT_OK;
+
+    *outliers = 0;
+    for (uint32_t l = 0; l < fitting->limit_count && status == KVT_OK; l++)
+        status = fit_limit(fitting, l, &fitted, outliers, err);
+    if (status == KVT_OK && fitted == 0)
+        status = kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
+                          "%zu points for a family, too few for any of its limits; more points "
+                          "are expected",
+                          fitting->count);
+    return status;
 }
 
 static size_t move(struct fitting *fitting)

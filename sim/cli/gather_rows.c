@@ -1,7 +1,7 @@
 /* gather_rows.c -- rows of a gather, and translations of their addresses.
  *
  *     lists in turn
- *     a granule is translated unless it is among the newest ones: an LRU list of them */
+ *     a granule is translated unless it is among the newest ones, and so is a block: LRU lists */
 #include "gather_rows.h"
 
 #include <math.h>
@@ -106,16 +106,17 @@ kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct
 
 /* ---- Translations ---------------------------------------------------------------------- */
 
-/* Granules in order of their newest use; all of the pool's, those not there are alone. */
+/* Pieces of the pool in order of their newest use; those not there are alone. */
 struct translations {
-    uint32_t *newer, *older; /* [granules] NOBODY: none */
-    bool *is_there;          /* [granules] */
+    uint32_t piece_bytes, kept;
+    uint32_t *newer, *older; /* [pieces] NOBODY: none */
+    bool *is_there;          /* [pieces] */
     uint32_t newest, oldest, count;
 };
 
-static void unlink_granule(struct translations *cache, uint32_t granule)
+static void unlink_piece(struct translations *cache, uint32_t piece)
 {
-    uint32_t newer = cache->newer[granule], older = cache->older[granule];
+    uint32_t newer = cache->newer[piece], older = cache->older[piece];
 
     if (newer == NOBODY)
         cache->newest = older;
@@ -125,50 +126,50 @@ static void unlink_granule(struct translations *cache, uint32_t granule)
         cache->oldest = newer;
     else
         cache->newer[older] = newer;
-    cache->is_there[granule] = false;
+    cache->is_there[piece] = false;
     cache->count--;
 }
 
-static void add_newest(struct translations *cache, uint32_t granule)
+static void add_newest(struct translations *cache, uint32_t piece)
 {
-    cache->newer[granule] = NOBODY;
-    cache->older[granule] = cache->newest;
+    cache->newer[piece] = NOBODY;
+    cache->older[piece] = cache->newest;
     if (cache->newest == NOBODY)
-        cache->oldest = granule;
+        cache->oldest = piece;
     else
-        cache->newer[cache->newest] = granule;
-    cache->newest = granule;
-    cache->is_there[granule] = true;
+        cache->newer[cache->newest] = piece;
+    cache->newest = piece;
+    cache->is_there[piece] = true;
     cache->count++;
 }
 
 /* Whether it had to be translated. */
-static bool touch(struct translations *cache, uint32_t granule)
+static bool touch(struct translations *cache, uint32_t piece)
 {
-    bool was_there = cache->is_there[granule];
+    bool was_there = cache->is_there[piece];
 
     if (was_there)
-        unlink_granule(cache, granule);
-    else if (cache->count == GATHER_GRANULES_CACHED)
-        unlink_granule(cache, cache->oldest);
-    add_newest(cache, granule);
+        unlink_piece(cache, piece);
+    else if (cache->count == cache->kept)
+        unlink_piece(cache, cache->oldest);
+    add_newest(cache, piece);
     return !was_there;
 }
 
 static uint64_t touch_row(struct translations *cache, const struct grid_gather *gather,
                           uint64_t row)
 {
-    uint64_t first = row * gather->row_bytes / GATHER_GRANULE_BYTES;
-    uint64_t last = ((row + 1) * gather->row_bytes - 1) / GATHER_GRANULE_BYTES;
+    uint64_t first = row * gather->row_bytes / cache->piece_bytes;
+    uint64_t last = ((row + 1) * gather->row_bytes - 1) / cache->piece_bytes;
     uint64_t missed = 0;
 
-    for (uint64_t granule = first; granule <= last; granule++)
-        missed += touch(cache, (uint32_t)granule);
+    for (uint64_t piece = first; piece <= last; piece++)
+        missed += touch(cache, (uint32_t)piece);
     return missed;
 }
 
-/* All lists once; returns how many were translated. In which order the rows of a list come does not
- * matter, as long as the granules of one list are kept. */
+/* All lists once; returns how many were translated. Rows come in the order of their lists: blocks
+ * of the kernel take theirs side by side, which makes no difference that could be told. */
 static uint64_t copy_all(struct translations *cache, const struct grid_gather *gather,
                          const uint32_t *rows)
 {
@@ -179,11 +180,14 @@ static uint64_t copy_all(struct translations *cache, const struct grid_gather *g
     return missed;
 }
 
-kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
-                               double *granules, struct kvt_error *err)
+static kvt_status count_translated(const struct grid_gather *gather, const uint32_t *rows,
+                                   uint32_t piece_bytes, uint32_t kept, double *translated,
+                                   struct kvt_error *err)
 {
-    uint64_t count = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB / GATHER_GRANULE_BYTES) + 1;
-    struct translations cache = {.newer = calloc(count, sizeof *cache.newer),
+    uint64_t count = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB / piece_bytes) + 1;
+    struct translations cache = {.piece_bytes = piece_bytes,
+                                 .kept = kept,
+                                 .newer = calloc(count, sizeof *cache.newer),
                                  .older = calloc(count, sizeof *cache.older),
                                  .is_there = calloc(count, sizeof *cache.is_there),
                                  .newest = NOBODY,
@@ -192,10 +196,21 @@ kvt_status gather_translations(const struct grid_gather *gather, const uint32_t 
 
     if (has_room) {
         (void)copy_all(&cache, gather, rows); /* as it is once all were copied before */
-        *granules = (double)copy_all(&cache, gather, rows) / GATHER_LISTS;
+        *translated = (double)copy_all(&cache, gather, rows) / GATHER_LISTS;
     }
     free(cache.newer);
     free(cache.older);
     free(cache.is_there);
     return has_room ? KVT_OK : kvt_fail_nomem(err, "translations of a gather");
+}
+
+kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
+                               double *granules, double *blocks, struct kvt_error *err)
+{
+    kvt_status status =
+        count_translated(gather, rows, GATHER_GRANULE_BYTES, GATHER_GRANULES_CACHED, granules, err);
+
+    if (status != KVT_OK)
+        return status;
+    return count_translated(gather, rows, GATHER_BLOCK_BYTES, GATHER_BLOCKS_CACHED, blocks, err);
 }

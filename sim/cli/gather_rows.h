@@ -6,9 +6,13 @@
 #include "kvt/gather.h"
 
 enum {
-    GATHER_LISTS = 21,               /* in turn, as the stores of GLM-5.3 */
-    GATHER_GRANULE_BYTES = 65536,    /* of host memory, that a GPU translates at once */
-    GATHER_GRANULES_CACHED = 1 << 15 /* translations that it keeps (facts of one H200) */
+    GATHER_LISTS = 21, /* in turn, as the stores of GLM-5.3 */
+    /* A GPU translates addresses of host memory a granule at a time, and finds the granules of a
+     * block together. How many of either it keeps is what explains gathers on an H200 best. */
+    GATHER_GRANULE_BYTES = 64 << 10,
+    GATHER_GRANULES_CACHED = 16384,
+    GATHER_BLOCK_BYTES = 2 << 20,
+    GATHER_BLOCKS_CACHED = 256
 };
 
 /* Draws them, the same for the same gather: of each list and request distinct rows of a context of
@@ -17,9 +21,9 @@ enum {
 KVT_CHECKED kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows,
                                    struct kvt_error *err);
 
-/* Granules that are translated in a list once all lists have been copied before: those that are not
- * among the newest GATHER_GRANULES_CACHED, mean of all lists. */
+/* What is translated in a list once all lists have been copied before, mean of all lists: granules,
+ * and blocks, that are not among the newest of their kind. */
 KVT_CHECKED kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
-                                           double *granules, struct kvt_error *err);
+                                           double *granules, double *blocks, struct kvt_error *err);
 
 #endif

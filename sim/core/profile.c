@@ -1,6 +1,10 @@
 /* profile.c -- what a profile says of a load: features, and times linear in them. */
 #include "kvt/profile.h"
 
+enum {
+    BLOCK_BYTES = 2 << 20 /* of host memory, whose granules a GPU finds together */
+};
+
 const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
 {
     static const char *const names[KVT_FEATURES] = {
@@ -22,6 +26,7 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
         [KVT_FEATURE_OUTBOUND_BYTES] = "outbound_bytes",
         [KVT_FEATURE_NODE_BYTES] = "node_bytes",
         [KVT_FEATURE_GRANULES] = "granules",
+        [KVT_FEATURE_GRANULE_BLOCKS] = "granule_blocks",
         [KVT_FEATURE_FETCHES] = "fetches",
         [KVT_FEATURE_EXTRA_WAVES] = "extra_waves",
         [KVT_FEATURE_EXTRA_WAVE_LAYERS] = "extra_wave_layers",
@@ -76,6 +81,18 @@ void kvt_profile_group_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, load->queries, load->queries_max);
 }
 
+/* Contexts lie in one piece on the host, each with as many rows as another, and what is fetched of
+ * one touches its blocks once each: all of them, where it has as many granules. */
+static double granule_blocks(const struct kvt_profile_setting *setting,
+                             const struct kvt_rank_load *load)
+{
+    if (load->missed_rows <= 0)
+        return 0;
+    double row_bytes = load->wire_bytes / load->missed_rows;
+    double context_bytes = setting->selectors * (double)load->context_rows * row_bytes;
+    return smaller(context_bytes / BLOCK_BYTES, load->granules);
+}
+
 /* Only as much of the other traffic gets in the way of a fetch as there is of the fetch. */
 static void add_traffic(const struct kvt_profile_setting *setting, const struct kvt_rank_load *load,
                         double features[KVT_FEATURES])
@@ -89,6 +106,7 @@ static void add_traffic(const struct kvt_profile_setting *setting, const struct 
     features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
     features[KVT_FEATURE_NODE_BYTES] = (wire + inbound + outbound) * setting->gathering_gpus;
     features[KVT_FEATURE_GRANULES] = load->granules;
+    features[KVT_FEATURE_GRANULE_BLOCKS] = granule_blocks(setting, load);
     features[KVT_FEATURE_FETCHES] =
         smaller(setting->selectors, load->calls_with_misses) + load->extra_waves;
 }
