@@ -237,6 +237,8 @@ kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
     if (features)
         keep_features(group, &load, &loads[slowest_rank], features);
     group->timing->group_step(group->timing_state, &load, shared);
+    if (load.queries == 0 && slowest[KVT_PART_PREFILL] > 0)
+        shared[KVT_PART_PREFILL] = group->prefill->lone_step_ns;
     kvt_ns total = 0;
     for (int p = 0; p < KVT_PARTS; p++) {
         parts_ns[p] = (kvt_ns)llround(shared[p] + slowest[p]);

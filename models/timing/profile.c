@@ -8,7 +8,9 @@
  * Each family is linear in a load, or the largest of several limits that are (kvt/profile.h): of
  * fetch, say, the link with what shares it, the node's DRAM with all GPUs that gather from it, and
  * granules of host memory. Families that the file lacks are refused where a step has them, or, when
- * asked for, taken from data sheets; steps that need those are out of range. */
+ * asked for, taken from data sheets; steps that need those are out of range.
+ *
+ * An engine's scheduler, which no GPU measures, is a term of host that the scenario states. */
 #include "kvt/profile.h"
 
 #include <assert.h>
@@ -22,8 +24,12 @@ enum {
     PROFILE_FILE,
     PROFILE_LACKING,
     PROFILE_FETCH_ORDER,
+    PROFILE_HOST_US,
+    PROFILE_HOST_REQUEST_US,
     PROFILE_PARAMS
 };
+
+static const double US_NS = 1e3;
 
 enum lacking {
     LACKING_REFUSED = 0,
@@ -53,6 +59,19 @@ static const struct kvt_param_spec profile_params[PROFILE_PARAMS] = {
                              .choices = "group|leader_first",
                              .default_text = "leader_first",
                              .idle = {KVT_IDLE_WITHOUT_HOT_CACHES}},
+    [PROFILE_HOST_US] = {.name = "host_us_per_step",
+                         .help =
+                             "An engine's scheduler, beyond the host that the profile has; 0 where "
+                             "the step before hides it, and in a profile of calibrate --from, "
+                             "which has it in dense: there it would count twice.",
+                         .type = KVT_PARAM_REAL,
+                         .minimum = 0,
+                         .maximum = 1e6},
+    [PROFILE_HOST_REQUEST_US] = {.name = "host_us_per_request",
+                                 .help = "The same for each request of the busiest rank.",
+                                 .type = KVT_PARAM_REAL,
+                                 .minimum = 0,
+                                 .maximum = 1e6},
 };
 
 struct profile_state {
@@ -62,6 +81,7 @@ struct profile_state {
     bool leader_first;
     bool takes_turns; /* in a staging that is too small for all: steps of another kind */
     bool lacks_any;   /* a needed one, so that roofline stands for it */
+    double scheduler_ns_per_step, scheduler_ns_per_request; /* beyond the family host */
     struct roofline roofline;
 };
 
@@ -133,6 +153,8 @@ static kvt_status profile_init(void *memory, const struct kvt_timing_env *env,
     state->setting = kvt_profile_setting_of(env);
     state->takes_turns = env->takes_turns;
     state->leader_first = env->params.values[PROFILE_FETCH_ORDER].number == FETCH_LEADER_FIRST;
+    state->scheduler_ns_per_step = env->params.values[PROFILE_HOST_US].number * US_NS;
+    state->scheduler_ns_per_request = env->params.values[PROFILE_HOST_REQUEST_US].number * US_NS;
     find_needed(env, state->is_needed);
     state->lacks_any = name_lacking(state, names)[0] != '\0';
     if (state->lacks_any && lacking == LACKING_REFUSED)
@@ -166,6 +188,8 @@ static void profile_group_step(const void *memory, const struct kvt_group_load *
         if (kvt_profile_is_of_group((enum kvt_step_part)p))
             parts[p] += kvt_profile_ns(&state->profile.families[p], features);
     }
+    parts[KVT_PART_HOST] += state->scheduler_ns_per_step +
+                            state->scheduler_ns_per_request * features[KVT_FEATURE_REQUESTS];
     if (!state->lacks_any)
         return;
     kvt_roofline_group_step(&state->roofline, load, roofline_parts);

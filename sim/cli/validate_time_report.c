@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "validate.h"
 #include "validate_time.h"
 
 /* What is not met, as a sentence; NULL: all is. */
@@ -27,6 +28,24 @@ static const char *fault_of(const struct time_outcome *outcome)
 bool time_is_good(const struct time_outcome *outcome)
 {
     return !fault_of(outcome);
+}
+
+/* Points are a GPU's steps, measured now or before; nobody looks at what they decide. */
+static struct kvt_badge badge_of(const struct time_outcome *outcome)
+{
+    const struct time_family *step = &outcome->step;
+    const size_t count = step->errors.count;
+    const struct kvt_badge_facts facts = {
+        .on_gpu = true,
+        .gpu = validate_gpu_name(outcome->points.machine),
+        .is_attention_good = true,
+        .timed_steps = count,
+        .in_range_share = count > 0 ? (double)step->in_range / (double)count : (double)NAN,
+    };
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
 }
 
 /* ---- As JSON ------------------------------------------------------------------------------ */
@@ -120,6 +139,7 @@ kvt_status time_tree(const struct time_outcome *outcome, cJSON **out, struct kvt
 {
     cJSON *points = NULL, *tree = cJSON_CreateObject();
     const char *fault = fault_of(outcome);
+    const struct kvt_badge badge = badge_of(outcome);
     kvt_status status = points_tree(&outcome->points, &points, err);
 
     if (status != KVT_OK) {
@@ -132,7 +152,8 @@ kvt_status time_tree(const struct time_outcome *outcome, cJSON **out, struct kvt
               kvt_json_add_text(tree, "profile", outcome->profile_path) &&
               kvt_json_add_number(tree, "left_out", (double)outcome->left_out) &&
               add_families(tree, outcome) && add_runs(tree, outcome) &&
-              add_gathers(tree, outcome) && add_ranking(tree, outcome);
+              add_gathers(tree, outcome) && add_ranking(tree, outcome) &&
+              kvt_badge_add(tree, &badge);
     if (ok && kvt_json_add(tree, "points", points)) {
         *out = tree;
         return KVT_OK;
@@ -176,6 +197,7 @@ static void print_runs(const struct time_outcome *outcome)
 void time_print(const struct time_outcome *outcome)
 {
     const char *fault = fault_of(outcome);
+    const struct kvt_badge badge = badge_of(outcome);
 
     print_runs(outcome);
     printf("\n%-9s %6s %9s %9s %9s %9s %8s %9s\n", "time of", "n", "mean abs", "p50 abs", "p95 abs",
@@ -191,6 +213,7 @@ void time_print(const struct time_outcome *outcome)
     if (outcome->pairs > 0)
         printf("order of the ranked runs: %zu of %zu pairs alike, Kendall's tau %.2f\n",
                outcome->pairs - outcome->swapped, outcome->pairs, outcome->tau);
+    cli_print_badge(&badge);
     printf("%s: %s\n", fault ? "no" : "yes",
            fault                ? fault
            : outcome->pairs > 0 ? "mean error at most 5 %, P95 12 %, bias 2 %, ranked runs in order"

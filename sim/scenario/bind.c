@@ -155,7 +155,22 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
 /* ---- The rest ---------------------------------------------------------------------------------
  */
 
-/* The rate, and the context at which it has halved, as the profile has them. */
+/* What a step takes for being one: of what ranks share, with nobody decoding. Where the rate is the
+ * scenario's own number, whoever gave it has seen whole steps. */
+static double lone_step_ns(const struct kvt_choice *timing, const struct kvt_profile *profile)
+{
+    const double features[KVT_FEATURES] = {[KVT_FEATURE_STEP] = 1};
+    double ns = kvt_param_of(timing, "host_us_per_step")->number * 1e3;
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (kvt_profile_is_of_group((enum kvt_step_part)p))
+            ns += kvt_profile_ns(&profile->families[p], features);
+    }
+    return ns;
+}
+
+/* The rate, the context at which it has halved, and a step's fixed time, as the profile has them.
+ */
 static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_choice *timing,
                                         struct kvt_prefill *out, struct kvt_error *err)
 {
@@ -182,6 +197,7 @@ static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_
                         file->text);
     out->tokens_per_s = 1e9 / token_ns;
     out->context_half_tokens = context_ns > 0 ? token_ns / context_ns : 0;
+    out->lone_step_ns = lone_step_ns(timing, &profile);
     return KVT_OK;
 }
 

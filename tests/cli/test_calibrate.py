@@ -8,7 +8,7 @@ import sys
 
 import support
 from support import refuses, succeeds
-from toy_engine import QUERY_S, ROW_S, STEP_S, TOKEN_S, bench, engine, scenario, write
+from toy_engine import LENGTHS, QUERY_S, ROW_S, STEP_S, TOKEN_S, bench, engine, scenario, write
 
 
 def terms(profile):
@@ -62,12 +62,8 @@ def several_concurrencies_in_sglangs_lines_are_left_out_in_turn(folder):
     assert all(len(line) <= 80 for line in text.splitlines()), text
 
 
-def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
-    """Fitted at 8 at once, run at 4: the toy engine is the oracle."""
-    name = scenario(folder)
-    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
-    succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--out", "p.json", cwd=folder)
-    served = bench(engine(4))
+def predicted(folder, name, served):
+    """Metrics of a run that p.json times: the benchmark's requests, when they were sent."""
     rows = ["arrival_s,input_tokens,output_tokens"]
     rows += ["%.9f,%d,%d" % (s - 5000, i, o) for s, i, o in
              zip(served["start_times"], served["input_lens"], served["output_lens"])]
@@ -75,13 +71,31 @@ def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
     sets = ("timing={\"model\":\"profile\",\"profile\":\"p.json\"}",
             "cluster.prefill.tokens_per_s=profile", "workload={\"arrival\":\"trace\",\"path\":"
             "\"trace.csv\"}")
-    result = json.loads(succeeds("run", name, "--json", "--quiet",
-                                 *(word for s in sets for word in ("--set", s)), cwd=folder))
-    ours = result["metrics"]
+    return json.loads(succeeds("run", name, "--json", "--quiet",
+                               *(word for s in sets for word in ("--set", s)),
+                               cwd=folder))["metrics"]
+
+
+def a_profile_predicts_a_load_that_it_was_not_fitted_to(folder):
+    """Fitted at 8 at once, run at 4: the toy engine is the oracle."""
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--out", "p.json", cwd=folder)
+    served = bench(engine(4))
+    ours = predicted(folder, name, served)
     near(ours["output_throughput"], served["output_throughput"], 0.02)
     near(ours["mean_tpot_ms"], served["mean_tpot_ms"], 0.03)
     # Fewer at once than it was fitted to are told.
     assert 0 < ours["extrapolated_step_share"] < 0.2, ours["extrapolated_step_share"]
+
+
+def a_prompt_alone_takes_a_step_as_the_engines_does(folder):
+    """Six seconds apart nobody decodes beside it: its tokens, and a step's fixed time."""
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--out", "p.json", cwd=folder)
+    served = bench(engine(1, arrivals=[6 * i for i in range(len(LENGTHS))]))
+    near(predicted(folder, name, served)["mean_ttft_ms"], served["mean_ttft_ms"], 0.02)
 
 
 def a_model_with_an_indexer_scans_its_context(folder):
@@ -177,25 +191,33 @@ def prompts_by_a_profile_take_one_that_has_them(folder):
                        cwd=folder)
     assert "has no effect while cluster.prefill.tokens_per_s is \"profile\"" in sentence, sentence
 
-    def ttft(token_ns, context_ns):
-        profile["families"].append({"name": "prefill", "limits_ns": [
-            {"prefill_tokens": token_ns, "prefill_context_tokens": context_ns}]})
+    def by_profile(token_ns, context_ns, host=(), *more):
+        profile["families"] = [{"name": "host", "limits_ns": [*host]}, {
+            "name": "prefill", "limits_ns": [
+                {"prefill_tokens": token_ns, "prefill_context_tokens": context_ns}]}]
         write(folder, "p.json", profile)
-        profile["families"].pop()
-        return json.loads(succeeds("run", name, *sets, "--json", "--quiet", cwd=folder))["metrics"]
+        return json.loads(succeeds("run", name, *sets, *more, "--json", "--quiet",
+                                   cwd=folder))["metrics"]
 
     # 1e9 / 100,000 ns are 10,000 tokens/s, halved by a context of 100,000 / 10 tokens.
-    by_hand = json.loads(succeeds("run", name, *sets, "--set", "cluster.prefill.tokens_per_s=10000",
-                                  "--set", "cluster.prefill.context_half_tokens=10000", "--json",
-                                  "--quiet", cwd=folder))["metrics"]
-    assert ttft(1e5, 10) == by_hand
-    assert ttft(1e5, 0)["mean_ttft_ms"] < by_hand["mean_ttft_ms"]
+    rate = ("--set", "cluster.prefill.tokens_per_s=10000")
+    by_hand = by_profile(1e5, 10, (), *rate, "--set", "cluster.prefill.context_half_tokens=10000")
+    assert by_profile(1e5, 10) == by_hand
+    assert by_profile(1e5, 0)["mean_ttft_ms"] < by_hand["mean_ttft_ms"]
+    # One at a time, each prompt is a step of its own: 1 ms of host more, and what is set beside it.
+    alone = ("--set", "workload.concurrency=1")
+    scheduled = ("--set", "timing.host_us_per_step=500")
+    host = ({"step": 1e6},)
+    tokens_ms = by_profile(1e5, 0, host, *alone, *rate)["mean_ttft_ms"]
+    assert abs(by_profile(1e5, 0, host, *alone)["mean_ttft_ms"] - tokens_ms - 1) < 1e-6
+    assert abs(by_profile(1e5, 0, host, *alone, *scheduled)["mean_ttft_ms"] - tokens_ms - 1.5) < 1e-6
 
 
 CASES = (
     a_profile_has_the_engines_costs,
     several_concurrencies_in_sglangs_lines_are_left_out_in_turn,
     a_profile_predicts_a_load_that_it_was_not_fitted_to,
+    a_prompt_alone_takes_a_step_as_the_engines_does,
     a_model_with_an_indexer_scans_its_context,
     a_dense_model_stays_in_hbm_and_on_one_gpu,
     a_dense_models_selections_are_its_contexts,

@@ -99,6 +99,10 @@ def runs_that_were_not_fitted_are_predicted(folder):
     assert result["good"] and families["step"]["n"] == 4, result
     assert families["step"]["mape"] < 0.01 and families["step"]["in_range"] == 1, families
     assert result["ranking"] == {"pairs": 6, "swapped": 0, "kendall_tau": 1}, result["ranking"]
+    assert result["badge"] == {
+        "decisions": "no", "decisions_reason": "kvtide validate compares them",
+        "kernel_time": "yes", "kernel_time_reason": "a GPU, 100 % of steps in range",
+        "engine": "no"}, result["badge"]
     # What was written has its points, and is an answer to ask again.
     again = json.loads(succeeds(*suite, "out/validate.json", "--json", cwd=folder))
     assert [f["n"] for f in again["families"]] == [f["n"] for f in result["families"]]
@@ -108,6 +112,8 @@ def runs_that_were_not_fitted_are_predicted(folder):
     points(folder / "slow.json", names, HELD_OUT, slower=1.1)
     done = kvtide(*suite, "slow.json", cwd=folder)
     assert done.returncode == 1 and "no: the mean error of a step is above 5 %" in done.stdout, done
+    badge, verdict = (line for line in done.stdout.splitlines()[-4:] if line[:3] in ("bad", "no:"))
+    assert badge.startswith("badge ") and verdict.startswith("no: "), done.stdout
 
 
 def without_a_gpu_nothing_is_measured(folder):

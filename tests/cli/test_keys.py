@@ -229,6 +229,8 @@ TABLE = {
     "timing(profile).fetch_order": ({**PROFILE, "timing": {**PROFILE["timing"],
                                                             "profile": "./fetch.json"}},
                                     {"timing.fetch_order": "group"}),
+    "timing(profile).host_us_per_step": (PROFILE, {"timing.host_us_per_step": 300}),
+    "timing(profile).host_us_per_request": (PROFILE, {"timing.host_us_per_request": 20}),
     "timing(profile).lacking": (PROFILE, {"timing.lacking": "refused"}, REFUSED),
     "timing(paper).wire_row_bytes": (PAPER_HISPARSE, {"timing.wire_row_bytes": 900}),
     "timing(paper).link_gb_per_s": (PAPER_HISPARSE, {"timing.link_gb_per_s": 20}),

@@ -66,6 +66,22 @@ START_TEST(what_ranks_share_is_linear_in_the_busiest_of_them)
 }
 END_TEST
 
+/* 106 us as above, 250 of the scheduler, and 2.5 for each of 30 requests. */
+START_TEST(an_engines_scheduler_is_added_to_host_as_the_scenario_states_it)
+{
+    struct timing_bench bench;
+    make(&bench, WHOLE);
+    timing_bench_param(&bench, "host_us_per_step")->number = 250;
+    timing_bench_param(&bench, "host_us_per_request")->number = 2.5;
+    timing_bench_start(&bench);
+    const struct kvt_group_load load = timing_group_load(120, 4), nobody = {.ranks = 4};
+
+    timing_assert_near(group_part_us(&bench, &load, KVT_PART_HOST), 106 + 250 + 75, 1e-12);
+    timing_assert_near(group_part_us(&bench, &load, KVT_PART_DENSE), 5000, 1e-12);
+    ck_assert_double_eq(group_part_us(&bench, &nobody, KVT_PART_HOST), 0);
+}
+END_TEST
+
 /* 10 requests of 100,032 tokens, 21 selectors, 2,048 rows each. */
 START_TEST(a_ranks_families_are_sums_over_its_load)
 {
@@ -363,6 +379,7 @@ int main(void)
     tcase_add_checked_fixture(file, written_folder_make, written_folder_remove);
 
     tcase_add_test(steps, what_ranks_share_is_linear_in_the_busiest_of_them);
+    tcase_add_test(steps, an_engines_scheduler_is_added_to_host_as_the_scenario_states_it);
     tcase_add_test(steps, a_ranks_families_are_sums_over_its_load);
     tcase_add_test(steps, a_fetch_is_the_slowest_of_link_granules_and_dram);
     tcase_add_test(steps, other_traffic_shares_the_link_as_far_as_a_fetch_goes);

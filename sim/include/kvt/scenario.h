@@ -55,6 +55,7 @@ struct kvt_prefill {
     uint32_t chunk_tokens;      /* of one step of a rank, queries included; colocated */
     double tokens_per_s;        /* of one server or rank, at no context */
     double context_half_tokens; /* context at which the rate has halved; 0: never */
+    double lone_step_ns; /* of a step that decodes nobody, beside its tokens; 0: the rate has it */
 };
 
 struct kvt_slo_class {
