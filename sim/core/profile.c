@@ -21,6 +21,7 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
         [KVT_FEATURE_INBOUND_BYTES] = "inbound_bytes",
         [KVT_FEATURE_OUTBOUND_BYTES] = "outbound_bytes",
         [KVT_FEATURE_NODE_BYTES] = "node_bytes",
+        [KVT_FEATURE_GATHERING_GPUS] = "gathering_gpus",
         [KVT_FEATURE_GRANULES] = "granules",
         [KVT_FEATURE_FETCHES] = "fetches",
         [KVT_FEATURE_EXTRA_WAVES] = "extra_waves",
@@ -88,6 +89,7 @@ static void add_traffic(const struct kvt_profile_setting *setting, const struct 
     features[KVT_FEATURE_INBOUND_BYTES] = inbound;
     features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
     features[KVT_FEATURE_NODE_BYTES] = (wire + inbound + outbound) * setting->gathering_gpus;
+    features[KVT_FEATURE_GATHERING_GPUS] = setting->gathering_gpus;
     features[KVT_FEATURE_GRANULES] = load->granules;
     features[KVT_FEATURE_FETCHES] =
         smaller(setting->selectors, load->calls_with_misses) + load->extra_waves;
