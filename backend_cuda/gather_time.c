@@ -236,9 +236,8 @@ static kvt_status open_tables(struct gpu *gpu, uint32_t device,
     return fill(lists, &gpu->tables, err);
 }
 
-static void close_tables(struct gpu *gpu, uint32_t device)
+static void close_tables(struct gpu *gpu)
 {
-    (void)cudaSetDevice((int)device);
     if (gpu->memory)
         (void)cudaFree(gpu->memory);
     gpu->memory = NULL;
@@ -362,7 +361,7 @@ kvt_status kvt_gather_time(struct kvt_gather *gather, const struct kvt_gather_li
     for (int r = 0; r < REPETITIONS && status == KVT_OK; r++)
         status = time_once(gather, lists, &times[r], err);
     for (uint32_t g = 0; g < lists->gpus; g++)
-        close_tables(&gather->gpus[g], g);
+        close_tables(&gather->gpus[g]);
     if (status != KVT_OK)
         return status;
     qsort(times, REPETITIONS, sizeof *times, compare);
