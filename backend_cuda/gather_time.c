@@ -1,7 +1,10 @@
 /* gather_time.c -- copies of rows out of host memory, timed by themselves.
  *
  *     rows of the pool, list by list, by the kernel that fetches what a call misses
- *     all lists once, so that everything is warm that will be; then a few times between events */
+ *     all lists once, so that everything is warm that will be; then a few times between events
+ *
+ * Several GPUs read one pool at once: the first list of each is launched before the second of any,
+ * and nobody is waited for until all lists of all are launched. */
 #include "kvt/gather.h"
 
 #include <stdlib.h>
@@ -13,67 +16,7 @@ enum {
     REPETITIONS = 5
 };
 
-struct kvt_gather {
-    struct host_pool pool;
-    uint8_t *device_base; /* the pool, as the device sees it */
-    cudaStream_t stream;
-    cudaEvent_t begin, end;
-};
-
-kvt_status kvt_gather_open(uint64_t pool_bytes, struct kvt_gather **out, struct kvt_error *err)
-{
-    const struct kvt_backend_env env = {.rank_count = 1};
-    struct kvt_gather *gather = calloc(1, sizeof *gather);
-    uint64_t done_bytes = 0;
-    void *base = NULL;
-    int numa_node = -1;
-
-    if (!gather)
-        return kvt_fail_nomem(err, "a pool of host rows");
-    kvt_status status = kvt_cuda_check(cudaSetDevice(0), "choosing a device", err);
-    if (status == KVT_OK)
-        status = host_pool_check(pool_bytes, 0, err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaDeviceGetAttribute(&numa_node, cudaDevAttrHostNumaId, 0),
-                                "the node of the device", err);
-    if (status == KVT_OK)
-        status = host_pool_open(&env, pool_bytes, numa_node, &done_bytes, pool_bytes, &gather->pool,
-                                err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaHostGetDevicePointer(&base, gather->pool.base, 0),
-                                "a pool of host rows", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaStreamCreate(&gather->stream), "a stream", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaEventCreate(&gather->begin), "an event", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaEventCreate(&gather->end), "an event", err);
-    gather->device_base = base;
-    if (status != KVT_OK) {
-        kvt_gather_close(gather);
-        return status;
-    }
-    *out = gather;
-    return KVT_OK;
-}
-
-void kvt_gather_close(struct kvt_gather *gather)
-{
-    if (!gather)
-        return;
-    if (gather->end)
-        (void)cudaEventDestroy(gather->end);
-    if (gather->begin)
-        (void)cudaEventDestroy(gather->begin);
-    if (gather->stream)
-        (void)cudaStreamDestroy(gather->stream);
-    host_pool_close(&gather->pool);
-    free(gather);
-}
-
-/* ---- One set of lists ------------------------------------------------------------------ */
-
-/* What the launches read, in one piece of device memory. */
+/* What the launches of one GPU read, in one piece of its memory. */
 struct tables {
     uint32_t *missed;       /* [lists][requests][rows_each] */
     int32_t *missed_places; /* [requests][rows_each] */
@@ -83,6 +26,129 @@ struct tables {
     uint32_t *shared_rows;         /* [requests] */
     uint8_t *rows;                 /* where they are copied to */
 };
+
+struct gpu {
+    uint8_t *pool; /* as this device sees it */
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    void *memory; /* of the tables, while lists are timed */
+    struct tables tables;
+};
+
+struct kvt_gather {
+    struct host_pool pool;
+    uint32_t gpu_count;
+    struct gpu gpus[KVT_GATHER_GPUS_MAX]; /* [gpu_count] by device */
+};
+
+static kvt_status choose(uint32_t device, struct kvt_error *err)
+{
+    return kvt_cuda_check(cudaSetDevice((int)device), "choosing a device", err);
+}
+
+kvt_status kvt_gather_count_gpus(uint32_t *count, struct kvt_error *err)
+{
+    int found = 0;
+    kvt_status status = kvt_cuda_check(cudaGetDeviceCount(&found), "counting devices", err);
+
+    *count = status == KVT_OK ? (uint32_t)found : 0;
+    return status;
+}
+
+static kvt_status check_gpus(uint32_t gpus, struct kvt_error *err)
+{
+    uint32_t count = 0;
+    kvt_status status = kvt_gather_count_gpus(&count, err);
+
+    if (status != KVT_OK)
+        return status;
+    if (gpus < 1 || gpus > KVT_GATHER_GPUS_MAX || gpus > count)
+        return kvt_fail(err, KVT_ERR_INVALID, "a gather",
+                        "%u GPUs at once; 1 to %d are expected, and this machine has %u", gpus,
+                        KVT_GATHER_GPUS_MAX, count);
+    return KVT_OK;
+}
+
+/* Pinned for every device, wherever it was chosen from. */
+static kvt_status open_pool(struct kvt_gather *gather, uint64_t bytes, struct kvt_error *err)
+{
+    const struct kvt_backend_env env = {.rank_count = 1};
+    uint64_t done_bytes = 0;
+    int numa_node = -1;
+    kvt_status status = choose(0, err);
+
+    if (status == KVT_OK)
+        status = host_pool_check(bytes, 0, err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaDeviceGetAttribute(&numa_node, cudaDevAttrHostNumaId, 0),
+                                "the node of the device", err);
+    if (status == KVT_OK)
+        status = host_pool_open(&env, bytes, numa_node, &done_bytes, bytes, &gather->pool, err);
+    return status;
+}
+
+static kvt_status open_gpu(struct kvt_gather *gather, uint32_t device, struct kvt_error *err)
+{
+    struct gpu *gpu = &gather->gpus[device];
+    void *base = NULL;
+    kvt_status status = choose(device, err);
+
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaHostGetDevicePointer(&base, gather->pool.base, 0),
+                                "a pool of host rows", err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaStreamCreate(&gpu->stream), "a stream", err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaEventCreate(&gpu->begin), "an event", err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaEventCreate(&gpu->end), "an event", err);
+    gpu->pool = base;
+    return status;
+}
+
+kvt_status kvt_gather_open(uint64_t pool_bytes, uint32_t gpus, struct kvt_gather **out,
+                           struct kvt_error *err)
+{
+    kvt_status status = check_gpus(gpus, err);
+
+    if (status != KVT_OK)
+        return status;
+    struct kvt_gather *gather = calloc(1, sizeof *gather);
+    if (!gather)
+        return kvt_fail_nomem(err, "a pool of host rows");
+    gather->gpu_count = gpus;
+    status = open_pool(gather, pool_bytes, err);
+    for (uint32_t g = 0; g < gpus && status == KVT_OK; g++)
+        status = open_gpu(gather, g, err);
+    if (status != KVT_OK) {
+        kvt_gather_close(gather);
+        return status;
+    }
+    *out = gather;
+    return KVT_OK;
+}
+
+static void close_gpu(struct gpu *gpu)
+{
+    if (gpu->end)
+        (void)cudaEventDestroy(gpu->end);
+    if (gpu->begin)
+        (void)cudaEventDestroy(gpu->begin);
+    if (gpu->stream)
+        (void)cudaStreamDestroy(gpu->stream);
+}
+
+void kvt_gather_close(struct kvt_gather *gather)
+{
+    if (!gather)
+        return;
+    for (uint32_t g = 0; g < gather->gpu_count; g++)
+        close_gpu(&gather->gpus[g]);
+    host_pool_close(&gather->pool);
+    free(gather);
+}
+
+/* ---- One set of lists ------------------------------------------------------------------ */
 
 static uint64_t lay_out(const struct kvt_gather_lists *lists, uint8_t *base, struct tables *tables)
 {
@@ -155,55 +221,112 @@ static kvt_status fill(const struct kvt_gather_lists *lists, struct tables *tabl
     return status;
 }
 
-/* All lists, one behind the other. */
-static kvt_status launch(struct kvt_gather *gather, const struct kvt_gather_lists *lists,
-                         const struct tables *tables, struct kvt_error *err)
+static kvt_status open_tables(struct gpu *gpu, uint32_t device,
+                              const struct kvt_gather_lists *lists, struct kvt_error *err)
 {
-    size_t rows = (size_t)lists->requests * lists->rows_each;
-    kvt_status status = KVT_OK;
+    uint64_t bytes = lay_out(lists, NULL, &gpu->tables);
+    kvt_status status = choose(device, err);
 
-    for (uint32_t l = 0; l < lists->lists && status == KVT_OK; l++) {
-        struct kvt_gpu_resolve call = {.request_count = lists->requests,
-                                       .query_count = lists->requests,
-                                       .queries_max = 1,
-                                       .layers = 1,
-                                       .layer_bytes = lists->row_bytes,
-                                       .requests = tables->requests,
-                                       .pool = tables->rows,
-                                       .host = {.base = gather->device_base,
-                                                .row_stride = lists->row_bytes,
-                                                .layer_stride = lists->row_bytes,
-                                                .shared_at = tables->zeros,
-                                                .own_at = tables->zeros,
-                                                .shared_rows = tables->shared_rows},
-                                       .staging_share = 1,
-                                       .missed = tables->missed + l * rows,
-                                       .missed_places = tables->missed_places,
-                                       .missed_stride = lists->rows_each,
-                                       .counts = tables->counts};
-        status = kvt_cuda_check(kvt_gpu_fetch_followers(&call, 0, 1, gather->stream),
+    if (status == KVT_OK)
+        status = kvt_cuda_check_device_bytes(cudaMalloc(&gpu->memory, bytes), "rows of a gather",
+                                             bytes, err);
+    if (status != KVT_OK)
+        return status;
+    (void)lay_out(lists, gpu->memory, &gpu->tables);
+    return fill(lists, &gpu->tables, err);
+}
+
+static void close_tables(struct gpu *gpu)
+{
+    if (gpu->memory)
+        (void)cudaFree(gpu->memory);
+    gpu->memory = NULL;
+}
+
+/* ---- Its time ---------------------------------------------------------------------------- */
+
+static kvt_status launch(const struct gpu *gpu, uint32_t device, uint32_t list,
+                         const struct kvt_gather_lists *lists, struct kvt_error *err)
+{
+    const struct tables *tables = &gpu->tables;
+    size_t rows = (size_t)lists->requests * lists->rows_each;
+    const struct kvt_gpu_resolve call = {.request_count = lists->requests,
+                                         .query_count = lists->requests,
+                                         .queries_max = 1,
+                                         .layers = 1,
+                                         .layer_bytes = lists->row_bytes,
+                                         .requests = tables->requests,
+                                         .pool = tables->rows,
+                                         .host = {.base = gpu->pool,
+                                                  .row_stride = lists->row_bytes,
+                                                  .layer_stride = lists->row_bytes,
+                                                  .shared_at = tables->zeros,
+                                                  .own_at = tables->zeros,
+                                                  .shared_rows = tables->shared_rows},
+                                         .staging_share = 1,
+                                         .missed = tables->missed + list * rows,
+                                         .missed_places = tables->missed_places,
+                                         .missed_stride = lists->rows_each,
+                                         .counts = tables->counts};
+    kvt_status status = choose(device, err);
+
+    if (status == KVT_OK)
+        status = kvt_cuda_check(kvt_gpu_fetch_followers(&call, 0, 1, gpu->stream),
                                 "kvt_gpu_fetch_followers", err);
-    }
     return status;
 }
 
-static kvt_status time_once(struct kvt_gather *gather, const struct kvt_gather_lists *lists,
-                            const struct tables *tables, double *ns, struct kvt_error *err)
+static kvt_status record(const struct gpu *gpu, uint32_t device, cudaEvent_t event,
+                         struct kvt_error *err)
 {
-    float ms = 0;
-    kvt_status status =
-        kvt_cuda_check(cudaEventRecord(gather->begin, gather->stream), "a gather", err);
+    kvt_status status = choose(device, err);
+    return status == KVT_OK ? kvt_cuda_check(cudaEventRecord(event, gpu->stream), "a gather", err)
+                            : status;
+}
+
+/* All lists of each GPU, one behind the other between its events, the GPUs in turn. */
+static kvt_status launch_all(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
+                             struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
+        status = record(&gather->gpus[g], g, gather->gpus[g].begin, err);
+    for (uint32_t l = 0; l < lists->lists && status == KVT_OK; l++) {
+        for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++) {
+            uint64_t first = (uint64_t)g * lists->lists / lists->gpus;
+            status =
+                launch(&gather->gpus[g], g, (uint32_t)((first + l) % lists->lists), lists, err);
+        }
+    }
+    for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
+        status = record(&gather->gpus[g], g, gather->gpus[g].end, err);
+    return status;
+}
+
+static kvt_status wait_for(const struct gpu *gpu, uint32_t device, float *ms, struct kvt_error *err)
+{
+    kvt_status status = choose(device, err);
 
     if (status == KVT_OK)
-        status = launch(gather, lists, tables, err);
+        status = kvt_cuda_check(cudaEventSynchronize(gpu->end), "a gather", err);
     if (status == KVT_OK)
-        status = kvt_cuda_check(cudaEventRecord(gather->end, gather->stream), "a gather", err);
-    if (status == KVT_OK)
-        status = kvt_cuda_check(cudaEventSynchronize(gather->end), "a gather", err);
-    if (status == KVT_OK)
-        status =
-            kvt_cuda_check(cudaEventElapsedTime(&ms, gather->begin, gather->end), "a gather", err);
-    *ns = 1e6 * (double)ms / lists->lists;
+        status = kvt_cuda_check(cudaEventElapsedTime(ms, gpu->begin, gpu->end), "a gather", err);
+    return status;
+}
+
+static kvt_status time_once(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
+                            double *ns, struct kvt_error *err)
+{
+    float slowest_ms = 0;
+    kvt_status status = launch_all(gather, lists, err);
+
+    for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++) {
+        float ms = 0;
+        status = wait_for(&gather->gpus[g], g, &ms, err);
+        slowest_ms = ms > slowest_ms ? ms : slowest_ms;
+    }
+    *ns = 1e6 * (double)slowest_ms / lists->lists;
     return status;
 }
 
@@ -213,25 +336,32 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static kvt_status check_lists(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
+                              struct kvt_error *err)
+{
+    if (lists->gpus >= 1 && lists->gpus <= gather->gpu_count)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, "a gather",
+                    "%u GPUs at once; the pool is open for %u, and 1 to as many are expected",
+                    lists->gpus, gather->gpu_count);
+}
+
 kvt_status kvt_gather_time(struct kvt_gather *gather, const struct kvt_gather_lists *lists,
                            double *ns, struct kvt_error *err)
 {
-    struct tables tables;
     double times[REPETITIONS];
-    uint64_t bytes = lay_out(lists, NULL, &tables);
-    void *base = NULL;
-    kvt_status status =
-        kvt_cuda_check_device_bytes(cudaMalloc(&base, bytes), "rows of a gather", bytes, err);
+    kvt_status status = check_lists(gather, lists, err);
 
     if (status != KVT_OK)
         return status;
-    (void)lay_out(lists, base, &tables);
-    status = fill(lists, &tables, err);
+    for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
+        status = open_tables(&gather->gpus[g], g, lists, err);
     if (status == KVT_OK)
-        status = time_once(gather, lists, &tables, &times[0], err);
+        status = time_once(gather, lists, &times[0], err);
     for (int r = 0; r < REPETITIONS && status == KVT_OK; r++)
-        status = time_once(gather, lists, &tables, &times[r], err);
-    (void)cudaFree(base);
+        status = time_once(gather, lists, &times[r], err);
+    for (uint32_t g = 0; g < lists->gpus; g++)
+        close_tables(&gather->gpus[g]);
     if (status != KVT_OK)
         return status;
     qsort(times, REPETITIONS, sizeof *times, compare);

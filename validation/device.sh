@@ -46,6 +46,8 @@ calibrate | glm       | 400 | 1 | bin/kvtide calibrate --json --quiet --threads 
 time      | glm       | 400 | 1 | bin/kvtide validate --suite time --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 1 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 2 | tests/cuda/bench_link
+two-gpus  | two-gpus  | 120 | 2 | bin/kvtide calibrate --only 2gpus --json --quiet --threads 16
+two-gpus  | two-gpus  | 120 | 2 | bin/kvtide validate --suite time --only 2gpus --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 2 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0,1] --json --quiet --threads 16
 TABLE
 }

@@ -37,11 +37,12 @@ static const struct family_form forms[] = {
        {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_ROUND_QUERIES,
         KVT_FEATURE_LOOKED_UP_ROWS}}}},
     {KVT_PART_FETCH,
-     2,
+     3,
      {{5,
        {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_MISSED_ROWS,
         KVT_FEATURE_INBOUND_BYTES, KVT_FEATURE_OUTBOUND_BYTES}},
-      {2, {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS}}}},
+      {2, {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS}},
+      {2, {KVT_FEATURE_NODE_BYTES, KVT_FEATURE_FETCHES}}}},
     {KVT_PART_ATTEND, 1, {{2, {KVT_FEATURE_STEP, KVT_FEATURE_ATTENDED_LAYER_ROWS}}}},
     {KVT_PART_DRAFT, 1, {{3, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS, KVT_FEATURE_DRAFT_TOKENS}}}},
     {KVT_PART_OTHER,
@@ -130,6 +131,25 @@ static void widen_ranges(const struct fitter *fitter, enum kvt_step_part part,
     }
 }
 
+/* As many GPUs at once as were measured, and fewer; one alone where the node's limit cannot be
+ * told. Points that do not say how many they were say nothing. */
+static void hold_gpus(const struct fitter *fitter, struct kvt_profile_family *fetch)
+{
+    bool is_told = fetch->has_range[KVT_FEATURE_NODE_BYTES];
+    double most = 0;
+
+    for (size_t i = 0; i < fitter->points->count; i++) {
+        const struct point *point = &fitter->points->items[i];
+        if (is_in(fitter, point) && point_has_part(point, KVT_PART_FETCH))
+            most = fmax(most, point->features[KVT_FEATURE_GATHERING_GPUS]);
+    }
+    if (most <= 0)
+        return;
+    fetch->has_range[KVT_FEATURE_GATHERING_GPUS] = true;
+    fetch->least[KVT_FEATURE_GATHERING_GPUS] = 1;
+    fetch->most[KVT_FEATURE_GATHERING_GPUS] = is_told ? most : 1;
+}
+
 /* A family that no point has is none of the profile's. */
 static kvt_status fit_family(struct fitter *fitter, const struct family_form *form,
                              struct gpu_calibration *out, struct kvt_error *err)
@@ -151,6 +171,8 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
         return status;
     out->profile.families[form->part] = out->fits[form->part].family;
     widen_ranges(fitter, form->part, &out->profile.families[form->part]);
+    if (form->part == KVT_PART_FETCH)
+        hold_gpus(fitter, &out->profile.families[KVT_PART_FETCH]);
     return KVT_OK;
 }
 

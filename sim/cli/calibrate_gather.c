@@ -12,6 +12,7 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
                             const uint32_t *rows, struct point *point, struct kvt_error *err)
 {
     const struct kvt_gather_lists lists = {.row_bytes = (uint32_t)gather->row_bytes,
+                                           .gpus = (uint32_t)gather->gpus,
                                            .lists = GATHER_LISTS,
                                            .requests = (uint32_t)gather->requests,
                                            .rows_each = (uint32_t)gather->rows_each,
@@ -23,9 +24,15 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
     return status;
 }
 
-static kvt_status open_pool(double pool_gib, struct kvt_gather **out, struct kvt_error *err)
+static kvt_status count_gpus(uint32_t *count, struct kvt_error *err)
 {
-    return kvt_gather_open((uint64_t)ceil(pool_gib * (double)KVT_GIB), out, err);
+    return kvt_gather_count_gpus(count, err);
+}
+
+static kvt_status open_pool(double pool_gib, uint32_t gpus, struct kvt_gather **out,
+                            struct kvt_error *err)
+{
+    return kvt_gather_open((uint64_t)ceil(pool_gib * (double)KVT_GIB), gpus, out, err);
 }
 
 static void close_pool(struct kvt_gather *pool)
@@ -44,9 +51,17 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
     return kvt_fail(err, KVT_ERR_DEVICE, gather->name, "this build of kvtide has no CUDA");
 }
 
-static kvt_status open_pool(double pool_gib, struct kvt_gather **out, struct kvt_error *err)
+static kvt_status count_gpus(uint32_t *count, struct kvt_error *err)
+{
+    *count = 0;
+    return kvt_fail(err, KVT_ERR_DEVICE, "calibrate", "this build of kvtide has no CUDA");
+}
+
+static kvt_status open_pool(double pool_gib, uint32_t gpus, struct kvt_gather **out,
+                            struct kvt_error *err)
 {
     (void)pool_gib;
+    (void)gpus;
     (void)out;
     return kvt_fail(err, KVT_ERR_DEVICE, "calibrate", "this build of kvtide has no CUDA");
 }
@@ -58,7 +73,7 @@ static void close_pool(struct kvt_gather *pool)
 
 #endif
 
-/* A list is a fetch by itself: the features of one. */
+/* A list is a fetch by itself: the features of one, on each GPU. */
 static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,
                               struct points *points, struct kvt_error *err)
 {
@@ -78,6 +93,9 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
     if (status != KVT_OK)
         return status;
     point.features[KVT_FEATURE_WIRE_BYTES] = rows * (double)gather->row_bytes;
+    point.features[KVT_FEATURE_NODE_BYTES] =
+        (double)gather->gpus * point.features[KVT_FEATURE_WIRE_BYTES];
+    point.features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
     point.features[KVT_FEATURE_MISSED_ROWS] = rows;
     point.features[KVT_FEATURE_FETCHES] = 1;
     points->configurations[points->configuration_count++] = (struct points_configuration){
@@ -85,34 +103,43 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
     return points_append(points, &point, err);
 }
 
-static bool is_wanted(const struct calibrate_selection *selection, const struct grid *grid,
-                      size_t index)
-{
-    const struct grid_gather *gather = &grid->gathers[index];
+/* What of the grid is measured here. */
+struct chosen {
+    bool is_chosen[GRID_RUNS_MAX]; /* by gather */
+    size_t count, beyond;          /* beyond: wanted, of more GPUs than there are */
+    double pool_gib;               /* most of one */
+    uint32_t gpus;                 /* likewise */
+};
 
-    return (!selection->quick || gather->is_quick) &&
-           (grid->run_count + index) % selection->shards == selection->shard;
+static void choose(const struct calibrate_selection *selection, const struct grid *grid,
+                   uint32_t gpus_here, struct chosen *out)
+{
+    *out = (struct chosen){.count = 0};
+    for (size_t g = 0; g < grid->gather_count; g++) {
+        const struct grid_gather *gather = &grid->gathers[g];
+        if (!calibrate_is_wanted(selection, gather->name, gather->is_quick, grid->run_count + g))
+            continue;
+        if (gather->gpus > gpus_here) {
+            out->beyond++;
+            continue;
+        }
+        out->is_chosen[g] = true;
+        out->count++;
+        out->pool_gib = fmax(out->pool_gib, gather->pool_gib);
+        out->gpus = gather->gpus > out->gpus ? (uint32_t)gather->gpus : out->gpus;
+    }
 }
 
-kvt_status calibrate_gathers(const struct grid_plan *plan,
-                             const struct calibrate_selection *selection, struct points *out,
-                             size_t *left_out, struct kvt_error *err)
+/* All that is chosen, out of one pool. */
+static kvt_status measure_chosen(const struct grid_plan *plan, const struct chosen *chosen,
+                                 struct points *out, size_t *left_out, struct kvt_error *err)
 {
     const struct grid *grid = plan->grid;
     struct kvt_gather *pool = NULL;
-    double pool_gib = 0;
-    kvt_status status = KVT_OK;
+    kvt_status status = open_pool(chosen->pool_gib, chosen->gpus, &pool, err);
 
-    for (size_t g = 0; g < grid->gather_count; g++) {
-        if (is_wanted(selection, grid, g))
-            pool_gib = fmax(pool_gib, grid->gathers[g].pool_gib);
-    }
-    if (pool_gib == 0)
-        return KVT_OK;
-    cli_progress_show(plan->progress, -1, "pinning a pool");
-    status = open_pool(pool_gib, &pool, err);
     for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
-        if (!is_wanted(selection, grid, g))
+        if (!chosen->is_chosen[g])
             continue;
         cli_progress_show(plan->progress, (double)g / (double)grid->gather_count,
                           grid->gathers[g].name);
@@ -128,4 +155,31 @@ kvt_status calibrate_gathers(const struct grid_plan *plan,
     }
     close_pool(pool);
     return status;
+}
+
+kvt_status calibrate_gathers(const struct grid_plan *plan,
+                             const struct calibrate_selection *selection, struct points *out,
+                             size_t *left_out, struct kvt_error *err)
+{
+    struct chosen chosen;
+    uint32_t gpus = 0;
+
+    choose(selection, plan->grid, KVT_GATHER_GPUS_MAX, &chosen);
+    if (chosen.count == 0)
+        return KVT_OK;
+    kvt_status status = count_gpus(&gpus, err);
+    if (status != KVT_OK)
+        return status;
+    choose(selection, plan->grid, gpus, &chosen);
+    if (chosen.beyond > 0) {
+        cli_progress_end(plan->progress);
+        fprintf(stderr,
+                "kvtide: not measured: %zu gathers of more GPUs at once than this machine "
+                "has (%u)\n",
+                chosen.beyond, gpus);
+    }
+    if (chosen.count == 0)
+        return KVT_OK;
+    cli_progress_show(plan->progress, -1, "pinning a pool");
+    return measure_chosen(plan, &chosen, out, left_out, err);
 }

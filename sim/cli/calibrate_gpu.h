@@ -6,21 +6,29 @@
 #include "grid.h"
 #include "points.h"
 
-/* Which runs of a grid. */
+/* Which runs and gathers of a grid. */
 struct calibrate_selection {
     bool quick;
-    size_t shard, shards; /* every shards-th run, from number shard on */
+    const char *only;     /* text that their names have in them; NULL: any */
+    size_t shard, shards; /* every shards-th of them, from number shard on; gathers behind runs */
     uint32_t point_steps; /* of a point */
 };
 
+/* index: behind all before it in the grid, of the selection or not. */
+bool calibrate_is_wanted(const struct calibrate_selection *selection, const char *name,
+                         bool is_quick, size_t index);
+
 /* calibrate_grid.c: points of the runs, in their order; what is left out is told on stderr. plan's
- * callbacks are set here. *out is the caller's to free in any case. */
+ * callbacks are set here. *out is the caller's to free in any case. Refuses (KVT_ERR_NOT_FOUND) a
+ * selection that no name of the grid has. */
 KVT_CHECKED kvt_status calibrate_measure(const struct grid_plan *plan,
                                          const struct calibrate_selection *selection,
                                          struct kvt_arena *arena, struct points *out,
                                          size_t *left_out, struct kvt_error *err);
 
-/* calibrate_gather.c: the grid's gathers behind its runs; out->configurations has room for them. */
+/* calibrate_gather.c: the grid's gathers behind its runs; out->configurations has room for them.
+ * Those of more GPUs than the machine has are told, once, and are not left out: they are for
+ * another machine. */
 KVT_CHECKED kvt_status calibrate_gathers(const struct grid_plan *plan,
                                          const struct calibrate_selection *selection,
                                          struct points *out, size_t *left_out,

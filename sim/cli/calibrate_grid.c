@@ -21,17 +21,11 @@ static kvt_status on_step(void *context, const struct kvt_step_times *times, str
 }
 
 /* Runs of a grid are of one setting: what a profile of them is for. */
-static kvt_status on_scenario(void *context, const struct kvt_scenario *scenario,
-                              struct kvt_error *err)
+static kvt_status take_setting(struct collector *collector, const struct kvt_scenario *scenario,
+                               struct kvt_error *err)
 {
-    struct collector *collector = context;
     struct points *points = collector->points;
     const struct kvt_decode_pool *pool = &scenario->pools[0];
-    const struct kvt_param_value *backend = scenario->backend.params.values;
-
-    if (scenario->backend.info == &kvt_backend_cuda.info)
-        points->configurations[points->configuration_count].is_group =
-            backend[KVT_CUDA_FETCH_ORDER].number == KVT_CUDA_FETCH_GROUP;
 
     if (points->model && (strcmp(points->model, scenario->llm->name) != 0 ||
                           strcmp(points->hardware, pool->hardware->name) != 0 ||
@@ -49,6 +43,30 @@ static kvt_status on_scenario(void *context, const struct kvt_scenario *scenario
     points->tp = pool->tp;
     points->ep = pool->ep;
     return points->model && points->hardware ? KVT_OK : kvt_fail_nomem(err, "a calibration");
+}
+
+static kvt_status on_scenario(void *context, const struct kvt_scenario *scenario,
+                              struct kvt_error *err)
+{
+    struct collector *collector = context;
+    struct points *points = collector->points;
+    const struct kvt_param_value *backend = scenario->backend.params.values;
+
+    if (scenario->backend.info == &kvt_backend_cuda.info)
+        points->configurations[points->configuration_count].is_group =
+            backend[KVT_CUDA_FETCH_ORDER].number == KVT_CUDA_FETCH_GROUP;
+    return take_setting(collector, scenario, err);
+}
+
+/* Gathers alone are of the setting that the grid's runs have. */
+static kvt_status take_grid_setting(struct collector *collector, struct kvt_error *err)
+{
+    const struct grid_plan *plan = collector->plan;
+    struct kvt_scenario scenario;
+    kvt_status status =
+        grid_run_scenario(plan, &plan->grid->runs[0], collector->arena, &scenario, err);
+
+    return status == KVT_OK ? take_setting(collector, &scenario, err) : status;
 }
 
 /* What of the grid's scenario a run changes, as one text. */
@@ -102,10 +120,62 @@ static kvt_status collect(struct collector *collector, const struct grid_run *ru
     return status;
 }
 
-static bool is_in_shard(const struct calibrate_selection *selection, const struct grid_run *run,
-                        size_t index)
+bool calibrate_is_wanted(const struct calibrate_selection *selection, const char *name,
+                         bool is_quick, size_t index)
 {
-    return (!selection->quick || run->is_quick) && index % selection->shards == selection->shard;
+    return (!selection->quick || is_quick) && (!selection->only || strstr(name, selection->only)) &&
+           index % selection->shards == selection->shard;
+}
+
+static bool is_run_wanted(const struct calibrate_selection *selection, const struct grid *grid,
+                          size_t r)
+{
+    return calibrate_is_wanted(selection, grid->runs[r].name, grid->runs[r].is_quick, r);
+}
+
+/* A name that was meant otherwise is no empty measurement. */
+static kvt_status check_only(const struct calibrate_selection *selection, const struct grid *grid,
+                             struct kvt_error *err)
+{
+    bool is_there = !selection->only;
+
+    for (size_t r = 0; r < grid->run_count; r++)
+        is_there = is_there || strstr(grid->runs[r].name, selection->only);
+    for (size_t g = 0; g < grid->gather_count; g++)
+        is_there = is_there || strstr(grid->gathers[g].name, selection->only);
+    if (is_there)
+        return KVT_OK;
+    return kvt_fail(
+        err, KVT_ERR_NOT_FOUND, "--only",
+        "no run or gather of grid \"%s\" has \"%.60s\" in its name; part of a name that "
+        "is there is expected",
+        grid->name, selection->only);
+}
+
+/* The runs that are wanted, in their order. */
+static kvt_status measure_runs(struct collector *collector,
+                               const struct calibrate_selection *selection, size_t *left_out,
+                               struct kvt_error *err)
+{
+    const struct grid *grid = collector->plan->grid;
+    size_t wanted = 0, done = 0;
+
+    for (size_t r = 0; r < grid->run_count; r++)
+        wanted += is_run_wanted(selection, grid, r);
+    for (size_t r = 0; r < grid->run_count; r++) {
+        const struct grid_run *run = &grid->runs[r];
+        if (!is_run_wanted(selection, grid, r))
+            continue;
+        kvt_status status = collect(collector, run, (double)done++ / (double)wanted, err);
+        if (is_end(status, collector->points))
+            return status;
+        if (status == KVT_OK)
+            continue;
+        (*left_out)++;
+        cli_progress_end(collector->plan->progress);
+        fprintf(stderr, "kvtide: left out: %s: %s: %s\n", run->name, err->where, err->message);
+    }
+    return KVT_OK;
 }
 
 kvt_status calibrate_measure(const struct grid_plan *plan,
@@ -116,8 +186,10 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
     struct collector collector = {
         .plan = plan, .arena = arena, .points = out, .point_steps = selection->point_steps};
     struct grid_plan own = *plan;
-    size_t wanted = 0, done = 0;
+    kvt_status status = check_only(selection, grid, err);
 
+    if (status != KVT_OK)
+        return status;
     own.on_step = on_step;
     own.on_scenario = on_scenario;
     own.context = &collector;
@@ -128,22 +200,11 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
                         _Alignof(struct points_configuration));
     if (!out->configurations)
         return kvt_fail_nomem(err, "a calibration");
-    for (size_t r = 0; r < grid->run_count; r++)
-        wanted += is_in_shard(selection, &grid->runs[r], r);
-    for (size_t r = 0; r < grid->run_count; r++) {
-        const struct grid_run *run = &grid->runs[r];
-        if (!is_in_shard(selection, run, r))
-            continue;
-        kvt_status status = collect(&collector, run, (double)done++ / (double)wanted, err);
-        if (is_end(status, out))
-            return status;
-        if (status == KVT_OK)
-            continue;
-        (*left_out)++;
-        cli_progress_end(plan->progress);
-        fprintf(stderr, "kvtide: left out: %s: %s: %s\n", run->name, err->where, err->message);
-    }
-    kvt_status status = calibrate_gathers(&own, selection, out, left_out, err);
+    status = measure_runs(&collector, selection, left_out, err);
+    if (status == KVT_OK && !out->model)
+        status = take_grid_setting(&collector, err);
+    if (status == KVT_OK)
+        status = calibrate_gathers(&own, selection, out, left_out, err);
     if (status != KVT_OK)
         return status;
     if (out->count == 0)

@@ -16,7 +16,7 @@ enum {
 
 struct question {
     struct cli_texts from, points, more, sets;
-    const char *scenario, *window, *out, *grid, *shard_text, *cache;
+    const char *scenario, *window, *out, *grid, *only, *shard_text, *cache;
     uint64_t threads;
     uint32_t shard, shards;
     bool json, quick, quiet;
@@ -160,6 +160,7 @@ static kvt_status measure(const struct question *question, struct kvt_arena *are
     struct grid_plan plan = {
         .sets = &question->sets, .threads = (unsigned)question->threads, .progress = &progress};
     const struct calibrate_selection selection = {.quick = question->quick,
+                                                  .only = question->only,
                                                   .shard = question->shard,
                                                   .shards = question->shards,
                                                   .point_steps = POINT_STEPS};
@@ -234,8 +235,9 @@ static kvt_status calibrate_gpu(const struct question *question, struct kvt_aren
     if (status == KVT_OK && question->points.count == 0)
         status = measure(question, arena, &points, left_out, err);
     if (status == KVT_OK)
-        status = question->shards > 1 ? give_points(question, &points, err)
-                                      : give_profile(question, &points, arena, err);
+        status = question->shards > 1 || question->only
+                     ? give_points(question, &points, err)
+                     : give_profile(question, &points, arena, err);
     points_free(&points);
     return status;
 }
@@ -256,9 +258,10 @@ static int check(struct question *question)
                              "settings of the engine that was measured");
     if (!from_benchmark && (question->scenario || question->window))
         return cli_malformed("calibrate --scenario and --window go with --from");
-    if (!on_gpu && (question->grid || question->quick || question->shard_text || question->cache))
-        return cli_malformed("calibrate --grid, --quick, --shard and --cache go with measuring: "
-                             "neither --from nor --points");
+    if (!on_gpu && (question->grid || question->quick || question->only || question->shard_text ||
+                    question->cache))
+        return cli_malformed("calibrate --grid, --quick, --only, --shard and --cache go with "
+                             "measuring: neither --from nor --points");
     if (question->points.count > 0 && question->sets.count > 0)
         return cli_malformed("calibrate --points: what was measured is not changed by --set");
     if (on_gpu && !question->out && !question->json)
@@ -297,8 +300,9 @@ int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
         {"--grid", "GRID", "the runs that are measured on the GPU: shipped, or a file (glm-5.3)",
          CLI_TEXT, &question.grid},
         {"--quick", NULL, "a few of them: a coarse profile", CLI_FLAG, &question.quick},
-        {"--shard", "I/N", "part I of N of them, for machines that are lent for minutes", CLI_TEXT,
-         &question.shard_text},
+        {"--only", "TEXT", "those with TEXT in their names, as points", CLI_TEXT, &question.only},
+        {"--shard", "I/N", "part I of N of them, for machines that are lent for minutes; as points",
+         CLI_TEXT, &question.shard_text},
         {"--points", "FILE",
          "no GPU: points, or profiles made of them, joined and fitted; repeatable, or more behind "
          "it",

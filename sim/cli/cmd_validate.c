@@ -37,7 +37,7 @@ static const char *const suite_names[SUITES] = {"",         "",       "",    "de
 struct question {
     struct cli_texts scenarios, sets, measured, points;
     const char *grid, *profile;
-    const char *suite_name, *backend, *cache, *out, *shard_text, *window, *tolerance_text;
+    const char *suite_name, *backend, *cache, *out, *only, *shard_text, *window, *tolerance_text;
     double tolerance;
     uint32_t shard, shards;
     enum suite suite;
@@ -314,6 +314,7 @@ static kvt_status step_times(const struct question *question, const char *cache_
                                        question->profile ? question->profile : TIME_PROFILE_DEFAULT,
                                    .sets = &question->sets,
                                    .points = &question->points,
+                                   .only = question->only,
                                    .cache_dir = cache_dir,
                                    .threads = (unsigned)question->threads,
                                    .shard = question->shard,
@@ -447,11 +448,14 @@ static int check_suite(const struct question *question)
             "validate --suite time runs a grid of its own on a GPU, each run once: "
             "no scenario, --seeds, --backend or --corrupt");
     if (is_time && question->points.count > 0 &&
-        (question->grid || question->quick || question->shard_text || question->sets.count > 0))
+        (question->grid || question->quick || question->only || question->shard_text ||
+         question->sets.count > 0))
         return cli_malformed("validate --points: what was measured is not changed by --grid, "
-                             "--quick, --shard or --set");
-    if (!is_time && (question->grid || question->profile || question->points.count > 0))
-        return cli_malformed("validate --grid, --profile and --points go with --suite time");
+                             "--quick, --only, --shard or --set");
+    if (!is_time &&
+        (question->grid || question->only || question->profile || question->points.count > 0))
+        return cli_malformed("validate --grid, --only, --profile and --points go with --suite "
+                             "time");
     if ((question->quick || question->shard_text) && !is_decisions && !is_time)
         return cli_malformed("validate --quick and --shard go with --suite decisions or time");
     if (question->steps > 0 && question->suite != SUITE_LOCKSTEP)
@@ -551,6 +555,8 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
          &question.points},
         {"--quick", NULL, "a hundredth of the grid's calls; a few of its runs", CLI_FLAG,
          &question.quick},
+        {"--only", "TEXT", "of --suite time: what of the grid has TEXT in its name", CLI_TEXT,
+         &question.only},
         {"--shard", "I/N", "part I of N of the grid, for machines that are lent for minutes",
          CLI_TEXT, &question.shard_text},
         {"--corrupt", NULL, "flips a byte of a missed row on host: the check must find it",

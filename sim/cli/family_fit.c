@@ -1,15 +1,16 @@
 /* family_fit.c -- a family's limits, fitted.
  *
  *     each sample belongs to the limit that is largest for it; at first to the one whose least
- *     slope over all samples reaches highest
+ *     slope over all samples that tell it reaches highest
  *     repeat
  *         each limit's terms by robust least squares, from its own samples
  *         each sample to the limit that is largest now
  *     until none moves
  *     the least certain term is left out, and all is begun again, until every one is certain
  *
- * Then each configuration is predicted by what is fitted to the others, terms as they are. With one
- * limit it is plain robust regression. */
+ * Only samples of several GPUs at once tell a limit of the node. Then each configuration is
+ * predicted by what is fitted to the others, terms as they are. With one limit it is plain robust
+ * regression. */
 #include "family_fit.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ static const double LOWEST = 0.05; /* quantile that a limit's least slope is */
 static const double ROOM = 1e-6;   /* of a range, for what is rounded */
 
 struct fitting {
+    const struct family_form *form;
     const struct family_sample *samples; /* [count] */
     size_t count;
     struct family_term *terms; /* [term_count] those in the fit are FITTED */
@@ -43,6 +45,16 @@ static bool is_in(const struct fitting *fitting, size_t i)
 static double weight_ns(const struct family_sample *sample)
 {
     return sample->weight_ns > 0 ? sample->weight_ns : sample->ns;
+}
+
+static bool is_of_node(const struct family_limit *limit)
+{
+    return limit->features[0] == KVT_FEATURE_NODE_BYTES;
+}
+
+static bool tells(const struct family_sample *sample, const struct family_limit *limit)
+{
+    return !is_of_node(limit) || sample->features[KVT_FEATURE_GATHERING_GPUS] > 1;
 }
 
 /* ---- Limits ---------------------------------------------------------------------------- */
@@ -80,13 +92,14 @@ static int compare(const void *a, const void *b)
 }
 
 /* No limit is above what was measured: the slope that few samples undercut. */
-static double least_slope(struct fitting *fitting, enum kvt_profile_feature feature)
+static double least_slope(struct fitting *fitting, const struct family_limit *limit)
 {
+    enum kvt_profile_feature feature = limit->features[0];
     size_t count = 0;
 
     for (size_t i = 0; i < fitting->count; i++) {
         const struct family_sample *sample = &fitting->samples[i];
-        if (sample->features[feature] > 0)
+        if (sample->features[feature] > 0 && tells(sample, limit))
             fitting->weights[count++] = sample->ns / sample->features[feature];
     }
     if (count == 0)
@@ -95,12 +108,13 @@ static double least_slope(struct fitting *fitting, enum kvt_profile_feature feat
     return fitting->weights[(size_t)(LOWEST * (double)count)];
 }
 
-static void begin(struct fitting *fitting, const struct family_form *form)
+static void begin(struct fitting *fitting)
 {
+    const struct family_form *form = fitting->form;
     double slopes[KVT_PROFILE_LIMITS_MAX] = {0};
 
     for (uint32_t l = 0; l < form->limit_count; l++)
-        slopes[l] = least_slope(fitting, form->limits[l].features[0]);
+        slopes[l] = least_slope(fitting, &form->limits[l]);
     for (size_t i = 0; i < fitting->count; i++) {
         double most = -1;
         for (uint32_t l = 0; l < form->limit_count; l++) {
@@ -246,11 +260,10 @@ static struct family_term *least_certain(struct fitting *fitting)
     return worst;
 }
 
-static kvt_status fit_certain(struct fitting *fitting, const struct family_form *form,
-                              size_t *outliers, struct kvt_error *err)
+static kvt_status fit_certain(struct fitting *fitting, size_t *outliers, struct kvt_error *err)
 {
     for (;;) {
-        begin(fitting, form);
+        begin(fitting);
         kvt_status status = fit_limits(fitting, outliers, err);
         if (status != KVT_OK)
             return status;
@@ -334,13 +347,32 @@ static kvt_status find_errors(struct fitting *fitting, bool leaves_out, struct f
 
 /* ---- The family ------------------------------------------------------------------------ */
 
+/* Configurations whose samples have the feature and tell the limit; 2: two or more. */
+static uint32_t count_telling(const struct family_sample *samples, size_t count,
+                              const struct family_limit *limit, enum kvt_profile_feature feature)
+{
+    uint32_t configuration = NOBODY;
+
+    for (size_t i = 0; i < count; i++) {
+        if (samples[i].features[feature] <= 0 || !tells(&samples[i], limit))
+            continue;
+        if (configuration != NOBODY && samples[i].configuration != configuration)
+            return 2;
+        configuration = samples[i].configuration;
+    }
+    return configuration != NOBODY;
+}
+
 /* What could be told of a feature, even that it is nothing, holds over what was seen of it. */
 static void set_range(const struct fitting *fitting, const struct family_term *term,
                       struct kvt_profile_family *family)
 {
+    const struct family_limit *limit = &fitting->form->limits[term->limit];
     enum kvt_profile_feature feature = term->feature;
 
     if (feature == KVT_FEATURE_STEP || family->has_range[feature])
+        return;
+    if (is_of_node(limit) && count_telling(fitting->samples, fitting->count, limit, feature) < 2)
         return;
     family->has_range[feature] = true;
     if (term->state == FAMILY_TERM_ALONE)
@@ -372,34 +404,27 @@ static void make_family(const struct fitting *fitting, struct kvt_profile_family
     }
 }
 
-/* Whether the samples that have the feature are all of one configuration. */
-static bool is_alone(const struct family_sample *samples, size_t count,
-                     enum kvt_profile_feature feature)
+static enum family_term_state first_state(const struct family_sample *samples, size_t count,
+                                          const struct family_limit *limit,
+                                          enum kvt_profile_feature feature)
 {
-    uint32_t configuration = NOBODY;
+    uint32_t telling = count_telling(samples, count, limit, feature);
 
-    for (size_t i = 0; i < count; i++) {
-        if (samples[i].features[feature] <= 0)
-            continue;
-        if (configuration != NOBODY && samples[i].configuration != configuration)
-            return false;
-        configuration = samples[i].configuration;
-    }
-    return configuration != NOBODY;
+    if (telling == 1 && feature != KVT_FEATURE_STEP)
+        return FAMILY_TERM_ALONE;
+    return telling == 0 && is_of_node(limit) ? FAMILY_TERM_ABSENT : FAMILY_TERM_FITTED;
 }
 
 static void list_terms(const struct family_form *form, const struct family_sample *samples,
                        size_t count, struct family_fit *out)
 {
     for (uint32_t l = 0; l < form->limit_count; l++) {
-        for (uint32_t f = 0; f < form->limits[l].count; f++) {
-            enum kvt_profile_feature feature = form->limits[l].features[f];
-            bool alone = feature != KVT_FEATURE_STEP && is_alone(samples, count, feature);
-            out->terms[out->term_count++] =
-                (struct family_term){.limit = l,
-                                     .feature = feature,
-                                     .state = alone ? FAMILY_TERM_ALONE : FAMILY_TERM_FITTED};
-        }
+        const struct family_limit *limit = &form->limits[l];
+        for (uint32_t f = 0; f < limit->count; f++)
+            out->terms[out->term_count++] = (struct family_term){
+                .limit = l,
+                .feature = limit->features[f],
+                .state = first_state(samples, count, limit, limit->features[f])};
     }
 }
 
@@ -409,7 +434,8 @@ kvt_status family_fit(const struct family_form *form, const struct family_sample
     struct family_fit fit = {.samples = count};
 
     list_terms(form, samples, count, &fit);
-    struct fitting fitting = {.samples = samples,
+    struct fitting fitting = {.form = form,
+                              .samples = samples,
                               .count = count,
                               .terms = fit.terms,
                               .term_count = fit.term_count,
@@ -421,7 +447,7 @@ kvt_status family_fit(const struct family_form *form, const struct family_sample
                               .weights = calloc(count + 1, sizeof *fitting.weights)};
     bool has_room = fitting.limit_of && fitting.x && fitting.y && fitting.weights;
     kvt_status status =
-        has_room ? fit_certain(&fitting, form, &fit.outliers, err) : kvt_fail_nomem(err, "a fit");
+        has_room ? fit_certain(&fitting, &fit.outliers, err) : kvt_fail_nomem(err, "a fit");
     if (has_room && status == KVT_OK)
         make_family(&fitting, &fit.family);
     if (has_room && status == KVT_OK)

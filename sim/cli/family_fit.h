@@ -11,11 +11,12 @@ enum {
 };
 
 /* Which features a family may be linear in, limit by limit. The first feature of each limit is the
- * one that makes it grow. */
+ * one that makes it grow; a limit that node_bytes make grow is the node's, which one GPU alone does
+ * not tell from its own. */
 struct family_form {
     enum kvt_step_part part;
     uint32_t limit_count;
-    struct {
+    struct family_limit {
         uint32_t count;
         enum kvt_profile_feature features[FAMILY_LIMIT_TERMS_MAX];
     } limits[KVT_PROFILE_LIMITS_MAX];
@@ -30,7 +31,7 @@ struct family_sample {
 
 enum family_term_state {
     FAMILY_TERM_FITTED = 0,
-    FAMILY_TERM_ABSENT,    /* it occurs in no sample where its limit binds */
+    FAMILY_TERM_ABSENT,    /* it occurs in no sample where its limit binds, or that tells it */
     FAMILY_TERM_UNCERTAIN, /* below 0, or not ROBUST_CERTAIN standard errors away from it */
     FAMILY_TERM_ALONE      /* in one configuration alone: what else that one has would be in it */
 };
@@ -43,7 +44,8 @@ struct family_term {
 };
 
 struct family_fit {
-    /* Limits of the fitted terms; ranges of all samples, and [0, 0] of what is ALONE. */
+    /* Limits of the fitted terms; ranges of all samples, [0, 0] of what is ALONE, and none of what
+     * is the node's and no two configurations tell. */
     struct kvt_profile_family family;
     struct family_term terms[FAMILY_TERMS_MAX]; /* [term_count] */
     uint32_t term_count;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/gather.h"
 #include "kvt/json.h"
 
 enum {
@@ -103,10 +104,11 @@ static kvt_status read_choice(const cJSON *object, const char *where, const char
 static kvt_status read_gather(const cJSON *object, const char *where, struct kvt_arena *arena,
                               struct grid_gather *gather, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name",  "row_bytes", "pool_gib", "contexts",
-                                       "order", "requests",  "rows",     "quick"};
+    static const char *const keys[] = {"name",     "row_bytes", "pool_gib", "contexts", "order",
+                                       "requests", "rows",      "gpus",     "quick"};
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
+    gather->gpus = 1;
     if (status == KVT_OK)
         status = kvt_json_copy_text(object, where, "name", arena, &gather->name, err);
     if (status == KVT_OK)
@@ -129,6 +131,9 @@ static kvt_status read_gather(const cJSON *object, const char *where, struct kvt
         status = kvt_json_get_u64(object, where, "requests", true, 1, 1024, &gather->requests, err);
     if (status == KVT_OK)
         status = kvt_json_get_u64(object, where, "rows", true, 1, 65536, &gather->rows_each, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_u64(object, where, "gpus", false, 1, KVT_GATHER_GPUS_MAX,
+                                  &gather->gpus, err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(object, where, "quick", false, &gather->is_quick, err);
     return status;

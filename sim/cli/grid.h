@@ -22,10 +22,12 @@ struct grid_run {
     bool is_ranked; /* it is compared with the others that are, in order */
 };
 
-/* Copies of rows that are timed by themselves (gather_rows.h): what no run does. */
+/* Copies of rows that are timed by themselves (gather_rows.h), by one GPU or by several at once:
+ * what no run does. */
 struct grid_gather {
     const char *name;
     uint64_t row_bytes, requests, rows_each;
+    uint64_t gpus; /* that copy them all at once, 1 unless said */
     double pool_gib;
     bool
         is_shuffled; /* pages of 64 rows lie anywhere in the pool; else contexts are in one piece */

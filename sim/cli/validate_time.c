@@ -89,8 +89,11 @@ static kvt_status measure(const struct time_plan *plan, struct kvt_arena *arena,
                              .cache_dir = plan->cache_dir,
                              .threads = plan->threads,
                              .progress = &progress};
-    const struct calibrate_selection selection = {
-        .quick = plan->quick, .shard = plan->shard, .shards = plan->shards, .point_steps = 1};
+    const struct calibrate_selection selection = {.quick = plan->quick,
+                                                  .only = plan->only,
+                                                  .shard = plan->shard,
+                                                  .shards = plan->shards,
+                                                  .point_steps = 1};
     kvt_status status = grid_load(plan->grid, arena, &grid, err);
 
     runs.grid = grid;

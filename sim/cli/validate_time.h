@@ -18,6 +18,7 @@ struct time_plan {
     const struct cli_texts *points; /* files of what was measured before: no GPU is asked */
     const char *cache_dir;
     unsigned threads;
+    const char *only; /* text that names of what is measured have in them; NULL: any */
     size_t shard, shards;
     bool quick, quiet;
 };

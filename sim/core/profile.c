@@ -25,6 +25,7 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
         [KVT_FEATURE_INBOUND_BYTES] = "inbound_bytes",
         [KVT_FEATURE_OUTBOUND_BYTES] = "outbound_bytes",
         [KVT_FEATURE_NODE_BYTES] = "node_bytes",
+        [KVT_FEATURE_GATHERING_GPUS] = "gathering_gpus",
         [KVT_FEATURE_GRANULES] = "granules",
         [KVT_FEATURE_GRANULE_BLOCKS] = "granule_blocks",
         [KVT_FEATURE_FETCHES] = "fetches",
@@ -105,6 +106,7 @@ static void add_traffic(const struct kvt_profile_setting *setting, const struct 
     features[KVT_FEATURE_INBOUND_BYTES] = inbound;
     features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
     features[KVT_FEATURE_NODE_BYTES] = (wire + inbound + outbound) * setting->gathering_gpus;
+    features[KVT_FEATURE_GATHERING_GPUS] = setting->gathering_gpus;
     features[KVT_FEATURE_GRANULES] = load->granules;
     features[KVT_FEATURE_GRANULE_BLOCKS] = granule_blocks(setting, load);
     features[KVT_FEATURE_FETCHES] =

@@ -116,9 +116,28 @@ def runs_that_were_not_fitted_are_predicted(folder):
     assert badge.startswith("badge ") and verdict.startswith("no: "), done.stdout
 
 
+def gathers_alone_are_judged(folder):
+    succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
+    features = {"wire_bytes": 44236800, "node_bytes": 88473600, "gathering_gpus": 2, "fetches": 1}
+    suite = ("validate", "--suite", "time", "--profile", "./p.json", "--points", "g.json")
+    for ns, code, line in (
+            (890000, 0, "yes: each gather within 10 %; no step was compared"),
+            (1100000, 1, "no: a gather is off by more than 10 %")):
+        gather = {"name": "two", "sets": "", "fetch_order": "group", "gather": True, "ranked": False}
+        points(folder / "g.json", [], [], configurations=[gather],
+               columns=["configuration", "steps", "apart", "step_ns", "spread", "fetch_ns",
+                        *features],
+               rows=[[0, 21, 1, ns, 0, ns, *features.values()]])
+        done = kvtide(*suite, cwd=folder)
+        assert done.returncode == code and done.stdout.rstrip().endswith(line), done
+        assert "requests" not in done.stdout, done.stdout
+
+
 def without_a_gpu_nothing_is_measured(folder):
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    for arguments in (("calibrate", "--out", "p.json", "--quick", "--quiet"),):
+    for arguments in (("calibrate", "--out", "p.json", "--quick", "--quiet"),
+                      ("calibrate", "--out", "p.json", "--only", "2gpus", "--quiet"),
+                      ("validate", "--suite", "time", "--only", "2gpus", "--quiet")):
         sentence = refuses(3, *arguments, cwd=folder, env=hidden)
         assert "CUDA" in sentence or "GPU" in sentence, sentence
     assert not list(folder.iterdir()), "nothing is left behind"
@@ -130,6 +149,13 @@ def what_cannot_be_measured_or_fitted_is_refused(folder):
     (folder / "grid.json").write_text(json.dumps(
         {"schema": "kvtide/grid/1", "name": "g", "summary": "s", "scenario": {},
          "runs": [{"name": "r", "sets": [], "steps": 0}]}), encoding="utf-8")
+    for gpus in (0, 9, 1.5):
+        (folder / ("gpus-%s.json" % gpus)).write_text(json.dumps(
+            {"schema": "kvtide/grid/1", "name": "g", "summary": "s", "scenario": {},
+             "runs": [{"name": "r", "sets": [], "steps": 1}],
+             "gathers": [{"name": "g", "row_bytes": 576, "pool_gib": 1, "contexts": "shuffled",
+                          "order": "random", "requests": 32, "rows": 300, "gpus": gpus}]}),
+            encoding="utf-8")
     for arguments, word in (
             (("calibrate",), "--out PROFILE.json is missing"),
             (("calibrate", "a.json", "--out", "p.json"), "files stand behind --from or --points"),
@@ -141,9 +167,18 @@ def what_cannot_be_measured_or_fitted_is_refused(folder):
             (("calibrate", "--out", "p.json", "--shard", "3/2"), "expected I/N"),
             (("calibrate", "--out", "p.json", "--grid", "./grid.json"), "steps"),
             (("calibrate", "--out", "p.json", "--grid", "nothing"), "nothing.json"),
+            (("calibrate", "--out", "p.json", "--grid", "./gpus-0.json"), "expected 1 to 8"),
+            (("calibrate", "--out", "p.json", "--grid", "./gpus-9.json"), "expected 1 to 8"),
+            (("calibrate", "--out", "p.json", "--grid", "./gpus-1.5.json"), "(1 to 8)"),
+            (("calibrate", "--out", "p.json", "--only", "3gpus"), 'has "3gpus" in its name'),
+            (("calibrate", "--points", "a.json", "--only", "one"), "go with measuring"),
             (("calibrate", "--out", "p.json", "--scenario", "quickstart"), "go with --from"),
             (("validate", "--suite", "time", "quickstart"), "a grid of its own"),
             (("validate", "--suite", "time", "--points", "a.json", "--quick"), "is not changed by"),
+            (("validate", "--suite", "time", "--points", "a.json", "--only", "one"),
+             "is not changed by"),
+            (("validate", "--suite", "time", "--only", "3gpus"), 'has "3gpus" in its name'),
+            (("validate", "--suite", "decisions", "--only", "one"), "go with --suite time"),
             (("validate", "quickstart", "--points", "a.json"), "go with --suite time"),
             (("validate", "--suite", "time", "--profile", "./none.json"), "none.json")):
         sentence = refuses(2, *arguments, cwd=folder)
@@ -157,6 +192,7 @@ if __name__ == "__main__":
         points_of_a_known_gpu_are_joined_and_fitted,
         a_profile_of_points_is_a_timing_model,
         runs_that_were_not_fitted_are_predicted,
+        gathers_alone_are_judged,
         without_a_gpu_nothing_is_measured,
         what_cannot_be_measured_or_fitted_is_refused,
     ]))

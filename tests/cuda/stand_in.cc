@@ -12,8 +12,6 @@
 #include <mutex>
 #include <set>
 
-#include "launch.h"
-
 using stand_in::ALLOCATES;
 using stand_in::ASKS;
 using stand_in::begin;
@@ -35,13 +33,14 @@ thread_local std::unique_ptr<graph> root;
 
 uint64_t stand_in::wrong_hash = 0;
 bool stand_in::wrong_draft = false;
+std::vector<stand_in::fetch> *stand_in::fetches = nullptr;
 
 /* ---- Faults, and what a process holds -------------------------------------------------- */
 
 namespace
 {
 
-std::mutex mutex; /* ranks have threads */
+std::mutex mutex;                         /* ranks have threads */
 bool is_planned = false, is_over = false; /* the fault */
 stand_in::call planned;
 uint64_t left; /* calls before the one that fails */
@@ -50,6 +49,9 @@ cudaError_t sticky = cudaSuccess;
 std::set<void *> held;               /* memory and handles */
 std::set<graph *> graphs;            /* that were captured, or made of one */
 std::map<void *, size_t> registered; /* host memory */
+
+thread_local int chosen_device = 0;
+std::map<void *, int> device_of; /* streams that are made with cudaStreamCreate() */
 
 void keep(graph *of)
 {
@@ -125,6 +127,12 @@ void stand_in::give_back(void *data)
     std::free(data);
 }
 
+void stand_in::note_fetch(const struct kvt_gpu_resolve &call, cudaStream_t stream)
+{
+    if (fetches)
+        fetches->push_back({chosen_device, device_of[stream], call.missed, call.missed[0]});
+}
+
 cudaError_t stand_in::launch(std::function<void()> work)
 {
     cudaError_t error = begin(LAUNCHES);
@@ -147,8 +155,9 @@ cudaError_t cudaGetDeviceCount(int *count)
     *count = 2;
     return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int)
+cudaError_t cudaSetDevice(int chosen)
 {
+    chosen_device = chosen;
     return begin(ASKS);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
@@ -173,6 +182,11 @@ cudaError_t cudaFree(void *data)
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned)
 {
     return cudaMalloc(data, bytes);
+}
+cudaError_t cudaHostGetDevicePointer(void **data, void *host, unsigned)
+{
+    *data = host;
+    return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *data)
 {
@@ -239,6 +253,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     return make(stream);
 }
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    cudaError_t error = make(stream);
+
+    if (error == cudaSuccess)
+        device_of[*stream] = chosen_device;
+    return error;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     return cudaFree(stream);
@@ -272,6 +294,10 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t, unsigned)
     return begin(LAUNCHES);
 }
 cudaError_t cudaEventQuery(cudaEvent_t)
+{
+    return begin(ASKS);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
     return begin(ASKS);
 }

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "launch.h"
+
 namespace stand_in
 {
 
@@ -54,6 +56,16 @@ void *take(size_t bytes);
 void give_back(void *data);
 /* A draft row of the first request of each step is wrong. */
 extern bool wrong_draft;
+
+/* Where a gather was launched, and its list: what kvt_gpu_fetch_followers() was called with while
+ * fetches points to a vector. */
+struct fetch {
+    int chosen, stream; /* device that is chosen; that the stream was made on */
+    const uint32_t *missed;
+    uint32_t first_row;
+};
+extern std::vector<fetch> *fetches;
+void note_fetch(const struct kvt_gpu_resolve &call, cudaStream_t stream);
 
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)

@@ -224,12 +224,12 @@ void gather(const resolve_call &call, which_rows which, uint32_t wave, uint32_t 
 {
     for (uint32_t i = 0; i < call.request_count; i++) {
         const struct kvt_gpu_counts &counts = call.counts[i];
-        const request_call at(call, i);
+        const size_t at = (size_t)i * call.missed_stride;
         uint32_t first = which == ROWS_STAGED ? counts.filled_rows : 0;
         uint32_t end = counts.filled_rows + (which == ROWS_FILLED ? 0 : counts.staged_rows);
         for (uint32_t m = first; m < end && (which != ROWS_STAGED || counts.wave == wave); m++)
-            copy_row(call, at.request.lane, at.missed[m], at.missed_places[m], first_layer,
-                     end_layer);
+            copy_row(call, call.requests[i].lane, call.missed[at + m], call.missed_places[at + m],
+                     first_layer, end_layer);
     }
 }
 
@@ -554,8 +554,9 @@ cudaError_t kvt_gpu_promote(const resolve_call *resolve, uint32_t wave, cudaStre
     });
 }
 cudaError_t kvt_gpu_fetch_followers(const resolve_call *resolve, uint32_t first_layer,
-                                    uint32_t end_layer, cudaStream_t)
+                                    uint32_t end_layer, cudaStream_t stream)
 {
+    stand_in::note_fetch(*resolve, stream);
     return launch([call = *resolve, first_layer, end_layer] {
         gather_decided(call, first_layer, end_layer);
     });

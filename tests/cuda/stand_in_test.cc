@@ -3,9 +3,11 @@
  *
  * The test itself goes through the host's compiler here: what nvcc makes wants CUDA's own runtime.
  */
+#include <array>
 #include <cstddef>
 #include <new>
 
+#include "kvt/gather.h"
 #include "stand_in.h"
 #include "test_backend.cu"
 
@@ -145,10 +147,116 @@ void fail_everywhere(device::tally &verdict)
     }
 }
 
+/* ---- Gathers --------------------------------------------------------------------------- */
+
+constexpr uint32_t LISTS = 5, LANES = 2, ROWS_EACH = 3, GATHERED_BYTES = 64;
+
+/* Lists of GPUs, of which the runtime here has two. */
+kvt_status gather(uint32_t open_for, uint32_t gpus, double *ns, struct kvt_error *err)
+{
+    std::array<uint32_t, (size_t)LISTS * LANES * ROWS_EACH> rows;
+    struct kvt_gather *pool = nullptr;
+
+    for (size_t i = 0; i < rows.size(); i++)
+        rows[i] = (uint32_t)(rows.size() - i);
+    const struct kvt_gather_lists lists = {GATHERED_BYTES, gpus,      LISTS,
+                                           LANES,          ROWS_EACH, rows.data()};
+    kvt_status status = kvt_gather_open(1 << 20, open_for, &pool, err);
+    if (status == KVT_OK)
+        status = kvt_gather_time(pool, &lists, ns, err);
+    kvt_gather_close(pool);
+    return status;
+}
+
+/* Each GPU copies every list, in its own stream, from a list on that no other copies meanwhile. */
+void gather_in_turn(uint32_t gpus, device::tally &verdict)
+{
+    constexpr uint32_t ROUNDS = 6; /* one, and five that are timed */
+    std::vector<stand_in::fetch> fetches;
+    struct kvt_error err = {};
+    double ns = 0;
+    bool in_order = true;
+
+    stand_in::fetches = &fetches;
+    kvt_status status = gather(gpus, gpus, &ns, &err);
+    stand_in::fetches = nullptr;
+    verdict.check(status == KVT_OK, "a gather of %u GPUs: %s", gpus, err.message);
+    verdict.check(ns == 1e6 / LISTS, "a gather of %u GPUs: %g ns a list", gpus, ns);
+    verdict.check(fetches.size() == (size_t)ROUNDS * LISTS * gpus, "%zu launches of %u GPUs",
+                  fetches.size(), gpus);
+    for (size_t i = 0; i < fetches.size(); i++) {
+        uint32_t gpu = (uint32_t)i % gpus, list = ((uint32_t)i / gpus + gpu * LISTS / gpus) % LISTS;
+        in_order = in_order && fetches[i].chosen == (int)gpu && fetches[i].stream == (int)gpu &&
+                   fetches[i].first_row == (LISTS - list) * LANES * ROWS_EACH;
+    }
+    verdict.check(in_order, "lists of %u GPUs are launched in another order", gpus);
+    verdict.check(gpus < 2 || fetches.size() < 2 || fetches[0].missed != fetches[1].missed,
+                  "GPUs read tables of one another");
+    verdict.check(stand_in::end_process() == 0, "a gather of %u GPUs holds something", gpus);
+}
+
+/* More GPUs than there are, or than the pool is open for; none. */
+void refuse_gathers(device::tally &verdict)
+{
+    const struct {
+        uint32_t open_for, gpus;
+        const char *says;
+    } refused[] = {{3, 1, "3 GPUs at once; 1 to 8 are expected, and this machine has 2"},
+                   {0, 1, "0 GPUs at once"},
+                   {1, 2, "2 GPUs at once; the pool is open for 1"},
+                   {2, 0, "0 GPUs at once"}};
+
+    for (const auto &each : refused) {
+        struct kvt_error err = {};
+        double ns = 0;
+        kvt_status status = gather(each.open_for, each.gpus, &ns, &err);
+        verdict.check(status == KVT_ERR_INVALID && std::strstr(err.message, each.says),
+                      "a gather of %u GPUs out of a pool for %u: %s: %s", each.gpus, each.open_for,
+                      kvt_status_name(status), err.message);
+        verdict.check(stand_in::end_process() == 0, "a refused gather holds something");
+    }
+}
+
+/* Every call fails once. */
+void fail_gathers(device::tally &verdict)
+{
+    for (const weakness &weak : weaknesses) {
+        uint64_t nth = 0;
+        for (bool has_failed = true; has_failed; nth++) {
+            struct kvt_error err = {};
+            double ns = 0;
+            weak.fail(nth);
+            kvt_status status = gather(2, 2, &ns, &err);
+            has_failed = support_allocation_failed() || stand_in::has_failed();
+            verdict.check(!has_failed || status == weak.status ||
+                              (weak.is_borne && status == KVT_OK),
+                          "a gather without %s %llu: %s: %s", weak.name, (unsigned long long)nth,
+                          kvt_status_name(status), err.message);
+            size_t held = stand_in::end_process();
+            verdict.check(weak.is_lost || held == 0, "a gather without %s %llu holds %zu things",
+                          weak.name, (unsigned long long)nth, held);
+        }
+        std::printf("%-14s ends well without %s: %llu times\n", "gather", weak.name,
+                    (unsigned long long)nth - 1);
+        verdict.check(nth > 1, "a gather: no call for %s", weak.name);
+    }
+}
+
+void test_gathers(device::tally &verdict)
+{
+    gather_in_turn(1, verdict);
+    gather_in_turn(2, verdict);
+    refuse_gathers(verdict);
+    fail_gathers(verdict);
+}
+
 const bool is_set_up = [] {
     spoil_hashes = [](uint64_t by) { stand_in::wrong_hash = by; };
     spoil_drafts = [](bool spoil) { stand_in::wrong_draft = spoil; };
-    provoke_faults = fail_everywhere;
+    provoke_faults = [](device::tally &verdict) {
+        test_gathers(verdict);
+        fail_everywhere(verdict);
+    };
     return true;
 }();
 

@@ -8,6 +8,7 @@
 
 #include "cli/gather_rows.h"
 #include "cli/validate_time.h"
+#include "support/support.h"
 
 /* ---- A profile beside points --------------------------------------------------------------- */
 
@@ -307,6 +308,47 @@ START_TEST(contexts_that_are_too_short_are_refused)
 }
 END_TEST
 
+static const struct {
+    const char *gpus; /* behind the other keys of a gather */
+    uint64_t found;   /* 0: refused */
+} gpus_of_a_gather[] = {{"", 1},
+                        {", \"gpus\": 1", 1},
+                        {", \"gpus\": 2", 2},
+                        {", \"gpus\": 8", 8},
+                        {", \"gpus\": 0", 0},
+                        {", \"gpus\": 9", 0},
+                        {", \"gpus\": \"2\"", 0}};
+
+START_TEST(a_gather_is_of_one_gpu_unless_it_says_more)
+{
+    struct support_folder folder;
+    char path[SUPPORT_PATH_BYTES];
+    struct grid *grid = NULL;
+    struct kvt_error err = {0};
+
+    support_folder_make(&folder);
+    FILE *file = fopen(support_path(&folder, "grid.json", path), "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(
+        file,
+        "{\"schema\": \"kvtide/grid/1\", \"name\": \"g\", \"summary\": \"s\", \"scenario\": {}, "
+        "\"runs\": [{\"name\": \"r\", \"sets\": [], \"steps\": 1}], \"gathers\": [{\"name\": "
+        "\"g\", \"row_bytes\": 576, \"pool_gib\": 1, \"contexts\": \"shuffled\", \"order\": "
+        "\"random\", \"requests\": 32, \"rows\": 300%s}]}",
+        gpus_of_a_gather[_i].gpus);
+    ck_assert_int_eq(fclose(file), 0);
+    kvt_status status = grid_load(path, arena, &grid, &err);
+    if (gpus_of_a_gather[_i].found > 0) {
+        ck_assert_msg(status == KVT_OK, "%s: %s", err.where, err.message);
+        ck_assert_uint_eq(grid->gathers[0].gpus, gpus_of_a_gather[_i].found);
+    } else {
+        ck_assert_int_eq(status, KVT_ERR_INVALID);
+        ck_assert_ptr_nonnull(strstr(err.where, "gathers/0"));
+    }
+    support_folder_remove(&folder);
+}
+END_TEST
+
 static void make_arena(void)
 {
     arena = kvt_arena_new(1 << 16);
@@ -322,6 +364,7 @@ int main(void)
     Suite *suite = suite_create("validate_time");
     TCase *times = tcase_create("times");
     TCase *rows = tcase_create("rows");
+    TCase *grids = tcase_create("grids");
     SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(times, make_arena, free_arena);
@@ -338,7 +381,11 @@ int main(void)
     tcase_add_test(rows, a_list_of_a_large_pool_translates_each_granule_once);
     tcase_add_test(rows, contexts_that_are_too_short_are_refused);
     suite_add_tcase(suite, times);
+    tcase_add_checked_fixture(grids, make_arena, free_arena);
+    tcase_add_loop_test(grids, a_gather_is_of_one_gpu_unless_it_says_more, 0,
+                        sizeof gpus_of_a_gather / sizeof gpus_of_a_gather[0]);
     suite_add_tcase(suite, rows);
+    suite_add_tcase(suite, grids);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
