@@ -506,6 +506,8 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
     }
     if (status == KVT_OK)
         status = step_read_times(rank, wall_s, &step->outcome, err);
+    step->outcome.beside_inbound_bytes = rank->imports.staged_bytes;
+    step->outcome.beside_outbound_bytes = backups.bytes;
     if (status == KVT_OK)
         status = imports_end(rank, true, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))

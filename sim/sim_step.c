@@ -288,6 +288,18 @@ static void keep_measured(const struct kvt_step_outcome *outcome, struct kvt_ste
     times->measured_parts_ns[KVT_PART_OTHER] += outcome->measured_ns - told_ns;
 }
 
+/* The load that a backend's time is of: with the traffic beside fetches that it was given. */
+static struct kvt_rank_load load_as_run(const struct kvt_rank_load *load,
+                                        const struct kvt_step_outcome *outcome)
+{
+    struct kvt_rank_load run = *load;
+
+    run.import_bytes = outcome->beside_inbound_bytes;
+    run.fill_bytes = 0;
+    run.backup_bytes = outcome->beside_outbound_bytes;
+    return run;
+}
+
 /* As the slowest rank has it: what it measured, and what the timing model says of its parts that
  * the backend does not run; those that the group shares once. */
 static void measure(const struct kvt_sim *sim, const struct group *group,
@@ -319,7 +331,9 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
     if (times->measured_ns == KVT_NS_NEVER)
         return;
     const struct kvt_group_load load = group_load(group, loads);
-    keep_features(group, &load, &loads[slowest], times->features);
+    const struct kvt_rank_load run =
+        load_as_run(&loads[slowest], &sim->rank_steps[group->first_rank + slowest].outcome);
+    keep_features(group, &load, &run, times->features);
     group->timing->group_step(group->timing_state, &load, shared);
     (void)keep_unrun(times->runs_drafts, shared, shared_ns);
     for (int p = 0; p < KVT_PARTS; p++)

@@ -223,13 +223,6 @@ void time_print(const struct time_outcome *outcome)
     if (outcome->pairs > 0)
         printf("order of the ranked runs: %zu of %zu pairs alike, Kendall's tau %.2f\n",
                outcome->pairs - outcome->swapped, outcome->pairs, outcome->tau);
-<<<<<<< HEAD
     cli_print_badge(&badge);
-    printf("%s: %s\n", fault ? "no" : "yes",
-           fault                ? fault
-           : outcome->pairs > 0 ? "mean error at most 5 %, P95 12 %, bias 2 %, ranked runs in order"
-                                : "mean error at most 5 %, P95 12 %, bias 2 %; no runs are ranked");
-=======
     printf("%s: %s\n", fault ? "no" : "yes", fault ? fault : merit_of(outcome));
->>>>>>> w-gpus
 }

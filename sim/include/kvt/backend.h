@@ -146,6 +146,9 @@ struct kvt_step_outcome {
     uint16_t part_marks[KVT_PARTS]; /* how often the GPU stopped to take the time of each */
     double launch_ns; /* wall time beyond measured_ns: from the first launch of it, until its end
                        * has been noticed. Not in measured_ns */
+    /* What crossed the link beside fetches while measured_ns went by; of the load's other traffic
+     * it was not given. */
+    uint64_t beside_inbound_bytes, beside_outbound_bytes;
 };
 
 /* What one rank does in a step. */
