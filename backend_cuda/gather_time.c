@@ -3,8 +3,9 @@
  *     rows of the pool, list by list, by the kernel that fetches what a call misses
  *     all lists once, so that everything is warm that will be; then a few times between events
  *
- * Several GPUs read one pool at once: the first list of each is launched before the second of any,
- * and nobody is waited for until all lists of all are launched. */
+ * Copies beside it go to streams of their own, all at once, so that they are over while lists are
+ * still copied. Several GPUs read one pool at once: the first list of each is launched before the
+ * second of any, and nobody is waited for until all lists of all are launched. */
 #include "kvt/gather.h"
 
 #include <stdlib.h>
@@ -25,11 +26,12 @@ struct tables {
     uint64_t *zeros;               /* [requests] shared_at and own_at */
     uint32_t *shared_rows;         /* [requests] */
     uint8_t *rows;                 /* where they are copied to */
+    uint8_t *inbound, *outbound;   /* of one list, to and from the host */
 };
 
 struct gpu {
     uint8_t *pool; /* as this device sees it */
-    cudaStream_t stream;
+    cudaStream_t stream, inbound, outbound;
     cudaEvent_t begin, end;
     void *memory; /* of the tables, while lists are timed */
     struct tables tables;
@@ -99,6 +101,10 @@ static kvt_status open_gpu(struct kvt_gather *gather, uint32_t device, struct kv
     if (status == KVT_OK)
         status = kvt_cuda_check(cudaStreamCreate(&gpu->stream), "a stream", err);
     if (status == KVT_OK)
+        status = kvt_cuda_check(cudaStreamCreate(&gpu->inbound), "a stream", err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaStreamCreate(&gpu->outbound), "a stream", err);
+    if (status == KVT_OK)
         status = kvt_cuda_check(cudaEventCreate(&gpu->begin), "an event", err);
     if (status == KVT_OK)
         status = kvt_cuda_check(cudaEventCreate(&gpu->end), "an event", err);
@@ -134,6 +140,10 @@ static void close_gpu(struct gpu *gpu)
         (void)cudaEventDestroy(gpu->end);
     if (gpu->begin)
         (void)cudaEventDestroy(gpu->begin);
+    if (gpu->outbound)
+        (void)cudaStreamDestroy(gpu->outbound);
+    if (gpu->inbound)
+        (void)cudaStreamDestroy(gpu->inbound);
     if (gpu->stream)
         (void)cudaStreamDestroy(gpu->stream);
 }
@@ -162,6 +172,8 @@ static uint64_t lay_out(const struct kvt_gather_lists *lists, uint8_t *base, str
     tables->zeros = carve(&carver, requests * sizeof *tables->zeros, 256);
     tables->shared_rows = carve(&carver, requests * sizeof *tables->shared_rows, 256);
     tables->rows = carve(&carver, rows * lists->row_bytes, 256);
+    tables->inbound = carve(&carver, lists->inbound_bytes, 256);
+    tables->outbound = carve(&carver, lists->outbound_bytes, 256);
     return carver.used_bytes;
 }
 
@@ -276,6 +288,28 @@ static kvt_status launch(const struct gpu *gpu, uint32_t device, uint32_t list,
     return status;
 }
 
+/* All that is copied beside the lists, from their begin on. */
+static kvt_status launch_beside(const struct kvt_gather *gather, uint32_t device,
+                                const struct kvt_gather_lists *lists, struct kvt_error *err)
+{
+    const struct gpu *gpu = &gather->gpus[device];
+    cudaError_t error = cudaSetDevice((int)device);
+
+    if (error == cudaSuccess)
+        error = cudaStreamWaitEvent(gpu->inbound, gpu->begin, 0);
+    if (error == cudaSuccess)
+        error = cudaStreamWaitEvent(gpu->outbound, gpu->begin, 0);
+    for (uint32_t l = 0; l < lists->lists && error == cudaSuccess; l++) {
+        if (lists->inbound_bytes > 0)
+            error = cudaMemcpyAsync(gpu->tables.inbound, gather->pool.base, lists->inbound_bytes,
+                                    cudaMemcpyHostToDevice, gpu->inbound);
+        if (lists->outbound_bytes > 0 && error == cudaSuccess)
+            error = cudaMemcpyAsync(gather->pool.base, gpu->tables.outbound, lists->outbound_bytes,
+                                    cudaMemcpyDeviceToHost, gpu->outbound);
+    }
+    return kvt_cuda_check(error, "copies beside a gather", err);
+}
+
 static kvt_status record(const struct gpu *gpu, uint32_t device, cudaEvent_t event,
                          struct kvt_error *err)
 {
@@ -292,6 +326,8 @@ static kvt_status launch_all(const struct kvt_gather *gather, const struct kvt_g
 
     for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
         status = record(&gather->gpus[g], g, gather->gpus[g].begin, err);
+    for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
+        status = launch_beside(gather, g, lists, err);
     for (uint32_t l = 0; l < lists->lists && status == KVT_OK; l++) {
         for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++) {
             uint64_t first = (uint64_t)g * lists->lists / lists->gpus;
@@ -312,6 +348,11 @@ static kvt_status wait_for(const struct gpu *gpu, uint32_t device, float *ms, st
         status = kvt_cuda_check(cudaEventSynchronize(gpu->end), "a gather", err);
     if (status == KVT_OK)
         status = kvt_cuda_check(cudaEventElapsedTime(ms, gpu->begin, gpu->end), "a gather", err);
+    if (status == KVT_OK)
+        status = kvt_cuda_check(cudaStreamSynchronize(gpu->inbound), "copies beside a gather", err);
+    if (status == KVT_OK)
+        status =
+            kvt_cuda_check(cudaStreamSynchronize(gpu->outbound), "copies beside a gather", err);
     return status;
 }
 
@@ -339,6 +380,13 @@ static int compare(const void *a, const void *b)
 static kvt_status check_lists(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
                               struct kvt_error *err)
 {
+    uint64_t most =
+        lists->inbound_bytes > lists->outbound_bytes ? lists->inbound_bytes : lists->outbound_bytes;
+
+    if (most > gather->pool.bytes)
+        return kvt_fail(err, KVT_ERR_INVALID, "a gather",
+                        "%llu B beside each list; at most the %llu of the pool are expected",
+                        (unsigned long long)most, (unsigned long long)gather->pool.bytes);
     if (lists->gpus >= 1 && lists->gpus <= gather->gpu_count)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "a gather",

@@ -16,7 +16,9 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
                                            .lists = GATHER_LISTS,
                                            .requests = (uint32_t)gather->requests,
                                            .rows_each = (uint32_t)gather->rows_each,
-                                           .rows = rows};
+                                           .rows = rows,
+                                           .inbound_bytes = gather->inbound_mib << 20,
+                                           .outbound_bytes = gather->outbound_mib << 20};
     double ns = 0;
     kvt_status status = kvt_gather_time(pool, &lists, &ns, err);
 
@@ -73,6 +75,18 @@ static void close_pool(struct kvt_gather *pool)
 
 #endif
 
+/* As a step has it: of what is beside a fetch as much as is fetched gets in its way. */
+static void set_traffic(const struct grid_gather *gather, double wire_bytes, double *features)
+{
+    double inbound = fmin((double)(gather->inbound_mib << 20), wire_bytes);
+    double outbound = fmin((double)(gather->outbound_mib << 20), wire_bytes);
+
+    features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
+    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
+    features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
+}
+
 /* A list is a fetch by itself: the features of one, on each GPU. */
 static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,
                               struct points *points, struct kvt_error *err)
@@ -92,9 +106,7 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
     free(all);
     if (status != KVT_OK)
         return status;
-    point.features[KVT_FEATURE_WIRE_BYTES] = rows * (double)gather->row_bytes;
-    point.features[KVT_FEATURE_NODE_BYTES] =
-        (double)gather->gpus * point.features[KVT_FEATURE_WIRE_BYTES];
+    set_traffic(gather, rows * (double)gather->row_bytes, point.features);
     point.features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
     point.features[KVT_FEATURE_MISSED_ROWS] = rows;
     point.features[KVT_FEATURE_FETCHES] = 1;

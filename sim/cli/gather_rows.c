@@ -1,7 +1,7 @@
 /* gather_rows.c -- rows of a gather, and translations of their addresses.
  *
  *     lists in turn
- *     a granule is translated unless it is among the newest ones, and so is a block: LRU lists */
+ *     a granule is translated unless it is among the newest ones, and so is its block: LRU lists */
 #include "gather_rows.h"
 
 #include <math.h>
@@ -107,110 +107,128 @@ kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct
 /* ---- Translations ---------------------------------------------------------------------- */
 
 /* Pieces of the pool in order of their newest use; those not there are alone. */
-struct translations {
-    uint32_t piece_bytes, kept;
+struct pieces {
+    uint32_t kept;
     uint32_t *newer, *older; /* [pieces] NOBODY: none */
     bool *is_there;          /* [pieces] */
     uint32_t newest, oldest, count;
 };
 
-static void unlink_piece(struct translations *cache, uint32_t piece)
+static void unlink_piece(struct pieces *pieces, uint32_t piece)
 {
-    uint32_t newer = cache->newer[piece], older = cache->older[piece];
+    uint32_t newer = pieces->newer[piece], older = pieces->older[piece];
 
     if (newer == NOBODY)
-        cache->newest = older;
+        pieces->newest = older;
     else
-        cache->older[newer] = older;
+        pieces->older[newer] = older;
     if (older == NOBODY)
-        cache->oldest = newer;
+        pieces->oldest = newer;
     else
-        cache->newer[older] = newer;
-    cache->is_there[piece] = false;
-    cache->count--;
+        pieces->newer[older] = newer;
+    pieces->is_there[piece] = false;
+    pieces->count--;
 }
 
-static void add_newest(struct translations *cache, uint32_t piece)
+static void add_newest(struct pieces *pieces, uint32_t piece)
 {
-    cache->newer[piece] = NOBODY;
-    cache->older[piece] = cache->newest;
-    if (cache->newest == NOBODY)
-        cache->oldest = piece;
+    pieces->newer[piece] = NOBODY;
+    pieces->older[piece] = pieces->newest;
+    if (pieces->newest == NOBODY)
+        pieces->oldest = piece;
     else
-        cache->newer[cache->newest] = piece;
-    cache->newest = piece;
-    cache->is_there[piece] = true;
-    cache->count++;
+        pieces->newer[pieces->newest] = piece;
+    pieces->newest = piece;
+    pieces->is_there[piece] = true;
+    pieces->count++;
 }
 
 /* Whether it had to be translated. */
-static bool touch(struct translations *cache, uint32_t piece)
+static bool touch(struct pieces *pieces, uint32_t piece)
 {
-    bool was_there = cache->is_there[piece];
+    bool was_there = pieces->is_there[piece];
 
     if (was_there)
-        unlink_piece(cache, piece);
-    else if (cache->count == cache->kept)
-        unlink_piece(cache, cache->oldest);
-    add_newest(cache, piece);
+        unlink_piece(pieces, piece);
+    else if (pieces->count == pieces->kept)
+        unlink_piece(pieces, pieces->oldest);
+    add_newest(pieces, piece);
     return !was_there;
 }
 
-static uint64_t touch_row(struct translations *cache, const struct grid_gather *gather,
-                          uint64_t row)
+static kvt_status open_pieces(uint64_t pool_bytes, uint32_t piece_bytes, uint32_t kept,
+                              struct pieces *out, struct kvt_error *err)
 {
-    uint64_t first = row * gather->row_bytes / cache->piece_bytes;
-    uint64_t last = ((row + 1) * gather->row_bytes - 1) / cache->piece_bytes;
-    uint64_t missed = 0;
+    uint64_t count = pool_bytes / piece_bytes + 1;
 
-    for (uint64_t piece = first; piece <= last; piece++)
-        missed += touch(cache, (uint32_t)piece);
-    return missed;
+    *out = (struct pieces){.kept = kept,
+                           .newer = calloc(count, sizeof *out->newer),
+                           .older = calloc(count, sizeof *out->older),
+                           .is_there = calloc(count, sizeof *out->is_there),
+                           .newest = NOBODY,
+                           .oldest = NOBODY};
+    return out->newer && out->older && out->is_there
+               ? KVT_OK
+               : kvt_fail_nomem(err, "translations of a gather");
 }
 
-/* All lists once; returns how many were translated. Rows come in the order of their lists: blocks
- * of the kernel take theirs side by side, which makes no difference that could be told. */
-static uint64_t copy_all(struct translations *cache, const struct grid_gather *gather,
-                         const uint32_t *rows)
+static void close_pieces(struct pieces *pieces)
 {
-    uint64_t all = GATHER_LISTS * gather->requests * gather->rows_each, missed = 0;
-
-    for (uint64_t i = 0; i < all; i++)
-        missed += touch_row(cache, gather, rows[i]);
-    return missed;
+    free(pieces->newer);
+    free(pieces->older);
+    free(pieces->is_there);
 }
 
-static kvt_status count_translated(const struct grid_gather *gather, const uint32_t *rows,
-                                   uint32_t piece_bytes, uint32_t kept, double *translated,
-                                   struct kvt_error *err)
-{
-    uint64_t count = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB / piece_bytes) + 1;
-    struct translations cache = {.piece_bytes = piece_bytes,
-                                 .kept = kept,
-                                 .newer = calloc(count, sizeof *cache.newer),
-                                 .older = calloc(count, sizeof *cache.older),
-                                 .is_there = calloc(count, sizeof *cache.is_there),
-                                 .newest = NOBODY,
-                                 .oldest = NOBODY};
-    bool has_room = cache.newer && cache.older && cache.is_there;
+struct translations {
+    struct pieces granules, blocks;
+    uint64_t granules_missed, blocks_missed;
+};
 
-    if (has_room) {
-        (void)copy_all(&cache, gather, rows); /* as it is once all were copied before */
-        *translated = (double)copy_all(&cache, gather, rows) / GATHER_LISTS;
+/* A block is looked up for a granule that is not there. */
+static void touch_row(struct translations *cache, const struct grid_gather *gather, uint64_t row)
+{
+    uint64_t first = row * gather->row_bytes / GATHER_GRANULE_BYTES;
+    uint64_t last = ((row + 1) * gather->row_bytes - 1) / GATHER_GRANULE_BYTES;
+
+    for (uint64_t granule = first; granule <= last; granule++) {
+        if (!touch(&cache->granules, (uint32_t)granule))
+            continue;
+        cache->granules_missed++;
+        cache->blocks_missed += touch(
+            &cache->blocks, (uint32_t)(granule / (GATHER_BLOCK_BYTES / GATHER_GRANULE_BYTES)));
     }
-    free(cache.newer);
-    free(cache.older);
-    free(cache.is_there);
-    return has_room ? KVT_OK : kvt_fail_nomem(err, "translations of a gather");
+}
+
+/* All lists once. Rows come in the order of their lists: blocks of the kernel take theirs side by
+ * side, which makes no difference that could be told. */
+static void copy_all(struct translations *cache, const struct grid_gather *gather,
+                     const uint32_t *rows)
+{
+    uint64_t all = GATHER_LISTS * gather->requests * gather->rows_each;
+
+    cache->granules_missed = cache->blocks_missed = 0;
+    for (uint64_t i = 0; i < all; i++)
+        touch_row(cache, gather, rows[i]);
 }
 
 kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
                                double *granules, double *blocks, struct kvt_error *err)
 {
+    uint64_t pool_bytes = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB);
+    struct translations cache = {0};
     kvt_status status =
-        count_translated(gather, rows, GATHER_GRANULE_BYTES, GATHER_GRANULES_CACHED, granules, err);
+        open_pieces(pool_bytes, GATHER_GRANULE_BYTES, GATHER_GRANULES_CACHED, &cache.granules, err);
 
-    if (status != KVT_OK)
-        return status;
-    return count_translated(gather, rows, GATHER_BLOCK_BYTES, GATHER_BLOCKS_CACHED, blocks, err);
+    if (status == KVT_OK)
+        status =
+            open_pieces(pool_bytes, GATHER_BLOCK_BYTES, GATHER_BLOCKS_CACHED, &cache.blocks, err);
+    if (status == KVT_OK) {
+        copy_all(&cache, gather, rows); /* as it is once all were copied before */
+        copy_all(&cache, gather, rows);
+        *granules = (double)cache.granules_missed / GATHER_LISTS;
+        *blocks = (double)cache.blocks_missed / GATHER_LISTS;
+    }
+    close_pieces(&cache.granules);
+    close_pieces(&cache.blocks);
+    return status;
 }

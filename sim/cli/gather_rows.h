@@ -10,7 +10,7 @@ enum {
     /* A GPU translates addresses of host memory a granule at a time, and finds the granules of a
      * block together. How many of either it keeps is what explains gathers on an H200 best. */
     GATHER_GRANULE_BYTES = 64 << 10,
-    GATHER_GRANULES_CACHED = 16384,
+    GATHER_GRANULES_CACHED = 8192,
     GATHER_BLOCK_BYTES = 2 << 20,
     GATHER_BLOCKS_CACHED = 256
 };
@@ -21,8 +21,8 @@ enum {
 KVT_CHECKED kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows,
                                    struct kvt_error *err);
 
-/* What is translated in a list once all lists have been copied before, mean of all lists: granules,
- * and blocks, that are not among the newest of their kind. */
+/* What is translated in a list once all lists have been copied before, mean of all lists: granules
+ * that are not among the newest, and blocks of these, likewise. */
 KVT_CHECKED kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
                                            double *granules, double *blocks, struct kvt_error *err);
 

@@ -104,8 +104,9 @@ static kvt_status read_choice(const cJSON *object, const char *where, const char
 static kvt_status read_gather(const cJSON *object, const char *where, struct kvt_arena *arena,
                               struct grid_gather *gather, struct kvt_error *err)
 {
-    static const char *const keys[] = {"name",     "row_bytes", "pool_gib", "contexts", "order",
-                                       "requests", "rows",      "gpus",     "quick"};
+    static const char *const keys[] = {"name",        "row_bytes",    "pool_gib", "contexts",
+                                       "order",       "requests",     "rows",     "gpus",
+                                       "inbound_mib", "outbound_mib", "quick"};
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     gather->gpus = 1;
@@ -134,6 +135,12 @@ static kvt_status read_gather(const cJSON *object, const char *where, struct kvt
     if (status == KVT_OK)
         status = kvt_json_get_u64(object, where, "gpus", false, 1, KVT_GATHER_GPUS_MAX,
                                   &gather->gpus, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_u64(object, where, "inbound_mib", false, 1, 65536,
+                                  &gather->inbound_mib, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_u64(object, where, "outbound_mib", false, 1, 65536,
+                                  &gather->outbound_mib, err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(object, where, "quick", false, &gather->is_quick, err);
     return status;

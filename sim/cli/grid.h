@@ -27,7 +27,8 @@ struct grid_run {
 struct grid_gather {
     const char *name;
     uint64_t row_bytes, requests, rows_each;
-    uint64_t gpus; /* that copy them all at once, 1 unless said */
+    uint64_t gpus;                      /* that copy them all at once, 1 unless said */
+    uint64_t inbound_mib, outbound_mib; /* that each copies beside a list */
     double pool_gib;
     bool
         is_shuffled; /* pages of 64 rows lie anywhere in the pool; else contexts are in one piece */

@@ -32,6 +32,9 @@ struct kvt_gather_lists {
     uint32_t gpus;      /* that copy all of them at once, at most those that it was opened for */
     uint32_t lists, requests, rows_each;
     const uint32_t *rows; /* [lists][requests][rows_each] number of a row in the pool */
+    /* Copied meanwhile by each GPU's copy engines, for each list; at most the pool's bytes, whose
+     * first they are. */
+    uint64_t inbound_bytes, outbound_bytes;
 };
 /* *ns: of one list on the slowest GPU, the median over repetitions of all of them. Of several GPUs
  * each begins a share of the lists further on and comes round to the first, so that no two copy the
