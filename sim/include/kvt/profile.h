@@ -38,7 +38,7 @@ enum kvt_profile_feature {
     KVT_FEATURE_GATHERING_GPUS, /* those GPUs */
     KVT_FEATURE_GRANULES,       /* 64 KiB of host memory each, that a fetch has translated */
     KVT_FEATURE_GRANULE_BLOCKS, /* 2 MiB each, that these lie in, likewise */
-    KVT_FEATURE_FETCHES, /* launches that fetch: of selectors that miss, and of waves */
+    KVT_FEATURE_FETCHES,        /* launches that fetch: of selectors that miss, and of waves */
     KVT_FEATURE_EXTRA_WAVES,
     KVT_FEATURE_EXTRA_WAVE_LAYERS,
     KVT_FEATURE_DRAFT_TOKENS,
