@@ -1,15 +1,21 @@
 /* calibrate_gather.c -- gathers of a grid into points: fetches without a step around them. */
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate_gpu.h"
 #include "gather_rows.h"
 
+enum {
+    ROUNDS = 3
+};
+
 #ifdef KVT_CUDA
 
 static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *gather,
-                            const uint32_t *rows, struct point *point, struct kvt_error *err)
+                            const uint32_t *rows, double *ns, struct kvt_error *err)
 {
     const struct kvt_gather_lists lists = {.row_bytes = (uint32_t)gather->row_bytes,
                                            .gpus = (uint32_t)gather->gpus,
@@ -19,11 +25,7 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
                                            .rows = rows,
                                            .inbound_bytes = gather->inbound_mib << 20,
                                            .outbound_bytes = gather->outbound_mib << 20};
-    double ns = 0;
-    kvt_status status = kvt_gather_time(pool, &lists, &ns, err);
-
-    point->step_ns = point->parts_ns[KVT_PART_FETCH] = ns;
-    return status;
+    return kvt_gather_time(pool, &lists, ns, err);
 }
 
 static kvt_status count_gpus(uint32_t *count, struct kvt_error *err)
@@ -45,11 +47,11 @@ static void close_pool(struct kvt_gather *pool)
 #else
 
 static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *gather,
-                            const uint32_t *rows, struct point *point, struct kvt_error *err)
+                            const uint32_t *rows, double *ns, struct kvt_error *err)
 {
     (void)pool;
     (void)rows;
-    (void)point;
+    (void)ns;
     return kvt_fail(err, KVT_ERR_DEVICE, gather->name, "this build of kvtide has no CUDA");
 }
 
@@ -87,29 +89,51 @@ static void set_traffic(const struct grid_gather *gather, double wire_bytes, dou
     features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
 }
 
+/* A gather of the grid while it is measured. */
+struct gathering {
+    double features[KVT_FEATURES];
+    double ns[ROUNDS];
+};
+
 /* A list is a fetch by itself: the features of one, on each GPU. */
-static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,
-                              struct points *points, struct kvt_error *err)
+static kvt_status find_features(const struct grid_gather *gather, const uint32_t *rows,
+                                double *features, struct kvt_error *err)
 {
+    double count = (double)gather->requests * (double)gather->rows_each;
+
+    set_traffic(gather, count * (double)gather->row_bytes, features);
+    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
+    features[KVT_FEATURE_MISSED_ROWS] = count;
+    features[KVT_FEATURE_FETCHES] = 1;
+    return gather_translations(gather, rows, &features[KVT_FEATURE_GRANULES],
+                               &features[KVT_FEATURE_GRANULE_BLOCKS], err);
+}
+
+static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,
+                              uint32_t round, struct gathering *out, struct kvt_error *err)
+{
+    uint32_t *rows = NULL;
+    kvt_status status = gather_draw(gather, &rows, err);
+
+    if (status == KVT_OK && round == 0)
+        status = find_features(gather, rows, out->features, err);
+    if (status == KVT_OK)
+        status = time_rows(pool, gather, rows, &out->ns[round], err);
+    free(rows);
+    return status;
+}
+
+static kvt_status add_point(const struct grid_gather *gather, struct gathering *measured,
+                            struct points *points, struct kvt_error *err)
+{
+    double ns = gsl_stats_median(measured->ns, 1, ROUNDS);
     struct point point = {.configuration = (uint32_t)points->configuration_count,
                           .steps = GATHER_LISTS,
-                          .is_apart = true};
-    double rows = (double)gather->requests * (double)gather->rows_each;
-    uint32_t *all = NULL;
-    kvt_status status = gather_draw(gather, &all, err);
+                          .is_apart = true,
+                          .step_ns = ns,
+                          .parts_ns[KVT_PART_FETCH] = ns};
 
-    if (status == KVT_OK)
-        status = gather_translations(gather, all, &point.features[KVT_FEATURE_GRANULES],
-                                     &point.features[KVT_FEATURE_GRANULE_BLOCKS], err);
-    if (status == KVT_OK)
-        status = time_rows(pool, gather, all, &point, err);
-    free(all);
-    if (status != KVT_OK)
-        return status;
-    set_traffic(gather, rows * (double)gather->row_bytes, point.features);
-    point.features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
-    point.features[KVT_FEATURE_MISSED_ROWS] = rows;
-    point.features[KVT_FEATURE_FETCHES] = 1;
+    memcpy(point.features, measured->features, sizeof point.features);
     points->configurations[points->configuration_count++] = (struct points_configuration){
         .name = gather->name, .sets = "", .is_group = true, .is_gather = true};
     return points_append(points, &point, err);
@@ -142,30 +166,53 @@ static void choose(const struct calibrate_selection *selection, const struct gri
     }
 }
 
-/* All that is chosen, out of one pool. */
-static kvt_status measure_chosen(const struct grid_plan *plan, const struct chosen *chosen,
-                                 struct points *out, size_t *left_out, struct kvt_error *err)
+/* One round over all that is chosen. What cannot be measured here is not chosen any more. */
+static kvt_status measure_round(const struct grid_plan *plan, struct kvt_gather *pool,
+                                uint32_t round, struct chosen *chosen, struct gathering *measured,
+                                size_t *left_out, struct kvt_error *err)
 {
     const struct grid *grid = plan->grid;
-    struct kvt_gather *pool = NULL;
-    kvt_status status = open_pool(chosen->pool_gib, chosen->gpus, &pool, err);
+    kvt_status status = KVT_OK;
 
     for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
+        double done = (double)(round * grid->gather_count + g);
         if (!chosen->is_chosen[g])
             continue;
-        cli_progress_show(plan->progress, (double)g / (double)grid->gather_count,
+        cli_progress_show(plan->progress, done / (double)(ROUNDS * grid->gather_count),
                           grid->gathers[g].name);
-        status = measure_one(pool, &grid->gathers[g], out, err);
+        status = measure_one(pool, &grid->gathers[g], round, &measured[g], err);
         if (status == KVT_OK && cli_interrupted())
             status = kvt_fail(err, KVT_ERR_INTERRUPTED, grid->gathers[g].name, "a signal ended it");
         if (status == KVT_ERR_INVALID) {
+            chosen->is_chosen[g] = false;
             (*left_out)++;
             cli_progress_end(plan->progress);
             fprintf(stderr, "kvtide: left out: %s: %s\n", err->where, err->message);
             status = KVT_OK;
         }
     }
+    return status;
+}
+
+/* All that is chosen, out of one pool, in rounds: what disturbs the machine for a while is in one
+ * of a gather's times, and not in their median. */
+static kvt_status measure_chosen(const struct grid_plan *plan, struct chosen *chosen,
+                                 struct points *out, size_t *left_out, struct kvt_error *err)
+{
+    const struct grid *grid = plan->grid;
+    struct gathering *measured = calloc(grid->gather_count, sizeof *measured);
+    struct kvt_gather *pool = NULL;
+    kvt_status status = measured ? open_pool(chosen->pool_gib, chosen->gpus, &pool, err)
+                                 : kvt_fail_nomem(err, "gathers of a grid");
+
+    for (uint32_t round = 0; round < ROUNDS && status == KVT_OK; round++)
+        status = measure_round(plan, pool, round, chosen, measured, left_out, err);
+    for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
+        if (chosen->is_chosen[g])
+            status = add_point(&grid->gathers[g], &measured[g], out, err);
+    }
     close_pool(pool);
+    free(measured);
     return status;
 }
 

@@ -269,6 +269,10 @@ cudaError_t cudaStreamQuery(cudaStream_t)
 {
     return begin(ASKS);
 }
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return begin(ASKS);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 {
     return begin(LAUNCHES);

@@ -149,19 +149,21 @@ void fail_everywhere(device::tally &verdict)
 
 /* ---- Gathers --------------------------------------------------------------------------- */
 
-constexpr uint32_t LISTS = 5, LANES = 2, ROWS_EACH = 3, GATHERED_BYTES = 64;
+constexpr uint32_t LISTS = 5, LANES = 2, ROWS_EACH = 3, GATHERED_BYTES = 64, POOL_BYTES = 1 << 20,
+                   STREAMS = 3;
 
-/* Lists of GPUs, of which the runtime here has two. */
-kvt_status gather(uint32_t open_for, uint32_t gpus, double *ns, struct kvt_error *err)
+/* Lists of GPUs, of which the runtime here has two, and copies either way beside each. */
+kvt_status gather(uint32_t open_for, uint32_t gpus, uint64_t beside_bytes, double *ns,
+                  struct kvt_error *err)
 {
     std::array<uint32_t, (size_t)LISTS * LANES * ROWS_EACH> rows;
     struct kvt_gather *pool = nullptr;
 
     for (size_t i = 0; i < rows.size(); i++)
         rows[i] = (uint32_t)(rows.size() - i);
-    const struct kvt_gather_lists lists = {GATHERED_BYTES, gpus,      LISTS,
-                                           LANES,          ROWS_EACH, rows.data()};
-    kvt_status status = kvt_gather_open(1 << 20, open_for, &pool, err);
+    const struct kvt_gather_lists lists = {GATHERED_BYTES, gpus,        LISTS,        LANES,
+                                           ROWS_EACH,      rows.data(), beside_bytes, beside_bytes};
+    kvt_status status = kvt_gather_open(POOL_BYTES, open_for, &pool, err);
     if (status == KVT_OK)
         status = kvt_gather_time(pool, &lists, ns, err);
     kvt_gather_close(pool);
@@ -178,7 +180,7 @@ void gather_in_turn(uint32_t gpus, device::tally &verdict)
     bool in_order = true;
 
     stand_in::fetches = &fetches;
-    kvt_status status = gather(gpus, gpus, &ns, &err);
+    kvt_status status = gather(gpus, gpus, 0, &ns, &err);
     stand_in::fetches = nullptr;
     verdict.check(status == KVT_OK, "a gather of %u GPUs: %s", gpus, err.message);
     verdict.check(ns == 1e6 / LISTS, "a gather of %u GPUs: %g ns a list", gpus, ns);
@@ -195,21 +197,23 @@ void gather_in_turn(uint32_t gpus, device::tally &verdict)
     verdict.check(stand_in::end_process() == 0, "a gather of %u GPUs holds something", gpus);
 }
 
-/* More GPUs than there are, or than the pool is open for; none. */
+/* More GPUs than there are, or than the pool is open for; none; more beside than the pool has. */
 void refuse_gathers(device::tally &verdict)
 {
     const struct {
         uint32_t open_for, gpus;
+        uint64_t beside_bytes;
         const char *says;
-    } refused[] = {{3, 1, "3 GPUs at once; 1 to 8 are expected, and this machine has 2"},
-                   {0, 1, "0 GPUs at once"},
-                   {1, 2, "2 GPUs at once; the pool is open for 1"},
-                   {2, 0, "0 GPUs at once"}};
+    } refused[] = {{3, 1, 0, "3 GPUs at once; 1 to 8 are expected, and this machine has 2"},
+                   {0, 1, 0, "0 GPUs at once"},
+                   {1, 2, 0, "2 GPUs at once; the pool is open for 1"},
+                   {2, 0, 0, "0 GPUs at once"},
+                   {1, 1, POOL_BYTES + 1, "1048577 B beside each list; at most the 1048576"}};
 
     for (const auto &each : refused) {
         struct kvt_error err = {};
         double ns = 0;
-        kvt_status status = gather(each.open_for, each.gpus, &ns, &err);
+        kvt_status status = gather(each.open_for, each.gpus, each.beside_bytes, &ns, &err);
         verdict.check(status == KVT_ERR_INVALID && std::strstr(err.message, each.says),
                       "a gather of %u GPUs out of a pool for %u: %s: %s", each.gpus, each.open_for,
                       kvt_status_name(status), err.message);
@@ -226,7 +230,7 @@ void fail_gathers(device::tally &verdict)
             struct kvt_error err = {};
             double ns = 0;
             weak.fail(nth);
-            kvt_status status = gather(2, 2, &ns, &err);
+            kvt_status status = gather(2, 2, 64, &ns, &err);
             has_failed = support_allocation_failed() || stand_in::has_failed();
             verdict.check(!has_failed || status == weak.status ||
                               (weak.is_borne && status == KVT_OK),
