@@ -45,6 +45,7 @@ static kvt_status load_profile(const char *name, struct kvt_arena *arena, struct
         (void)snprintf(path, sizeof path, "%s", name);
     else
         (void)snprintf(path, sizeof path, "%s/models/profiles/%s.json", cli_data_dir(), name);
+    out->profile_name = name;
     out->profile_path = kvt_arena_strdup(arena, path);
     if (!out->profile_path)
         return kvt_fail_nomem(err, "a profile");

@@ -43,6 +43,7 @@ double time_run_rate(const struct time_run *run, double ns);
 struct time_outcome {
     struct points points;
     struct kvt_profile profile;
+    const char *profile_name; /* as it was asked for; borrowed */
     const char *profile_path; /* in the arena */
     double mark_ns;           /* as the profile was fitted with */
     struct time_family families[KVT_PARTS], step;

@@ -149,7 +149,7 @@ kvt_status time_tree(const struct time_outcome *outcome, cJSON **out, struct kvt
     bool ok = tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
               kvt_json_add_text(tree, "suite", "time") && kvt_json_add_bool(tree, "good", !fault) &&
               kvt_json_add_text(tree, "fault", fault) &&
-              kvt_json_add_text(tree, "profile", outcome->profile_path) &&
+              kvt_json_add_text(tree, "profile", outcome->profile_name) &&
               kvt_json_add_number(tree, "left_out", (double)outcome->left_out) &&
               add_families(tree, outcome) && add_runs(tree, outcome) &&
               add_gathers(tree, outcome) && add_ranking(tree, outcome) &&
