@@ -41,7 +41,7 @@ lockstep  | lockstep  | 120 | 1 | bin/kvtide validate validation/scenarios/locks
 glm       | glm       | 120 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --set backend.host_layout=layer --steps 100 --json --quiet --threads 16
-(load-step) | glm     | 410 | 1 | bin/kvtide validate validation/scenarios/h200-load-step.json --json --quiet --threads 16
+(load-step) | glm     | 570 | 1 | bin/kvtide validate validation/scenarios/h200-load-step.json --json --quiet --threads 16
 calibrate | glm       | 400 | 1 | bin/kvtide calibrate --json --quiet --threads 16
 time      | glm       | 400 | 1 | bin/kvtide validate --suite time --json --quiet --threads 16
 two-gpus  | two-gpus  | 120 | 1 | bin/kvtide validate validation/scenarios/h200-two-ranks.json --set backend.devices=[0] --json --quiet --threads 16
