@@ -43,8 +43,9 @@ struct backend_cuda {
     enum kvt_gpu_format format;
     bool leader_first, layers_apart, reference, out_is_float;
     uint32_t shared_tokens, shared_contexts, check_queries;
-    uint64_t corrupt_step; /* from 1 on; 0: never */
-    uint64_t apart_steps;  /* copies are exposed, and timed apart, in one of so many */
+    uint64_t corrupt_step;       /* from 1 on; 0: never */
+    uint64_t apart_steps;        /* copies are exposed, and timed apart, in one of so many */
+    uint64_t beside_bytes[WAYS]; /* that are copied beside every step for its own sake */
     float drift, softmax_scale;
 
     /* Shapes that all ranks have in common. */

@@ -179,6 +179,7 @@ static void lay_tables(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->proof_rows = piece(carver, top_k, cuda->stores[0].layer_bytes);
     rank->proof_lists = piece(carver, 3 * top_k, sizeof *rank->proof_lists);
     draft_lay(cuda, rank, carver);
+    traffic_lay(cuda, rank, carver);
 }
 
 /* Lists and plans in pinned memory are as those on the device. */
@@ -201,6 +202,7 @@ static void lay_pinned(const struct backend_cuda *cuda, struct rank *rank, struc
     rank->wave_count_pinned = piece(carver, 1, sizeof *rank->wave_count_pinned);
     rank->hashes_pinned = piece(carver, KVT_STORES_MAX, sizeof *rank->hashes_pinned);
     draft_lay_pinned(rank, carver);
+    traffic_lay_pinned(cuda, rank, carver);
     rank->copies_pinned = piece(carver, COPIES_MAX, sizeof *rank->copies_pinned);
     rank->proof_lists_pinned = piece(carver, 3 * top_k, sizeof *rank->proof_lists_pinned);
     rank->proof_pinned = piece(carver,

@@ -5,7 +5,7 @@
  *     select      lists by the law, plans where the CPU decides (select.c); or the device's top-k
  *     upload      lists, plans
  *     ---- timed ----
- *     launch      the graph (enqueue.c); backups beside it
+ *     launch      the graph (enqueue.c); backups, imports and a calibration's traffic beside it
  *     ---- until here: how long, and for what (step_times.c) ----
  *     prove       some of the attention (proof.c)
  *     ---- until here ----
@@ -463,6 +463,8 @@ static kvt_status launch(struct rank *rank, struct copy_list *backups, struct kv
     if (status == KVT_OK)
         status = imports_launch(rank, err);
     if (status == KVT_OK)
+        status = traffic_launch(rank, err);
+    if (status == KVT_OK)
         status = graph_launch(rank, &rank->key, err);
     if (status == KVT_OK)
         status = rank_check(rank, cudaStreamWaitEvent(rank->main, rank->backed, 0),
@@ -506,10 +508,13 @@ static kvt_status run(struct rank *rank, struct kvt_rank_step *step, struct kvt_
     }
     if (status == KVT_OK)
         status = step_read_times(rank, wall_s, &step->outcome, err);
-    step->outcome.beside_inbound_bytes = rank->imports.staged_bytes;
-    step->outcome.beside_outbound_bytes = backups.bytes;
+    step->outcome.beside_inbound_bytes =
+        rank->imports.staged_bytes + rank->cuda->beside_bytes[WAY_INBOUND];
+    step->outcome.beside_outbound_bytes = backups.bytes + rank->cuda->beside_bytes[WAY_OUTBOUND];
     if (status == KVT_OK)
         status = imports_end(rank, true, err);
+    if (status == KVT_OK)
+        status = traffic_end(rank, err);
     if (status == KVT_OK && !rank->selections_read && is_watched(rank, step))
         status = rank_read_selections(rank, err);
     if (status != KVT_OK)

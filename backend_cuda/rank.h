@@ -1,7 +1,8 @@
 /* rank.h -- a rank and its GPU: all that steps of it need.
  *
  *     rank.c        one step of a rank from end to end
- *     ranks.c       a thread a rank; what a rank opens and closes */
+ *     ranks.c       a thread a rank; what a rank opens and closes
+ *     traffic.c     copies beside its steps, for a calibration */
 #ifndef KVT_CUDA_RANK_H
 #define KVT_CUDA_RANK_H
 
@@ -80,6 +81,18 @@ struct step_graph {
     uint8_t mark_parts[MARKS_MAX]; /* enum kvt_step_part of what follows the mark */
 };
 
+enum way {
+    WAY_INBOUND, /* host to device */
+    WAY_OUTBOUND,
+    WAYS
+};
+
+/* What is copied beside each step, one way. */
+struct traffic {
+    cudaStream_t stream;      /* NULL: nothing */
+    uint8_t *device, *pinned; /* [beside_bytes] */
+};
+
 struct rank {
     struct backend_cuda *cuda;
     struct device *device;
@@ -114,6 +127,7 @@ struct rank {
     uint32_t free_frame_count, frame_count;
     struct lane **lanes; /* [lanes_max] NULL: free */
     struct imports imports;
+    struct traffic traffic[WAYS];
 
     /* Of a step, [selectors][..], on the device unless it says otherwise. */
     int32_t *selections;        /* [queries][top_k] */
@@ -200,6 +214,16 @@ KVT_CHECKED kvt_status ranks_step(struct backend_cuda *cuda, struct kvt_rank_ste
                                   uint32_t count, struct kvt_error *err);
 KVT_CHECKED kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *err);
 void rank_close(struct rank *rank);
+
+/* ---- traffic.c ------------------------------------------------------------------------ */
+
+void traffic_lay(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver);
+void traffic_lay_pinned(const struct backend_cuda *cuda, struct rank *rank, struct carver *carver);
+KVT_CHECKED kvt_status traffic_open(struct rank *rank, struct kvt_error *err);
+void traffic_close(struct rank *rank); /* of one that was not opened too */
+/* With a step; and behind it, when its time is known: what was launched is over. */
+KVT_CHECKED kvt_status traffic_launch(struct rank *rank, struct kvt_error *err);
+KVT_CHECKED kvt_status traffic_end(struct rank *rank, struct kvt_error *err);
 
 /* ---- dense_rank.c --------------------------------------------------------------------- */
 

@@ -169,6 +169,8 @@ kvt_status rank_open(struct rank *rank, uint64_t free_bytes, struct kvt_error *e
     if (status == KVT_OK)
         status = imports_open(rank, err);
     if (status == KVT_OK)
+        status = traffic_open(rank, err);
+    if (status == KVT_OK)
         status = open_crew(rank, err);
     if (status == KVT_OK && rank->cuda->env.rank_count > 1) {
         int error = pthread_create(&rank->thread, NULL, stand_by, rank);
@@ -204,7 +206,12 @@ static void close_streams(struct rank *rank)
  * that does not come to its end has the device lost, and nothing of it is touched then. */
 static void drain(struct rank *rank)
 {
-    cudaStream_t streams[] = {rank->main, rank->beside, rank->copier, rank->imports.stream};
+    cudaStream_t streams[] = {rank->main,
+                              rank->beside,
+                              rank->copier,
+                              rank->imports.stream,
+                              rank->traffic[WAY_INBOUND].stream,
+                              rank->traffic[WAY_OUTBOUND].stream};
     struct kvt_error err;
     kvt_status status = rank_use(rank, &err);
 
@@ -224,6 +231,7 @@ void rank_close(struct rank *rank)
         cudaSetDevice(rank->device->ordinal) == cudaSuccess) {
         graphs_close(rank);
         close_streams(rank);
+        traffic_close(rank);
     }
     if (rank->device)
         imports_close(rank);

@@ -118,6 +118,8 @@ static void read_settings(struct backend_cuda *cuda)
     cuda->shared_contexts = (uint32_t)number(cuda, KVT_CUDA_SHARED_CONTEXTS);
     cuda->check_queries = (uint32_t)number(cuda, KVT_CUDA_CHECK_QUERIES);
     cuda->apart_steps = (uint64_t)number(cuda, KVT_CUDA_APART_STEPS);
+    cuda->beside_bytes[WAY_INBOUND] = (uint64_t)number(cuda, KVT_CUDA_BESIDE_INBOUND_MIB) << 20;
+    cuda->beside_bytes[WAY_OUTBOUND] = (uint64_t)number(cuda, KVT_CUDA_BESIDE_OUTBOUND_MIB) << 20;
     cuda->corrupt_step = (uint64_t)number(cuda, KVT_CUDA_CORRUPT_STEP);
     cuda->drift = (float)number(cuda, KVT_CUDA_INDEXER_DRIFT);
     cuda->shared_tokens = cuda->env.hierarchy ? (uint32_t)number(cuda, KVT_CUDA_SHARED_TOKENS) : 0;

@@ -100,6 +100,13 @@ const struct kvt_param_spec kvt_cuda_params[KVT_CUDA_PARAM_COUNT] = {
         "In one step of so many every copy waits behind its resolver, and each family is timed by "
         "itself: such steps are slower.",
         1, 1 << 20, 64)},
+    [KVT_CUDA_BESIDE_INBOUND_MIB] = {COUNT_(
+        "beside_inbound_mib",
+        "So many MiB go to the device beside every step, by a copy engine: to tell what traffic "
+        "costs.",
+        0, 1024, 0)},
+    [KVT_CUDA_BESIDE_OUTBOUND_MIB] = {COUNT_("beside_outbound_mib", "Likewise, from the device.", 0,
+                                             1024, 0)},
 };
 
 kvt_status kvt_cuda_check_devices(const struct kvt_param_value *devices, const char *where,

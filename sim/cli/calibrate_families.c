@@ -52,7 +52,9 @@ static const struct family_form forms[] = {
 static const struct family_form exposed_form = {
     KVT_PART_FETCH,
     1,
-    {{3, {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES}}}};
+    {{4,
+      {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
+       KVT_FEATURE_OUTBOUND_BYTES}}}};
 
 /* Of one fit: which points, and room for samples. */
 struct fitter {
@@ -113,14 +115,21 @@ static kvt_status find_mark(const struct points *points, struct gpu_calibration 
 
 /* ---- Families -------------------------------------------------------------------------- */
 
+/* Of a run, not of a gather. */
+static bool is_step_with(const struct fitter *fitter, const struct point *point,
+                         enum kvt_step_part part)
+{
+    return is_in(fitter, point) && point_has_part(point, part) &&
+           !fitter->points->configurations[point->configuration].is_gather;
+}
+
 /* What whole steps have of a feature was measured too. */
 static void widen_ranges(const struct fitter *fitter, enum kvt_step_part part,
                          struct kvt_profile_family *family)
 {
     for (size_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
-        bool is_run = !fitter->points->configurations[point->configuration].is_gather;
-        if (!is_in(fitter, point) || !is_run || !point_has_part(point, part))
+        if (!is_step_with(fitter, point, part))
             continue;
         for (int f = 0; f < KVT_FEATURES; f++) {
             if (family->has_range[f] && family->most[f] <= 0)
@@ -225,6 +234,31 @@ static double try_share(const struct fitter *fitter, size_t count, double share,
     return loss / (double)count;
 }
 
+/* Nothing of what whole steps could not tell; and of what crosses the link beside a fetch no more
+ * than steps had, whatever gathers had, which expose nothing. */
+static void hold_exposed(const struct fitter *fitter, const struct kvt_profile_family *exposed,
+                         struct kvt_profile_family *fetch)
+{
+    static const enum kvt_profile_feature beside[] = {KVT_FEATURE_INBOUND_BYTES,
+                                                      KVT_FEATURE_OUTBOUND_BYTES};
+
+    for (int f = 0; f < KVT_FEATURES; f++) {
+        if (!exposed->has_range[f] || exposed->most[f] > 0)
+            continue;
+        fetch->has_range[f] = true;
+        fetch->least[f] = fetch->most[f] = 0;
+    }
+    for (size_t b = 0; b < sizeof beside / sizeof beside[0]; b++) {
+        double most = 0;
+        for (size_t i = 0; i < fitter->points->count; i++) {
+            const struct point *point = &fitter->points->items[i];
+            if (is_step_with(fitter, point, KVT_PART_FETCH))
+                most = fmax(most, point->features[beside[b]]);
+        }
+        fetch->most[beside[b]] = fmin(fetch->most[beside[b]], most);
+    }
+}
+
 static kvt_status fit_exposed(struct fitter *fitter, struct gpu_calibration *out,
                               struct kvt_error *err)
 {
@@ -250,13 +284,7 @@ static kvt_status fit_exposed(struct fitter *fitter, struct gpu_calibration *out
             fetch->exposed_ns_per[f] = floor_fit.family.ns_per[0][f];
     }
     free(left);
-    for (int f = 0; f < KVT_FEATURES; f++) { /* what could not be told of these steps */
-        bool alone = out->exposed.family.has_range[f] && out->exposed.family.most[f] <= 0;
-        if (!alone)
-            continue;
-        fetch->has_range[f] = true;
-        fetch->least[f] = fetch->most[f] = 0;
-    }
+    hold_exposed(fitter, &out->exposed.family, fetch);
     return KVT_OK;
 }
 

@@ -302,7 +302,8 @@ TABLE = {
            ("shared_tokens", 1024, {}), ("shared_contexts", 2, {"shared_tokens": 1024}),
            ("check_queries", 8, {}), ("kernels", "reference", {}), ("output", "f32", {}),
            ("indexer_drift", 0.5, {}), ("corrupt_step", 2, {}), ("layers", 20, {}),
-           ("import", False, {}), ("apart_steps", 2, {}))},
+           ("import", False, {}), ("apart_steps", 2, {}),
+           ("beside_inbound_mib", 8, {}), ("beside_outbound_mib", 8, {}))},
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),

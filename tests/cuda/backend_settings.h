@@ -31,9 +31,10 @@ struct setting {
     bool large = false; /* GLM-5.3 at 100,032 tokens: run when named */
     const char *law = "score";
     uint32_t longest = LONGEST;
-    uint32_t corrupt_step = 0; /* of which the check must fail */
-    uint32_t layers = 0;       /* that are run, of 8; 0: all */
-    bool imports = false;      /* requests are expected before they come */
+    uint32_t corrupt_step = 0;                  /* of which the check must fail */
+    uint32_t layers = 0;                        /* that are run, of 8; 0: all */
+    bool imports = false;                       /* requests are expected before they come */
+    uint32_t inbound_mib = 0, outbound_mib = 0; /* beside every step */
     const char *drafter = nullptr;
 };
 
@@ -201,6 +202,14 @@ const setting settings[] = {
      .law = "indexer",
      .layers = 6},
     {.name = "layers-resident", .queries_max = 2, .resident = true, .layers = 2},
+    {.name = "traffic-k4",
+     .queries_max = 4,
+     .staging_fraction = 1,
+     .hot_tokens = 768,
+     .coverage = 0.5,
+     .leader_first = true,
+     .inbound_mib = 16,
+     .outbound_mib = 5},
     {.name = "glm-k1",
      .hot_tokens = 4096,
      .leader_first = true,

@@ -34,6 +34,7 @@ thread_local std::unique_ptr<graph> root;
 uint64_t stand_in::wrong_hash = 0;
 bool stand_in::wrong_draft = false;
 std::vector<stand_in::fetch> *stand_in::fetches = nullptr;
+uint64_t stand_in::copies = 0, stand_in::copied_bytes[] = {0};
 
 /* ---- Faults, and what a process holds -------------------------------------------------- */
 
@@ -223,9 +224,14 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     std::memcpy(to, from, bytes);
     return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t)
 {
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        stand_in::copies++;
+        stand_in::copied_bytes[kind] += bytes;
+    }
     return launch([=] { std::memcpy(to, from, bytes); });
 }
 const char *cudaGetErrorName(cudaError_t)

@@ -67,6 +67,9 @@ struct fetch {
 extern std::vector<fetch> *fetches;
 void note_fetch(const struct kvt_gpu_resolve &call, cudaStream_t stream);
 
+/* Copies that cudaMemcpyAsync() was called for, and their bytes by enum cudaMemcpyKind. */
+extern uint64_t copies, copied_bytes[cudaMemcpyDefault + 1];
+
 /* A handle that is somebody's alone, and says nothing. */
 template <typename T> cudaError_t make(T *handle)
 {

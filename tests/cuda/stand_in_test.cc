@@ -80,8 +80,8 @@ const weakness weaknesses[] = {
      false},
 };
 
-/* Requests take turns in the arena, which makes branches in graphs, come in over the link, and have
- * a drafter; plans, and ranks with threads. */
+/* Requests take turns in the arena, which makes branches in graphs, come in over the link and have a
+ * drafter, and steps have traffic beside them; plans, and ranks with threads. */
 const setting weakened[] = {
     {.name = "turns-k4",
      .queries_max = 4,
@@ -93,6 +93,8 @@ const setting weakened[] = {
      .shared_tokens = 640,
      .longest = 1500,
      .imports = true,
+     .inbound_mib = 1,
+     .outbound_mib = 2,
      .drafter = "block"},
     {.name = "planned-k2",
      .queries_max = 2,
@@ -144,6 +146,51 @@ void fail_everywhere(device::tally &verdict)
                         weak.name, (unsigned long long)tries, (unsigned long long)nth);
             verdict.check(tries > 0, "%s: no call for %s", with.name, weak.name);
         }
+    }
+}
+
+/* ---- Traffic beside steps ---------------------------------------------------------------- */
+
+struct copied {
+    uint64_t up, down, calls; /* bytes, and how many copies */
+};
+
+/* What two steps copy. */
+copied copied_with(const setting &with, device::tally &verdict)
+{
+    bench one(with, 1, verdict);
+    bool is_open = one.open(1);
+    const uint64_t *bytes = stand_in::copied_bytes;
+    const copied before = {bytes[cudaMemcpyHostToDevice], bytes[cudaMemcpyDeviceToHost],
+                           stand_in::copies};
+    verdict.check(is_open && one.step() && one.step(), "%s: no two steps", with.name);
+    const copied after = {bytes[cudaMemcpyHostToDevice], bytes[cudaMemcpyDeviceToHost],
+                          stand_in::copies};
+    if (is_open)
+        one.release_all();
+    one.close();
+    verdict.check(stand_in::end_process() == 0, "%s holds something", with.name);
+    return {after.up - before.up, after.down - before.down, after.calls - before.calls};
+}
+
+/* Each way has its own copy in each step, and where none is asked for nothing is copied. */
+void test_traffic(device::tally &verdict)
+{
+    setting with = *find_setting("fast-k1");
+    const copied without = copied_with(with, verdict);
+
+    for (uint32_t ways = 1; ways < 4; ways++) {
+        with.inbound_mib = ways & 1 ? 3 : 0;
+        with.outbound_mib = ways & 2 ? 2 : 0;
+        const copied all = copied_with(with, verdict);
+        verdict.check(all.up - without.up == (uint64_t)with.inbound_mib << 21 &&
+                          all.down - without.down == (uint64_t)with.outbound_mib << 21 &&
+                          all.calls - without.calls == (ways == 3 ? 4 : 2),
+                      "%u and %u MiB beside each of two steps: %llu and %llu bytes, %llu copies",
+                      with.inbound_mib, with.outbound_mib,
+                      (unsigned long long)(all.up - without.up),
+                      (unsigned long long)(all.down - without.down),
+                      (unsigned long long)(all.calls - without.calls));
     }
 }
 
@@ -259,6 +306,7 @@ const bool is_set_up = [] {
     spoil_drafts = [](bool spoil) { stand_in::wrong_draft = spoil; };
     provoke_faults = [](device::tally &verdict) {
         test_gathers(verdict);
+        test_traffic(verdict);
         fail_everywhere(verdict);
     };
     return true;

@@ -343,6 +343,8 @@ class bench
         set(KVT_CUDA_CORRUPT_STEP, with_.corrupt_step);
         set(KVT_CUDA_LAYERS, with_.layers);
         set(KVT_CUDA_IMPORT, with_.imports);
+        set(KVT_CUDA_BESIDE_INBOUND_MIB, with_.inbound_mib);
+        set(KVT_CUDA_BESIDE_OUTBOUND_MIB, with_.outbound_mib);
         env_.params = cuda_params_.choice.params;
         env_.rank_count = with_.ranks;
         env_.rank_requests = requests();
@@ -582,11 +584,28 @@ class bench
             parts_ns_[p] += b.measured_parts_ns[p];
             told_ns += b.measured_parts_ns[p];
         }
+        if (cuda.item_count > 0)
+            compare_traffic(b);
         if (cuda.item_count > 0 && !stands_in) /* whose events have one time */
             verdict_.check(told_ns > 0.8 * (double)b.measured_ns &&
                                told_ns < 1.01 * (double)b.measured_ns,
                            "%s, step %u: families of %.0f us in a step of %.0f", with_.name, steps_,
                            told_ns / 1e3, (double)b.measured_ns / 1e3);
+    }
+
+    /* Beside what was asked for there are imports, and backups. */
+    void compare_traffic(const struct kvt_step_outcome &cuda)
+    {
+        uint64_t inbound = (uint64_t)with_.inbound_mib << 20;
+        uint64_t outbound = (uint64_t)with_.outbound_mib << 20;
+
+        verdict_.check(cuda.beside_outbound_bytes >= outbound &&
+                           (with_.imports ? cuda.beside_inbound_bytes >= inbound
+                                          : cuda.beside_inbound_bytes == inbound),
+                       "%s, step %u: %llu bytes came beside it and %llu went, of %llu and %llu",
+                       with_.name, steps_, (unsigned long long)cuda.beside_inbound_bytes,
+                       (unsigned long long)cuda.beside_outbound_bytes, (unsigned long long)inbound,
+                       (unsigned long long)outbound);
     }
 
     /* What is selected of pages, and how it scores. */

@@ -218,7 +218,8 @@ static double true_ns(enum kvt_step_part part, const double *f)
     case KVT_PART_RESOLVE:
         return 1.2e5 + 8e4 * f[KVT_FEATURE_ROUND_QUERIES];
     case KVT_PART_FETCH:
-        return 0.0202 * f[KVT_FEATURE_WIRE_BYTES] + 2600 * f[KVT_FEATURE_FETCHES];
+        return 0.0202 * f[KVT_FEATURE_WIRE_BYTES] + 2600 * f[KVT_FEATURE_FETCHES] +
+               0.018 * f[KVT_FEATURE_INBOUND_BYTES] + 0.009 * f[KVT_FEATURE_OUTBOUND_BYTES];
     case KVT_PART_ATTEND:
         return 1.6e6 + 0.057 * f[KVT_FEATURE_ATTENDED_LAYER_ROWS];
     case KVT_PART_OTHER:
@@ -234,9 +235,26 @@ static double true_fetch_ns(const double *f, bool is_group)
     double all_ns = true_ns(KVT_PART_FETCH, f);
     double rest_ns = all_ns - HIDES * (true_ns(KVT_PART_DENSE, f) + true_ns(KVT_PART_ATTEND, f));
 
-    return is_group
-               ? all_ns
-               : fmax(rest_ns, 0.0078 * f[KVT_FEATURE_WIRE_BYTES] + 7000 * f[KVT_FEATURE_FETCHES]);
+    double floor_ns = 0.0078 * f[KVT_FEATURE_WIRE_BYTES] + 7000 * f[KVT_FEATURE_FETCHES] +
+                      0.013 * f[KVT_FEATURE_INBOUND_BYTES] + 0.006 * f[KVT_FEATURE_OUTBOUND_BYTES];
+
+    return is_group ? all_ns : fmax(rest_ns, floor_ns);
+}
+
+/* Of the runs with followers beside compute that have fetches, so many have traffic beside their
+ * steps. */
+static uint32_t runs_with_traffic;
+
+/* 4, 8, .. MiB to the device, and every second time half of it from there; 0: none. */
+static double inbound_bytes(uint32_t run)
+{
+    uint32_t index = 0;
+
+    if (run % 8 == 0 || run % 5 == 2)
+        return 0;
+    for (uint32_t before = 0; before < run; before++)
+        index += before % 8 != 0 && before % 5 != 2;
+    return index < runs_with_traffic ? (1 + index) * 4.0 * (1 << 20) : 0;
 }
 
 static void make_features(uint32_t run, int i, struct kvt_rng *rng, double *f)
@@ -256,6 +274,8 @@ static void make_features(uint32_t run, int i, struct kvt_rng *rng, double *f)
         return;
     f[KVT_FEATURE_FETCHES] = 21;
     f[KVT_FEATURE_WIRE_BYTES] = requests * queries * missed * 2304 * 4;
+    f[KVT_FEATURE_INBOUND_BYTES] = inbound_bytes(run);
+    f[KVT_FEATURE_OUTBOUND_BYTES] = run % 2 == 0 ? inbound_bytes(run) / 2 : 0;
 }
 
 static void add_points(struct points *points, uint32_t run, int i, struct kvt_rng *rng,
@@ -287,7 +307,7 @@ static void add_points(struct points *points, uint32_t run, int i, struct kvt_rn
     ck_assert_int_eq(points_append(points, &whole, &err), KVT_OK);
 }
 
-static struct points_configuration configurations[RUNS];
+static struct points_configuration configurations[RUNS + 2]; /* gathers behind the runs */
 static char names[RUNS][16];
 
 static void make_points(struct points *points, double noise)
@@ -369,6 +389,82 @@ START_TEST(groups_alone_tell_no_overlap)
     ck_assert_uint_eq(found.exposed.samples, 0);
     ck_assert(kvt_profile_exposed_ns(&found.profile, f, true) ==
               kvt_profile_exposed_ns(&found.profile, f, false));
+    points_free(&points);
+}
+END_TEST
+
+/* ---- Traffic beside steps ----------------------------------------------------------------- */
+
+static double most_of(const struct points *points, enum kvt_profile_feature feature, bool is_apart)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < points->count; i++) {
+        if (points->items[i].is_apart == is_apart)
+            most = fmax(most, points->items[i].features[feature]);
+    }
+    return most;
+}
+
+/* Two gathers with more beside them than any step has. */
+static void add_gathers_with_traffic(struct points *points)
+{
+    struct kvt_error err;
+
+    for (uint32_t g = RUNS; g < RUNS + 2; g++) {
+        struct point point = {.configuration = g, .steps = 21, .is_apart = true};
+        configurations[g] = (struct points_configuration){
+            .name = "gather", .sets = "", .is_group = true, .is_gather = true};
+        point.features[KVT_FEATURE_FETCHES] = 1;
+        point.features[KVT_FEATURE_WIRE_BYTES] = 4e7 * (g - RUNS + 1);
+        point.features[KVT_FEATURE_INBOUND_BYTES] = 3e8;
+        point.step_ns = point.parts_ns[KVT_PART_FETCH] = true_ns(KVT_PART_FETCH, point.features);
+        ck_assert_int_eq(points_append(points, &point, &err), KVT_OK);
+    }
+    points->configuration_count = RUNS + 2;
+}
+
+START_TEST(what_is_exposed_of_traffic_is_told_and_in_range_as_far_as_steps_had_it)
+{
+    struct points points;
+    runs_with_traffic = 10;
+    make_points(&points, 0.002);
+    add_gathers_with_traffic(&points);
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *fetch = &found.profile.families[KVT_PART_FETCH];
+
+    runs_with_traffic = 0;
+    assert_ns(fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES], 0.018, 0.05);
+    assert_ns(fetch->ns_per[0][KVT_FEATURE_OUTBOUND_BYTES], 0.009, 0.3);
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_INBOUND_BYTES], 0.013, 0.15);
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_OUTBOUND_BYTES], 0.006, 0.4);
+    assert_ns(fetch->most[KVT_FEATURE_INBOUND_BYTES],
+              most_of(&points, KVT_FEATURE_INBOUND_BYTES, false), 1e-5);
+    assert_ns(fetch->most[KVT_FEATURE_OUTBOUND_BYTES],
+              most_of(&points, KVT_FEATURE_OUTBOUND_BYTES, false), 1e-5);
+    ck_assert(most_of(&points, KVT_FEATURE_INBOUND_BYTES, true) >
+              2 * fetch->most[KVT_FEATURE_INBOUND_BYTES]);
+    for (size_t i = 0; i < points.count; i++)
+        ck_assert_int_eq(kvt_profile_in_range(fetch, points.items[i].features),
+                         points.items[i].features[KVT_FEATURE_WIRE_BYTES] > 0 &&
+                             points.items[i].configuration < RUNS);
+    points_free(&points);
+}
+END_TEST
+
+/* What else is peculiar to that run would be in it. */
+START_TEST(traffic_of_one_run_alone_is_out_of_range)
+{
+    struct points points;
+    runs_with_traffic = 1;
+    make_points(&points, 0.003);
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *fetch = &found.profile.families[KVT_PART_FETCH];
+
+    runs_with_traffic = 0;
+    ck_assert(fetch->exposed_ns_per[KVT_FEATURE_INBOUND_BYTES] == 0);
+    ck_assert(fetch->has_range[KVT_FEATURE_INBOUND_BYTES]);
+    ck_assert(fetch->most[KVT_FEATURE_INBOUND_BYTES] == 0);
     points_free(&points);
 }
 END_TEST
@@ -682,6 +778,8 @@ int main(void)
     tcase_add_test(fits, too_few_samples_are_no_answer);
     tcase_add_test(fits, a_gpu_of_known_costs_is_found_again);
     tcase_add_test(fits, groups_alone_tell_no_overlap);
+    tcase_add_test(fits, what_is_exposed_of_traffic_is_told_and_in_range_as_far_as_steps_had_it);
+    tcase_add_test(fits, traffic_of_one_run_alone_is_out_of_range);
     tcase_add_test(fits, two_gpus_at_once_tell_what_the_node_serves);
     tcase_add_test(fits, more_gpus_than_gathered_at_once_are_out_of_range);
     tcase_add_test(fits, one_gpu_alone_does_not_tell_what_the_node_serves);
