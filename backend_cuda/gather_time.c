@@ -1,7 +1,7 @@
 /* gather_time.c -- copies of rows out of host memory, timed by themselves.
  *
  *     rows of the pool, list by list, by the kernel that fetches what a call misses
- *     all lists once, so that everything is warm that will be; then a few times between events
+ *     step by step, each between events: the first one's time is not told
  *
  * Copies beside it go to streams of their own, all at once, so that they are over while lists are
  * still copied. Several GPUs read one pool at once: the first list of each is launched before the
@@ -13,13 +13,9 @@
 
 #include "memory.h"
 
-enum {
-    REPETITIONS = 5
-};
-
 /* What the launches of one GPU read, in one piece of its memory. */
 struct tables {
-    uint32_t *missed;       /* [lists][requests][rows_each] */
+    uint32_t *missed;       /* [steps][lists][requests][rows_each] */
     int32_t *missed_places; /* [requests][rows_each] */
     struct kvt_gpu_request *requests;
     struct kvt_gpu_counts *counts; /* [requests] */
@@ -160,12 +156,18 @@ void kvt_gather_close(struct kvt_gather *gather)
 
 /* ---- One set of lists ------------------------------------------------------------------ */
 
+/* Of all steps. */
+static uint64_t lists_of(const struct kvt_gather_lists *lists)
+{
+    return (uint64_t)lists->steps * lists->lists;
+}
+
 static uint64_t lay_out(const struct kvt_gather_lists *lists, uint8_t *base, struct tables *tables)
 {
     uint64_t requests = lists->requests, rows = requests * lists->rows_each;
     struct carver carver = {.base = base};
 
-    tables->missed = carve(&carver, lists->lists * rows * sizeof *tables->missed, 256);
+    tables->missed = carve(&carver, lists_of(lists) * rows * sizeof *tables->missed, 256);
     tables->missed_places = carve(&carver, rows * sizeof *tables->missed_places, 256);
     tables->requests = carve(&carver, requests * sizeof *tables->requests, 256);
     tables->counts = carve(&carver, requests * sizeof *tables->counts, 256);
@@ -212,7 +214,7 @@ static kvt_status fill_from(const struct kvt_gather_lists *lists, struct tables 
         status = copy_up(tables->missed_places, places, rows * sizeof *places, err);
     if (status == KVT_OK)
         status =
-            copy_up(tables->missed, lists->rows, lists->lists * rows * sizeof *lists->rows, err);
+            copy_up(tables->missed, lists->rows, lists_of(lists) * rows * sizeof *lists->rows, err);
     return status;
 }
 
@@ -257,7 +259,7 @@ static void close_tables(struct gpu *gpu)
 
 /* ---- Its time ---------------------------------------------------------------------------- */
 
-static kvt_status launch(const struct gpu *gpu, uint32_t device, uint32_t list,
+static kvt_status launch(const struct gpu *gpu, uint32_t device, uint64_t list,
                          const struct kvt_gather_lists *lists, struct kvt_error *err)
 {
     const struct tables *tables = &gpu->tables;
@@ -318,9 +320,9 @@ static kvt_status record(const struct gpu *gpu, uint32_t device, cudaEvent_t eve
                             : status;
 }
 
-/* All lists of each GPU, one behind the other between its events, the GPUs in turn. */
+/* A step's lists of each GPU, one behind the other between its events, the GPUs in turn. */
 static kvt_status launch_all(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
-                             struct kvt_error *err)
+                             uint32_t step, struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
 
@@ -331,8 +333,8 @@ static kvt_status launch_all(const struct kvt_gather *gather, const struct kvt_g
     for (uint32_t l = 0; l < lists->lists && status == KVT_OK; l++) {
         for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++) {
             uint64_t first = (uint64_t)g * lists->lists / lists->gpus;
-            status =
-                launch(&gather->gpus[g], g, (uint32_t)((first + l) % lists->lists), lists, err);
+            uint64_t list = (uint64_t)step * lists->lists + (first + l) % lists->lists;
+            status = launch(&gather->gpus[g], g, list, lists, err);
         }
     }
     for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
@@ -356,11 +358,11 @@ static kvt_status wait_for(const struct gpu *gpu, uint32_t device, float *ms, st
     return status;
 }
 
-static kvt_status time_once(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
-                            double *ns, struct kvt_error *err)
+static kvt_status time_step(const struct kvt_gather *gather, const struct kvt_gather_lists *lists,
+                            uint32_t step, double *ns, struct kvt_error *err)
 {
     float slowest_ms = 0;
-    kvt_status status = launch_all(gather, lists, err);
+    kvt_status status = launch_all(gather, lists, step, err);
 
     for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++) {
         float ms = 0;
@@ -387,6 +389,10 @@ static kvt_status check_lists(const struct kvt_gather *gather, const struct kvt_
         return kvt_fail(err, KVT_ERR_INVALID, "a gather",
                         "%llu B beside each list; at most the %llu of the pool are expected",
                         (unsigned long long)most, (unsigned long long)gather->pool.bytes);
+    if (lists->steps < 2)
+        return kvt_fail(err, KVT_ERR_INVALID, "a gather",
+                        "%u steps; 2 at least are expected, of which one is not timed",
+                        lists->steps);
     if (lists->gpus >= 1 && lists->gpus <= gather->gpu_count)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "a gather",
@@ -394,25 +400,30 @@ static kvt_status check_lists(const struct kvt_gather *gather, const struct kvt_
                     lists->gpus, gather->gpu_count);
 }
 
+static double median(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 > 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
 kvt_status kvt_gather_time(struct kvt_gather *gather, const struct kvt_gather_lists *lists,
                            double *ns, struct kvt_error *err)
 {
-    double times[REPETITIONS];
     kvt_status status = check_lists(gather, lists, err);
 
     if (status != KVT_OK)
         return status;
+    double *times = calloc(lists->steps, sizeof *times);
+    if (!times)
+        return kvt_fail_nomem(err, "a gather");
     for (uint32_t g = 0; g < lists->gpus && status == KVT_OK; g++)
         status = open_tables(&gather->gpus[g], g, lists, err);
-    if (status == KVT_OK)
-        status = time_once(gather, lists, &times[0], err);
-    for (int r = 0; r < REPETITIONS && status == KVT_OK; r++)
-        status = time_once(gather, lists, &times[r], err);
+    for (uint32_t step = 0; step < lists->steps && status == KVT_OK; step++)
+        status = time_step(gather, lists, step, &times[step], err);
     for (uint32_t g = 0; g < lists->gpus; g++)
         close_tables(&gather->gpus[g]);
-    if (status != KVT_OK)
-        return status;
-    qsort(times, REPETITIONS, sizeof *times, compare);
-    *ns = times[REPETITIONS / 2];
-    return KVT_OK;
+    if (status == KVT_OK)
+        *ns = median(times + 1, lists->steps - 1);
+    free(times);
+    return status;
 }

@@ -19,6 +19,7 @@ static kvt_status time_rows(struct kvt_gather *pool, const struct grid_gather *g
 {
     const struct kvt_gather_lists lists = {.row_bytes = (uint32_t)gather->row_bytes,
                                            .gpus = (uint32_t)gather->gpus,
+                                           .steps = GATHER_STEPS,
                                            .lists = GATHER_LISTS,
                                            .requests = (uint32_t)gather->requests,
                                            .rows_each = (uint32_t)gather->rows_each,

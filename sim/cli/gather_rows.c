@@ -64,13 +64,13 @@ static void draw_misses(const struct grid_gather *gather, const struct context *
 
 /* Contexts of a list lie side by side in its part of the pool; their pages, where shuffled, lie
  * anywhere in all of it. */
-static void place_context(const struct grid_gather *gather, uint64_t list, uint64_t request,
-                          struct kvt_rng *rng, struct context *context)
+static void place_context(const struct grid_gather *gather, uint64_t number, struct kvt_rng *rng,
+                          struct context *context)
 {
     uint64_t room = pool_rows(gather) / GATHER_LISTS / gather->requests;
 
     context->rows = room < CONTEXT_ROWS_MAX ? room : CONTEXT_ROWS_MAX;
-    context->first_row = (list * gather->requests + request) * room;
+    context->first_row = number * room;
     for (uint64_t p = 0; context->pages && p * PAGE_ROWS < context->rows; p++)
         context->pages[p] = (uint32_t)kvt_rng_below(rng, pool_rows(gather) / PAGE_ROWS);
 }
@@ -84,12 +84,13 @@ kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct
     if (pool_rows(gather) > UINT32_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, gather->name,
                         "%g GiB have more rows than 32 bits number", gather->pool_gib);
-    uint32_t *all = calloc(GATHER_LISTS * gather->requests * each, sizeof *all);
+    uint64_t contexts = GATHER_LISTS * gather->requests;
+    uint32_t *all = calloc(GATHER_STEPS * contexts * each, sizeof *all);
     if (!all)
         return kvt_fail_nomem(err, "rows of a gather");
-    for (uint64_t call = 0; call < GATHER_LISTS * gather->requests; call++) {
-        struct kvt_rng rng = kvt_rng_stream(SEED, KVT_RNG_DEVICE, call);
-        place_context(gather, call / gather->requests, call % gather->requests, &rng, &context);
+    for (uint64_t c = 0; c < contexts; c++) {
+        struct kvt_rng rng = kvt_rng_stream(SEED, KVT_RNG_DEVICE, c);
+        place_context(gather, c, &rng, &context);
         if (context.rows < each) {
             free(all);
             return kvt_fail(err, KVT_ERR_INVALID, gather->name,
@@ -98,7 +99,8 @@ kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct
                             (unsigned long long)each, (unsigned long long)context.rows,
                             gather->pool_gib);
         }
-        draw_misses(gather, &context, &rng, all + call * each);
+        for (uint64_t step = 0; step < GATHER_STEPS; step++)
+            draw_misses(gather, &context, &rng, all + (step * contexts + c) * each);
     }
     *rows = all;
     return KVT_OK;
@@ -199,12 +201,12 @@ static void touch_row(struct translations *cache, const struct grid_gather *gath
     }
 }
 
-/* All lists once. Rows come in the order of their lists: blocks of the kernel take theirs side by
+/* Lists one behind the other. Rows come in their order: blocks of the kernel take theirs side by
  * side, which makes no difference that could be told. */
-static void copy_all(struct translations *cache, const struct grid_gather *gather,
-                     const uint32_t *rows)
+static void copy_steps(struct translations *cache, const struct grid_gather *gather,
+                       const uint32_t *rows, uint64_t steps)
 {
-    uint64_t all = GATHER_LISTS * gather->requests * gather->rows_each;
+    uint64_t all = steps * GATHER_LISTS * gather->requests * gather->rows_each;
 
     cache->granules_missed = cache->blocks_missed = 0;
     for (uint64_t i = 0; i < all; i++)
@@ -223,10 +225,11 @@ kvt_status gather_translations(const struct grid_gather *gather, const uint32_t 
         status =
             open_pieces(pool_bytes, GATHER_BLOCK_BYTES, GATHER_BLOCKS_CACHED, &cache.blocks, err);
     if (status == KVT_OK) {
-        copy_all(&cache, gather, rows); /* as it is once all were copied before */
-        copy_all(&cache, gather, rows);
-        *granules = (double)cache.granules_missed / GATHER_LISTS;
-        *blocks = (double)cache.blocks_missed / GATHER_LISTS;
+        const uint64_t of_step = GATHER_LISTS * gather->requests * gather->rows_each;
+        copy_steps(&cache, gather, rows, 1);
+        copy_steps(&cache, gather, rows + of_step, GATHER_STEPS - 1);
+        *granules = (double)cache.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        *blocks = (double)cache.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
     }
     close_pieces(&cache.granules);
     close_pieces(&cache.blocks);

@@ -7,6 +7,7 @@
 
 enum {
     GATHER_LISTS = 21, /* in turn, as the stores of GLM-5.3 */
+    GATHER_STEPS = 6,  /* each with rows of its own; the first one warms what will be warm */
     /* A GPU translates addresses of host memory a granule at a time, and finds the granules of a
      * block together. How many of either it keeps is what explains gathers on an H200 best. */
     GATHER_GRANULE_BYTES = 64 << 10,
@@ -15,14 +16,15 @@ enum {
     GATHER_BLOCKS_CACHED = 256
 };
 
-/* Draws them, the same for the same gather: of each list and request distinct rows of a context of
- * at most 102,400, in a part of the pool that is the list's own, or in pages anywhere in it.
- * *rows is the caller's to free. Refuses contexts that are shorter than what is missed of them. */
+/* Draws them, the same for the same gather: for each step, list and request distinct rows of a
+ * context of at most 102,400, in a part of the pool that is the list's own, or in pages anywhere in
+ * it. Steps miss other rows of the same contexts. *rows is the caller's to free. Refuses contexts
+ * that are shorter than what is missed of them. */
 KVT_CHECKED kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows,
                                    struct kvt_error *err);
 
-/* What is translated in a list once all lists have been copied before, mean of all lists: granules
- * that are not among the newest, and blocks of these, likewise. */
+/* What is translated in a list behind the first step, mean of all lists: granules that are not
+ * among the newest, and blocks of these, likewise. */
 KVT_CHECKED kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
                                            double *granules, double *blocks, struct kvt_error *err);
 

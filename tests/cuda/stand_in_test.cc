@@ -80,8 +80,8 @@ const weakness weaknesses[] = {
      false},
 };
 
-/* Requests take turns in the arena, which makes branches in graphs, come in over the link and have a
- * drafter, and steps have traffic beside them; plans, and ranks with threads. */
+/* Requests take turns in the arena, which makes branches in graphs, come in over the link and have
+ * a drafter, and steps have traffic beside them; plans, and ranks with threads. */
 const setting weakened[] = {
     {.name = "turns-k4",
      .queries_max = 4,
@@ -196,20 +196,21 @@ void test_traffic(device::tally &verdict)
 
 /* ---- Gathers --------------------------------------------------------------------------- */
 
-constexpr uint32_t LISTS = 5, LANES = 2, ROWS_EACH = 3, GATHERED_BYTES = 64, POOL_BYTES = 1 << 20,
-                   STREAMS = 3;
+constexpr uint32_t STEPS = 6, LISTS = 5, LANES = 2, ROWS_EACH = 3, GATHERED_BYTES = 64,
+                   POOL_BYTES = 1 << 20;
 
 /* Lists of GPUs, of which the runtime here has two, and copies either way beside each. */
 kvt_status gather(uint32_t open_for, uint32_t gpus, uint64_t beside_bytes, double *ns,
                   struct kvt_error *err)
 {
-    std::array<uint32_t, (size_t)LISTS * LANES * ROWS_EACH> rows;
+    std::array<uint32_t, (size_t)STEPS * LISTS * LANES * ROWS_EACH> rows;
     struct kvt_gather *pool = nullptr;
 
     for (size_t i = 0; i < rows.size(); i++)
         rows[i] = (uint32_t)(rows.size() - i);
-    const struct kvt_gather_lists lists = {GATHERED_BYTES, gpus,        LISTS,        LANES,
-                                           ROWS_EACH,      rows.data(), beside_bytes, beside_bytes};
+    const struct kvt_gather_lists lists = {GATHERED_BYTES, gpus,         STEPS,
+                                           LISTS,          LANES,        ROWS_EACH,
+                                           rows.data(),    beside_bytes, beside_bytes};
     kvt_status status = kvt_gather_open(POOL_BYTES, open_for, &pool, err);
     if (status == KVT_OK)
         status = kvt_gather_time(pool, &lists, ns, err);
@@ -220,7 +221,6 @@ kvt_status gather(uint32_t open_for, uint32_t gpus, uint64_t beside_bytes, doubl
 /* Each GPU copies every list, in its own stream, from a list on that no other copies meanwhile. */
 void gather_in_turn(uint32_t gpus, device::tally &verdict)
 {
-    constexpr uint32_t ROUNDS = 6; /* one, and five that are timed */
     std::vector<stand_in::fetch> fetches;
     struct kvt_error err = {};
     double ns = 0;
@@ -231,12 +231,13 @@ void gather_in_turn(uint32_t gpus, device::tally &verdict)
     stand_in::fetches = nullptr;
     verdict.check(status == KVT_OK, "a gather of %u GPUs: %s", gpus, err.message);
     verdict.check(ns == 1e6 / LISTS, "a gather of %u GPUs: %g ns a list", gpus, ns);
-    verdict.check(fetches.size() == (size_t)ROUNDS * LISTS * gpus, "%zu launches of %u GPUs",
+    verdict.check(fetches.size() == (size_t)STEPS * LISTS * gpus, "%zu launches of %u GPUs",
                   fetches.size(), gpus);
     for (size_t i = 0; i < fetches.size(); i++) {
-        uint32_t gpu = (uint32_t)i % gpus, list = ((uint32_t)i / gpus + gpu * LISTS / gpus) % LISTS;
+        uint32_t gpu = (uint32_t)i % gpus, launch = (uint32_t)i / gpus, step = launch / LISTS;
+        uint32_t list = step * LISTS + (launch + gpu * LISTS / gpus) % LISTS;
         in_order = in_order && fetches[i].chosen == (int)gpu && fetches[i].stream == (int)gpu &&
-                   fetches[i].first_row == (LISTS - list) * LANES * ROWS_EACH;
+                   fetches[i].first_row == (STEPS * LISTS - list) * LANES * ROWS_EACH;
     }
     verdict.check(in_order, "lists of %u GPUs are launched in another order", gpus);
     verdict.check(gpus < 2 || fetches.size() < 2 || fetches[0].missed != fetches[1].missed,

@@ -230,18 +230,23 @@ START_TEST(rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for)
 {
     const struct grid_gather gather = gather_of(4, _i & 1, _i & 2);
     uint32_t *rows = drawn(&gather);
-    size_t rising = 0, calls = GATHER_LISTS * gather.requests, pool = 4 * KVT_GIB / 576;
+    size_t rising = 0, contexts = GATHER_LISTS * gather.requests, pool = 4 * KVT_GIB / 576;
+    size_t calls = GATHER_STEPS * contexts;
 
     for (size_t call = 0; call < calls; call++) {
         const uint32_t *own = rows + call * gather.rows_each;
+        const uint32_t *before = own - contexts * gather.rows_each;
+        if (call >= contexts) /* the step before missed other rows */
+            ck_assert_mem_ne(own, before, gather.rows_each * sizeof *own);
+        size_t foreign = 0, repeated = 0;
         for (size_t i = 0; i < gather.rows_each; i++) {
-            ck_assert_uint_lt(own[i], pool);
-            if (!gather.is_shuffled)
-                ck_assert_uint_eq(own[i] / (pool / calls), call);
+            foreign +=
+                gather.is_shuffled ? own[i] >= pool : own[i] / (pool / contexts) != call % contexts;
             for (size_t j = 0; j < i && !gather.is_shuffled; j++)
-                ck_assert_uint_ne(own[i], own[j]);
+                repeated += own[i] == own[j];
             rising += i > 0 && own[i] >= own[i - 1];
         }
+        ck_assert_uint_eq(foreign + repeated, 0);
     }
     size_t steps = calls * (gather.rows_each - 1);
     if (gather.is_sorted)
@@ -257,7 +262,9 @@ START_TEST(a_pool_that_is_known_is_not_translated_again)
     const struct grid_gather gather = gather_of(0.45, true, false); /* 7,373 granules */
     uint32_t *rows = drawn(&gather);
 
-    ck_assert(translated(&gather, rows) == 0);
+    /* A list touches some 450, of contexts that have 620: what the first step left out is met in
+     * the next ones, once. */
+    ck_assert_double_lt(translated(&gather, rows), 620 / 5.0);
     free(rows);
 }
 END_TEST

@@ -26,17 +26,20 @@ KVT_CHECKED kvt_status kvt_gather_open(uint64_t pool_bytes, uint32_t gpus, struc
 void kvt_gather_close(struct kvt_gather *gather); /* takes NULL */
 
 /* Lists of rows that are copied one list behind the other, as the stores of a step are: each by
- * the kernel that fetches a call's missing rows. */
+ * the kernel that fetches a call's missing rows. Steps have rows of their own, as no step misses
+ * again what the one before has fetched: rows that are read once more are near, on the GPU or on
+ * the host, and come faster. */
 struct kvt_gather_lists {
     uint32_t row_bytes; /* a multiple of 16 */
     uint32_t gpus;      /* that copy all of them at once, at most those that it was opened for */
+    uint32_t steps;     /* at least 2: the first one warms what will be warm */
     uint32_t lists, requests, rows_each;
-    const uint32_t *rows; /* [lists][requests][rows_each] number of a row in the pool */
+    const uint32_t *rows; /* [steps][lists][requests][rows_each] number of a row in the pool */
     /* Copied meanwhile by each GPU's copy engines, for each list; at most the pool's bytes, whose
      * first they are. */
     uint64_t inbound_bytes, outbound_bytes;
 };
-/* *ns: of one list on the slowest GPU, the median over repetitions of all of them. Of several GPUs
+/* *ns: of one list on the slowest GPU, the median over the steps but the first. Of several GPUs
  * each begins a share of the lists further on and comes round to the first, so that no two copy the
  * same list at one time. */
 KVT_CHECKED kvt_status kvt_gather_time(struct kvt_gather *gather,
