@@ -203,9 +203,10 @@ static kvt_status measure_chosen(const struct grid_plan *plan, struct chosen *ch
     const struct grid *grid = plan->grid;
     struct gathering *measured = calloc(grid->gather_count, sizeof *measured);
     struct kvt_gather *pool = NULL;
-    kvt_status status = measured ? open_pool(chosen->pool_gib, chosen->gpus, &pool, err)
-                                 : kvt_fail_nomem(err, "gathers of a grid");
 
+    if (!measured)
+        return kvt_fail_nomem(err, "gathers of a grid");
+    kvt_status status = open_pool(chosen->pool_gib, chosen->gpus, &pool, err);
     for (uint32_t round = 0; round < ROUNDS && status == KVT_OK; round++)
         status = measure_round(plan, pool, round, chosen, measured, left_out, err);
     for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
