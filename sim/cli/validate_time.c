@@ -1,6 +1,7 @@
 /* validate_time.c -- a profile beside a GPU, step by step.
  *
- *     runs of a grid that the profile was not fitted to, every step a point (points.h)
+ *     runs of a grid that the profile was not fitted to, every step a point (points.h); those that
+ *     it was fitted to are told, and prove nothing
  *     families   in steps that are timed apart, less what taking the times takes
  *     step       in steps that ran as any other
  *     rates      of each run: requests over the time of its steps, measured and predicted; their
@@ -24,6 +25,7 @@ enum {
 };
 
 static const double TELLS = 0.01; /* share by which rates must differ to have an order */
+static const double SAME = 1e-7;  /* share by which files round */
 static const double MARK_NS_MOST = 1e6;
 
 /* ---- The profile ------------------------------------------------------------------------- */
@@ -32,6 +34,13 @@ static bool is_path(const char *name)
 {
     size_t length = strlen(name);
     return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
+/* Whether the file has points as a GPU's are; those of a benchmark are others. */
+static bool has_points(const cJSON *tree)
+{
+    const cJSON *schema = kvt_json_find(kvt_json_find(tree, "points"), "schema");
+    return cJSON_IsString(schema) && strcmp(schema->valuestring, "kvtide/points/1") == 0;
 }
 
 static kvt_status load_profile(const char *name, struct kvt_arena *arena, struct time_outcome *out,
@@ -57,6 +66,8 @@ static kvt_status load_profile(const char *name, struct kvt_arena *arena, struct
     if (status == KVT_OK && made)
         status = kvt_json_get_f64(made, out->profile_path, "mark_ns", false, 0, MARK_NS_MOST,
                                   &out->mark_ns, err);
+    if (status == KVT_OK && has_points(tree))
+        status = points_load(out->profile_path, arena, &out->fitted_points, err);
     cJSON_Delete(tree);
     return status;
 }
@@ -170,7 +181,9 @@ static void judge_gathers(struct time_outcome *outcome, struct pairs *pairs)
             continue;
         double ns = point_predict_part(&outcome->profile, point, KVT_PART_FETCH);
         add_pair(pairs, ns, measured_ns);
-        outcome->gathers.in_range += fabs(ns / measured_ns - 1) <= TIME_GATHER_MOST;
+        outcome->gathers.in_range +=
+            kvt_profile_in_range(&outcome->profile.families[KVT_PART_FETCH], point->features);
+        outcome->gathers_within += fabs(ns / measured_ns - 1) <= TIME_GATHER_MOST;
     }
     sum_up(pairs, &outcome->gathers);
 }
@@ -231,6 +244,51 @@ static void rank(struct time_outcome *outcome)
                                       : (double)NAN;
 }
 
+/* ---- What the profile was fitted to ------------------------------------------------------- */
+
+static bool is_same_run(const struct points_configuration *a, const struct points_configuration *b)
+{
+    return a->is_gather == b->is_gather && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->sets, b->sets) == 0;
+}
+
+/* Whatever its configuration is called: no clock says the same twice, of the same load. Features
+ * are whole, or means that files round. */
+static bool is_same_row(const struct point *a, const struct point *b)
+{
+    bool is_same = a->is_apart == b->is_apart && a->steps == b->steps && a->step_ns == b->step_ns;
+
+    for (int f = 0; f < KVT_FEATURES && is_same; f++)
+        is_same = fabs(a->features[f] - b->features[f]) <= SAME * fabs(b->features[f]);
+    return is_same;
+}
+
+static bool was_fitted(const struct time_outcome *outcome, const struct point *point)
+{
+    for (size_t i = 0; i < outcome->fitted_points.count; i++) {
+        if (is_same_row(&outcome->fitted_points.items[i], point))
+            return true;
+    }
+    return false;
+}
+
+static void find_fitted(struct time_outcome *outcome)
+{
+    const struct points *points = &outcome->points, *fitted = &outcome->fitted_points;
+
+    for (size_t c = 0; c < points->configuration_count; c++) {
+        for (size_t f = 0; f < fitted->configuration_count && !outcome->is_fitted[c]; f++)
+            outcome->is_fitted[c] =
+                is_same_run(&points->configurations[c], &fitted->configurations[f]);
+    }
+    for (size_t i = 0; i < points->count; i++) {
+        bool *is_fitted = &outcome->is_fitted[points->items[i].configuration];
+        *is_fitted = *is_fitted || was_fitted(outcome, &points->items[i]);
+    }
+    for (size_t c = 0; c < points->configuration_count; c++)
+        outcome->fitted_count += outcome->is_fitted[c];
+}
+
 kvt_status time_judge(struct time_outcome *outcome, struct kvt_arena *arena, struct kvt_error *err)
 {
     const struct points *points = &outcome->points;
@@ -240,11 +298,16 @@ kvt_status time_judge(struct time_outcome *outcome, struct kvt_arena *arena, str
 
     outcome->runs = kvt_arena_array(arena, points->configuration_count, sizeof *outcome->runs,
                                     _Alignof(struct time_run));
-    if (!pairs.predicted || !pairs.measured || !pairs.errors || !outcome->runs) {
+    outcome->is_fitted = kvt_arena_array(arena, points->configuration_count,
+                                         sizeof *outcome->is_fitted, _Alignof(bool));
+    if (!pairs.predicted || !pairs.measured || !pairs.errors || !outcome->runs ||
+        !outcome->is_fitted) {
         pairs_free(&pairs);
         return kvt_fail_nomem(err, "a validation");
     }
     memset(outcome->runs, 0, points->configuration_count * sizeof *outcome->runs);
+    memset(outcome->is_fitted, 0, points->configuration_count * sizeof *outcome->is_fitted);
+    find_fitted(outcome);
     for (int p = 0; p < KVT_PARTS; p++)
         judge_family(outcome, (enum kvt_step_part)p, &pairs);
     judge_gathers(outcome, &pairs);
@@ -271,4 +334,5 @@ kvt_status validate_time(const struct time_plan *plan, struct kvt_arena *arena,
 void time_outcome_free(struct time_outcome *outcome)
 {
     points_free(&outcome->points);
+    points_free(&outcome->fitted_points);
 }

@@ -42,18 +42,23 @@ double time_run_rate(const struct time_run *run, double ns);
 
 struct time_outcome {
     struct points points;
+    struct points fitted_points; /* that the profile was fitted to; none where it does not say */
     struct kvt_profile profile;
     const char *profile_name; /* as it was asked for; borrowed */
     const char *profile_path; /* in the arena */
     double mark_ns;           /* as the profile was fitted with */
     struct time_family families[KVT_PARTS], step;
-    struct time_family gathers; /* fetches by themselves; in_range here: within TIME_GATHER_MOST */
+    struct time_family gathers; /* fetches by themselves */
+    size_t gathers_within;      /* of these, off by TIME_GATHER_MOST at most */
     struct time_run *runs;      /* [points.configuration_count] in the arena */
     /* Of the ranked runs' rates: pairs that can be told apart, and those that are the other way
      * round. tau: Kendall's of them; NaN: there is no pair. */
     size_t pairs, swapped;
     double tau;
     size_t left_out; /* runs that could not be made */
+    /* Configurations of points that the profile was fitted to: by name and sets, or a row. */
+    bool *is_fitted; /* [points.configuration_count] in the arena */
+    size_t fitted_count;
 };
 
 /* What is asked of whole steps. */

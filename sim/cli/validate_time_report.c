@@ -5,6 +5,12 @@
 #include "validate.h"
 #include "validate_time.h"
 
+enum {
+    FITTED_TOLD = 8 /* names at most */
+};
+
+#define FITTED "the profile was fitted to these points"
+
 /* What is not met, as a sentence; NULL: all is. */
 static const char *fault_of(const struct time_outcome *outcome)
 {
@@ -12,6 +18,8 @@ static const char *fault_of(const struct time_outcome *outcome)
 
     if (step->count == 0 && outcome->gathers.errors.count == 0)
         return "no step was compared";
+    if (outcome->fitted_count > 0)
+        return FITTED;
     if (step->mape > TIME_MAPE_MOST)
         return "the mean error of a step is above 5 %";
     if (step->p95_abs > TIME_P95_MOST)
@@ -20,7 +28,7 @@ static const char *fault_of(const struct time_outcome *outcome)
         return "steps are off by more than 2 % on average, all one way";
     if (outcome->swapped > 0)
         return "the order of the ranked runs is another one";
-    if (outcome->gathers.in_range < outcome->gathers.errors.count)
+    if (outcome->gathers_within < outcome->gathers.errors.count)
         return "a gather is off by more than 10 %";
     return outcome->left_out > 0 ? "runs of the grid were left out" : NULL;
 }
@@ -39,6 +47,7 @@ static struct kvt_badge badge_of(const struct time_outcome *outcome)
         .on_gpu = true,
         .gpu = validate_gpu_name(outcome->points.machine),
         .is_attention_good = true,
+        .not_representative = outcome->fitted_count > 0 ? FITTED : NULL,
         .timed_steps = count,
         .in_range_share = count > 0 ? (double)step->in_range / (double)count : (double)NAN,
     };
@@ -126,6 +135,21 @@ static bool add_gathers(cJSON *tree, const struct time_outcome *outcome)
     return ok;
 }
 
+/* Names of what the profile was fitted to. */
+static bool add_fitted(cJSON *tree, const struct time_outcome *outcome)
+{
+    cJSON *list = cJSON_AddArrayToObject(tree, "fitted_to");
+    bool ok = list != NULL;
+
+    for (size_t c = 0; c < outcome->points.configuration_count && ok; c++) {
+        cJSON *name = outcome->is_fitted[c]
+                          ? cJSON_CreateString(outcome->points.configurations[c].name)
+                          : NULL;
+        ok = !outcome->is_fitted[c] || (name && cJSON_AddItemToArray(list, name));
+    }
+    return ok;
+}
+
 static bool add_ranking(cJSON *tree, const struct time_outcome *outcome)
 {
     cJSON *ranking = kvt_json_add_object(tree, "ranking");
@@ -151,15 +175,16 @@ kvt_status time_tree(const struct time_outcome *outcome, cJSON **out, struct kvt
               kvt_json_add_text(tree, "fault", fault) &&
               kvt_json_add_text(tree, "profile", outcome->profile_name) &&
               kvt_json_add_number(tree, "left_out", (double)outcome->left_out) &&
-              add_families(tree, outcome) && add_runs(tree, outcome) &&
+              kvt_json_add_number(tree, "gathers_within", (double)outcome->gathers_within) &&
+              add_fitted(tree, outcome) && add_families(tree, outcome) && add_runs(tree, outcome) &&
               add_gathers(tree, outcome) && add_ranking(tree, outcome) &&
               kvt_badge_add(tree, &badge);
-    if (ok && kvt_json_add(tree, "points", points)) {
+    if (!ok)
+        cJSON_Delete(points);
+    if (ok && kvt_json_add(tree, "points", points)) { /* it is deleted where it cannot be added */
         *out = tree;
         return KVT_OK;
     }
-    if (!ok)
-        cJSON_Delete(points);
     cJSON_Delete(tree);
     return kvt_fail_nomem(err, "the result of a validation");
 }
@@ -194,6 +219,22 @@ static void print_runs(const struct time_outcome *outcome)
     }
 }
 
+/* By name, as far as a line has room. */
+static void print_fitted(const struct time_outcome *outcome)
+{
+    int told = 0;
+
+    if (outcome->fitted_count == 0)
+        return;
+    printf("the profile was fitted to %zu of these %zu: ", outcome->fitted_count,
+           outcome->points.configuration_count);
+    for (size_t c = 0; c < outcome->points.configuration_count && told < FITTED_TOLD; c++) {
+        if (outcome->is_fitted[c])
+            printf("%s%s", told++ > 0 ? ", " : "", outcome->points.configurations[c].name);
+    }
+    puts(outcome->fitted_count > FITTED_TOLD ? ", .." : "");
+}
+
 /* What was met. */
 static const char *merit_of(const struct time_outcome *outcome)
 {
@@ -218,11 +259,12 @@ void time_print(const struct time_outcome *outcome)
     print_family("step", &outcome->step);
     printf("families: in steps that were timed apart, every copy exposed; step: as it ran\n");
     if (outcome->gathers.errors.count > 0)
-        printf("gathers, each within 10 %%: %zu of %zu\n", outcome->gathers.in_range,
+        printf("gathers, each within 10 %%: %zu of %zu\n", outcome->gathers_within,
                outcome->gathers.errors.count);
     if (outcome->pairs > 0)
         printf("order of the ranked runs: %zu of %zu pairs alike, Kendall's tau %.2f\n",
                outcome->pairs - outcome->swapped, outcome->pairs, outcome->tau);
+    print_fitted(outcome);
     cli_print_badge(&badge);
     printf("%s: %s\n", fault ? "no" : "yes", fault ? fault : merit_of(outcome));
 }

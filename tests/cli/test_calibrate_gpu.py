@@ -116,6 +116,27 @@ def runs_that_were_not_fitted_are_predicted(folder):
     assert badge.startswith("badge ") and verdict.startswith("no: "), done.stdout
 
 
+def points_that_a_profile_was_fitted_to_prove_nothing(folder):
+    succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
+    suite = ("validate", "--suite", "time", "--profile", "./p.json", "--points")
+    renamed = ["other-%d" % i for i in range(len(LOADS) // 2)]
+    points(folder / "renamed.json", renamed, LOADS[:len(renamed)])
+    for file, count, name in (("p.json", 12, "run-0"), ("a.json", 6, "run-5"),
+                              ("renamed.json", 6, "other-0")):
+        done = kvtide(*suite, file, cwd=folder)
+        assert done.returncode == 1, done
+        assert "the profile was fitted to %d of these %d: " % (count, count) in done.stdout, done
+        assert name in done.stdout, done.stdout
+        assert "kernel time no (the profile was" in " ".join(done.stdout.split()), done.stdout
+        assert done.stdout.endswith("no: the profile was fitted to these points\n"), done.stdout
+    # So is what is shipped, beside itself.
+    shipped = str(support.TOP / "models" / "profiles" / "h200-glm-5.3.json")
+    done = kvtide("validate", "--suite", "time", "--points", shipped, "--json", cwd=folder)
+    result = json.loads(done.stdout)
+    assert done.returncode == 1 and not result["good"], result["fault"]
+    assert len(result["fitted_to"]) == 163 and result["badge"]["kernel_time"] == "no", result["badge"]
+
+
 def gathers_alone_are_judged(folder):
     succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
     features = {"wire_bytes": 44236800, "node_bytes": 88473600, "gathering_gpus": 2, "fetches": 1}
@@ -131,6 +152,10 @@ def gathers_alone_are_judged(folder):
         done = kvtide(*suite, cwd=folder)
         assert done.returncode == code and done.stdout.rstrip().endswith(line), done
         assert "requests" not in done.stdout, done.stdout
+        result = json.loads(kvtide(*suite, "--json", cwd=folder).stdout)
+        families = {family["name"]: family for family in result["families"]}
+        # Within 10 %, and out of range: the profile's steps have 21 fetches.
+        assert result["gathers_within"] == 1 - code and families["gather"]["in_range"] == 0, result
 
 
 def without_a_gpu_nothing_is_measured(folder):
@@ -192,6 +217,7 @@ if __name__ == "__main__":
         points_of_a_known_gpu_are_joined_and_fitted,
         a_profile_of_points_is_a_timing_model,
         runs_that_were_not_fitted_are_predicted,
+        points_that_a_profile_was_fitted_to_prove_nothing,
         gathers_alone_are_judged,
         without_a_gpu_nothing_is_measured,
         what_cannot_be_measured_or_fitted_is_refused,

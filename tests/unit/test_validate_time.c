@@ -185,6 +185,76 @@ START_TEST(each_gather_is_within_10_percent_or_it_is_not_good)
 }
 END_TEST
 
+/* A gather that is off by 30 % is in range all the same, and one that nothing is known of may be
+ * right. */
+START_TEST(a_gather_in_range_is_not_one_within_10_percent)
+{
+    struct time_outcome outcome = make_outcome(1);
+    struct kvt_profile_family *fetch = &outcome.profile.families[KVT_PART_FETCH];
+    struct point point = {.configuration = RUNS, .steps = 21, .is_apart = true};
+
+    fetch->has_range[KVT_FEATURE_WIRE_BYTES] = true;
+    fetch->most[KVT_FEATURE_WIRE_BYTES] = 2e9;
+    point.features[KVT_FEATURE_WIRE_BYTES] = 1e9;
+    point.step_ns = point.parts_ns[KVT_PART_FETCH] = 26e6;
+    add(&outcome.points, &point);
+    for (int i = 0; i < 2; i++) { /* right, and beyond the range */
+        point.features[KVT_FEATURE_WIRE_BYTES] = 3e9;
+        point.step_ns = point.parts_ns[KVT_PART_FETCH] = 60e6;
+        add(&outcome.points, &point);
+    }
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.gathers.errors.count, 3);
+    ck_assert_uint_eq(outcome.gathers.in_range, 1);
+    ck_assert_uint_eq(outcome.gathers_within, 2);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+static const struct {
+    const char *name, *sets; /* of a configuration that the profile was fitted to */
+    bool has_row;            /* a row of "b" is among its own */
+    int fitted;              /* index of the one that is told; -1: none */
+} fitted[] = {{"a", "", false, 0},
+              {"a", "seed=2", false, -1},
+              {"other", "", false, -1},
+              {"renamed", "", true, 1}};
+
+START_TEST(what_the_profile_was_fitted_to_is_told_and_not_good)
+{
+    struct time_outcome outcome = make_outcome(1);
+    struct points_configuration own = {.name = fitted[_i].name, .sets = fitted[_i].sets};
+    struct point row = outcome.points.items[STEPS + 1];
+    cJSON *tree = NULL;
+    struct kvt_error err = {0};
+    bool is_fitted = fitted[_i].fitted >= 0;
+
+    row.configuration = 0;
+    row.step_ns += fitted[_i].has_row ? 0 : 1;
+    outcome.fitted_points.configurations = &own;
+    outcome.fitted_points.configuration_count = 1;
+    add(&outcome.fitted_points, &row);
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.fitted_count, is_fitted);
+    ck_assert_int_eq(time_is_good(&outcome), !is_fitted);
+    ck_assert_int_eq(time_tree(&outcome, &tree, &err), KVT_OK);
+    const cJSON *names = kvt_json_find(tree, "fitted_to");
+    ck_assert_int_eq(cJSON_GetArraySize(names), is_fitted);
+    if (is_fitted) {
+        ck_assert_str_eq(cJSON_GetArrayItem(names, 0)->valuestring,
+                         configurations[fitted[_i].fitted].name);
+        ck_assert_str_eq(kvt_json_find(tree, "fault")->valuestring,
+                         "the profile was fitted to these points");
+        ck_assert_str_eq(kvt_json_find(kvt_json_find(tree, "badge"), "kernel_time")->valuestring,
+                         "no");
+    }
+    cJSON_Delete(tree);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
 START_TEST(no_step_is_not_good)
 {
     struct time_outcome outcome = make_outcome(1);
@@ -382,6 +452,9 @@ int main(void)
     tcase_add_test(times, another_order_is_not_good);
     tcase_add_loop_test(times, each_gather_is_within_10_percent_or_it_is_not_good, 0,
                         sizeof gathers / sizeof gathers[0]);
+    tcase_add_test(times, a_gather_in_range_is_not_one_within_10_percent);
+    tcase_add_loop_test(times, what_the_profile_was_fitted_to_is_told_and_not_good, 0,
+                        sizeof fitted / sizeof fitted[0]);
     tcase_add_test(times, no_step_is_not_good);
     tcase_add_loop_test(rows, rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for, 0, 4);
     tcase_add_test(rows, a_pool_that_is_known_is_not_translated_again);
