@@ -8,9 +8,11 @@
  *               The share of dense and attention time that hides a fetch is the one that, with the
  *               floor fitted to the steps that it leaves, explains these steps best
  *
+ * A family that was timed and whose terms cannot be told is none of the profile's, and is named.
  * Then, for the error of a step, all of it again without each configuration in turn. */
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "calibrate_gpu.h"
@@ -24,37 +26,52 @@ static const double LOSS_MOST = 0.05; /* share of a step, beyond which it is an 
 
 /* Host, dense and sampling know features of a group alone. */
 static const struct family_form forms[] = {
-    {KVT_PART_HOST, 1, {{1, {KVT_FEATURE_STEP}}}},
-    {KVT_PART_DENSE, 1, {{3, {KVT_FEATURE_STEP, KVT_FEATURE_QUERIES, KVT_FEATURE_EXPERTS_SHARE}}}},
+    {KVT_PART_HOST, 1, {{.count = 1, .features = {KVT_FEATURE_STEP}}}},
+    {KVT_PART_DENSE,
+     1,
+     {{.count = 3,
+       .features = {KVT_FEATURE_STEP, KVT_FEATURE_QUERIES, KVT_FEATURE_EXPERTS_SHARE}}}},
     {KVT_PART_INDEX,
      1,
-     {{4,
-       {KVT_FEATURE_STEP, KVT_FEATURE_CONTEXT_ROWS, KVT_FEATURE_SCORED_ROWS,
-        KVT_FEATURE_QUERIES}}}},
+     {{.count = 4,
+       .features = {KVT_FEATURE_STEP, KVT_FEATURE_CONTEXT_ROWS, KVT_FEATURE_SCORED_ROWS,
+                    KVT_FEATURE_QUERIES}}}},
     {KVT_PART_RESOLVE,
      1,
-     {{4,
-       {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_ROUND_QUERIES,
-        KVT_FEATURE_LOOKED_UP_ROWS}}}},
+     {{.count = 4,
+       .features = {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_ROUND_QUERIES,
+                    KVT_FEATURE_LOOKED_UP_ROWS}}}},
     {KVT_PART_FETCH,
      3,
-     {{5,
-       {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_MISSED_ROWS,
-        KVT_FEATURE_INBOUND_BYTES, KVT_FEATURE_OUTBOUND_BYTES}},
-      {3, {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS, KVT_FEATURE_FETCHES}},
-      {2, {KVT_FEATURE_NODE_BYTES, KVT_FEATURE_FETCHES}}}},
-    {KVT_PART_ATTEND, 1, {{2, {KVT_FEATURE_STEP, KVT_FEATURE_ATTENDED_LAYER_ROWS}}}},
-    {KVT_PART_DRAFT, 1, {{3, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS, KVT_FEATURE_DRAFT_TOKENS}}}},
+     {{.count = 5,
+       .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_MISSED_ROWS,
+                    KVT_FEATURE_INBOUND_BYTES, KVT_FEATURE_OUTBOUND_BYTES}},
+      {.count = 3,
+       .features = {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS, KVT_FEATURE_FETCHES}},
+      {.count = 2, /* of the node: one GPU alone does not tell it from the limit of its link */
+       .features = {KVT_FEATURE_NODE_BYTES, KVT_FEATURE_FETCHES},
+       .is_told_by_some = true,
+       .told_by = KVT_FEATURE_GATHERING_GPUS,
+       .told_above = 1}}},
+    {KVT_PART_ATTEND,
+     1,
+     {{.count = 2, .features = {KVT_FEATURE_STEP, KVT_FEATURE_ATTENDED_LAYER_ROWS}}}},
+    {KVT_PART_DRAFT,
+     1,
+     {{.count = 3,
+       .features = {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS, KVT_FEATURE_DRAFT_TOKENS}}}},
     {KVT_PART_OTHER,
      1,
-     {{4, {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_REQUESTS, KVT_FEATURE_QUERIES}}}},
+     {{.count = 4,
+       .features = {KVT_FEATURE_STEP, KVT_FEATURE_FETCHES, KVT_FEATURE_REQUESTS,
+                    KVT_FEATURE_QUERIES}}}},
 };
 static const struct family_form exposed_form = {
     KVT_PART_FETCH,
     1,
-    {{4,
-      {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
-       KVT_FEATURE_OUTBOUND_BYTES}}}};
+    {{.count = 4,
+      .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
+                   KVT_FEATURE_OUTBOUND_BYTES}}}};
 
 /* Of one fit: which points, and room for samples. */
 struct fitter {
@@ -176,6 +193,10 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
         return KVT_OK;
     kvt_status status =
         family_fit(form, fitter->samples, count, fitter->leaves_out, &out->fits[form->part], err);
+    if (status == KVT_ERR_UNSUPPORTED) {
+        out->untold_points[form->part] = count;
+        return KVT_OK;
+    }
     if (status != KVT_OK)
         return status;
     out->profile.families[form->part] = out->fits[form->part].family;
@@ -312,8 +333,18 @@ static size_t step_errors(const struct points *points, const struct kvt_profile 
     return count;
 }
 
-/* Each configuration by what was fitted to the others; one without which nothing can be fitted is
- * passed over. */
+/* Whether it has every family that the other has. */
+static bool has_families(const struct kvt_profile *profile, const struct kvt_profile *other)
+{
+    bool has_all = true;
+
+    for (int p = 0; p < KVT_PARTS; p++)
+        has_all = has_all && (profile->families[p].is_there || !other->families[p].is_there);
+    return has_all;
+}
+
+/* Each configuration by what was fitted to the others; one without which a family cannot be fitted
+ * is passed over. */
 static kvt_status leave_out(struct fitter *fitter, struct gpu_calibration *out,
                             struct kvt_error *err)
 {
@@ -330,17 +361,43 @@ static kvt_status leave_out(struct fitter *fitter, struct gpu_calibration *out,
         struct gpu_calibration without = {.points = points, .mark_ns = out->mark_ns};
         fitter->left_out = (uint32_t)c;
         status = fit_all(fitter, &without, err);
-        if (status == KVT_ERR_UNSUPPORTED) {
-            status = KVT_OK;
-            continue;
-        }
-        if (status == KVT_OK)
+        if (status == KVT_OK && has_families(&without.profile, &out->profile))
             count += step_errors(points, &without.profile, (uint32_t)c, errors + count);
     }
     if (status == KVT_OK)
         robust_sum_up(errors, count, &out->step_left_out);
     free(errors);
     return status;
+}
+
+const char *calibrate_say_untold(const struct gpu_calibration *calibration, enum kvt_step_part part,
+                                 char out[CALIBRATE_WHY_BYTES])
+{
+    (void)snprintf(out, CALIBRATE_WHY_BYTES,
+                   "not told: %zu points are too few, or no term is certain; more points are "
+                   "expected",
+                   calibration->untold_points[part]);
+    return out;
+}
+
+static kvt_status check_told(const struct gpu_calibration *calibration, struct kvt_error *err)
+{
+    char why[CALIBRATE_WHY_BYTES];
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (calibration->profile.families[p].is_there)
+            return KVT_OK;
+    }
+    for (int p = 0; p < KVT_PARTS; p++) {
+        enum kvt_step_part part = (enum kvt_step_part)p;
+        if (calibration->untold_points[p] > 0)
+            return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate", "%s: %s",
+                            kvt_step_part_name(part), calibrate_say_untold(calibration, part, why));
+    }
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
+                    "no family of a step was timed in %zu points; steps that are timed apart, or "
+                    "gathers, are expected",
+                    calibration->points->count);
 }
 
 kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *out,
@@ -359,6 +416,8 @@ kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *ou
         has_room ? find_mark(points, out, err) : kvt_fail_nomem(err, "a calibration");
     if (has_room && status == KVT_OK)
         status = fit_all(&fitter, out, err);
+    if (has_room && status == KVT_OK)
+        status = check_told(out, err);
     if (has_room && status == KVT_OK)
         status = leave_out(&fitter, out, err);
     free(fitter.samples);

@@ -41,8 +41,9 @@ struct gpu_calibration {
     size_t mark_runs;                  /* that it was told by */
     struct family_fit fits[KVT_PARTS]; /* where profile.families[].is_there */
     struct family_fit exposed;         /* of fetch, in any case; no samples: not measured */
-    size_t exposed_runs;
-    struct kvt_profile profile; /* families alone */
+    struct kvt_profile profile;        /* families alone */
+    /* Families that were timed, and are not in profile: too few points, or no term is certain. */
+    size_t untold_points[KVT_PARTS]; /* that timed it; 0: told, or not timed */
     /* Of whole steps: predicted by all points, and by those of the other configurations. */
     struct robust_errors step_own, step_left_out;
 };
@@ -52,7 +53,15 @@ struct gpu_calibration {
 KVT_CHECKED kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *out,
                                      struct kvt_error *err);
 
-/* calibrate_profile.c: the profile, schema "kvtide/profile/1", and for people. */
+/* Why a family of untold_points is none: "not told: 3 points ..". */
+enum {
+    CALIBRATE_WHY_BYTES = 120
+};
+const char *calibrate_say_untold(const struct gpu_calibration *calibration, enum kvt_step_part part,
+                                 char out[CALIBRATE_WHY_BYTES]);
+
+/* calibrate_profile.c: the profile, schema "kvtide/profile/1", and for people. Refuses
+ * (KVT_ERR_UNSUPPORTED) what no step can be timed by: of gathers alone, say. */
 KVT_CHECKED kvt_status gpu_calibration_tree(const struct gpu_calibration *calibration, cJSON **out,
                                             struct kvt_error *err);
 void gpu_calibration_print(const struct gpu_calibration *calibration);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "calibrate_gpu.h"
+#include "kvt/badge.h"
 #include "kvt/version.h"
+#include "validate.h"
 
 static const char *state_name(enum family_term_state state)
 {
@@ -171,8 +173,39 @@ static bool add_setting(cJSON *tree, const struct points *points)
            kvt_json_add_number(setting, "ep", points->ep);
 }
 
+/* What it was fitted to is no evidence for it. */
+static struct kvt_badge badge_of(const struct gpu_calibration *calibration)
+{
+    const struct kvt_badge_facts facts = {.on_gpu = true,
+                                          .gpu = validate_gpu_name(calibration->points->machine),
+                                          .is_attention_good = true,
+                                          .timed_steps = calibration->points->count,
+                                          .not_representative =
+                                              "fitted to these steps; validate --suite time "
+                                              "compares others",
+                                          .in_range_share = (double)NAN};
+    struct kvt_badge badge;
+
+    kvt_badge_of(&facts, &badge);
+    return badge;
+}
+
+static bool add_untold(cJSON *made, const struct gpu_calibration *calibration)
+{
+    cJSON *untold = kvt_json_add_object(made, "not_told");
+    bool ok = untold != NULL;
+
+    for (int p = 0; p < KVT_PARTS && ok; p++) {
+        if (calibration->untold_points[p] > 0)
+            ok = kvt_json_add_number(untold, kvt_step_part_name((enum kvt_step_part)p),
+                                     (double)calibration->untold_points[p]);
+    }
+    return ok;
+}
+
 static bool add_made(cJSON *tree, const struct gpu_calibration *calibration)
 {
+    const struct kvt_badge badge = badge_of(calibration);
     cJSON *made = kvt_json_add_object(tree, "made");
 
     return made && kvt_json_add_text(made, "by", "kvtide calibrate") &&
@@ -180,7 +213,8 @@ static bool add_made(cJSON *tree, const struct gpu_calibration *calibration)
            kvt_json_add_text(made, "commit", kvt_commit()) &&
            kvt_json_add_text(made, "grid", calibration->points->grid) &&
            kvt_json_add_number(made, "mark_ns", calibration->mark_ns) &&
-           kvt_json_add_number(made, "mark_runs", (double)calibration->mark_runs);
+           kvt_json_add_number(made, "mark_runs", (double)calibration->mark_runs) &&
+           add_untold(made, calibration) && kvt_badge_add(made, &badge);
 }
 
 static bool add_left_out(cJSON *tree, const struct gpu_calibration *calibration)
@@ -192,18 +226,34 @@ static bool add_left_out(cJSON *tree, const struct gpu_calibration *calibration)
            add_errors(left_out, "own", &calibration->step_own);
 }
 
+/* Every step has dense layers: what is fitted to none of them times no step. */
+static kvt_status check_steps(const struct gpu_calibration *calibration, struct kvt_error *err)
+{
+    char why[CALIBRATE_WHY_BYTES];
+
+    if (calibration->profile.families[KVT_PART_DENSE].is_there)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate", "%s: %s",
+                    kvt_step_part_name(KVT_PART_DENSE),
+                    calibration->untold_points[KVT_PART_DENSE] > 0
+                        ? calibrate_say_untold(calibration, KVT_PART_DENSE, why)
+                        : "no point has a time of it, so that no step could be timed by the "
+                          "profile; steps that are timed apart are expected");
+}
+
 kvt_status gpu_calibration_tree(const struct gpu_calibration *calibration, cJSON **out,
                                 struct kvt_error *err)
 {
     const struct points *points = calibration->points;
-    cJSON *tree = cJSON_CreateObject(), *raw = NULL;
+    cJSON *raw = NULL;
     char name[160], summary[240];
-    kvt_status status = points_tree(points, &raw, err);
+    kvt_status status = check_steps(calibration, err);
 
-    if (status != KVT_OK) {
-        cJSON_Delete(tree);
+    if (status == KVT_OK)
+        status = points_tree(points, &raw, err);
+    if (status != KVT_OK)
         return status;
-    }
+    cJSON *tree = cJSON_CreateObject();
     cJSON *machine = cJSON_DetachItemFromObjectCaseSensitive(raw, "machine");
     (void)snprintf(name, sizeof name, "%s-%s", points->hardware, points->model);
     (void)snprintf(summary, sizeof summary,
@@ -214,18 +264,24 @@ kvt_status gpu_calibration_tree(const struct gpu_calibration *calibration, cJSON
               kvt_json_add_text(tree, "summary", summary) && add_setting(tree, points) &&
               add_made(tree, calibration) && add_families(tree, calibration) &&
               add_left_out(tree, calibration);
-    /* Whose they are from here on says kvt_json_add(). */
-    ok = ok && kvt_json_add(tree, "machine", machine);
-    machine = ok ? NULL : machine;
-    ok = ok && kvt_json_add(tree, "points", raw);
+
+    /* What kvt_json_add() is given is the tree's, or deleted: either way not ours any more. */
     if (ok) {
-        *out = tree;
-        return KVT_OK;
+        ok = kvt_json_add(tree, "machine", machine);
+        machine = NULL;
+    }
+    if (ok) {
+        ok = kvt_json_add(tree, "points", raw);
+        raw = NULL;
     }
     cJSON_Delete(machine);
     cJSON_Delete(raw);
-    cJSON_Delete(tree);
-    return kvt_fail_nomem(err, "a profile");
+    if (!ok) {
+        cJSON_Delete(tree);
+        return kvt_fail_nomem(err, "a profile");
+    }
+    *out = tree;
+    return KVT_OK;
 }
 
 /* ---- For people -------------------------------------------------------------------------- */
@@ -245,17 +301,31 @@ static void print_terms(const char *name, const struct family_fit *fit)
     }
 }
 
+static void print_share(const struct robust_errors *errors, const char *format, double share)
+{
+    if (errors->count > 0)
+        printf(format, 100 * share);
+    else
+        printf(" %9s", "-");
+}
+
 static void print_errors(const char *name, const struct robust_errors *own,
                          const struct robust_errors *left_out, size_t outliers)
 {
-    printf("%-10s %6zu %8zu %8.1f%% %8.1f%% %8.1f%% %+8.1f%%\n", name, own->count, outliers,
-           100 * own->mape, 100 * left_out->mape, 100 * left_out->p95_abs, 100 * left_out->bias);
+    printf("%-10s %6zu %8zu", name, own->count, outliers);
+    print_share(own, " %8.1f%%", own->mape);
+    print_share(left_out, " %8.1f%%", left_out->mape);
+    print_share(left_out, " %8.1f%%", left_out->p95_abs);
+    print_share(left_out, " %+8.1f%%", left_out->bias);
+    putchar('\n');
 }
 
 void gpu_calibration_print(const struct gpu_calibration *calibration)
 {
     const struct points *points = calibration->points;
     const struct kvt_profile_family *fetch = &calibration->profile.families[KVT_PART_FETCH];
+    const struct kvt_badge badge = badge_of(calibration);
+    char why[CALIBRATE_WHY_BYTES];
 
     printf("%s on %s: %zu points of %zu runs; taking a time takes %.2f us (%zu runs)\n\n",
            points->model, points->hardware, points->count, points->configuration_count,
@@ -264,6 +334,9 @@ void gpu_calibration_print(const struct gpu_calibration *calibration)
     for (int p = 0; p < KVT_PARTS; p++) {
         if (calibration->profile.families[p].is_there)
             print_terms(kvt_step_part_name((enum kvt_step_part)p), &calibration->fits[p]);
+        else if (calibration->untold_points[p] > 0)
+            printf("%-10s %s\n", kvt_step_part_name((enum kvt_step_part)p),
+                   calibrate_say_untold(calibration, (enum kvt_step_part)p, why));
     }
     if (calibration->exposed.samples > 0) {
         print_terms("exposed", &calibration->exposed);
@@ -280,4 +353,5 @@ void gpu_calibration_print(const struct gpu_calibration *calibration)
     }
     print_errors("step", &calibration->step_own, &calibration->step_left_out, 0);
     puts("left out: each run, predicted by what is fitted to the others");
+    cli_print_badge(&badge);
 }

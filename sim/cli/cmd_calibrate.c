@@ -205,8 +205,25 @@ static void print_gpu(const void *answer)
     gpu_calibration_print(answer);
 }
 
+/* Families that the profile lacks although they were timed. */
+static size_t tell_untold(const struct gpu_calibration *calibration)
+{
+    char why[CALIBRATE_WHY_BYTES];
+    size_t count = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        enum kvt_step_part part = (enum kvt_step_part)p;
+        if (calibration->untold_points[p] == 0)
+            continue;
+        fprintf(stderr, "kvtide: %s: %s\n", kvt_step_part_name(part),
+                calibrate_say_untold(calibration, part, why));
+        count++;
+    }
+    return count;
+}
+
 static kvt_status give_profile(const struct question *question, const struct points *points,
-                               struct kvt_arena *arena, struct kvt_error *err)
+                               struct kvt_arena *arena, size_t *left_out, struct kvt_error *err)
 {
     struct gpu_calibration *calibration =
         kvt_arena_alloc(arena, sizeof *calibration, _Alignof(struct gpu_calibration));
@@ -218,6 +235,8 @@ static kvt_status give_profile(const struct question *question, const struct poi
         status = gpu_calibration_tree(calibration, &tree, err);
     if (status == KVT_OK)
         status = give(question, tree, print_gpu, calibration, err);
+    if (status == KVT_OK)
+        *left_out += tell_untold(calibration);
     cJSON_Delete(tree);
     return status;
 }
@@ -237,7 +256,7 @@ static kvt_status calibrate_gpu(const struct question *question, struct kvt_aren
     if (status == KVT_OK)
         status = question->shards > 1 || question->only
                      ? give_points(question, &points, err)
-                     : give_profile(question, &points, arena, err);
+                     : give_profile(question, &points, arena, left_out, err);
     points_free(&points);
     return status;
 }
@@ -274,7 +293,7 @@ static int check(struct question *question)
                            &question->shard, &question->shards);
 }
 
-/* 1: no term can be told, or a run of the grid was left out. */
+/* 1: no term can be told, or those of a family cannot, or a run of the grid was left out. */
 static int answer(const struct question *question, struct kvt_arena *arena)
 {
     struct kvt_error err;

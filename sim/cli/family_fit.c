@@ -8,9 +8,10 @@
  *     until none moves
  *     the least certain term is left out, and all is begun again, until every one is certain
  *
- * Only samples of several GPUs at once tell a limit of the node. Then each configuration is
+ * Some limits are told by some samples alone, as the form says. Then each configuration is
  * predicted by what is fitted to the others, terms as they are. With one limit it is plain robust
- * regression. */
+ * regression.
+ */
 #include "family_fit.h"
 
 #include <math.h>
@@ -47,14 +48,9 @@ static double weight_ns(const struct family_sample *sample)
     return sample->weight_ns > 0 ? sample->weight_ns : sample->ns;
 }
 
-static bool is_of_node(const struct family_limit *limit)
-{
-    return limit->features[0] == KVT_FEATURE_NODE_BYTES;
-}
-
 static bool tells(const struct family_sample *sample, const struct family_limit *limit)
 {
-    return !is_of_node(limit) || sample->features[KVT_FEATURE_GATHERING_GPUS] > 1;
+    return !limit->is_told_by_some || sample->features[limit->told_by] > limit->told_above;
 }
 
 /* ---- Limits ---------------------------------------------------------------------------- */
@@ -207,10 +203,10 @@ static kvt_status fit_once(struct fitting *fitting, size_t *outliers, struct kvt
     for (uint32_t l = 0; l < fitting->limit_count && status == KVT_OK; l++)
         status = fit_limit(fitting, l, &fitted, outliers, err);
     if (status == KVT_OK && fitted == 0)
-        status = kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
-                          "%zu points for a family, too few for any of its limits; more points "
-                          "are expected",
-                          fitting->count);
+        status =
+            kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
+                     "%zu points of %s, too few for any of its limits; more points are expected",
+                     fitting->count, kvt_step_part_name(fitting->form->part));
     return status;
 }
 
@@ -372,7 +368,8 @@ static void set_range(const struct fitting *fitting, const struct family_term *t
 
     if (feature == KVT_FEATURE_STEP || family->has_range[feature])
         return;
-    if (is_of_node(limit) && count_telling(fitting->samples, fitting->count, limit, feature) < 2)
+    if (limit->is_told_by_some &&
+        count_telling(fitting->samples, fitting->count, limit, feature) < 2)
         return;
     family->has_range[feature] = true;
     if (term->state == FAMILY_TERM_ALONE)
@@ -412,7 +409,7 @@ static enum family_term_state first_state(const struct family_sample *samples, s
 
     if (telling == 1 && feature != KVT_FEATURE_STEP)
         return FAMILY_TERM_ALONE;
-    return telling == 0 && is_of_node(limit) ? FAMILY_TERM_ABSENT : FAMILY_TERM_FITTED;
+    return telling == 0 && limit->is_told_by_some ? FAMILY_TERM_ABSENT : FAMILY_TERM_FITTED;
 }
 
 static void list_terms(const struct family_form *form, const struct family_sample *samples,

@@ -11,14 +11,18 @@ enum {
 };
 
 /* Which features a family may be linear in, limit by limit. The first feature of each limit is the
- * one that makes it grow; a limit that node_bytes make grow is the node's, which one GPU alone does
- * not tell from its own. */
+ * one that makes it grow. */
 struct family_form {
     enum kvt_step_part part;
     uint32_t limit_count;
     struct family_limit {
         uint32_t count;
         enum kvt_profile_feature features[FAMILY_LIMIT_TERMS_MAX];
+        /* Where not every sample tells it from other limits: those whose feature told_by is above
+         * told_above do. */
+        bool is_told_by_some;
+        enum kvt_profile_feature told_by;
+        double told_above;
     } limits[KVT_PROFILE_LIMITS_MAX];
 };
 
@@ -45,7 +49,7 @@ struct family_term {
 
 struct family_fit {
     /* Limits of the fitted terms; ranges of all samples, [0, 0] of what is ALONE, and none of what
-     * is the node's and no two configurations tell. */
+     * some samples alone tell, and not those of two configurations. */
     struct kvt_profile_family family;
     struct family_term terms[FAMILY_TERMS_MAX]; /* [term_count] */
     uint32_t term_count;

@@ -46,8 +46,9 @@ static void make_fetches(struct made *made, double noise, uint64_t seed)
 static const struct family_form fetch_form = {
     KVT_PART_FETCH,
     2,
-    {{3, {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_OUTBOUND_BYTES}},
-     {1, {KVT_FEATURE_GRANULES}}}};
+    {{.count = 3,
+      .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_OUTBOUND_BYTES}},
+     {.count = 1, .features = {KVT_FEATURE_GRANULES}}}};
 
 static struct family_fit fitted(const struct family_form *form, const struct made *made)
 {
@@ -157,7 +158,7 @@ START_TEST(a_term_below_0_is_left_out)
 {
     static struct made made;
     static const struct family_form form = {
-        KVT_PART_OTHER, 1, {{2, {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS}}}};
+        KVT_PART_OTHER, 1, {{.count = 2, .features = {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS}}}};
     for (int i = 0; i < SAMPLES; i++) {
         made.features[i][KVT_FEATURE_STEP] = 1;
         made.features[i][KVT_FEATURE_REQUESTS] = 1 + i % 40;
