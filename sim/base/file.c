@@ -250,6 +250,11 @@ FILE *kvt_outfile_stream(struct kvt_outfile *file)
     return file->stream;
 }
 
+const char *kvt_outfile_temporary(const struct kvt_outfile *file)
+{
+    return file->temporary;
+}
+
 kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err)
 {
     const char *attempt = "the file cannot be written";

@@ -7,6 +7,7 @@
 #include "calibrate.h"
 #include "calibrate_gpu.h"
 #include "kvt/file.h"
+#include "kvt/profile.h"
 
 enum {
     FILES_MAX = 1024,
@@ -81,7 +82,24 @@ static kvt_status fit_runs(struct calibration *calibration, struct kvt_error *er
     return status == KVT_OK ? fit_windows(&calibration->windows, &calibration->fit, err) : status;
 }
 
-static kvt_status write_profile(const char *path, const char *text, struct kvt_error *err)
+static kvt_status read_back(struct kvt_outfile *file, struct kvt_error *err)
+{
+    struct kvt_profile profile;
+    struct kvt_error why;
+
+    if (fflush(kvt_outfile_stream(file)) != 0)
+        return KVT_OK; /* commit says what is wrong */
+    if (kvt_profile_load(kvt_outfile_temporary(file), &profile, &why) == KVT_OK)
+        return KVT_OK;
+    const char *place = strchr(why.where, '#');
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, "calibrate",
+                    "what is fitted is no profile that could be read: %s: %s",
+                    place ? place : "the file", why.message);
+}
+
+/* A profile is there once it can be read; points are as they are. */
+static kvt_status write_file(const char *path, const char *text, bool is_profile,
+                             struct kvt_error *err)
 {
     struct kvt_outfile *out = NULL;
     kvt_status status = kvt_outfile_open(path, &out, err);
@@ -90,18 +108,23 @@ static kvt_status write_profile(const char *path, const char *text, struct kvt_e
         return status;
     fputs(text, kvt_outfile_stream(out));
     fputc('\n', kvt_outfile_stream(out));
-    return kvt_outfile_commit(out, err);
+    status = is_profile ? read_back(out, err) : KVT_OK;
+    if (status == KVT_OK)
+        return kvt_outfile_commit(out, err);
+    kvt_outfile_discard(out);
+    return status;
 }
 
-/* The profile, to where it was asked for; and the table, unless the profile is what is printed. */
-static kvt_status give(const struct question *question, const cJSON *tree,
+/* The profile, or points, to where it was asked for; and the table, unless the profile is what is
+ * printed. */
+static kvt_status give(const struct question *question, const cJSON *tree, bool is_profile,
                        void (*print)(const void *answer), const void *answer, struct kvt_error *err)
 {
     char *text = kvt_json_print(tree);
     kvt_status status = text ? KVT_OK : kvt_fail_nomem(err, "a profile");
 
     if (status == KVT_OK && question->out)
-        status = write_profile(question->out, text, err);
+        status = write_file(question->out, text, is_profile, err);
     if (status == KVT_OK && question->json)
         puts(text);
     else if (status == KVT_OK)
@@ -143,7 +166,7 @@ static kvt_status calibrate(const struct question *question, struct kvt_arena *a
     if (status == KVT_OK)
         status = calibration_tree(&calibration, &tree, err);
     if (status == KVT_OK)
-        status = give(question, tree, print_calibration, &calibration, err);
+        status = give(question, tree, true, print_calibration, &calibration, err);
     cJSON_Delete(tree);
     windows_free(&calibration.windows);
     return status;
@@ -195,7 +218,7 @@ static kvt_status give_points(const struct question *question, const struct poin
     kvt_status status = points_tree(points, &tree, err);
 
     if (status == KVT_OK)
-        status = give(question, tree, print_points, points, err);
+        status = give(question, tree, false, print_points, points, err);
     cJSON_Delete(tree);
     return status;
 }
@@ -234,7 +257,7 @@ static kvt_status give_profile(const struct question *question, const struct poi
     if (status == KVT_OK)
         status = gpu_calibration_tree(calibration, &tree, err);
     if (status == KVT_OK)
-        status = give(question, tree, print_gpu, calibration, err);
+        status = give(question, tree, true, print_gpu, calibration, err);
     if (status == KVT_OK)
         *left_out += tell_untold(calibration);
     cJSON_Delete(tree);

@@ -9,6 +9,7 @@ enum {
     FILE_BYTES_MAX = 64 << 20,
     WHERE_BYTES = 160,
     PLACE_BYTES = 240,
+    COLUMN_BYTES = 48,
     CONFIGURATIONS_MAX = 4096,
     COLUMNS_MAX = 5 + 2 * KVT_PARTS + KVT_FEATURES,
     GPUS_MAX = 4096,
@@ -16,7 +17,8 @@ enum {
     MARKS_MAX = 1 << 20
 };
 
-static const double CELL_MAX = 1e18;
+static const double CELL_MAX = 1e15;    /* far below what a profile's ranges hold */
+static const double NOTHING_NS = 20000; /* most of a launch that finds nothing, and of its stop */
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
@@ -40,7 +42,7 @@ struct column {
 
 static bool find_column(const char *name, struct column *out)
 {
-    char part[48];
+    char part[COLUMN_BYTES];
 
     for (size_t k = 0; k < LENGTH(plain_columns); k++) {
         *out = (struct column){.kind = (enum column_kind)k};
@@ -154,6 +156,69 @@ static double most_of(const struct column *column, size_t configurations, bool *
     return CELL_MAX;
 }
 
+static const char *column_name(const struct column *column, char out[COLUMN_BYTES])
+{
+    switch (column->kind) {
+    case COLUMN_PART:
+    case COLUMN_MARKS:
+        (void)snprintf(out, COLUMN_BYTES, "%s_%s",
+                       kvt_step_part_name((enum kvt_step_part)column->index),
+                       column->kind == COLUMN_PART ? "ns" : "marks");
+        return out;
+    case COLUMN_FEATURE:
+        return kvt_profile_feature_name((enum kvt_profile_feature)column->index);
+    default:
+        return plain_columns[column->kind];
+    }
+}
+
+static kvt_status read_cell(const cJSON *cell, const char *where, const struct column *column,
+                            size_t configurations, struct point *point, struct kvt_error *err)
+{
+    bool is_count = false;
+    double most = most_of(column, configurations, &is_count);
+    double least = column->kind == COLUMN_STEPS ? 1 : 0;
+    const char *what = is_count ? "a whole number" : "a number";
+    char name[COLUMN_BYTES];
+
+    if (!cJSON_IsNumber(cell))
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%s: no number; %s from %g to %.17g is expected", column_name(column, name),
+                        what, least, most);
+    if ((is_count && !kvt_json_is_count(cell)) || !(cell->valuedouble >= least) ||
+        cell->valuedouble > most)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%s: found %.17g; %s from %g to %.17g is expected",
+                        column_name(column, name), cell->valuedouble, what, least, most);
+    if (column->kind == COLUMN_STEP_NS && cell->valuedouble <= 0)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "step_ns: found 0; above 0 is expected");
+    put_cell(point, column, cell->valuedouble);
+    return KVT_OK;
+}
+
+/* Nothing can be told from a time of what was not counted. A step that misses nothing has its fetch
+ * timed all the same: stops, and launches that find nothing to do. */
+static kvt_status check_counted(const struct point *point, const char *where, struct kvt_error *err)
+{
+    static const struct {
+        enum kvt_step_part part;
+        enum kvt_profile_feature feature;
+    } counted[] = {{KVT_PART_FETCH, KVT_FEATURE_WIRE_BYTES},
+                   {KVT_PART_DRAFT, KVT_FEATURE_DRAFT_TOKENS}};
+
+    for (size_t c = 0; c < LENGTH(counted); c++) {
+        double ns = point->parts_ns[counted[c].part];
+        const char *part = kvt_step_part_name(counted[c].part);
+        if (point->features[counted[c].feature] > 0 ||
+            ns <= NOTHING_NS * point->marks[counted[c].part])
+            continue;
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%s_ns: found %.17g, and no %s, which is expected where there is a %s",
+                        part, ns, kvt_profile_feature_name(counted[c].feature), part);
+    }
+    return KVT_OK;
+}
+
 /* first: index of the file's first configuration. */
 static kvt_status read_row(const cJSON *row, const char *where, const struct column *columns,
                            size_t column_count, struct points *points, size_t first,
@@ -161,25 +226,22 @@ static kvt_status read_row(const cJSON *row, const char *where, const struct col
 {
     struct point point = {.configuration = (uint32_t)first};
     const cJSON *cell = NULL;
-    size_t at = 0;
+    size_t count = cJSON_IsArray(row) ? (size_t)cJSON_GetArraySize(row) : 0, at = 0;
+    kvt_status status = KVT_OK;
 
+    if (count != column_count)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%zu cells; an array of %zu is expected, one a column", count,
+                        column_count);
     cJSON_ArrayForEach(cell, row)
     {
-        bool is_count = false;
-        if (at == column_count || !cJSON_IsNumber(cell))
-            break;
-        double most = most_of(&columns[at], points->configuration_count - first, &is_count);
-        if ((is_count && !kvt_json_is_count(cell)) || cell->valuedouble < 0 ||
-            cell->valuedouble > most)
-            break;
-        put_cell(&point, &columns[at++], cell->valuedouble);
+        if (status == KVT_OK)
+            status = read_cell(cell, where, &columns[at++], points->configuration_count - first,
+                               &point, err);
     }
-    if (cell || at != column_count || point.step_ns <= 0 || point.steps == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "cell %zu is wrong or missing; %zu numbers, none below 0, are expected: a "
-                        "configuration that is there, steps and step_ns above 0",
-                        at, column_count);
-    return points_append(points, &point, err);
+    if (status == KVT_OK)
+        status = check_counted(&point, where, err);
+    return status == KVT_OK ? points_append(points, &point, err) : status;
 }
 
 static kvt_status read_rows(const cJSON *tree, const char *where, struct points *points,
@@ -193,6 +255,8 @@ static kvt_status read_rows(const cJSON *tree, const char *where, struct points 
 
     if (status == KVT_OK)
         status = kvt_json_get_array(tree, where, "rows", true, &rows, err);
+    if (status == KVT_OK && cJSON_GetArraySize(rows) == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "rows: found none; one is expected");
     cJSON_ArrayForEach(row, rows)
     {
         (void)snprintf(place, sizeof place, "%s/rows/%zu", where, index++);
@@ -262,6 +326,19 @@ static bool is_same(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
+/* As long as a profile of these points can hold. */
+static kvt_status copy_name(const cJSON *tree, const char *where, const char *key,
+                            struct kvt_arena *arena, const char **out, struct kvt_error *err)
+{
+    kvt_status status = kvt_json_copy_text(tree, where, key, arena, out, err);
+
+    if (status == KVT_OK && strlen(*out) >= KVT_PROFILE_NAME_BYTES)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "%s: found a name of %zu bytes; at most %d are expected", key, strlen(*out),
+                        KVT_PROFILE_NAME_BYTES - 1);
+    return status;
+}
+
 static kvt_status read_setting(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                struct points *points, struct kvt_error *err)
 {
@@ -270,9 +347,9 @@ static kvt_status read_setting(const cJSON *tree, const char *where, struct kvt_
     kvt_status status = kvt_json_copy_text(tree, where, "grid", arena, &own.grid, err);
 
     if (status == KVT_OK)
-        status = kvt_json_copy_text(tree, where, "model", arena, &own.model, err);
+        status = copy_name(tree, where, "model", arena, &own.model, err);
     if (status == KVT_OK)
-        status = kvt_json_copy_text(tree, where, "hardware", arena, &own.hardware, err);
+        status = copy_name(tree, where, "hardware", arena, &own.hardware, err);
     if (status == KVT_OK)
         status = kvt_json_get_u64(tree, where, "tp", true, 1, GPUS_MAX, &tp, err);
     if (status == KVT_OK)
@@ -354,6 +431,8 @@ kvt_status points_load(const char *path, struct kvt_arena *arena, struct points 
                      schema);
     if (status == KVT_OK && inner)
         status = read_points(inner, place, arena, points, err);
+    if (status == KVT_OK && inner) /* a profile's own: it is not said twice */
+        status = read_machine(tree, points, err);
     cJSON_Delete(tree);
     return status;
 }

@@ -712,6 +712,10 @@ END_TEST
     "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"group\", "          \
     "\"gather\": false, \"ranked\": false}], "
 #define COLUMNS "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\"], "
+#define WITH(column)                                                                               \
+    "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\", \"" column    \
+    "\"], "
+#define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static const struct {
     const char *text, *says;
 } refused[] = {
@@ -723,14 +727,24 @@ static const struct {
     {HEAD RUN "\"columns\": [\"configuration\"], \"rows\": []}", "\"steps\" is missing"},
     {HEAD RUN "\"columns\": [\"fetch_us\"], \"rows\": []}", "\"fetch_us\""},
     {HEAD RUN "\"columns\": [\"steps\", \"steps\"], \"rows\": []}", "there twice"},
-    {HEAD RUN COLUMNS "\"rows\": [[1, 4, 0, 5e6, 0]]}", "cell 0"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4.5, 0, 5e6, 0]]}", "cell 1"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 2, 5e6, 0]]}", "cell 2"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, -5e6, 0]]}", "cell 3"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6]]}", "cell 4"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0, 0]]}", "5 numbers"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 0, 0]]}", "step_ns above 0"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, null, 0]]}", "cell 3"},
+    {HEAD RUN COLUMNS "\"rows\": []}", "rows: found none"},
+    {HEAD RUN COLUMNS "\"rows\": [[1, 4, 0, 5e6, 0]]}", "configuration: found 1;"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4.5, 0, 5e6, 0]]}", "steps: found 4.5;"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 0, 0, 5e6, 0]]}", "steps: found 0; a whole number from 1"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 2, 5e6, 0]]}", "apart: found 2;"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, -5e6, 0]]}", "step_ns: found -5000000;"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6]]}", "4 cells; an array of 5"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0, 0]]}", "6 cells; an array of 5"},
+    {HEAD RUN COLUMNS "\"rows\": [5]}", "0 cells; an array of 5"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 0, 0]]}", "step_ns: found 0;"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, null, 0]]}", "step_ns: no number"},
+    {HEAD RUN WITH("fetch_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "found 5000000, and no wire"},
+    {HEAD RUN WITH("draft_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "and no draft_tokens"},
+    {HEAD RUN WITH("wire_bytes") "\"rows\": [[0, 4, 1, 5e6, 0, 1e18]]}", "wire_bytes: found 1e+18"},
+    {"{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"" NAME_64 "\", "
+     "\"hardware\": \"h\", \"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, " RUN
+         COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0]]}",
+     "model: found a name of 64 bytes; at most 63"},
     {HEAD RUN COLUMNS "\"rows\": [], \"more\": 1}", "more"},
 };
 

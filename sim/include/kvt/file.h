@@ -28,6 +28,8 @@ struct kvt_outfile;
 KVT_CHECKED kvt_status kvt_outfile_open(const char *path, struct kvt_outfile **out,
                                         struct kvt_error *err);
 FILE *kvt_outfile_stream(struct kvt_outfile *file); /* borrowed; never NULL */
+/* Where it lies until then, for who reads back what he has flushed; borrowed. */
+const char *kvt_outfile_temporary(const struct kvt_outfile *file);
 KVT_CHECKED kvt_status kvt_outfile_commit(struct kvt_outfile *file,
                                           struct kvt_error *err); /* frees */
 void kvt_outfile_discard(struct kvt_outfile *file);               /* frees; takes NULL */
