@@ -158,6 +158,82 @@ def gathers_alone_are_judged(folder):
         assert result["gathers_within"] == 1 - code and families["gather"]["in_range"] == 0, result
 
 
+def changed(folder, change, name="changed.json"):
+    """Points of all loads, otherwise than they were measured."""
+    points(folder / name, ["run-%d" % i for i in range(len(LOADS))], LOADS)
+    tree = json.loads((folder / name).read_text(encoding="utf-8"))
+    change(tree)
+    (folder / name).write_text(json.dumps(tree), encoding="utf-8")
+    return "calibrate", "--points", name, "--out", "p.json", "--quiet"
+
+
+def without(*columns):
+    def change(tree):
+        kept = [i for i, column in enumerate(tree["columns"]) if column not in columns]
+        tree["columns"] = [tree["columns"][i] for i in kept]
+        tree["rows"] = [[row[i] for i in kept] for row in tree["rows"]]
+    return change
+
+
+def only(**cells):
+    def change(tree):
+        tree["rows"] = [row for row in tree["rows"]
+                        if all(row[COLUMNS.index(column)] == value
+                               for column, value in cells.items())]
+    return change
+
+
+def put(column, value):
+    def change(tree):
+        for row in tree["rows"]:
+            row[COLUMNS.index(column)] = value
+    return change
+
+
+def points_that_no_step_can_be_told_from_make_no_profile(folder):
+    for change, status, words in (
+            (lambda tree: tree["rows"].clear(), 2, "rows: found none"),
+            (without("wire_bytes"), 2, "fetch_ns: found"),
+            (put("wire_bytes", 1e18), 2, "wire_bytes: found 1e+18"),
+            (lambda tree: tree.update(model="m" * 5000), 2, "a name of 5000 bytes"),
+            (only(apart=0), 1, "no family of a step was timed"),
+            (without("step", "queries"), 1, "dense: not told: 12 points"),
+            (lambda tree: (put("dense_ns", 0)(tree), put("attend_ns", 0)(tree)), 1,
+             "dense: no point has a time of it"),
+            (without("dense_ns", "dense_marks"), 1, "dense: no point has a time of it"),
+            # A fetch of so few launches that one of them would take 10^18 ns.
+            (lambda tree: [row.__setitem__(slice(-2, None), [row[-2] and 1e-10, 0])
+                           for row in tree["rows"]], 1, "no profile that could be read")):
+        done = kvtide(*changed(folder, change), cwd=folder)
+        assert done.returncode == status and words in done.stderr, (words, done)
+        assert [path.name for path in folder.iterdir()] == ["changed.json"], words
+
+
+def a_family_that_cannot_be_told_is_named(folder):
+    """One fetch among all: too few to tell what one takes."""
+    def change(tree):
+        tree["rows"] = [row for row in tree["rows"] if row[0] < 4]
+    done = kvtide(*changed(folder, change), cwd=folder)
+    assert done.returncode == 1 and "fetch: not told: 1 points are too few" in done.stderr, done
+    assert "fetch      not told" in done.stdout, done.stdout
+    profile = json.loads((folder / "p.json").read_text(encoding="utf-8"))
+    assert profile["made"]["not_told"] == {"fetch": 1}, profile["made"]
+    assert "fetch" not in [family["name"] for family in profile["families"]], profile["families"]
+
+
+def a_profile_says_what_it_rests_on_and_keeps_its_machine(folder):
+    machine = {"gpus": [{"name": "NVIDIA H200"}]}
+    ask = changed(folder, lambda tree: tree.update(machine=machine))
+    table = " ".join(succeeds(*ask, cwd=folder).split())
+    assert "kernel time no (fitted to these steps; validate --suite time compares" in table, table
+    for _ in range(2):  # fitted again, out of the profile that it is
+        profile = json.loads((folder / "p.json").read_text(encoding="utf-8"))
+        assert profile["machine"] == machine and "machine" not in profile["points"], profile.keys()
+        badge = profile["made"]["badge"]
+        assert badge["decisions"] == badge["kernel_time"] == badge["engine"] == "no", badge
+        succeeds("calibrate", "--points", "p.json", "--out", "p.json", "--quiet", cwd=folder)
+
+
 def without_a_gpu_nothing_is_measured(folder):
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     for arguments in (("calibrate", "--out", "p.json", "--quick", "--quiet"),
@@ -219,6 +295,9 @@ if __name__ == "__main__":
         runs_that_were_not_fitted_are_predicted,
         points_that_a_profile_was_fitted_to_prove_nothing,
         gathers_alone_are_judged,
+        points_that_no_step_can_be_told_from_make_no_profile,
+        a_family_that_cannot_be_told_is_named,
+        a_profile_says_what_it_rests_on_and_keeps_its_machine,
         without_a_gpu_nothing_is_measured,
         what_cannot_be_measured_or_fitted_is_refused,
     ]))
