@@ -94,6 +94,7 @@ static void set_traffic(const struct grid_gather *gather, double wire_bytes, dou
 struct gathering {
     double features[KVT_FEATURES];
     double ns[ROUNDS];
+    uint32_t rounds; /* that it has been through */
 };
 
 /* A list is a fetch by itself: the features of one, on each GPU. */
@@ -120,6 +121,8 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
         status = find_features(gather, rows, out->features, err);
     if (status == KVT_OK)
         status = time_rows(pool, gather, rows, &out->ns[round], err);
+    if (status == KVT_OK)
+        out->rounds++;
     free(rows);
     return status;
 }
@@ -195,11 +198,25 @@ static kvt_status measure_round(const struct grid_plan *plan, struct kvt_gather 
     return status;
 }
 
+/* What went through all rounds is a point, however the others ended. */
+static kvt_status add_points(const struct grid *grid, const struct chosen *chosen,
+                             struct gathering *measured, struct points *out, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
+        if (chosen->is_chosen[g] && measured[g].rounds == ROUNDS)
+            status = add_point(&grid->gathers[g], &measured[g], out, err);
+    }
+    return status;
+}
+
 /* All that is chosen, out of one pool, in rounds: what disturbs the machine for a while is in one
- * of a gather's times, and not in their median. */
+ * of a gather's times, and not in their median. On failure *out has what was measured before it. */
 static kvt_status measure_chosen(const struct grid_plan *plan, struct chosen *chosen,
                                  struct points *out, size_t *left_out, struct kvt_error *err)
 {
+    struct kvt_error adding;
     const struct grid *grid = plan->grid;
     struct gathering *measured = calloc(grid->gather_count, sizeof *measured);
     struct kvt_gather *pool = NULL;
@@ -209,38 +226,59 @@ static kvt_status measure_chosen(const struct grid_plan *plan, struct chosen *ch
     kvt_status status = open_pool(chosen->pool_gib, chosen->gpus, &pool, err);
     for (uint32_t round = 0; round < ROUNDS && status == KVT_OK; round++)
         status = measure_round(plan, pool, round, chosen, measured, left_out, err);
-    for (size_t g = 0; g < grid->gather_count && status == KVT_OK; g++) {
-        if (chosen->is_chosen[g])
-            status = add_point(&grid->gathers[g], &measured[g], out, err);
-    }
+    kvt_status added = add_points(grid, chosen, measured, out, &adding);
     close_pool(pool);
     free(measured);
-    return status;
+    if (added != KVT_OK && err)
+        *err = adding;
+    return added != KVT_OK ? added : status;
+}
+
+static kvt_status measure_here(const struct grid_plan *plan,
+                               const struct calibrate_selection *selection, struct chosen *chosen,
+                               struct points *out, size_t *left_out, struct kvt_error *err)
+{
+    uint32_t gpus = 0;
+    kvt_status status = count_gpus(&gpus, err);
+
+    if (status != KVT_OK)
+        return status;
+    choose(selection, plan->grid, gpus, chosen);
+    if (chosen->beyond > 0) {
+        cli_progress_end(plan->progress);
+        fprintf(stderr,
+                "kvtide: not measured: %zu gathers of more GPUs at once than this machine "
+                "has (%u)\n",
+                chosen->beyond, gpus);
+    }
+    if (chosen->count == 0)
+        return KVT_OK;
+    cli_progress_show(plan->progress, -1, "pinning a pool");
+    return measure_chosen(plan, chosen, out, left_out, err);
 }
 
 kvt_status calibrate_gathers(const struct grid_plan *plan,
                              const struct calibrate_selection *selection, struct points *out,
                              size_t *left_out, struct kvt_error *err)
 {
+    size_t had = out->configuration_count, were_left_out = *left_out;
     struct chosen chosen;
-    uint32_t gpus = 0;
+    struct kvt_error why;
 
     choose(selection, plan->grid, KVT_GATHER_GPUS_MAX, &chosen);
     if (chosen.count == 0)
         return KVT_OK;
-    kvt_status status = count_gpus(&gpus, err);
-    if (status != KVT_OK)
-        return status;
-    choose(selection, plan->grid, gpus, &chosen);
-    if (chosen.beyond > 0) {
-        cli_progress_end(plan->progress);
-        fprintf(stderr,
-                "kvtide: not measured: %zu gathers of more GPUs at once than this machine "
-                "has (%u)\n",
-                chosen.beyond, gpus);
-    }
-    if (chosen.count == 0)
+    kvt_status status = measure_here(plan, selection, &chosen, out, left_out, &why);
+    if (status == KVT_OK)
         return KVT_OK;
-    cli_progress_show(plan->progress, -1, "pinning a pool");
-    return measure_chosen(plan, &chosen, out, left_out, err);
+    if (out->count == 0) { /* nothing is lost */
+        if (err)
+            *err = why;
+        return status;
+    }
+    size_t lost = chosen.count - (out->configuration_count - had) - (*left_out - were_left_out);
+    *left_out += lost;
+    cli_progress_end(plan->progress);
+    fprintf(stderr, "kvtide: left out: %zu gathers: %s: %s\n", lost, why.where, why.message);
+    return KVT_OK;
 }

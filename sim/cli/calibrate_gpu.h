@@ -19,8 +19,8 @@ bool calibrate_is_wanted(const struct calibrate_selection *selection, const char
                          bool is_quick, size_t index);
 
 /* calibrate_grid.c: points of the runs, in their order; what is left out is told on stderr. plan's
- * callbacks are set here. *out is the caller's to free in any case. Refuses (KVT_ERR_NOT_FOUND) a
- * selection that no name of the grid has. */
+ * callbacks are set here. *out is the caller's to free in any case. Refuses a selection that no
+ * name of the grid has (KVT_ERR_NOT_FOUND), and more shards than it has runs and gathers. */
 KVT_CHECKED kvt_status calibrate_measure(const struct grid_plan *plan,
                                          const struct calibrate_selection *selection,
                                          struct kvt_arena *arena, struct points *out,
@@ -28,7 +28,8 @@ KVT_CHECKED kvt_status calibrate_measure(const struct grid_plan *plan,
 
 /* calibrate_gather.c: the grid's gathers behind its runs; out->configurations has room for them.
  * Those of more GPUs than the machine has are told, once, and are not left out: they are for
- * another machine. */
+ * another machine. What ends gathers, a pool that cannot be pinned or a signal, is told and leaves
+ * them out where *out has points, which stay. */
 KVT_CHECKED kvt_status calibrate_gathers(const struct grid_plan *plan,
                                          const struct calibrate_selection *selection,
                                          struct points *out, size_t *left_out,

@@ -133,12 +133,30 @@ static bool is_run_wanted(const struct calibrate_selection *selection, const str
     return calibrate_is_wanted(selection, grid->runs[r].name, grid->runs[r].is_quick, r);
 }
 
+static kvt_status check_shards(const struct calibrate_selection *selection, const struct grid *grid,
+                               struct kvt_error *err)
+{
+    size_t parts = grid->run_count + grid->gather_count;
+
+    if (selection->shards <= parts)
+        return KVT_OK;
+    return kvt_fail(
+        err, KVT_ERR_INVALID, "--shard",
+        "found %zu/%zu, but grid \"%s\" has %zu runs and %zu gathers; at most %zu parts "
+        "are expected",
+        selection->shard + 1, selection->shards, grid->name, grid->run_count, grid->gather_count,
+        parts);
+}
+
 /* A name that was meant otherwise is no empty measurement. */
 static kvt_status check_only(const struct calibrate_selection *selection, const struct grid *grid,
                              struct kvt_error *err)
 {
     bool is_there = !selection->only;
 
+    if (selection->only && selection->only[0] == '\0')
+        return kvt_fail(err, KVT_ERR_INVALID, "--only",
+                        "found no text; part of a name of grid \"%s\" is expected", grid->name);
     for (size_t r = 0; r < grid->run_count; r++)
         is_there = is_there || strstr(grid->runs[r].name, selection->only);
     for (size_t g = 0; g < grid->gather_count; g++)
@@ -188,6 +206,8 @@ kvt_status calibrate_measure(const struct grid_plan *plan,
     struct grid_plan own = *plan;
     kvt_status status = check_only(selection, grid, err);
 
+    if (status == KVT_OK)
+        status = check_shards(selection, grid, err);
     if (status != KVT_OK)
         return status;
     own.on_step = on_step;

@@ -312,8 +312,9 @@ static int check(struct question *question)
     if (question->threads < 1 || question->threads > THREADS_MAX)
         return cli_malformed("calibrate --threads: found %llu, expected 1 to %d",
                              (unsigned long long)question->threads, THREADS_MAX);
-    return cli_parse_shard("calibrate --shard", question->shard_text, GRID_RUNS_MAX,
-                           &question->shard, &question->shards);
+    /* How many parts there are says the grid. */
+    return cli_parse_shard("calibrate --shard", question->shard_text, UINT32_MAX, &question->shard,
+                           &question->shards);
 }
 
 /* 1: no term can be told, or those of a family cannot, or a run of the grid was left out. */

@@ -650,6 +650,49 @@ START_TEST(points_that_do_not_say_how_many_gpus_hold_for_any)
 }
 END_TEST
 
+/* ---- Gathers of a grid -------------------------------------------------------------------- */
+
+/* More than any machine can pin, whether it has a GPU or none. */
+static kvt_status gather_in_vain(struct points *points, size_t *left_out, struct kvt_error *err)
+{
+    static struct grid grid = {.name = "made", .gather_count = 3};
+    struct kvt_wall start;
+    struct cli_progress progress;
+    const struct grid_plan plan = {.grid = &grid, .progress = &progress};
+    const struct calibrate_selection selection = {.shards = 1, .point_steps = POINT_STEPS};
+
+    for (int g = 0; g < 3; g++)
+        grid.gathers[g] = (struct grid_gather){.name = "gather",
+                                               .row_bytes = 576,
+                                               .requests = 1,
+                                               .rows_each = 1,
+                                               .gpus = 1,
+                                               .pool_gib = 1e6};
+    cli_progress_begin(&progress, &start, true);
+    return calibrate_gathers(&plan, &selection, points, left_out, err);
+}
+
+START_TEST(gathers_that_cannot_be_made_leave_the_runs_that_were)
+{
+    struct points points;
+    struct kvt_error err = {0};
+    size_t left_out = 1;
+
+    make_points(&points, 0.003);
+    size_t had = points.count;
+    ck_assert_msg(gather_in_vain(&points, &left_out, &err) == KVT_OK, "%s", err.message);
+    ck_assert_uint_eq(points.count, had);
+    ck_assert_uint_eq(points.configuration_count, RUNS);
+    ck_assert_uint_eq(left_out, 1 + 3);
+    /* By themselves they are all that was asked for. */
+    points.count = 0;
+    ck_assert_int_ne(gather_in_vain(&points, &left_out, &err), KVT_OK);
+    ck_assert_uint_eq(left_out, 1 + 3);
+    ck_assert_uint_gt(strlen(err.message), 0);
+    points_free(&points);
+}
+END_TEST
+
 /* ---- Files ----------------------------------------------------------------------------- */
 
 static struct support_folder folder;
@@ -801,6 +844,7 @@ int main(void)
     tcase_add_test(fits, one_gather_of_two_gpus_alone_does_not_tell_it);
     tcase_add_test(fits, a_node_that_serves_all_links_slows_nobody);
     tcase_add_test(fits, points_that_do_not_say_how_many_gpus_hold_for_any);
+    tcase_add_test(fits, gathers_that_cannot_be_made_leave_the_runs_that_were);
     tcase_add_checked_fixture(files, make_folder, remove_folder);
     tcase_add_test(files, a_profile_gives_its_points_back);
     tcase_add_loop_test(files, points_that_are_none_are_refused_with_their_place, 0,
