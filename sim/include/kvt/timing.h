@@ -59,6 +59,10 @@ enum kvt_step_part {
     KVT_PART_OTHER,    /* terms a calibration does not tell apart */
     KVT_PARTS
 };
+/* The longest step that a timing model may predict, ns: an hour, of which a run adds up as many as
+ * it has. Anything longer is a constant in another unit than was meant. */
+#define KVT_STEP_NS_MAX (3600 * KVT_NS_PER_S)
+
 const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
 
 /* Whether a backend that measures its steps runs it. No backend schedules, chooses tokens or
