@@ -40,6 +40,10 @@ struct prefill {
     size_t head, count, capacity;
 };
 
+enum {
+    OUTSIDE_MAX = 16 /* ways to be out of range that are told apart */
+};
+
 struct kvt_sim {
     const struct kvt_scenario *scenario;
     struct kvt_sim_options options;
@@ -98,6 +102,11 @@ struct kvt_sim {
     kvt_ns interval_ns;
     uint64_t interval_count;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
+    struct outside_count {
+        struct kvt_outside first; /* of its part and feature */
+        uint64_t steps;
+    } outside[OUTSIDE_MAX]; /* [outside_count] */
+    uint32_t outside_count;
     struct kvt_run run;
 };
 

@@ -27,14 +27,37 @@ static double sum(const double parts[KVT_PARTS])
     return total;
 }
 
-static bool in_range(const struct kvt_sim *sim, const struct group *group)
+/* Each way to be out of range by itself, in order of the first step; past OUTSIDE_MAX of them new
+ * ones are left out. */
+static void note_outside(struct kvt_sim *sim, const struct group *group,
+                         const struct kvt_rank_load *load)
+{
+    struct kvt_outside outside;
+    uint32_t i = 0;
+
+    if (!group->timing->find_outside ||
+        !group->timing->find_outside(group->timing_state, load, &outside))
+        return;
+    while (i < sim->outside_count && (sim->outside[i].first.part != outside.part ||
+                                      sim->outside[i].first.feature != outside.feature))
+        i++;
+    if (i == OUTSIDE_MAX)
+        return;
+    if (i == sim->outside_count)
+        sim->outside[sim->outside_count++] = (struct outside_count){.first = outside};
+    sim->outside[i].steps++;
+}
+
+static bool in_range(struct kvt_sim *sim, const struct group *group)
 {
     if (!group->timing->in_range)
         return true;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         if (sim->loads[r].requests > 0 &&
-            !group->timing->in_range(group->timing_state, &sim->loads[r]))
+            !group->timing->in_range(group->timing_state, &sim->loads[r])) {
+            note_outside(sim, group, &sim->loads[r]);
             return false;
+        }
     }
     return true;
 }

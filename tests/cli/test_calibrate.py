@@ -117,6 +117,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     timing["lacking"] = "roofline"
     result = json.loads(succeeds(*run, "--set", "timing=" + json.dumps(timing), cwd=folder))
     assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
+    assert result["out_of_range"] == {"part": "resolve"}, result["out_of_range"]
     assert result["badge"]["kernel_time_reason"] == "datasheet, 0 % of steps in range", result["badge"]
     resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
                                    "timing=" + json.dumps({"model": "profile", "profile": "p.json"}),

@@ -109,6 +109,13 @@ struct kvt_timing_env {
     bool takes_turns;    /* staging is smaller than a batch's widest calls: waves are possible */
 };
 
+/* Where a load leaves what a model was fitted over. */
+struct kvt_outside {
+    enum kvt_step_part part;
+    const char *feature;       /* by its name, static; NULL: the model has nothing of this part */
+    double value, least, most; /* of the load; known from and to */
+};
+
 struct kvt_timing_model {
     struct kvt_plugin_info info;
     enum kvt_basis basis;
@@ -129,6 +136,11 @@ struct kvt_timing_model {
 
     /* What this state's times rest on, where that hangs on how it was set up. Optional: `basis`. */
     enum kvt_basis (*basis_of)(const void *state);
+
+    /* By what a load that is not in range lies outside, by the first where there are several;
+     * false: by no single feature. Optional: nobody knows. */
+    bool (*find_outside)(const void *state, const struct kvt_rank_load *load,
+                         struct kvt_outside *out);
 };
 
 /* How long one request's history takes to come in, once its turn has come. */
