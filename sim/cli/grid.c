@@ -7,6 +7,7 @@
 
 #include "kvt/gather.h"
 #include "kvt/json.h"
+#include "list.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
@@ -223,13 +224,29 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
+static kvt_status check_shipped(const char *name, struct kvt_error *err)
+{
+    struct list_names names;
+    kvt_status status = list_names_read("grids", &names, err);
+
+    if (status != KVT_OK)
+        return status;
+    status = list_names_check(&names, name, "grid", "; a path has a '/' or ends in \".json\"",
+                              "--grid", err);
+    list_names_free(&names);
+    return status;
+}
+
 kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **out,
                      struct kvt_error *err)
 {
     char path[PATH_BYTES], where[WHERE_BYTES];
     cJSON *tree = NULL;
     struct grid *grid = kvt_arena_alloc(arena, sizeof *grid, _Alignof(struct grid));
+    kvt_status status = is_path(name) ? KVT_OK : check_shipped(name, err);
 
+    if (status != KVT_OK)
+        return status;
     if (!grid)
         return kvt_fail_nomem(err, "a grid");
     *grid = (struct grid){.name = NULL};
@@ -238,8 +255,8 @@ kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **ou
     else
         (void)snprintf(path, sizeof path, "%s/grids/%s.json", cli_data_dir(), name);
     grid->path = kvt_arena_strdup(arena, path);
-    kvt_status status = grid->path ? kvt_json_load(path, FILE_BYTES_MAX, &tree, err)
-                                   : kvt_fail_nomem(err, "a grid");
+    status = grid->path ? kvt_json_load(path, FILE_BYTES_MAX, &tree, err)
+                        : kvt_fail_nomem(err, "a grid");
     if (status != KVT_OK)
         return status;
     (void)snprintf(where, sizeof where, "%s#", grid->path);
