@@ -351,6 +351,20 @@ static enum kvt_basis timing_basis(const struct group *group)
                                    : group->timing->basis;
 }
 
+/* What was most often out of range; of equals the first. */
+static void describe_outside(struct kvt_sim *sim)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < sim->outside_count; i++) {
+        if (sim->outside[i].steps <= most)
+            continue;
+        most = sim->outside[i].steps;
+        sim->run.outside = sim->outside[i].first;
+    }
+    sim->run.says_outside = most > 0 && sim->run.total.extrapolated_steps > 0;
+}
+
 void sim_books_describe(struct kvt_sim *sim)
 {
     struct kvt_run *run = &sim->run;
@@ -391,6 +405,7 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
                      &run->phase_active_mean[p], &run->phase_coverage_mean[p]);
     sim->backend->ops->sampling(sim->backend, &run->sampling);
     sim_books_describe(sim);
+    describe_outside(sim);
     run->law_description = sim->backend->ops->describe(sim->backend);
     run->runs_drafts = kvt_backend_runs_drafts(sim->backend);
     if (sim->backend->ops->proof)

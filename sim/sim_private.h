@@ -40,6 +40,10 @@ struct prefill {
     size_t head, count, capacity;
 };
 
+enum {
+    OUTSIDE_MAX = 16 /* ways to be out of range that are told apart */
+};
+
 struct kvt_sim {
     const struct kvt_scenario *scenario;
     struct kvt_sim_options options;
@@ -98,6 +102,11 @@ struct kvt_sim {
     kvt_ns interval_ns;
     uint64_t interval_count;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
+    struct outside_count {
+        struct kvt_outside first; /* of its part and feature */
+        uint64_t steps;
+    } outside[OUTSIDE_MAX]; /* [outside_count] */
+    uint32_t outside_count;
     struct kvt_run run;
 };
 
@@ -155,14 +164,22 @@ KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_err
 
 /* ---- sim_step.c: boundaries and decode steps ---- */
 
-/* How long a step of these loads takes, and its parts: what the ranks share, and the slowest rank;
- * loads[rank_count] of the group's ranks. *waited_ns is what the others waited for it. features as
- * in struct kvt_step_times; NULL: nobody asks. */
-kvt_ns sim_predict(const struct group *group, struct kvt_rank_load *loads,
-                   kvt_ns parts_ns[KVT_PARTS], double features[KVT_FEATURES], double *waited_ns);
-
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
+
+/* ---- sim_step_time.c: how long a step takes ---- */
+
+/* How long a step of these loads takes, and its parts: what the ranks share, and the slowest rank;
+ * loads[rank_count] of the group's ranks. Whole ns, as long as the timing model has them: a step of
+ * the run is at most KVT_STEP_NS_MAX, a question of what it would take has no such end. *waited_ns
+ * is what the others waited for it. features as in struct kvt_step_times; NULL: nobody asks. */
+double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
+                   double features[KVT_FEATURES], double *waited_ns);
+
+/* What a step of the group, whose loads are in sim->loads, takes by the run's clock; the other
+ * clock's figures go to the books too. Refuses one that takes longer than KVT_STEP_NS_MAX. */
+KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group,
+                                     uint32_t requests, kvt_ns *out, struct kvt_error *err);
 
 /* ---- sim_analytic.c: mean values instead of events ---- */
 

@@ -149,8 +149,7 @@ static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, u
     struct estimate *estimate = context;
     const struct group *group = estimate->group;
     struct kvt_sim *sim = estimate->sim;
-    kvt_ns parts_ns[KVT_PARTS];
-    double waited_ns;
+    double parts[KVT_PARTS], waited_ns;
 
     if (is_asked_again(estimate, requests, draft_tokens, queries))
         return estimate->ns;
@@ -163,7 +162,7 @@ static double step_ns(void *context, uint32_t requests, uint32_t draft_tokens, u
     }
     estimate->requests = requests;
     estimate->draft_tokens = draft_tokens;
-    estimate->ns = (double)sim_predict(group, sim->guesses, parts_ns, NULL, &waited_ns);
+    estimate->ns = sim_predict(group, sim->guesses, parts, NULL, &waited_ns);
     return estimate->ns;
 }
 

@@ -235,22 +235,38 @@ static bool has_part(enum kvt_step_part part, const struct kvt_rank_load *load)
     }
 }
 
-static bool profile_in_range(const void *memory, const struct kvt_rank_load *load)
+static bool profile_find_outside(const void *memory, const struct kvt_rank_load *load,
+                                 struct kvt_outside *out)
 {
     const struct profile_state *state = memory;
     double features[KVT_FEATURES];
 
-    if (state->takes_turns)
-        return false;
     kvt_profile_rank_features(&state->setting, load, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &state->profile.families[p];
-        if (!has_part((enum kvt_step_part)p, load))
+        *out = (struct kvt_outside){.part = (enum kvt_step_part)p};
+        if (!has_part(out->part, load))
             continue;
-        if (!family->is_there ? state->is_needed[p] : !kvt_profile_in_range(family, features))
-            return false;
+        if (!family->is_there && state->is_needed[p])
+            return true;
+        enum kvt_profile_feature f = kvt_profile_find_outside(family, features);
+        if (f == KVT_FEATURES)
+            continue;
+        out->feature = kvt_profile_feature_name(f);
+        out->value = features[f];
+        out->least = family->least[f];
+        out->most = family->most[f];
+        return true;
     }
-    return true;
+    return false;
+}
+
+static bool profile_in_range(const void *memory, const struct kvt_rank_load *load)
+{
+    const struct profile_state *state = memory;
+    struct kvt_outside outside;
+
+    return !state->takes_turns && !profile_find_outside(memory, load, &outside);
 }
 
 static enum kvt_basis profile_basis_of(const void *memory)
@@ -273,4 +289,5 @@ const struct kvt_timing_model kvt_timing_profile = {
     .rank_step = profile_rank_step,
     .in_range = profile_in_range,
     .basis_of = profile_basis_of,
+    .find_outside = profile_find_outside,
 };

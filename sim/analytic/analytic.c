@@ -379,6 +379,9 @@ static kvt_status solve(const struct surface_env *surfaces, const struct inputs 
     if (status != KVT_OK)
         return status;
     double step_s = shortest_step_s(march);
+    status = march_check_step(march, step_s, err);
+    if (status != KVT_OK)
+        return status;
     inputs_lengths(inputs, step_s, march);
     double repeat = shorten(march, step_s);
     status = march_run(march, &result, err);

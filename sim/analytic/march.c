@@ -13,6 +13,7 @@
  * counts as done once it is less than half a request over all ranks. */
 #include <gsl/gsl_cdf.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,26 @@ static double slowest_step(const struct march *march, const struct round_load *l
     return mean_s + *waited_s;
 }
 
+/* What is no number is none either. */
+static bool is_step(double step_s)
+{
+    return step_s * (double)KVT_NS_PER_S <= (double)KVT_STEP_NS_MAX;
+}
+
+kvt_status march_check_step(const struct march_env *env, double step_s, struct kvt_error *err)
+{
+    char where[96];
+
+    if (is_step(step_s))
+        return KVT_OK;
+    (void)snprintf(where, sizeof where, "timing \"%s\"", env->surfaces->run->timing->info.name);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "%s predicts a step of %.4g s; at most %lld s are expected: is a constant in "
+                    "another unit?",
+                    env->surfaces->run->timing->info.name, step_s,
+                    (long long)(KVT_STEP_NS_MAX / KVT_NS_PER_S));
+}
+
 /* ---- The march -------------------------------------------------------------------------- */
 
 static void count_cell(struct march *march, double committed_tokens,
@@ -204,7 +225,7 @@ static void look(struct march *march, struct round_load *load, double *coverage,
     load->import_bytes_per_s = march->import_bytes_per_s;
 }
 
-/* One cell; false at the end of the run. */
+/* One cell; false at the end of the run, or at a step that is too long for any. */
 static bool advance(struct march *march, double *ended)
 {
     const struct march_env *env = march->env;
@@ -216,6 +237,8 @@ static bool advance(struct march *march, double *ended)
 
     look(march, &load, &coverage, rows);
     march->step_s = slowest_step(march, &load, parts_s, &waited_s, &in_range);
+    if (!is_step(march->step_s))
+        return false;
     double cell_s = env->cell_tokens / load.means.committed_tokens * march->step_s;
     double dt_s = fmin(cell_s, env->duration_s - march->now_s);
     double middle_s = march->now_s + 0.5 * dt_s, share = cell_s > 0 ? dt_s / cell_s : 1;
@@ -302,6 +325,7 @@ kvt_status march_run(const struct march_env *env, struct march_result *out, stru
 {
     struct march *march = calloc(1, sizeof *march);
     double ended = 0;
+    kvt_status status = KVT_OK;
 
     *out = (struct march_result){0};
     if (march) {
@@ -316,6 +340,7 @@ kvt_status march_run(const struct march_env *env, struct march_result *out, stru
         march->first_wave = env->closed ? fmin(env->in_flight, env->requests) : 0;
         while (advance(march, &ended))
             ;
+        status = march_check_step(env, march->step_s, err);
         close_march(march);
     }
     if (march) {
@@ -324,5 +349,5 @@ kvt_status march_run(const struct march_env *env, struct march_result *out, stru
         free(march->eligible_pages);
     }
     free(march);
-    return ready ? KVT_OK : kvt_fail_nomem(err, "a march through a run");
+    return ready ? status : kvt_fail_nomem(err, "a march through a run");
 }

@@ -98,6 +98,10 @@ struct march_result {
 KVT_CHECKED kvt_status march_run(const struct march_env *env, struct march_result *out,
                                  struct kvt_error *err);
 
+/* Refuses a step that takes longer than KVT_STEP_NS_MAX. */
+KVT_CHECKED kvt_status march_check_step(const struct march_env *env, double step_s,
+                                        struct kvt_error *err);
+
 /* ---- step_cost.c ---- */
 
 /* Means of a round of one request, all its stores: what the timing model is asked about. */

@@ -106,16 +106,11 @@ static kvt_status check_grid(const cJSON *tree, const char *path, struct kvt_are
                              struct kvt_error *err)
 {
     const struct cli_texts none = {.count = 0};
-    struct grid_plan plan = {.sets = &none};
-    struct kvt_scenario scenario;
     struct grid *grid = NULL;
     kvt_status status = grid_load(path, arena, &grid, err);
 
     (void)tree; /* read again */
-    plan.grid = grid;
-    for (size_t r = 0; status == KVT_OK && r < grid->run_count; r++)
-        status = grid_run_scenario(&plan, &grid->runs[r], arena, &scenario, err);
-    return status;
+    return status == KVT_OK ? grid_check(grid, &none, arena, err) : status;
 }
 
 static kvt_status check_public(const cJSON *tree, const char *path, struct kvt_arena *arena,

@@ -193,6 +193,8 @@ static kvt_status measure(const struct question *question, struct kvt_arena *are
         status = grid_load(question->grid ? question->grid : GRID_DEFAULT, arena, &grid, err);
     plan.grid = grid;
     if (status == KVT_OK)
+        status = grid_check(grid, &question->sets, arena, err);
+    if (status == KVT_OK)
         status = cli_machine(question->quiet, &points->machine, err);
     if (status != KVT_OK)
         return status;

@@ -7,6 +7,7 @@
 
 #include "kvt/gather.h"
 #include "kvt/json.h"
+#include "list.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
@@ -39,6 +40,24 @@ static kvt_status read_sets(const cJSON *object, const char *where, struct kvt_a
     return status;
 }
 
+/* Runs and gathers are told apart by name alone, in --only as in points and profiles. */
+static kvt_status check_name(const struct grid *grid, const char *name, const char *where,
+                             struct kvt_error *err)
+{
+    bool is_taken = false;
+
+    if (name[0] == '\0')
+        return kvt_fail(err, KVT_ERR_INVALID, where, "its name is empty; one is expected");
+    for (size_t r = 0; r < grid->run_count; r++)
+        is_taken = is_taken || strcmp(grid->runs[r].name, name) == 0;
+    for (size_t g = 0; g < grid->gather_count; g++)
+        is_taken = is_taken || strcmp(grid->gathers[g].name, name) == 0;
+    if (!is_taken)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "a second run or gather \"%s\"; one of that name is expected", name);
+}
+
 static kvt_status read_run(const cJSON *object, const char *where, struct kvt_arena *arena,
                            struct grid *grid, struct kvt_error *err)
 {
@@ -56,11 +75,8 @@ static kvt_status read_run(const cJSON *object, const char *where, struct kvt_ar
         status = kvt_json_get_bool(object, where, "quick", false, &run->is_quick, err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(object, where, "ranked", false, &run->is_ranked, err);
-    for (size_t r = 0; r < grid->run_count && status == KVT_OK; r++) {
-        if (strcmp(grid->runs[r].name, run->name) == 0)
-            status = kvt_fail(err, KVT_ERR_INVALID, where, "a second run \"%s\"; one is expected",
-                              run->name);
-    }
+    if (status == KVT_OK)
+        status = check_name(grid, run->name, where, err);
     grid->run_count += status == KVT_OK;
     return status;
 }
@@ -102,11 +118,12 @@ static kvt_status read_choice(const cJSON *object, const char *where, const char
 }
 
 static kvt_status read_gather(const cJSON *object, const char *where, struct kvt_arena *arena,
-                              struct grid_gather *gather, struct kvt_error *err)
+                              struct grid *grid, struct kvt_error *err)
 {
     static const char *const keys[] = {"name",        "row_bytes",    "pool_gib", "contexts",
                                        "order",       "requests",     "rows",     "gpus",
                                        "inbound_mib", "outbound_mib", "quick"};
+    struct grid_gather *gather = &grid->gathers[grid->gather_count];
     kvt_status status = kvt_json_check_keys(object, where, keys, LENGTH(keys), err);
 
     gather->gpus = 1;
@@ -143,6 +160,9 @@ static kvt_status read_gather(const cJSON *object, const char *where, struct kvt
                                   &gather->outbound_mib, err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(object, where, "quick", false, &gather->is_quick, err);
+    if (status == KVT_OK)
+        status = check_name(grid, gather->name, where, err);
+    grid->gather_count += status == KVT_OK;
     return status;
 }
 
@@ -160,7 +180,7 @@ static kvt_status read_gathers(const cJSON *tree, const char *where, struct kvt_
     {
         (void)snprintf(place, sizeof place, "%s/gathers/%zu", where, grid->gather_count);
         if (status == KVT_OK)
-            status = read_gather(item, place, arena, &grid->gathers[grid->gather_count++], err);
+            status = read_gather(item, place, arena, grid, err);
     }
     return status;
 }
@@ -204,13 +224,29 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
+static kvt_status check_shipped(const char *name, struct kvt_error *err)
+{
+    struct list_names names;
+    kvt_status status = list_names_read("grids", &names, err);
+
+    if (status != KVT_OK)
+        return status;
+    status = list_names_check(&names, name, "grid", "; a path has a '/' or ends in \".json\"",
+                              "--grid", err);
+    list_names_free(&names);
+    return status;
+}
+
 kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **out,
                      struct kvt_error *err)
 {
     char path[PATH_BYTES], where[WHERE_BYTES];
     cJSON *tree = NULL;
     struct grid *grid = kvt_arena_alloc(arena, sizeof *grid, _Alignof(struct grid));
+    kvt_status status = is_path(name) ? KVT_OK : check_shipped(name, err);
 
+    if (status != KVT_OK)
+        return status;
     if (!grid)
         return kvt_fail_nomem(err, "a grid");
     *grid = (struct grid){.name = NULL};
@@ -219,8 +255,8 @@ kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **ou
     else
         (void)snprintf(path, sizeof path, "%s/grids/%s.json", cli_data_dir(), name);
     grid->path = kvt_arena_strdup(arena, path);
-    kvt_status status = grid->path ? kvt_json_load(path, FILE_BYTES_MAX, &tree, err)
-                                   : kvt_fail_nomem(err, "a grid");
+    status = grid->path ? kvt_json_load(path, FILE_BYTES_MAX, &tree, err)
+                        : kvt_fail_nomem(err, "a grid");
     if (status != KVT_OK)
         return status;
     (void)snprintf(where, sizeof where, "%s#", grid->path);
@@ -232,6 +268,21 @@ kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **ou
 }
 
 /* ---- A run ----------------------------------------------------------------------------- */
+
+/* The scenario is part of the grid's file, and what else may be wrong is of one run of it. */
+static void locate(const struct grid_plan *plan, const struct grid_run *run, struct kvt_error *err)
+{
+    const char *path = plan->grid->path;
+    size_t length = strlen(path);
+    char where[sizeof err->where + 16];
+
+    if (strncmp(err->where, path, length) == 0 && err->where[length] == '#')
+        (void)snprintf(where, sizeof where, "%s#/scenario%s", path, err->where + length + 1);
+    else
+        (void)snprintf(where, sizeof where, "%.100s, run \"%.60s\": %.80s", path, run->name,
+                       err->where);
+    (void)snprintf(err->where, sizeof err->where, "%.*s", (int)sizeof err->where - 1, where);
+}
 
 kvt_status grid_run_scenario(const struct grid_plan *plan, const struct grid_run *run,
                              struct kvt_arena *arena, struct kvt_scenario *out,
@@ -250,8 +301,24 @@ kvt_status grid_run_scenario(const struct grid_plan *plan, const struct grid_run
                                                  .sets = sets,
                                                  .set_count = common + run->set_count,
                                                  .common_sets = common};
-    return kvt_scenario_parse(plan->grid->scenario_text, strlen(plan->grid->scenario_text),
-                              plan->grid->path, &options, arena, out, err);
+    kvt_status status =
+        kvt_scenario_parse(plan->grid->scenario_text, strlen(plan->grid->scenario_text),
+                           plan->grid->path, &options, arena, out, err);
+    if (status != KVT_OK)
+        locate(plan, run, err);
+    return status;
+}
+
+kvt_status grid_check(const struct grid *grid, const struct cli_texts *sets,
+                      struct kvt_arena *arena, struct kvt_error *err)
+{
+    const struct grid_plan plan = {.grid = grid, .sets = sets};
+    struct kvt_scenario scenario;
+    kvt_status status = KVT_OK;
+
+    for (size_t r = 0; r < grid->run_count && status == KVT_OK; r++)
+        status = grid_run_scenario(&plan, &grid->runs[r], arena, &scenario, err);
+    return status;
 }
 
 /* What callbacks of a run know. */

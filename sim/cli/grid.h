@@ -68,6 +68,9 @@ struct grid_plan {
 KVT_CHECKED kvt_status grid_run_scenario(const struct grid_plan *plan, const struct grid_run *run,
                                          struct kvt_arena *arena, struct kvt_scenario *out,
                                          struct kvt_error *err);
+/* Each run's scenario, as it would be made. */
+KVT_CHECKED kvt_status grid_check(const struct grid *grid, const struct cli_texts *sets,
+                                  struct kvt_arena *arena, struct kvt_error *err);
 /* To its last step. A signal ends it with KVT_ERR_INTERRUPTED. */
 KVT_CHECKED kvt_status grid_run_do(const struct grid_plan *plan, const struct grid_run *run,
                                    struct kvt_arena *arena, double done_fraction,

@@ -19,6 +19,10 @@ struct list_names {
 KVT_CHECKED kvt_status list_names_read(const char *folder, struct list_names *names,
                                        struct kvt_error *err);
 void list_names_free(struct list_names *names);
+/* Refuses a name that is none of them, with those that are; hint ends the sentence. */
+KVT_CHECKED kvt_status list_names_check(const struct list_names *names, const char *name,
+                                        const char *noun, const char *hint, const char *where,
+                                        struct kvt_error *err);
 
 /* list_files.c: what is shipped as files. */
 list_fill list_models, list_hardware, list_drafters, list_scenarios;

@@ -67,6 +67,23 @@ kvt_status list_names_read(const char *folder, struct list_names *names, struct 
     return KVT_OK;
 }
 
+kvt_status list_names_check(const struct list_names *names, const char *name, const char *noun,
+                            const char *hint, const char *where, struct kvt_error *err)
+{
+    char known[480] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->items[i], name) == 0)
+            return KVT_OK;
+        if (used + strlen(names->items[i]) + 3 < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                     used > 0 ? ", " : "", names->items[i]);
+    }
+    return kvt_fail(err, KVT_ERR_NOT_FOUND, where, "\"%.60s\": no such %s; there are: %s%s", name,
+                    noun, known, hint);
+}
+
 /* ---- One file ------------------------------------------------------------------- */
 
 /* Reads the file's tree and adds its entry. */

@@ -261,13 +261,10 @@ static kvt_status check_names(const struct public_plan *plan, const struct list_
                               struct kvt_error *err)
 {
     for (size_t i = 0; i < plan->names->count; i++) {
-        bool found = false;
-        for (size_t n = 0; n < names->count; n++)
-            found = found || strcmp(plan->names->items[i], names->items[n]) == 0;
-        if (!found)
-            return kvt_fail(err, KVT_ERR_NOT_FOUND, "validate --suite public",
-                            "\"%.60s\": no such published setting in %s/public",
-                            plan->names->items[i], cli_data_dir());
+        kvt_status status = list_names_check(names, plan->names->items[i], "published setting", "",
+                                             "validate --suite public", err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }

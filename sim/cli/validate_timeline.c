@@ -339,6 +339,8 @@ kvt_status validate_timeline(const struct timeline_plan *plan, struct kvt_arena 
     out->scenario = scenario->name;
     out->seed = scenario->seed;
     out->was_good = cJSON_IsTrue(kvt_json_find(out->document, "good"));
+    out->was_interrupted = cJSON_IsTrue(kvt_json_find(run, "interrupted"));
+    out->broken_off = cJSON_GetStringValue(kvt_json_find(out->document, "broken_off"));
     status = predict(plan, scenario, arena, out, err);
     if (status == KVT_OK)
         status = compare_phases(run, result_place, arena, out, err);

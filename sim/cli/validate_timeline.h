@@ -53,9 +53,11 @@ struct timeline_plan {
 struct timeline_outcome {
     const char *scenario;
     uint64_t seed;
-    cJSON *file;           /* all of it */
-    const cJSON *document; /* of it: the answer in which the run is */
-    bool was_good;         /* that answer's own */
+    cJSON *file;            /* all of it */
+    const cJSON *document;  /* of it: the answer in which the run is */
+    bool was_good;          /* that answer's own */
+    bool was_interrupted;   /* the run, by a signal */
+    const char *broken_off; /* why another fault ended the answer; NULL: none did */
     struct timeline sides[TIMELINE_SIDES];
     struct timeline_phase *phases; /* [phase_count] in the arena */
     size_t phase_count;

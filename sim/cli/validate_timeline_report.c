@@ -111,7 +111,12 @@ kvt_status timeline_tree(const struct timeline_plan *plan, const struct timeline
     cJSON *tree = cJSON_CreateObject();
     bool ok = tree && kvt_json_add_text(tree, "schema", "kvtide/validate/1") &&
               kvt_json_add_text(tree, "suite", "timeline") &&
-              kvt_json_add_bool(tree, "good", outcome->was_good) && kvt_badge_add(tree, &badge) &&
+              kvt_json_add_bool(tree, "good", outcome->was_good) &&
+              kvt_json_add_bool(tree, "interrupted", outcome->was_interrupted) &&
+              kvt_json_add(tree, "broken_off",
+                           outcome->broken_off ? cJSON_CreateString(outcome->broken_off)
+                                               : cJSON_CreateNull()) &&
+              kvt_badge_add(tree, &badge) &&
               kvt_json_add_text(tree, "scenario", outcome->scenario) &&
               kvt_json_add_number(tree, "seed", (double)outcome->seed) &&
               kvt_json_add_text(tree, "file", plan->file) &&
@@ -141,6 +146,18 @@ static const char *figure(double value, double scale, char out[16])
     return out;
 }
 
+static void print_verdict(const struct timeline_outcome *outcome)
+{
+    if (outcome->was_good)
+        puts("yes: decisions of the measured run were the simulator's; differences judge nothing");
+    else if (outcome->broken_off)
+        printf("no: the measured run was broken off: %s\n", outcome->broken_off);
+    else if (outcome->was_interrupted)
+        puts("no: the measured run was broken off by a signal; what is above is until then");
+    else
+        puts("no: in the measured run something was wrong (its own \"good\" is false)");
+}
+
 void timeline_print(const struct timeline_outcome *outcome)
 {
     const struct kvt_badge badge = badge_of(outcome);
@@ -167,10 +184,9 @@ void timeline_print(const struct timeline_outcome *outcome)
         }
     }
     putchar('\n');
+    puts("The measured run's own badge; steps in range by the timing model that it had:");
     cli_print_badge(&badge);
-    puts(outcome->was_good
-             ? "yes: decisions of the measured run were the simulator's; differences judge nothing"
-             : "no: in the measured run something was wrong (its own \"good\" is false)");
+    print_verdict(outcome);
 }
 
 /* ---- As a page ----------------------------------------------------------------------------- */
@@ -234,7 +250,8 @@ void timeline_write_page(const struct timeline_outcome *outcome, FILE *stream)
           "scenario simulated, steps as long as timing ",
           stream);
     chart_text(stream, timing);
-    fprintf(stream, " says.</p>\n<p class=\"soft\">kvtide %s (%s); ", kvt_version(), kvt_commit());
+    fprintf(stream, " says.</p>\n<p class=\"soft\">kvtide %s (%s); the measured run's own badge: ",
+            kvt_version(), kvt_commit());
     chart_text(stream, badge_text);
     fputs("</p>\n<div class=\"charts\">\n", stream);
     for (int q = 0; q < TIMELINE_QUANTITIES; q++)

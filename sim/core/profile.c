@@ -179,13 +179,19 @@ double kvt_profile_exposed_ns(const struct kvt_profile *profile,
     return larger(ns, leader_first ? linear_ns(fetch->exposed_ns_per, features) : 0);
 }
 
-bool kvt_profile_in_range(const struct kvt_profile_family *family,
-                          const double features[KVT_FEATURES])
+enum kvt_profile_feature kvt_profile_find_outside(const struct kvt_profile_family *family,
+                                                  const double features[KVT_FEATURES])
 {
     for (int f = 0; family->is_there && f < KVT_FEATURES; f++) {
         if (family->has_range[f] &&
             (features[f] < family->least[f] || features[f] > family->most[f]))
-            return false;
+            return (enum kvt_profile_feature)f;
     }
-    return true;
+    return KVT_FEATURES;
+}
+
+bool kvt_profile_in_range(const struct kvt_profile_family *family,
+                          const double features[KVT_FEATURES])
+{
+    return kvt_profile_find_outside(family, features) == KVT_FEATURES;
 }

@@ -13,7 +13,7 @@ enum {
     GPUS_MAX = 4096
 };
 
-static const double NS_MAX = 1e15;
+static const double NS_MAX = (double)KVT_STEP_NS_MAX; /* one unit of a feature alone */
 static const double FEATURE_MAX = 1e18;
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])

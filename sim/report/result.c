@@ -377,6 +377,21 @@ static bool add_measured(cJSON *object, const struct kvt_run *run)
     return ok;
 }
 
+/* What of steps out of range was so most often. */
+static bool add_outside(cJSON *result, const struct kvt_run *run)
+{
+    const struct kvt_outside *outside = &run->outside;
+
+    if (!run->says_outside)
+        return true;
+    cJSON *object = add_object(result, "out_of_range");
+    return object && add_text(object, "part", kvt_step_part_name(outside->part)) &&
+           (!outside->feature || (add_text(object, "feature", outside->feature) &&
+                                  add_number(object, "value", outside->value) &&
+                                  add_number(object, "least", outside->least) &&
+                                  add_number(object, "most", outside->most)));
+}
+
 void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out)
 {
     const struct kvt_tally *total = &run->total;
@@ -426,8 +441,8 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        add_step_parts(result, run) && add_measured(result, run) && kvt_badge_add(result, &badge) &&
-        add_scaled(result, run) && add_calibrated(result, run) &&
+        add_step_parts(result, run) && add_outside(result, run) && add_measured(result, run) &&
+        kvt_badge_add(result, &badge) && add_scaled(result, run) && add_calibrated(result, run) &&
         add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_number(result, "events", (double)run->events) &&

@@ -545,6 +545,17 @@ static void put_badge(FILE *stream, const struct kvt_run *run, const cJSON *resu
     put_line(stream, "badge      %s", text);
 }
 
+static void put_outside(FILE *stream, const struct kvt_outside *outside)
+{
+    if (outside->feature)
+        put_line(stream, "           most often %s: %s %.4g, known %.4g to %.4g",
+                 kvt_step_part_name(outside->part), outside->feature, outside->value,
+                 outside->least, outside->most);
+    else
+        put_line(stream, "           most often %s: nothing of it is known",
+                 kvt_step_part_name(outside->part));
+}
+
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_scenario *scenario = run->scenario;
@@ -565,6 +576,8 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
         put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
                  scenario->timing.info->name);
+    if (run->says_outside)
+        put_outside(stream, &run->outside);
     if (run->few_for_means)
         put_line(stream, "range      fewer requests or shorter answers than mean values stand for "
                          "(docs/fidelity.md): these are extrapolated");

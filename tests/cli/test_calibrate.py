@@ -98,6 +98,22 @@ def a_prompt_alone_takes_a_step_as_the_engines_does(folder):
     near(predicted(folder, name, served)["mean_ttft_ms"], served["mean_ttft_ms"], 0.02)
 
 
+def a_profile_whose_steps_take_longer_than_an_hour_is_refused(folder):
+    """At once where a unit of a feature does, and in the run where what there is of it does."""
+    name = scenario(folder)
+    write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
+    succeeds("calibrate", "--from", "vllm.json", "--scenario", name, "--out", "p.json", cwd=folder)
+    profile = json.loads((folder / "p.json").read_text(encoding="utf-8"))
+    dense = next(family for family in profile["families"] if family["name"] == "dense")
+    for ns, word in ((1e15, "limits_ns/0/queries: 1000000000000000 is out of range"),
+                     (3.5e12, "profile predicts a step of ")):
+        dense["limits_ns"] = [{"step": 1e12, "queries": ns}]
+        write(folder, "slow.json", profile)
+        sentence = refuses(2, "run", name, "--quiet", "--set",
+                           'timing={"model":"profile","profile":"slow.json"}', cwd=folder)
+        assert word in sentence, sentence
+
+
 def a_model_with_an_indexer_scans_its_context(folder):
     """And what no benchmark tells, of resolve and fetch, is refused or from data sheets."""
     write(folder, "vllm.json", bench(engine(8), tokenizer_id="t"))
@@ -117,6 +133,7 @@ def a_model_with_an_indexer_scans_its_context(folder):
     timing["lacking"] = "roofline"
     result = json.loads(succeeds(*run, "--set", "timing=" + json.dumps(timing), cwd=folder))
     assert result["metrics"]["extrapolated_step_share"] == 1, result["metrics"]
+    assert result["out_of_range"] == {"part": "resolve"}, result["out_of_range"]
     assert result["badge"]["kernel_time_reason"] == "datasheet, 0 % of steps in range", result["badge"]
     resident = json.loads(succeeds(*run, "--set", "residency=resident", "--set",
                                    "timing=" + json.dumps({"model": "profile", "profile": "p.json"}),
@@ -218,6 +235,7 @@ CASES = (
     several_concurrencies_in_sglangs_lines_are_left_out_in_turn,
     a_profile_predicts_a_load_that_it_was_not_fitted_to,
     a_prompt_alone_takes_a_step_as_the_engines_does,
+    a_profile_whose_steps_take_longer_than_an_hour_is_refused,
     a_model_with_an_indexer_scans_its_context,
     a_dense_model_stays_in_hbm_and_on_one_gpu,
     a_dense_models_selections_are_its_contexts,

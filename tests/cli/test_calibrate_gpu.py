@@ -8,7 +8,7 @@ import os
 import sys
 
 import support
-from support import kvtide, refuses, succeeds
+from support import TINY, kvtide, refuses, succeeds
 
 COLUMNS = ["configuration", "steps", "apart", "step_ns", "spread", "dense_ns", "dense_marks",
            "attend_ns", "attend_marks", "fetch_ns", "fetch_marks", "step", "requests", "queries",
@@ -244,6 +244,42 @@ def without_a_gpu_nothing_is_measured(folder):
     assert not list(folder.iterdir()), "nothing is left behind"
 
 
+def grid(**changes):
+    """Two runs and a gather, with what stands there changed."""
+    run = {"steps": 1, "sets": ["workload.concurrency=1"]}
+    gather = {"row_bytes": 576, "pool_gib": 1, "contexts": "shuffled", "order": "random",
+              "requests": 32, "rows": 300}
+    return {"schema": "kvtide/grid/1", "name": "g", "summary": "s", "scenario": TINY,
+            "runs": [{"name": "a", **run}, {"name": "b", **run}],
+            "gathers": [{"name": "c", **gather}, {"name": "d", **gather}], **changes}
+
+
+def a_grid_says_which_of_its_runs_is_wrong(folder):
+    good = grid()
+    runs, gathers = good["runs"], good["gathers"]
+    cases = (
+        (dict(runs=[runs[0], {**runs[1], "name": "a"}]), ('#/runs/1: a second run or gather "a"',)),
+        (dict(gathers=[gathers[0], {**gathers[1], "name": "c"}]),
+         ('#/gathers/1: a second run or gather "c"',)),
+        (dict(gathers=[{**gathers[0], "name": "b"}]), ('#/gathers/0: a second run or gather "b"',)),
+        (dict(runs=[{**runs[0], "name": ""}]), ("#/runs/0: its name is empty",)),
+        (dict(gathers=[{**gathers[0], "name": ""}]), ("#/gathers/0: its name is empty",)),
+        (dict(runs=[runs[0], {**runs[1], "sets": ["bogus"]}]), (', run "b": --set: "bogus"',)),
+        (dict(runs=[runs[0], {**runs[1], "sets": ["run.xyz=1"]}]),
+         (', run "b": --set run.xyz', "unknown key")),
+        (dict(scenario={**TINY, "hardware": "none"}), ("#/scenario/hardware", "no such hardware")),
+        (dict(scenario={}), ('#/scenario: there is no "schema"',)))
+    name = str(folder / "grid.json")
+    (folder / "grid.json").write_text(json.dumps(good), encoding="utf-8")
+    assert "ok (grid)" in succeeds("check", name, cwd=folder)
+    for changes, words in cases:
+        (folder / "grid.json").write_text(json.dumps(grid(**changes)), encoding="utf-8")
+        for command in (("check", name), ("calibrate", "--quiet", "--grid", name, "--out", "p.json")):
+            sentence = refuses(2, *command, cwd=folder)
+            assert sentence.count("grid.json") == 1, sentence
+            assert all(word in sentence for word in words), (words, sentence)
+
+
 def what_cannot_be_measured_or_fitted_is_refused(folder):
     points(folder / "a.json", ["one", "two"], LOADS[3:5])
     points(folder / "other.json", ["three"], LOADS[5:6], model="glm-5")
@@ -270,7 +306,8 @@ def what_cannot_be_measured_or_fitted_is_refused(folder):
             (("calibrate", "--out", "p.json", "--shard", "250/256"), "runs and"),
             (("calibrate", "--out", "p.json", "--only", ""), "--only: found no text"),
             (("calibrate", "--out", "p.json", "--grid", "./grid.json"), "steps"),
-            (("calibrate", "--out", "p.json", "--grid", "nothing"), "nothing.json"),
+            (("calibrate", "--out", "p.json", "--grid", "nothing"),
+             '--grid: "nothing": no such grid; there are: glm-5.3, time-glm-5.3; a path'),
             (("calibrate", "--out", "p.json", "--grid", "./gpus-0.json"), "expected 1 to 8"),
             (("calibrate", "--out", "p.json", "--grid", "./gpus-9.json"), "expected 1 to 8"),
             (("calibrate", "--out", "p.json", "--grid", "./gpus-1.5.json"), "(1 to 8)"),
@@ -302,5 +339,6 @@ if __name__ == "__main__":
         a_family_that_cannot_be_told_is_named,
         a_profile_says_what_it_rests_on_and_keeps_its_machine,
         without_a_gpu_nothing_is_measured,
+        a_grid_says_which_of_its_runs_is_wrong,
         what_cannot_be_measured_or_fitted_is_refused,
     ]))

@@ -74,7 +74,8 @@ def every_shipped_setting_is_sound_and_names_what_is_unknown(folder):
 def names_and_options_that_mean_nothing_are_refused(folder):
     del folder
     for arguments, words in (
-            (("nobody",), 'validate --suite public: "nobody": no such published setting'),
+            (("nobody",), 'validate --suite public: "nobody": no such published setting; there are: '
+                          'not-run, '),
             (("not-run", "--backend", "sim"), "takes runs of the simulator"),
             (("not-run", "--seeds", "2"), "runs each point once"),
             (("not-run", "--quick"), "--quick and --shard go with"),

@@ -171,6 +171,28 @@ def what_was_wrong_when_it_was_measured_stays_wrong(folder):
     done = kvtide("validate", path, "--measured", file, "--quiet")
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-1].startswith("no: in the measured run something was wrong")
+    assert "The measured run's own badge; steps in range by the timing model that it had:\nbadge " in (
+        done.stdout), done.stdout
+
+
+def a_measured_run_that_was_broken_off_says_so(folder):
+    path = tiny(folder, changes=CHANGES)
+    file = measured(folder, path)
+    def interrupt(tree):
+        tree["good"] = False
+        tree["runs"][0]["interrupted"] = True
+    def fail(tree):
+        tree["good"] = False
+        tree["broken_off"] = "the device is gone"
+    for change, interrupted, why, word in (
+            (interrupt, True, None, "broken off by a signal"),
+            (fail, False, "the device is gone", "broken off: the device is gone")):
+        bad = rewritten(folder, file, change)
+        done = kvtide("validate", path, "--measured", bad, "--quiet", "--out", folder / "out")
+        answer = read(folder / "out/validate.json")
+        assert done.returncode == 1, done.stderr
+        assert "no: the measured run was " + word in done.stdout.splitlines()[-1], done.stdout
+        assert answer["interrupted"] == interrupted and answer["broken_off"] == why, answer
 
 
 def another_scenario_is_not_compared(folder):
@@ -256,6 +278,7 @@ CASES = (
     the_page_draws_what_the_answer_says_and_needs_nothing_else,
     an_answer_in_a_file_of_device_sh_is_found,
     what_was_wrong_when_it_was_measured_stays_wrong,
+    a_measured_run_that_was_broken_off_says_so,
     another_scenario_is_not_compared,
     a_timeline_that_is_none_is_refused_with_its_place,
     what_says_nothing_there_is_refused,

@@ -208,6 +208,24 @@ START_TEST(a_workload_without_an_end_is_refused)
 }
 END_TEST
 
+/* A byte a second of HBM: days a step, of events as of mean values. */
+START_TEST(a_step_that_takes_longer_than_an_hour_is_refused)
+{
+    static const char *const fidelities[] = {"run.fidelity=exact", "run.fidelity=analytic"};
+    const char *const sets[] = {"timing={\"model\": \"roofline\"}",
+                                "hardware={\"base\": \"b300\", \"hbm_bytes_per_s\": 1}",
+                                "workload.requests=40", fidelities[_i], NULL};
+    struct small_run small;
+    small_run_open(&small, HAND, sets, NULL);
+    if (small.status == KVT_OK)
+        small_run_finish(&small);
+    ck_assert_int_eq(small.status, KVT_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(small.err.message, "roofline predicts a step of "));
+    ck_assert_ptr_nonnull(strstr(small.err.message, "at most 3600 s are expected"));
+    small_run_close(&small);
+}
+END_TEST
+
 /* Two ranks of one node, whose host DRAM holds one and a half requests. */
 static const char *const two_ranks[] = {
     "cluster.decode.gpus=2",  "cluster.decode.host_dram_gib_per_node=0.0066",
@@ -494,6 +512,7 @@ static Suite *sim_suite(void)
     tcase_add_test(ends, a_request_that_fits_and_could_never_finish_is_unservable);
     tcase_add_test(ends, a_closed_loop_of_what_can_never_fit_is_diagnosed_not_counted_for_ever);
     tcase_add_test(ends, a_workload_without_an_end_is_refused);
+    tcase_add_loop_test(ends, a_step_that_takes_longer_than_an_hour_is_refused, 0, 2);
     tcase_add_test(ends, a_rank_that_waits_for_its_nodes_dram_goes_on_when_another_gives_it_back);
     tcase_add_test(ends, a_stall_is_diagnosed);
     tcase_add_test(ends, requests_await_pages_on_their_way_up_rather_than_stall);

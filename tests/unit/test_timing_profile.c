@@ -219,6 +219,29 @@ END_TEST
 #define HOST_ONLY                                                                                  \
     HEAD "\"setting\": {}, \"families\": [{\"name\": \"host\", \"limits_ns\": [{\"step\": 5}]}]}"
 
+START_TEST(what_of_a_load_lies_outside_is_named)
+{
+    struct timing_bench bench;
+    struct kvt_outside outside;
+    start(&bench, WHOLE);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 40, .1);
+
+    ck_assert(!bench.model->find_outside(bench.state, &load, &outside));
+    load.requests = 41;
+    ck_assert(bench.model->find_outside(bench.state, &load, &outside));
+    ck_assert_str_eq(outside.feature, "requests");
+    ck_assert_double_eq(outside.value, 41);
+    ck_assert_double_le(outside.least, 40);
+    ck_assert_double_eq(outside.most, 40);
+    make(&bench, HOST_ONLY);
+    timing_bench_param(&bench, "lacking")->number = 1;
+    timing_bench_start(&bench);
+    ck_assert(bench.model->find_outside(bench.state, &load, &outside));
+    ck_assert_int_eq(outside.part, KVT_PART_DENSE);
+    ck_assert_ptr_null(outside.feature);
+}
+END_TEST
+
 START_TEST(families_that_it_lacks_are_refused_by_name)
 {
     struct timing_bench bench;
@@ -387,6 +410,7 @@ int main(void)
     tcase_add_test(steps, what_is_exposed_in_any_case_is_waited_for);
     tcase_add_test(steps, steps_whose_staging_takes_turns_are_out_of_range);
     tcase_add_test(steps, a_load_outside_what_was_measured_is_told);
+    tcase_add_test(steps, what_of_a_load_lies_outside_is_named);
     tcase_add_test(steps, families_that_it_lacks_are_refused_by_name);
     tcase_add_test(steps, families_that_it_lacks_are_rooflines_where_asked_for);
     tcase_add_test(steps, a_profile_is_refused_where_it_was_not_measured);

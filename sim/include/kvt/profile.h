@@ -106,6 +106,9 @@ double kvt_profile_exposed_ns(const struct kvt_profile *profile,
  * nothing. */
 bool kvt_profile_in_range(const struct kvt_profile_family *family,
                           const double features[KVT_FEATURES]);
+/* The first that does not; KVT_FEATURES: each does. */
+enum kvt_profile_feature kvt_profile_find_outside(const struct kvt_profile_family *family,
+                                                  const double features[KVT_FEATURES]);
 
 /* Whether the part of a step is shared by a group of ranks, so that its family is linear in
  * features of groups alone. */

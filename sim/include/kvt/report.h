@@ -117,6 +117,8 @@ struct kvt_run {
     bool is_bound;                  /* a policy saw the future */
     struct kvt_backend_proof proof; /* of what a backend that runs steps has attended */
     bool runs_drafts;               /* as in struct kvt_step_times */
+    bool says_outside;              /* outside is known */
+    struct kvt_outside outside; /* what of steps out of range was so most often, as first seen */
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 

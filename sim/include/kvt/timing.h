@@ -59,6 +59,10 @@ enum kvt_step_part {
     KVT_PART_OTHER,    /* terms a calibration does not tell apart */
     KVT_PARTS
 };
+/* The longest step that a timing model may predict, ns: an hour, of which a run adds up as many as
+ * it has. Anything longer is a constant in another unit than was meant. */
+#define KVT_STEP_NS_MAX (3600 * KVT_NS_PER_S)
+
 const char *kvt_step_part_name(enum kvt_step_part part); /* "host", "dense", ...; never NULL */
 
 /* Whether a backend that measures its steps runs it. No backend schedules, chooses tokens or
@@ -105,6 +109,13 @@ struct kvt_timing_env {
     bool takes_turns;    /* staging is smaller than a batch's widest calls: waves are possible */
 };
 
+/* Where a load leaves what a model was fitted over. */
+struct kvt_outside {
+    enum kvt_step_part part;
+    const char *feature;       /* by its name, static; NULL: the model has nothing of this part */
+    double value, least, most; /* of the load; known from and to */
+};
+
 struct kvt_timing_model {
     struct kvt_plugin_info info;
     enum kvt_basis basis;
@@ -125,6 +136,11 @@ struct kvt_timing_model {
 
     /* What this state's times rest on, where that hangs on how it was set up. Optional: `basis`. */
     enum kvt_basis (*basis_of)(const void *state);
+
+    /* By what a load that is not in range lies outside, by the first where there are several;
+     * false: by no single feature. Optional: nobody knows. */
+    bool (*find_outside)(const void *state, const struct kvt_rank_load *load,
+                         struct kvt_outside *out);
 };
 
 /* How long one request's history takes to come in, once its turn has come. */
