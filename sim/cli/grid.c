@@ -11,7 +11,6 @@
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
-    PATH_BYTES = 4352,
     WHERE_BYTES = 160,
     PLACE_BYTES = 240,
     STEPS_MAX = 100000
@@ -218,45 +217,19 @@ static kvt_status read_grid(const cJSON *tree, const char *where, struct kvt_are
     return status == KVT_OK ? read_gathers(tree, where, arena, grid, err) : status;
 }
 
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
-static kvt_status check_shipped(const char *name, struct kvt_error *err)
-{
-    struct list_names names;
-    kvt_status status = list_names_read("grids", &names, err);
-
-    if (status != KVT_OK)
-        return status;
-    status = list_names_check(&names, name, "grid", "; a path has a '/' or ends in \".json\"",
-                              "--grid", err);
-    list_names_free(&names);
-    return status;
-}
-
 kvt_status grid_load(const char *name, struct kvt_arena *arena, struct grid **out,
                      struct kvt_error *err)
 {
-    char path[PATH_BYTES], where[WHERE_BYTES];
+    char where[WHERE_BYTES];
     cJSON *tree = NULL;
     struct grid *grid = kvt_arena_alloc(arena, sizeof *grid, _Alignof(struct grid));
-    kvt_status status = is_path(name) ? KVT_OK : check_shipped(name, err);
 
-    if (status != KVT_OK)
-        return status;
     if (!grid)
         return kvt_fail_nomem(err, "a grid");
     *grid = (struct grid){.name = NULL};
-    if (is_path(name))
-        (void)snprintf(path, sizeof path, "%s", name);
-    else
-        (void)snprintf(path, sizeof path, "%s/grids/%s.json", cli_data_dir(), name);
-    grid->path = kvt_arena_strdup(arena, path);
-    status = grid->path ? kvt_json_load(path, FILE_BYTES_MAX, &tree, err)
-                        : kvt_fail_nomem(err, "a grid");
+    kvt_status status = list_file_of(name, "grids", "grid", "--grid", arena, &grid->path, err);
+    if (status == KVT_OK)
+        status = kvt_json_load(grid->path, FILE_BYTES_MAX, &tree, err);
     if (status != KVT_OK)
         return status;
     (void)snprintf(where, sizeof where, "%s#", grid->path);

@@ -23,6 +23,12 @@ void list_names_free(struct list_names *names);
 KVT_CHECKED kvt_status list_names_check(const struct list_names *names, const char *name,
                                         const char *noun, const char *hint, const char *where,
                                         struct kvt_error *err);
+/* The file that a name stands for: a path, which has a '/' or ends in ".json", as it is, or that of
+ * a shipped one in the folder; other names are refused, with those that are. *path: in the arena.
+ */
+KVT_CHECKED kvt_status list_file_of(const char *name, const char *folder, const char *noun,
+                                    const char *where, struct kvt_arena *arena, const char **path,
+                                    struct kvt_error *err);
 
 /* list_files.c: what is shipped as files. */
 list_fill list_models, list_hardware, list_drafters, list_scenarios;

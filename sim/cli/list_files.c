@@ -84,6 +84,39 @@ kvt_status list_names_check(const struct list_names *names, const char *name, co
                     noun, known, hint);
 }
 
+static bool is_path(const char *name)
+{
+    size_t length = strlen(name);
+    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
+static kvt_status check_shipped(const char *name, const char *folder, const char *noun,
+                                const char *where, struct kvt_error *err)
+{
+    struct list_names names;
+    kvt_status status = list_names_read(folder, &names, err);
+
+    if (status != KVT_OK)
+        return status;
+    status =
+        list_names_check(&names, name, noun, "; a path has a '/' or ends in \".json\"", where, err);
+    list_names_free(&names);
+    return status;
+}
+
+kvt_status list_file_of(const char *name, const char *folder, const char *noun, const char *where,
+                        struct kvt_arena *arena, const char **path, struct kvt_error *err)
+{
+    char shipped[PATH_BYTES];
+    kvt_status status = is_path(name) ? KVT_OK : check_shipped(name, folder, noun, where, err);
+
+    if (status != KVT_OK)
+        return status;
+    (void)snprintf(shipped, sizeof shipped, "%s/%s/%s.json", cli_data_dir(), folder, name);
+    *path = kvt_arena_strdup(arena, is_path(name) ? name : shipped);
+    return *path ? KVT_OK : kvt_fail_nomem(err, "a path");
+}
+
 /* ---- One file ------------------------------------------------------------------- */
 
 /* Reads the file's tree and adds its entry. */

@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "calibrate_gpu.h"
+#include "list.h"
 
 enum {
-    FILE_BYTES_MAX = 64 << 20,
-    PATH_BYTES = 4352
+    FILE_BYTES_MAX = 64 << 20
 };
 
 static const double TELLS = 0.01; /* share by which rates must differ to have an order */
@@ -29,12 +29,6 @@ static const double SAME = 1e-7;  /* share by which files round */
 static const double MARK_NS_MOST = 1e6;
 
 /* ---- The profile ------------------------------------------------------------------------- */
-
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
 
 /* Whether the file has points as a GPU's are; those of a benchmark are others. */
 static bool has_points(const cJSON *tree)
@@ -46,19 +40,14 @@ static bool has_points(const cJSON *tree)
 static kvt_status load_profile(const char *name, struct kvt_arena *arena, struct time_outcome *out,
                                struct kvt_error *err)
 {
-    char path[PATH_BYTES];
     cJSON *tree = NULL;
     const cJSON *made = NULL;
+    kvt_status status = list_file_of(name, "models/profiles", "profile", "--profile", arena,
+                                     &out->profile_path, err);
 
-    if (is_path(name))
-        (void)snprintf(path, sizeof path, "%s", name);
-    else
-        (void)snprintf(path, sizeof path, "%s/models/profiles/%s.json", cli_data_dir(), name);
     out->profile_name = name;
-    out->profile_path = kvt_arena_strdup(arena, path);
-    if (!out->profile_path)
-        return kvt_fail_nomem(err, "a profile");
-    kvt_status status = kvt_profile_load(out->profile_path, &out->profile, err);
+    if (status == KVT_OK)
+        status = kvt_profile_load(out->profile_path, &out->profile, err);
     if (status == KVT_OK)
         status = kvt_json_load(out->profile_path, FILE_BYTES_MAX, &tree, err);
     if (status == KVT_OK)
