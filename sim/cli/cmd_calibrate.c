@@ -253,9 +253,10 @@ static kvt_status give_profile(const struct question *question, const struct poi
     struct gpu_calibration *calibration =
         kvt_arena_alloc(arena, sizeof *calibration, _Alignof(struct gpu_calibration));
     cJSON *tree = NULL;
-    kvt_status status = calibration ? calibrate_fit(points, calibration, err)
-                                    : kvt_fail_nomem(err, "a calibration");
 
+    if (!calibration)
+        return kvt_fail_nomem(err, "a calibration");
+    kvt_status status = calibrate_fit(points, calibration, err);
     if (status == KVT_OK)
         status = gpu_calibration_tree(calibration, &tree, err);
     if (status == KVT_OK)

@@ -247,7 +247,7 @@ static kvt_status read_row(const cJSON *row, const char *where, const struct col
 static kvt_status read_rows(const cJSON *tree, const char *where, struct points *points,
                             size_t first, struct kvt_error *err)
 {
-    struct column columns[COLUMNS_MAX];
+    struct column columns[COLUMNS_MAX] = {0};
     size_t column_count = 0, index = 0;
     const cJSON *rows = NULL, *row = NULL;
     char place[PLACE_BYTES];
