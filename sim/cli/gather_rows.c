@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kvt/profile.h"
 #include "kvt/rng.h"
 
 enum {
@@ -189,15 +190,16 @@ struct translations {
 /* A block is looked up for a granule that is not there. */
 static void touch_row(struct translations *cache, const struct grid_gather *gather, uint64_t row)
 {
-    uint64_t first = row * gather->row_bytes / GATHER_GRANULE_BYTES;
-    uint64_t last = ((row + 1) * gather->row_bytes - 1) / GATHER_GRANULE_BYTES;
+    uint64_t first = row * gather->row_bytes / KVT_PROFILE_GRANULE_BYTES;
+    uint64_t last = ((row + 1) * gather->row_bytes - 1) / KVT_PROFILE_GRANULE_BYTES;
 
     for (uint64_t granule = first; granule <= last; granule++) {
         if (!touch(&cache->granules, (uint32_t)granule))
             continue;
         cache->granules_missed++;
-        cache->blocks_missed += touch(
-            &cache->blocks, (uint32_t)(granule / (GATHER_BLOCK_BYTES / GATHER_GRANULE_BYTES)));
+        cache->blocks_missed +=
+            touch(&cache->blocks,
+                  (uint32_t)(granule / (KVT_PROFILE_BLOCK_BYTES / KVT_PROFILE_GRANULE_BYTES)));
     }
 }
 
@@ -218,12 +220,12 @@ kvt_status gather_translations(const struct grid_gather *gather, const uint32_t 
 {
     uint64_t pool_bytes = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB);
     struct translations cache = {0};
-    kvt_status status =
-        open_pieces(pool_bytes, GATHER_GRANULE_BYTES, GATHER_GRANULES_CACHED, &cache.granules, err);
+    kvt_status status = open_pieces(pool_bytes, KVT_PROFILE_GRANULE_BYTES, GATHER_GRANULES_CACHED,
+                                    &cache.granules, err);
 
     if (status == KVT_OK)
-        status =
-            open_pieces(pool_bytes, GATHER_BLOCK_BYTES, GATHER_BLOCKS_CACHED, &cache.blocks, err);
+        status = open_pieces(pool_bytes, KVT_PROFILE_BLOCK_BYTES, GATHER_BLOCKS_CACHED,
+                             &cache.blocks, err);
     if (status == KVT_OK) {
         const uint64_t of_step = GATHER_LISTS * gather->requests * gather->rows_each;
         copy_steps(&cache, gather, rows, 1);

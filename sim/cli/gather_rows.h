@@ -10,9 +10,7 @@ enum {
     GATHER_STEPS = 6,  /* each with rows of its own; the first one warms what will be warm */
     /* A GPU translates addresses of host memory a granule at a time, and finds the granules of a
      * block together. How many of either it keeps is what explains gathers on an H200 best. */
-    GATHER_GRANULE_BYTES = 64 << 10,
     GATHER_GRANULES_CACHED = 8192,
-    GATHER_BLOCK_BYTES = 2 << 20,
     GATHER_BLOCKS_CACHED = 256
 };
 

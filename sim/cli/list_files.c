@@ -84,12 +84,6 @@ kvt_status list_names_check(const struct list_names *names, const char *name, co
                     noun, known, hint);
 }
 
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
 static kvt_status check_shipped(const char *name, const char *folder, const char *noun,
                                 const char *where, struct kvt_error *err)
 {
@@ -108,12 +102,12 @@ kvt_status list_file_of(const char *name, const char *folder, const char *noun, 
                         struct kvt_arena *arena, const char **path, struct kvt_error *err)
 {
     char shipped[PATH_BYTES];
-    kvt_status status = is_path(name) ? KVT_OK : check_shipped(name, folder, noun, where, err);
+    kvt_status status = kvt_is_path(name) ? KVT_OK : check_shipped(name, folder, noun, where, err);
 
     if (status != KVT_OK)
         return status;
     (void)snprintf(shipped, sizeof shipped, "%s/%s/%s.json", cli_data_dir(), folder, name);
-    *path = kvt_arena_strdup(arena, is_path(name) ? name : shipped);
+    *path = kvt_arena_strdup(arena, kvt_is_path(name) ? name : shipped);
     return *path ? KVT_OK : kvt_fail_nomem(err, "a path");
 }
 

@@ -1,10 +1,6 @@
 /* profile.c -- what a profile says of a load: features, and times linear in them. */
 #include "kvt/profile.h"
 
-enum {
-    BLOCK_BYTES = 2 << 20 /* of host memory, whose granules a GPU finds together */
-};
-
 const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
 {
     static const char *const names[KVT_FEATURES] = {
@@ -91,7 +87,7 @@ static double granule_blocks(const struct kvt_profile_setting *setting,
         return 0;
     double row_bytes = load->wire_bytes / load->missed_rows;
     double context_bytes = setting->selectors * (double)load->context_rows * row_bytes;
-    return smaller(context_bytes / BLOCK_BYTES, load->granules);
+    return smaller(context_bytes / KVT_PROFILE_BLOCK_BYTES, load->granules);
 }
 
 /* Only as much of the other traffic gets in the way of a fetch as there is of the fetch. */

@@ -44,7 +44,6 @@ struct kvt_found {
 KVT_CHECKED kvt_status kvt_find_file(struct kvt_load *load, const char *text, const char *folder,
                                      const char *noun, const char *from, const char *where,
                                      struct kvt_found *out, struct kvt_error *err);
-bool kvt_is_path(const char *text);
 
 /* `text` as seen from the working folder; NULL when memory is short. */
 const char *kvt_path_from(struct kvt_arena *arena, const char *folder, const char *text);

@@ -50,7 +50,9 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature); /* "step
 
 enum {
     KVT_PROFILE_LIMITS_MAX = 4,
-    KVT_PROFILE_NAME_BYTES = 64
+    KVT_PROFILE_NAME_BYTES = 64,
+    KVT_PROFILE_GRANULE_BYTES = 64 << 10,
+    KVT_PROFILE_BLOCK_BYTES = 2 << 20
 };
 
 struct kvt_profile_family {

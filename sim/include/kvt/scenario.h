@@ -137,6 +137,9 @@ struct kvt_scenario_options {
                          * do not fit: weights_fit is then false and the pools are 0) */
 };
 
+/* Whether it has a '/' or ends in ".json"; else it is a shipped name. */
+bool kvt_is_path(const char *text);
+
 /* source: a path (it has a '/' or ends in ".json"), or a shipped name, or a
  * result.json (its scenario is taken). Everything in *out lives in the arena. On
  * failure nothing is usable. Paths in the tree are as seen from the working
