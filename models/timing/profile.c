@@ -206,6 +206,7 @@ static void profile_rank_step(const void *memory, const struct kvt_rank_load *lo
     if (load->requests == 0)
         return;
     kvt_profile_rank_features(&state->setting, load, features);
+    kvt_profile_meet_predicted(profile, state->leader_first, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         bool is_drafted = p != KVT_PART_DRAFT || load->draft_tokens > 0;
         if (kvt_profile_is_of_group((enum kvt_step_part)p) || p == KVT_PART_PREFILL || !is_drafted)
@@ -242,6 +243,7 @@ static bool profile_find_outside(const void *memory, const struct kvt_rank_load 
     double features[KVT_FEATURES];
 
     kvt_profile_rank_features(&state->setting, load, features);
+    kvt_profile_meet_predicted(&state->profile, state->leader_first, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &state->profile.families[p];
         *out = (struct kvt_outside){.part = (enum kvt_step_part)p};

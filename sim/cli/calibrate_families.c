@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate_gpu.h"
 
@@ -46,8 +47,9 @@ static const struct family_form forms[] = {
      {{.count = 5,
        .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_MISSED_ROWS,
                     KVT_FEATURE_INBOUND_BYTES, KVT_FEATURE_OUTBOUND_BYTES}},
-      {.count = 3,
-       .features = {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS, KVT_FEATURE_FETCHES}},
+      {.count = 4,
+       .features = {KVT_FEATURE_GRANULES, KVT_FEATURE_GRANULE_BLOCKS, KVT_FEATURE_FAR_GRANULES,
+                    KVT_FEATURE_FETCHES}},
       {.count = 2, /* of the node: one GPU alone does not tell it from the limit of its link */
        .features = {KVT_FEATURE_NODE_BYTES, KVT_FEATURE_FETCHES},
        .is_told_by_some = true,
@@ -80,6 +82,7 @@ struct fitter {
     bool leaves_out;               /* errors of each configuration, too */
     struct family_sample *samples; /* [points->count] */
     double *hidden_ns, *fetch_ns;  /* [points->count] beside samples */
+    double (*met)[KVT_FEATURES];   /* [points->count] features, with what traffic fetches met */
 };
 
 static bool is_in(const struct fitter *fitter, const struct point *point)
@@ -130,6 +133,32 @@ static kvt_status find_mark(const struct points *points, struct gpu_calibration 
     return KVT_OK;
 }
 
+/* ---- Traffic beside fetches -------------------------------------------------------------- */
+
+/* Where a step is timed apart, its fetches' share of it is measured. */
+static void meet_apart(struct fitter *fitter)
+{
+    for (size_t i = 0; i < fitter->points->count; i++) {
+        const struct point *point = &fitter->points->items[i];
+        memcpy(fitter->met[i], point->features, sizeof point->features);
+        if (point->is_apart && point->step_ns > 0)
+            kvt_profile_meet(fitter->met[i], point->parts_ns[KVT_PART_FETCH] / point->step_ns);
+    }
+}
+
+/* In a whole step fetches take as long as these tell, were it not for the traffic. */
+static void meet_whole(struct fitter *fitter, const struct kvt_profile_family *fetch)
+{
+    for (size_t i = 0; i < fitter->points->count; i++) {
+        const struct point *point = &fitter->points->items[i];
+        if (point->is_apart || point->step_ns <= 0)
+            continue;
+        double share = kvt_profile_quiet_fetch_ns(fetch, point->features) / point->step_ns;
+        memcpy(fitter->met[i], point->features, sizeof point->features);
+        kvt_profile_meet(fitter->met[i], fmin(share, 1));
+    }
+}
+
 /* ---- Families -------------------------------------------------------------------------- */
 
 /* Of a run, not of a gather. */
@@ -151,8 +180,8 @@ static void widen_ranges(const struct fitter *fitter, enum kvt_step_part part,
         for (int f = 0; f < KVT_FEATURES; f++) {
             if (family->has_range[f] && family->most[f] <= 0)
                 continue; /* what could not be told */
-            family->least[f] = fmin(family->least[f], point->features[f]);
-            family->most[f] = fmax(family->most[f], point->features[f]);
+            family->least[f] = fmin(family->least[f], fitter->met[i][f]);
+            family->most[f] = fmax(family->most[f], fitter->met[i][f]);
         }
     }
 }
@@ -187,7 +216,7 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
         double ns = point_part_ns(point, form->part, out->mark_ns);
         if (is_in(fitter, point) && point_has_part(point, form->part) && ns > 0)
             fitter->samples[count++] = (struct family_sample){
-                .features = point->features, .ns = ns, .configuration = point->configuration};
+                .features = fitter->met[i], .ns = ns, .configuration = point->configuration};
     }
     if (count == 0)
         return KVT_OK;
@@ -200,6 +229,8 @@ static kvt_status fit_family(struct fitter *fitter, const struct family_form *fo
     if (status != KVT_OK)
         return status;
     out->profile.families[form->part] = out->fits[form->part].family;
+    if (form->part == KVT_PART_FETCH)
+        meet_whole(fitter, &out->profile.families[KVT_PART_FETCH]);
     widen_ranges(fitter, form->part, &out->profile.families[form->part]);
     if (form->part == KVT_PART_FETCH)
         hold_gpus(fitter, &out->profile.families[KVT_PART_FETCH]);
@@ -220,9 +251,10 @@ static size_t gather_exposed(struct fitter *fitter, const struct kvt_profile *pr
             continue;
         fitter->hidden_ns[count] = point_predict_part(profile, point, KVT_PART_DENSE) +
                                    point_predict_part(profile, point, KVT_PART_ATTEND);
-        fitter->fetch_ns[count] = point_predict_part(profile, point, KVT_PART_FETCH);
+        fitter->fetch_ns[count] =
+            kvt_profile_ns(&profile->families[KVT_PART_FETCH], fitter->met[i]);
         fitter->samples[count++] =
-            (struct family_sample){.features = point->features,
+            (struct family_sample){.features = fitter->met[i],
                                    .ns = point->step_ns - point_predict_others(profile, point),
                                    .weight_ns = point->step_ns,
                                    .configuration = point->configuration};
@@ -274,7 +306,7 @@ static void hold_exposed(const struct fitter *fitter, const struct kvt_profile_f
         for (size_t i = 0; i < fitter->points->count; i++) {
             const struct point *point = &fitter->points->items[i];
             if (is_step_with(fitter, point, KVT_PART_FETCH))
-                most = fmax(most, point->features[beside[b]]);
+                most = fmax(most, fitter->met[i][beside[b]]);
         }
         fetch->most[beside[b]] = fmin(fetch->most[beside[b]], most);
     }
@@ -408,12 +440,15 @@ kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *ou
                             .leaves_out = true,
                             .samples = calloc(points->count + 1, sizeof *fitter.samples),
                             .hidden_ns = calloc(points->count + 1, sizeof *fitter.hidden_ns),
-                            .fetch_ns = calloc(points->count + 1, sizeof *fitter.fetch_ns)};
-    bool has_room = fitter.samples && fitter.hidden_ns && fitter.fetch_ns;
+                            .fetch_ns = calloc(points->count + 1, sizeof *fitter.fetch_ns),
+                            .met = calloc(points->count + 1, sizeof *fitter.met)};
+    bool has_room = fitter.samples && fitter.hidden_ns && fitter.fetch_ns && fitter.met;
 
     *out = (struct gpu_calibration){.points = points};
     kvt_status status =
         has_room ? find_mark(points, out, err) : kvt_fail_nomem(err, "a calibration");
+    if (has_room && status == KVT_OK)
+        meet_apart(&fitter);
     if (has_room && status == KVT_OK)
         status = fit_all(&fitter, out, err);
     if (has_room && status == KVT_OK)
@@ -423,5 +458,6 @@ kvt_status calibrate_fit(const struct points *points, struct gpu_calibration *ou
     free(fitter.samples);
     free(fitter.hidden_ns);
     free(fitter.fetch_ns);
+    free(fitter.met);
     return status;
 }

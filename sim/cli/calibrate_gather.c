@@ -78,16 +78,14 @@ static void close_pool(struct kvt_gather *pool)
 
 #endif
 
-/* As a step has it: of what is beside a fetch as much as is fetched gets in its way. */
+/* Nothing but a fetch goes on: it meets all that is beside it. */
 static void set_traffic(const struct grid_gather *gather, double wire_bytes, double *features)
 {
-    double inbound = fmin((double)(gather->inbound_mib << 20), wire_bytes);
-    double outbound = fmin((double)(gather->outbound_mib << 20), wire_bytes);
-
     features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
-    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
-    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
-    features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
+    features[KVT_FEATURE_INBOUND_BYTES] = (double)(gather->inbound_mib << 20);
+    features[KVT_FEATURE_OUTBOUND_BYTES] = (double)(gather->outbound_mib << 20);
+    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
+    kvt_profile_meet(features, 1);
 }
 
 /* A gather of the grid while it is measured. */
@@ -102,13 +100,16 @@ static kvt_status find_features(const struct grid_gather *gather, const uint32_t
                                 double *features, struct kvt_error *err)
 {
     double count = (double)gather->requests * (double)gather->rows_each;
+    struct gather_translations translations = {0};
 
     set_traffic(gather, count * (double)gather->row_bytes, features);
-    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
     features[KVT_FEATURE_MISSED_ROWS] = count;
     features[KVT_FEATURE_FETCHES] = 1;
-    return gather_translations(gather, rows, &features[KVT_FEATURE_GRANULES],
-                               &features[KVT_FEATURE_GRANULE_BLOCKS], err);
+    kvt_status status = gather_translate(gather, rows, &translations, err);
+    features[KVT_FEATURE_GRANULES] = translations.granules;
+    features[KVT_FEATURE_GRANULE_BLOCKS] = translations.blocks;
+    features[KVT_FEATURE_FAR_GRANULES] = translations.far_granules;
+    return status;
 }
 
 static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,

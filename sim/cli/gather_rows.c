@@ -13,6 +13,7 @@
 enum {
     CONTEXT_ROWS_MAX = 102400,
     PAGE_ROWS = 64,
+    CONTEXT_PAGES_MAX = CONTEXT_ROWS_MAX / PAGE_ROWS + 1,
     SEED = 2385,
     NOBODY = UINT32_MAX
 };
@@ -76,10 +77,21 @@ static void place_context(const struct grid_gather *gather, uint64_t number, str
         context->pages[p] = (uint32_t)kvt_rng_below(rng, pool_rows(gather) / PAGE_ROWS);
 }
 
+/* Contexts of all lists in turn, each from a stream of its own, which its misses are drawn of too.
+ */
+static struct kvt_rng open_context(const struct grid_gather *gather, uint64_t number,
+                                   struct context *context)
+{
+    struct kvt_rng rng = kvt_rng_stream(SEED, KVT_RNG_DEVICE, number);
+
+    place_context(gather, number, &rng, context);
+    return rng;
+}
+
 kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct kvt_error *err)
 {
     size_t each = (size_t)gather->rows_each;
-    uint32_t pages[CONTEXT_ROWS_MAX / PAGE_ROWS + 1];
+    uint32_t pages[CONTEXT_PAGES_MAX];
     struct context context = {.pages = gather->is_shuffled ? pages : NULL};
 
     if (pool_rows(gather) > UINT32_MAX)
@@ -90,8 +102,7 @@ kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows, struct
     if (!all)
         return kvt_fail_nomem(err, "rows of a gather");
     for (uint64_t c = 0; c < contexts; c++) {
-        struct kvt_rng rng = kvt_rng_stream(SEED, KVT_RNG_DEVICE, c);
-        place_context(gather, c, &rng, &context);
+        struct kvt_rng rng = open_context(gather, c, &context);
         if (context.rows < each) {
             free(all);
             return kvt_fail(err, KVT_ERR_INVALID, gather->name,
@@ -215,10 +226,52 @@ static void copy_steps(struct translations *cache, const struct grid_gather *gat
         touch_row(cache, gather, rows[i]);
 }
 
-kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
-                               double *granules, double *blocks, struct kvt_error *err)
+/* ---- Memory ---------------------------------------------------------------------------- */
+
+/* Granules that rows [first, end) lie on and that were not there; marks them. */
+static uint64_t mark_rows(const struct grid_gather *gather, uint64_t first, uint64_t end,
+                          uint8_t *is_there)
+{
+    uint64_t last = (end * gather->row_bytes - 1) / KVT_PROFILE_GRANULE_BYTES, count = 0;
+
+    for (uint64_t g = first * gather->row_bytes / KVT_PROFILE_GRANULE_BYTES; g <= last; g++) {
+        count += !is_there[g];
+        is_there[g] = 1;
+    }
+    return count;
+}
+
+/* What contexts of all lists lie in. */
+static kvt_status find_memory(const struct grid_gather *gather, uint64_t pool_bytes, double *bytes,
+                              struct kvt_error *err)
+{
+    uint32_t pages[CONTEXT_PAGES_MAX];
+    struct context context = {.pages = gather->is_shuffled ? pages : NULL};
+    uint8_t *is_there = calloc(pool_bytes / KVT_PROFILE_GRANULE_BYTES + 1, 1);
+    uint64_t granules = 0;
+
+    if (!is_there)
+        return kvt_fail_nomem(err, "the memory of a gather");
+    for (uint64_t c = 0; c < GATHER_LISTS * gather->requests; c++) {
+        (void)open_context(gather, c, &context);
+        for (uint64_t row = 0; row < context.rows; row += PAGE_ROWS) {
+            uint64_t first = row_at(&context, row);
+            uint64_t rows = context.rows - row < PAGE_ROWS ? context.rows - row : PAGE_ROWS;
+            granules += mark_rows(gather, first, first + rows, is_there);
+        }
+    }
+    free(is_there);
+    *bytes = (double)granules * KVT_PROFILE_GRANULE_BYTES;
+    return KVT_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------- */
+
+kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *rows,
+                            struct gather_translations *out, struct kvt_error *err)
 {
     uint64_t pool_bytes = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB);
+    double memory_bytes = 0;
     struct translations cache = {0};
     kvt_status status = open_pieces(pool_bytes, KVT_PROFILE_GRANULE_BYTES, GATHER_GRANULES_CACHED,
                                     &cache.granules, err);
@@ -226,12 +279,15 @@ kvt_status gather_translations(const struct grid_gather *gather, const uint32_t 
     if (status == KVT_OK)
         status = open_pieces(pool_bytes, KVT_PROFILE_BLOCK_BYTES, GATHER_BLOCKS_CACHED,
                              &cache.blocks, err);
+    if (status == KVT_OK)
+        status = find_memory(gather, pool_bytes, &memory_bytes, err);
     if (status == KVT_OK) {
         const uint64_t of_step = GATHER_LISTS * gather->requests * gather->rows_each;
         copy_steps(&cache, gather, rows, 1);
         copy_steps(&cache, gather, rows + of_step, GATHER_STEPS - 1);
-        *granules = (double)cache.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
-        *blocks = (double)cache.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        out->granules = (double)cache.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        out->blocks = (double)cache.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        out->far_granules = kvt_profile_far_granules(out->granules, memory_bytes);
     }
     close_pieces(&cache.granules);
     close_pieces(&cache.blocks);

@@ -21,9 +21,13 @@ enum {
 KVT_CHECKED kvt_status gather_draw(const struct grid_gather *gather, uint32_t **rows,
                                    struct kvt_error *err);
 
-/* What is translated in a list behind the first step, mean of all lists: granules that are not
- * among the newest, and blocks of these, likewise. */
-KVT_CHECKED kvt_status gather_translations(const struct grid_gather *gather, const uint32_t *rows,
-                                           double *granules, double *blocks, struct kvt_error *err);
+/* What is translated in a list behind the first step, mean of all lists. */
+struct gather_translations {
+    double granules;     /* that are not among the newest */
+    double blocks;       /* of these, likewise */
+    double far_granules; /* of these, by the memory that contexts lie in */
+};
+KVT_CHECKED kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *rows,
+                                        struct gather_translations *out, struct kvt_error *err);
 
 #endif

@@ -83,7 +83,8 @@ double point_predict_others(const struct kvt_profile *profile, const struct poin
 double point_predict_step(const struct kvt_profile *profile, const struct points *points,
                           const struct point *point);
 /* Whether each family of the profile was measured over what the point has of it. */
-bool point_is_in_range(const struct kvt_profile *profile, const struct point *point);
+bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
+                       const struct point *point);
 
 /* As JSON, schema "kvtide/points/1"; the same is a profile's member "points". */
 KVT_CHECKED kvt_status points_tree(const struct points *points, cJSON **out, struct kvt_error *err);

@@ -184,7 +184,7 @@ static void judge_steps(struct time_outcome *outcome, struct pairs *pairs)
     for (size_t i = 0; i < points->count; i++) {
         const struct point *point = &points->items[i];
         struct time_run *run = &outcome->runs[point->configuration];
-        bool in_range = point_is_in_range(&outcome->profile, point);
+        bool in_range = point_is_in_range(&outcome->profile, points, point);
         if (point->is_apart)
             continue;
         double predicted_ns = point_predict_step(&outcome->profile, points, point);

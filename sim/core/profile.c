@@ -1,6 +1,8 @@
 /* profile.c -- what a profile says of a load: features, and times linear in them. */
 #include "kvt/profile.h"
 
+#include <string.h>
+
 const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
 {
     static const char *const names[KVT_FEATURES] = {
@@ -24,6 +26,7 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
         [KVT_FEATURE_GATHERING_GPUS] = "gathering_gpus",
         [KVT_FEATURE_GRANULES] = "granules",
         [KVT_FEATURE_GRANULE_BLOCKS] = "granule_blocks",
+        [KVT_FEATURE_FAR_GRANULES] = "far_granules",
         [KVT_FEATURE_FETCHES] = "fetches",
         [KVT_FEATURE_EXTRA_WAVES] = "extra_waves",
         [KVT_FEATURE_EXTRA_WAVE_LAYERS] = "extra_wave_layers",
@@ -78,33 +81,45 @@ void kvt_profile_group_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, load->queries, load->queries_max);
 }
 
-/* Contexts lie in one piece on the host, each with as many rows as another, and what is fetched of
- * one touches its blocks once each: all of them, where it has as many granules. */
-static double granule_blocks(const struct kvt_profile_setting *setting,
-                             const struct kvt_rank_load *load)
+double kvt_profile_far_granules(double granules, double memory_bytes)
 {
-    if (load->missed_rows <= 0)
-        return 0;
-    double row_bytes = load->wire_bytes / load->missed_rows;
-    double context_bytes = setting->selectors * (double)load->context_rows * row_bytes;
-    return smaller(context_bytes / KVT_PROFILE_BLOCK_BYTES, load->granules);
+    double far_share = 1 - KVT_PROFILE_NEAR_BYTES / memory_bytes;
+    return far_share > 0 ? granules * far_share : 0;
 }
 
-/* Only as much of the other traffic gets in the way of a fetch as there is of the fetch. */
+/* Contexts lie in one piece on the host, each with as many rows as another, and what is fetched of
+ * one touches its blocks once each: all of them, where it has as many granules. */
+static void add_translations(const struct kvt_profile_setting *setting,
+                             const struct kvt_rank_load *load, double features[KVT_FEATURES])
+{
+    features[KVT_FEATURE_GRANULES] = load->granules;
+    if (load->missed_rows <= 0)
+        return;
+    double row_bytes = load->wire_bytes / load->missed_rows;
+    double context_bytes = setting->selectors * (double)load->context_rows * row_bytes;
+
+    features[KVT_FEATURE_GRANULE_BLOCKS] =
+        smaller(context_bytes / KVT_PROFILE_BLOCK_BYTES, load->granules);
+    features[KVT_FEATURE_FAR_GRANULES] = kvt_profile_far_granules(load->granules, context_bytes);
+}
+
+static void set_node_bytes(double features[KVT_FEATURES])
+{
+    features[KVT_FEATURE_NODE_BYTES] =
+        (features[KVT_FEATURE_WIRE_BYTES] + features[KVT_FEATURE_INBOUND_BYTES] +
+         features[KVT_FEATURE_OUTBOUND_BYTES]) *
+        features[KVT_FEATURE_GATHERING_GPUS];
+}
+
 static void add_traffic(const struct kvt_profile_setting *setting, const struct kvt_rank_load *load,
                         double features[KVT_FEATURES])
 {
-    double wire = load->wire_bytes;
-    double inbound = smaller((double)load->import_bytes + (double)load->fill_bytes, wire);
-    double outbound = smaller((double)load->backup_bytes, wire);
-
-    features[KVT_FEATURE_WIRE_BYTES] = wire;
-    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
-    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
-    features[KVT_FEATURE_NODE_BYTES] = (wire + inbound + outbound) * setting->gathering_gpus;
+    features[KVT_FEATURE_WIRE_BYTES] = load->wire_bytes;
+    features[KVT_FEATURE_INBOUND_BYTES] = (double)load->import_bytes + (double)load->fill_bytes;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = (double)load->backup_bytes;
     features[KVT_FEATURE_GATHERING_GPUS] = setting->gathering_gpus;
-    features[KVT_FEATURE_GRANULES] = load->granules;
-    features[KVT_FEATURE_GRANULE_BLOCKS] = granule_blocks(setting, load);
+    set_node_bytes(features);
+    add_translations(setting, load, features);
     features[KVT_FEATURE_FETCHES] =
         smaller(setting->selectors, load->calls_with_misses) + load->extra_waves;
 }
@@ -173,6 +188,44 @@ double kvt_profile_exposed_ns(const struct kvt_profile *profile,
             ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], features);
     }
     return larger(ns, leader_first ? linear_ns(fetch->exposed_ns_per, features) : 0);
+}
+
+void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share)
+{
+    static const enum kvt_profile_feature beside[] = {KVT_FEATURE_INBOUND_BYTES,
+                                                      KVT_FEATURE_OUTBOUND_BYTES};
+
+    for (size_t b = 0; b < sizeof beside / sizeof beside[0]; b++)
+        features[beside[b]] = smaller(fetch_share * features[beside[b]],
+                                      features[KVT_FEATURE_WIRE_BYTES]);
+    set_node_bytes(features);
+}
+
+double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
+                                  const double features[KVT_FEATURES])
+{
+    double quiet[KVT_FEATURES];
+
+    memcpy(quiet, features, sizeof quiet);
+    kvt_profile_meet(quiet, 0);
+    return kvt_profile_ns(fetch, quiet);
+}
+
+void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_first,
+                                double features[KVT_FEATURES])
+{
+    double quiet[KVT_FEATURES];
+
+    memcpy(quiet, features, sizeof quiet);
+    kvt_profile_meet(quiet, 0);
+    double fetch_ns = kvt_profile_ns(&profile->families[KVT_PART_FETCH], quiet);
+    double step_ns = kvt_profile_exposed_ns(profile, quiet, leader_first);
+    for (int p = 0; p < KVT_PARTS; p++) {
+        bool is_drafted = p != KVT_PART_DRAFT || quiet[KVT_FEATURE_DRAFT_TOKENS] > 0;
+        if (p != KVT_PART_FETCH && is_drafted)
+            step_ns += kvt_profile_ns(&profile->families[p], quiet);
+    }
+    kvt_profile_meet(features, fetch_ns < step_ns ? fetch_ns / step_ns : 1);
 }
 
 enum kvt_profile_feature kvt_profile_find_outside(const struct kvt_profile_family *family,

@@ -287,13 +287,20 @@ static uint32_t *drawn(const struct grid_gather *gather)
     return rows;
 }
 
-static double translated(const struct grid_gather *gather, const uint32_t *rows)
+static struct gather_translations translations(const struct grid_gather *gather,
+                                               const uint32_t *rows)
 {
     struct kvt_error err = {0};
-    double granules = NAN, blocks = NAN;
-    ck_assert_int_eq(gather_translations(gather, rows, &granules, &blocks, &err), KVT_OK);
-    ck_assert_double_le(blocks, granules);
-    return granules;
+    struct gather_translations found;
+    ck_assert_int_eq(gather_translate(gather, rows, &found, &err), KVT_OK);
+    ck_assert_double_le(found.blocks, found.granules);
+    ck_assert_double_le(found.far_granules, found.granules);
+    return found;
+}
+
+static double translated(const struct grid_gather *gather, const uint32_t *rows)
+{
+    return translations(gather, rows).granules;
 }
 
 START_TEST(rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for)
@@ -369,6 +376,30 @@ START_TEST(a_list_of_a_large_pool_translates_each_granule_once)
     ck_assert_double_gt(translated(&gather, rows), 0.9 * distinct);
     ck_assert_double_le(translated(&gather, rows), 1.02 * distinct);
     free(granules);
+    free(rows);
+}
+END_TEST
+
+/* 21 lists of 8 contexts of 102,400 rows of 576 B: 151,200 granules, which 16 GiB hold all of; of
+ * 32 contexts 604,800, of which they hold 262,144. */
+START_TEST(what_lies_beyond_16_gib_is_far)
+{
+    struct grid_gather gather = gather_of(10, false, false);
+    uint32_t *rows = drawn(&gather);
+
+    ck_assert_double_eq(translations(&gather, rows).far_granules, 0);
+    free(rows);
+    gather = gather_of(40, false, false);
+    gather.requests = 32;
+    rows = drawn(&gather);
+    struct gather_translations found = translations(&gather, rows);
+    ck_assert_double_eq_tol(found.far_granules / found.granules, 1 - 262144.0 / 604800, 1e-3);
+    free(rows);
+    gather.is_shuffled = true; /* pages that meet in 655,360 granules */
+    rows = drawn(&gather);
+    found = translations(&gather, rows);
+    ck_assert_double_gt(found.far_granules / found.granules, 0.3);
+    ck_assert_double_lt(found.far_granules / found.granules, 1 - 262144.0 / 655360);
     free(rows);
 }
 END_TEST
@@ -459,6 +490,7 @@ int main(void)
     tcase_add_loop_test(rows, rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for, 0, 4);
     tcase_add_test(rows, a_pool_that_is_known_is_not_translated_again);
     tcase_add_test(rows, a_list_of_a_large_pool_translates_each_granule_once);
+    tcase_add_test(rows, what_lies_beyond_16_gib_is_far);
     tcase_add_test(rows, contexts_that_are_too_short_are_refused);
     suite_add_tcase(suite, times);
     tcase_add_checked_fixture(grids, make_arena, free_arena);

@@ -32,12 +32,13 @@ enum kvt_profile_feature {
     KVT_FEATURE_MISSED_ROWS,
     KVT_FEATURE_MISSED_LAYER_ROWS,
     KVT_FEATURE_WIRE_BYTES,
-    KVT_FEATURE_INBOUND_BYTES,  /* imports and fills that share the link: at most wire_bytes */
+    KVT_FEATURE_INBOUND_BYTES,  /* imports and fills beside the step, or, once met, the fetch */
     KVT_FEATURE_OUTBOUND_BYTES, /* backup likewise */
     KVT_FEATURE_NODE_BYTES,     /* all three, of all GPUs that gather from the node's DRAM */
     KVT_FEATURE_GATHERING_GPUS, /* those GPUs */
     KVT_FEATURE_GRANULES,       /* 64 KiB of host memory each, that a fetch has translated */
     KVT_FEATURE_GRANULE_BLOCKS, /* 2 MiB each, that these lie in, likewise */
+    KVT_FEATURE_FAR_GRANULES,   /* granules that are not among those of KVT_PROFILE_NEAR_BYTES */
     KVT_FEATURE_FETCHES,        /* launches that fetch: of selectors that miss, and of waves */
     KVT_FEATURE_EXTRA_WAVES,
     KVT_FEATURE_EXTRA_WAVE_LAYERS,
@@ -54,6 +55,9 @@ enum {
     KVT_PROFILE_GRANULE_BYTES = 64 << 10,
     KVT_PROFILE_BLOCK_BYTES = 2 << 20
 };
+
+/* Host memory whose translations stay at hand: of a fetch from more, a part comes from afar. */
+#define KVT_PROFILE_NEAR_BYTES (16.0 * (double)KVT_GIB)
 
 struct kvt_profile_family {
     bool is_there;
@@ -95,7 +99,22 @@ void kvt_profile_group_features(const struct kvt_profile_setting *setting,
 void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
                                const struct kvt_rank_load *load, double features[KVT_FEATURES]);
 
-/* The family's time by itself, nothing of it hidden; 0 for one that is not there. */
+/* Of so many granules, at random in so much memory, those whose translation is not at hand:
+ * granules (1 - near / memory). */
+double kvt_profile_far_granules(double granules, double memory_bytes);
+
+/* What of the traffic beside a step gets in the way of its fetches: the share of it that moves while
+ * they do, but no more than they move themselves. Replaces the features of that traffic. */
+void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share);
+/* What fetches take without that traffic. */
+double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
+                                  const double features[KVT_FEATURES]);
+/* Meets it with the fetches' share of the step that the profile predicts. */
+void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_first,
+                                double features[KVT_FEATURES]);
+
+/* The family's time by itself, nothing of it hidden; 0 for one that is not there. Features for a
+ * fetch are met ones, here and below. */
 double kvt_profile_ns(const struct kvt_profile_family *family, const double features[KVT_FEATURES]);
 
 /* What of a fetch a step waits for: all of it where whole stores come at once, else
