@@ -78,16 +78,6 @@ static void close_pool(struct kvt_gather *pool)
 
 #endif
 
-/* Nothing but a fetch goes on: it meets all that is beside it. */
-static void set_traffic(const struct grid_gather *gather, double wire_bytes, double *features)
-{
-    features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
-    features[KVT_FEATURE_INBOUND_BYTES] = (double)(gather->inbound_mib << 20);
-    features[KVT_FEATURE_OUTBOUND_BYTES] = (double)(gather->outbound_mib << 20);
-    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
-    kvt_profile_meet(features, 1);
-}
-
 /* A gather of the grid while it is measured. */
 struct gathering {
     double features[KVT_FEATURES];
@@ -100,10 +90,17 @@ static kvt_status find_features(const struct grid_gather *gather, const uint32_t
                                 double *features, struct kvt_error *err)
 {
     double count = (double)gather->requests * (double)gather->rows_each;
+    double wire_bytes = count * (double)gather->row_bytes;
+    double inbound = (double)(gather->inbound_mib << 20);
+    double outbound = (double)(gather->outbound_mib << 20);
     struct gather_translations translations = {0};
 
-    set_traffic(gather, count * (double)gather->row_bytes, features);
     features[KVT_FEATURE_MISSED_ROWS] = count;
+    features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
+    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
+    features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
+    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
     features[KVT_FEATURE_FETCHES] = 1;
     kvt_status status = gather_translate(gather, rows, &translations, err);
     features[KVT_FEATURE_GRANULES] = translations.granules;

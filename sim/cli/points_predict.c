@@ -69,11 +69,14 @@ double point_predict_step(const struct kvt_profile *profile, const struct points
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point)
 {
+    const struct points_configuration *of = &points->configurations[point->configuration];
     double features[KVT_FEATURES];
 
-    meet(profile, point, !points->configurations[point->configuration].is_group, features);
+    meet(profile, point, !of->is_group, features);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &profile->families[p];
+        if (of->is_gather && p != KVT_PART_FETCH)
+            continue;
         if (family->is_there && point_has_part(point, (enum kvt_step_part)p) &&
             !kvt_profile_in_range(family, features))
             return false;

@@ -170,8 +170,7 @@ static void judge_gathers(struct time_outcome *outcome, struct pairs *pairs)
             continue;
         double ns = point_predict_part(&outcome->profile, point, KVT_PART_FETCH);
         add_pair(pairs, ns, measured_ns);
-        outcome->gathers.in_range +=
-            kvt_profile_in_range(&outcome->profile.families[KVT_PART_FETCH], point->features);
+        outcome->gathers.in_range += point_is_in_range(&outcome->profile, points, point);
         outcome->gathers_within += fabs(ns / measured_ns - 1) <= TIME_GATHER_MOST;
     }
     sum_up(pairs, &outcome->gathers);

@@ -192,12 +192,12 @@ double kvt_profile_exposed_ns(const struct kvt_profile *profile,
 
 void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share)
 {
-    static const enum kvt_profile_feature beside[] = {KVT_FEATURE_INBOUND_BYTES,
-                                                      KVT_FEATURE_OUTBOUND_BYTES};
+    double wire = features[KVT_FEATURE_WIRE_BYTES];
+    double inbound = smaller(fetch_share * features[KVT_FEATURE_INBOUND_BYTES], wire);
+    double outbound = smaller(fetch_share * features[KVT_FEATURE_OUTBOUND_BYTES], wire);
 
-    for (size_t b = 0; b < sizeof beside / sizeof beside[0]; b++)
-        features[beside[b]] = smaller(fetch_share * features[beside[b]],
-                                      features[KVT_FEATURE_WIRE_BYTES]);
+    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = wire > 0 ? outbound * wire / (wire + inbound) : 0;
     set_node_bytes(features);
 }
 

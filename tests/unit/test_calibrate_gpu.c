@@ -229,11 +229,24 @@ static double true_ns(enum kvt_step_part part, const double *f)
     }
 }
 
+/* Of a step's traffic so much moves while fetches do; what comes in as far as they go, and what
+ * goes out slows that and them alike. */
+static double met_inbound(const double *f, double share)
+{
+    return fmin(share * f[KVT_FEATURE_INBOUND_BYTES], f[KVT_FEATURE_WIRE_BYTES]);
+}
+
+static double met_outbound(const double *f, double share)
+{
+    double wire = f[KVT_FEATURE_WIRE_BYTES];
+    double outbound = fmin(share * f[KVT_FEATURE_OUTBOUND_BYTES], wire);
+    return wire > 0 ? outbound * wire / (wire + met_inbound(f, share)) : 0;
+}
+
 /* Beside a fetch that meets so much of a step's traffic. */
 static double busy_ns(const double *f, double met)
 {
-    return true_ns(KVT_PART_FETCH, f) + met * (0.018 * f[KVT_FEATURE_INBOUND_BYTES] +
-                                               0.009 * f[KVT_FEATURE_OUTBOUND_BYTES]);
+    return true_ns(KVT_PART_FETCH, f) + 0.018 * met_inbound(f, met) + 0.009 * met_outbound(f, met);
 }
 
 /* As the step runs: followers beside compute, or whole stores at once. */
@@ -242,8 +255,7 @@ static double exposed_ns(const double *f, double met, bool is_hidden)
     double rest_ns =
         busy_ns(f, met) - HIDES * (true_ns(KVT_PART_DENSE, f) + true_ns(KVT_PART_ATTEND, f));
     double floor_ns = 0.0078 * f[KVT_FEATURE_WIRE_BYTES] + 7000 * f[KVT_FEATURE_FETCHES] +
-                      met * (0.013 * f[KVT_FEATURE_INBOUND_BYTES] +
-                             0.006 * f[KVT_FEATURE_OUTBOUND_BYTES]);
+                      0.013 * met_inbound(f, met) + 0.006 * met_outbound(f, met);
 
     return is_hidden ? fmax(rest_ns, floor_ns) : busy_ns(f, met);
 }
@@ -426,7 +438,10 @@ static double met_of(const struct point *point, enum kvt_profile_feature feature
 {
     double ns = point->is_apart ? point->parts_ns[KVT_PART_FETCH]
                                 : true_ns(KVT_PART_FETCH, point->features);
-    return fmin(ns / point->step_ns, 1) * point->features[feature];
+    double share = fmin(ns / point->step_ns, 1);
+
+    return feature == KVT_FEATURE_INBOUND_BYTES ? met_inbound(point->features, share)
+                                                : met_outbound(point->features, share);
 }
 
 static double most_met(const struct points *points, enum kvt_profile_feature feature)
@@ -452,7 +467,6 @@ static void add_gathers_with_traffic(struct points *points)
         point.features[KVT_FEATURE_FETCHES] = 1;
         point.features[KVT_FEATURE_WIRE_BYTES] = 4e7 * (g - RUNS + 1);
         point.features[KVT_FEATURE_INBOUND_BYTES] = 3e8;
-        kvt_profile_meet(point.features, 1);
         point.step_ns = point.parts_ns[KVT_PART_FETCH] = busy_ns(point.features, 1);
         ck_assert_int_eq(points_append(points, &point, &err), KVT_OK);
     }

@@ -103,8 +103,9 @@ void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
  * granules (1 - near / memory). */
 double kvt_profile_far_granules(double granules, double memory_bytes);
 
-/* What of the traffic beside a step gets in the way of its fetches: the share of it that moves while
- * they do, but no more than they move themselves. Replaces the features of that traffic. */
+/* What of the traffic beside a step gets in the way of its fetches: the share of it that moves
+ * while they do, but no more than they move themselves; and what goes out slows all that comes in,
+ * of which fetches are a part. Replaces the features of that traffic, once. */
 void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share);
 /* What fetches take without that traffic. */
 double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
