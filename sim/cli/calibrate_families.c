@@ -71,9 +71,9 @@ static const struct family_form forms[] = {
 static const struct family_form exposed_form = {
     KVT_PART_FETCH,
     1,
-    {{.count = 4,
-      .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_INBOUND_BYTES,
-                   KVT_FEATURE_OUTBOUND_BYTES}}}};
+    {{.count = 5,
+      .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_GRANULES,
+                   KVT_FEATURE_INBOUND_BYTES, KVT_FEATURE_OUTBOUND_BYTES}}}};
 
 /* Of one fit: which points, and room for samples. */
 struct fitter {

@@ -201,13 +201,18 @@ void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share)
     set_node_bytes(features);
 }
 
+static void meet_none(const double features[KVT_FEATURES], double quiet[KVT_FEATURES])
+{
+    memcpy(quiet, features, KVT_FEATURES * sizeof quiet[0]);
+    kvt_profile_meet(quiet, 0);
+}
+
 double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
                                   const double features[KVT_FEATURES])
 {
     double quiet[KVT_FEATURES];
 
-    memcpy(quiet, features, sizeof quiet);
-    kvt_profile_meet(quiet, 0);
+    meet_none(features, quiet);
     return kvt_profile_ns(fetch, quiet);
 }
 
@@ -216,8 +221,7 @@ void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_f
 {
     double quiet[KVT_FEATURES];
 
-    memcpy(quiet, features, sizeof quiet);
-    kvt_profile_meet(quiet, 0);
+    meet_none(features, quiet);
     double fetch_ns = kvt_profile_ns(&profile->families[KVT_PART_FETCH], quiet);
     double step_ns = kvt_profile_exposed_ns(profile, quiet, leader_first);
     for (int p = 0; p < KVT_PARTS; p++) {
