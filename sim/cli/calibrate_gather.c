@@ -85,30 +85,6 @@ struct gathering {
     uint32_t rounds; /* that it has been through */
 };
 
-/* A list is a fetch by itself: the features of one, on each GPU. */
-static kvt_status find_features(const struct grid_gather *gather, const uint32_t *rows,
-                                double *features, struct kvt_error *err)
-{
-    double count = (double)gather->requests * (double)gather->rows_each;
-    double wire_bytes = count * (double)gather->row_bytes;
-    double inbound = (double)(gather->inbound_mib << 20);
-    double outbound = (double)(gather->outbound_mib << 20);
-    struct gather_translations translations = {0};
-
-    features[KVT_FEATURE_MISSED_ROWS] = count;
-    features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
-    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
-    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
-    features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
-    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
-    features[KVT_FEATURE_FETCHES] = 1;
-    kvt_status status = gather_translate(gather, rows, &translations, err);
-    features[KVT_FEATURE_GRANULES] = translations.granules;
-    features[KVT_FEATURE_GRANULE_BLOCKS] = translations.blocks;
-    features[KVT_FEATURE_FAR_GRANULES] = translations.far_granules;
-    return status;
-}
-
 static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather *gather,
                               uint32_t round, struct gathering *out, struct kvt_error *err)
 {
@@ -116,7 +92,7 @@ static kvt_status measure_one(struct kvt_gather *pool, const struct grid_gather 
     kvt_status status = gather_draw(gather, &rows, err);
 
     if (status == KVT_OK && round == 0)
-        status = find_features(gather, rows, out->features, err);
+        status = gather_features(gather, rows, out->features, err);
     if (status == KVT_OK)
         status = time_rows(pool, gather, rows, &out->ns[round], err);
     if (status == KVT_OK)

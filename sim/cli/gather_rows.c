@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kvt/profile.h"
 #include "kvt/rng.h"
 
 enum {
@@ -291,5 +290,28 @@ kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *ro
     }
     close_pieces(&cache.granules);
     close_pieces(&cache.blocks);
+    return status;
+}
+
+kvt_status gather_features(const struct grid_gather *gather, const uint32_t *rows,
+                           double features[KVT_FEATURES], struct kvt_error *err)
+{
+    double count = (double)gather->requests * (double)gather->rows_each;
+    double wire_bytes = count * (double)gather->row_bytes;
+    double inbound = (double)(gather->inbound_mib << 20);
+    double outbound = (double)(gather->outbound_mib << 20);
+    struct gather_translations translations = {0};
+
+    features[KVT_FEATURE_MISSED_ROWS] = count;
+    features[KVT_FEATURE_WIRE_BYTES] = wire_bytes;
+    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    features[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
+    features[KVT_FEATURE_NODE_BYTES] = (double)gather->gpus * (wire_bytes + inbound + outbound);
+    features[KVT_FEATURE_GATHERING_GPUS] = (double)gather->gpus;
+    features[KVT_FEATURE_FETCHES] = 1;
+    kvt_status status = gather_translate(gather, rows, &translations, err);
+    features[KVT_FEATURE_GRANULES] = translations.granules;
+    features[KVT_FEATURE_GRANULE_BLOCKS] = translations.blocks;
+    features[KVT_FEATURE_FAR_GRANULES] = translations.far_granules;
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "grid.h"
 #include "kvt/gather.h"
+#include "kvt/profile.h"
 
 enum {
     GATHER_LISTS = 21, /* in turn, as the stores of GLM-5.3 */
@@ -29,5 +30,10 @@ struct gather_translations {
 };
 KVT_CHECKED kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *rows,
                                         struct gather_translations *out, struct kvt_error *err);
+
+/* Of a list, which is a fetch by itself, on each GPU: with all that moves beside it. Sets those
+ * that a gather has. */
+KVT_CHECKED kvt_status gather_features(const struct grid_gather *gather, const uint32_t *rows,
+                                       double features[KVT_FEATURES], struct kvt_error *err);
 
 #endif

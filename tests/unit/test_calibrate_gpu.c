@@ -1,4 +1,4 @@
-/* test_calibrate_gpu.c -- families out of points whose law is known. */
+/* test_calibrate_gpu.c -- a profile out of points whose law is known. */
 #include <check.h>
 #include <gsl/gsl_errno.h>
 #include <math.h>
@@ -11,195 +11,8 @@
 #include "support/support.h"
 
 enum {
-    SAMPLES = 240,
     RUNS = 24
 };
-
-/* ---- One family ------------------------------------------------------------------------ */
-
-struct made {
-    double features[SAMPLES][KVT_FEATURES];
-    struct family_sample samples[SAMPLES];
-};
-
-/* Fetches of any size, whose granules are apart from their bytes; noise: a share. */
-static void make_fetches(struct made *made, double noise, uint64_t seed)
-{
-    struct kvt_rng rng = kvt_rng_stream(seed, KVT_RNG_TEST, 0);
-
-    for (int i = 0; i < SAMPLES; i++) {
-        double *features = made->features[i];
-        double bytes = 1e6 * pow(300, kvt_rng_unit(&rng));
-        features[KVT_FEATURE_STEP] = 1;
-        features[KVT_FEATURE_WIRE_BYTES] = bytes;
-        features[KVT_FEATURE_GRANULES] = bytes / 2304 * (0.05 + 2.4 * kvt_rng_unit(&rng));
-        features[KVT_FEATURE_FETCHES] = 1 + (double)kvt_rng_below(&rng, 21);
-        double link = 0.0195 * bytes + 7000 * features[KVT_FEATURE_FETCHES];
-        double granules = 35.7 * features[KVT_FEATURE_GRANULES];
-        made->samples[i] = (struct family_sample){.features = features,
-                                                  .ns = fmax(link, granules) *
-                                                        (1 + noise * kvt_rng_gaussian(&rng)),
-                                                  .configuration = (uint32_t)(i % RUNS)};
-    }
-}
-
-static const struct family_form fetch_form = {
-    KVT_PART_FETCH,
-    2,
-    {{.count = 3,
-      .features = {KVT_FEATURE_WIRE_BYTES, KVT_FEATURE_FETCHES, KVT_FEATURE_OUTBOUND_BYTES}},
-     {.count = 1, .features = {KVT_FEATURE_GRANULES}}}};
-
-static struct family_fit fitted(const struct family_form *form, const struct made *made)
-{
-    struct family_fit fit;
-    struct kvt_error err = {0};
-
-    ck_assert_msg(family_fit(form, made->samples, SAMPLES, true, &fit, &err) == KVT_OK, "%s",
-                  err.message);
-    return fit;
-}
-
-static const struct family_term *term_of(const struct family_fit *fit, uint32_t limit,
-                                         enum kvt_profile_feature feature)
-{
-    for (uint32_t t = 0; t < fit->term_count; t++) {
-        if (fit->terms[t].limit == limit && fit->terms[t].feature == feature)
-            return &fit->terms[t];
-    }
-    ck_abort_msg("no term %s", kvt_profile_feature_name(feature));
-}
-
-static void assert_term(const struct family_fit *fit, uint32_t limit,
-                        enum kvt_profile_feature feature, double ns, double share)
-{
-    const struct family_term *term = term_of(fit, limit, feature);
-
-    ck_assert_int_eq(term->state, FAMILY_TERM_FITTED);
-    ck_assert_msg(fabs(term->ns / ns - 1) <= share, "%s of limit %u: %g, not %g",
-                  kvt_profile_feature_name(feature), limit, term->ns, ns);
-}
-
-START_TEST(the_larger_of_two_limits_comes_back)
-{
-    static struct made made;
-    make_fetches(&made, 0.01, 1);
-    const struct family_fit fit = fitted(&fetch_form, &made);
-
-    assert_term(&fit, 0, KVT_FEATURE_WIRE_BYTES, 0.0195, 0.01);
-    assert_term(&fit, 0, KVT_FEATURE_FETCHES, 7000, 0.03);
-    assert_term(&fit, 1, KVT_FEATURE_GRANULES, 35.7, 0.01);
-    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_ABSENT);
-    ck_assert_uint_eq(fit.family.limit_count, 2);
-    ck_assert_uint_eq(fit.configurations, RUNS);
-    ck_assert_double_lt(fit.left_out.mape, 0.015);
-    ck_assert_double_lt(fabs(fit.left_out.bias), 0.003);
-}
-END_TEST
-
-/* One sample in twelve took twice to four times as long. */
-START_TEST(samples_that_were_disturbed_are_counted_and_have_no_say)
-{
-    static struct made made;
-    size_t disturbed = 0;
-    make_fetches(&made, 0.01, 2);
-    for (int i = 5; i < SAMPLES; i += 12, disturbed++)
-        made.samples[i].ns *= 2 + (i % 3);
-    const struct family_fit fit = fitted(&fetch_form, &made);
-
-    assert_term(&fit, 0, KVT_FEATURE_WIRE_BYTES, 0.0195, 0.01);
-    assert_term(&fit, 1, KVT_FEATURE_GRANULES, 35.7, 0.01);
-    ck_assert_uint_ge(fit.outliers, disturbed);
-    ck_assert_uint_le(fit.outliers, disturbed + 8);
-    ck_assert_double_gt(fit.own.mape, 0.04); /* errors hold them all the same */
-    ck_assert_double_lt(fit.own.median_abs, 0.02);
-}
-END_TEST
-
-START_TEST(a_term_that_says_nothing_is_not_told)
-{
-    static struct made made;
-    struct kvt_rng rng = kvt_rng_stream(3, KVT_RNG_TEST, 1);
-    make_fetches(&made, 0.02, 3);
-    for (int i = 0; i < SAMPLES; i++)
-        made.features[i][KVT_FEATURE_OUTBOUND_BYTES] = 1e5 * kvt_rng_unit(&rng);
-    const struct family_fit fit = fitted(&fetch_form, &made);
-
-    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_UNCERTAIN);
-    ck_assert(fit.family.ns_per[0][KVT_FEATURE_OUTBOUND_BYTES] == 0);
-    /* That it says nothing holds over what was seen of it. */
-    ck_assert(fit.family.has_range[KVT_FEATURE_OUTBOUND_BYTES]);
-    ck_assert_double_eq_tol(fit.family.most[KVT_FEATURE_OUTBOUND_BYTES], 1e5, 2e3);
-}
-END_TEST
-
-/* What else is peculiar to that run would be in it, and nothing is known of others that have it. */
-START_TEST(a_term_that_one_run_alone_has_is_not_told_and_out_of_range)
-{
-    static struct made made;
-    make_fetches(&made, 0.02, 6);
-    for (int i = 0; i < SAMPLES; i++) {
-        if (made.samples[i].configuration != 7)
-            continue;
-        made.features[i][KVT_FEATURE_OUTBOUND_BYTES] = 1e6;
-        made.samples[i].ns += 50000;
-    }
-    const struct family_fit fit = fitted(&fetch_form, &made);
-
-    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_OUTBOUND_BYTES)->state, FAMILY_TERM_ALONE);
-    for (int i = 0; i < SAMPLES; i++)
-        ck_assert_int_eq(kvt_profile_in_range(&fit.family, made.features[i]),
-                         made.samples[i].configuration != 7);
-}
-END_TEST
-
-/* No term is negative: what falls with a feature is left out of it. */
-START_TEST(a_term_below_0_is_left_out)
-{
-    static struct made made;
-    static const struct family_form form = {
-        KVT_PART_OTHER, 1, {{.count = 2, .features = {KVT_FEATURE_STEP, KVT_FEATURE_REQUESTS}}}};
-    for (int i = 0; i < SAMPLES; i++) {
-        made.features[i][KVT_FEATURE_STEP] = 1;
-        made.features[i][KVT_FEATURE_REQUESTS] = 1 + i % 40;
-        made.samples[i] = (struct family_sample){.features = made.features[i],
-                                                 .ns = 1e5 - 500 * (i % 40),
-                                                 .configuration = (uint32_t)(i % RUNS)};
-    }
-    const struct family_fit fit = fitted(&form, &made);
-
-    ck_assert_int_eq(term_of(&fit, 0, KVT_FEATURE_REQUESTS)->state, FAMILY_TERM_UNCERTAIN);
-    ck_assert_double_lt(term_of(&fit, 0, KVT_FEATURE_REQUESTS)->ns, 0);
-    ck_assert_double_gt(fit.family.ns_per[0][KVT_FEATURE_STEP], 8e4);
-}
-END_TEST
-
-START_TEST(a_range_holds_every_sample)
-{
-    static struct made made;
-    make_fetches(&made, 0.01, 4);
-    const struct family_fit fit = fitted(&fetch_form, &made);
-
-    for (int i = 0; i < SAMPLES; i++)
-        ck_assert(kvt_profile_in_range(&fit.family, made.features[i]));
-    made.features[0][KVT_FEATURE_WIRE_BYTES] = 3.1e8;
-    ck_assert(!kvt_profile_in_range(&fit.family, made.features[0]));
-}
-END_TEST
-
-START_TEST(too_few_samples_are_no_answer)
-{
-    static struct made made;
-    struct family_fit fit;
-    struct kvt_error err = {0};
-
-    make_fetches(&made, 0.01, 5);
-    ck_assert_int_eq(family_fit(&fetch_form, made.samples, 3, true, &fit, &err),
-                     KVT_ERR_UNSUPPORTED);
-    ck_assert_str_eq(err.where, "calibrate");
-    ck_assert_ptr_nonnull(strstr(err.message, "more points are expected"));
-}
-END_TEST
 
 /* ---- A whole calibration ----------------------------------------------------------------- */
 
@@ -574,6 +387,16 @@ static void make_gathers(struct points *points, uint32_t shared, double node_ns)
     }
 }
 
+static const struct family_term *term_of(const struct family_fit *fit, uint32_t limit,
+                                         enum kvt_profile_feature feature)
+{
+    for (uint32_t t = 0; t < fit->term_count; t++) {
+        if (fit->terms[t].limit == limit && fit->terms[t].feature == feature)
+            return &fit->terms[t];
+    }
+    ck_abort_msg("no term %s", kvt_profile_feature_name(feature));
+}
+
 /* In one limit, at most; 0: in none. */
 static double ns_per(const struct kvt_profile_family *family, enum kvt_profile_feature feature)
 {
@@ -796,66 +619,6 @@ START_TEST(a_profile_gives_its_points_back)
 }
 END_TEST
 
-#define HEAD                                                                                       \
-    "{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"m\", \"hardware\": \"h\", "   \
-    "\"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, "
-#define RUN                                                                                        \
-    "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"group\", "          \
-    "\"gather\": false, \"ranked\": false}], "
-#define COLUMNS "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\"], "
-#define WITH(column)                                                                               \
-    "\"columns\": [\"configuration\", \"steps\", \"apart\", \"step_ns\", \"spread\", \"" column    \
-    "\"], "
-#define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-static const struct {
-    const char *text, *says;
-} refused[] = {
-    {"{\"schema\": \"kvtide/grid/1\"}", "\"kvtide/points/1\""},
-    {HEAD "\"configurations\": [], " COLUMNS "\"rows\": []}", "0 configurations"},
-    {HEAD "\"configurations\": [{\"name\": \"a\", \"sets\": \"\", \"fetch_order\": \"both\", "
-          "\"gather\": false, \"ranked\": false}], " COLUMNS "\"rows\": []}",
-     "\"both\""},
-    {HEAD RUN "\"columns\": [\"configuration\"], \"rows\": []}", "\"steps\" is missing"},
-    {HEAD RUN "\"columns\": [\"fetch_us\"], \"rows\": []}", "\"fetch_us\""},
-    {HEAD RUN "\"columns\": [\"steps\", \"steps\"], \"rows\": []}", "there twice"},
-    {HEAD RUN COLUMNS "\"rows\": []}", "rows: found none"},
-    {HEAD RUN COLUMNS "\"rows\": [[1, 4, 0, 5e6, 0]]}", "configuration: found 1;"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4.5, 0, 5e6, 0]]}", "steps: found 4.5;"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 0, 0, 5e6, 0]]}", "steps: found 0; a whole number from 1"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 2, 5e6, 0]]}", "apart: found 2;"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, -5e6, 0]]}", "step_ns: found -5000000;"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6]]}", "4 cells; an array of 5"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0, 0]]}", "6 cells; an array of 5"},
-    {HEAD RUN COLUMNS "\"rows\": [5]}", "0 cells; an array of 5"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 0, 0]]}", "step_ns: found 0;"},
-    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, null, 0]]}", "step_ns: no number"},
-    {HEAD RUN WITH("fetch_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "found 5000000, and no wire"},
-    {HEAD RUN WITH("draft_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "and no draft_tokens"},
-    {HEAD RUN WITH("wire_bytes") "\"rows\": [[0, 4, 1, 5e6, 0, 1e18]]}", "wire_bytes: found 1e+18"},
-    {"{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"" NAME_64 "\", "
-     "\"hardware\": \"h\", \"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, " RUN
-         COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0]]}",
-     "model: found a name of 64 bytes; at most 63"},
-    {HEAD RUN COLUMNS "\"rows\": [], \"more\": 1}", "more"},
-};
-
-START_TEST(points_that_are_none_are_refused_with_their_place)
-{
-    struct points points = {.items = NULL};
-    struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    struct kvt_error err = {0};
-    FILE *file = fopen(path, "w");
-
-    fputs(refused[_i].text, file);
-    ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_ne(points_load(path, arena, &points, &err), KVT_OK);
-    ck_assert_msg(strstr(err.message, refused[_i].says) || strstr(err.where, refused[_i].says),
-                  "%s: %s", err.where, err.message);
-    points_free(&points);
-    kvt_arena_free(arena);
-}
-END_TEST
-
 static void make_folder(void)
 {
     support_folder_make(&folder);
@@ -875,13 +638,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
 
     gsl_set_error_handler_off(); /* as the command does */
-    tcase_add_test(fits, the_larger_of_two_limits_comes_back);
-    tcase_add_test(fits, samples_that_were_disturbed_are_counted_and_have_no_say);
-    tcase_add_test(fits, a_term_that_says_nothing_is_not_told);
-    tcase_add_test(fits, a_term_that_one_run_alone_has_is_not_told_and_out_of_range);
-    tcase_add_test(fits, a_term_below_0_is_left_out);
-    tcase_add_test(fits, a_range_holds_every_sample);
-    tcase_add_test(fits, too_few_samples_are_no_answer);
     tcase_add_test(fits, a_gpu_of_known_costs_is_found_again);
     tcase_add_test(fits, groups_alone_tell_no_overlap);
     tcase_add_test(fits, what_is_exposed_of_traffic_is_told_and_in_range_as_far_as_steps_had_it);
@@ -895,8 +651,6 @@ int main(void)
     tcase_add_test(fits, gathers_that_cannot_be_made_leave_the_runs_that_were);
     tcase_add_checked_fixture(files, make_folder, remove_folder);
     tcase_add_test(files, a_profile_gives_its_points_back);
-    tcase_add_loop_test(files, points_that_are_none_are_refused_with_their_place, 0,
-                        sizeof refused / sizeof refused[0]);
     suite_add_tcase(suite, fits);
     suite_add_tcase(suite, files);
     srunner_run_all(runner, CK_ENV);
