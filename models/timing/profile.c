@@ -201,19 +201,17 @@ static void profile_rank_step(const void *memory, const struct kvt_rank_load *lo
 {
     const struct profile_state *state = memory;
     const struct kvt_profile *profile = &state->profile;
-    double features[KVT_FEATURES], roofline_parts[KVT_PARTS] = {0};
+    double features[KVT_FEATURES], met[KVT_FEATURES], roofline_parts[KVT_PARTS] = {0};
 
     if (load->requests == 0)
         return;
     kvt_profile_rank_features(&state->setting, load, features);
-    kvt_profile_meet_predicted(profile, state->leader_first, features);
+    kvt_profile_meet_predicted(profile, state->leader_first, features, met);
     for (int p = 0; p < KVT_PARTS; p++) {
-        bool is_drafted = p != KVT_PART_DRAFT || load->draft_tokens > 0;
-        if (kvt_profile_is_of_group((enum kvt_step_part)p) || p == KVT_PART_PREFILL || !is_drafted)
+        if (kvt_profile_is_of_group((enum kvt_step_part)p) || p == KVT_PART_PREFILL)
             continue;
-        parts[p] += p == KVT_PART_FETCH
-                        ? kvt_profile_exposed_ns(profile, features, state->leader_first)
-                        : kvt_profile_ns(&profile->families[p], features);
+        parts[p] += p == KVT_PART_FETCH ? kvt_profile_exposed_ns(profile, met, state->leader_first)
+                                        : kvt_profile_part_ns(profile, (enum kvt_step_part)p, met);
     }
     if (!state->lacks_any)
         return;
@@ -240,10 +238,10 @@ static bool profile_find_outside(const void *memory, const struct kvt_rank_load 
                                  struct kvt_outside *out)
 {
     const struct profile_state *state = memory;
-    double features[KVT_FEATURES];
+    double features[KVT_FEATURES], met[KVT_FEATURES];
 
     kvt_profile_rank_features(&state->setting, load, features);
-    kvt_profile_meet_predicted(&state->profile, state->leader_first, features);
+    kvt_profile_meet_predicted(&state->profile, state->leader_first, features, met);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &state->profile.families[p];
         *out = (struct kvt_outside){.part = (enum kvt_step_part)p};
@@ -251,11 +249,11 @@ static bool profile_find_outside(const void *memory, const struct kvt_rank_load 
             continue;
         if (!family->is_there && state->is_needed[p])
             return true;
-        enum kvt_profile_feature f = kvt_profile_find_outside(family, features);
+        enum kvt_profile_feature f = kvt_profile_find_outside(family, met);
         if (f == KVT_FEATURES)
             continue;
         out->feature = kvt_profile_feature_name(f);
-        out->value = features[f];
+        out->value = met[f];
         out->least = family->least[f];
         out->most = family->most[f];
         return true;

@@ -135,14 +135,14 @@ static kvt_status find_mark(const struct points *points, struct gpu_calibration 
 
 /* ---- Traffic beside fetches -------------------------------------------------------------- */
 
-/* Where a step is timed apart, its fetches' share of it is measured. */
+/* Where a step is timed apart, its fetches' share of it is measured; elsewhere none is known yet.
+ */
 static void meet_apart(struct fitter *fitter)
 {
     for (size_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
-        memcpy(fitter->met[i], point->features, sizeof point->features);
-        if (point->is_apart && point->step_ns > 0)
-            kvt_profile_meet(fitter->met[i], point->parts_ns[KVT_PART_FETCH] / point->step_ns);
+        double share = point->is_apart ? point->parts_ns[KVT_PART_FETCH] / point->step_ns : 0;
+        kvt_profile_meet(point->features, share, fitter->met[i]);
     }
 }
 
@@ -151,11 +151,10 @@ static void meet_whole(struct fitter *fitter, const struct kvt_profile_family *f
 {
     for (size_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
-        if (point->is_apart || point->step_ns <= 0)
+        if (point->is_apart)
             continue;
         double share = kvt_profile_quiet_fetch_ns(fetch, point->features) / point->step_ns;
-        memcpy(fitter->met[i], point->features, sizeof point->features);
-        kvt_profile_meet(fitter->met[i], fmin(share, 1));
+        kvt_profile_meet(point->features, fmin(share, 1), fitter->met[i]);
     }
 }
 
@@ -249,15 +248,15 @@ static size_t gather_exposed(struct fitter *fitter, const struct kvt_profile *pr
         if (!is_in(fitter, point) || point->is_apart || is_group(fitter->points, point) ||
             !point_has_part(point, KVT_PART_FETCH))
             continue;
-        fitter->hidden_ns[count] = point_predict_part(profile, point, KVT_PART_DENSE) +
-                                   point_predict_part(profile, point, KVT_PART_ATTEND);
+        fitter->hidden_ns[count] = kvt_profile_part_ns(profile, KVT_PART_DENSE, point->features) +
+                                   kvt_profile_part_ns(profile, KVT_PART_ATTEND, point->features);
         fitter->fetch_ns[count] =
             kvt_profile_ns(&profile->families[KVT_PART_FETCH], fitter->met[i]);
-        fitter->samples[count++] =
-            (struct family_sample){.features = fitter->met[i],
-                                   .ns = point->step_ns - point_predict_others(profile, point),
-                                   .weight_ns = point->step_ns,
-                                   .configuration = point->configuration};
+        fitter->samples[count++] = (struct family_sample){
+            .features = fitter->met[i],
+            .ns = point->step_ns - kvt_profile_others_ns(profile, point->features),
+            .weight_ns = point->step_ns,
+            .configuration = point->configuration};
     }
     return count;
 }

@@ -76,8 +76,8 @@ static void place_context(const struct grid_gather *gather, uint64_t number, str
         context->pages[p] = (uint32_t)kvt_rng_below(rng, pool_rows(gather) / PAGE_ROWS);
 }
 
-/* Contexts of all lists in turn, each from a stream of its own, which its misses are drawn of too.
- */
+/* Contexts of all lists in turn. The place of each is drawn from a stream of its own, which goes on
+ * with its misses. */
 static struct kvt_rng open_context(const struct grid_gather *gather, uint64_t number,
                                    struct context *context)
 {
@@ -240,9 +240,9 @@ static uint64_t mark_rows(const struct grid_gather *gather, uint64_t first, uint
     return count;
 }
 
-/* What contexts of all lists lie in. */
-static kvt_status find_memory(const struct grid_gather *gather, uint64_t pool_bytes, double *bytes,
-                              struct kvt_error *err)
+/* What contexts of all lists lie in, of a gather that could be drawn. */
+static kvt_status count_memory(const struct grid_gather *gather, uint64_t pool_bytes, double *bytes,
+                               struct kvt_error *err)
 {
     uint32_t pages[CONTEXT_PAGES_MAX];
     struct context context = {.pages = gather->is_shuffled ? pages : NULL};
@@ -279,14 +279,14 @@ kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *ro
         status = open_pieces(pool_bytes, KVT_PROFILE_BLOCK_BYTES, GATHER_BLOCKS_CACHED,
                              &cache.blocks, err);
     if (status == KVT_OK)
-        status = find_memory(gather, pool_bytes, &memory_bytes, err);
+        status = count_memory(gather, pool_bytes, &memory_bytes, err);
     if (status == KVT_OK) {
         const uint64_t of_step = GATHER_LISTS * gather->requests * gather->rows_each;
         copy_steps(&cache, gather, rows, 1);
         copy_steps(&cache, gather, rows + of_step, GATHER_STEPS - 1);
         out->granules = (double)cache.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
         out->blocks = (double)cache.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
-        out->far_granules = kvt_profile_far_granules(out->granules, memory_bytes);
+        out->far_granules = out->granules * kvt_profile_far_share(memory_bytes);
     }
     close_pieces(&cache.granules);
     close_pieces(&cache.blocks);

@@ -131,15 +131,39 @@ enum {
     PLAIN_COLUMNS = 5 /* before those of parts, two each, and of features */
 };
 
+bool points_fetch_needs(enum kvt_profile_feature feature)
+{
+    switch (feature) {
+    case KVT_FEATURE_MISSED_ROWS:
+    case KVT_FEATURE_INBOUND_BYTES:
+    case KVT_FEATURE_OUTBOUND_BYTES:
+    case KVT_FEATURE_GRANULES:
+    case KVT_FEATURE_GRANULE_BLOCKS:
+    case KVT_FEATURE_FAR_GRANULES:
+    case KVT_FEATURE_FETCHES:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool has_feature(const struct points *points, int feature)
+{
+    bool occurs = false;
+
+    for (size_t i = 0; i < points->count; i++)
+        occurs = occurs || points->items[i].features[feature] != 0;
+    return occurs;
+}
+
 static struct columns columns_of(const struct points *points)
 {
     struct columns columns = {.feature_count = 0};
+    bool has_fetches = has_feature(points, KVT_FEATURE_WIRE_BYTES);
 
     for (int f = 0; f < KVT_FEATURES; f++) {
-        bool occurs = false;
-        for (size_t i = 0; i < points->count; i++)
-            occurs = occurs || points->items[i].features[f] != 0;
-        if (occurs)
+        if (has_feature(points, f) ||
+            (has_fetches && points_fetch_needs((enum kvt_profile_feature)f)))
             columns.features[columns.feature_count++] = f;
     }
     for (int p = 0; p < KVT_PARTS; p++) {

@@ -75,16 +75,19 @@ KVT_CHECKED kvt_status point_steps_add(struct point_steps *steps,
 bool point_has_part(const struct point *point, enum kvt_step_part part);
 /* The part's time, less mark_ns for each stop to take one; 0 where it was not taken. */
 double point_part_ns(const struct point *point, enum kvt_step_part part, double mark_ns);
-/* What the profile says of a part by itself; of all that is run but the fetch; and of the step as
- * it was run, which step_ns is beside. */
-double point_predict_part(const struct kvt_profile *profile, const struct point *point,
-                          enum kvt_step_part part);
-double point_predict_others(const struct kvt_profile *profile, const struct point *point);
+/* What the profile says of a part by itself; and of the step as it was run, which step_ns is
+ * beside. */
+double point_predict_part(const struct kvt_profile *profile, const struct points *points,
+                          const struct point *point, enum kvt_step_part part);
 double point_predict_step(const struct kvt_profile *profile, const struct points *points,
                           const struct point *point);
 /* Whether each family of the profile was measured over what the point has of it. */
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point);
+
+/* What a fetch's time may hang on: a file with fetches has all of it, for what is missing would
+ * read as none. */
+bool points_fetch_needs(enum kvt_profile_feature feature);
 
 /* As JSON, schema "kvtide/points/1"; the same is a profile's member "points". */
 KVT_CHECKED kvt_status points_tree(const struct points *points, cJSON **out, struct kvt_error *err);

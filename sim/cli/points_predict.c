@@ -1,6 +1,4 @@
 /* points_predict.c -- points beside a profile: the sums that timing "profile" makes of a step. */
-#include <string.h>
-
 #include "points.h"
 
 bool point_has_part(const struct point *point, enum kvt_step_part part)
@@ -24,61 +22,61 @@ double point_part_ns(const struct point *point, enum kvt_step_part part, double 
     return ns > 0 ? ns : 0;
 }
 
-/* Features with the traffic that its fetches meet, where followers run beside compute or not. */
-static void meet(const struct kvt_profile *profile, const struct point *point, bool leader_first,
-                 double features[KVT_FEATURES])
+/* Whether followers run beside compute: where whole stores come at once they do not, nor in steps
+ * that are timed apart. */
+static bool is_leader_first(const struct points *points, const struct point *point)
 {
-    memcpy(features, point->features, sizeof point->features);
-    kvt_profile_meet_predicted(profile, leader_first && !point->is_apart, features);
+    return !point->is_apart && !points->configurations[point->configuration].is_group;
 }
 
-double point_predict_part(const struct kvt_profile *profile, const struct point *point,
-                          enum kvt_step_part part)
+/* Features with the traffic that its fetches meet; a gather is nothing but a fetch, and meets all.
+ */
+static void meet(const struct kvt_profile *profile, const struct points *points,
+                 const struct point *point, double met[KVT_FEATURES])
 {
-    double features[KVT_FEATURES];
+    if (points->configurations[point->configuration].is_gather)
+        kvt_profile_meet(point->features, 1, met);
+    else
+        kvt_profile_meet_predicted(profile, is_leader_first(points, point), point->features, met);
+}
+
+double point_predict_part(const struct kvt_profile *profile, const struct points *points,
+                          const struct point *point, enum kvt_step_part part)
+{
+    double met[KVT_FEATURES];
 
     if (!point_has_part(point, part))
         return 0;
-    meet(profile, point, false, features);
-    return kvt_profile_ns(&profile->families[part], features);
-}
-
-double point_predict_others(const struct kvt_profile *profile, const struct point *point)
-{
-    double ns = 0;
-
-    for (int p = 0; p < KVT_PARTS; p++) {
-        bool is_run = p != KVT_PART_FETCH && p != KVT_PART_HOST && p != KVT_PART_SAMPLE;
-        ns += is_run ? point_predict_part(profile, point, (enum kvt_step_part)p) : 0;
-    }
-    return ns;
+    if (part != KVT_PART_FETCH)
+        return kvt_profile_ns(&profile->families[part], point->features);
+    meet(profile, points, point, met);
+    return kvt_profile_ns(&profile->families[part], met);
 }
 
 double point_predict_step(const struct kvt_profile *profile, const struct points *points,
                           const struct point *point)
 {
-    bool leader_first = !points->configurations[point->configuration].is_group;
-    double ns = point_predict_others(profile, point), features[KVT_FEATURES];
+    double ns = kvt_profile_others_ns(profile, point->features), met[KVT_FEATURES];
 
     if (!point_has_part(point, KVT_PART_FETCH))
         return ns;
-    meet(profile, point, leader_first, features);
-    return ns + kvt_profile_exposed_ns(profile, features, leader_first);
+    meet(profile, points, point, met);
+    return ns + kvt_profile_exposed_ns(profile, met, is_leader_first(points, point));
 }
 
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point)
 {
     const struct points_configuration *of = &points->configurations[point->configuration];
-    double features[KVT_FEATURES];
+    double met[KVT_FEATURES];
 
-    meet(profile, point, !of->is_group, features);
+    meet(profile, points, point, met);
     for (int p = 0; p < KVT_PARTS; p++) {
         const struct kvt_profile_family *family = &profile->families[p];
         if (of->is_gather && p != KVT_PART_FETCH)
             continue;
         if (family->is_there && point_has_part(point, (enum kvt_step_part)p) &&
-            !kvt_profile_in_range(family, features))
+            !kvt_profile_in_range(family, met))
             return false;
     }
     return true;

@@ -153,7 +153,7 @@ static void judge_family(struct time_outcome *outcome, enum kvt_step_part part, 
         if (!is_wanted || measured_ns <= 0 || !point_has_part(point, part) ||
             points->configurations[point->configuration].is_gather)
             continue;
-        add_pair(pairs, point_predict_part(&outcome->profile, point, part), measured_ns);
+        add_pair(pairs, point_predict_part(&outcome->profile, points, point, part), measured_ns);
         family->in_range += kvt_profile_in_range(&outcome->profile.families[part], point->features);
     }
     sum_up(pairs, family);
@@ -168,7 +168,7 @@ static void judge_gathers(struct time_outcome *outcome, struct pairs *pairs)
         double measured_ns = point->parts_ns[KVT_PART_FETCH];
         if (!points->configurations[point->configuration].is_gather || measured_ns <= 0)
             continue;
-        double ns = point_predict_part(&outcome->profile, point, KVT_PART_FETCH);
+        double ns = point_predict_part(&outcome->profile, points, point, KVT_PART_FETCH);
         add_pair(pairs, ns, measured_ns);
         outcome->gathers.in_range += point_is_in_range(&outcome->profile, points, point);
         outcome->gathers_within += fabs(ns / measured_ns - 1) <= TIME_GATHER_MOST;

@@ -123,7 +123,7 @@ static bool add_gathers(cJSON *tree, const struct time_outcome *outcome)
     for (size_t i = 0; i < points->count && ok; i++) {
         const struct point *point = &points->items[i];
         const struct points_configuration *gather = &points->configurations[point->configuration];
-        double ns = point_predict_part(&outcome->profile, point, KVT_PART_FETCH);
+        double ns = point_predict_part(&outcome->profile, points, point, KVT_PART_FETCH);
         if (!gather->is_gather)
             continue;
         cJSON *entry = kvt_json_add_element(list);
@@ -194,12 +194,15 @@ kvt_status time_tree(const struct time_outcome *outcome, cJSON **out, struct kvt
 static void print_family(const char *name, const struct time_family *family)
 {
     const struct robust_errors *errors = &family->errors;
+    char correlation[16] = "-";
 
     if (errors->count == 0)
         return;
-    printf("%-9s %6zu %8.1f%% %8.1f%% %8.1f%% %+8.1f%% %8.3f %8.0f%%\n", name, errors->count,
+    if (isfinite(family->correlation))
+        (void)snprintf(correlation, sizeof correlation, "%.3f", family->correlation);
+    printf("%-9s %6zu %8.1f%% %8.1f%% %8.1f%% %+8.1f%% %8s %8.0f%%\n", name, errors->count,
            100 * errors->mape, 100 * errors->median_abs, 100 * errors->p95_abs, 100 * errors->bias,
-           family->correlation, 100 * (double)family->in_range / (double)errors->count);
+           correlation, 100 * (double)family->in_range / (double)errors->count);
 }
 
 static void print_runs(const struct time_outcome *outcome)

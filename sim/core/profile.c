@@ -1,8 +1,6 @@
 /* profile.c -- what a profile says of a load: features, and times linear in them. */
 #include "kvt/profile.h"
 
-#include <string.h>
-
 const char *kvt_profile_feature_name(enum kvt_profile_feature feature)
 {
     static const char *const names[KVT_FEATURES] = {
@@ -43,6 +41,11 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 struct kvt_profile_setting kvt_profile_setting_of(const struct kvt_timing_env *env)
 {
     const struct kvt_llm *llm = env->llm;
@@ -81,10 +84,9 @@ void kvt_profile_group_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_EXPERTS_SHARE] = experts_share(setting, load->queries, load->queries_max);
 }
 
-double kvt_profile_far_granules(double granules, double memory_bytes)
+double kvt_profile_far_share(double memory_bytes)
 {
-    double far_share = 1 - KVT_PROFILE_NEAR_BYTES / memory_bytes;
-    return far_share > 0 ? granules * far_share : 0;
+    return larger(1 - KVT_PROFILE_NEAR_BYTES / memory_bytes, 0);
 }
 
 /* Contexts lie in one piece on the host, each with as many rows as another, and what is fetched of
@@ -100,15 +102,7 @@ static void add_translations(const struct kvt_profile_setting *setting,
 
     features[KVT_FEATURE_GRANULE_BLOCKS] =
         smaller(context_bytes / KVT_PROFILE_BLOCK_BYTES, load->granules);
-    features[KVT_FEATURE_FAR_GRANULES] = kvt_profile_far_granules(load->granules, context_bytes);
-}
-
-static void set_node_bytes(double features[KVT_FEATURES])
-{
-    features[KVT_FEATURE_NODE_BYTES] =
-        (features[KVT_FEATURE_WIRE_BYTES] + features[KVT_FEATURE_INBOUND_BYTES] +
-         features[KVT_FEATURE_OUTBOUND_BYTES]) *
-        features[KVT_FEATURE_GATHERING_GPUS];
+    features[KVT_FEATURE_FAR_GRANULES] = load->granules * kvt_profile_far_share(context_bytes);
 }
 
 static void add_traffic(const struct kvt_profile_setting *setting, const struct kvt_rank_load *load,
@@ -118,7 +112,10 @@ static void add_traffic(const struct kvt_profile_setting *setting, const struct 
     features[KVT_FEATURE_INBOUND_BYTES] = (double)load->import_bytes + (double)load->fill_bytes;
     features[KVT_FEATURE_OUTBOUND_BYTES] = (double)load->backup_bytes;
     features[KVT_FEATURE_GATHERING_GPUS] = setting->gathering_gpus;
-    set_node_bytes(features);
+    features[KVT_FEATURE_NODE_BYTES] =
+        (features[KVT_FEATURE_WIRE_BYTES] + features[KVT_FEATURE_INBOUND_BYTES] +
+         features[KVT_FEATURE_OUTBOUND_BYTES]) *
+        setting->gathering_gpus;
     add_translations(setting, load, features);
     features[KVT_FEATURE_FETCHES] =
         smaller(setting->selectors, load->calls_with_misses) + load->extra_waves;
@@ -154,11 +151,6 @@ void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
     features[KVT_FEATURE_PREFILL_CONTEXT_TOKENS] = load->prefill_context_tokens;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static double linear_ns(const double ns_per[KVT_FEATURES], const double features[KVT_FEATURES])
 {
     double ns = 0;
@@ -177,59 +169,76 @@ double kvt_profile_ns(const struct kvt_profile_family *family, const double feat
     return most;
 }
 
-double kvt_profile_exposed_ns(const struct kvt_profile *profile,
-                              const double features[KVT_FEATURES], bool leader_first)
+double kvt_profile_part_ns(const struct kvt_profile *profile, enum kvt_step_part part,
+                           const double features[KVT_FEATURES])
+{
+    if (part == KVT_PART_DRAFT && features[KVT_FEATURE_DRAFT_TOKENS] <= 0)
+        return 0;
+    return kvt_profile_ns(&profile->families[part], features);
+}
+
+double kvt_profile_others_ns(const struct kvt_profile *profile, const double features[KVT_FEATURES])
+{
+    double ns = 0;
+
+    for (int p = 0; p < KVT_PARTS; p++) {
+        if (p != KVT_PART_HOST && p != KVT_PART_SAMPLE && p != KVT_PART_FETCH)
+            ns += kvt_profile_part_ns(profile, (enum kvt_step_part)p, features);
+    }
+    return ns;
+}
+
+double kvt_profile_exposed_ns(const struct kvt_profile *profile, const double met[KVT_FEATURES],
+                              bool leader_first)
 {
     const struct kvt_profile_family *fetch = &profile->families[KVT_PART_FETCH];
-    double ns = kvt_profile_ns(fetch, features);
+    double ns = kvt_profile_ns(fetch, met);
 
     for (int p = 0; p < KVT_PARTS && leader_first; p++) {
         if (fetch->hidden_by[p] > 0)
-            ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], features);
+            ns -= fetch->hidden_by[p] * kvt_profile_ns(&profile->families[p], met);
     }
-    return larger(ns, leader_first ? linear_ns(fetch->exposed_ns_per, features) : 0);
+    return larger(ns, leader_first ? linear_ns(fetch->exposed_ns_per, met) : 0);
 }
 
-void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share)
+void kvt_profile_meet(const double features[KVT_FEATURES], double fetch_share,
+                      double met[KVT_FEATURES])
 {
     double wire = features[KVT_FEATURE_WIRE_BYTES];
-    double inbound = smaller(fetch_share * features[KVT_FEATURE_INBOUND_BYTES], wire);
-    double outbound = smaller(fetch_share * features[KVT_FEATURE_OUTBOUND_BYTES], wire);
+    double all_in = features[KVT_FEATURE_INBOUND_BYTES];
+    double all_out = features[KVT_FEATURE_OUTBOUND_BYTES];
+    double inbound = smaller(fetch_share * all_in, wire);
+    double outbound = smaller(fetch_share * all_out, wire);
 
-    features[KVT_FEATURE_INBOUND_BYTES] = inbound;
-    features[KVT_FEATURE_OUTBOUND_BYTES] = wire > 0 ? outbound * wire / (wire + inbound) : 0;
-    set_node_bytes(features);
-}
-
-static void meet_none(const double features[KVT_FEATURES], double quiet[KVT_FEATURES])
-{
-    memcpy(quiet, features, KVT_FEATURES * sizeof quiet[0]);
-    kvt_profile_meet(quiet, 0);
+    if (wire > 0)
+        outbound *= wire / (wire + inbound);
+    for (int f = 0; f < KVT_FEATURES; f++)
+        met[f] = features[f];
+    met[KVT_FEATURE_INBOUND_BYTES] = inbound;
+    met[KVT_FEATURE_OUTBOUND_BYTES] = outbound;
+    met[KVT_FEATURE_NODE_BYTES] -=
+        (all_in - inbound + all_out - outbound) * features[KVT_FEATURE_GATHERING_GPUS];
 }
 
 double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
                                   const double features[KVT_FEATURES])
 {
-    double quiet[KVT_FEATURES];
+    double met[KVT_FEATURES];
 
-    meet_none(features, quiet);
-    return kvt_profile_ns(fetch, quiet);
+    kvt_profile_meet(features, 0, met);
+    return kvt_profile_ns(fetch, met);
 }
 
 void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_first,
-                                double features[KVT_FEATURES])
+                                const double features[KVT_FEATURES], double met[KVT_FEATURES])
 {
     double quiet[KVT_FEATURES];
 
-    meet_none(features, quiet);
+    kvt_profile_meet(features, 0, quiet);
     double fetch_ns = kvt_profile_ns(&profile->families[KVT_PART_FETCH], quiet);
-    double step_ns = kvt_profile_exposed_ns(profile, quiet, leader_first);
-    for (int p = 0; p < KVT_PARTS; p++) {
-        bool is_drafted = p != KVT_PART_DRAFT || quiet[KVT_FEATURE_DRAFT_TOKENS] > 0;
-        if (p != KVT_PART_FETCH && is_drafted)
-            step_ns += kvt_profile_ns(&profile->families[p], quiet);
-    }
-    kvt_profile_meet(features, fetch_ns < step_ns ? fetch_ns / step_ns : 1);
+    double step_ns = kvt_profile_others_ns(profile, quiet) +
+                     kvt_profile_exposed_ns(profile, quiet, leader_first);
+    kvt_profile_meet(features, fetch_ns < step_ns ? fetch_ns / step_ns : 1, met);
 }
 
 enum kvt_profile_feature kvt_profile_find_outside(const struct kvt_profile_family *family,

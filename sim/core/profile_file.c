@@ -49,6 +49,10 @@ static kvt_status read_limit(const cJSON *limit, const char *place, bool of_grou
     {
         enum kvt_profile_feature feature = KVT_FEATURE_STEP;
         kvt_status status = find_feature(item, place, of_group, &feature, err);
+        if (status == KVT_OK && feature == KVT_FEATURE_GATHERING_GPUS)
+            return kvt_fail(err, KVT_ERR_INVALID, place,
+                            "no time is linear in \"%s\"; it is expected in \"range\" alone",
+                            item->string);
         if (status == KVT_OK)
             status = kvt_json_get_f64(limit, place, item->string, true, 0, NS_MAX, &ns_per[feature],
                                       err);
@@ -166,8 +170,13 @@ static kvt_status read_exposed(const cJSON *object, const char *where, enum kvt_
         return status;
     (void)snprintf(place, sizeof place, "%s/exposed_ns", where);
     status = check_is_fetch(place, part, err);
-    return status == KVT_OK ? read_limit(exposed, place, false, family->exposed_ns_per, err)
-                            : status;
+    if (status == KVT_OK)
+        status = read_limit(exposed, place, false, family->exposed_ns_per, err);
+    if (status == KVT_OK && family->limit_count == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "nothing is exposed of a fetch whose limits_ns are empty; a limit is "
+                        "expected");
+    return status;
 }
 
 /* Prompts take ns for each token and for each token of its context: what cluster.prefill can

@@ -12,7 +12,9 @@ from support import TINY, kvtide, refuses, succeeds
 
 COLUMNS = ["configuration", "steps", "apart", "step_ns", "spread", "dense_ns", "dense_marks",
            "attend_ns", "attend_marks", "fetch_ns", "fetch_marks", "step", "requests", "queries",
-           "attended_layer_rows", "wire_bytes", "fetches"]
+           "attended_layer_rows", "wire_bytes", "fetches", "missed_rows", "inbound_bytes",
+           "outbound_bytes", "granules", "granule_blocks", "far_granules"]
+NO_OTHERS = [0] * 6  # of what a fetch may hang on
 MARK_NS = 3000
 
 
@@ -27,7 +29,8 @@ def rows_of(run, requests, wire_bytes, slower=1):
     parts = law(requests, wire_bytes)
     total = sum(parts.values()) * slower
     marks = {"dense": 78, "attend": 78, "fetch": 21 if wire_bytes else 0}
-    features = [1, requests, requests, requests * 2048 * 78, wire_bytes, 21 if wire_bytes else 0]
+    features = [1, requests, requests, requests * 2048 * 78, wire_bytes, 21 if wire_bytes else 0,
+                *NO_OTHERS]
     apart = [value for part, ns in parts.items()
              for value in (ns * slower + MARK_NS * marks[part], marks[part])]
     stops = MARK_NS * sum(marks.values())
@@ -140,7 +143,8 @@ def points_that_a_profile_was_fitted_to_prove_nothing(folder):
 
 def gathers_alone_are_judged(folder):
     succeeds(*calibrated(folder), "--out", "p.json", "--quiet", cwd=folder)
-    features = {"wire_bytes": 44236800, "node_bytes": 88473600, "gathering_gpus": 2, "fetches": 1}
+    features = {"wire_bytes": 44236800, "node_bytes": 88473600, "gathering_gpus": 2, "fetches": 1,
+                **dict(zip(COLUMNS[-6:], NO_OTHERS))}
     suite = ("validate", "--suite", "time", "--profile", "./p.json", "--points", "g.json")
     for ns, code, line in (
             (890000, 0, "yes: each gather within 10 %; no step was compared"),
@@ -195,15 +199,23 @@ def points_that_no_step_can_be_told_from_make_no_profile(folder):
     for change, status, words in (
             (lambda tree: tree["rows"].clear(), 2, "rows: found none"),
             (without("wire_bytes"), 2, "fetch_ns: found"),
+            (without("far_granules"), 2, '#: columns: "far_granules" is missing'),
+            (without("step"), 2, "#/rows/0: step: found 0"),
+            (put("far_granules", 7), 2, "far_granules: found 7; at most granules, 0"),
+            (put("step_ns", 0.5), 2, "step_ns: found 0.5; 1 or more"),
+            (lambda tree: tree["configurations"][3].update(name="a\x1b[31m"), 2,
+             "#/configurations/3: name has a control character (byte 1 is 27)"),
+            (lambda tree: tree["configurations"][3].update(fetch_order="both"), 2,
+             '#/configurations/3: fetch_order "both"'),
             (put("wire_bytes", 1e18), 2, "wire_bytes: found 1e+18"),
             (lambda tree: tree.update(model="m" * 5000), 2, "a name of 5000 bytes"),
             (only(apart=0), 1, "no family of a step was timed"),
-            (without("step", "queries"), 1, "dense: not told: 12 points"),
+            (only(configuration=0), 1, "dense: not told: 1 points"),
             (lambda tree: (put("dense_ns", 0)(tree), put("attend_ns", 0)(tree)), 1,
              "dense: no point has a time of it"),
             (without("dense_ns", "dense_marks"), 1, "dense: no point has a time of it"),
             # A fetch of so few launches that one of them would take 10^18 ns.
-            (lambda tree: [row.__setitem__(slice(-2, None), [row[-2] and 1e-10, 0])
+            (lambda tree: [row.__setitem__(slice(-8, -6), [row[-8] and 1e-10, 0])
                            for row in tree["rows"]], 1, "no profile that could be read")):
         done = kvtide(*changed(folder, change), cwd=folder)
         assert done.returncode == status and words in done.stderr, (words, done)

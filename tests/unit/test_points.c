@@ -45,7 +45,13 @@ static const struct {
     {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, null, 0]]}", "step_ns: no number"},
     {HEAD RUN WITH("fetch_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "found 5000000, and no wire"},
     {HEAD RUN WITH("draft_ns") "\"rows\": [[0, 4, 1, 5e6, 0, 5e6]]}", "and no draft_tokens"},
-    {HEAD RUN WITH("wire_bytes") "\"rows\": [[0, 4, 1, 5e6, 0, 1e18]]}", "wire_bytes: found 1e+18"},
+    {HEAD RUN WITH("wire_bytes") "\"rows\": [[0, 4, 1, 5e6, 0, 1]]}", "\"missed_rows\" is missing"},
+    {HEAD RUN WITH("node_bytes") "\"rows\": [[0, 4, 1, 5e6, 0, 1e18]]}", "node_bytes: found 1e+18"},
+    {HEAD RUN WITH("gathering_gpus") "\"rows\": [[0, 4, 1, 5e6, 0, 1.5]]}",
+     "gathering_gpus: found 1.5;"},
+    {HEAD RUN WITH("gathering_gpus") "\"rows\": [[0, 4, 1, 5e6, 0, 65]]}", "from 0 to 64"},
+    {HEAD RUN WITH("granule_blocks") "\"rows\": [[0, 4, 1, 5e6, 0, 1]]}", "at most granules, 0"},
+    {HEAD RUN COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0]]}", "step: found 0; 1 is expected"},
     {"{\"schema\": \"kvtide/points/1\", \"grid\": \"g\", \"model\": \"" NAME_64 "\", "
      "\"hardware\": \"h\", \"tp\": 1, \"ep\": 1, \"runs_drafts\": false, \"machine\": null, " RUN
          COLUMNS "\"rows\": [[0, 4, 0, 5e6, 0]]}",

@@ -123,7 +123,7 @@ START_TEST(a_fetch_is_the_slowest_of_link_granules_and_dram)
 }
 END_TEST
 
-/* Host 100.2 us, dense 5,000 and index 1 beside the fetch's 20, which meets 20 of 5,121.2 of the
+/* Dense 5,000 us and index 1 beside the fetch's 20, which meets 20 of 5,021 of the
  * traffic, but no more of either way than it moves itself. */
 START_TEST(a_fetch_meets_its_share_of_other_traffic)
 {
@@ -134,7 +134,7 @@ START_TEST(a_fetch_meets_its_share_of_other_traffic)
     struct kvt_rank_load load = {
         .requests = 1, .queries = 1, .wire_bytes = 1e6, .calls_with_misses = 1};
 
-    const double share = 20 / 5121.2;
+    const double share = 20.0 / 5021;
     load.fill_bytes = 250000;
     load.backup_bytes = 500000;
     timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH),
@@ -362,6 +362,10 @@ static const struct {
      "#/families/0/exposed_ns", "only \"fetch\""},
     {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"exposed_ns\": {\"bytes\": 1}}"),
      "#/families/0/exposed_ns", "\"bytes\": no such feature"},
+    {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"exposed_ns\": {\"step\": 1}}"),
+     "#/families/0/exposed_ns", "whose limits_ns are empty"},
+    {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [{\"gathering_gpus\": 1}]}"),
+     "#/families/0/limits_ns/0", "no time is linear in \"gathering_gpus\""},
     {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"hidden_by\": {\"dense\": 2}}"),
      "#/families/0/hidden_by/dense", "2"},
     {FAMILIES("{\"name\": \"fetch\", \"limits_ns\": [], \"hidden_by\": {\"host\": 1}}"),

@@ -32,7 +32,8 @@ enum kvt_profile_feature {
     KVT_FEATURE_MISSED_ROWS,
     KVT_FEATURE_MISSED_LAYER_ROWS,
     KVT_FEATURE_WIRE_BYTES,
-    KVT_FEATURE_INBOUND_BYTES,  /* imports and fills beside the step, or, once met, the fetch */
+    KVT_FEATURE_INBOUND_BYTES,  /* imports, fills and copies beside the step; of those met, beside
+                                 * its fetches */
     KVT_FEATURE_OUTBOUND_BYTES, /* backup likewise */
     KVT_FEATURE_NODE_BYTES,     /* all three, of all GPUs that gather from the node's DRAM */
     KVT_FEATURE_GATHERING_GPUS, /* those GPUs */
@@ -99,30 +100,39 @@ void kvt_profile_group_features(const struct kvt_profile_setting *setting,
 void kvt_profile_rank_features(const struct kvt_profile_setting *setting,
                                const struct kvt_rank_load *load, double features[KVT_FEATURES]);
 
-/* Of so many granules, at random in so much memory, those whose translation is not at hand:
- * granules (1 - near / memory). */
-double kvt_profile_far_granules(double granules, double memory_bytes);
+/* Of granules at random in so much memory, the share whose translation is not at hand:
+ * 1 - near / memory, or 0. */
+double kvt_profile_far_share(double memory_bytes);
 
-/* What of the traffic beside a step gets in the way of its fetches: the share of it that moves
- * while they do, but no more than they move themselves; and what goes out slows all that comes in,
- * of which fetches are a part. Replaces the features of that traffic, once. */
-void kvt_profile_meet(double features[KVT_FEATURES], double fetch_share);
-/* What fetches take without that traffic. */
+/* What of the traffic beside a step gets in the way of its fetches: what moves while they do, which
+ * is their share of the step (0 to 1), but no more than they move themselves; and what goes out
+ * slows all that comes in, of which fetches are a part: wire / (wire + inbound) of it. met has the
+ * features as they are but for inbound, outbound and the node's bytes. */
+void kvt_profile_meet(const double features[KVT_FEATURES], double fetch_share,
+                      double met[KVT_FEATURES]);
+/* With the fetches' share of the step that the profile predicts: of what a GPU does, as the
+ * measured one is, where no traffic is. */
+void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_first,
+                                const double features[KVT_FEATURES], double met[KVT_FEATURES]);
+/* What fetches take where no traffic is. */
 double kvt_profile_quiet_fetch_ns(const struct kvt_profile_family *fetch,
                                   const double features[KVT_FEATURES]);
-/* Meets it with the fetches' share of the step that the profile predicts. */
-void kvt_profile_meet_predicted(const struct kvt_profile *profile, bool leader_first,
-                                double features[KVT_FEATURES]);
 
-/* The family's time by itself, nothing of it hidden; 0 for one that is not there. Features for a
- * fetch are met ones, here and below. */
+/* The family's time by itself, nothing of it hidden; 0 for one that is not there. A fetch takes
+ * features that are met. */
 double kvt_profile_ns(const struct kvt_profile_family *family, const double features[KVT_FEATURES]);
+/* The same of a part of a step, and 0 for a draft where nothing is drafted. */
+double kvt_profile_part_ns(const struct kvt_profile *profile, enum kvt_step_part part,
+                           const double features[KVT_FEATURES]);
+/* Of all that a GPU does in a step but its fetches: neither host nor sampling. */
+double kvt_profile_others_ns(const struct kvt_profile *profile,
+                             const double features[KVT_FEATURES]);
 
 /* What of a fetch a step waits for: all of it where whole stores come at once, else
  *
  *     max(exposed in any case, its time - the share of other families' time that hides it) */
-double kvt_profile_exposed_ns(const struct kvt_profile *profile,
-                              const double features[KVT_FEATURES], bool leader_first);
+double kvt_profile_exposed_ns(const struct kvt_profile *profile, const double met[KVT_FEATURES],
+                              bool leader_first);
 
 /* Whether each feature that the family has a range of lies in it. One that is not there holds
  * nothing. */
