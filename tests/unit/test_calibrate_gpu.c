@@ -68,7 +68,8 @@ static double exposed_ns(const double *f, double met, bool is_hidden)
     double rest_ns =
         busy_ns(f, met) - HIDES * (true_ns(KVT_PART_DENSE, f) + true_ns(KVT_PART_ATTEND, f));
     double floor_ns = 0.0078 * f[KVT_FEATURE_WIRE_BYTES] + 7000 * f[KVT_FEATURE_FETCHES] +
-                      0.013 * met_inbound(f, met) + 0.006 * met_outbound(f, met);
+                      0.013 * met_inbound(f, met) + 0.006 * met_outbound(f, met) +
+                      60 * f[KVT_FEATURE_GRANULES];
 
     return is_hidden ? fmax(rest_ns, floor_ns) : busy_ns(f, met);
 }
@@ -102,6 +103,9 @@ static double inbound_bytes(uint32_t run)
     return index < runs_with_traffic ? (1 + index) * 4.0 * (1 << 20) : 0;
 }
 
+/* Whether what a step fetches has granules that are translated. */
+static bool has_granules;
+
 static void make_features(uint32_t run, int i, struct kvt_rng *rng, double *f)
 {
     bool resident = run % 8 == 0;
@@ -119,6 +123,8 @@ static void make_features(uint32_t run, int i, struct kvt_rng *rng, double *f)
         return;
     f[KVT_FEATURE_FETCHES] = 21;
     f[KVT_FEATURE_WIRE_BYTES] = requests * queries * missed * 2304 * 4;
+    f[KVT_FEATURE_GRANULES] =
+        has_granules ? requests * queries * missed * (0.1 + 0.2 * (run % 4)) : 0;
     f[KVT_FEATURE_INBOUND_BYTES] = inbound_bytes(run);
     f[KVT_FEATURE_OUTBOUND_BYTES] = run % 2 == 0 ? inbound_bytes(run) / 2 : 0;
 }
@@ -221,6 +227,21 @@ START_TEST(a_gpu_of_known_costs_is_found_again)
 }
 END_TEST
 
+START_TEST(what_is_exposed_of_granules_is_told)
+{
+    struct points points;
+    has_granules = true;
+    make_points(&points, 0.0005);
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *fetch = &found.profile.families[KVT_PART_FETCH];
+
+    has_granules = false;
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_GRANULES], 60, 0.05);
+    assert_ns(fetch->exposed_ns_per[KVT_FEATURE_WIRE_BYTES], 0.0078, 0.05);
+    points_free(&points);
+}
+END_TEST
+
 /* Followers are not measured: a fetch is exposed, whatever the order. */
 START_TEST(groups_alone_tell_no_overlap)
 {
@@ -297,6 +318,7 @@ START_TEST(what_is_exposed_of_traffic_is_told_and_in_range_as_far_as_steps_had_i
 
     runs_with_traffic = 0;
     assert_ns(fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES], 0.018, 0.05);
+    ck_assert_double_lt(found.step_left_out.mape, 0.005);
     assert_ns(fetch->ns_per[0][KVT_FEATURE_OUTBOUND_BYTES], 0.009, 0.3);
     assert_ns(fetch->exposed_ns_per[KVT_FEATURE_INBOUND_BYTES], 0.013, 0.15);
     assert_ns(fetch->exposed_ns_per[KVT_FEATURE_OUTBOUND_BYTES], 0.006, 0.4);
@@ -327,6 +349,54 @@ START_TEST(traffic_of_one_run_alone_is_out_of_range)
     ck_assert(fetch->exposed_ns_per[KVT_FEATURE_INBOUND_BYTES] == 0);
     ck_assert(fetch->has_range[KVT_FEATURE_INBOUND_BYTES]);
     ck_assert(fetch->most[KVT_FEATURE_INBOUND_BYTES] == 0);
+    points_free(&points);
+}
+END_TEST
+
+/* A step whose fetches of all layers at once are so much of it: measured, where they are apart;
+ * else what they would be without traffic. Beside it moves `times` what they fetch. */
+static void add_group_step(struct points *points, bool is_apart, double share, double wire,
+                           double times)
+{
+    struct kvt_error err;
+    struct point point = {.configuration = (uint32_t)points->configuration_count - 1,
+                          .steps = 4,
+                          .is_apart = is_apart};
+    double quiet_ns = 0.02 * wire + 5000 * 21, met = share * times * wire;
+
+    point.features[KVT_FEATURE_FETCHES] = 21;
+    point.features[KVT_FEATURE_GATHERING_GPUS] = 1;
+    point.features[KVT_FEATURE_WIRE_BYTES] = wire;
+    point.features[KVT_FEATURE_INBOUND_BYTES] = times * wire;
+    point.step_ns = (quiet_ns + (is_apart ? 0.018 * met : 0)) / share;
+    point.parts_ns[KVT_PART_FETCH] = is_apart ? quiet_ns + 0.018 * met : 0;
+    ck_assert_int_eq(points_append(points, &point, &err), KVT_OK);
+}
+
+static const struct {
+    double share, times, met; /* of one whole step: its fetches, its traffic, what they met of it */
+} most_steps[] = {{0.3, 3, 0.9}, {1.25, 0.95, 0.95} /* in less time than its fetches take */};
+
+/* Steps that are apart met from 0.1 x 1 x 10 MB to 0.2 x 4 x 120; a whole one met more. */
+START_TEST(steps_are_in_range_by_the_traffic_that_their_fetches_met)
+{
+    static struct points_configuration runs[12];
+    struct points points = {.configurations = runs, .grid = "made", .model = "m", .hardware = "h"};
+    for (uint32_t run = 0; run < 12; run++) {
+        runs[points.configuration_count++] =
+            (struct points_configuration){.name = "run", .sets = "", .is_group = true};
+        double wire = 1e7 * (1 + run);
+        add_group_step(&points, true, 0.1 + 0.1 * (run % 2), wire, 1 + run % 4);
+        add_group_step(&points, true, 0.15, wire, 1 + run % 4);
+        add_group_step(&points, false, run == 10 ? most_steps[_i].share : 0.3, wire,
+                       run == 10 ? most_steps[_i].times : 1);
+    }
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *fetch = &found.profile.families[KVT_PART_FETCH];
+
+    assert_ns(fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES], 0.018, 1e-3);
+    assert_ns(fetch->least[KVT_FEATURE_INBOUND_BYTES], 0.1 * 1e7, 1e-4);
+    assert_ns(fetch->most[KVT_FEATURE_INBOUND_BYTES], most_steps[_i].met * 11e7, 1e-3);
     points_free(&points);
 }
 END_TEST
@@ -430,6 +500,31 @@ START_TEST(two_gpus_at_once_tell_what_the_node_serves)
         assert_ns(kvt_profile_ns(fetch, points.items[i].features), points.items[i].step_ns, 0.015);
         ck_assert(kvt_profile_in_range(fetch, points.items[i].features));
     }
+    points_free(&points);
+}
+END_TEST
+
+/* What is translated of a gather takes 35.7 ns a granule, 12 a block and 8 more from afar. */
+START_TEST(blocks_and_far_granules_are_told_beside_granules)
+{
+    struct points points;
+    make_gathers(&points, 0, NODE_NS);
+    for (uint32_t g = 0; g < points.count; g++) {
+        struct point *point = &points.items[g];
+        double *f = point->features;
+        f[KVT_FEATURE_GRANULE_BLOCKS] = f[KVT_FEATURE_GRANULES] * 0.1 * (g % 7);
+        f[KVT_FEATURE_FAR_GRANULES] = f[KVT_FEATURE_GRANULES] * 0.2 * (g % 5);
+        double granules_ns = GRANULE_NS * f[KVT_FEATURE_GRANULES] +
+                             12 * f[KVT_FEATURE_GRANULE_BLOCKS] + 8 * f[KVT_FEATURE_FAR_GRANULES];
+        point->step_ns = point->parts_ns[KVT_PART_FETCH] =
+            fmax(LINK_NS * f[KVT_FEATURE_WIRE_BYTES], granules_ns) + LAUNCH_NS;
+    }
+    const struct gpu_calibration found = calibrated(&points);
+    const struct kvt_profile_family *fetch = &found.profile.families[KVT_PART_FETCH];
+
+    assert_ns(ns_per(fetch, KVT_FEATURE_GRANULES), GRANULE_NS, 0.005);
+    assert_ns(ns_per(fetch, KVT_FEATURE_GRANULE_BLOCKS), 12, 0.02);
+    assert_ns(ns_per(fetch, KVT_FEATURE_FAR_GRANULES), 8, 0.02);
     points_free(&points);
 }
 END_TEST
@@ -639,10 +734,14 @@ int main(void)
 
     gsl_set_error_handler_off(); /* as the command does */
     tcase_add_test(fits, a_gpu_of_known_costs_is_found_again);
+    tcase_add_test(fits, what_is_exposed_of_granules_is_told);
     tcase_add_test(fits, groups_alone_tell_no_overlap);
     tcase_add_test(fits, what_is_exposed_of_traffic_is_told_and_in_range_as_far_as_steps_had_it);
     tcase_add_test(fits, traffic_of_one_run_alone_is_out_of_range);
+    tcase_add_loop_test(fits, steps_are_in_range_by_the_traffic_that_their_fetches_met, 0,
+                        sizeof most_steps / sizeof most_steps[0]);
     tcase_add_test(fits, two_gpus_at_once_tell_what_the_node_serves);
+    tcase_add_test(fits, blocks_and_far_granules_are_told_beside_granules);
     tcase_add_test(fits, more_gpus_than_gathered_at_once_are_out_of_range);
     tcase_add_test(fits, one_gpu_alone_does_not_tell_what_the_node_serves);
     tcase_add_test(fits, one_gather_of_two_gpus_alone_does_not_tell_it);

@@ -145,6 +145,119 @@ START_TEST(a_fetch_meets_its_share_of_other_traffic)
 }
 END_TEST
 
+/* A fetch of 20 us beside 10 of attention, which hide 5 of it; and 1 us a drafted token. */
+#define HIDDEN_FETCH                                                                               \
+    HEAD "\"setting\": {}, \"families\": ["                                                        \
+         "{\"name\": \"host\", \"limits_ns\": []}, {\"name\": \"dense\", \"limits_ns\": []},"      \
+         "{\"name\": \"index\", \"limits_ns\": []}, {\"name\": \"resolve\", \"limits_ns\": []},"   \
+         "{\"name\": \"attend\", \"limits_ns\": [{\"attended_layer_rows\": 0.125}]},"              \
+         "{\"name\": \"draft\", \"limits_ns\": [{\"draft_tokens\": 1000}]},"                       \
+         "{\"name\": \"sampling\", \"limits_ns\": []},"                                            \
+         "{\"name\": \"fetch\", \"limits_ns\": [{\"wire_bytes\": 0.02, \"inbound_bytes\": 0.02}]," \
+         " \"hidden_by\": {\"attend\": 0.5}, \"range\": {\"inbound_bytes\": [0, 100000]}}]}"
+
+static const struct {
+    bool leader_first;
+    uint32_t draft_tokens;
+    double share, exposed_us; /* of the step that is its fetch; of that, without traffic */
+} steps_with_traffic[] = {
+    {true, 0, 20.0 / 25, 15}, {true, 5, 20.0 / 30, 15}, {false, 0, 20.0 / 30, 20}};
+
+/* 500,000 B beside the step, of which each that is met takes .02 ns. */
+START_TEST(the_less_of_a_step_is_waited_for_the_more_of_its_traffic_a_fetch_meets)
+{
+    struct timing_bench bench;
+    struct kvt_outside outside;
+    double met = steps_with_traffic[_i].share * 500000;
+    make(&bench, HIDDEN_FETCH);
+    timing_bench_param(&bench, "fetch_order")->number = steps_with_traffic[_i].leader_first;
+    timing_bench_start(&bench);
+    const struct kvt_rank_load load = {.requests = 1,
+                                       .queries = 1,
+                                       .wire_bytes = 1e6,
+                                       .fill_bytes = 500000,
+                                       .draft_tokens = steps_with_traffic[_i].draft_tokens,
+                                       .calls_with_misses = 1,
+                                       .attended_layer_rows = 80000};
+
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH),
+                       steps_with_traffic[_i].exposed_us + met * 2e-5, 1e-12);
+    ck_assert(bench.model->find_outside(bench.state, &load, &outside));
+    ck_assert_str_eq(outside.feature, "inbound_bytes");
+    timing_assert_near(outside.value, met, 1e-12);
+}
+END_TEST
+
+/* A quarter of 160 B in and of 320 B out, which slows 120 B of the fetch among 160 that come in;
+ * on two GPUs. */
+START_TEST(what_a_fetch_meets_is_of_the_nodes_bytes)
+{
+    double features[KVT_FEATURES] = {[KVT_FEATURE_WIRE_BYTES] = 120,
+                                     [KVT_FEATURE_INBOUND_BYTES] = 160,
+                                     [KVT_FEATURE_OUTBOUND_BYTES] = 320,
+                                     [KVT_FEATURE_GATHERING_GPUS] = 2};
+
+    kvt_profile_meet(features, 0.25);
+    ck_assert_double_eq(features[KVT_FEATURE_WIRE_BYTES], 120);
+    ck_assert_double_eq(features[KVT_FEATURE_INBOUND_BYTES], 40);
+    ck_assert_double_eq(features[KVT_FEATURE_OUTBOUND_BYTES], 60);
+    ck_assert_double_eq(features[KVT_FEATURE_NODE_BYTES], 2 * (120 + 40 + 60));
+}
+END_TEST
+
+/* Of a profile that knows no time, whose share of a step is 0 / 0. */
+START_TEST(a_fetch_without_a_step_meets_all_that_is_beside_it)
+{
+    static const struct kvt_profile nothing;
+    double features[KVT_FEATURES] = {[KVT_FEATURE_WIRE_BYTES] = 120,
+                                     [KVT_FEATURE_INBOUND_BYTES] = 40,
+                                     [KVT_FEATURE_OUTBOUND_BYTES] = 80};
+
+    kvt_profile_meet_predicted(&nothing, true, features);
+    ck_assert_double_eq(features[KVT_FEATURE_INBOUND_BYTES], 40);
+    ck_assert_double_eq(features[KVT_FEATURE_OUTBOUND_BYTES], 60);
+}
+END_TEST
+
+START_TEST(traffic_of_a_load_is_all_that_is_beside_its_step)
+{
+    const struct kvt_profile_setting setting = {.selectors = 16, .gathering_gpus = 2};
+    const struct kvt_rank_load load = {
+        .wire_bytes = 100, .import_bytes = 200, .fill_bytes = 30, .backup_bytes = 400};
+    double features[KVT_FEATURES];
+
+    kvt_profile_rank_features(&setting, &load, features);
+    ck_assert_double_eq(features[KVT_FEATURE_INBOUND_BYTES], 230);
+    ck_assert_double_eq(features[KVT_FEATURE_OUTBOUND_BYTES], 400);
+    ck_assert_double_eq(features[KVT_FEATURE_NODE_BYTES], 2 * (100 + 230 + 400));
+}
+END_TEST
+
+static const struct {
+    uint64_t context_rows;
+    double granules, blocks, far;
+} contexts[] = {{1 << 21, 800, 800, 400},       /* 32 GiB, of which 16 are near */
+                {1 << 21, 20000, 16384, 10000}, /* more granules than blocks */
+                {1 << 20, 800, 800, 0},         /* 16 GiB: all of them */
+                {1 << 15, 800, 256, 0}};
+
+/* Rows of 1 KiB in 16 selectors' stores. */
+START_TEST(translations_of_a_load_hang_on_what_its_contexts_lie_in)
+{
+    const struct kvt_profile_setting setting = {.selectors = 16, .gathering_gpus = 1};
+    const struct kvt_rank_load load = {.context_rows = contexts[_i].context_rows,
+                                       .missed_rows = 1000,
+                                       .wire_bytes = 1024000,
+                                       .granules = contexts[_i].granules};
+    double features[KVT_FEATURES];
+
+    kvt_profile_rank_features(&setting, &load, features);
+    ck_assert_double_eq(features[KVT_FEATURE_GRANULES], contexts[_i].granules);
+    ck_assert_double_eq(features[KVT_FEATURE_GRANULE_BLOCKS], contexts[_i].blocks);
+    ck_assert_double_eq(features[KVT_FEATURE_FAR_GRANULES], contexts[_i].far);
+}
+END_TEST
+
 START_TEST(what_attention_hides_of_a_fetch_is_not_waited_for)
 {
     struct timing_bench bench;
@@ -414,6 +527,14 @@ int main(void)
     tcase_add_test(steps, a_ranks_families_are_sums_over_its_load);
     tcase_add_test(steps, a_fetch_is_the_slowest_of_link_granules_and_dram);
     tcase_add_test(steps, a_fetch_meets_its_share_of_other_traffic);
+    tcase_add_loop_test(steps,
+                        the_less_of_a_step_is_waited_for_the_more_of_its_traffic_a_fetch_meets, 0,
+                        sizeof steps_with_traffic / sizeof steps_with_traffic[0]);
+    tcase_add_test(steps, what_a_fetch_meets_is_of_the_nodes_bytes);
+    tcase_add_test(steps, a_fetch_without_a_step_meets_all_that_is_beside_it);
+    tcase_add_test(steps, traffic_of_a_load_is_all_that_is_beside_its_step);
+    tcase_add_loop_test(steps, translations_of_a_load_hang_on_what_its_contexts_lie_in, 0,
+                        sizeof contexts / sizeof contexts[0]);
     tcase_add_test(steps, what_attention_hides_of_a_fetch_is_not_waited_for);
     tcase_add_test(steps, what_is_exposed_in_any_case_is_waited_for);
     tcase_add_test(steps, steps_whose_staging_takes_turns_are_out_of_range);

@@ -212,6 +212,71 @@ START_TEST(a_gather_in_range_is_not_one_within_10_percent)
 }
 END_TEST
 
+/* 3 GB beside 1 GB that is fetched, and no step around it: it meets as much as it moves. */
+START_TEST(a_gather_is_in_range_by_what_its_fetch_meets)
+{
+    struct time_outcome outcome = make_outcome(1);
+    struct kvt_profile_family *fetch = &outcome.profile.families[KVT_PART_FETCH];
+    struct point point = {.configuration = RUNS, .steps = 21, .is_apart = true};
+
+    fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES] = 0.01;
+    fetch->has_range[KVT_FEATURE_INBOUND_BYTES] = true;
+    fetch->most[KVT_FEATURE_INBOUND_BYTES] = 1e9;
+    point.features[KVT_FEATURE_WIRE_BYTES] = 1e9;
+    point.features[KVT_FEATURE_INBOUND_BYTES] = 3e9;
+    point.step_ns = point.parts_ns[KVT_PART_FETCH] = 30e6;
+    add(&outcome.points, &point);
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.gathers.in_range, 1);
+    ck_assert_double_lt(outcome.gathers.errors.mape, 1e-12);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
+static const struct {
+    bool is_group, is_apart;
+    double share, ns; /* of the step that is its fetch; the step, of its 10 us of attention and
+                       * what is exposed of the fetch */
+} met_steps[] = {{false, false, 20.0 / 25, 10000 + 28000 - 5000},
+                 {true, false, 20.0 / 30, 10000 + 20000 + 20000 / 3.0},
+                 {false, true, 20.0 / 30, 0}};
+
+/* A fetch of 20 us beside 10 of attention, which hide 5 of it where followers run beside compute,
+ * and beside 500,000 B of other traffic, of which each that it meets takes .02 ns. */
+START_TEST(a_step_meets_its_traffic_as_it_was_run)
+{
+    struct points_configuration of = {.is_group = met_steps[_i].is_group};
+    const struct points points = {.configurations = &of, .configuration_count = 1};
+    struct point point = {.is_apart = met_steps[_i].is_apart,
+                          .features = {[KVT_FEATURE_WIRE_BYTES] = 1e6,
+                                       [KVT_FEATURE_INBOUND_BYTES] = 5e5,
+                                       [KVT_FEATURE_ATTENDED_LAYER_ROWS] = 80000}};
+    struct kvt_profile profile = {.model = ""};
+    struct kvt_profile_family *attend = &profile.families[KVT_PART_ATTEND];
+    struct kvt_profile_family *fetch = &profile.families[KVT_PART_FETCH];
+    double met = met_steps[_i].share * 5e5;
+
+    *attend = (struct kvt_profile_family){.is_there = true, .limit_count = 1};
+    attend->ns_per[0][KVT_FEATURE_ATTENDED_LAYER_ROWS] = 0.125;
+    *fetch = (struct kvt_profile_family){.is_there = true, .limit_count = 1};
+    fetch->ns_per[0][KVT_FEATURE_WIRE_BYTES] = fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES] = 0.02;
+    fetch->hidden_by[KVT_PART_ATTEND] = 0.5;
+    fetch->has_range[KVT_FEATURE_INBOUND_BYTES] = true;
+
+    if (!point.is_apart)
+        ck_assert_double_eq_tol(point_predict_step(&profile, &points, &point), met_steps[_i].ns,
+                                1e-6);
+    /* By itself nothing of it is hidden. */
+    ck_assert_double_eq_tol(point_predict_part(&profile, &point, KVT_PART_FETCH),
+                            20000 + 0.02 * 5e5 * 20 / 30, 1e-6);
+    fetch->most[KVT_FEATURE_INBOUND_BYTES] = met + 1;
+    ck_assert(point_is_in_range(&profile, &points, &point));
+    fetch->most[KVT_FEATURE_INBOUND_BYTES] = met - 1;
+    ck_assert(!point_is_in_range(&profile, &points, &point));
+}
+END_TEST
+
 static const struct {
     const char *name, *sets; /* of a configuration that the profile was fitted to */
     bool has_row;            /* a row of "b" is among its own */
@@ -380,26 +445,64 @@ START_TEST(a_list_of_a_large_pool_translates_each_granule_once)
 }
 END_TEST
 
-/* 21 lists of 8 contexts of 102,400 rows of 576 B: 151,200 granules, which 16 GiB hold all of; of
- * 32 contexts 604,800, of which they hold 262,144. */
+static const struct {
+    double pool_gib;
+    uint64_t requests;
+    bool is_shuffled;
+    double granules; /* that contexts of 21 lists lie in; 262,144 are 16 GiB */
+    double within;   /* of the share that is far */
+} memories[] = {
+    /* 168 contexts of 102,400 rows of 576 B, 900 granules each: all near. */
+    {10, 8, false, 262144, 1e-12},
+    /* 672 such, 110,960 rows apart, which is 975 granules and 15,360 B: all but each 64th lie
+     * across the ends of 901. */
+    {40, 32, false, 672 * 901 - 11, 1e-9},
+    /* 672 contexts of 89,995 rows, side by side, to 1,993 B before the end of the last granule. */
+    {672 * 89995 * 576.0 / (1 << 30), 32, false, 531533, 1e-9},
+    /* 1,075,200 pages of 36,864 B, each at one of 2,330,168 places: exp(-.46143) = .63038 of these
+     * are empty. Of 1,310,720 granules a third touches 2 places, the others 3; nothing lies in
+     * .33333 * .39738 + .66667 * .25050 = .29946. */
+    {80, 32, true, 1310720 * (1 - .29946), 1e-3},
+};
+
 START_TEST(what_lies_beyond_16_gib_is_far)
 {
-    struct grid_gather gather = gather_of(10, false, false);
+    struct grid_gather gather = gather_of(memories[_i].pool_gib, memories[_i].is_shuffled, false);
+    gather.requests = memories[_i].requests;
     uint32_t *rows = drawn(&gather);
+    const struct gather_translations found = translations(&gather, rows);
 
-    ck_assert_double_eq(translations(&gather, rows).far_granules, 0);
+    ck_assert_double_eq_tol(found.far_granules / found.granules, 1 - 262144 / memories[_i].granules,
+                            memories[_i].within);
     free(rows);
-    gather = gather_of(40, false, false);
+}
+END_TEST
+
+/* 32 requests miss 100 rows of 576 B, on each of two GPUs, beside more than they fetch. */
+START_TEST(features_of_a_gather_are_a_lists)
+{
+    struct grid_gather gather = gather_of(40, false, false);
+    struct kvt_error err = {0};
+    double f[KVT_FEATURES] = {0};
+    const double mib = 1 << 20, wire = 3200 * 576;
     gather.requests = 32;
-    rows = drawn(&gather);
-    struct gather_translations found = translations(&gather, rows);
-    ck_assert_double_eq_tol(found.far_granules / found.granules, 1 - 262144.0 / 604800, 1e-3);
-    free(rows);
-    gather.is_shuffled = true; /* pages that meet in 655,360 granules */
-    rows = drawn(&gather);
-    found = translations(&gather, rows);
-    ck_assert_double_gt(found.far_granules / found.granules, 0.3);
-    ck_assert_double_lt(found.far_granules / found.granules, 1 - 262144.0 / 655360);
+    gather.gpus = 2;
+    gather.inbound_mib = 30;
+    gather.outbound_mib = 7;
+    uint32_t *rows = drawn(&gather);
+    const struct gather_translations found = translations(&gather, rows);
+
+    ck_assert_int_eq(gather_features(&gather, rows, f, &err), KVT_OK);
+    ck_assert_double_eq(f[KVT_FEATURE_MISSED_ROWS], 3200);
+    ck_assert_double_eq(f[KVT_FEATURE_WIRE_BYTES], wire);
+    ck_assert_double_eq(f[KVT_FEATURE_INBOUND_BYTES], 30 * mib);
+    ck_assert_double_eq(f[KVT_FEATURE_OUTBOUND_BYTES], 7 * mib);
+    ck_assert_double_eq(f[KVT_FEATURE_NODE_BYTES], 2 * (wire + 37 * mib));
+    ck_assert_double_eq(f[KVT_FEATURE_GATHERING_GPUS], 2);
+    ck_assert_double_eq(f[KVT_FEATURE_FETCHES], 1);
+    ck_assert_double_eq(f[KVT_FEATURE_GRANULES], found.granules);
+    ck_assert_double_eq(f[KVT_FEATURE_GRANULE_BLOCKS], found.blocks);
+    ck_assert_double_eq(f[KVT_FEATURE_FAR_GRANULES], found.far_granules);
     free(rows);
 }
 END_TEST
@@ -484,13 +587,18 @@ int main(void)
     tcase_add_loop_test(times, each_gather_is_within_10_percent_or_it_is_not_good, 0,
                         sizeof gathers / sizeof gathers[0]);
     tcase_add_test(times, a_gather_in_range_is_not_one_within_10_percent);
+    tcase_add_test(times, a_gather_is_in_range_by_what_its_fetch_meets);
+    tcase_add_loop_test(times, a_step_meets_its_traffic_as_it_was_run, 0,
+                        sizeof met_steps / sizeof met_steps[0]);
     tcase_add_loop_test(times, what_the_profile_was_fitted_to_is_told_and_not_good, 0,
                         sizeof fitted / sizeof fitted[0]);
     tcase_add_test(times, no_step_is_not_good);
     tcase_add_loop_test(rows, rows_of_a_call_are_its_own_and_in_the_order_that_was_asked_for, 0, 4);
     tcase_add_test(rows, a_pool_that_is_known_is_not_translated_again);
     tcase_add_test(rows, a_list_of_a_large_pool_translates_each_granule_once);
-    tcase_add_test(rows, what_lies_beyond_16_gib_is_far);
+    tcase_add_loop_test(rows, what_lies_beyond_16_gib_is_far, 0,
+                        sizeof memories / sizeof memories[0]);
+    tcase_add_test(rows, features_of_a_gather_are_a_lists);
     tcase_add_test(rows, contexts_that_are_too_short_are_refused);
     suite_add_tcase(suite, times);
     tcase_add_checked_fixture(grids, make_arena, free_arena);
