@@ -267,9 +267,8 @@ START_TEST(a_step_meets_its_traffic_as_it_was_run)
     if (!point.is_apart)
         ck_assert_double_eq_tol(point_predict_step(&profile, &points, &point), met_steps[_i].ns,
                                 1e-6);
-    /* By itself nothing of it is hidden. */
-    ck_assert_double_eq_tol(point_predict_part(&profile, &point, KVT_PART_FETCH),
-                            20000 + 0.02 * 5e5 * 20 / 30, 1e-6);
+    ck_assert_double_eq_tol(point_predict_part(&profile, &points, &point, KVT_PART_FETCH),
+                            20000 + 0.02 * met, 1e-6);
     fetch->most[KVT_FEATURE_INBOUND_BYTES] = met + 1;
     ck_assert(point_is_in_range(&profile, &points, &point));
     fetch->most[KVT_FEATURE_INBOUND_BYTES] = met - 1;
