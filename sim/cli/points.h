@@ -81,7 +81,10 @@ double point_predict_part(const struct kvt_profile *profile, const struct points
                           const struct point *point, enum kvt_step_part part);
 double point_predict_step(const struct kvt_profile *profile, const struct points *points,
                           const struct point *point);
-/* Whether each family of the profile was measured over what the point has of it. */
+/* Whether the profile's family was measured over what the point has of it, and each family: what
+ * either has nothing of is in range. */
+bool point_part_is_in_range(const struct kvt_profile *profile, const struct points *points,
+                            const struct point *point, enum kvt_step_part part);
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point);
 

@@ -64,20 +64,25 @@ double point_predict_step(const struct kvt_profile *profile, const struct points
     return ns + kvt_profile_exposed_ns(profile, met, is_leader_first(points, point));
 }
 
+bool point_part_is_in_range(const struct kvt_profile *profile, const struct points *points,
+                            const struct point *point, enum kvt_step_part part)
+{
+    const struct kvt_profile_family *family = &profile->families[part];
+    bool is_gather = points->configurations[point->configuration].is_gather;
+    double met[KVT_FEATURES];
+
+    if (!family->is_there || !point_has_part(point, part) || (is_gather && part != KVT_PART_FETCH))
+        return true;
+    meet(profile, points, point, met);
+    return kvt_profile_in_range(family, met);
+}
+
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point)
 {
-    const struct points_configuration *of = &points->configurations[point->configuration];
-    double met[KVT_FEATURES];
+    bool is_in = true;
 
-    meet(profile, points, point, met);
-    for (int p = 0; p < KVT_PARTS; p++) {
-        const struct kvt_profile_family *family = &profile->families[p];
-        if (of->is_gather && p != KVT_PART_FETCH)
-            continue;
-        if (family->is_there && point_has_part(point, (enum kvt_step_part)p) &&
-            !kvt_profile_in_range(family, met))
-            return false;
-    }
-    return true;
+    for (int p = 0; p < KVT_PARTS; p++)
+        is_in = is_in && point_part_is_in_range(profile, points, point, (enum kvt_step_part)p);
+    return is_in;
 }

@@ -154,7 +154,7 @@ static void judge_family(struct time_outcome *outcome, enum kvt_step_part part, 
             points->configurations[point->configuration].is_gather)
             continue;
         add_pair(pairs, point_predict_part(&outcome->profile, points, point, part), measured_ns);
-        family->in_range += kvt_profile_in_range(&outcome->profile.families[part], point->features);
+        family->in_range += point_part_is_in_range(&outcome->profile, points, point, part);
     }
     sum_up(pairs, family);
 }

@@ -234,6 +234,34 @@ START_TEST(a_gather_is_in_range_by_what_its_fetch_meets)
 }
 END_TEST
 
+/* A step that is timed apart, half of it a fetch of 20 ms, beside 2e9 B: it meets 1e9 of them,
+ * which is all that the range has, and which take another 20 ms. */
+START_TEST(a_family_is_in_range_by_what_its_fetch_meets)
+{
+    struct time_outcome outcome = make_outcome(1);
+    struct kvt_profile_family *fetch = &outcome.profile.families[KVT_PART_FETCH];
+    struct point point = {.configuration = 1, .steps = 1, .is_apart = true};
+
+    *fetch = (struct kvt_profile_family){.is_there = true, .limit_count = 1};
+    fetch->ns_per[0][KVT_FEATURE_WIRE_BYTES] = fetch->ns_per[0][KVT_FEATURE_INBOUND_BYTES] = 0.02;
+    fetch->has_range[KVT_FEATURE_INBOUND_BYTES] = true;
+    fetch->most[KVT_FEATURE_INBOUND_BYTES] = 1e9;
+    point.features[KVT_FEATURE_STEP] = 1;
+    point.features[KVT_FEATURE_REQUESTS] = 120; /* 8 ms and 0.1 for each */
+    point.features[KVT_FEATURE_WIRE_BYTES] = 1e9;
+    point.features[KVT_FEATURE_INBOUND_BYTES] = 2e9;
+    point.parts_ns[KVT_PART_FETCH] = 40e6;
+    point.step_ns = 60e6;
+    add(&outcome.points, &point);
+    judge(&outcome);
+
+    ck_assert_uint_eq(outcome.families[KVT_PART_FETCH].errors.count, 1);
+    ck_assert_uint_eq(outcome.families[KVT_PART_FETCH].in_range, 1);
+    ck_assert_double_lt(outcome.families[KVT_PART_FETCH].errors.mape, 1e-9);
+    time_outcome_free(&outcome);
+}
+END_TEST
+
 static const struct {
     bool is_group, is_apart;
     double share, ns; /* of the step that is its fetch; the step, of its 10 us of attention and
@@ -273,6 +301,9 @@ START_TEST(a_step_meets_its_traffic_as_it_was_run)
     ck_assert(point_is_in_range(&profile, &points, &point));
     fetch->most[KVT_FEATURE_INBOUND_BYTES] = met - 1;
     ck_assert(!point_is_in_range(&profile, &points, &point));
+    ck_assert(!point_part_is_in_range(&profile, &points, &point, KVT_PART_FETCH));
+    ck_assert(point_part_is_in_range(&profile, &points, &point, KVT_PART_ATTEND));
+    ck_assert(point_part_is_in_range(&profile, &points, &point, KVT_PART_DENSE)); /* it has none */
 }
 END_TEST
 
@@ -587,6 +618,7 @@ int main(void)
                         sizeof gathers / sizeof gathers[0]);
     tcase_add_test(times, a_gather_in_range_is_not_one_within_10_percent);
     tcase_add_test(times, a_gather_is_in_range_by_what_its_fetch_meets);
+    tcase_add_test(times, a_family_is_in_range_by_what_its_fetch_meets);
     tcase_add_loop_test(times, a_step_meets_its_traffic_as_it_was_run, 0,
                         sizeof met_steps / sizeof met_steps[0]);
     tcase_add_loop_test(times, what_the_profile_was_fitted_to_is_told_and_not_good, 0,
