@@ -250,7 +250,9 @@ void timeline_write_page(const struct timeline_outcome *outcome, FILE *stream)
           "scenario simulated, steps as long as timing ",
           stream);
     chart_text(stream, timing);
-    fprintf(stream, " says.</p>\n<p class=\"soft\">kvtide %s (%s); the measured run's own badge: ",
+    fprintf(stream,
+            " says.</p>\n<p class=\"soft\">kvtide %s (%s); the measured run's own badge, steps in "
+            "range by the timing model that it had: ",
             kvt_version(), kvt_commit());
     chart_text(stream, badge_text);
     fputs("</p>\n<div class=\"charts\">\n", stream);
