@@ -10,8 +10,7 @@
  *
  * Some limits are told by some samples alone, as the form says. Then each configuration is
  * predicted by what is fitted to the others, terms as they are. With one limit it is plain robust
- * regression.
- */
+ * regression. */
 #include "family_fit.h"
 
 #include <math.h>

@@ -192,37 +192,36 @@ static void close_pieces(struct pieces *pieces)
     free(pieces->is_there);
 }
 
-struct translations {
+struct caches {
     struct pieces granules, blocks;
     uint64_t granules_missed, blocks_missed;
 };
 
 /* A block is looked up for a granule that is not there. */
-static void touch_row(struct translations *cache, const struct grid_gather *gather, uint64_t row)
+static void touch_row(struct caches *caches, const struct grid_gather *gather, uint64_t row)
 {
-    uint64_t first = row * gather->row_bytes / KVT_PROFILE_GRANULE_BYTES;
-    uint64_t last = ((row + 1) * gather->row_bytes - 1) / KVT_PROFILE_GRANULE_BYTES;
+    uint64_t first = row * gather->row_bytes / KVT_GRANULE_BYTES;
+    uint64_t last = ((row + 1) * gather->row_bytes - 1) / KVT_GRANULE_BYTES;
 
     for (uint64_t granule = first; granule <= last; granule++) {
-        if (!touch(&cache->granules, (uint32_t)granule))
+        if (!touch(&caches->granules, (uint32_t)granule))
             continue;
-        cache->granules_missed++;
-        cache->blocks_missed +=
-            touch(&cache->blocks,
-                  (uint32_t)(granule / (KVT_PROFILE_BLOCK_BYTES / KVT_PROFILE_GRANULE_BYTES)));
+        caches->granules_missed++;
+        caches->blocks_missed += touch(
+            &caches->blocks, (uint32_t)(granule / (KVT_PROFILE_BLOCK_BYTES / KVT_GRANULE_BYTES)));
     }
 }
 
 /* Lists one behind the other. Rows come in their order: blocks of the kernel take theirs side by
  * side, which makes no difference that could be told. */
-static void copy_steps(struct translations *cache, const struct grid_gather *gather,
+static void copy_steps(struct caches *caches, const struct grid_gather *gather,
                        const uint32_t *rows, uint64_t steps)
 {
     uint64_t all = steps * GATHER_LISTS * gather->requests * gather->rows_each;
 
-    cache->granules_missed = cache->blocks_missed = 0;
+    caches->granules_missed = caches->blocks_missed = 0;
     for (uint64_t i = 0; i < all; i++)
-        touch_row(cache, gather, rows[i]);
+        touch_row(caches, gather, rows[i]);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------- */
@@ -231,9 +230,9 @@ static void copy_steps(struct translations *cache, const struct grid_gather *gat
 static uint64_t mark_rows(const struct grid_gather *gather, uint64_t first, uint64_t end,
                           uint8_t *is_there)
 {
-    uint64_t last = (end * gather->row_bytes - 1) / KVT_PROFILE_GRANULE_BYTES, count = 0;
+    uint64_t last = (end * gather->row_bytes - 1) / KVT_GRANULE_BYTES, count = 0;
 
-    for (uint64_t g = first * gather->row_bytes / KVT_PROFILE_GRANULE_BYTES; g <= last; g++) {
+    for (uint64_t g = first * gather->row_bytes / KVT_GRANULE_BYTES; g <= last; g++) {
         count += !is_there[g];
         is_there[g] = 1;
     }
@@ -246,7 +245,7 @@ static kvt_status count_memory(const struct grid_gather *gather, uint64_t pool_b
 {
     uint32_t pages[CONTEXT_PAGES_MAX];
     struct context context = {.pages = gather->is_shuffled ? pages : NULL};
-    uint8_t *is_there = calloc(pool_bytes / KVT_PROFILE_GRANULE_BYTES + 1, 1);
+    uint8_t *is_there = calloc(pool_bytes / KVT_GRANULE_BYTES + 1, 1);
     uint64_t granules = 0;
 
     if (!is_there)
@@ -260,7 +259,7 @@ static kvt_status count_memory(const struct grid_gather *gather, uint64_t pool_b
         }
     }
     free(is_there);
-    *bytes = (double)granules * KVT_PROFILE_GRANULE_BYTES;
+    *bytes = (double)granules * KVT_GRANULE_BYTES;
     return KVT_OK;
 }
 
@@ -271,25 +270,25 @@ kvt_status gather_translate(const struct grid_gather *gather, const uint32_t *ro
 {
     uint64_t pool_bytes = (uint64_t)ceil(gather->pool_gib * (double)KVT_GIB);
     double memory_bytes = 0;
-    struct translations cache = {0};
-    kvt_status status = open_pieces(pool_bytes, KVT_PROFILE_GRANULE_BYTES, GATHER_GRANULES_CACHED,
-                                    &cache.granules, err);
+    struct caches caches = {0};
+    kvt_status status =
+        open_pieces(pool_bytes, KVT_GRANULE_BYTES, GATHER_GRANULES_CACHED, &caches.granules, err);
 
     if (status == KVT_OK)
         status = open_pieces(pool_bytes, KVT_PROFILE_BLOCK_BYTES, GATHER_BLOCKS_CACHED,
-                             &cache.blocks, err);
+                             &caches.blocks, err);
     if (status == KVT_OK)
         status = count_memory(gather, pool_bytes, &memory_bytes, err);
     if (status == KVT_OK) {
         const uint64_t of_step = GATHER_LISTS * gather->requests * gather->rows_each;
-        copy_steps(&cache, gather, rows, 1);
-        copy_steps(&cache, gather, rows + of_step, GATHER_STEPS - 1);
-        out->granules = (double)cache.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
-        out->blocks = (double)cache.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        copy_steps(&caches, gather, rows, 1);
+        copy_steps(&caches, gather, rows + of_step, GATHER_STEPS - 1);
+        out->granules = (double)caches.granules_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
+        out->blocks = (double)caches.blocks_missed / ((GATHER_STEPS - 1) * GATHER_LISTS);
         out->far_granules = out->granules * kvt_profile_far_share(memory_bytes);
     }
-    close_pieces(&cache.granules);
-    close_pieces(&cache.blocks);
+    close_pieces(&caches.granules);
+    close_pieces(&caches.blocks);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "kvt/gather.h"
 #include "kvt/json.h"
 #include "list.h"
+#include "points.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
@@ -32,6 +33,9 @@ static kvt_status read_sets(const cJSON *object, const char *where, struct kvt_a
             return kvt_fail(err, KVT_ERR_INVALID, where,
                             "sets/%zu: at most %d texts PATH=VALUE are expected", run->set_count,
                             GRID_SETS_MAX);
+        status = points_check_text(item->valuestring, where, "sets", err);
+        if (status != KVT_OK)
+            return status;
         run->sets[run->set_count] = kvt_arena_strdup(arena, item->valuestring);
         if (!run->sets[run->set_count++])
             return kvt_fail_nomem(err, "a grid");
@@ -44,9 +48,10 @@ static kvt_status check_name(const struct grid *grid, const char *name, const ch
                              struct kvt_error *err)
 {
     bool is_taken = false;
+    kvt_status status = points_check_name(name, where, err);
 
-    if (name[0] == '\0')
-        return kvt_fail(err, KVT_ERR_INVALID, where, "its name is empty; one is expected");
+    if (status != KVT_OK)
+        return status;
     for (size_t r = 0; r < grid->run_count; r++)
         is_taken = is_taken || strcmp(grid->runs[r].name, name) == 0;
     for (size_t g = 0; g < grid->gather_count; g++)

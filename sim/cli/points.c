@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 kvt_status points_append(struct points *points, const struct point *point, struct kvt_error *err)
 {
@@ -128,8 +129,33 @@ struct columns {
     int feature_count, part_count;
 };
 enum {
+    NAME_BYTES_MAX = 120,
     PLAIN_COLUMNS = 5 /* before those of parts, two each, and of features */
 };
+
+kvt_status points_check_text(const char *text, const char *where, const char *key,
+                             struct kvt_error *err)
+{
+    size_t length = strlen(text);
+
+    for (size_t c = 0; c < length; c++) {
+        if ((unsigned char)text[c] < ' ' || text[c] == 0x7f)
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "%s has a control character (byte %zu is %u); printed text is expected",
+                            key, c, (unsigned char)text[c]);
+    }
+    return KVT_OK;
+}
+
+kvt_status points_check_name(const char *name, const char *where, struct kvt_error *err)
+{
+    size_t length = strlen(name);
+
+    if (length == 0 || length > NAME_BYTES_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, where, "name has %zu bytes; 1 to %d are expected",
+                        length, NAME_BYTES_MAX);
+    return points_check_text(name, where, "name", err);
+}
 
 bool points_fetch_needs(enum kvt_profile_feature feature)
 {

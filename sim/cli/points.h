@@ -88,6 +88,13 @@ bool point_part_is_in_range(const struct kvt_profile *profile, const struct poin
 bool point_is_in_range(const struct kvt_profile *profile, const struct points *points,
                        const struct point *point);
 
+/* What a configuration may be called, and what of it a report can print in a line: 1 to 120 bytes,
+ * and no control characters. */
+KVT_CHECKED kvt_status points_check_name(const char *name, const char *where,
+                                         struct kvt_error *err);
+KVT_CHECKED kvt_status points_check_text(const char *text, const char *where, const char *key,
+                                         struct kvt_error *err);
+
 /* What a fetch's time may hang on: a file with fetches has all of it, for what is missing would
  * read as none. */
 bool points_fetch_needs(enum kvt_profile_feature feature);

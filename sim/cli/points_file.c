@@ -9,37 +9,11 @@ enum {
     FILE_BYTES_MAX = 64 << 20,
     WHERE_BYTES = 160,
     PLACE_BYTES = 240,
-    CONFIGURATION_NAME_MAX = 120, /* bytes */
     CONFIGURATIONS_MAX = 4096,
     GPUS_MAX = 4096
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
-
-/* What a report can print in a line. */
-static kvt_status check_text(const char *text, const char *where, const char *key,
-                             struct kvt_error *err)
-{
-    size_t length = strlen(text);
-
-    for (size_t c = 0; c < length; c++) {
-        if ((unsigned char)text[c] < ' ' || text[c] == 0x7f)
-            return kvt_fail(err, KVT_ERR_INVALID, where,
-                            "%s has a control character (byte %zu is %u); printed text is expected",
-                            key, c, (unsigned char)text[c]);
-    }
-    return KVT_OK;
-}
-
-static kvt_status check_name(const char *name, const char *where, struct kvt_error *err)
-{
-    size_t length = strlen(name);
-
-    if (length == 0 || length > CONFIGURATION_NAME_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, where, "name has %zu bytes; 1 to %d are expected",
-                        length, CONFIGURATION_NAME_MAX);
-    return check_text(name, where, "name", err);
-}
 
 /* Into all[had], whose name none of those before has. */
 static kvt_status read_configuration(const cJSON *item, const char *where, struct kvt_arena *arena,
@@ -54,11 +28,11 @@ static kvt_status read_configuration(const cJSON *item, const char *where, struc
     if (status == KVT_OK)
         status = kvt_json_copy_text(item, where, "name", arena, &out->name, err);
     if (status == KVT_OK)
-        status = check_name(out->name, where, err);
+        status = points_check_name(out->name, where, err);
     if (status == KVT_OK)
         status = kvt_json_copy_text(item, where, "sets", arena, &out->sets, err);
     if (status == KVT_OK)
-        status = check_text(out->sets, where, "sets", err);
+        status = points_check_text(out->sets, where, "sets", err);
     if (status == KVT_OK)
         status = kvt_json_get_bool(item, where, "gather", true, &out->is_gather, err);
     if (status == KVT_OK)

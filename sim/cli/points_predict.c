@@ -9,7 +9,7 @@ bool point_has_part(const struct point *point, enum kvt_step_part part)
     case KVT_PART_DRAFT:
         return point->features[KVT_FEATURE_DRAFT_TOKENS] > 0;
     default:
-        return true;
+        return point->features[KVT_FEATURE_STEP] > 0; /* none is around a gather */
     }
 }
 
@@ -29,15 +29,11 @@ static bool is_leader_first(const struct points *points, const struct point *poi
     return !point->is_apart && !points->configurations[point->configuration].is_group;
 }
 
-/* Features with the traffic that its fetches meet; a gather is nothing but a fetch, and meets all.
- */
+/* Features with the traffic that its fetches meet. */
 static void meet(const struct kvt_profile *profile, const struct points *points,
                  const struct point *point, double met[KVT_FEATURES])
 {
-    if (points->configurations[point->configuration].is_gather)
-        kvt_profile_meet(point->features, 1, met);
-    else
-        kvt_profile_meet_predicted(profile, is_leader_first(points, point), point->features, met);
+    kvt_profile_meet_predicted(profile, is_leader_first(points, point), point->features, met);
 }
 
 double point_predict_part(const struct kvt_profile *profile, const struct points *points,
@@ -68,10 +64,9 @@ bool point_part_is_in_range(const struct kvt_profile *profile, const struct poin
                             const struct point *point, enum kvt_step_part part)
 {
     const struct kvt_profile_family *family = &profile->families[part];
-    bool is_gather = points->configurations[point->configuration].is_gather;
     double met[KVT_FEATURES];
 
-    if (!family->is_there || !point_has_part(point, part) || (is_gather && part != KVT_PART_FETCH))
+    if (!family->is_there || !point_has_part(point, part))
         return true;
     meet(profile, points, point, met);
     return kvt_profile_in_range(family, met);

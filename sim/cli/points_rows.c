@@ -234,7 +234,7 @@ static kvt_status check_counted(const struct point *point, const char *where, st
     return KVT_OK;
 }
 
-/* Blocks and far ones are of these granules, and whatever is no gather is a step. */
+/* Blocks and far ones are of these granules, and a gather is no step. */
 static kvt_status check_parts_of(const struct point *point, bool is_gather, const char *where,
                                  struct kvt_error *err)
 {
@@ -249,11 +249,11 @@ static kvt_status check_parts_of(const struct point *point, bool is_gather, cons
                             "%s: found %.17g; at most granules, %.17g, is expected",
                             kvt_profile_feature_name(of_granules[f]), value, granules);
     }
-    if (!is_gather && point->features[KVT_FEATURE_STEP] != 1)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "step: found %.17g; 1 is expected of all but gathers",
-                        point->features[KVT_FEATURE_STEP]);
-    return KVT_OK;
+    double step = point->features[KVT_FEATURE_STEP], expected = is_gather ? 0 : 1;
+    if (step == expected)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, where, "step: found %.17g; %g is expected of a %s", step,
+                    expected, is_gather ? "gather" : "run");
 }
 
 /* first: index of the file's first configuration. */

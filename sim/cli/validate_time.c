@@ -183,9 +183,9 @@ static void judge_steps(struct time_outcome *outcome, struct pairs *pairs)
     for (size_t i = 0; i < points->count; i++) {
         const struct point *point = &points->items[i];
         struct time_run *run = &outcome->runs[point->configuration];
-        bool in_range = point_is_in_range(&outcome->profile, points, point);
         if (point->is_apart)
             continue;
+        bool in_range = point_is_in_range(&outcome->profile, points, point);
         double predicted_ns = point_predict_step(&outcome->profile, points, point);
         add_pair(pairs, predicted_ns, point->step_ns);
         outcome->step.in_range += in_range;

@@ -123,9 +123,9 @@ static bool add_gathers(cJSON *tree, const struct time_outcome *outcome)
     for (size_t i = 0; i < points->count && ok; i++) {
         const struct point *point = &points->items[i];
         const struct points_configuration *gather = &points->configurations[point->configuration];
-        double ns = point_predict_part(&outcome->profile, points, point, KVT_PART_FETCH);
         if (!gather->is_gather)
             continue;
+        double ns = point_predict_part(&outcome->profile, points, point, KVT_PART_FETCH);
         cJSON *entry = kvt_json_add_element(list);
         ok = entry && kvt_json_add_text(entry, "name", gather->name) &&
              kvt_json_add_number(entry, "measured_us", point->step_ns * 1e-3) &&

@@ -181,7 +181,7 @@ double kvt_profile_others_ns(const struct kvt_profile *profile, const double fea
 {
     double ns = 0;
 
-    for (int p = 0; p < KVT_PARTS; p++) {
+    for (int p = 0; p < KVT_PARTS && features[KVT_FEATURE_STEP] > 0; p++) {
         if (p != KVT_PART_HOST && p != KVT_PART_SAMPLE && p != KVT_PART_FETCH)
             ns += kvt_profile_part_ns(profile, (enum kvt_step_part)p, features);
     }

@@ -277,7 +277,8 @@ START_TEST(a_step_meets_its_traffic_as_it_was_run)
     struct points_configuration of = {.is_group = met_steps[_i].is_group};
     const struct points points = {.configurations = &of, .configuration_count = 1};
     struct point point = {.is_apart = met_steps[_i].is_apart,
-                          .features = {[KVT_FEATURE_WIRE_BYTES] = 1e6,
+                          .features = {[KVT_FEATURE_STEP] = 1,
+                                       [KVT_FEATURE_WIRE_BYTES] = 1e6,
                                        [KVT_FEATURE_INBOUND_BYTES] = 5e5,
                                        [KVT_FEATURE_ATTENDED_LAYER_ROWS] = 80000}};
     struct kvt_profile profile = {.model = ""};

@@ -53,7 +53,6 @@ const char *kvt_profile_feature_name(enum kvt_profile_feature feature); /* "step
 enum {
     KVT_PROFILE_LIMITS_MAX = 4,
     KVT_PROFILE_NAME_BYTES = 64,
-    KVT_PROFILE_GRANULE_BYTES = 64 << 10,
     KVT_PROFILE_BLOCK_BYTES = 2 << 20
 };
 
@@ -124,7 +123,8 @@ double kvt_profile_ns(const struct kvt_profile_family *family, const double feat
 /* The same of a part of a step, and 0 for a draft where nothing is drafted. */
 double kvt_profile_part_ns(const struct kvt_profile *profile, enum kvt_step_part part,
                            const double features[KVT_FEATURES]);
-/* Of all that a GPU does in a step but its fetches: neither host nor sampling. */
+/* Of all that a GPU does in a step but its fetches: neither host nor sampling; 0 of a fetch that no
+ * step is around. */
 double kvt_profile_others_ns(const struct kvt_profile *profile,
                              const double features[KVT_FEATURES]);
 
