@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/calibrate_gpu.h"
 #include "kvt/rng.h"
+#include "support/calibration.h"
 
 enum {
     SAMPLES = 240,
@@ -54,16 +54,6 @@ static struct family_fit fitted(const struct family_form *form, const struct mad
     ck_assert_msg(family_fit(form, made->samples, SAMPLES, true, &fit, &err) == KVT_OK, "%s",
                   err.message);
     return fit;
-}
-
-static const struct family_term *term_of(const struct family_fit *fit, uint32_t limit,
-                                         enum kvt_profile_feature feature)
-{
-    for (uint32_t t = 0; t < fit->term_count; t++) {
-        if (fit->terms[t].limit == limit && fit->terms[t].feature == feature)
-            return &fit->terms[t];
-    }
-    ck_abort_msg("no term %s", kvt_profile_feature_name(feature));
 }
 
 static void assert_term(const struct family_fit *fit, uint32_t limit,
