@@ -1,7 +1,8 @@
 /* llm_change.c -- a model with fewer indexers, or with blocks in place of rows.
  *
  *     index_topk_freq n      every n-th selector runs, from the first on
- *     index_topk_pattern     a letter a selector: F runs, S follows the nearest F before it
+ *     index_topk_pattern     a letter a selector: F runs, S follows the nearest F before it;
+ *                            beside a frequency of 1 only
  *                            (IndexCache, arXiv 2603.12201; the keys are vLLM's and SGLang's)
  *     block_tokens b         b rows are one: scored, selected, kept and fetched whole (Quest,
  *                            arXiv 2406.10774; ArkVale; SPIN, arXiv 2604.26837)
@@ -219,9 +220,11 @@ static kvt_status change_indexers(struct kvt_llm *llm, const cJSON *tree, const 
     if (llm->index_heads == 0)
         return kvt_fail(err, KVT_ERR_INVALID, place,
                         "%s is dense: it has no indexer to leave out or to follow", llm->name);
-    if (frequency != 0 && pattern != NULL)
+    if (frequency > 1 && pattern != NULL)
         return kvt_fail(err, KVT_ERR_INVALID, place,
-                        "index_topk_freq is there too: which indexers run is said by one of them");
+                        "index_topk_freq is %u beside it: which indexers run is said by one of "
+                        "them, and 1 leaves it to the pattern",
+                        (unsigned)frequency);
     return pattern != NULL ? share_by_pattern(llm, pattern, place, err)
                            : share_by_frequency(llm, frequency, place, err);
 }
