@@ -21,10 +21,10 @@ extern const struct kvt_replacement_policy kvt_replacement_s3fifo;
 extern const struct kvt_replacement_policy kvt_replacement_arc;
 extern const struct kvt_replacement_policy kvt_replacement_two_q;
 extern const struct kvt_replacement_policy kvt_replacement_random;
-extern const struct kvt_replacement_policy kvt_replacement_bucketed_lru;
 extern const struct kvt_replacement_policy kvt_replacement_sharded_lru;
 extern const struct kvt_replacement_policy kvt_replacement_belady;
 extern const struct kvt_replacement_policy kvt_replacement_oracle_pages;
+extern const struct kvt_replacement_policy kvt_replacement_bucketed_lru;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 

@@ -12,7 +12,7 @@ enum {
     SLOTS_MAX = 150,
     WORDS = (SLOTS_MAX + 63) / 64,
     EMPTY = -1,
-    CASES = 60,
+    CASES = 16,
     CALLS = 80
 };
 
