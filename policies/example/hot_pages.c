@@ -2,8 +2,7 @@
  *
  *     boundary: while nobody waits, at a rate: the request with fewest pages in HBM gets the pages
  *               selected most of those on host; with HBM full, that with most gives up as many
- *     reclaim:  the request with most optional pages gives up those selected least
- *               (ties: the lower id, the lower page) */
+ *     reclaim:  the request with most optional pages gives up the least selected (ties: lowest) */
 #include "kvt/policy.h"
 
 struct hot_pages {
