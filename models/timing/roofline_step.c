@@ -163,8 +163,8 @@ void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
 
     parts[KVT_PART_INDEX] += index_ns(roofline, load);
     parts[KVT_PART_RESOLVE] += resolve_ns(roofline, load);
-    parts[KVT_PART_FETCH] += larger(fetch_ns(roofline, load, hiding_ns),
-                                    load->missed_layer_rows * roofline->rebuild_ns);
+    parts[KVT_PART_FETCH] +=
+        larger(fetch_ns(roofline, load, hiding_ns), load->missed_layer_rows * roofline->rebuild_ns);
     parts[KVT_PART_ATTEND] += attention_ns;
     parts[KVT_PART_DRAFT] += draft_ns(roofline, load, group_queries);
 }

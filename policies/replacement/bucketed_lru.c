@@ -3,18 +3,18 @@
  *     age:    calls since one read the slot, cut to whole buckets of bucket_calls; the last bucket
  *             holds all that is older
  *     hit:    age 0
- *     miss:   fill the lowest empty slot; if there is none, the lowest slot of the oldest bucket that
- *             the call does not read; it has age 0
+ *     miss:   fill the lowest empty slot; if there is none, the lowest slot of the oldest bucket
+ *             that the call does not read; it has age 0
  *
- * A call that looks nothing up makes nobody older. Each victim is found by counting: one pass for how
- * many slots are in each bucket, one for who they are, as blocks of threads would. With one call a
- * bucket and as many buckets as rows get old it is batch LRU but for the order of slots that the same
- * call read; with few buckets those that were not read lately are alike, and the lowest goes. A
- * promoted row takes a slot that the call has read, whose age is 0 already.
+ * A call that looks nothing up makes nobody older. Each victim is found by counting: one pass for
+ * how many slots are in each bucket, one for who they are, as blocks of threads would. With one
+ * call a bucket and as many buckets as rows get old it is batch LRU but for the order of slots that
+ * the same call read; with few buckets those that were not read lately are alike, and the lowest
+ * goes. A promoted row takes a slot that the call has read, whose age is 0 already.
  *
  * Source: the replacement of buffered pages in SPIN, "Unifying Sparse Attention with Hierarchical
- * Memory" (arXiv 2604.26837). How many buckets there are, and how long they last, it does not say in
- * what could be read: both are assumed here. */
+ * Memory" (arXiv 2604.26837). How many buckets there are, and how long they last, it does not say
+ * in what could be read: both are assumed here. */
 #include "kvt/policy.h"
 
 enum {

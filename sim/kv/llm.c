@@ -391,9 +391,8 @@ static kvt_status check_whole(const char *where, const struct kvt_llm *llm, stru
 kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct kvt_arena *arena,
                              struct kvt_llm *out, struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload",   "index",
-                                         "stores",           "selectors", "engines",
-                                         LLM_CHANGE_KEYS};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload", "index",        "stores",
+                                         "selectors",        "engines", LLM_CHANGE_KEYS};
     struct kvt_model_head head;
     struct kvt_llm llm = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/llm/1", arena, &head, err);

@@ -98,8 +98,7 @@ static kvt_status check_timing(const struct kvt_load *load, const struct kvt_llm
         return KVT_OK;
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         if (ours[i].is_there)
-            return kvt_fail(err, KVT_ERR_INVALID,
-                            kvt_load_place(load, "timing.model|model", place),
+            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "timing.model|model", place),
                             "timing \"%s\" knows nothing of %s, which model \"%.60s\" has; "
                             "\"roofline\" does",
                             timing, ours[i].key, llm->name);

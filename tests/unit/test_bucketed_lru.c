@@ -26,9 +26,8 @@ struct bench {
 static void bench_open(struct bench *bench, int slots, int buckets, int bucket_calls)
 {
     const struct kvt_param_value values[] = {{.number = buckets}, {.number = bucket_calls}};
-    struct kvt_replacement_env env = {.params = {.values = values, .count = 2},
-                                      .slot_count = (uint32_t)slots,
-                                      .top_k = 8};
+    struct kvt_replacement_env env = {
+        .params = {.values = values, .count = 2}, .slot_count = (uint32_t)slots, .top_k = 8};
     const struct kvt_plugin_info *info;
     struct kvt_error err;
 
@@ -133,8 +132,8 @@ START_TEST(victims_and_ranks_are_those_of_the_twin)
 }
 END_TEST
 
-/* Slots 0 .. 3 are filled in turn, one a call; slot 1 hits. With two calls a bucket the ages 3 2 1 0
- * become 1 1 0 0 of 2: 0 and then 1 are the oldest, though 1 is the younger. */
+/* Slots 0 .. 3 are filled in turn, one a call, and have ages 3, 2, 1 and 0. With two calls a bucket
+ * 0 and 1 are in one, 2 and 3 in the other. */
 START_TEST(those_of_one_bucket_go_from_the_lowest_slot_on)
 {
     const bool none[SLOTS_MAX] = {false};

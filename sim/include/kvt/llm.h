@@ -16,7 +16,7 @@ struct kvt_store {
     uint32_t first_layer;
     uint32_t layers;         /* payload layers in the store, not necessarily adjacent in use */
     uint32_t compress_ratio; /* tokens of one row; divides KVT_PAGE_ROWS */
-    uint32_t block_rows;     /* where a row is a block: of how many rows of the model; else 0 or 1 */
+    uint32_t block_rows;     /* of the model in one row, where that is a block; else 0 or 1 */
 };
 
 struct kvt_selector {
@@ -29,7 +29,7 @@ struct kvt_row_format {
     uint32_t capacity_bytes; /* of one row in one layer, as it is stored */
     uint32_t wire_bytes;     /* as it crosses the link */
     uint32_t scan_bytes;     /* of an index row, what a scan reads; 0: all of it */
-    double rebuild_flops;    /* of a payload row, computed in each layer when it was fetched; 0: none */
+    double rebuild_flops;    /* of a payload row, where it was fetched, in each layer; 0: none */
 };
 
 /* Where vLLM pads: bytes and counts of its block pool for this model, 64 tokens a
