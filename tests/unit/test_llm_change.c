@@ -70,7 +70,7 @@ END_TEST
 /* GLM-5.3 is GLM-5 with the idea trained in: layers 0, 1, 2, 6, 10 .. 74 have indexers. */
 START_TEST(glm_5_with_a_pattern_has_the_stores_of_glm_5_3)
 {
-    char pattern[80] = "\"FF";
+    char pattern[96] = "\"FF";
     const struct kvt_llm *wanted = shipped_llm(arena, "glm-5.3");
 
     for (int i = 2; i < 78; i++)
