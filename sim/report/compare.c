@@ -102,6 +102,36 @@ kvt_status kvt_comparison_ratio(const struct kvt_comparison *comparison, size_t 
     return KVT_OK;
 }
 
+/* ---- Regret ------------------------------------------------------------------------------- */
+
+size_t kvt_comparison_bound(const struct kvt_comparison *comparison)
+{
+    size_t bound = 0;
+
+    while (bound < comparison->variant_count && !comparison->variants[bound].bounds_misses)
+        bound++;
+    return bound;
+}
+
+kvt_status kvt_comparison_regret(const struct kvt_comparison *comparison, size_t variant,
+                                 size_t bound, struct kvt_estimate *out, struct kvt_error *err)
+{
+    double *values = calloc(comparison->seed_count, sizeof *values);
+    size_t metric = 0;
+
+    if (values == NULL)
+        return kvt_fail_nomem(err, "an estimate");
+    kvt_status status = kvt_metric_find("hot_miss_ratio", "compare", &metric, err);
+    for (size_t s = 0; status == KVT_OK && s < comparison->seed_count; s++) {
+        double least = value_at(comparison, bound, s, metric);
+        values[s] = least > 0 ? value_at(comparison, variant, s, metric) / least - 1 : (double)NAN;
+    }
+    if (status == KVT_OK)
+        kvt_estimate_of(values, comparison->seed_count, out);
+    free(values);
+    return status;
+}
+
 /* ---- Conditions --------------------------------------------------------------------------- */
 
 kvt_status kvt_condition_parse(const char *text, const char *where, struct kvt_condition *out,
