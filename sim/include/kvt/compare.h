@@ -49,7 +49,8 @@ KVT_CHECKED kvt_status kvt_comparison_ratio(const struct kvt_comparison *compari
                                             size_t metric, struct kvt_estimate *out,
                                             struct kvt_error *err);
 
-/* The first variant that bounds misses; variant_count: none does. */
+/* Of the variants that bound misses the one whose hot_miss_ratio is least; variant_count: none
+ * does. */
 size_t kvt_comparison_bound(const struct kvt_comparison *comparison);
 /* What it costs not to see the future: hot_miss_ratio over the bound's, less 1, seed by seed. NaN
  * where the bound misses nothing. A share of what was looked up, since what that is differs with
