@@ -247,17 +247,17 @@ static void measure(struct bench *bench, const struct setting *setting)
     for (uint32_t i = 0; i < TIMED_STEPS; i++)
         step_ns[i] = step(bench, &call, &tally);
     double call_ns = median(step_ns, TIMED_STEPS), calls = CACHES;
-    (void)printf("{\"bench\": \"resolver\", \"case\": \"%s\", \"policy\": \"%s\", \"level\": "
-                 "\"%s\", \"queries\": %" PRIu32
-                 ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
-                 "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
-                 "\"ns_per_selected_row\": %.3g, \"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
-                 "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
-                 setting->name, setting->policy, kvt_cpu_name(setting->cpu), setting->queries,
-                 TOP_K, SLOTS, ROWS, CACHES, TIMED_STEPS, call_ns, step_ns[0],
-                 call_ns * calls / (double)tally.selected,
-                 (double)tally.selected / calls * 1e9 / call_ns, (double)tally.hot / calls,
-                 (double)tally.filled / calls, (double)tally.staged / calls);
+    (void)printf(
+        "{\"bench\": \"resolver\", \"case\": \"%s\", \"policy\": \"%s\", \"level\": "
+        "\"%s\", \"queries\": %" PRIu32
+        ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
+        "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
+        "\"ns_per_selected_row\": %.3g, \"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
+        "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
+        setting->name, setting->policy, kvt_cpu_name(setting->cpu), setting->queries, TOP_K, SLOTS,
+        ROWS, CACHES, TIMED_STEPS, call_ns, step_ns[0], call_ns * calls / (double)tally.selected,
+        (double)tally.selected / calls * 1e9 / call_ns, (double)tally.hot / calls,
+        (double)tally.filled / calls, (double)tally.staged / calls);
     (void)fflush(stdout);
 }
 

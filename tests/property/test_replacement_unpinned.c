@@ -1,6 +1,6 @@
 /* test_replacement_unpinned.c -- where each call reads one row nothing is kept back: policies agree
- * with their textbooks read by read, the bound is one, LRU's caches lie within each other, and counts
- * on a fixed trace are what they are. */
+ * with their textbooks read by read, the bound is one, LRU's caches lie within each other, and
+ * counts on a fixed trace are what they are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ enum {
     SIZES = sizeof sizes / sizeof sizes[0]
 };
 
-/* ---- A cache that is read row by row ----------------------------------------------------------- */
+/* ---- A cache that is read row by row -----------------------------------------------------------
+ */
 
 struct bench {
     struct kvt_resolver *resolver;
@@ -133,7 +134,8 @@ static uint32_t count_misses(const struct kvt_plugin_info *info, uint32_t slots,
     return missed;
 }
 
-/* ---- Textbooks ----------------------------------------------------------------------------------- */
+/* ---- Textbooks
+ * ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *policy;
@@ -190,7 +192,8 @@ START_TEST(one_row_a_call_misses_where_the_textbook_does)
 }
 END_TEST
 
-/* ---- Bounds --------------------------------------------------------------------------------------- */
+/* ---- Bounds
+ * --------------------------------------------------------------------------------------- */
 
 /* MIN by its definition, row by row. */
 static uint32_t least_misses(const struct row_stream *stream, uint32_t slots)
@@ -280,7 +283,8 @@ START_TEST(what_lru_holds_a_larger_lru_holds_too)
 }
 END_TEST
 
-/* ---- A fixed trace --------------------------------------------------------------------------------- */
+/* ---- A fixed trace
+ * --------------------------------------------------------------------------------- */
 
 /* Popular rows that change, of row_stream_make() with SEED, in 16, 50 and 200 slots. Who changes a
  * policy sees here by how much, and says why. */
@@ -288,18 +292,12 @@ static const struct {
     const char *policy;
     uint32_t misses[3];
 } counts[] = {
-    {"lru", {4059, 2860, 1441}},
-    {"access-lru", {4059, 2860, 1441}},
-    {"fifo", {4326, 3193, 1570}},
-    {"clock", {3968, 2805, 1415}},
-    {"lfu", {3616, 2863, 1944}},
-    {"sieve", {3562, 2942, 1788}},
-    {"s3fifo", {3419, 2663, 1455}},
-    {"arc", {3502, 2659, 1426}},
-    {"2q", {3574, 2725, 1543}},
-    {"random", {4329, 3215, 1629}},
-    {"sharded-lru", {4059, 2860, 1435}},
-    {"belady", {2746, 1779, 809}},
+    {"lru", {4059, 2860, 1441}},          {"access-lru", {4059, 2860, 1441}},
+    {"fifo", {4326, 3193, 1570}},         {"clock", {3968, 2805, 1415}},
+    {"lfu", {3616, 2863, 1944}},          {"sieve", {3562, 2942, 1788}},
+    {"s3fifo", {3419, 2663, 1455}},       {"arc", {3502, 2659, 1426}},
+    {"2q", {3574, 2725, 1543}},           {"random", {4329, 3215, 1629}},
+    {"sharded-lru", {4059, 2860, 1435}},  {"belady", {2746, 1779, 809}},
     {"oracle-pages", {3707, 2871, 1101}},
 };
 enum {

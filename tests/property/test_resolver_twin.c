@@ -200,8 +200,8 @@ static void draw_next_use(const struct twin *twin, struct place place, uint32_t 
 {
     for (int slot = 0; slot < twin->slot_count; slot++) {
         uint64_t drawn = twin_chain((uint64_t)place.call, (uint64_t)slot) % 23;
-        next_use[slot] = drawn == 0 || twin->slot_rows[slot] == TWIN_EMPTY ? KVT_CALL_NEVER
-                                                                           : (uint32_t)drawn;
+        next_use[slot] =
+            drawn == 0 || twin->slot_rows[slot] == TWIN_EMPTY ? KVT_CALL_NEVER : (uint32_t)drawn;
     }
 }
 

@@ -22,7 +22,8 @@ const char *row_stream_name(enum row_stream_kind kind);
 struct row_stream {
     uint32_t count;
     uint32_t rows[ROW_STREAM_LENGTH];
-    uint32_t next[ROW_STREAM_LENGTH]; /* how many reads later the row comes again; UINT32_MAX: never */
+    uint32_t
+        next[ROW_STREAM_LENGTH]; /* how many reads later the row comes again; UINT32_MAX: never */
 };
 void row_stream_make(struct row_stream *stream, enum row_stream_kind kind, uint64_t seed);
 

@@ -57,7 +57,8 @@ static void make_ghost(struct textbook *book, uint32_t row)
         move(book, oldest(book, TEXTBOOK_FIRST_GHOST), TEXTBOOK_NOWHERE);
 }
 
-/* ---- Policies: what a hit does, and a miss that the cache has room for or not ------------------ */
+/* ---- Policies: what a hit does, and a miss that the cache has room for or not ------------------
+ */
 
 static void lru(struct textbook *book, uint32_t row, bool hit)
 {
@@ -253,8 +254,8 @@ static void lfu(struct textbook *book, uint32_t row, bool hit)
     move(book, row, TEXTBOOK_FIRST);
 }
 
-/* Rows that become equal as all uses are halved stand in the order of the uses that they had: theirs
- * are made the times at which they came. */
+/* Rows that become equal as all uses are halved stand in the order of the uses that they had:
+ * theirs are made the times at which they came. */
 static void lfu_age(struct textbook *book)
 {
     uint64_t base = book->now;
@@ -285,9 +286,9 @@ bool textbook_misses(struct textbook *book, uint32_t row)
     static const struct {
         const char *name;
         void (*read)(struct textbook *book, uint32_t row, bool hit);
-    } policies[] = {{"access-lru", lru}, {"lru", lru},       {"fifo", fifo},
-                    {"clock", clock},    {"sieve", sieve},   {"s3fifo", s3fifo},
-                    {"2q", two_q},       {"arc", arc},       {"lfu", lfu}};
+    } policies[] = {{"access-lru", lru}, {"lru", lru},     {"fifo", fifo},
+                    {"clock", clock},    {"sieve", sieve}, {"s3fifo", s3fifo},
+                    {"2q", two_q},       {"arc", arc},     {"lfu", lfu}};
     bool hit = book->places[row] == TEXTBOOK_FIRST || book->places[row] == TEXTBOOK_SECOND;
 
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {

@@ -1,6 +1,6 @@
 /* textbook.h -- replacement as papers have it: rows read one by one, in a cache of so many rows.
- * Nothing of it is the policies' own: no slots, no lists, but for each row when it came and where it
- * is, which is looked through from the first row to the last. */
+ * Nothing of it is the policies' own: no slots, no lists, but for each row when it came and where
+ * it is, which is looked through from the first row to the last. */
 #ifndef KVT_TESTS_TEXTBOOK_H
 #define KVT_TESTS_TEXTBOOK_H
 

@@ -15,7 +15,7 @@ static const struct {
 } built_in[] = {
     {KVT_PLUGIN_RESIDENCY, "residency",
      "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
-    {KVT_PLUGIN_REPLACEMENT, "replacement", 
+    {KVT_PLUGIN_REPLACEMENT, "replacement",
      "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
