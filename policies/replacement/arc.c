@@ -58,9 +58,9 @@ static struct ghosts ghosts_of(struct arc *arc)
 
 static size_t arc_state_bytes(const struct kvt_replacement_env *env)
 {
-    return sizeof(struct arc) + (slot_lists_words(env->slot_count, SETS, LISTS) +
-                                 ghost_words(ghost_capacity(env, 1))) *
-                                    sizeof(uint64_t);
+    return sizeof(struct arc) +
+           (slot_lists_words(env->slot_count, SETS, LISTS) + ghost_words(ghost_capacity(env, 1))) *
+               sizeof(uint64_t);
 }
 
 static kvt_status arc_init(void *state, const struct kvt_replacement_env *env,
@@ -78,7 +78,8 @@ static kvt_status arc_init(void *state, const struct kvt_replacement_env *env,
     return KVT_OK;
 }
 
-/* ---- A call ------------------------------------------------------------------------------------ */
+/* ---- A call ------------------------------------------------------------------------------------
+ */
 
 static void play_hits(struct arc *arc, const struct slot_lists *lists,
                       const struct kvt_replacement_call *call)
@@ -95,7 +96,8 @@ static void play_hits(struct arc *arc, const struct slot_lists *lists,
     }
 }
 
-/* The target moves towards the list whose ghost came back; the other one's ghosts say by how much. */
+/* The target moves towards the list whose ghost came back; the other one's ghosts say by how much.
+ */
 static void learn(struct arc *arc, const struct ghosts *ghosts, uint32_t list)
 {
     double own = ghosts->counts->rows[list], other = ghosts->counts->rows[1 - list];
@@ -141,8 +143,8 @@ static kvt_slot replace(struct play *play, uint32_t from)
                (uint64_t)arc->slot_count + *once + *back >= 2 * (uint64_t)arc->slot_count) {
         ghost_forget(ghosts, ghost_oldest(ghosts, BACK));
     }
-    bool is_over = arc->counts[ONCE] > arc->target ||
-                   (from == BACK && !(arc->counts[ONCE] < arc->target));
+    bool is_over =
+        arc->counts[ONCE] > arc->target || (from == BACK && !(arc->counts[ONCE] < arc->target));
     uint32_t list = is_over ? ONCE : BACK;
     return give_up(play, gives(play, list) ? list : 1 - list, true);
 }
@@ -213,7 +215,8 @@ static void arc_on_invalidate(void *state, kvt_slot slot)
     slot_put(lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 /* The list that gives up a slot for a row that is no ghost, then the other, each from the oldest
  * on. */

@@ -4,12 +4,12 @@
  *         calls from now the row is selected next: never, or farther than is looked ahead, first;
  *         then falling; equals by slot
  *
- * Where each call reads one row and all of the future is seen, no policy that lets in every row that
- * it misses has fewer misses. In calls of more rows, some of them resident by page when they are
- * selected next, and at a horizon of KVT_LOOK_AHEAD_CALLS, that is not proven, but it is as good a
- * bound as there is. The state is room to sort in: what comes is told with each call. Source: L. A.
- * Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal
- * 5(2), 1966. */
+ * Where each call reads one row and all of the future is seen, no policy that lets in every row
+ * that it misses has fewer misses. In calls of more rows, some of them resident by page when they
+ * are selected next, and at a horizon of KVT_LOOK_AHEAD_CALLS, that is not proven, but it is as
+ * good a bound as there is. The state is room to sort in: what comes is told with each call.
+ * Source: L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
+ * Systems Journal 5(2), 1966. */
 #include <string.h>
 
 #include "farthest.h"

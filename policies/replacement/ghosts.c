@@ -3,7 +3,8 @@
 
 #include "kvt/hash.h"
 
-/* ---- State ------------------------------------------------------------------------------------ */
+/* ---- State ------------------------------------------------------------------------------------
+ */
 
 uint32_t ghost_capacity(const struct kvt_replacement_env *env, double fraction)
 {
@@ -51,7 +52,8 @@ void ghosts_init(const struct ghosts *ghosts)
     }
 }
 
-/* ---- By row ------------------------------------------------------------------------------------- */
+/* ---- By row -------------------------------------------------------------------------------------
+ */
 
 static uint32_t *chain_of(const struct ghosts *ghosts, uint32_t row)
 {
@@ -92,11 +94,8 @@ void ghost_remember(const struct ghosts *ghosts, uint32_t list, uint32_t row)
         counts->free = ghosts->nodes[node].chain;
     else
         node = counts->used++;
-    ghosts->nodes[node] = (struct ghost){.newer = end,
-                                         .older = ghosts->nodes[end].older,
-                                         .chain = *link,
-                                         .row = row,
-                                         .list = list};
+    ghosts->nodes[node] = (struct ghost){
+        .newer = end, .older = ghosts->nodes[end].older, .chain = *link, .row = row, .list = list};
     *link = node + 1;
     ghosts->nodes[ghosts->nodes[node].older].newer = node;
     ghosts->nodes[end].older = node;
@@ -118,8 +117,7 @@ bool ghosts_are_sane(const struct ghosts *ghosts)
         uint32_t end = ghosts->capacity + list, node = end, steps = 0;
         do {
             uint32_t newer = ghosts->nodes[node].newer;
-            if ((newer != end && newer >= ghosts->capacity) ||
-                ghosts->nodes[newer].older != node)
+            if ((newer != end && newer >= ghosts->capacity) || ghosts->nodes[newer].older != node)
                 return false;
             if (newer != end && (ghosts->nodes[newer].list != list ||
                                  ghost_find(ghosts, ghosts->nodes[newer].row) != newer))

@@ -4,14 +4,14 @@
  *     hit:  the slot's uses go up by 1: it becomes the last among its new equals
  *     miss: fill the lowest empty slot; if there is none, the first slot of the order that the call
  *           does not read; the row comes in with 1 use
- *     ageing: after ageing_accesses_per_slot accesses for each slot, hits and misses alike, all uses
- *           are halved, rounded down, which leaves the order as it is
+ *     ageing: after ageing_accesses_per_slot accesses for each slot, hits and misses alike, all
+ * uses are halved, rounded down, which leaves the order as it is
  *
- * Without ageing a row that was popular once stays for ever. Hits come before misses, in the order of
- * the union. A promoted row takes over slot and uses. Slots of equal uses are one group of the order,
- * so that a hit moves a slot past its group and no further. Sources: K. Shah, A. Mitra, D. Matani,
- * "An O(1) algorithm for implementing the LFU cache eviction scheme", 2010; ageing as the reset of
- * G. Einziger et al., "TinyLFU", ACM Transactions on Storage 13(4), 2017. */
+ * Without ageing a row that was popular once stays for ever. Hits come before misses, in the order
+ * of the union. A promoted row takes over slot and uses. Slots of equal uses are one group of the
+ * order, so that a hit moves a slot past its group and no further. Sources: K. Shah, A. Mitra, D.
+ * Matani, "An O(1) algorithm for implementing the LFU cache eviction scheme", 2010; ageing as the
+ * reset of G. Einziger et al., "TinyLFU", ACM Transactions on Storage 13(4), 2017. */
 #include "slot_lists.h"
 
 enum {
@@ -58,8 +58,7 @@ static struct view view_of(struct lfu *lfu)
 {
     struct view view = {.lfu = lfu, .lists = slot_lists_at(lfu->words, lfu->slot_count, SETS)};
 
-    view.groups =
-        (struct group *)(lfu->words + slot_lists_words(lfu->slot_count, SETS, LISTS));
+    view.groups = (struct group *)(lfu->words + slot_lists_words(lfu->slot_count, SETS, LISTS));
     view.group_of = (uint32_t *)(view.groups + lfu->slot_count);
     return view;
 }
@@ -87,7 +86,8 @@ static kvt_status lfu_init(void *state, const struct kvt_replacement_env *env,
     return KVT_OK;
 }
 
-/* ---- Groups ------------------------------------------------------------------------------------ */
+/* ---- Groups ------------------------------------------------------------------------------------
+ */
 
 static void free_group(const struct view *view, uint32_t group)
 {
@@ -152,7 +152,8 @@ static void halve(const struct view *view)
     }
 }
 
-/* ---- A call ------------------------------------------------------------------------------------ */
+/* ---- A call ------------------------------------------------------------------------------------
+ */
 
 static void count_access(const struct view *view)
 {
@@ -238,7 +239,8 @@ static void lfu_on_invalidate(void *state, kvt_slot slot)
     slot_put(view.lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 static void lfu_ranks(const void *state, uint32_t *ranks)
 {

@@ -63,8 +63,7 @@ static void order(struct oracle *oracle, const struct kvt_replacement_call *call
     find_pages_next_use(oracle, call, next_use);
     farthest_first(slots, count, call->next_use, spare);
     for (uint32_t i = 0; i < count; i++)
-        keys[slots[i]] =
-            oracle->page_count - call->slot_rows[slots[i]] / oracle->rows_per_page;
+        keys[slots[i]] = oracle->page_count - call->slot_rows[slots[i]] / oracle->rows_per_page;
     farthest_first(slots, count, keys, spare);
     for (uint32_t i = 0; i < count; i++)
         keys[slots[i]] = next_use[call->slot_rows[slots[i]] / oracle->rows_per_page];

@@ -1,14 +1,14 @@
 /* random.c -- any row goes.
  *
  *     hit:  nothing
- *     miss: fill the lowest empty slot; if there is none, a slot drawn from those that the call does
- *           not read, each as likely as any other
+ *     miss: fill the lowest empty slot; if there is none, a slot drawn from those that the call
+ * does not read, each as likely as any other
  *
  * The floor for what looking at hits is worth, and as good as any in a loop that is larger than the
- * cache. Draws of a call are a shuffle of the slots that are left, so that they cost as much however
- * few those are. Each cache draws from its own stream, whose counter is part of the state: a copy
- * draws the same. A promoted row takes over the slot. Source: L. A. Belady, "A study of replacement
- * algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966 (RAND). */
+ * cache. Draws of a call are a shuffle of the slots that are left, so that they cost as much
+ * however few those are. Each cache draws from its own stream, whose counter is part of the state:
+ * a copy draws the same. A promoted row takes over the slot. Source: L. A. Belady, "A study of
+ * replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966 (RAND). */
 #include "slot_lists.h"
 
 enum {
@@ -52,7 +52,8 @@ static kvt_status random_init(void *state, const struct kvt_replacement_env *env
     return KVT_OK;
 }
 
-/* ---- A call ------------------------------------------------------------------------------------ */
+/* ---- A call ------------------------------------------------------------------------------------
+ */
 
 /* The occupied slots that did not hit, ascending; hit_bits NULL: nothing did. */
 static uint32_t list_candidates(const struct slot_lists *lists, const uint64_t *hit_bits,
@@ -112,7 +113,8 @@ static void random_on_invalidate(void *state, kvt_slot slot)
     slot_put(lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 /* Lays each slot's place where its number is, cycle by cycle. */
 static void invert(uint32_t *slots, uint32_t count)
@@ -153,8 +155,7 @@ static bool random_is_sane(const void *state)
     struct slot_lists lists = lists_of((struct shuffler *)state);
     uint32_t last = lists.slot_count % 64;
 
-    return shuffler->slot_count > 0 &&
-           (last == 0 || lists.sets[lists.set_words - 1] >> last == 0);
+    return shuffler->slot_count > 0 && (last == 0 || lists.sets[lists.set_words - 1] >> last == 0);
 }
 
 const struct kvt_replacement_policy kvt_replacement_random = {

@@ -12,8 +12,8 @@
  *                   else: given up
  *           a row that was a ghost comes into main, any other into small, with count 0
  *
- * Ghosts are at most ghost_fraction of the slots; the oldest is forgotten first. Slots that the call
- * reads are passed by and keep place and count; a queue in which all are read gives way to the
+ * Ghosts are at most ghost_fraction of the slots; the oldest is forgotten first. Slots that the
+ * call reads are passed by and keep place and count; a queue in which all are read gives way to the
  * other. Hits come before misses and only count, so that their order is all one. A promoted row
  * takes over slot, place and count, and is no ghost. Sources: J. Yang et al., "FIFO queues are all
  * you need for cache eviction", SOSP 2023; orders within a miss as in libCacheSim,
@@ -93,9 +93,9 @@ static uint32_t capacity_of(const struct kvt_replacement_env *env)
 
 static size_t s3fifo_state_bytes(const struct kvt_replacement_env *env)
 {
-    return sizeof(struct s3fifo) + (slot_lists_words(env->slot_count, SETS, LISTS) +
-                                    ghost_words(capacity_of(env))) *
-                                       sizeof(uint64_t);
+    return sizeof(struct s3fifo) +
+           (slot_lists_words(env->slot_count, SETS, LISTS) + ghost_words(capacity_of(env))) *
+               sizeof(uint64_t);
 }
 
 static kvt_status s3fifo_init(void *state, const struct kvt_replacement_env *env,
@@ -116,7 +116,8 @@ static kvt_status s3fifo_init(void *state, const struct kvt_replacement_env *env
     return KVT_OK;
 }
 
-/* ---- Counts: two bits a slot, 64 slots at a time ---------------------------------------------- */
+/* ---- Counts: two bits a slot, 64 slots at a time ----------------------------------------------
+ */
 
 static uint32_t count_of(const struct slot_lists *lists, uint32_t slot)
 {
@@ -141,7 +142,8 @@ static void count_hits(const struct slot_lists *lists, const uint64_t *hit_bits)
     }
 }
 
-/* ---- A call ------------------------------------------------------------------------------------ */
+/* ---- A call ------------------------------------------------------------------------------------
+ */
 
 static struct play play_begin(struct s3fifo *fifo, const struct kvt_replacement_call *call)
 {
@@ -280,7 +282,8 @@ static void s3fifo_on_invalidate(void *state, kvt_slot slot)
     slot_put(lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 /* The oldest slot of the queue with the lowest count. */
 static uint32_t least_counted(const struct slot_lists *lists, uint32_t list)

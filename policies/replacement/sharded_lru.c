@@ -1,20 +1,19 @@
 /* sharded_lru.c -- batch LRU in shards, each of which a part of a GPU can keep alone.
  *
- *     shards: as many as there are whole times `ways` in the slots, at least 1; the slots are shared
- *             out among them evenly, the first ones having one more where that does not come out
- *     a row's shard: a hash of it, or the row itself, modulo the shards
- *     a call: for each miss, in order: its shard, or, where the call reads all of that one's ways,
- *             the next shard that has another, from the last on to the first:
- *                 if it has fewer slots than are its share: the lowest empty slot, which is then its
- *                 else: the oldest of its slots that the call does not read
- *             then in each shard, as in batch LRU (lru.c): order = [not used, in their old order]
- *             [filled, in the order of the misses] [hit, in their old order]
+ *     shards: as many as there are whole times `ways` in the slots, at least 1; the slots are
+ * shared out among them evenly, the first ones having one more where that does not come out a row's
+ * shard: a hash of it, or the row itself, modulo the shards a call: for each miss, in order: its
+ * shard, or, where the call reads all of that one's ways, the next shard that has another, from the
+ * last on to the first: if it has fewer slots than are its share: the lowest empty slot, which is
+ * then its else: the oldest of its slots that the call does not read then in each shard, as in
+ * batch LRU (lru.c): order = [not used, in their old order] [filled, in the order of the misses]
+ * [hit, in their old order]
  *
  * Which slot of the cache a shard's way is makes no difference to anybody, so that a way takes the
- * lowest empty slot the first time that it is needed. While another shard still has empty ways a full
- * one gives up rows: the table says so (is_partitioned). With one shard this is batch LRU. A
- * promoted row takes over slot and place, whatever its own shard is; it is found there, as every row
- * is, since look-up is by row. What a kernel does whose shard is read as a whole is not known;
+ * lowest empty slot the first time that it is needed. While another shard still has empty ways a
+ * full one gives up rows: the table says so (is_partitioned). With one shard this is batch LRU. A
+ * promoted row takes over slot and place, whatever its own shard is; it is found there, as every
+ * row is, since look-up is by row. What a kernel does whose shard is read as a whole is not known;
  * passing the surplus on is this policy's rule. Source: SGLang pull request 31341, "Optimize
  * small-batch perf with multi-CTA cache sharding": 256 shards of 32 ways for 8,192 slots. */
 #include <string.h>
@@ -104,7 +103,8 @@ static kvt_status sharded_init(void *state, const struct kvt_replacement_env *en
     return KVT_OK;
 }
 
-/* ---- Shards ------------------------------------------------------------------------------------- */
+/* ---- Shards -------------------------------------------------------------------------------------
+ */
 
 static uint32_t ways_of(const struct sharded *sharded, uint32_t shard)
 {
@@ -116,8 +116,7 @@ static uint32_t first_place(const struct sharded *sharded, uint32_t shard)
 {
     uint32_t longer = sharded->slot_count % sharded->shard_count;
 
-    return shard * (sharded->slot_count / sharded->shard_count) +
-           (shard < longer ? shard : longer);
+    return shard * (sharded->slot_count / sharded->shard_count) + (shard < longer ? shard : longer);
 }
 
 static uint32_t shard_of_row(const struct sharded *sharded, uint32_t row)
@@ -127,7 +126,8 @@ static uint32_t shard_of_row(const struct sharded *sharded, uint32_t row)
     return (uint32_t)(hashed % sharded->shard_count);
 }
 
-/* ---- A call ------------------------------------------------------------------------------------- */
+/* ---- A call -------------------------------------------------------------------------------------
+ */
 
 /* next[shard]: places of its order before it are read or taken. KVT_SLOT_NONE: all are. */
 static kvt_slot take_from(const struct view *view, struct slot_play *play, uint32_t *next,
@@ -233,7 +233,8 @@ static void sharded_on_invalidate(void *state, kvt_slot slot)
     slot_put(view.lists.sets, slot, true);
 }
 
-/* ---- What can be asked -------------------------------------------------------------------------- */
+/* ---- What can be asked --------------------------------------------------------------------------
+ */
 
 /* The empty slots, then the oldest of each shard, the next oldest of each, and so on. */
 static void sharded_ranks(const void *state, uint32_t *ranks)

@@ -37,8 +37,7 @@ static struct slot_lists lists_of(struct sieve *sieve)
 
 static size_t sieve_state_bytes(const struct kvt_replacement_env *env)
 {
-    return sizeof(struct sieve) +
-           slot_lists_words(env->slot_count, SETS, LISTS) * sizeof(uint64_t);
+    return sizeof(struct sieve) + slot_lists_words(env->slot_count, SETS, LISTS) * sizeof(uint64_t);
 }
 
 static kvt_status sieve_init(void *state, const struct kvt_replacement_env *env,
@@ -131,7 +130,8 @@ static void sieve_on_invalidate(void *state, kvt_slot slot)
     slot_put(lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------ */
+/* ---- What can be asked ------------------------------------------------------------------------
+ */
 
 /* Of one turn from the hand on, the slots that are marked, or are not. */
 static uint32_t rank_turn(const struct sieve *sieve, const struct slot_lists *lists, bool marked,

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* ---- State ------------------------------------------------------------------------------------ */
+/* ---- State ------------------------------------------------------------------------------------
+ */
 
 static uint32_t set_words_of(uint32_t slot_count)
 {
@@ -26,7 +27,8 @@ struct slot_lists slot_lists_at(uint64_t *words, uint32_t slot_count, uint32_t s
     return (struct slot_lists){.slot_count = slot_count,
                                .set_words = set_words,
                                .sets = words,
-                               .links = (struct slot_link *)(words + (size_t)set_count * set_words)};
+                               .links =
+                                   (struct slot_link *)(words + (size_t)set_count * set_words)};
 }
 
 void slot_lists_init(const struct slot_lists *lists, uint32_t list_count)
@@ -41,7 +43,8 @@ void slot_lists_init(const struct slot_lists *lists, uint32_t list_count)
     }
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 uint32_t slot_rank_empty(const struct slot_lists *lists, uint32_t *ranks)
 {
@@ -80,8 +83,7 @@ bool slot_lists_are_sane(const struct slot_lists *lists, const uint32_t *counts,
         uint32_t end = lists->slot_count + list, node = end, steps = 0;
         do {
             uint32_t newer = lists->links[node].newer;
-            if ((newer != end && !slot_is_any(lists, newer)) ||
-                lists->links[newer].older != node ||
+            if ((newer != end && !slot_is_any(lists, newer)) || lists->links[newer].older != node ||
                 (newer != end && slot_is_in(lists->sets, newer)))
                 return false;
             node = newer;
@@ -94,7 +96,8 @@ bool slot_lists_are_sane(const struct slot_lists *lists, const uint32_t *counts,
     return slots == lists->slot_count;
 }
 
-/* ---- A call ------------------------------------------------------------------------------------- */
+/* ---- A call -------------------------------------------------------------------------------------
+ */
 
 struct slot_play slot_play_begin(const struct slot_lists *lists,
                                  const struct kvt_replacement_call *call)

@@ -78,9 +78,9 @@ static uint32_t capacity_of(const struct kvt_replacement_env *env)
 
 static size_t two_q_state_bytes(const struct kvt_replacement_env *env)
 {
-    return sizeof(struct two_q) + (slot_lists_words(env->slot_count, SETS, LISTS) +
-                                   ghost_words(capacity_of(env))) *
-                                      sizeof(uint64_t);
+    return sizeof(struct two_q) +
+           (slot_lists_words(env->slot_count, SETS, LISTS) + ghost_words(capacity_of(env))) *
+               sizeof(uint64_t);
 }
 
 static kvt_status two_q_init(void *state, const struct kvt_replacement_env *env,
@@ -99,7 +99,8 @@ static kvt_status two_q_init(void *state, const struct kvt_replacement_env *env,
     return KVT_OK;
 }
 
-/* ---- A call ------------------------------------------------------------------------------------ */
+/* ---- A call ------------------------------------------------------------------------------------
+ */
 
 static void play_hits(const struct slot_lists *lists, const struct kvt_replacement_call *call)
 {
@@ -206,7 +207,8 @@ static void two_q_on_invalidate(void *state, kvt_slot slot)
     slot_put(lists.sets, slot, true);
 }
 
-/* ---- What can be asked ------------------------------------------------------------------------- */
+/* ---- What can be asked -------------------------------------------------------------------------
+ */
 
 /* The list that gives up the next victim, then the other, each from the oldest on. */
 static void two_q_ranks(const void *state, uint32_t *ranks)

@@ -111,8 +111,8 @@ static bool is_row_known(const struct bench *bench, uint32_t row, uint32_t misse
 /* A row that came not long ago, and may have left again, or a new one. */
 static uint32_t draw_missed(struct bench *bench, uint32_t missed_count)
 {
-    uint32_t reach = bench->next_row < 3 * bench->slot_count ? bench->next_row
-                                                             : 3 * bench->slot_count;
+    uint32_t reach =
+        bench->next_row < 3 * bench->slot_count ? bench->next_row : 3 * bench->slot_count;
 
     if (reach > 0 && missed_count < SEEN_BEFORE_MAX) {
         uint32_t row = bench->next_row - 1 - (uint32_t)kvt_rng_below(&bench->rng, reach);
@@ -127,8 +127,7 @@ static void draw_next_use(struct bench *bench)
     for (kvt_slot slot = 0; slot < bench->slot_count; slot++) {
         bool never = bench->slot_rows[slot] == KVT_ROW_NONE || kvt_rng_below(&bench->rng, 3) == 0;
         bench->next_use[slot] =
-            never ? KVT_CALL_NEVER
-                  : 1 + (uint32_t)kvt_rng_below(&bench->rng, KVT_LOOK_AHEAD_CALLS);
+            never ? KVT_CALL_NEVER : 1 + (uint32_t)kvt_rng_below(&bench->rng, KVT_LOOK_AHEAD_CALLS);
     }
 }
 
@@ -443,7 +442,7 @@ END_TEST
 /* ---- policies that keep an order of slots --------------------------------------------- */
 
 /* The first of them keep it as struct slot_order does. */
-static const char *const ordered[] = {"lru", "access-lru", "fifo", "clock",
+static const char *const ordered[] = {"lru", "access-lru", "fifo",  "clock",
                                       "lfu", "sieve",      "random"};
 enum {
     ORDERED = sizeof ordered / sizeof ordered[0],

@@ -19,7 +19,8 @@ enum {
     PAGE_ROWS = 64
 };
 
-/* ---- Lists -------------------------------------------------------------------------------------- */
+/* ---- Lists --------------------------------------------------------------------------------------
+ */
 
 static int place_in(const struct twin_list *list, int item)
 {
@@ -105,7 +106,8 @@ static void each_miss(struct twin *twin, int (*give_up)(struct twin *, int from)
     }
 }
 
-/* ---- SIEVE ---------------------------------------------------------------------------------------- */
+/* ---- SIEVE
+ * ---------------------------------------------------------------------------------------- */
 
 /* hand: a place in the list, of the oldest where it is past the end. */
 static int sieve_give_up(struct twin *twin, int from)
@@ -145,7 +147,8 @@ static void replace_sieve(struct twin *twin)
     each_miss(twin, sieve_give_up, sieve_come_in);
 }
 
-/* ---- S3-FIFO --------------------------------------------------------------------------------------- */
+/* ---- S3-FIFO
+ * --------------------------------------------------------------------------------------- */
 
 static int s3fifo_give_up(struct twin *twin, int from)
 {
@@ -189,7 +192,8 @@ static void replace_s3fifo(struct twin *twin)
     each_miss(twin, s3fifo_give_up, s3fifo_come_in);
 }
 
-/* ---- 2Q ---------------------------------------------------------------------------------------------- */
+/* ---- 2Q
+ * ---------------------------------------------------------------------------------------------- */
 
 static int two_q_give_up(struct twin *twin, int from)
 {
@@ -224,7 +228,8 @@ static void replace_two_q(struct twin *twin)
     each_miss(twin, two_q_give_up, two_q_come_in);
 }
 
-/* ---- ARC --------------------------------------------------------------------------------------------- */
+/* ---- ARC
+ * --------------------------------------------------------------------------------------------- */
 
 static int arc_learn(struct twin *twin, int row)
 {
@@ -280,7 +285,8 @@ static void replace_arc(struct twin *twin)
     each_miss(twin, arc_give_up, arc_come_in);
 }
 
-/* ---- LFU --------------------------------------------------------------------------------------------- */
+/* ---- LFU
+ * --------------------------------------------------------------------------------------------- */
 
 /* Behind all that were used as often or less. */
 static void lfu_use(struct twin *twin, int slot, int uses)
@@ -324,7 +330,8 @@ static void replace_lfu(struct twin *twin)
     each_miss(twin, lfu_give_up, lfu_come_in);
 }
 
-/* ---- Random ------------------------------------------------------------------------------------------ */
+/* ---- Random
+ * ------------------------------------------------------------------------------------------ */
 
 /* Draws all slots that nobody reads behind the empty ones, in front of which a call takes some. */
 static void draw(const struct twin *twin, struct kvt_rng *rng, int draws, struct twin_list *out)
@@ -361,7 +368,7 @@ static void replace_random(struct twin *twin)
     free(drawn.items);
 }
 
-/* ---- Coarse ages -------------------------------------------------------------------------------------- */
+/* ---- Coarse ages ------------------------------------------------------------------- */
 
 /* uses: the calls since one read the slot. */
 static int bucket_of(const struct twin *twin, int slot)
@@ -386,7 +393,8 @@ static void replace_bucketed(struct twin *twin)
         twin->uses[slot] = twin->read[slot] ? 0 : twin->uses[slot] + 1;
 }
 
-/* ---- Shards ------------------------------------------------------------------------------------------- */
+/* ---- Shards
+ * ------------------------------------------------------------------------------------------- */
 
 static int shard_count(const struct twin *twin)
 {
@@ -424,8 +432,8 @@ static void replace_sharded(struct twin *twin)
             add(&hits, list->items[i]);
     }
     for (int i = 0; i < twin->answer.misses.count && i < twin->slot_count - hits.count; i++) {
-        int shard = (int)(twin_mix((uint64_t)twin->answer.misses.items[i]) %
-                          (uint64_t)shard_count(twin));
+        int shard =
+            (int)(twin_mix((uint64_t)twin->answer.misses.items[i]) % (uint64_t)shard_count(twin));
         while ((slot = shard_slot(twin, shard)) < 0)
             shard = (shard + 1) % shard_count(twin);
         twin->uses[slot] = shard + 1;
@@ -443,7 +451,8 @@ static void replace_sharded(struct twin *twin)
     free(hits.items);
 }
 
-/* ---- Bounds -------------------------------------------------------------------------------------------- */
+/* ---- Bounds
+ * -------------------------------------------------------------------------------------------- */
 
 static uint64_t page_next_use(const struct twin *twin, int page)
 {
@@ -478,8 +487,8 @@ static void replace_farthest(struct twin *twin)
     }
     for (int i = 0; i < twin->answer.misses.count; i++) {
         int best = twin_lowest_empty(twin);
-        for (int slot = 0; slot < twin->slot_count && !(best >= 0 && twin->slot_rows[best] ==
-                                                                         TWIN_EMPTY);
+        for (int slot = 0;
+             slot < twin->slot_count && !(best >= 0 && twin->slot_rows[best] == TWIN_EMPTY);
              slot++) {
             if (!twin->read[slot] && (best < 0 || goes_before(twin, pages, slot, best)))
                 best = slot;
@@ -491,7 +500,8 @@ static void replace_farthest(struct twin *twin)
     free(pages);
 }
 
-/* ---- Ranks ---------------------------------------------------------------------------------------------- */
+/* ---- Ranks
+ * ---------------------------------------------------------------------------------------------- */
 
 static void order_empty(struct twin *twin)
 {
