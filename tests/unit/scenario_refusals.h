@@ -250,7 +250,7 @@ static const struct refusal in_sets[] = {
      "has no effect while speculation.method"},
     {"replacement.policy=mru", "--set replacement.policy",
      "\"mru\": no such replacement policy; there are: lru, access-lru, fifo, clock, lfu, sieve, "
-     "s3fifo, arc, 2q, random, sharded-lru, belady, oracle-pages"},
+     "s3fifo, arc, 2q, random, sharded-lru, belady, oracle-pages, bucketed-lru"},
     {"speculation.promotion=by_count", "--set speculation.promotion",
      "promotion has no effect while speculation.method is \"none\""},
     {"speculation.staging_fraction=0.5", "--set speculation.staging_fraction",
