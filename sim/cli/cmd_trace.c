@@ -13,13 +13,15 @@ static const struct cli_command actions[] = {
     {FAMILY "convert", "FILE --to OUT [options]",
      "A trace of requests into kvtide's CSV; an engine's selections (.npy) into .kvsel.",
      trace_convert},
+    {FAMILY "mrc", "FILE.kvsel.. [options]",
+     "Miss curves of recorded selections: what hot caches of several sizes would miss.", trace_mrc},
 };
 enum {
     ACTIONS = sizeof actions / sizeof actions[0]
 };
 
 /* Actions of the design that this version does not have. */
-static const char *const later[] = {"record", "replay", "mrc", "merge"};
+static const char *const later[] = {"record", "replay", "merge"};
 
 static const char *word_of(const struct cli_command *action)
 {
