@@ -81,6 +81,12 @@ KVT_CHECKED kvt_status mrc_run(const struct mrc_plan *plan, const struct mrc_fil
 /* ---- Parts of a lane --------------------------------------------------------------------------
  */
 
+enum {
+    MRC_LIST_SLACK = 3
+};
+/* mrc_list.c: kvt_row_set_list() into an array with room for MRC_LIST_SLACK rows more. */
+uint32_t mrc_list(const uint64_t *set, size_t words, uint32_t *rows);
+
 /* mrc_calls.c: the caches of all policies and sizes, each told every call. */
 struct mrc_calls;
 KVT_CHECKED kvt_status mrc_calls_new(const struct mrc_plan *plan, uint32_t top_k, uint32_t rows_max,

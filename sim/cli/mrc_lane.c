@@ -24,7 +24,7 @@ struct lane {
     uint64_t *set;                 /* [words] the selection in hand */
     size_t words;
     uint64_t *seen;      /* [words] rows selected so far */
-    uint32_t *rows;      /* [top_k] the selection in hand, ascending */
+    uint32_t *rows;      /* [top_k + MRC_LIST_SLACK] the selection in hand, ascending */
     uint32_t *next;      /* [selected] when each selected row comes next; NULL: nobody asks */
     uint32_t *next_call; /* [rows_max] by row; NULL: nobody asks */
     struct mrc_calls *calls;
@@ -160,7 +160,7 @@ static kvt_status lane_init(struct lane *lane, struct kvt_error *err)
     lane->words = kvt_row_words(lane->rows_max);
     lane->set = calloc(lane->words, sizeof *lane->set);
     lane->seen = calloc(lane->words, sizeof *lane->seen);
-    lane->rows = malloc(lane->top_k * sizeof *lane->rows);
+    lane->rows = malloc(((size_t)lane->top_k + MRC_LIST_SLACK) * sizeof *lane->rows);
     if (looks_ahead) {
         lane->next = malloc((size_t)lane->selected * sizeof *lane->next);
         lane->next_call = malloc(lane->rows_max * sizeof *lane->next_call);
@@ -190,7 +190,7 @@ static kvt_status read_call(struct lane *lane, uint32_t stream, uint32_t token, 
     size_t words = kvt_row_words(kvt_kvsel_visible(&shape->shape, token));
     kvt_status status = kvt_kvsel_cursor_read(lane->cursor, stream, token, lane->set, words, err);
     if (status == KVT_OK && (lane->next != NULL || lane->plan->stream == MRC_ROWS)) {
-        *row_count = kvt_row_set_list(lane->set, words, lane->rows);
+        *row_count = mrc_list(lane->set, words, lane->rows);
         assert(*row_count == selected_of(&shape->shape, token)); /* which the cursor has counted */
     }
     return status;
@@ -257,8 +257,11 @@ static uint64_t count_new(struct lane *lane, size_t words)
 {
     uint64_t rows = 0;
     for (size_t w = 0; w < words; w++) {
-        rows += (uint64_t)__builtin_popcountll(lane->set[w] & ~lane->seen[w]);
-        lane->seen[w] |= lane->set[w];
+        uint64_t fresh = lane->set[w] & ~lane->seen[w];
+        if (fresh == 0) /* as nearly always */
+            continue;
+        rows += (uint64_t)__builtin_popcountll(fresh);
+        lane->seen[w] |= fresh;
     }
     return rows;
 }
