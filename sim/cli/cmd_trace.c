@@ -11,8 +11,7 @@ static const struct cli_command actions[] = {
     {FAMILY "stats", "FILE.. [options]",
      "What traces of requests hold; how local recorded selections (.kvsel) are.", trace_stats},
     {FAMILY "convert", "FILE --to OUT [options]",
-     "A trace of requests into kvtide's CSV; an engine's selections (.npy) into .kvsel.",
-     trace_convert},
+     "Requests into kvtide's CSV; selections into .kvsel, and out of it.", trace_convert},
     {FAMILY "mrc", "FILE.kvsel.. [options]",
      "Miss curves of recorded selections: what hot caches of several sizes would miss.", trace_mrc},
 };

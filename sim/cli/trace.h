@@ -15,7 +15,8 @@ int trace_mrc(const struct cli_command *command, int argc, char **argv);
 enum trace_kind {
     TRACE_REQUESTS, /* whatever is none of the others */
     TRACE_KVSEL,
-    TRACE_NPY
+    TRACE_NPY,
+    TRACE_ROWS /* selections as CSV (trace_rows.h) */
 };
 /* By the file's first bytes. */
 enum trace_kind trace_kind_of(const char *path);

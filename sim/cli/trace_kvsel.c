@@ -11,6 +11,7 @@
 #include "kvt/file.h"
 #include "kvt/kvsel.h"
 #include "trace_json.h"
+#include "trace_rows.h"
 
 /* One file's answer. */
 struct answer {
@@ -21,7 +22,8 @@ struct answer {
 
 enum trace_kind trace_kind_of(const char *path)
 {
-    char first[8];
+    static const char header[] = TRACE_ROWS_HEADER;
+    char first[sizeof header];
     FILE *stream = NULL;
     if (kvt_file_open(path, &stream, NULL) != KVT_OK)
         return TRACE_REQUESTS; /* whose reader says why */
@@ -29,7 +31,12 @@ enum trace_kind trace_kind_of(const char *path)
     (void)fclose(stream);
     if (kvt_kvsel_is_magic(first, got))
         return TRACE_KVSEL;
-    return got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0 ? TRACE_NPY : TRACE_REQUESTS;
+    if (got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0)
+        return TRACE_NPY;
+    size_t length = sizeof header - 1;
+    bool is_header = got >= length && memcmp(first, header, length) == 0 &&
+                     (got == length || first[length] == '\n' || first[length] == '\r');
+    return is_header ? TRACE_ROWS : TRACE_REQUESTS;
 }
 
 /* ---- stats ---------------------------------------------------------------------- */

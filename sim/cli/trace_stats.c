@@ -19,6 +19,10 @@ static int act(const struct question *question, const char *const *paths, size_t
             return cli_malformed("trace stats: %s is a NumPy array; trace convert --to OUT.kvsel "
                                  "makes it readable",
                                  paths[i]);
+        if (kind == TRACE_ROWS)
+            return cli_malformed("trace stats: %s holds selected rows; trace convert --to "
+                                 "OUT.kvsel makes it readable",
+                                 paths[i]);
     }
     if (kvsel_count > 0 && kvsel_count < count)
         return cli_malformed("trace stats: files of selections (.kvsel) and request traces; one "
