@@ -8,16 +8,16 @@
 #include "kvt/kvsel.h"
 #include "kvt/policy.h"
 #include "mrc_stack.h"
+#include "param_defaults.h"
 
 enum {
-    MRC_POLICIES_MAX = 64,
-    MRC_PARAMS_MAX = 32,
+    MRC_POLICIES_MAX = 64
 };
 
 /* A policy with its parameters as they are by default, but for seeing the future. */
 struct mrc_policy {
     const struct kvt_replacement_policy *table;
-    struct kvt_param_value values[MRC_PARAMS_MAX];
+    struct kvt_param_value values[PARAM_DEFAULTS_MAX];
     bool sees_future;
     bool is_lru; /* by rows: done for all sizes at once */
 };

@@ -10,47 +10,17 @@ struct kvt_params mrc_policy_params(const struct mrc_policy *policy)
     return (struct kvt_params){.values = policy->values, .count = policy->table->info.param_count};
 }
 
-/* The place of `name` in "a|b|c". */
-static double choice_index(const char *choices, const char *name)
-{
-    double index = 0;
-    size_t length = strlen(name);
-    while (strncmp(choices, name, length) != 0 ||
-           (choices[length] != '|' && choices[length] != '\0')) {
-        choices += strcspn(choices, "|");
-        if (*choices == '\0')
-            return 0;
-        choices++;
-        index++;
-    }
-    return index;
-}
-
 /* What sees the future if it is told to is told to. */
 static kvt_status set_defaults(struct mrc_policy *policy, struct kvt_error *err)
 {
     const struct kvt_plugin_info *info = &policy->table->info;
-    if (info->param_count > MRC_PARAMS_MAX)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, info->name,
-                        "it has %zu parameters; trace mrc takes at most %d", info->param_count,
-                        MRC_PARAMS_MAX);
-    for (size_t i = 0; i < info->param_count; i++) {
-        const struct kvt_param_spec *spec = &info->params[i];
-        struct kvt_param_value *value = &policy->values[i];
-        *value =
-            (struct kvt_param_value){.number = spec->default_number, .text = spec->default_text};
-        if (spec->type == KVT_PARAM_LIST || spec->type == KVT_PARAM_RECORDS)
-            return kvt_fail(err, KVT_ERR_UNSUPPORTED, info->name,
-                            "its parameter %s is a list; trace mrc takes policies of numbers and "
-                            "choices",
-                            spec->name);
-        if (spec->type == KVT_PARAM_CHOICE && spec->default_text != NULL)
-            value->number = choice_index(spec->choices, spec->default_text);
-        if (strcmp(spec->name, KVT_CLAIRVOYANT) == 0) {
-            value->number = 1;
-            policy->sees_future = true;
-        }
-    }
+    kvt_status status = param_defaults(info, policy->values, "trace mrc", err);
+    if (status != KVT_OK)
+        return status;
+    struct kvt_param_value *clairvoyant = param_default_find(info, policy->values, KVT_CLAIRVOYANT);
+    policy->sees_future = clairvoyant != NULL;
+    if (clairvoyant != NULL)
+        clairvoyant->number = 1;
     return KVT_OK;
 }
 

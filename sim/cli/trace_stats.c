@@ -32,9 +32,10 @@ static int act(const struct question *question, const char *const *paths, size_t
                              "request traces; %s holds selections",
                              paths[0]);
     struct kvt_error err;
-    kvt_status status = kvsel_count > 0 ? trace_kvsel_stats(paths, count, question->json, &err)
-                                        : trace_requests_stats(&question->requests, paths, count,
-                                                               question->json, &err);
+    kvt_status status =
+        kvsel_count > 0
+            ? trace_kvsel_stats(paths, count, question->json, question->quiet, &err)
+            : trace_requests_stats(&question->requests, paths, count, question->json, &err);
     return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 

@@ -304,7 +304,46 @@ def bad_rows_are_refused_with_their_line(folder):
     assert "trace convert --to OUT.kvsel" in refuses(2, "trace", "stats", "good.csv", cwd=folder)
 
 
+# --- What stats says ----------------------------------------------------------------------------------------
+
+
+def statistics_say_when_rows_come_again_and_where_they_lie(folder):
+    rows = recorded(folder)
+    said = json.loads(succeeds("trace", "stats", "a.kvsel", "--json", cwd=folder))
+    ages, pages = {}, 0
+    for layer in range(LAYERS):
+        last = {}
+        for token in range(TOKENS):
+            pages += len({row // 64 for row in rows[token][layer]})
+            for row in rows[token][layer]:
+                age = token - last.get(row, token)
+                name = "never" if age == 0 else "1" if age == 1 else "%d-%d" % (
+                    1 << age.bit_length() - 1, (1 << age.bit_length()) - 1)
+                ages[name] = ages.get(name, 0) + 1
+                last[row] = token
+    total = LAYERS * TOKENS * K
+    found = said["tokens_since_selected"]
+    for name in {**ages, **found}:
+        assert abs(found.get(name, 0) - ages.get(name, 0) / total) < 1e-12, (name, found, ages)
+    assert said["pages"]["touched_per_row"] == pages / total, said["pages"]
+    hot = [said["pages"]["hottest_%d_percent" % share] for share in (1, 10, 50)]
+    assert 0 < hot[0] <= hot[1] <= hot[2] <= 1, hot
+    depths = list(said["stack_distance_over_k"].values())
+    assert depths == sorted(depths) and len(depths) == 3, depths
+    laws = said["nearest_laws"]
+    assert len({(law["set"], law["preset"]) for law in laws}) == 9, laws
+    distances = [law["distance"] for law in laws if law["distance"] is not None]
+    assert distances == sorted(distances) and min(distances) >= 0, laws
+    text = succeeds("trace", "stats", "a.kvsel", cwd=folder)
+    assert "  nearest law     score, set %s, %s; distance %.4f\n" % (
+        laws[0]["set"], laws[0]["preset"], distances[0]) in text, text
+    assert max(map(len, text.splitlines())) <= 80, text
+    recorded(folder, "short.kvsel", tokens=20)
+    assert "nearest law     not told" in succeeds("trace", "stats", "short.kvsel", cwd=folder)
+
+
 CASES = (
+    statistics_say_when_rows_come_again_and_where_they_lie,
     rows_are_missed_as_by_an_lru_of_each_layer,
     files_hold_what_is_printed_and_more_files_add_up,
     the_bound_is_named_and_nobody_is_below_it_by_rows,
