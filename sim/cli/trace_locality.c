@@ -223,7 +223,7 @@ void trace_locality_print(const struct trace_locality *locality)
             printf("%s %.2f", quantile_names[q], depth);
         printf("%s", q + 1 < QUANTILES ? ", " : " k, of rows that come again\n");
     }
-    printf("  pages           %.4f a selected row; hottest 1, 10, 50 %% have %.3f %.3f %.3f\n",
+    printf("  pages           %.4f a row; hottest 1, 10, 50 %% have %.3f %.3f %.3f\n",
            share(locality, figures->pages), share(locality, figures->hot[0]),
            share(locality, figures->hot[1]), share(locality, figures->hot[2]));
     print_law(locality);
