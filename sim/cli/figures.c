@@ -81,7 +81,9 @@ static kvt_status open_caches(struct figures_meter *meter, struct kvt_error *err
         (struct mrc_plan){.policies = &meter->lru, .policy_count = 1, .size_count = FIGURES_SIZES};
     for (size_t i = 0; i < FIGURES_SIZES; i++)
         meter->plan.slots[i] = meter->top_k * sizes_over_k[i];
-    return mrc_calls_new(&meter->plan, meter->top_k, meter->rows_max, 0, &meter->caches, err);
+    const struct mrc_store store = {
+        .top_k = meter->top_k, .rows_max = meter->rows_max, .rows_per_page = meter->rows_per_page};
+    return mrc_calls_new(&meter->plan, &store, &meter->caches, err);
 }
 
 kvt_status figures_meter_new(enum figures_parts parts, uint32_t top_k, uint32_t rows_max,

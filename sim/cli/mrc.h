@@ -87,11 +87,17 @@ enum {
 /* mrc_list.c: kvt_row_set_list() into an array with room for MRC_LIST_SLACK rows more. */
 uint32_t mrc_list(const uint64_t *set, size_t words, uint32_t *rows);
 
+/* Whose caches they are. */
+struct mrc_store {
+    uint32_t top_k, rows_max;
+    uint32_t rows_per_page; /* rows of it in KVT_PAGE_ROWS tokens */
+    uint64_t entity;        /* for random streams, as in a run */
+};
+
 /* mrc_calls.c: the caches of all policies and sizes, each told every call. */
 struct mrc_calls;
-KVT_CHECKED kvt_status mrc_calls_new(const struct mrc_plan *plan, uint32_t top_k, uint32_t rows_max,
-                                     uint64_t entity, struct mrc_calls **out,
-                                     struct kvt_error *err);
+KVT_CHECKED kvt_status mrc_calls_new(const struct mrc_plan *plan, const struct mrc_store *store,
+                                     struct mrc_calls **out, struct kvt_error *err);
 void mrc_calls_free(struct mrc_calls *calls); /* takes NULL */
 /* One selection of visible_rows. next_call[rows_max]: the number of the call after this one that
  * selects the row, UINT32_MAX for none; NULL where no policy asks. */
@@ -102,8 +108,8 @@ KVT_CHECKED kvt_status mrc_calls_take(struct mrc_calls *calls, const uint64_t *s
 
 /* mrc_rows.c: a cache as textbooks have it, of any policy: one row at a time. */
 struct mrc_rows;
-KVT_CHECKED kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots, uint32_t top_k,
-                                    uint32_t rows_max, uint64_t entity, struct mrc_rows **out,
+KVT_CHECKED kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots,
+                                    const struct mrc_store *store, struct mrc_rows **out,
                                     struct kvt_error *err);
 void mrc_rows_free(struct mrc_rows *cache); /* takes NULL */
 /* Rows accessed one after the other, the first as access number `access`; next_access[count] is the

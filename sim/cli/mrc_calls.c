@@ -20,8 +20,8 @@ static bool sees_future(const struct mrc_plan *plan)
     return false;
 }
 
-static kvt_status open_caches(struct mrc_calls *calls, uint32_t top_k, uint32_t rows_max,
-                              uint64_t entity, struct kvt_error *err)
+static kvt_status open_caches(struct mrc_calls *calls, const struct mrc_store *store,
+                              struct kvt_error *err)
 {
     const struct mrc_plan *plan = calls->plan;
     kvt_status status = KVT_OK;
@@ -29,17 +29,18 @@ static kvt_status open_caches(struct mrc_calls *calls, uint32_t top_k, uint32_t 
         const struct mrc_policy *policy = &plan->policies[i / plan->size_count];
         struct kvt_replacement_env env = {.params = mrc_policy_params(policy),
                                           .slot_count = plan->slots[i % plan->size_count],
-                                          .top_k = top_k,
-                                          .entity = entity,
+                                          .top_k = store->top_k,
+                                          .entity = store->entity,
                                           .run_seed = 1,
-                                          .host = kvt_host()};
-        status = kvt_hot_cache_new(policy->table, &env, rows_max, &calls->caches[i], err);
+                                          .host = kvt_host(),
+                                          .rows_per_page = store->rows_per_page};
+        status = kvt_hot_cache_new(policy->table, &env, store->rows_max, &calls->caches[i], err);
     }
     return status;
 }
 
-kvt_status mrc_calls_new(const struct mrc_plan *plan, uint32_t top_k, uint32_t rows_max,
-                         uint64_t entity, struct mrc_calls **out, struct kvt_error *err)
+kvt_status mrc_calls_new(const struct mrc_plan *plan, const struct mrc_store *store,
+                         struct mrc_calls **out, struct kvt_error *err)
 {
     size_t cache_count = plan->policy_count * plan->size_count;
     uint32_t slots_max = plan->slots[plan->size_count - 1];
@@ -54,9 +55,9 @@ kvt_status mrc_calls_new(const struct mrc_plan *plan, uint32_t top_k, uint32_t r
             status = kvt_fail_nomem(err, "hot caches");
     }
     if (status == KVT_OK)
-        status = kvt_resolver_new(rows_max, slots_max, top_k, &calls->resolver, err);
+        status = kvt_resolver_new(store->rows_max, slots_max, store->top_k, &calls->resolver, err);
     if (status == KVT_OK)
-        status = open_caches(calls, top_k, rows_max, entity, err);
+        status = open_caches(calls, store, err);
     if (status != KVT_OK) {
         mrc_calls_free(calls);
         return status;

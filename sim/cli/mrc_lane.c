@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "figures.h"
 #include "mrc.h"
 
 struct lane {
@@ -127,7 +128,7 @@ static void lane_fini(struct lane *lane)
     free(lane->next_call);
 }
 
-static kvt_status open_rows(struct lane *lane, uint64_t entity, struct kvt_error *err)
+static kvt_status open_rows(struct lane *lane, const struct mrc_store *store, struct kvt_error *err)
 {
     const struct mrc_plan *plan = lane->plan;
     size_t count = plan->policy_count * plan->size_count;
@@ -138,8 +139,8 @@ static kvt_status open_rows(struct lane *lane, uint64_t entity, struct kvt_error
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         const struct mrc_policy *policy = &plan->policies[i / plan->size_count];
         if (!policy->is_lru)
-            status = mrc_rows_new(policy, plan->slots[i % plan->size_count], lane->top_k,
-                                  lane->rows_max, entity, &lane->singles[i], err);
+            status = mrc_rows_new(policy, plan->slots[i % plan->size_count], store,
+                                  &lane->singles[i], err);
         else if (lane->stack == NULL)
             status =
                 mrc_stack_new(lane->rows_max, plan->slots, plan->size_count, &lane->stack, err);
@@ -149,7 +150,13 @@ static kvt_status open_rows(struct lane *lane, uint64_t entity, struct kvt_error
 
 static kvt_status lane_init(struct lane *lane, struct kvt_error *err)
 {
-    uint64_t entity = (uint64_t)lane->request * KVT_STORES_MAX + lane->store;
+    const struct kvt_kvsel_stream *first =
+        kvt_kvsel_reader_stream(lane->file->reader, lane->streams[0]);
+    const struct mrc_store store = {.top_k = lane->top_k,
+                                    .rows_max = lane->rows_max,
+                                    .rows_per_page = figures_page_rows(first->shape.tokens_per_row),
+                                    .entity =
+                                        (uint64_t)lane->request * KVT_STORES_MAX + lane->store};
     bool looks_ahead = sees_future(lane->plan);
     if (looks_ahead && lane->selected >= UINT32_MAX)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "trace mrc",
@@ -171,9 +178,8 @@ static kvt_status lane_init(struct lane *lane, struct kvt_error *err)
     kvt_status status = kvt_kvsel_cursor_new(lane->file->reader, &lane->cursor, err);
     if (status != KVT_OK)
         return status;
-    return lane->plan->stream == MRC_CALLS
-               ? mrc_calls_new(lane->plan, lane->top_k, lane->rows_max, entity, &lane->calls, err)
-               : open_rows(lane, entity, err);
+    return lane->plan->stream == MRC_CALLS ? mrc_calls_new(lane->plan, &store, &lane->calls, err)
+                                           : open_rows(lane, &store, err);
 }
 
 /* ---- Calls in order ----------------------------------------------------------------------------

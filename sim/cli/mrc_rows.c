@@ -62,16 +62,17 @@ static bool allocate(struct mrc_rows *cache, size_t state_bytes, uint32_t rows_m
     return true;
 }
 
-kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots, uint32_t top_k,
-                        uint32_t rows_max, uint64_t entity, struct mrc_rows **out,
-                        struct kvt_error *err)
+kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots,
+                        const struct mrc_store *store, struct mrc_rows **out, struct kvt_error *err)
 {
     struct kvt_replacement_env env = {.params = mrc_policy_params(policy),
                                       .slot_count = slots,
-                                      .top_k = top_k,
-                                      .entity = entity,
+                                      .top_k = store->top_k,
+                                      .entity = store->entity,
                                       .run_seed = 1,
-                                      .host = kvt_host()};
+                                      .host = kvt_host(),
+                                      .rows_max = store->rows_max,
+                                      .rows_per_page = store->rows_per_page};
     struct mrc_rows *cache = calloc(1, sizeof *cache);
     if (cache == NULL)
         return kvt_fail_nomem(err, "a cache of rows");
@@ -79,7 +80,7 @@ kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots, uint32_
     cache->slot_count = slots;
     cache->cpu = kvt_cpu_best();
     kvt_status status =
-        allocate(cache, policy->table->state_bytes(&env), rows_max, policy->sees_future)
+        allocate(cache, policy->table->state_bytes(&env), store->rows_max, policy->sees_future)
             ? policy->table->init(cache->state, &env, err)
             : kvt_fail_nomem(err, "a cache of rows");
     if (status != KVT_OK) {
@@ -118,8 +119,10 @@ static kvt_status miss(struct mrc_rows *cache, struct kvt_replacement_call *call
     call->missed_rows = &row;
     call->missed_count = 1;
     uint32_t chosen = cache->policy->choose_victims(cache->state, call, 1, &slot);
-    if (chosen != 1 || slot >= cache->slot_count ||
-        (cache->occupied_slots < cache->slot_count && slot != cache->occupied_slots))
+    /* Where it is taken though there are empty ones, rows have their part of the cache. */
+    bool is_next = cache->occupied_slots == cache->slot_count || slot == cache->occupied_slots ||
+                   (cache->policy->is_partitioned && slot < cache->occupied_slots);
+    if (chosen != 1 || slot >= cache->slot_count || !is_next)
         return kvt_fail(err, KVT_ERR_POLICY, cache->policy->info.name,
                         "choose_victims returned %u slots, slot %u, for one miss in %u slots of "
                         "which %u are taken; contract: as many as are wanted, empty ones first",
