@@ -1,11 +1,14 @@
 """kvtide trace on recorded selections: miss curves, selected rows as CSV and for libCacheSim, and back."""
+import base64
 import csv
+import http.server
 import json
 import os
 import random
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import support
@@ -342,7 +345,79 @@ def statistics_say_when_rows_come_again_and_where_they_lie(folder):
     assert "nearest law     not told" in succeeds("trace", "stats", "short.kvsel", cwd=folder)
 
 
+# --- The page -------------------------------------------------------------------------------------------------
+
+
+def blocks(language):
+    page = (support.TOP / "docs/kvsel.md").read_text(encoding="utf-8")
+    return [block.split("```")[0] for block in page.split("```%s\n" % language)[1:]]
+
+
+class Engine(http.server.BaseHTTPRequestHandler):
+    """Answers as SGLang does: rows of 40 tokens of prompt, and of what was generated."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert asked["return_indexer_topk"] is True and self.path == "/generate", asked
+        tokens = asked["sampling_params"]["max_new_tokens"]
+        prompt = [[[0] * K] * LAYERS] * CONTEXT
+        rows = prompt + selections(tokens=tokens, context=CONTEXT + 1)
+        flat = [row for token in rows for layer in token for row in layer]
+        told = {"prompt_tokens": CONTEXT,
+                "indexer_topk": base64.b64encode(struct.pack("<%di" % len(flat), *flat)).decode()}
+        body = json.dumps({"text": "", "meta_info": told}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def the_recorder_of_the_page_records_an_engine(folder):
+    (folder / "record.py").write_text(blocks("python")[0])
+    (folder / "prompt.txt").write_text("What is where?")
+    with http.server.HTTPServer(("127.0.0.1", 0), Engine) as engine:
+        threading.Thread(target=engine.serve_forever, daemon=True).start()
+        done = subprocess.run((sys.executable, "record.py", "http://127.0.0.1:%d" % engine.server_port, "prompt.txt",
+                               "90", str(LAYERS), str(K), "o.npy"), cwd=folder, stdout=subprocess.PIPE,
+                              text=True, env={**os.environ, "no_proxy": "127.0.0.1"}, check=True)
+        engine.shutdown()
+    program, *command = done.stdout.replace("OUT.kvsel", "a.kvsel").split()
+    assert program == "kvtide", done.stdout
+    succeeds(*command, cwd=folder)
+    said = json.loads(succeeds("trace", "stats", "a.kvsel", "--json", cwd=folder))
+    assert (said["tokens"], said["visible_rows_min"]) == (90 * LAYERS, CONTEXT + 1), said
+    for line in "".join(blocks("sh")).splitlines():
+        program, *command = line.split()
+        assert program == "kvtide", line
+        succeeds(*command, cwd=folder)
+    assert (folder / "curves/mrc.csv").is_file()
+
+
+def the_other_recorder_writes_what_is_read(folder):
+    rows = selections()
+    (folder / "selections.py").write_text(blocks("python")[1])
+    (folder / "use.py").write_text(
+        "import json, selections\n"
+        "recorder = selections.Recorder('a.csv')\n"
+        "for token, layers in enumerate(json.load(open('rows.json'))):\n"
+        "    for layer, rows in enumerate(layers):\n"
+        "        recorder.selected(0, layer, %d + token, rows + [-1])\n"
+        "recorder.close()\n" % CONTEXT)
+    (folder / "rows.json").write_text(json.dumps(rows))
+    subprocess.run((sys.executable, "use.py"), cwd=folder, check=True)
+    succeeds("trace", "convert", "a.csv", "--to", "a.kvsel", cwd=folder)
+    recorded(folder, "b.kvsel")
+    succeeds("trace", "convert", "a.kvsel", "--to", "back.csv", cwd=folder)
+    succeeds("trace", "convert", "b.kvsel", "--to", "same.csv", cwd=folder)
+    assert (folder / "back.csv").read_bytes() == (folder / "same.csv").read_bytes()
+
+
 CASES = (
+    the_recorder_of_the_page_records_an_engine,
+    the_other_recorder_writes_what_is_read,
     statistics_say_when_rows_come_again_and_where_they_lie,
     rows_are_missed_as_by_an_lru_of_each_layer,
     files_hold_what_is_printed_and_more_files_add_up,
