@@ -17,8 +17,8 @@
 struct kvt_look_ahead {
     const struct kvt_look_ahead_env *env;
     const struct kvt_store *store;
-    uint32_t selectors;    /* that read the store */
-    uint32_t words;        /* of a row */
+    uint32_t selectors; /* that read the store */
+    uint32_t words;     /* of a row */
     uint32_t pages, page_rows;
     uint64_t made, passed; /* calls */
     /* The request before the next round to be looked at. */
@@ -168,8 +168,7 @@ void kvt_look_ahead_pass(struct kvt_look_ahead *ahead, const uint64_t *const *se
     flip(ahead, ahead->passed++, false, selections, query_count, visible_rows);
 }
 
-void kvt_look_ahead_pages(const struct kvt_look_ahead *ahead, uint32_t *future,
-                          uint32_t page_count)
+void kvt_look_ahead_pages(const struct kvt_look_ahead *ahead, uint32_t *future, uint32_t page_count)
 {
     for (uint32_t page = 0; page < page_count && page < ahead->pages; page++)
         future[page] += ahead->page_uses[page];
