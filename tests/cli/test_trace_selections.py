@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -185,6 +186,26 @@ def memory_does_not_grow_with_tokens(folder):
                                   "--threads", "1") for _ in range(3)))
     # A row in sight takes a bit in each of 14 caches, and there are 1.3 times as many: 16 KiB.
     assert 0 < peaks[1] < peaks[0] + 512, "%d KiB, then %d KiB" % tuple(peaks)
+
+
+def catches_interrupts(pid):
+    with open("/proc/%d/status" % pid, encoding="utf-8") as status:
+        caught = [line.split()[1] for line in status if line.startswith("SigCgt:")]
+    return int(caught[0], 16) >> signal.SIGINT - 1 & 1
+
+
+def an_interrupt_ends_it_and_leaves_nothing(folder):
+    recorded(folder, k=64, tokens=4000, layers=2, context=20000)
+    with subprocess.Popen((KVTIDE, "trace", "mrc", "a.kvsel", "--stream", "rows", "--policies", "fifo,clock", "--at",
+                           "100,200,300", "--out", "out"), cwd=folder, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        while child.poll() is None and not catches_interrupts(child.pid):
+            time.sleep(0.001)
+        child.send_signal(signal.SIGINT)
+        said, complaint = child.communicate(timeout=support.TIMEOUT_S)
+    assert child.returncode == 1 and said == "", (child.returncode, said, complaint)
+    assert "interrupted" in complaint, complaint
+    assert support.files_below(folder) == ["a.kvsel", "a.npy"]
 
 
 # --- Rows, there and back ---------------------------------------------------------------------------------
@@ -425,6 +446,7 @@ CASES = (
     the_table_fits_and_threads_change_nothing,
     malformed_questions_leave_nothing,
     memory_does_not_grow_with_tokens,
+    an_interrupt_ends_it_and_leaves_nothing,
     rows_as_csv_come_back_as_the_same_file,
     rows_that_are_born_every_fourth_token_come_back,
     accesses_for_libcachesim_say_when_each_comes_next,
