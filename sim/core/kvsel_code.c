@@ -224,6 +224,12 @@ size_t kvt_kvsel_block_bytes(const unsigned char *block)
     return KVSEL_BLOCK_HEADER_BYTES + (size_t)kvsel_u32(block + BLOCK_BYTES_AT);
 }
 
+void kvt_kvsel_block_renumber(unsigned char *block, uint32_t stream)
+{
+    kvsel_put_u32(block + BLOCK_STREAM_AT, stream);
+    kvsel_put_u64(block + BLOCK_CHECKSUM_AT, kvsel_block_checksum(block));
+}
+
 uint64_t kvsel_block_checksum(const unsigned char *block)
 {
     uint64_t chain = kvt_hash_bytes(0, block, BLOCK_CHECKSUM_AT);
