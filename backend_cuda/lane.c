@@ -243,8 +243,7 @@ static kvt_status open_streams(struct backend_cuda *cuda, struct lane *lane, str
                                              .selector = s,
                                              .context_tokens = lane->admitted_tokens,
                                              .last_tokens = lane->last_tokens};
-        status =
-            kvt_calls_open_stream(&cuda->env, cuda->law_data, &spec, &lane->streams[s], err);
+        status = kvt_calls_open_stream(&cuda->env, cuda->law_data, &spec, &lane->streams[s], err);
     }
     return status;
 }

@@ -236,8 +236,7 @@ static uint32_t choose(struct own *own, const struct kvt_law_stream_env *env)
 {
     uint32_t chosen = own->count;
     for (uint32_t at = first_of(own, env->request); is_of(own, at, env->request); at++) {
-        unsigned char *is_taken =
-            &own->is_taken[(size_t)at * own->selector_count + env->selector];
+        unsigned char *is_taken = &own->is_taken[(size_t)at * own->selector_count + env->selector];
         if (own->entries[at].context_tokens != env->context_tokens)
             continue;
         if (env->looks_ahead && !*is_taken && chosen != own->count)
@@ -276,8 +275,8 @@ static kvt_status check_stream(const struct own *own, const struct kvt_law_strea
     return KVT_OK;
 }
 
-kvt_status own_attach(struct own *own, const struct kvt_law_stream_env *env,
-                      struct own_stream *out, struct kvt_error *err)
+kvt_status own_attach(struct own *own, const struct kvt_law_stream_env *env, struct own_stream *out,
+                      struct kvt_error *err)
 {
     uint32_t at = choose(own, env);
     if (at == own->count)

@@ -91,14 +91,14 @@ kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_da
                                  struct kvt_error *err)
 {
     const struct kvt_store *store = &env->llm->stores[env->llm->selectors[spec->selector].store];
-    struct kvt_law_stream_env stream_env = {
-        .request = spec->request,
-        .selector = spec->selector,
-        .context_rows = kvt_store_rows(store, spec->context_tokens + 1),
-        .rows_max = kvt_store_rows(store, spec->last_tokens),
-        .tokens_per_row = store->compress_ratio,
-        .context_tokens = spec->context_tokens,
-        .looks_ahead = spec->looks_ahead};
+    struct kvt_law_stream_env stream_env = {.request = spec->request,
+                                            .selector = spec->selector,
+                                            .context_rows =
+                                                kvt_store_rows(store, spec->context_tokens + 1),
+                                            .rows_max = kvt_store_rows(store, spec->last_tokens),
+                                            .tokens_per_row = store->compress_ratio,
+                                            .context_tokens = spec->context_tokens,
+                                            .looks_ahead = spec->looks_ahead};
     size_t bytes = law_of(env)->stream_bytes(law_data, &stream_env);
     void *stream = calloc(1, bytes ? bytes : 1);
 

@@ -13,13 +13,19 @@ static const struct cli_command actions[] = {
     {FAMILY "convert", "FILE --to OUT [options]",
      "A trace of requests into kvtide's CSV; an engine's selections (.npy) into .kvsel.",
      trace_convert},
+    {FAMILY "record", "SCENARIO --to FILE.kvsel [options]",
+     "Runs a scenario, and writes what its requests selected.", trace_record},
+    {FAMILY "replay", "FILE.kvsel [options]",
+     "The run of a recording again: the same decisions, or what if.", trace_replay},
+    {FAMILY "merge", "FILE.kvsel.. --to OUT.kvsel [options]",
+     "Recordings one after the other, in one file.", trace_merge},
 };
 enum {
     ACTIONS = sizeof actions / sizeof actions[0]
 };
 
 /* Actions of the design that this version does not have. */
-static const char *const later[] = {"record", "replay", "mrc", "merge"};
+static const char *const later[] = {"mrc"};
 
 static const char *word_of(const struct cli_command *action)
 {

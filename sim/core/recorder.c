@@ -128,16 +128,15 @@ static kvt_status make_room(struct kvt_recorder *recorder, struct kvt_error *err
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "%u recordings of %u selectors, and another one; a file has at most %u "
                         "streams: a shorter run is expected",
-                        recorder->recording_count, recorder->selector_count,
-                        KVT_KVSEL_STREAMS_MAX);
+                        recorder->recording_count, recorder->selector_count, KVT_KVSEL_STREAMS_MAX);
     if (recorder->recording_count == recorder->recording_capacity) {
         uint32_t capacity = 2 * recorder->recording_capacity + 64;
         struct kvt_recording *recordings =
             realloc(recorder->recordings, capacity * sizeof *recordings);
         if (recordings != NULL)
             recorder->recordings = recordings;
-        struct kvt_kvsel_shape *shapes = realloc(
-            recorder->shapes, (size_t)capacity * recorder->selector_count * sizeof *shapes);
+        struct kvt_kvsel_shape *shapes =
+            realloc(recorder->shapes, (size_t)capacity * recorder->selector_count * sizeof *shapes);
         if (shapes != NULL)
             recorder->shapes = shapes;
         if (recordings == NULL || shapes == NULL)
@@ -187,8 +186,7 @@ static bool belongs(const struct kvt_recorder *recorder, const struct opening *o
                     const struct kvt_law_stream_env *env)
 {
     const struct kvt_recording *recording = &recorder->recordings[opening->number];
-    return opening->number + 1 == recorder->recording_count &&
-           recording->request == env->request &&
+    return opening->number + 1 == recorder->recording_count && recording->request == env->request &&
            recording->context_tokens == env->context_tokens &&
            opening->tracks[env->selector] == NULL;
 }
@@ -207,8 +205,8 @@ static kvt_status open_track(struct kvt_recorder *recorder, const struct kvt_law
     struct kvt_kvsel_shape *shape = &recorder->shapes[number];
     shape->first_rows = env->context_rows;
     shape->tokens_per_row = env->tokens_per_row;
-    struct kvsel_track *track = kvsel_track_new(
-        shape, number, (env->context_tokens + 1) % shape->tokens_per_row, err);
+    struct kvsel_track *track =
+        kvsel_track_new(shape, number, (env->context_tokens + 1) % shape->tokens_per_row, err);
     if (track == NULL)
         return err != NULL ? err->status : KVT_ERR_NOMEM;
     opening->tracks[env->selector] = track;
@@ -440,14 +438,13 @@ static kvt_status copy_blocks(struct kvt_recorder *recorder, FILE *spool,
             capacity = bytes;
         }
         if (fread(block + KVSEL_BLOCK_HEADER_BYTES, 1, payload, spool) != payload)
-            status = kvt_fail(err, KVT_ERR_IO, recorder->path,
-                              "what was recorded cannot be read back");
+            status =
+                kvt_fail(err, KVT_ERR_IO, recorder->path, "what was recorded cannot be read back");
         if (status == KVT_OK)
             status = kvt_kvsel_put(writer, block, err);
     }
     if (status == KVT_OK && ferror(spool))
-        status =
-            kvt_fail(err, KVT_ERR_IO, recorder->path, "what was recorded cannot be read back");
+        status = kvt_fail(err, KVT_ERR_IO, recorder->path, "what was recorded cannot be read back");
     free(block);
     return status;
 }

@@ -85,8 +85,8 @@ static void finish_block(struct kvsel_track *track)
         track->done_capacity = capacity;
     }
     if (track->status == KVT_OK)
-        track->status = kvt_kvsel_coder_finish(track->coder, &track->done[track->done_count],
-                                               &track->error);
+        track->status =
+            kvt_kvsel_coder_finish(track->coder, &track->done[track->done_count], &track->error);
     if (track->status == KVT_OK)
         track->done_count++;
     track->block_tokens = 0;
@@ -109,8 +109,7 @@ static void end_token(struct kvsel_track *track)
 {
     if (track->status != KVT_OK)
         return;
-    track->rows +=
-        least(track->shape.top_k, kvt_kvsel_visible(&track->shape, track->token_count));
+    track->rows += least(track->shape.top_k, kvt_kvsel_visible(&track->shape, track->token_count));
     track->tokens++;
     track->token_count++;
     if (++track->block_tokens == KVT_KVSEL_BLOCK_TOKENS)
@@ -178,8 +177,8 @@ static void record_token(struct kvsel_track *track, const struct answers *answer
     if (track->status != KVT_OK)
         return;
     if (own == NULL) {
-        own = fill_rows(track, 0,
-                        least(shape->top_k, kvt_kvsel_visible(shape, track->token_count)));
+        own =
+            fill_rows(track, 0, least(shape->top_k, kvt_kvsel_visible(shape, track->token_count)));
         words = track->fill_words;
     }
     add(track, own, NULL, words);
@@ -262,10 +261,10 @@ void kvsel_track_select(struct kvsel_track *track, const struct kvsel_asked *ask
         asked->law->select(asked->data, asked->stream, round, sets);
     } else if (sets != NULL) {
         asked->law->select(asked->data, asked->stream, round, sets);
-        const struct answers answers = {
-            .round = round,
-            .sets = sets,
-            .words = kvt_row_words(round->visible_rows[deepest_of(round)])};
+        const struct answers answers = {.round = round,
+                                        .sets = sets,
+                                        .words =
+                                            kvt_row_words(round->visible_rows[deepest_of(round)])};
         record(track, &answers);
     } else if (has_drafts(round)) {
         select_unseen(track, asked, round);
