@@ -250,23 +250,16 @@ static uint32_t choose(struct own *own, const struct kvt_law_stream_env *env)
     return chosen;
 }
 
-static kvt_status check_stream(const struct own *own, const struct kvt_law_stream_env *env,
-                               uint32_t number, struct kvt_error *err)
+/* The recording's stream gains rows as this one does, from as many on. */
+static kvt_status check_rows(const struct own *own, const struct kvt_law_stream_env *env,
+                             uint32_t number, uint32_t tokens_per_row, struct kvt_error *err)
 {
-    const struct kvt_kvsel_stream *recording =
-        kvt_kvsel_stream_of(own->file, number, env->selector);
-    const struct kvt_kvsel_shape *shape = &recording->shape;
-    uint32_t tokens_per_row = env->tokens_per_row > 0 ? env->tokens_per_row : 1;
+    const struct kvt_kvsel_shape *shape =
+        &kvt_kvsel_stream_of(own->file, number, env->selector)->shape;
     if (shape->tokens_per_row != tokens_per_row)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "selector %u gains a row every %u tokens, and in path %s every %u",
                         env->selector, tokens_per_row, own->path, shape->tokens_per_row);
-    if (recording->token_count == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "selector %u of request %u was not followed as path %s was recorded; "
-                        "run.sample_stores as it was then is expected, or a recording of an exact "
-                        "run",
-                        env->selector, env->request, own->path);
     if (shape->first_rows != env->context_rows)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "request %u begins with %u rows of selector %u, and in path %s with %u",
@@ -278,16 +271,14 @@ static kvt_status check_stream(const struct own *own, const struct kvt_law_strea
 kvt_status own_attach(struct own *own, const struct kvt_law_stream_env *env, struct own_stream *out,
                       struct kvt_error *err)
 {
+    uint32_t tokens_per_row = env->tokens_per_row > 0 ? env->tokens_per_row : 1;
     uint32_t at = choose(own, env);
     if (at == own->count)
         return refuse_request(own, env, err);
-    uint32_t number = own->entries[at].number;
-    kvt_status status = check_stream(own, env, number, err);
+    kvt_status status = check_rows(own, env, own->entries[at].number, tokens_per_row, err);
     if (status != KVT_OK)
         return status;
-    uint32_t tokens_per_row =
-        kvt_kvsel_stream_of(own->file, number, env->selector)->shape.tokens_per_row;
-    *out = (struct own_stream){.recording = number,
+    *out = (struct own_stream){.recording = own->entries[at].number,
                                .selector = env->selector,
                                .token = (env->context_tokens + UINT64_C(1)) % tokens_per_row,
                                .looks_ahead = env->looks_ahead};
@@ -304,7 +295,8 @@ static bool find_place(const struct own_stream *stream, const struct kvt_kvsel_s
     bool is_side = query->path != 0 && shape->side_paths > 0;
     uint64_t token = stream->token + (is_side ? query->fork - 1 : query->depth);
     /* A rejected draft without a branch reads what followed, as far as anything did. */
-    if (query->path != 0 && !is_side && token >= recording->token_count)
+    if (query->path != 0 && !is_side && token >= recording->token_count &&
+        recording->token_count > 0)
         token = recording->token_count - 1;
     if (token >= recording->token_count)
         return false;
@@ -369,10 +361,15 @@ kvt_status own_end_step(const struct own *own, struct kvt_error *err)
     if (past == NOBODY)
         return KVT_OK;
     uint32_t number = (uint32_t)(past >> 32), selector = (uint32_t)past;
+    uint32_t tokens = kvt_kvsel_stream_of(own->file, number, selector)->token_count;
+    if (tokens == 0)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "selector %u of request %u, from %u tokens on, was not followed as path %s "
+                        "was recorded; a recording of an exact run is expected, or "
+                        "run.sample_stores as they were",
+                        selector, own->requests[number], own->contexts[number], own->path);
     return kvt_fail(err, KVT_ERR_INVALID, where,
                     "request %u reads past the %u tokens that path %s has of it from %u tokens "
                     "on: this run goes further than the one that was recorded",
-                    own->requests[number],
-                    kvt_kvsel_stream_of(own->file, number, selector)->token_count, own->path,
-                    own->contexts[number]);
+                    own->requests[number], tokens, own->path, own->contexts[number]);
 }

@@ -306,7 +306,7 @@ static kvt_status print_answer(const struct question *question, const struct mer
     cJSON_Delete(answer);
     if (text == NULL)
         return kvt_fail_nomem(err, "trace merge");
-    (void)fputs(text, stdout);
+    puts(text);
     free(text);
     return KVT_OK;
 }

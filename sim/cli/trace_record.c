@@ -108,7 +108,7 @@ static kvt_status print_answer(const struct question *question, const cJSON *res
     cJSON_Delete(answer);
     if (text == NULL)
         return kvt_fail_nomem(err, "trace record");
-    (void)fputs(text, stdout);
+    puts(text);
     free(text);
     return KVT_OK;
 }

@@ -265,7 +265,7 @@ static kvt_status print_json(const struct question *question, const struct recor
     cJSON_Delete(answer);
     if (text == NULL)
         return kvt_fail_nomem(err, "trace replay");
-    (void)fputs(text, stdout);
+    puts(text);
     free(text);
     return KVT_OK;
 }

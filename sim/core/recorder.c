@@ -169,13 +169,15 @@ static kvt_status open_recording(struct kvt_recorder *recorder,
     opening->number = recorder->recording_count++;
     recorder->recordings[opening->number] =
         (struct kvt_recording){.request = env->request, .context_tokens = env->context_tokens};
-    for (uint32_t s = 0; s < recorder->selector_count; s++)
+    for (uint32_t s = 0; s < recorder->selector_count; s++) {
+        uint32_t first_rows = (env->context_tokens + 1) / recorder->tokens_per_row[s];
         recorder->shapes[(size_t)opening->number * recorder->selector_count + s] =
             (struct kvt_kvsel_shape){.top_k = recorder->top_k,
-                                     .first_rows = 1,
+                                     .first_rows = first_rows > 0 ? first_rows : 1,
                                      .tokens_per_row = recorder->tokens_per_row[s],
                                      .side_paths = recorder->side_paths,
                                      .side_tokens = recorder->side_tokens};
+    }
     recorder->open[recorder->open_count++] = opening;
     *out = opening;
     return KVT_OK;
