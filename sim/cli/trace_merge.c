@@ -46,7 +46,7 @@ static void fini(struct merged *merged)
     }
     free(merged->parts);
     free(merged->shapes);
-    cJSON_free(merged->note);
+    free(merged->note);
 }
 
 /* ---- What they have in common ------------------------------------------------------------- */
@@ -211,7 +211,7 @@ static kvt_status make_note(struct merged *merged, bool *has_requests, struct kv
     if (status != KVT_OK)
         return status;
     if (note != NULL && fill_note(merged, *has_requests, note))
-        merged->note = cJSON_PrintUnformatted(note);
+        merged->note = kvt_json_print(note);
     cJSON_Delete(note);
     if (merged->note == NULL)
         return kvt_fail_nomem(err, "the note of a recording");

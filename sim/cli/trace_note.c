@@ -56,7 +56,7 @@ kvt_status trace_note_of_run(const cJSON *result, const struct kvt_recorder_tota
         is_whole = copy_member(note, result, kept[i]);
     is_whole = is_whole && add_metrics(note, result) && add_stores(note, totals) &&
                add_requests(note, totals) && copy_member(note, result, "scenario");
-    char *text = is_whole ? cJSON_PrintUnformatted(note) : NULL;
+    char *text = is_whole ? kvt_json_print(note) : NULL;
     cJSON_Delete(note);
     if (text == NULL)
         return kvt_fail_nomem(err, "the note of a recording");

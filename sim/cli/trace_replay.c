@@ -163,7 +163,7 @@ static char *make_source(const struct recorded *recorded)
     char *text = NULL;
     if (source != NULL && kvt_json_add_text(source, "schema", "kvtide/result/1") &&
         kvt_json_add(source, "scenario", cJSON_Duplicate(recorded->scenario, true)))
-        text = cJSON_PrintUnformatted(source);
+        text = kvt_json_print(source);
     cJSON_Delete(source);
     return text;
 }
