@@ -29,7 +29,7 @@ HEADERS = {
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
     "backend": "backend backend_pair backend_params calls gather look_ahead waves",
-    "scenario": "scenario",
+    "scenario": "plugins scenario",
     "report": "badge report size compare machine",
     "analytic": "analytic",
     "sim": "sim",

@@ -34,7 +34,8 @@ typedef kvt_status check_tree(const cJSON *tree, const char *path, struct kvt_ar
 static kvt_status check_scenario(const cJSON *tree, const char *path, struct kvt_arena *arena,
                                  struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {.data_dir = cli_data_dir()};
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins()};
     struct kvt_scenario scenario;
 
     (void)tree; /* read again, with everything it extends */

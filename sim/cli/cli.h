@@ -20,7 +20,8 @@ enum cli_option_kind {
     CLI_TEXTS, /* struct cli_texts *, --set A --set B */
     CLI_PAIRS, /* struct cli_texts *, --goodput ttft:2000 tpot:50: also the words after the
                 * first that have a ':' */
-    CLI_COUNT  /* uint64_t *        --threads 4 */
+    CLI_COUNT, /* uint64_t *        --threads 4 */
+    CLI_PLUGIN /* NULL              --plugin FILE.so: loaded at once; repeatable */
 };
 
 struct cli_texts {
@@ -73,6 +74,18 @@ int cli_close(int exit_code);
 
 /* The share folder: $KVT_DATA, or beside the executable, or as installed. */
 const char *cli_data_dir(void);
+
+/* plugins.c: what can be chosen beside the built-in plug-ins, by the --plugin of this command line;
+ * NULL: nothing. Until cli_close(). */
+struct kvt_plugins;
+const struct kvt_plugins *cli_plugins(void);
+KVT_CHECKED kvt_status cli_plugins_load(const char *path, struct kvt_error *err);
+void cli_plugins_free(void);
+#define CLI_PLUGIN_OPTION                                                                          \
+    {                                                                                              \
+        "--plugin", "FILE.so", "policies, laws and methods of a shared object; repeatable",        \
+            CLI_PLUGIN, NULL                                                                       \
+    }
 
 /* cache.c: the folder where what runs prepare is kept: as given, made where it is not there;
  * none (NULL) for "none"; or the user's own, $XDG_CACHE_HOME/kvtide or ~/.cache/kvtide, NULL where

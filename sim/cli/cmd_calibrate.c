@@ -147,6 +147,7 @@ static kvt_status calibrate(const struct question *question, struct kvt_arena *a
                             struct kvt_error *err)
 {
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
                                                  .sets = question->sets.items,
                                                  .set_count = question->sets.count};
     struct kvt_scenario scenario;

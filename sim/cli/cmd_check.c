@@ -152,6 +152,7 @@ static kvt_status print_scenario_json(const struct kvt_scenario *scenario, struc
 static int print_scenario(const struct question *question)
 {
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
                                                  .sets = question->sets.items,
                                                  .set_count = question->sets.count,
                                                  .for_size = true};
@@ -219,6 +220,7 @@ int kvt_cmd_check(const struct cli_command *command, int argc, char **argv)
          &question.print},
         {"--set", "PATH=VALUE", "with --print: changes a value of the scenario; repeatable",
          CLI_TEXTS, &question.sets},
+        CLI_PLUGIN_OPTION,
         {"--schema", NULL, "prints the JSON Schema of scenarios", CLI_FLAG, &question.schema},
         {"--machine", NULL, "checks GPUs, their links and the host", CLI_FLAG, &question.machine},
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},

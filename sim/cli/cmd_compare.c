@@ -278,6 +278,7 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--set", "PATH=VALUE", "changes one key of all, before their own changes; repeatable",
          CLI_TEXTS, &question.sets},
+        CLI_PLUGIN_OPTION,
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,
          &question.seeds},
         {"--presets", NULL, "runs each under every preset of its law; says if the order changes",

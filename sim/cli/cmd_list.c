@@ -272,6 +272,7 @@ int kvt_cmd_list(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"-v", NULL, "with parameters, ranges, defaults and what they rest on", CLI_FLAG, &verbose},
         {"--json", NULL, "prints everything about them as JSON", CLI_FLAG, &json},
+        CLI_PLUGIN_OPTION,
     };
     const size_t option_count = sizeof options / sizeof options[0];
 

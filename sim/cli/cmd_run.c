@@ -14,7 +14,7 @@
 
 struct run_options {
     struct run_sets scenario;
-    struct cli_texts plugins, goodput;
+    struct cli_texts goodput;
     const char *cache, *out;
     uint64_t threads;
     bool quiet, json;
@@ -151,7 +151,8 @@ static int run_command(struct run_options *options, const char *source)
     char texts[RUN_SETS_MORE][RUN_SETS_BYTES];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     const char **sets = malloc((options->scenario.sets.count + RUN_SETS_MORE + 1) * sizeof *sets);
-    struct kvt_scenario_options scenario_options = {.data_dir = cli_data_dir(), .sets = sets};
+    struct kvt_scenario_options scenario_options = {
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets};
     kvt_status status = KVT_OK;
 
     if (!arena || !sets)
@@ -186,8 +187,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &options.threads},
-        {"--plugin", "FILE.so", "policies as shared objects (a later version)", CLI_TEXTS,
-         &options.plugins},
+        CLI_PLUGIN_OPTION,
         {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,
          &options.out},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
@@ -196,10 +196,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
     const size_t option_count = sizeof table / sizeof table[0];
 
     if (cli_parse(command, argc, argv, table, option_count, 0, 1, &positional, &exit_code)) {
-        if (options.plugins.count > 0) {
-            exit_code = cli_malformed("run --plugin %s: this version loads no shared objects yet",
-                                      options.plugins.items[0]);
-        } else if (options.threads < 1 || options.threads > 1024) {
+        if (options.threads < 1 || options.threads > 1024) {
             exit_code = cli_malformed("run --threads: found %llu, expected 1 to 1024",
                                       (unsigned long long)options.threads);
         } else {

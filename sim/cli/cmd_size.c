@@ -196,6 +196,7 @@ static kvt_status answer(const struct question *question, struct kvt_arena *aren
                          struct kvt_error *err)
 {
     struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                           .plugins = cli_plugins(),
                                            .sets = question->sets.items,
                                            .set_count = question->sets.count,
                                            .for_size = true};
@@ -247,6 +248,7 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv)
          &question.engine},
         {"--set", "PATH=VALUE", "changes a value of the scenario; may be repeated", CLI_TEXTS,
          &question.sets},
+        CLI_PLUGIN_OPTION,
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no effect on the answer; there is nothing else to print", CLI_FLAG,
          &quiet},

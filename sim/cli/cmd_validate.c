@@ -543,6 +543,7 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
          &question.tolerance_text},
         {"--set", "PATH=VALUE", "changes one key of each scenario; repeatable", CLI_TEXTS,
          &question.sets},
+        CLI_PLUGIN_OPTION,
         {"--seeds", "N", "runs each on N seeds, from the scenario's own on (1)", CLI_COUNT,
          &question.seeds},
         {"--steps", "N", "ends each run after N decode steps", CLI_COUNT, &question.steps},

@@ -85,8 +85,11 @@ static kvt_status load(const struct kvt_variant *variant, const struct cli_texts
         all[sets->count + i] = variant->changes[i];
     if (last != NULL)
         all[count - 1] = last;
-    const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = all, .set_count = count, .common_sets = common};
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = all,
+                                                 .set_count = count,
+                                                 .common_sets = common};
     return kvt_scenario_load(variant->source, &options, arena, out, err);
 }
 

@@ -276,6 +276,7 @@ kvt_status grid_run_scenario(const struct grid_plan *plan, const struct grid_run
         memcpy(sets, plan->sets->items, common * sizeof *sets);
     memcpy(sets + common, run->sets, run->set_count * sizeof *sets);
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
                                                  .sets = sets,
                                                  .set_count = common + run->set_count,
                                                  .common_sets = common};

@@ -263,7 +263,8 @@ static bool describe_scenario(cJSON *array, const char *name, const struct kvt_s
 
 static kvt_status add_scenario(cJSON *array, const char *name, struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(), .for_size = true};
+    const struct kvt_scenario_options options = {
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .for_size = true};
     struct kvt_scenario scenario;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli.h"
 #include "list.h"
 
 enum {
@@ -136,7 +137,7 @@ static bool add_params(cJSON *entry, const struct kvt_plugin_info *info)
 static kvt_status add_kind(cJSON *array, enum kvt_plugin_kind kind, struct kvt_error *err)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(cli_plugins(), kind, &count);
 
     for (size_t i = 0; i < count; i++) {
         cJSON *entry = list_add_entry(array, "name", list[i]->name);

@@ -39,6 +39,7 @@ int cli_close(int exit_code)
 {
     bool failed = ferror(stdout) != 0;
 
+    cli_plugins_free();
     if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
         fputs("kvtide: standard output: not everything could be written\n", stderr);
         exit_code = CLI_CANNOT;
@@ -136,6 +137,11 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         if (append(option->target, value, argc))
             return true;
         *exit_code = CLI_CANNOT;
+        return false;
+    case CLI_PLUGIN:
+        if (cli_plugins_load(value, &err) == KVT_OK)
+            return true;
+        *exit_code = cli_fail(&err);
         return false;
     case CLI_COUNT:
         snprintf(where, sizeof where, "%s %s", command->name, option->name);

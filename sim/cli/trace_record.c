@@ -175,7 +175,8 @@ static int act(const struct question *question, const char *source)
     bool interrupted = false;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     const char **sets = malloc((question->scenario.sets.count + RUN_SETS_MORE) * sizeof *sets);
-    struct kvt_scenario_options options = {.data_dir = cli_data_dir(), .sets = sets};
+    struct kvt_scenario_options options = {
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets};
     kvt_status status = KVT_OK;
     if (arena == NULL || sets == NULL)
         status = kvt_fail_nomem(&err, "a scenario");
@@ -204,6 +205,7 @@ int trace_record(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--to", "FILE.kvsel", "the file to write", CLI_TEXT, &question.to},
         RUN_SETS_OPTIONS(question.scenario),
+        CLI_PLUGIN_OPTION,
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &question.threads},

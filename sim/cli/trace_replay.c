@@ -189,8 +189,10 @@ static kvt_status load(const struct question *question, const struct recorded *r
                 kvt_fail(err, KVT_ERR_INVALID, "trace replay", "an option's value is too long");
     }
     if (status == KVT_OK) {
-        const struct kvt_scenario_options options = {
-            .data_dir = cli_data_dir(), .sets = sets, .set_count = ours + theirs};
+        const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                     .plugins = cli_plugins(),
+                                                     .sets = sets,
+                                                     .set_count = ours + theirs};
         (void)snprintf(name, sizeof name, "%s#note", question->path);
         status = kvt_scenario_parse(source, strlen(source), name, &options, arena, out, err);
     }
@@ -376,6 +378,7 @@ int trace_replay(const struct cli_command *command, int argc, char **argv)
     struct question question = {.threads = 2};
     const struct cli_option options[] = {
         RUN_SETS_OPTIONS(question.scenario),
+        CLI_PLUGIN_OPTION,
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &question.threads},

@@ -209,7 +209,8 @@ static kvt_status run_scenario(struct runner *runner, const struct suite_case *w
     const struct cli_texts *given = runner->plan->sets;
     const char **sets = kvt_arena_array(runner->arena, given->count + CASE_SETS_MAX,
                                         sizeof(const char *), _Alignof(const char *));
-    struct kvt_scenario_options options = {.data_dir = cli_data_dir(), .sets = sets};
+    struct kvt_scenario_options options = {
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets};
     struct kvt_scenario scenario;
 
     if (!sets)

@@ -31,7 +31,7 @@ static kvt_status open_replay(const struct golden_head *head, struct replay *rep
     const struct kvt_replacement_env env = {
         .slot_count = head->slots, .top_k = head->top_k, .host = kvt_host()};
     kvt_status status =
-        kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, head->policy, replay->path, &policy, err);
+        kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, head->policy, replay->path, &policy, err);
 
     if (status == KVT_OK && policy->param_count > 0)
         status =

@@ -289,7 +289,7 @@ static kvt_status load(const struct decisions_plan *plan, const char *policy,
         sets[count++] = plan->sets->items[i];
     sets[count++] = replacement;
     const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = sets, .set_count = count};
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets, .set_count = count};
     kvt_status status = kvt_scenario_load("glm-5.3-100k", &options, arena, scenario, err);
     *out = status == KVT_OK ? scenario : NULL;
     return status;

@@ -291,7 +291,7 @@ static kvt_status load_scenarios(const struct lockstep_plan *plan, const char *c
                                  struct kvt_scenario *scenarios, struct kvt_error *err)
 {
     const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = sets, .set_count = set_count};
+        .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets, .set_count = set_count};
     kvt_status status = KVT_OK;
 
     for (size_t i = 0; i < plan->scenarios->count && status == KVT_OK; i++)

@@ -185,8 +185,10 @@ static kvt_status run_scenario(const struct measured_plan *plan, struct kvt_aren
                                struct side *ours, struct measured_outcome *out,
                                struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = plan->sets->items, .set_count = plan->sets->count};
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = plan->sets->items,
+                                                 .set_count = plan->sets->count};
     struct kvt_wall start;
     struct runner runner = {.peak_running = 0};
     const struct kvt_sim_options sim_options = {.threads = plan->threads,

@@ -95,8 +95,11 @@ static kvt_status load(const struct runner *runner, const struct public_setting 
     if (more->count > 0)
         memcpy(sets, more->items, more->count * sizeof *sets);
     memcpy(sets + more->count, point->sets, point->set_count * sizeof *sets);
-    const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = sets, .set_count = count, .common_sets = more->count};
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = sets,
+                                                 .set_count = count,
+                                                 .common_sets = more->count};
     if (setting->scenario)
         return kvt_scenario_load(setting->scenario, &options, runner->arena, scenario, err);
     return kvt_scenario_parse(setting->scenario_text, strlen(setting->scenario_text), setting->path,

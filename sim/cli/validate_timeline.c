@@ -301,8 +301,10 @@ static kvt_status compare_phases(const cJSON *run, const char *where, struct kvt
 static kvt_status load_scenario(const struct timeline_plan *plan, struct kvt_arena *arena,
                                 struct kvt_scenario *scenario, struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {
-        .data_dir = cli_data_dir(), .sets = plan->sets->items, .set_count = plan->sets->count};
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = plan->sets->items,
+                                                 .set_count = plan->sets->count};
     kvt_status status = kvt_scenario_load(plan->scenario, &options, arena, scenario, err);
 
     if (status == KVT_OK && scenario->fidelity == KVT_FIDELITY_ANALYTIC)

@@ -8,6 +8,7 @@
 
 #include "calibrated.h"
 #include "kvt/json.h"
+#include "kvt/plugins.h"
 #include "kvt/report.h"
 #include "kvt/version.h"
 #include "metrics_table.h"
@@ -392,6 +393,33 @@ static bool add_outside(cJSON *result, const struct kvt_run *run)
                                   add_number(object, "most", outside->most)));
 }
 
+/* Shared objects whose tables could be chosen: what the scenario needs to run again. */
+static bool add_plugins(cJSON *result, const struct kvt_scenario *scenario)
+{
+    size_t count;
+    const struct kvt_plugin_file *files = kvt_plugins_files(scenario->plugins, &count);
+    cJSON *array = count > 0 ? cJSON_AddArrayToObject(result, "plugins") : NULL;
+    bool ok = count == 0 || array != NULL;
+
+    for (size_t i = 0; i < count && ok; i++) {
+        cJSON *entry = cJSON_CreateObject();
+        char hash[24];
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)files[i].hash);
+        ok = cJSON_AddItemToArray(array, entry) && add_text(entry, "path", files[i].path) &&
+             add_text(entry, "hash", hash);
+        cJSON *tables = ok ? cJSON_AddArrayToObject(entry, "tables") : NULL;
+        ok = tables != NULL;
+        for (size_t t = 0; t < files[i].table_count && ok; t++) {
+            const struct kvt_plugin_table *table = &files[i].tables[t];
+            cJSON *object = cJSON_CreateObject();
+            ok = cJSON_AddItemToArray(tables, object) &&
+                 add_text(object, "kind", kvt_plugin_kind_name(table->kind)) &&
+                 add_text(object, "name", table->info->name);
+        }
+    }
+    return ok;
+}
+
 void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out)
 {
     const struct kvt_tally *total = &run->total;
@@ -447,7 +475,7 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_number(result, "events", (double)run->events) &&
         add_number(result, "tied_events", (double)run->tied_events) &&
-        add_copy(result, "inputs", run->scenario->inputs) &&
+        add_copy(result, "inputs", run->scenario->inputs) && add_plugins(result, run->scenario) &&
         add_copy(result, "scenario", run->scenario->tree);
 
     if (!ok) {

@@ -138,7 +138,7 @@ static kvt_status apply_object(struct kvt_load *load, const struct kvt_key *key,
             const struct kvt_key *member = kvt_key_member(key, item->string);
             const struct kvt_at member_at = kvt_at_member(at, item->string);
             if (member == NULL)
-                return kvt_unknown_key(key, NULL, &member_at, err);
+                return kvt_unknown_key(load->options->plugins, key, NULL, &member_at, err);
             if (member->is_switch == (is_second_pass == 1))
                 continue;
             kvt_status status = member->is_switch
@@ -241,11 +241,13 @@ static kvt_status apply_object_member(struct kvt_load *load, const struct kvt_ke
 
 /* ---- Plug-ins ------------------------------------------------------------------------- */
 
-const struct kvt_plugin_info *kvt_chosen(const struct kvt_key *key, const cJSON *object)
+const struct kvt_plugin_info *kvt_chosen(const struct kvt_load *load, const struct kvt_key *key,
+                                         const cJSON *object)
 {
     const cJSON *name = kvt_tree_find(object, key->name_key);
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(key->kind, &count);
+    const struct kvt_plugin_info *const *list =
+        kvt_plugin_list(load->options->plugins, key->kind, &count);
     for (size_t i = 0; i < count && name != NULL; i++) {
         if (strcmp(list[i]->name, name->valuestring) == 0)
             return list[i];
@@ -276,7 +278,7 @@ static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON
                          const struct kvt_at *at, const struct kvt_at *name_at,
                          const struct kvt_plugin_info *info, struct kvt_error *err)
 {
-    const struct kvt_plugin_info *older = kvt_chosen(key, object);
+    const struct kvt_plugin_info *older = kvt_chosen(load, key, object);
     kvt_status status = KVT_OK;
     if (older != NULL && older == info) {
         cJSON *name = kvt_tree_text(load->arena, at->layer, info->name);
@@ -304,7 +306,8 @@ static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON
                             : status;
 }
 
-static kvt_status find_named(const struct kvt_key *key, const struct kvt_at *at, const cJSON *given,
+static kvt_status find_named(const struct kvt_load *load, const struct kvt_key *key,
+                             const struct kvt_at *at, const cJSON *given,
                              const struct kvt_plugin_info **out, struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
@@ -314,18 +317,20 @@ static kvt_status find_named(const struct kvt_key *key, const struct kvt_at *at,
                        kvt_plugin_kind_name(key->kind));
         return kvt_refuse_value(at, given, expected, err);
     }
-    return kvt_plugin_find(key->kind, given->valuestring, kvt_at_place(at, place), out, err);
+    return kvt_plugin_find(load->options->plugins, key->kind, given->valuestring,
+                           kvt_at_place(at, place), out, err);
 }
 
 /* {"closed": {...}}: the member that is named after a plug-in, if any. */
-static kvt_status find_shorthand(const struct kvt_key *key, const struct kvt_at *at,
-                                 const cJSON *given, const struct kvt_plugin_info *named,
-                                 const cJSON **out, const struct kvt_plugin_info **info,
-                                 struct kvt_error *err)
+static kvt_status find_shorthand(const struct kvt_load *load, const struct kvt_key *key,
+                                 const struct kvt_at *at, const cJSON *given,
+                                 const struct kvt_plugin_info *named, const cJSON **out,
+                                 const struct kvt_plugin_info **info, struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(key->kind, &count);
+    const struct kvt_plugin_info *const *list =
+        kvt_plugin_list(load->options->plugins, key->kind, &count);
     *out = NULL;
     *info = named;
     for (size_t i = 0; i < count && key->takes_shorthand; i++) {
@@ -347,7 +352,7 @@ static kvt_status apply_plugin_member(struct kvt_load *load, const struct kvt_ke
                                       cJSON *object, const struct kvt_at *up, const cJSON *given,
                                       struct kvt_error *err)
 {
-    const struct kvt_plugin_info *info = kvt_chosen(key, object);
+    const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
     const struct kvt_at at = kvt_at_member(up, given->string);
     const struct kvt_param_spec *spec = kvt_param_find(info, given->string);
     if (spec != NULL) {
@@ -356,7 +361,7 @@ static kvt_status apply_plugin_member(struct kvt_load *load, const struct kvt_ke
     }
     const struct kvt_key *member = kvt_key_member(key, given->string);
     if (member == NULL)
-        return kvt_unknown_key(key, info, &at, err);
+        return kvt_unknown_key(load->options->plugins, key, info, &at, err);
     if (member->belongs != NULL && !member->belongs(info)) {
         char place[KVT_PLACE_BYTES];
         return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(&at, place),
@@ -373,7 +378,8 @@ static kvt_status apply_shorthand(struct kvt_load *load, const struct kvt_key *k
                                   struct kvt_error *err)
 {
     const struct kvt_key bare = {.name = key->name, .kind = key->kind, .name_key = key->name_key};
-    if (!cJSON_IsObject(given) && kvt_param_find(kvt_chosen(key, object), given->string) != NULL)
+    if (!cJSON_IsObject(given) &&
+        kvt_param_find(kvt_chosen(load, key, object), given->string) != NULL)
         return apply_plugin_member(load, &bare, object, at, given, err);
     const struct kvt_at within = kvt_at_member(at, given->string);
     if (!cJSON_IsObject(given))
@@ -396,7 +402,7 @@ static kvt_status apply_plugin(struct kvt_load *load, const struct kvt_key *key,
     const cJSON *shorthand = NULL;
     kvt_status status = KVT_OK;
     if (cJSON_IsString(given)) {
-        status = find_named(key, at, given, &info, err);
+        status = find_named(load, key, at, given, &info, err);
         return status == KVT_OK ? choose(load, key, object, at, at, info, err) : status;
     }
     if (!cJSON_IsObject(given))
@@ -405,9 +411,9 @@ static kvt_status apply_plugin(struct kvt_load *load, const struct kvt_key *key,
     const cJSON *name = kvt_tree_find(given, key->name_key);
     struct kvt_at name_at = kvt_at_member(at, key->name_key);
     if (name != NULL)
-        status = find_named(key, &name_at, name, &info, err);
+        status = find_named(load, key, &name_at, name, &info, err);
     if (status == KVT_OK)
-        status = find_shorthand(key, at, given, info, &shorthand, &info, err);
+        status = find_shorthand(load, key, at, given, info, &shorthand, &info, err);
     if (name == NULL && shorthand != NULL)
         name_at.name = shorthand->string;
     if (status == KVT_OK && info != NULL)

@@ -103,7 +103,7 @@ static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct 
         at += length + (at[length] == '.' ? 1 : 0);
     }
     const cJSON *object = kvt_tree_at(load->tree, dotted);
-    const struct kvt_plugin_info *info = kvt_chosen(key, object);
+    const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
     struct kvt_param_value *values = kvt_arena_array(load->arena, info->param_count, sizeof *values,
                                                      _Alignof(struct kvt_param_value));
     if (values == NULL)

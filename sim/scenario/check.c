@@ -317,10 +317,11 @@ static bool find_elsewhere(const struct kvt_key *key, const char *prefix, const 
 }
 
 /* Another plug-in of the kind that has this parameter, or NULL. */
-static const char *find_owner(const struct kvt_key *key, const char *name)
+static const char *find_owner(const struct kvt_plugins *plugins, const struct kvt_key *key,
+                              const char *name)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(key->kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(plugins, key->kind, &count);
     for (size_t i = 0; i < count; i++) {
         if (kvt_param_find(list[i], name) != NULL)
             return list[i]->name;
@@ -328,14 +329,15 @@ static const char *find_owner(const struct kvt_key *key, const char *name)
     return NULL;
 }
 
-kvt_status kvt_unknown_key(const struct kvt_key *key, const struct kvt_plugin_info *info,
-                           const struct kvt_at *at, struct kvt_error *err)
+kvt_status kvt_unknown_key(const struct kvt_plugins *plugins, const struct kvt_key *key,
+                           const struct kvt_plugin_info *info, const struct kvt_at *at,
+                           struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
     char elsewhere[RANGE_BYTES];
     (void)kvt_at_place(at, place);
 
-    const char *owner = info != NULL ? find_owner(key, at->name) : NULL;
+    const char *owner = info != NULL ? find_owner(plugins, key, at->name) : NULL;
     if (owner != NULL) {
         const char *kind = strcmp(key->name_key, "name") == 0 ? key->name : key->name_key;
         return kvt_fail(err, KVT_ERR_INVALID, place, "%s belongs to %s \"%s\"; here %s is \"%s\"",

@@ -21,7 +21,8 @@ bool kvt_hot_multiple(const char *text, double *multiple);
 /* The sentence for a member of `key` (an object) that nobody declared: another
  * engine's name, a key of ours that lives elsewhere, or the nearest that would do.
  * info: the plug-in in force there, or NULL. */
-kvt_status kvt_unknown_key(const struct kvt_key *key, const struct kvt_plugin_info *info,
-                           const struct kvt_at *at, struct kvt_error *err);
+kvt_status kvt_unknown_key(const struct kvt_plugins *plugins, const struct kvt_key *key,
+                           const struct kvt_plugin_info *info, const struct kvt_at *at,
+                           struct kvt_error *err);
 
 #endif

@@ -35,7 +35,7 @@ static kvt_status refuse_missing_param(const struct kvt_at *at, const cJSON *nam
 static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *key,
                                   const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
-    const struct kvt_plugin_info *info = kvt_chosen(key, object);
+    const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
     kvt_tree_move_last(object, kvt_tree_find(object, key->name_key));
     for (size_t i = 0; i < info->param_count; i++) {
         const struct kvt_param_spec *spec = &info->params[i];

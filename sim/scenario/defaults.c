@@ -113,7 +113,8 @@ static kvt_status default_chosen(struct kvt_load *load, const struct kvt_key *me
     const struct kvt_plugin_info *info = NULL;
     memcpy(name, member->dflt + 1, length);
     name[length] = '\0';
-    kvt_status status = kvt_plugin_find(member->kind, name, member->name, &info, err);
+    kvt_status status =
+        kvt_plugin_find(load->options->plugins, member->kind, name, member->name, &info, err);
     if (status != KVT_OK)
         return status;
     cJSON *node = kvt_tree_new(load->arena, &load->defaults, cJSON_Object);

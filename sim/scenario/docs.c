@@ -137,7 +137,7 @@ static void add_plugins(struct pages *pages, const struct kvt_key *key, const ch
     char names[RANGE_BYTES] = "";
     size_t used = 0;
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(key->kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, key->kind, &count);
     for (size_t i = 0; i < count && used < sizeof names; i++) {
         int wrote =
             snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? " | " : "", list[i]->name);

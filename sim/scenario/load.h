@@ -136,6 +136,7 @@ KVT_CHECKED kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario 
                                      struct kvt_error *err);
 
 /* The plug-in an object of the tree in force has chosen. */
-const struct kvt_plugin_info *kvt_chosen(const struct kvt_key *key, const cJSON *object);
+const struct kvt_plugin_info *kvt_chosen(const struct kvt_load *load, const struct kvt_key *key,
+                                         const cJSON *object);
 
 #endif

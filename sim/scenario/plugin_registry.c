@@ -1,5 +1,5 @@
-/* plugin_registry.c -- built-in plug-ins by kind and name, and what the program lends to them. */
-#include "kvt/plugin.h"
+/* plugin_registry.c -- plug-ins by kind and name, and what the program lends to them. */
+#include "plugins.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +36,7 @@ const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind)
     return "unknown";
 }
 
-/* What one plug-in of the kind is called in a sentence. */
-static const char *kind_noun(enum kvt_plugin_kind kind)
+const char *kvt_plugin_noun(enum kvt_plugin_kind kind)
 {
     static const char *const nouns[KVT_PLUGIN_KINDS] = {
         [KVT_PLUGIN_RESIDENCY] = "residency policy",
@@ -75,7 +74,7 @@ static bool is_later(enum kvt_plugin_kind kind, const char *name)
     return false;
 }
 
-const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, size_t *count)
+const struct kvt_plugin_info *const *kvt_plugins_built_in(enum kvt_plugin_kind kind, size_t *count)
 {
     const struct kvt_plugin_info *const *list = kvt_policies_table(kind, count);
     if (list == NULL)
@@ -85,6 +84,15 @@ const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, 
     if (list == NULL)
         list = kvt_backends_table(kind, count);
     return list;
+}
+
+const struct kvt_plugin_info *const *kvt_plugin_list(const struct kvt_plugins *plugins,
+                                                     enum kvt_plugin_kind kind, size_t *count)
+{
+    if (plugins == NULL || kind >= KVT_PLUGIN_KINDS || plugins->lists[kind].items == NULL)
+        return kvt_plugins_built_in(kind, count);
+    *count = plugins->lists[kind].count;
+    return plugins->lists[kind].items;
 }
 
 const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_bytes)
@@ -101,11 +109,12 @@ const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_by
     return out;
 }
 
-kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name, const char *where,
-                           const struct kvt_plugin_info **out, struct kvt_error *err)
+kvt_status kvt_plugin_find(const struct kvt_plugins *plugins, enum kvt_plugin_kind kind,
+                           const char *name, const char *where, const struct kvt_plugin_info **out,
+                           struct kvt_error *err)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(plugins, kind, &count);
     if (list == NULL)
         return kvt_fail(err, KVT_ERR_INTERNAL, where, "there is no kind of plug-in %d", (int)kind);
     for (size_t i = 0; i < count; i++) {
@@ -128,7 +137,7 @@ kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name, const ch
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "\"%s\": belongs to a later version; there are: %s", name, names);
     return kvt_fail(err, KVT_ERR_NOT_FOUND, where, "\"%.60s\": no such %s; there are: %s", name,
-                    kind_noun(kind), names);
+                    kvt_plugin_noun(kind), names);
 }
 
 static const struct kvt_host host = {
@@ -139,6 +148,8 @@ static const struct kvt_host host = {
     .rng_u64 = kvt_rng_u64,
     .rng_below = kvt_rng_below,
     .rng_unit = kvt_rng_unit,
+    .rng_gaussian = kvt_rng_gaussian,
+    .rng_exponential = kvt_rng_exponential,
 };
 
 const struct kvt_host *kvt_host(void)

@@ -35,7 +35,8 @@ static kvt_status start(const struct kvt_scenario_options *options, struct kvt_a
 static kvt_status finish(struct kvt_load *load, const char *path, struct kvt_scenario *out,
                          struct kvt_error *err)
 {
-    struct kvt_scenario scenario = {.path = kvt_arena_strdup(load->arena, path)};
+    struct kvt_scenario scenario = {.path = kvt_arena_strdup(load->arena, path),
+                                    .plugins = load->options->plugins};
     if (scenario.path == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = KVT_OK;

@@ -222,7 +222,7 @@ static void add_shorthand(struct maker *maker, const struct kvt_plugin_info *inf
 static cJSON *plugin_schema(struct maker *maker, const struct kvt_key *key)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(key->kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, key->kind, &count);
     cJSON *schema = new_object(maker);
     cJSON *names = new_object(maker);
     cJSON *name_list = new_list(maker);

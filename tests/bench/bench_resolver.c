@@ -147,7 +147,7 @@ static void change_policy(struct bench *bench, const char *policy)
     const struct kvt_plugin_info *info;
     struct kvt_error err;
 
-    must_be_ok(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, policy, "policy", &info, &err), &err);
+    must_be_ok(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, policy, "policy", &info, &err), &err);
     for (uint32_t i = 0; i < CACHES; i++) {
         kvt_hot_cache_free(bench->caches[i]);
         must_be_ok(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,

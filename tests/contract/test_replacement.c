@@ -77,7 +77,7 @@ static void bench_start(struct bench *bench, const struct kvt_plugin_info *info,
 static void bench_nth(struct bench *bench, int index, uint32_t slot_count)
 {
     size_t count;
-    bench_start(bench, kvt_plugin_list(KVT_PLUGIN_REPLACEMENT, &count)[index], slot_count);
+    bench_start(bench, kvt_plugin_list(NULL, KVT_PLUGIN_REPLACEMENT, &count)[index], slot_count);
 }
 
 /* Some occupied slots hit, some rows are missed; the policy answers. */
@@ -386,8 +386,8 @@ static void bench_named(struct bench *bench, const char *name, uint32_t slot_cou
 {
     const struct kvt_plugin_info *info = NULL;
     struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, name, "replacement", &info, &err),
-                     KVT_OK);
+    ck_assert_int_eq(
+        kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, name, "replacement", &info, &err), KVT_OK);
     bench_start(bench, info, slot_count);
 }
 
@@ -504,7 +504,7 @@ static Suite *replacement_suite(void)
 {
     Suite *suite = suite_create("replacement");
     size_t listed;
-    (void)kvt_plugin_list(KVT_PLUGIN_REPLACEMENT, &listed);
+    (void)kvt_plugin_list(NULL, KVT_PLUGIN_REPLACEMENT, &listed);
     const int count = (int)listed;
 
     TCase *every = tcase_create("every_policy");

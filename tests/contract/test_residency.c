@@ -50,7 +50,8 @@ static void bench_nth(struct bench *bench, int index)
 {
     size_t count;
     struct kvt_error err = {0};
-    const struct kvt_plugin_info *const *table = kvt_plugin_list(KVT_PLUGIN_RESIDENCY, &count);
+    const struct kvt_plugin_info *const *table =
+        kvt_plugin_list(NULL, KVT_PLUGIN_RESIDENCY, &count);
     const struct kvt_plugin_info *info = table[(size_t)index % count];
 
     *bench = (struct bench){.policy = (const struct kvt_residency_policy *)(const void *)info};
@@ -508,7 +509,7 @@ static Suite *residency_suite(void)
 {
     Suite *suite = suite_create("residency");
     size_t listed;
-    (void)kvt_plugin_list(KVT_PLUGIN_RESIDENCY, &listed);
+    (void)kvt_plugin_list(NULL, KVT_PLUGIN_RESIDENCY, &listed);
     const int count = 2 * (int)listed;
 
     TCase *every = tcase_create("every_policy");

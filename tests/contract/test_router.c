@@ -38,14 +38,14 @@ static void bench_named(struct bench *bench, const char *name)
 {
     const struct kvt_plugin_info *info = NULL;
     struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, name, "router", &info, &err), KVT_OK);
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_ROUTER, name, "router", &info, &err), KVT_OK);
     bench_start(bench, info);
 }
 
 static void bench_nth(struct bench *bench, int index)
 {
     size_t count;
-    bench_start(bench, kvt_plugin_list(KVT_PLUGIN_ROUTER, &count)[index]);
+    bench_start(bench, kvt_plugin_list(NULL, KVT_PLUGIN_ROUTER, &count)[index]);
 }
 
 static uint32_t route(struct bench *bench, uint32_t request, const struct kvt_router_rank *ranks)
@@ -249,7 +249,7 @@ static Suite *router_suite(void)
 {
     Suite *suite = suite_create("router");
     size_t listed;
-    (void)kvt_plugin_list(KVT_PLUGIN_ROUTER, &listed);
+    (void)kvt_plugin_list(NULL, KVT_PLUGIN_ROUTER, &listed);
     const int count = (int)listed;
 
     TCase *every = tcase_create("every_router");

@@ -36,15 +36,15 @@ static void bench_start(struct bench *bench, const struct kvt_plugin_info *info)
 static void bench_nth(struct bench *bench, int index)
 {
     size_t count;
-    bench_start(bench, kvt_plugin_list(KVT_PLUGIN_SCHEDULING, &count)[index]);
+    bench_start(bench, kvt_plugin_list(NULL, KVT_PLUGIN_SCHEDULING, &count)[index]);
 }
 
 static void bench_fcfs(struct bench *bench)
 {
     const struct kvt_plugin_info *info = NULL;
     struct kvt_error err = {0};
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_SCHEDULING, "fcfs", "scheduling", &info, &err),
-                     KVT_OK);
+    ck_assert_int_eq(
+        kvt_plugin_find(NULL, KVT_PLUGIN_SCHEDULING, "fcfs", "scheduling", &info, &err), KVT_OK);
     bench_start(bench, info);
 }
 
@@ -165,7 +165,7 @@ static Suite *scheduling_suite(void)
 {
     Suite *suite = suite_create("scheduling");
     size_t listed;
-    (void)kvt_plugin_list(KVT_PLUGIN_SCHEDULING, &listed);
+    (void)kvt_plugin_list(NULL, KVT_PLUGIN_SCHEDULING, &listed);
     const int count = (int)listed;
 
     TCase *every = tcase_create("every_policy");

@@ -163,7 +163,7 @@ struct chosen {
     {
         const struct kvt_plugin_info *info = nullptr;
         struct kvt_error err = {};
-        if (kvt_plugin_find(kind, name, "test", &info, &err) != KVT_OK) {
+        if (kvt_plugin_find(NULL, kind, name, "test", &info, &err) != KVT_OK) {
             std::printf("failed: %s: %s\n", err.where, err.message);
             return false;
         }

@@ -245,7 +245,7 @@ static char *text_by_resolver(const struct vectors *vectors, enum kvt_cpu cpu)
     ck_assert_int_eq(kvt_resolver_new(head->rows_max, head->slots, head->rows_max, &resolver, &err),
                      KVT_OK);
     ck_assert(kvt_resolver_set_cpu(resolver, cpu));
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, twin_policy_name(head->policy),
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, twin_policy_name(head->policy),
                                      "policy", &info, &err),
                      KVT_OK);
     ck_assert_int_eq(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,

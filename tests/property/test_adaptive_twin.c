@@ -97,8 +97,8 @@ static void bench_start(struct bench *bench, double capacity_fraction, double by
     const struct kvt_plugin_info *info = NULL;
     struct kvt_error err = {0};
     memset(bench, 0, sizeof *bench);
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_RESIDENCY, "adaptive", "residency", &info, &err),
-                     KVT_OK);
+    ck_assert_int_eq(
+        kvt_plugin_find(NULL, KVT_PLUGIN_RESIDENCY, "adaptive", "residency", &info, &err), KVT_OK);
     struct kvt_residency_env env = {.params = support_default_params(info, bench->values),
                                     .page_bytes = PAGE_BYTES};
     for (size_t i = 0; i < info->param_count; i++) {

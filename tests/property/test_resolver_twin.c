@@ -127,9 +127,9 @@ static void bench_open(struct bench *bench, enum twin_policy policy,
 
     memset(bench, 0, sizeof *bench);
     twin_init(&bench->twin, policy, (int)request->rows_max, (int)request->slot_count);
-    ck_assert_int_eq(
-        kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, twin_policy_name(policy), "twin", &info, &err),
-        KVT_OK);
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, twin_policy_name(policy), "twin",
+                                     &info, &err),
+                     KVT_OK);
     for (int level = 0; level <= (int)kvt_cpu_best(); level++) {
         ck_assert_int_eq(
             kvt_resolver_new(ROWS_MAX, SLOTS_MAX, ROWS_MAX, &bench->resolvers[level], &err),

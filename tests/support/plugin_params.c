@@ -49,7 +49,7 @@ struct kvt_choice support_default_choice(enum kvt_plugin_kind kind, const char *
 {
     struct kvt_choice choice = {0};
     struct kvt_error err = {0};
-    ck_assert_msg(kvt_plugin_find(kind, name, "test", &choice.info, &err) == KVT_OK, "%s: %s",
+    ck_assert_msg(kvt_plugin_find(NULL, kind, name, "test", &choice.info, &err) == KVT_OK, "%s: %s",
                   err.where, err.message);
     choice.params = support_default_params(choice.info, values);
     return choice;

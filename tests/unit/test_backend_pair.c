@@ -101,8 +101,9 @@ static kvt_status twin_open(const struct kvt_backend_env *env, struct kvt_backen
     twin->base.ops = &twin_ops;
     *out = &twin->base;
     if (((const struct kvt_law *)(const void *)env->selection.info)->reads_source) {
-        ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_LAW, "score", "test", &own.selection.info, err),
-                         KVT_OK);
+        ck_assert_int_eq(
+            kvt_plugin_find(NULL, KVT_PLUGIN_LAW, "score", "test", &own.selection.info, err),
+            KVT_OK);
         own.selection.params = support_default_params(own.selection.info, values);
     }
     return kvt_backend_sim.open(&own, &twin->inner, err);

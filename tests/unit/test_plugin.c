@@ -36,7 +36,7 @@ START_TEST(each_kind_lists_its_built_ins_in_order)
     char names[256] = "";
     size_t used = 0;
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, built_in[_i].kind, &count);
 
     ck_assert_int_eq(KINDS, KVT_PLUGIN_KINDS);
     ck_assert_str_eq(kvt_plugin_kind_name(built_in[_i].kind), built_in[_i].word);
@@ -53,12 +53,12 @@ END_TEST
 START_TEST(a_plugin_is_found_by_its_name)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, built_in[_i].kind, &count);
     for (size_t i = 0; i < count; i++) {
         const struct kvt_plugin_info *found = NULL;
         struct kvt_error err;
-        ck_assert_int_eq(kvt_plugin_find(built_in[_i].kind, list[i]->name, "place", &found, &err),
-                         KVT_OK);
+        ck_assert_int_eq(
+            kvt_plugin_find(NULL, built_in[_i].kind, list[i]->name, "place", &found, &err), KVT_OK);
         ck_assert_ptr_eq(found, list[i]);
     }
 }
@@ -67,7 +67,7 @@ END_TEST
 START_TEST(every_table_says_its_abi_its_size_and_what_it_is)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, built_in[_i].kind, &count);
     for (size_t i = 0; i < count; i++) {
         ck_assert_uint_eq(list[i]->abi, KVT_ABI_VERSION);
         ck_assert_uint_ge(list[i]->struct_bytes, sizeof(struct kvt_plugin_info));
@@ -90,7 +90,7 @@ static bool has_bounds(const struct kvt_param_spec *spec)
 START_TEST(every_parameter_has_a_name_of_its_own_bounds_and_help)
 {
     size_t count = 0;
-    const struct kvt_plugin_info *const *list = kvt_plugin_list(built_in[_i].kind, &count);
+    const struct kvt_plugin_info *const *list = kvt_plugin_list(NULL, built_in[_i].kind, &count);
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < list[i]->param_count; j++) {
             const struct kvt_param_spec *spec = &list[i]->params[j];
@@ -130,7 +130,7 @@ START_TEST(a_name_of_a_later_version_is_answered_as_such)
         (void)snprintf(name, sizeof name, "%.*s", length, at);
         (void)snprintf(words, sizeof words,
                        "\"%s\": belongs to a later version; there are: ", name);
-        ck_assert_int_eq(kvt_plugin_find(later[_i].kind, name, "place", &found, &err),
+        ck_assert_int_eq(kvt_plugin_find(NULL, later[_i].kind, name, "place", &found, &err),
                          KVT_ERR_UNSUPPORTED);
         ck_assert_str_eq(err.where, "place");
         ck_assert_mem_eq(err.message, words, strlen(words));
@@ -145,14 +145,14 @@ START_TEST(an_unknown_name_is_answered_with_those_there_are)
     const struct kvt_plugin_info *found = NULL;
     struct kvt_error err;
 
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_ROUTER, "sticky", "my.json#/cluster/router/policy",
-                                     &found, &err),
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_ROUTER, "sticky",
+                                     "my.json#/cluster/router/policy", &found, &err),
                      KVT_ERR_NOT_FOUND);
     ck_assert_str_eq(err.where, "my.json#/cluster/router/policy");
     ck_assert_str_eq(err.message, "\"sticky\": no such router policy; there are: "
                                   "round-robin, least-loaded, shortest-queue, cache-aware");
     ck_assert_ptr_null(found);
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
                      KVT_ERR_NOT_FOUND);
 }
 END_TEST
@@ -163,9 +163,10 @@ START_TEST(what_is_no_kind_has_no_plugins)
     struct kvt_error err;
     size_t count = 1;
 
-    ck_assert_ptr_null(kvt_plugin_list(KVT_PLUGIN_KINDS, &count));
+    ck_assert_ptr_null(kvt_plugin_list(NULL, KVT_PLUGIN_KINDS, &count));
     ck_assert_uint_eq(count, 0);
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_KINDS, "lru", "", &found, &err), KVT_ERR_INTERNAL);
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_KINDS, "lru", "", &found, &err),
+                     KVT_ERR_INTERNAL);
     ck_assert_str_eq(kvt_plugin_kind_name(KVT_PLUGIN_KINDS), "unknown");
 }
 END_TEST

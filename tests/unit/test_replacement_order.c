@@ -30,7 +30,8 @@ static struct bench bench_open(const char *policy, uint32_t slot_count)
     struct bench bench;
     struct kvt_error err;
 
-    ck_assert_int_eq(kvt_plugin_find(KVT_PLUGIN_REPLACEMENT, policy, "test", &info, &err), KVT_OK);
+    ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, policy, "test", &info, &err),
+                     KVT_OK);
     ck_assert_int_eq(kvt_resolver_new(ROWS, SLOTS_MAX, ROWS, &bench.resolver, &err), KVT_OK);
     ck_assert_int_eq(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,
                                        &env, ROWS, &bench.cache, &err),

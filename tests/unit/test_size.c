@@ -20,7 +20,7 @@ static struct kvt_choice choose(enum kvt_plugin_kind kind, const char *name, int
     struct kvt_choice choice = {0};
     struct kvt_error err;
 
-    if (kvt_plugin_find(kind, name, "test", &choice.info, &err) != KVT_OK) {
+    if (kvt_plugin_find(NULL, kind, name, "test", &choice.info, &err) != KVT_OK) {
         ck_abort_msg("%s", err.message);
     }
     choice.params = support_default_params(choice.info, values[place]);

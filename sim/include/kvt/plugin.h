@@ -116,14 +116,19 @@ const struct kvt_plugin_info *const *kvt_backends_table(enum kvt_plugin_kind kin
 /* "residency", "replacement", ...; never NULL. */
 const char *kvt_plugin_kind_name(enum kvt_plugin_kind kind);
 
-/* The built-in tables of one kind, in listing order. */
-const struct kvt_plugin_info *const *kvt_plugin_list(enum kvt_plugin_kind kind, size_t *count);
+/* What can be chosen: the built-in tables and those of shared objects (kvt/plugins.h). NULL stands
+ * for the built-in ones alone. */
+struct kvt_plugins;
+
+/* The tables of one kind, in listing order: built-in ones first. */
+const struct kvt_plugin_info *const *kvt_plugin_list(const struct kvt_plugins *plugins,
+                                                     enum kvt_plugin_kind kind, size_t *count);
 
 /* KVT_ERR_NOT_FOUND names the choices; there is no default behind the caller's
  * back. `where` is the place for the message. */
-KVT_CHECKED kvt_status kvt_plugin_find(enum kvt_plugin_kind kind, const char *name,
-                                       const char *where, const struct kvt_plugin_info **out,
-                                       struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_plugin_find(const struct kvt_plugins *plugins, enum kvt_plugin_kind kind,
+                                       const char *name, const char *where,
+                                       const struct kvt_plugin_info **out, struct kvt_error *err);
 
 /* What a parameter takes to have an effect, "block 0; .."; "" where it always has one. idle is
  * [KVT_IDLE_MAX], or NULL. Into out, which is returned. */
@@ -139,8 +144,53 @@ struct kvt_host {
     uint64_t (*rng_u64)(struct kvt_rng *rng);
     uint64_t (*rng_below)(struct kvt_rng *rng, uint64_t bound);
     double (*rng_unit)(struct kvt_rng *rng);
+    double (*rng_gaussian)(struct kvt_rng *rng);
+    double (*rng_exponential)(struct kvt_rng *rng, double mean);
 };
 const struct kvt_host *kvt_host(void);
+
+/* ---- A shared object ------------------------------------------------------------------------ */
+
+/* One table that it brings. info begins the table of its kind: kvt_residency_policy,
+ * kvt_replacement_policy, kvt_scheduling_policy, kvt_router_policy, kvt_law or
+ * kvt_speculation_method. */
+struct kvt_plugin_table {
+    enum kvt_plugin_kind kind;
+    const struct kvt_plugin_info *info;
+};
+
+/* All of them, constant and of the object's life. */
+struct kvt_plugin_object {
+    uint32_t abi, struct_bytes;            /* KVT_ABI_VERSION, sizeof this struct */
+    const struct kvt_plugin_table *tables; /* [table_count] */
+    size_t table_count;
+};
+
+/* What a shared object has to export, and all that is looked at in it. Called once, when it is
+ * loaded. */
+#if defined(__GNUC__)
+#define KVT_EXPORT __attribute__((visibility("default")))
+#else
+#define KVT_EXPORT
+#endif
+KVT_EXPORT const struct kvt_plugin_object *kvt_plugin_entry(void);
+
+/* Defines it, of an array of tables. */
+#define KVT_PLUGIN_OBJECT(array)                                                                   \
+    const struct kvt_plugin_object *kvt_plugin_entry(void)                                         \
+    {                                                                                              \
+        static const struct kvt_plugin_object object = {KVT_ABI_VERSION, sizeof object, (array),   \
+                                                        sizeof(array) / sizeof *(array)};          \
+        return &object;                                                                            \
+    }
+
+/* The same of a single table, by its name. */
+#define KVT_PLUGIN(kind, table)                                                                    \
+    static const struct kvt_plugin_table kvt_plugin_tables[] = {{(kind), &(table).info}};          \
+    KVT_PLUGIN_OBJECT(kvt_plugin_tables)
+
+/* ---- For whoever holds plug-ins ----------------------------------------------------------------
+ */
 
 /* Zeroed memory for a plug-in's state, also where it has none; NULL when memory is
  * short. free() it. */

@@ -120,7 +120,8 @@ struct kvt_scenario {
     /* The scenario in force, every default written out. Lies in the arena: never for
      * cJSON_Delete(). */
     const struct cJSON *tree;
-    const struct cJSON *origins; /* flat object: dotted path -> origin, in tree order */
+    const struct cJSON *origins;       /* flat object: dotted path -> origin, in tree order */
+    const struct kvt_plugins *plugins; /* that could be chosen; NULL: built-in ones */
     const struct cJSON
         *inputs; /* flat object: path of every file read -> 16 hex digits of its hash */
 };
@@ -133,8 +134,9 @@ struct kvt_scenario_options {
     size_t set_count;
     size_t common_sets; /* the first so many are for several scenarios at once: one that has no
                          * effect on this one is no fault, but noted in idle_sets */
-    bool for_size;      /* accept what can be sized though not run (speculation; weights that
-                         * do not fit: weights_fit is then false and the pools are 0) */
+    const struct kvt_plugins *plugins; /* of the scenario's life; NULL: built-in ones */
+    bool for_size; /* accept what can be sized though not run (speculation; weights that
+                    * do not fit: weights_fit is then false and the pools are 0) */
 };
 
 /* Whether it has a '/' or ends in ".json"; else it is a shipped name. */
