@@ -565,6 +565,86 @@ START_TEST(a_stream_that_begins_before_its_first_row_is_refused)
 }
 END_TEST
 
+/* Records a stream and reads it back; the first failure. */
+static kvt_status try_all(struct law_setting *recording, const struct law_setting *replaying,
+                          struct kvt_error *err)
+{
+    const struct actor actor = {.request = 4, .context_tokens = 9};
+    const struct kvt_law_stream_env env = env_of(&actor, 0);
+    struct kvt_recorder *recorder = NULL;
+    void *data = NULL;
+    kvt_status status = kvt_recorder_new(plain, path, &recorder, err);
+    if (status != KVT_OK)
+        return status;
+    const struct kvt_law *law = kvt_recorder_law(recorder);
+    recording->env.context = recorder;
+    status = law->prepare(&recording->env, &data, err);
+    void *stream = status == KVT_OK ? calloc(1, law->stream_bytes(data, &env)) : NULL;
+    if (status == KVT_OK && stream == NULL)
+        status = kvt_fail_nomem(err, "the test's own stream");
+    bool is_open = false;
+    if (status == KVT_OK) {
+        status = law->stream_init(data, stream, &env, err);
+        is_open = status == KVT_OK;
+    }
+    uint32_t moved = 0;
+    for (uint32_t n = 0; n < 40 && status == KVT_OK; n++) {
+        static uint32_t visible[KVT_QUERIES_MAX];
+        static struct kvt_round round;
+        plan(4, n, &round);
+        for (uint32_t d = 0; d < KVT_QUERIES_MAX; d++)
+            visible[d] = 9 + moved + d + 1;
+        const struct kvt_law_round unseen = {.queries = round.queries,
+                                             .query_count = round.query_count,
+                                             .committed_tokens = round.committed_tokens,
+                                             .visible_rows = visible};
+        law->select(data, stream, &unseen, NULL);
+        moved += round.committed_tokens;
+        status = law->end_step(data, err);
+    }
+    if (is_open)
+        law->stream_fini(data, stream);
+    if (status == KVT_OK) {
+        static const char note[] = "{\"stores\": [0, 1], \"requests\": [{\"request\": 4, "
+                                   "\"context_tokens\": 9}]}";
+        status = kvt_recorder_commit(recorder, note, sizeof note - 1, err);
+    }
+    free(stream);
+    if (data != NULL)
+        law->free(data);
+    kvt_recorder_free(recorder);
+    if (status != KVT_OK)
+        return status;
+    status = own->prepare(&replaying->env, &data, err);
+    if (status == KVT_OK)
+        own->free(data);
+    return status;
+}
+
+START_TEST(every_allocation_that_fails_is_told_and_nothing_is_left)
+{
+    struct kvt_error err;
+    struct law_setting recording, replaying;
+    uint64_t refused = 0;
+    bool failed = true;
+    setting_init(&recording, plain);
+    own_setting_init(&replaying);
+    if (!support_can_fail_allocations())
+        return;
+    for (uint64_t nth = 0; failed; nth++) {
+        support_fail_allocation(nth);
+        kvt_status status = try_all(&recording, &replaying, &err);
+        failed = support_allocation_failed();
+        /* A stream of the C library goes on without a buffer. */
+        ck_assert_msg(status == KVT_OK || (failed && status == KVT_ERR_NOMEM), "%s: %s", err.where,
+                      err.message);
+        refused += status != KVT_OK;
+        (void)remove(path);
+    }
+    ck_assert_uint_gt(refused, 20);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("recorder");
@@ -575,6 +655,7 @@ int main(void)
     tcase_add_test(kept, each_opening_is_a_recording_in_the_order_of_openings_and_rows_are_counted);
     tcase_add_test(kept, nothing_recorded_is_no_file_and_a_second_backend_is_refused);
     tcase_add_test(kept, a_stream_that_begins_before_its_first_row_is_refused);
+    tcase_add_test(kept, every_allocation_that_fails_is_told_and_nothing_is_left);
     suite_add_tcase(suite, kept);
     TCase *read = tcase_create("own");
     tcase_set_timeout(read, 60);
