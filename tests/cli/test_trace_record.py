@@ -192,6 +192,18 @@ def another_hash_is_the_answer_no(folder):
     assert done.returncode == 1 and json.loads(done.stdout)["is_same"] is False
 
 
+def what_a_gpu_decided_the_simulator_decides_too(folder):
+    path, said = recorded(folder, HISPARSE)
+    note = note_of(path)
+    note["scenario"]["backend"] = {"name": "cuda"}
+    other = with_note(path, folder / "b.kvsel", note)
+    replayed = json.loads(succeeds("trace", "replay", other, "--json", "--quiet"))
+    assert replayed["is_same"] and replayed["replayed_hash"] == said["decision_hash"], replayed
+    note["scenario"]["run"]["clock"] = "measured"
+    other = with_note(path, folder / "c.kvsel", note)
+    assert "measured" in refuses(2, "trace", "replay", other)
+
+
 def what_cannot_be_replayed_is_refused(folder):
     path, _ = recorded(folder, HISPARSE)
     for sets, part in (
@@ -325,6 +337,7 @@ CASES = (
     a_recording_says_what_it_is_of,
     what_if_is_told_beside_what_was,
     another_hash_is_the_answer_no,
+    what_a_gpu_decided_the_simulator_decides_too,
     what_cannot_be_replayed_is_refused,
     what_cannot_be_recorded_is_refused_and_leaves_nothing,
     a_run_that_is_broken_off_is_recorded_so_far,
