@@ -10,6 +10,7 @@ int trace_convert(const struct cli_command *command, int argc, char **argv);
 int trace_record(const struct cli_command *command, int argc, char **argv);
 int trace_replay(const struct cli_command *command, int argc, char **argv);
 int trace_merge(const struct cli_command *command, int argc, char **argv);
+int trace_mrc(const struct cli_command *command, int argc, char **argv);
 
 /* A count that no option has set. */
 #define TRACE_NOT_GIVEN UINT64_MAX
@@ -17,7 +18,8 @@ int trace_merge(const struct cli_command *command, int argc, char **argv);
 enum trace_kind {
     TRACE_REQUESTS, /* whatever is none of the others */
     TRACE_KVSEL,
-    TRACE_NPY
+    TRACE_NPY,
+    TRACE_ROWS /* selections as CSV (trace_rows.h) */
 };
 /* By the file's first bytes. */
 enum trace_kind trace_kind_of(const char *path);

@@ -6,7 +6,7 @@
 
 /* Nothing is printed before every file has been read. */
 KVT_CHECKED kvt_status trace_kvsel_stats(const char *const *paths, size_t count, bool json,
-                                         struct kvt_error *err);
+                                         bool quiet, struct kvt_error *err);
 
 /* first_rows 0: the fewest rows that fit. */
 KVT_CHECKED kvt_status trace_npy_convert(const char *path, const char *to, uint32_t first_rows,

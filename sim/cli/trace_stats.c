@@ -19,6 +19,10 @@ static int act(const struct question *question, const char *const *paths, size_t
             return cli_malformed("trace stats: %s is a NumPy array; trace convert --to OUT.kvsel "
                                  "makes it readable",
                                  paths[i]);
+        if (kind == TRACE_ROWS)
+            return cli_malformed("trace stats: %s holds selected rows; trace convert --to "
+                                 "OUT.kvsel makes it readable",
+                                 paths[i]);
     }
     if (kvsel_count > 0 && kvsel_count < count)
         return cli_malformed("trace stats: files of selections (.kvsel) and request traces; one "
@@ -28,9 +32,10 @@ static int act(const struct question *question, const char *const *paths, size_t
                              "request traces; %s holds selections",
                              paths[0]);
     struct kvt_error err;
-    kvt_status status = kvsel_count > 0 ? trace_kvsel_stats(paths, count, question->json, &err)
-                                        : trace_requests_stats(&question->requests, paths, count,
-                                                               question->json, &err);
+    kvt_status status =
+        kvsel_count > 0
+            ? trace_kvsel_stats(paths, count, question->json, question->quiet, &err)
+            : trace_requests_stats(&question->requests, paths, count, question->json, &err);
     return status == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 
