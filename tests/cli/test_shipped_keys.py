@@ -43,6 +43,9 @@ SCENARIOS = {
                             "prefill": {"chunk_tokens": 8192}},
         "workload": {"concurrency": 6, "conversations": 12, "turns": 3, "new_tokens": [6000, 500],
                      "output_tokens": 20}}),
+    "policy-lab": ("policy-lab", {
+        **TAPE, "workload": {"concurrency": 40, "requests": 64, "lengths": LENGTHS},
+        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
     "indexcache-200k": ("indexcache-200k", {
         **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
             "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "replacement.", "timing.")),
