@@ -343,6 +343,8 @@ kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *r
         return status;
     kvt_crew_run(sim->crew, rank_count, step_rank, &work);
     status = first_failure(sim, err);
+    if (status == KVT_OK)
+        status = kvt_calls_end_step(&sim->env, sim->law_data, err);
     if (status == KVT_OK && sim->estimator)
         status = pooled_estimate(sim, ranks, rank_count, err);
     return status;

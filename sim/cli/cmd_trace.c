@@ -12,15 +12,18 @@ static const struct cli_command actions[] = {
      "What traces of requests hold; how local recorded selections (.kvsel) are.", trace_stats},
     {FAMILY "convert", "FILE --to OUT [options]",
      "Requests into kvtide's CSV; selections into .kvsel, and out of it.", trace_convert},
+    {FAMILY "record", "SCENARIO --to FILE.kvsel [options]",
+     "Runs a scenario, and writes what its requests selected.", trace_record},
+    {FAMILY "replay", "FILE.kvsel [options]",
+     "The run of a recording again: the same decisions, or what if.", trace_replay},
+    {FAMILY "merge", "FILE.kvsel.. --to OUT.kvsel [options]",
+     "Recordings one after the other, in one file.", trace_merge},
     {FAMILY "mrc", "FILE.kvsel.. [options]",
      "Miss curves of recorded selections: what hot caches of several sizes would miss.", trace_mrc},
 };
 enum {
     ACTIONS = sizeof actions / sizeof actions[0]
 };
-
-/* Actions of the design that this version does not have. */
-static const char *const later[] = {"record", "replay", "merge"};
 
 static const char *word_of(const struct cli_command *action)
 {
@@ -56,10 +59,6 @@ int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
     for (size_t i = 0; i < ACTIONS; i++) {
         if (strcmp(word, word_of(&actions[i])) == 0)
             return actions[i].run(&actions[i], argc - 1, argv + 1);
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(word, later[i]) == 0)
-            return cli_malformed("trace %s: this version of kvtide does not have it yet", word);
     }
     list_actions(names, sizeof names);
     if (word[0] == '\0' || word[0] == '-')

@@ -7,6 +7,9 @@
 /* Each is told as struct cli_command has it, behind the name of the action. */
 int trace_stats(const struct cli_command *command, int argc, char **argv);
 int trace_convert(const struct cli_command *command, int argc, char **argv);
+int trace_record(const struct cli_command *command, int argc, char **argv);
+int trace_replay(const struct cli_command *command, int argc, char **argv);
+int trace_merge(const struct cli_command *command, int argc, char **argv);
 int trace_mrc(const struct cli_command *command, int argc, char **argv);
 
 /* A count that no option has set. */

@@ -233,6 +233,8 @@ TABLE = {
     "selection(recorded).drafts": (
         {**RECORDED, "selection.drafts": "main", "speculation": {"method": "mtp"}},
         {"selection.drafts": "refuse"}, REFUSED),
+    # What an engine returned does not say whose it is; test_trace_record.py has files that do.
+    "selection(recorded).assign": (RECORDED, {"selection.assign": "own"}, REFUSED),
     "timing.model": (PAPER, {"timing": {"model": "roofline"}}),
     "timing(paper).shared_ms": (PAPER, {"timing.shared_ms": 9.5}),
     "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),

@@ -56,6 +56,7 @@ struct kvt_backend_env {
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
     const struct kvt_law_source *source; /* as kvt_law_env.source */
+    void *law_context;                   /* as kvt_law_env.context */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
     uint32_t tp, ep;   /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
     const struct kvt_drafter *drafter; /* NULL: none */

@@ -63,7 +63,8 @@ KVT_CHECKED kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const 
                                            const uint64_t *from, size_t words,
                                            struct kvt_error *err);
 
-/* The finished block, for free(). */
+/* The finished block, for free(): of the tokens whose selections have all been added, one at
+ * least. */
 KVT_CHECKED kvt_status kvt_kvsel_coder_finish(struct kvt_kvsel_coder *coder, unsigned char **out,
                                               struct kvt_error *err);
 
