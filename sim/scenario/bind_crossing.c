@@ -4,33 +4,27 @@
 #include "bind.h"
 #include "kvt/backend.h"
 
-static kvt_status refuse(struct kvt_load *load, const char *what, const char *given, const char *by,
-                         const char *why, struct kvt_error *err)
-{
-    char place[KVT_PLACE_BYTES];
-
-    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, given, place),
-                    "%s takes every call row by row, predicted: %s %s", what, by, why);
-}
-
-/* Both draw for each row of each call. Mean values have none, and a GPU runs no predictor and
+/* Both draw for each row of each call. Mean values have no rows, and a GPU runs no predictor and
  * keeps no planes. */
 static kvt_status check(struct kvt_load *load, const struct kvt_scenario *scenario,
                         const char *what, const char *key, struct kvt_error *err)
 {
-    char given[KVT_DOTTED_BYTES];
+    char place[KVT_PLACE_BYTES], given[KVT_DOTTED_BYTES];
+    bool is_analytic = scenario->fidelity == KVT_FIDELITY_ANALYTIC;
 
-    if (scenario->fidelity == KVT_FIDELITY_ANALYTIC) {
-        (void)snprintf(given, sizeof given, "%s|run.fidelity", key);
-        return refuse(load, what, given, "fidelity \"analytic\"",
-                      "has mean values; \"exact\" or \"sampled\" is expected", err);
-    }
-    if (kvt_backend_runs(&scenario->backend)) {
-        (void)snprintf(given, sizeof given, "%s|backend.name", key);
-        return refuse(load, what, given, "a backend that runs its steps",
-                      "has neither a predictor nor planes; backend \"sim\" is expected", err);
-    }
-    return KVT_OK;
+    if (!is_analytic && !kvt_backend_runs(&scenario->backend))
+        return KVT_OK;
+    (void)snprintf(given, sizeof given, "%s|%s", key,
+                   is_analytic ? "run.fidelity" : "backend.name");
+    if (is_analytic)
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, given, place),
+                        "%s is drawn for each row that a call reads, and fidelity \"analytic\" has "
+                        "mean values; run.fidelity \"exact\" or \"sampled\" is expected",
+                        what);
+    return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, given, place),
+                    "%s is predicted, and backend \"%s\" fetches every missed row whole and on "
+                    "demand; backend \"sim\" is expected",
+                    what, scenario->backend.info->name);
 }
 
 kvt_status kvt_bind_crossing(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)

@@ -495,10 +495,12 @@ static const struct kvt_key residency_keys[] = {
      .help =
          "Rows predicted to be missed, and sent before they are. What is cached does not change.",
      .type = KVT_KEY_OBJECT,
+     .idle = without_hot_caches,
      MEMBERS(prefetch_keys)},
     {.name = "read_depth",
      .help = "Rows on host in two planes, of which a read fetches what it needs.",
      .type = KVT_KEY_OBJECT,
+     .idle = without_hot_caches,
      MEMBERS(read_depth_keys)},
 };
 
