@@ -86,10 +86,10 @@ static uint32_t deepen(const struct backend_sim *sim, const struct worker *worke
 }
 
 static uint32_t read_planes(const struct backend_sim *sim, const struct worker *worker,
-                            const struct read_call *read, uint32_t missed_count,
-                            uint64_t *deep_rows)
+                            const struct read_call *read, uint64_t *deep_rows)
 {
     const uint32_t *missed = read->result->missed;
+    uint32_t missed_count = read->result->filled_rows + read->result->staged_rows;
 
     kvt_row_set_add(worker->missed_rows, missed, missed_count);
     for (uint32_t i = 0; i < missed_count; i++)
@@ -102,11 +102,21 @@ static uint32_t read_planes(const struct backend_sim *sim, const struct worker *
 
 /* ---- Ahead ------------------------------------------------------------------------- */
 
-/* Nothing has been computed that tells of the first selector's rows. */
-static bool is_predictable(const struct backend_sim *sim, const struct read_call *read)
+/* The chance of a row of the call. Nothing has been computed that tells of the first selector's;
+ * where some stores stand for others, each has its part of that. */
+static double recall_of(const struct backend_sim *sim, const struct followed *followed,
+                        const struct read_call *read)
 {
-    return kvt_predicts_rows(&sim->env.prefetch) &&
-           (sim->env.prefetch.lead != KVT_LEAD_SELECTOR || read->selector > 0);
+    const struct kvt_prefetch *prefetch = &sim->env.prefetch;
+    const struct kvt_stratum *stratum =
+        &sim->strata.strata[sim->strata.stratum_of[followed->store]];
+    double selectors = sim->env.llm->selector_count;
+
+    if (prefetch->lead != KVT_LEAD_SELECTOR)
+        return prefetch->recall;
+    if (sim->estimator || stratum->followed < stratum->stores)
+        return prefetch->recall * (selectors - 1) / selectors;
+    return read->selector > 0 ? prefetch->recall : 0;
 }
 
 /* What one missed row has cross the link, and in how many pieces. */
@@ -114,11 +124,11 @@ struct piece {
     double rows, pieces;
 };
 
-static void add_missed(const struct backend_sim *sim, const struct read_call *read,
-                       uint32_t missed_count, const uint64_t *deep_rows, const struct piece *first,
+static void add_missed(const struct backend_sim *sim, const struct read_call *read, double recall,
+                       const uint64_t *deep_rows, const struct piece *first,
                        const struct piece *both, struct kvt_crossing *out)
 {
-    bool is_open = is_predictable(sim, read);
+    uint32_t missed_count = read->result->filled_rows + read->result->staged_rows;
     struct kvt_rng draws = draws_of(sim, KVT_RNG_PREFETCH, read, 0);
     double sent = kvt_sent_per_predicted(&sim->env.prefetch);
     double ahead_rows = 0, ahead_pieces = 0;
@@ -126,7 +136,7 @@ static void add_missed(const struct backend_sim *sim, const struct read_call *re
     for (uint32_t i = 0; i < missed_count; i++) {
         uint32_t row = read->result->missed[i];
         const struct piece *piece = !deep_rows || kvt_row_is_in(deep_rows, row) ? both : first;
-        if (is_open && is_drawn(draws, row, sim->env.prefetch.recall)) {
+        if (is_drawn(draws, row, recall)) {
             out->predicted_rows++;
             ahead_rows += piece->rows;
             ahead_pieces += piece->pieces;
@@ -146,12 +156,12 @@ void crossing_of(const struct backend_sim *sim, const struct worker *worker,
     const struct kvt_resolve_result *result = read->result;
     const struct kvt_llm *llm = sim->env.llm;
     const struct kvt_store *store = &llm->stores[followed->store];
-    uint32_t missed_count = result->filled_rows + result->staged_rows;
+    double recall = recall_of(sim, followed, read);
     double shallow = sim->env.read_depth.shallow_fraction;
     struct piece first = {1, 1}, both = {1, 1};
 
     *out = kvt_calls_cross_whole(result);
-    if (result->skipped || (!followed->deep_rows && !is_predictable(sim, read)))
+    if (result->skipped || (!followed->deep_rows && recall <= 0))
         return;
     *out = (struct kvt_crossing){0};
     if (followed->deep_rows) {
@@ -159,9 +169,9 @@ void crossing_of(const struct backend_sim *sim, const struct worker *worker,
                             llm->payload.capacity_bytes;
         first.rows = shallow;
         both.pieces += kvt_planes_apart_share(page_bytes, shallow);
-        out->deepened_rows = read_planes(sim, worker, read, missed_count, followed->deep_rows);
+        out->deepened_rows = read_planes(sim, worker, read, followed->deep_rows);
         out->demanded_rows = out->deepened_rows * (1 - shallow);
         out->demanded_pieces = out->deepened_rows;
     }
-    add_missed(sim, read, missed_count, followed->deep_rows, &first, &both, out);
+    add_missed(sim, read, recall, followed->deep_rows, &first, &both, out);
 }
