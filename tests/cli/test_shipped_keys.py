@@ -48,7 +48,7 @@ SCENARIOS = {
         "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
     "readkv-100k": ("readkv-100k", {
         **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
-        "cluster": {"decode": CROWDED}}, ("residency.",)),
+        "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},
