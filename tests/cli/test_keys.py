@@ -227,7 +227,9 @@ TABLE = {
             replacement("2q", "in_fraction", 0.75),
             replacement("2q", "ghost_fraction", 0.05),
             replacement("sharded-lru", "ways", 16),
-            replacement("sharded-lru", "hash", "modulo")]),
+            replacement("sharded-lru", "hash", "modulo"),
+            replacement("bucketed-lru", "buckets", 2, {"bucket_calls": 1}),
+            replacement("bucketed-lru", "bucket_calls", 1)]),
     "replacement(belady).clairvoyant": (
         {**HISPARSE, "replacement.policy": "belady"}, {"replacement.clairvoyant": False}, REFUSED),
     "replacement(oracle-pages).clairvoyant": (
