@@ -16,6 +16,8 @@ static const struct kvt_plugin_info *const replacement[] = {
 
 static const struct kvt_plugin_info *const scheduling[] = {
     &kvt_scheduling_fcfs.info,
+    &kvt_scheduling_sjf.info,
+    &kvt_scheduling_strata.info,
 };
 
 static const struct kvt_plugin_info *const router[] = {
