@@ -54,10 +54,12 @@ static const struct kvt_param_spec strata_params[PARAM_COUNT] = {
      .help = "Tokens coming up from host for each that is to be computed, above which others come "
              "first; 0: no limit."},
     {.name = "bundle",
+     .idle = {{.beside = "load_compute_ratio", .cure = "a load_compute_ratio above 0"}},
      .type = KVT_PARAM_BOOL,
      .default_number = 1,
-     .help = "Whether those who begin as a loading-bound request does come in next, once its prefix "
-             "is up."},
+     .help =
+         "Whether those who begin as a loading-bound request does come in next, once its prefix "
+         "is up."},
     {.name = "passes_max",
      .type = KVT_PARAM_COUNT,
      .minimum = 0,
@@ -161,7 +163,8 @@ static uint32_t strata_choose(void *state, const struct kvt_scheduling_view *vie
         return choice.follower;
     if (choice.plain < count)
         return choice.plain;
-    if (choice.bound < count && view->entries[choice.bound].context_key != strata->contexts[strata->newest]) {
+    if (choice.bound < count &&
+        view->entries[choice.bound].context_key != strata->contexts[strata->newest]) {
         strata->newest = (strata->newest + 1) % CONTEXTS;
         strata->contexts[strata->newest] = view->entries[choice.bound].context_key;
     }

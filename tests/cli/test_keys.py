@@ -46,6 +46,14 @@ COLOCATED = {**TALK, "cluster.import": None, "cluster.prefill": {"mode": "coloca
 AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
          "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
          "workload.shared_prefix_tokens": 2000}
+# A dozen documents that many ask about, of which HBM holds three and the link brings up slowly.
+ASKED = {**TALK, "cluster.import": None,
+         "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000},
+         "hardware": {"base": "b300", "link_h2d_bytes_per_s": 2000000000},
+         "residency": {"policy": "prefix-offload"}, "selection": None, "run.fidelity": "exact",
+         "cluster.decode.growth_reserve_gib": 0, "cluster.decode.pools": {"unified_gib": 0.008},
+         "workload": {"arrival": "trace", "path": "./asked.csv"}}
+STRATA = {**ASKED, "cluster.scheduling": {"policy": "strata", "load_compute_ratio": 10}}
 OPEN = {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                      "lengths": support.TINY["workload"]["lengths"]}}
 PHASES = {"workload": {"arrival": "phases", "phases": [{"concurrency": 2, "seconds": 0.3},
@@ -189,7 +197,20 @@ TABLE = {
         {**AWARE, "cluster.router.balance_rel": 1}, {"cluster.router.balance_requests": 0}),
     "cluster.router(cache-aware).balance_rel": (
         {**AWARE, "cluster.router.balance_requests": 0}, {"cluster.router.balance_rel": 9}),
-    "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
+    "cluster.scheduling.policy": (ASKED, {"cluster.scheduling.policy": "strata"}),
+    "cluster.scheduling(sjf).ageing_tokens_per_s": (
+        {**CROWDED, "cluster.scheduling": {"policy": "sjf"}, "workload.requests": 60,
+         "workload.concurrency": 40,
+         "workload.lengths.input": {"law": "lognormal", "mean_tokens": 3000, "cv": 0.5}},
+        {"cluster.scheduling.ageing_tokens_per_s": 100000}),
+    "cluster.scheduling(strata).delay_hit_tokens": (
+        STRATA, {"cluster.scheduling.delay_hit_tokens": 0}),
+    "cluster.scheduling(strata).load_compute_ratio": (
+        STRATA, {"cluster.scheduling.load_compute_ratio": 100}),
+    "cluster.scheduling(strata).bundle": (
+        {**STRATA, "cluster.scheduling.load_compute_ratio": 0.1},
+        {"cluster.scheduling.bundle": False}),
+    "cluster.scheduling(strata).passes_max": (STRATA, {"cluster.scheduling.passes_max": 1}),
     "residency.policy": ({}, {"residency": {"policy": "hisparse"}}),
     "residency(adaptive).optional_capacity_fraction": (
         CROWDED, {"residency.optional_capacity_fraction": 0.385}),
@@ -386,6 +407,9 @@ FILES = {
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         "%g,%d,30\n" % (0.02 * i, 3000 + 100 * i) for i in range(12)),
     "other.csv": "arrival_s,input_tokens,output_tokens\n0,4000,30\n0.1,4000,20\n",
+    "asked.csv": "arrival_s,input_tokens,output_tokens,session_id,think_s,prefix_group,prefix_tokens\n"
+                 + "".join("0,3000,20,%d,0,d%d,2944\n" % (i % 24, (7 * i * i + 13 * i) % 101 % 12)
+                           for i in range(150)),
     "lengths.csv": "2000\n2500\n3000\n",
     "longer.csv": "4000\n4100\n4200\n",
     "short.csv": "20\n30\n",
@@ -517,6 +541,8 @@ IDLE = (
     (("speculation=dflash2",), "cluster.import.adaptive_mean_s=1", 'speculation.method "none"'),
     (("speculation=dflash2", "speculation.block=4"), "speculation.block_light=3", "block 0"),
     (("speculation=dflash2", "speculation.block=4"), "speculation.medium_requests=3", "block 0"),
+    (("cluster.scheduling=strata", "cluster.scheduling.load_compute_ratio=0"),
+     "cluster.scheduling.bundle=false", "a load_compute_ratio above 0"),
     ((), "workload.task=code", "a speculation.method that drafts"),
     ((), "cluster.decode.speculation_workspace_gib=1", "a speculation.method that drafts"),
     (("speculation=dflash2", "speculation.retrieval=each_query"), "speculation.overflow=none",

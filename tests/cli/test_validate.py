@@ -159,7 +159,8 @@ def an_analytic_run_writes_its_files_and_no_percentile(folder):
 SHIPPED = {
     "quickstart": None, "glm-5.3-100k": None, "glm-5.3-32k": None,
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
-    "vllm-calculator": "some be put aside", "deepseek-v4.1-flash-500k": None,
+    "vllm-calculator": "some be put aside", "strata-sessions": "a load that is not steady",
+    "deepseek-v4.1-flash-500k": None,
 }
 
 

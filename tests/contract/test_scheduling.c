@@ -407,8 +407,8 @@ START_TEST(strata_lets_those_who_share_a_loaded_context_follow)
         for (uint32_t i = 0; i < 5; i++)
             queue_load(&queue, i, 0, 0);
         /* It is there: the last one has found all of it in HBM. */
-        queue.entries[5] = (struct kvt_scheduling_entry){
-            .found_tokens = 9999, .new_tokens = 1, .context_key = 7};
+        queue.entries[5] =
+            (struct kvt_scheduling_entry){.found_tokens = 9999, .new_tokens = 1, .context_key = 7};
         ck_assert_uint_eq(queue_ask(&queue, &bench), bundles ? 5 : 0);
         queue.entries[5].context_key = 8;
         ck_assert_uint_eq(queue_ask(&queue, &bench), 0);

@@ -1,8 +1,7 @@
 /* sessions.c -- a closed loop of conversations.
  *
  *     so many conversations at once; each is a line of turns:
- *     turn 0:      a prompt of new_tokens[0], of which shared_prefix_tokens are everybody's, or one
- *                  of shared_prefixes documents that the conversation is about, drawn alike
+ *     turn 0:      a prompt of new_tokens[0], of which shared_prefix_tokens are everybody's
  *     turn t + 1:  think_s after turn t has finished; its prompt is all of turn t, prompt and
  *                  answer, and new_tokens[t + 1] more
  *     the last turn has finished, or one was dropped: the next conversation begins at once
@@ -26,8 +25,7 @@ enum {
     PARAM_LENGTH_SPREAD,
     PARAM_SHARED_PREFIX_TOKENS,
     PARAM_THINK_S,
-    PARAM_THINK_LAW,
-    PARAM_SHARED_PREFIXES
+    PARAM_THINK_LAW
 };
 
 enum think_law {
@@ -45,7 +43,7 @@ struct place {
 
 struct sessions {
     uint64_t run_seed;
-    uint32_t concurrency, turns, shared_prefix_tokens, shared_prefixes;
+    uint32_t concurrency, turns, shared_prefix_tokens;
     uint64_t conversations; /* 0: no end */
     double spread_fraction, think_s;
     enum think_law think_law;
@@ -197,10 +195,6 @@ static kvt_status check(const struct sessions *sessions, struct kvt_error *err)
         return kvt_fail(err, KVT_ERR_INVALID, "shared_prefix_tokens",
                         "a shared prefix of %u tokens does not fit a first prompt of %u",
                         sessions->shared_prefix_tokens, least);
-    if (sessions->shared_prefixes > 1 && sessions->shared_prefix_tokens == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, "shared_prefixes",
-                        "%u shared prefixes of 0 tokens; shared_prefix_tokens above 0 is expected",
-                        sessions->shared_prefixes);
     if (sessions->think_s > 0 && sessions->turns == 1)
         return kvt_fail(err, KVT_ERR_INVALID, "think_s",
                         "%g s between turns, and a conversation has one turn; two or more are "
@@ -226,7 +220,6 @@ static kvt_status fill(struct sessions *sessions, const struct kvt_param_value *
     sessions->turns = (uint32_t)values[PARAM_TURNS].number;
     sessions->spread_fraction = values[PARAM_LENGTH_SPREAD].number;
     sessions->shared_prefix_tokens = (uint32_t)values[PARAM_SHARED_PREFIX_TOKENS].number;
-    sessions->shared_prefixes = (uint32_t)values[PARAM_SHARED_PREFIXES].number;
     sessions->think_s = values[PARAM_THINK_S].number;
     sessions->think_law = (enum think_law)values[PARAM_THINK_LAW].number;
     sessions->new_tokens = calloc(sessions->turns, sizeof *sessions->new_tokens);
@@ -266,13 +259,6 @@ static kvt_status sessions_open(const struct kvt_arrival_env *env, void **out,
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* Which prefix a conversation begins with. The streams of lengths count up from 0, these down. */
-static uint64_t draw_prefix(const struct sessions *sessions, uint64_t session)
-{
-    struct kvt_rng rng = kvt_rng_stream(sessions->run_seed, KVT_RNG_LENGTH, UINT64_MAX - session);
-    return kvt_rng_below(&rng, sessions->shared_prefixes);
-}
-
 static kvt_status give_turn(struct sessions *sessions, uint32_t at, struct kvt_request_spec *spec,
                             struct kvt_error *err)
 {
@@ -287,8 +273,7 @@ static kvt_status give_turn(struct sessions *sessions, uint32_t at, struct kvt_r
     kvt_status status = kvt_page_keys_begin(&sessions->keys, place->context_tokens, err);
     if (status != KVT_OK)
         return status;
-    uint64_t prefix = draw_prefix(sessions, place->session);
-    kvt_page_keys_run(&sessions->keys, kvt_content(KVT_CONTENT_GROUP, prefix), shared_tokens);
+    kvt_page_keys_run(&sessions->keys, kvt_content(KVT_CONTENT_GROUP, 0), shared_tokens);
     kvt_page_keys_run(&sessions->keys, kvt_content(KVT_CONTENT_SESSION, place->session),
                       place->context_tokens - shared_tokens);
     *spec = (struct kvt_request_spec){
@@ -444,7 +429,7 @@ static const struct kvt_param_spec sessions_params[] = {
                              .default_number = 0},
     [PARAM_SHARED_PREFIX_TOKENS] = {.name = "shared_prefix_tokens",
                                     .help = "the first so many tokens are the same in all "
-                                            "conversations that begin alike (shared_prefixes)",
+                                            "conversations",
                                     .type = KVT_PARAM_COUNT,
                                     .minimum = 0,
                                     .maximum = 1e9,
@@ -461,15 +446,6 @@ static const struct kvt_param_spec sessions_params[] = {
                          .type = KVT_PARAM_CHOICE,
                          .default_text = "fixed",
                          .choices = "fixed|exponential"},
-    [PARAM_SHARED_PREFIXES] = {.name = "shared_prefixes",
-                               .idle = {{.beside = "shared_prefix_tokens",
-                                         .cure = "shared_prefix_tokens above 0"}},
-                               .help = "how many different prefixes there are; each conversation "
-                                       "draws one of them, all alike",
-                               .type = KVT_PARAM_COUNT,
-                               .minimum = 1,
-                               .maximum = 1e9,
-                               .default_number = 1},
 };
 
 const struct kvt_arrival kvt_arrival_sessions = {

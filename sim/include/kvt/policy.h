@@ -299,11 +299,11 @@ struct kvt_scheduling_view {
     uint32_t last_step_requests; /* of this rank, that decoded in it */
     uint32_t running;            /* requests that decode */
     uint32_t coming_in;          /* let in, and not in the batch yet */
-    uint64_t free_bytes;         /* of the pool that payload lives in, optional pages not among them */
+    uint64_t free_bytes; /* of the pool that payload lives in, optional pages not among them */
     uint64_t h2d_backlog_bytes, d2h_backlog_bytes;
     /* NULL and 0 unless wants_entries. */
     const struct kvt_scheduling_entry *entries; /* [entry_count] of the first of the waiting */
-    uint32_t entry_count; /* all of them, but no more than KVT_SCHEDULING_ENTRIES */
+    uint32_t entry_count;        /* all of them, but no more than KVT_SCHEDULING_ENTRIES */
     uint64_t coming_load_tokens; /* of those coming in: on their way up from host, ... */
     uint64_t coming_new_tokens;  /* ... and to be computed, or on their way from outside */
 };
