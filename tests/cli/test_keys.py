@@ -37,6 +37,8 @@ LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
 # Stores of several layers, whose copies can follow one another.
 FOLLOWERS = {**PAPER_HISPARSE, "cluster.import": {"law": "rate"}, "timing": {"model": "roofline"}}
 SCORE = {"selection": {"law": "score"}, "workload.requests": 4, "workload.concurrency": 4}
+MASS = {**SCORE, "selection": {"law": "score-mass"}, "run.fidelity": "exact",
+        "residency": {"policy": "hisparse", "hot_tokens": 1024}}
 SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
 TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
                      "new_tokens": [3000, 300], "output_tokens": 20}}
@@ -127,6 +129,12 @@ def tape(key, value, base=None):
 
 def score(key, value):
     return ("selection(score)." + key, (SCORE, {"selection." + key: value}))
+
+
+def mass(key, value, base=None):
+    return ("selection(score-mass)." + key,
+            ({**MASS, **{"selection." + k: v for k, v in (base or {}).items()}},
+             {"selection." + key: value}))
 
 
 def adaptive(key, value, base=None):
@@ -328,12 +336,15 @@ TABLE = {
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
-        *[row for law in (tape, score) for row in (
+        *[row for law in (tape, score, mass) for row in (
             law("preset", "clustered"), law("selector_share", 0.2), law("page_share", 0.4),
             law("store_share", 0.4), law("recency", 2), law("sink_rows", 64),
             law("layer_spread", 0.5))],
-        score("f0", 0.2), score("f1", 0.1), score("f2", 0.1), score("tau1_tokens", 20),
-        score("tau2_tokens", 3),
+        *[row for law in (score, mass) for row in (
+            law("f0", 0.2), law("f1", 0.1), law("f2", 0.1), law("tau1_tokens", 20),
+            law("tau2_tokens", 3))],
+        mass("mass", 0.9), mass("temperature", 0.15), mass("budget_spread", 0.2),
+        mass("rows_min", 400, {"temperature": 0.1}),
         roofline("host_us_per_step", 300), roofline("sampling_us_per_step", 200),
         roofline("layer_overhead_us", 20), roofline("collective_us", 20),
         roofline("topk_launch_us", 20), roofline("topk_passes", 3),

@@ -39,7 +39,7 @@ static const char *write_file(const char *name, const char *text)
 /* ---- Shipped scenarios --------------------------------------------------------- */
 
 static const char *const shipped[] = {
-    "quickstart", "glm-5.3-32k",     "glm-5.3-100k", "deepseek-v4.1-flash-500k",
+    "quickstart", "glm-5.3-32k",     "glm-5.3-100k",    "deepseek-v4.1-flash-500k",
     "load-step",  "vllm-calculator", "strata-sessions",
 };
 enum {

@@ -99,8 +99,9 @@ struct kvt_law {
                               struct kvt_error *err);
 
     /* The selections of a round: query q's into sets[q], min(top_k, visible_rows of its depth)
-     * rows below that. Writes all of each set's kvt_row_words(visible_rows of the deepest
-     * query) words. sets NULL: nobody looks, and the stream only moves on. */
+     * rows below that, or fewer where it varies. Writes all of each set's
+     * kvt_row_words(visible_rows of the deepest query) words. sets NULL: nobody looks, and the
+     * stream only moves on. */
     void (*select)(const void *law, void *stream, const struct kvt_law_round *round,
                    uint64_t *const *sets);
 
@@ -114,6 +115,9 @@ struct kvt_law {
 
     bool reads_source; /* it has no selections of its own, but passes on env.source's, which it
                         * knows round by round */
+
+    bool varies; /* sets may have fewer than min(top_k, visible_rows) rows, but have one: in exact
+                  * runs only, whose backend looks at every set */
 };
 
 KVT_END_DECLS
