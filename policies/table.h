@@ -17,6 +17,7 @@ extern const struct kvt_replacement_policy kvt_replacement_fifo;
 extern const struct kvt_replacement_policy kvt_replacement_clock;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
+extern const struct kvt_scheduling_policy kvt_scheduling_io_adaptive;
 extern const struct kvt_scheduling_policy kvt_scheduling_sjf;
 extern const struct kvt_scheduling_policy kvt_scheduling_strata;
 

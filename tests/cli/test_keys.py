@@ -206,6 +206,9 @@ TABLE = {
     "cluster.router(cache-aware).balance_rel": (
         {**AWARE, "cluster.router.balance_requests": 0}, {"cluster.router.balance_rel": 9}),
     "cluster.scheduling.policy": (ASKED, {"cluster.scheduling.policy": "strata"}),
+    "cluster.scheduling(io-adaptive).fetch_share": (
+        {**HISPARSE, "cluster.scheduling": {"policy": "io-adaptive"}},
+        {"cluster.scheduling.fetch_share": 0}),
     "cluster.scheduling(sjf).ageing_tokens_per_s": (
         {**CROWDED, "cluster.scheduling": {"policy": "sjf"}, "workload.requests": 60,
          "workload.concurrency": 40,

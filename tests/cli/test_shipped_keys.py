@@ -47,6 +47,14 @@ SCENARIOS = {
         "cluster": {"scheduling": {"load_compute_ratio": 10},
                     "decode": {"pools": {"unified_gib": 12}}},
         "run": {"warmup": {"value": 300}, "duration_s": 120}}),
+    "pulse-100k": ("pulse-100k", {
+        **TAPE, "workload": CLOSED, "cluster": {"decode": CROWDED}},
+        ("cluster.", "residency.")),
+    "moira-100k": ("moira-100k", {
+        "workload": {**CLOSED, "requests": 8, "concurrency": 8, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 8}}},
+        "cluster": {"decode": CROWDED}},
+        ("selection.", "residency.")),
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},

@@ -456,6 +456,49 @@ START_TEST(strata_takes_whom_it_cannot_see_where_he_is_urgent)
 }
 END_TEST
 
+/* ---- io-adaptive ---------------------------------------------------------------------- */
+
+/* 20 requests waited 20 of 100 ms: a 21st makes it 21 of 101, 20.8 %. */
+START_TEST(io_adaptive_lets_nobody_in_while_a_step_would_wait_too_much)
+{
+    struct bench bench;
+    const struct kvt_scheduling_request requests[2] = {{.id = 0, .priority = 1}, {.id = 1}};
+    struct kvt_scheduling_view view = {.last_step_ns = 100000000,
+                                       .last_fetch_ns = 20000000,
+                                       .last_step_requests = 20,
+                                       .running = 20};
+    bench_named(&bench, "io-adaptive");
+    bench_set(&bench, "fetch_share", 0.207);
+    bench_restart(&bench);
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 2);
+    bench_set(&bench, "fetch_share", 0.209);
+    bench_restart(&bench);
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+    view.coming_in = 1; /* 22 of 102, 21.6 % */
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 2);
+    view.running = 19;
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+    view.running = view.coming_in = 0; /* somebody must run */
+    view.last_fetch_ns = 90000000;
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+}
+END_TEST
+
+START_TEST(io_adaptive_doubles_at_most)
+{
+    struct bench bench;
+    const struct kvt_scheduling_request request = {.id = 0};
+    struct kvt_scheduling_view view = {.last_step_ns = 100, .last_step_requests = 4, .running = 4};
+    bench_named(&bench, "io-adaptive");
+    view.coming_in = 3;
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 0);
+    view.coming_in = 4;
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 1);
+    view.last_step_requests = 0;
+    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 1);
+}
+END_TEST
+
 static Suite *scheduling_suite(void)
 {
     Suite *suite = suite_create("scheduling");
@@ -490,6 +533,11 @@ static Suite *scheduling_suite(void)
     tcase_add_test(strata, strata_starves_nobody);
     tcase_add_test(strata, strata_takes_whom_it_cannot_see_where_he_is_urgent);
     suite_add_tcase(suite, strata);
+
+    TCase *io_adaptive = tcase_create("io-adaptive");
+    tcase_add_test(io_adaptive, io_adaptive_lets_nobody_in_while_a_step_would_wait_too_much);
+    tcase_add_test(io_adaptive, io_adaptive_doubles_at_most);
+    suite_add_tcase(suite, io_adaptive);
     return suite;
 }
 

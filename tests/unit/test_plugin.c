@@ -16,7 +16,7 @@ static const struct {
     {KVT_PLUGIN_RESIDENCY, "residency",
      "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
     {KVT_PLUGIN_REPLACEMENT, "replacement", "lru access-lru fifo clock"},
-    {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs sjf strata"},
+    {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs sjf strata io-adaptive"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
     {KVT_PLUGIN_LAW, "law", "tape score recorded indexer score-mass"},
     {KVT_PLUGIN_SPECULATION, "speculation",
