@@ -455,7 +455,9 @@ static kvt_status cuda_step(struct kvt_backend *backend, struct kvt_rank_step *r
     struct backend_cuda *cuda = backend_cuda_of(backend);
     kvt_status status = check_releases(cuda, err);
 
-    return status == KVT_OK ? ranks_step(cuda, ranks, rank_count, err) : status;
+    if (status == KVT_OK)
+        status = ranks_step(cuda, ranks, rank_count, err);
+    return status == KVT_OK ? kvt_calls_end_step(&cuda->env, cuda->law_data, err) : status;
 }
 
 static kvt_status cuda_finish(struct kvt_backend *backend, struct kvt_error *err)

@@ -155,7 +155,7 @@ static void sim_close(struct kvt_backend *backend)
     struct backend_sim *sim = backend_sim_of(backend);
 
     for (size_t i = 0; i < sim->lane_capacity; i++)
-        lane_free(sim->lanes[i]);
+        lane_free(sim, sim->lanes[i]);
     free(sim->lanes);
     for (unsigned w = 0; sim->workers && w < kvt_crew_size(sim->crew); w++) {
         kvt_resolver_free(sim->workers[w].resolver);
@@ -235,7 +235,7 @@ static kvt_status sim_admit(struct kvt_backend *backend,
     if (status == KVT_OK && sim->env.looks_ahead_by)
         status = lane_look_ahead(sim, lane, admission, err);
     if (status != KVT_OK) {
-        lane_free(lane);
+        lane_free(sim, lane);
         return status;
     }
     sim->lanes[request] = lane;
@@ -270,7 +270,7 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
     lane_close_caches(sim, lane, decisions);
     sim->open_lanes -= sim->estimator && lane->followed_count > 0;
     lane_unfollow(sim, lane);
-    lane_free(lane);
+    lane_free(sim, lane);
     sim->lanes[request] = NULL;
 }
 

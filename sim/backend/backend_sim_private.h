@@ -128,7 +128,7 @@ void lane_add_sample(const struct backend_sim *sim, const struct lane *lane,
                      struct kvt_sampling *sampling);
 /* What it has seen goes to sim->sampling. */
 void lane_unfollow(struct backend_sim *sim, struct lane *lane);
-void lane_free(struct lane *lane); /* takes NULL */
+void lane_free(const struct backend_sim *sim, struct lane *lane); /* takes NULL */
 
 /* backend_pooled.c: some requests of each rank stand for the others. */
 

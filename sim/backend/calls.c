@@ -81,28 +81,49 @@ kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env, const struct
                                   .progress_context = env->prepare_context,
                                   .host = kvt_host(),
                                   .all_streams = all_streams,
-                                  .source = env->source};
+                                  .source = env->source,
+                                  .context = env->law_context};
     return law_of(env)->prepare(&law_env, out, err);
 }
 
 kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_data,
-                                 uint32_t request, uint32_t selector, uint32_t context_tokens,
-                                 uint32_t last_tokens, void **out, struct kvt_error *err)
+                                 const struct kvt_stream_spec *spec, void **out,
+                                 struct kvt_error *err)
 {
-    const struct kvt_store *store = &env->llm->stores[env->llm->selectors[selector].store];
-    struct kvt_law_stream_env stream_env = {.request = request,
-                                            .selector = selector,
+    const struct kvt_store *store = &env->llm->stores[env->llm->selectors[spec->selector].store];
+    struct kvt_law_stream_env stream_env = {.request = spec->request,
+                                            .selector = spec->selector,
                                             .context_rows =
-                                                kvt_store_rows(store, context_tokens + 1),
-                                            .rows_max = kvt_store_rows(store, last_tokens),
-                                            .tokens_per_row = store->compress_ratio};
+                                                kvt_store_rows(store, spec->context_tokens + 1),
+                                            .rows_max = kvt_store_rows(store, spec->last_tokens),
+                                            .tokens_per_row = store->compress_ratio,
+                                            .context_tokens = spec->context_tokens,
+                                            .looks_ahead = spec->looks_ahead};
     size_t bytes = law_of(env)->stream_bytes(law_data, &stream_env);
     void *stream = calloc(1, bytes ? bytes : 1);
 
+    *out = NULL;
     if (!stream)
         return kvt_fail_nomem(err, "a stream of selections");
-    *out = stream;
-    return law_of(env)->stream_init(law_data, stream, &stream_env, err);
+    kvt_status status = law_of(env)->stream_init(law_data, stream, &stream_env, err);
+    if (status == KVT_OK)
+        *out = stream;
+    else
+        free(stream);
+    return status;
+}
+
+void kvt_calls_close_stream(const struct kvt_backend_env *env, void *law_data, void *stream)
+{
+    if (stream && law_of(env)->stream_fini)
+        law_of(env)->stream_fini(law_data, stream);
+    free(stream);
+}
+
+kvt_status kvt_calls_end_step(const struct kvt_backend_env *env, void *law_data,
+                              struct kvt_error *err)
+{
+    return law_data && law_of(env)->end_step ? law_of(env)->end_step(law_data, err) : KVT_OK;
 }
 
 uint32_t kvt_calls_slots(const struct kvt_llm *llm, uint32_t store, uint64_t hot_tokens,
@@ -123,7 +144,8 @@ kvt_status kvt_calls_open_cache(const struct kvt_backend_env *env, uint32_t requ
         .top_k = env->llm->top_k,
         .entity = (uint64_t)request * KVT_STORES_MAX + store,
         .run_seed = env->run_seed,
-        .host = kvt_host()};
+        .host = kvt_host(),
+        .rows_per_page = KVT_PAGE_ROWS / env->llm->stores[store].compress_ratio};
     const struct kvt_replacement_policy *replacement =
         (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
 

@@ -26,11 +26,22 @@ KVT_CHECKED kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env,
                                              struct kvt_error *err);
 
 /* A request's stream of one selector, from the round behind context_tokens on; never asked past
- * last_tokens. *out is free()d by the caller, also where this fails. */
+ * last_tokens. */
+struct kvt_stream_spec {
+    uint32_t request, selector;
+    uint32_t context_tokens, last_tokens;
+    bool looks_ahead; /* a second one, that goes ahead of the first */
+};
+/* *out is the caller's to close with kvt_calls_close_stream(), or to free() where it looks ahead;
+ * NULL where this fails. */
 KVT_CHECKED kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_data,
-                                             uint32_t request, uint32_t selector,
-                                             uint32_t context_tokens, uint32_t last_tokens,
-                                             void **out, struct kvt_error *err);
+                                             const struct kvt_stream_spec *spec, void **out,
+                                             struct kvt_error *err);
+/* Takes NULL. */
+void kvt_calls_close_stream(const struct kvt_backend_env *env, void *law_data, void *stream);
+/* Behind a step: what its selections could not say. law_data NULL: there was none. */
+KVT_CHECKED kvt_status kvt_calls_end_step(const struct kvt_backend_env *env, void *law_data,
+                                          struct kvt_error *err);
 
 /* Slots of a request's hot cache of a store: one at least, a store may have no row yet. */
 uint32_t kvt_calls_slots(const struct kvt_llm *llm, uint32_t store, uint64_t hot_tokens,
