@@ -300,6 +300,11 @@ static kvt_status open_parts(struct backend_cuda *cuda, const struct kvt_backend
 static kvt_status cuda_open(const struct kvt_backend_env *env, struct kvt_backend **out,
                             struct kvt_error *err)
 {
+    if (kvt_predicts_rows(&env->prefetch) || kvt_reads_planes(&env->read_depth))
+        return kvt_fail(
+            err, KVT_ERR_UNSUPPORTED, "backend \"cuda\"",
+            "it fetches every missed row whole and on demand; residency.prefetch.recall "
+            "0 and residency.read_depth.shallow_share 0 are expected");
     struct backend_cuda *cuda = calloc(1, sizeof *cuda);
 
     if (!cuda)

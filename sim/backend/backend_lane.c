@@ -12,6 +12,7 @@ static void free_followed(const struct backend_sim *sim, struct lane *lane)
 {
     for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++) {
         kvt_hot_cache_free(lane->followed[i].cache);
+        free(lane->followed[i].deep_rows);
         kvt_look_ahead_free(lane->followed[i].ahead);
     }
     for (uint32_t i = 0; lane->streams && i < lane->stream_count; i++)
@@ -39,10 +40,14 @@ kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane, uint32_t
 {
     kvt_status status = KVT_OK;
 
-    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && lane->hot_tokens > 0; i++)
-        status = kvt_calls_open_cache(&sim->env, request, lane->followed[i].store, lane->hot_tokens,
-                                      lane->max_tokens, lane->last_tokens, &lane->followed[i].cache,
-                                      err);
+    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && lane->hot_tokens > 0;
+         i++) {
+        struct followed *followed = &lane->followed[i];
+        status = kvt_calls_open_cache(&sim->env, request, followed->store, lane->hot_tokens,
+                                      lane->max_tokens, lane->last_tokens, &followed->cache, err);
+        if (status == KVT_OK)
+            status = crossing_open(sim, lane, followed, err);
+    }
     return status;
 }
 
@@ -55,7 +60,9 @@ void lane_close_caches(const struct backend_sim *sim, struct lane *lane, uint64_
         *decisions =
             kvt_chain64(*decisions, kvt_hot_cache_state_hash(sim->workers[0].resolver, cache));
         kvt_hot_cache_free(cache);
+        free(lane->followed[i].deep_rows);
         lane->followed[i].cache = NULL;
+        lane->followed[i].deep_rows = NULL;
     }
 }
 

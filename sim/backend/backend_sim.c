@@ -47,6 +47,11 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
         worker->page_scores = calloc((size_t)rows + 1, sizeof *worker->page_scores);
     if (env->looks_ahead_by)
         worker->next_use = calloc(kvt_env_slots_max(env), sizeof *worker->next_use);
+    if (kvt_reads_planes(&env->read_depth)) {
+        worker->missed_rows = calloc(kvt_row_words(rows) + 1, sizeof *worker->missed_rows);
+        if (!worker->missed_rows)
+            return kvt_fail_nomem(err, "the rows that a call misses");
+    }
     if ((env->scores_pages && !worker->page_scores) || (env->looks_ahead_by && !worker->next_use))
         return kvt_fail_nomem(err, "what policies ask of a round");
     return kvt_resolver_new(rows, kvt_env_slots_max(env), queries * env->llm->top_k,
@@ -163,6 +168,7 @@ static void sim_close(struct kvt_backend *backend)
         free(sim->workers[w].staged_rows);
         free(sim->workers[w].page_scores);
         free(sim->workers[w].next_use);
+        free(sim->workers[w].missed_rows);
     }
     free(sim->workers);
     free(sim->inspected_ranks);

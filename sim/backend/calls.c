@@ -195,6 +195,13 @@ struct kvt_resolve_result kvt_calls_resident_set(uint32_t rows)
                                        .skipped = true};
 }
 
+struct kvt_crossing kvt_calls_cross_whole(const struct kvt_resolve_result *result)
+{
+    double fetched = result->filled_rows + result->staged_rows;
+
+    return (struct kvt_crossing){.demanded_rows = fetched, .demanded_pieces = fetched};
+}
+
 void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result)
 {
     rows->calls++;
@@ -212,9 +219,46 @@ void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_
     rows->staged += result->staged_rows;
 }
 
-void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
-                     uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
-                     struct kvt_step_outcome *outcome)
+/* What crosses the link of a call, in places that are as good as random. What was sent ahead has
+ * brought its granules near: of a granule the first row pays. */
+static void count_crossing(const struct kvt_llm *llm, double scale, double store_layers,
+                           uint32_t visible_rows, const struct kvt_crossing *crossing,
+                           struct kvt_step_outcome *outcome)
+{
+    struct kvt_rank_load *load = &outcome->load;
+    struct kvt_ahead_load *ahead = &load->ahead;
+    double pieces = crossing->demanded_pieces + crossing->ahead_pieces;
+
+    if (pieces <= 0)
+        return;
+    double demanded_share = crossing->demanded_pieces / pieces;
+    double demanded_layer_rows = scale * store_layers * crossing->demanded_rows;
+    double ahead_layer_rows = scale * store_layers * crossing->ahead_rows;
+    double granules = scale * kvt_distinct_granules(
+                                  visible_rows, store_layers * llm->payload.capacity_bytes, pieces);
+
+    load->missed_rows += scale * crossing->demanded_rows;
+    load->missed_layer_rows += demanded_layer_rows;
+    load->leader_layer_rows += scale * crossing->demanded_rows;
+    load->wire_bytes += demanded_layer_rows * llm->payload.wire_bytes;
+    load->granules += granules * demanded_share;
+    load->calls_with_misses += crossing->demanded_pieces > 0 ? scale : 0;
+    ahead->rows += scale * crossing->ahead_rows;
+    ahead->layer_rows += ahead_layer_rows;
+    ahead->wire_bytes += ahead_layer_rows * llm->payload.wire_bytes;
+    ahead->granules += granules * (1 - demanded_share);
+    ahead->calls += crossing->ahead_pieces > 0 ? scale : 0;
+    outcome->payload_bytes +=
+        (demanded_layer_rows + ahead_layer_rows) * llm->payload.capacity_bytes;
+    outcome->prefetched_rows += scale * crossing->predicted_rows;
+    outcome->wasted_rows += scale * crossing->wasted_rows;
+    outcome->deepened_rows += scale * crossing->deepened_rows;
+}
+
+void kvt_calls_count_crossing(const struct kvt_llm *llm, const struct kvt_strata *strata,
+                              bool exact_layers, uint32_t store, uint32_t visible_rows,
+                              const struct kvt_resolve_result *result,
+                              const struct kvt_crossing *crossing, struct kvt_step_outcome *outcome)
 {
     uint32_t s = strata->stratum_of[store];
     const struct kvt_stratum *stratum = &strata->strata[s];
@@ -234,18 +278,17 @@ void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata,
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
     load->looked_up_rows += scale * (result->hot_rows + fetched);
-    if (fetched > 0) {
-        double layer_rows = scale * store_layers * fetched;
-        load->missed_rows += scale * fetched;
-        load->missed_layer_rows += layer_rows;
-        load->leader_layer_rows += scale * fetched;
-        load->wire_bytes += layer_rows * llm->payload.wire_bytes;
-        load->granules +=
-            scale * kvt_distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes,
-                                          fetched);
-        load->calls_with_misses += scale;
-        outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
-    }
+    count_crossing(llm, scale, store_layers, visible_rows, crossing, outcome);
+}
+
+void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
+                     uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
+                     struct kvt_step_outcome *outcome)
+{
+    const struct kvt_crossing whole = kvt_calls_cross_whole(result);
+
+    kvt_calls_count_crossing(llm, strata, exact_layers, store, visible_rows, result, &whole,
+                             outcome);
 }
 
 uint64_t kvt_calls_chain(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,

@@ -14,9 +14,9 @@ static const struct {
     const char *names;
 } built_in[] = {
     {KVT_PLUGIN_RESIDENCY, "residency",
-     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
+     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload oracle-pages"},
     {KVT_PLUGIN_REPLACEMENT, "replacement",
-      "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
+     "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs sjf strata io-adaptive"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
     {KVT_PLUGIN_LAW, "law", "tape score recorded indexer score-mass"},

@@ -68,14 +68,24 @@ struct kvt_resolve_result kvt_calls_resident(const struct kvt_llm *llm, uint32_t
 /* The same of a set of so many rows, by a law whose sets vary. */
 struct kvt_resolve_result kvt_calls_resident_set(uint32_t rows);
 
+/* A call whose missed rows cross the link whole and on demand. */
+struct kvt_crossing kvt_calls_cross_whole(const struct kvt_resolve_result *result);
+
 /* Rows alone. */
 void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result);
 
-/* A call of a store, that stands for as many as its stratum's scale. exact_layers: the store's own
- * layers count, else the mean of its stratum. */
+/* A call of a store, that stands for as many as its stratum's scale; what it misses crosses whole
+ * and on demand. exact_layers: the store's own layers count, else the mean of its stratum. */
 void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
                      uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
                      struct kvt_step_outcome *outcome);
+
+/* The same of a call of which this crosses the link. */
+void kvt_calls_count_crossing(const struct kvt_llm *llm, const struct kvt_strata *strata,
+                              bool exact_layers, uint32_t store, uint32_t visible_rows,
+                              const struct kvt_resolve_result *result,
+                              const struct kvt_crossing *crossing,
+                              struct kvt_step_outcome *outcome);
 
 /* A call of the item goes to its chain. */
 uint64_t kvt_calls_chain(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,
