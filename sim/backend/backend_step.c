@@ -198,13 +198,10 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
 static void step_resident(const struct backend_sim *sim, struct kvt_step_item *item, uint32_t store,
                           struct followed *followed, struct kvt_step_outcome *outcome)
 {
-<<<<<<< HEAD
-    if (followed && sim->law->varies) /* pass_over() counts what each query reads */
-        return;
-=======
     const struct kvt_crossing nothing = {0};
 
->>>>>>> main
+    if (followed && sim->law->varies) /* pass_over() counts what each query reads */
+        return;
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
                                           item->context_tokens + item->round->queries[q].depth + 1);
@@ -221,10 +218,12 @@ static void count_sets(const struct backend_sim *sim, const struct worker *worke
                        struct followed *followed, struct kvt_step_item *item, uint32_t visible,
                        struct kvt_step_outcome *outcome)
 {
+    const struct kvt_crossing nothing = {0};
+
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         struct kvt_resolve_result result =
             kvt_calls_resident_set(kvt_row_set_count(worker->sets[q], kvt_row_words(visible)));
-        count_call(sim, followed->store, visible, &result, outcome);
+        count_call(sim, followed->store, visible, &result, &nothing, outcome);
         count_sample(followed, &result);
         item->selected_rows += result.selected;
     }

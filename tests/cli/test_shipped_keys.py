@@ -43,7 +43,12 @@ SCENARIOS = {
                             "prefill": {"chunk_tokens": 8192}},
         "workload": {"concurrency": 6, "conversations": 12, "turns": 3, "new_tokens": [6000, 500],
                      "output_tokens": 20}}),
-<<<<<<< HEAD
+    "prefetch-100k": ("prefetch-100k", {
+        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
+        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
+    "readkv-100k": ("readkv-100k", {
+        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
+        "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
     "strata-sessions": ("strata-sessions", {
         "cluster": {"scheduling": {"load_compute_ratio": 10},
                     "decode": {"pools": {"unified_gib": 12}}},
@@ -56,14 +61,6 @@ SCENARIOS = {
             "input": {"tokens": 8192}, "output": {"tokens": 8}}},
         "cluster": {"decode": CROWDED}},
         ("selection.", "residency.")),
-=======
-    "prefetch-100k": ("prefetch-100k", {
-        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
-        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
-    "readkv-100k": ("readkv-100k", {
-        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
-        "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
->>>>>>> main
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},

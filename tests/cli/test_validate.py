@@ -159,14 +159,10 @@ def an_analytic_run_writes_its_files_and_no_percentile(folder):
 SHIPPED = {
     "quickstart": None, "glm-5.3-100k": None, "glm-5.3-32k": None, "policy-lab": None,
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
-<<<<<<< HEAD
+    "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
     "vllm-calculator": "some be put aside", "strata-sessions": "it decides by what the rank does",
     "moira-100k": "does not see of every", "pulse-100k": "it decides by what the rank does",
     "deepseek-v4.1-flash-500k": None,
-=======
-    "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
-    "vllm-calculator": "some be put aside", "deepseek-v4.1-flash-500k": None,
->>>>>>> main
 }
 
 

@@ -39,15 +39,9 @@ static const char *write_file(const char *name, const char *text)
 /* ---- Shipped scenarios --------------------------------------------------------- */
 
 static const char *const shipped[] = {
-<<<<<<< HEAD
-    "quickstart", "glm-5.3-32k",     "glm-5.3-100k", "deepseek-v4.1-flash-500k",
-    "load-step",  "vllm-calculator", "policy-lab",   "strata-sessions",
-    "moira-100k", "pulse-100k",
-=======
     "quickstart",  "glm-5.3-32k",     "glm-5.3-100k", "deepseek-v4.1-flash-500k",
     "load-step",   "vllm-calculator", "policy-lab",   "prefetch-100k",
-    "readkv-100k",
->>>>>>> main
+    "readkv-100k", "strata-sessions", "moira-100k",   "pulse-100k",
 };
 enum {
     SHIPPED = sizeof shipped / sizeof shipped[0]
