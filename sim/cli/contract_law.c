@@ -35,6 +35,7 @@ struct bench {
     uint32_t visible_rows[QUERIES_MAX];
     struct kvt_law_round round;
     uint64_t sets[CONTRACT_ROLES][QUERIES_MAX][WORDS + GUARD];
+    bool was_scored; /* the twin, in this round or before */
     float scores[ROWS_MAX / SCORE_ROWS + 2];
 };
 
@@ -182,6 +183,18 @@ static kvt_status check_sets(struct bench *bench, int role, struct kvt_error *er
     return KVT_OK;
 }
 
+static kvt_status tell_difference(const struct bench *bench, int role, struct kvt_error *err)
+{
+    if (role == CONTRACT_OTHER)
+        return contract_broken(bench->play, err,
+                               "a stream that nobody looks at moves on as any other",
+                               "select() selects otherwise after rounds with sets NULL");
+    if (role == CONTRACT_TWIN && bench->was_scored)
+        return contract_broken(bench->play, err, "a stream goes on as if nobody had asked",
+                               "select() selects otherwise after page_scores()");
+    return contract_differs(bench->play, (enum contract_role)role, "select", err);
+}
+
 /* looked: whether the role that may be left out is asked for its sets. */
 static kvt_status select_all(struct bench *bench, bool looked, struct kvt_error *err)
 {
@@ -199,14 +212,8 @@ static kvt_status select_all(struct bench *bench, bool looked, struct kvt_error 
         status = contract_state_check(bench->play, &bench->streams[r], err);
         if (status != KVT_OK || !asked)
             continue;
-        status = check_sets(bench, r, err);
         bool same = memcmp(bench->sets[r], bench->sets[0], sizeof bench->sets[r]) == 0;
-        if (status == KVT_OK && !same && r == CONTRACT_OTHER)
-            status = contract_broken(bench->play, err,
-                                     "a stream that nobody looks at moves on as any other",
-                                     "select() selects otherwise after rounds with sets NULL");
-        else if (status == KVT_OK && !same)
-            status = contract_differs(bench->play, (enum contract_role)r, "select", err);
+        status = same ? check_sets(bench, r, err) : tell_difference(bench, r, err);
     }
     return status;
 }
@@ -221,6 +228,7 @@ static kvt_status ask_scores(struct bench *bench, struct kvt_error *err)
     if (bench->law->page_scores == NULL)
         return KVT_OK;
     memset(bench->scores, 0xff, sizeof bench->scores);
+    bench->was_scored = true;
     contract_enter(bench->play, "page_scores");
     bench->law->page_scores(bench->data, twin->bytes, visible, SCORE_ROWS, bench->scores);
     for (uint32_t page = 0; page < sizeof bench->scores / sizeof bench->scores[0]; page++) {
@@ -238,6 +246,7 @@ static kvt_status ask_scores(struct bench *bench, struct kvt_error *err)
 static kvt_status play_stream(struct bench *bench, struct kvt_error *err)
 {
     uint32_t rows = bench->env.context_rows;
+    bench->was_scored = false;
     kvt_status status = KVT_OK;
 
     for (uint32_t i = 0; i < ROUNDS_OF_A_STREAM && status == KVT_OK && !bench->play->draws.ended;
