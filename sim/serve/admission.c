@@ -219,7 +219,7 @@ kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err
         entry.at = rank->scheduling->next(rank->scheduling_state, rank->waiting.views,
                                           rank->waiting.count);
         if (entry.at >= rank->waiting.count)
-            return KVT_OK;
+            return rank_check_pick(rank, "next", entry.at, rank->waiting.count, err);
         const struct kvt_live *live = rank->waiting.items[entry.at];
         if (rank->residency->admit) {
             struct kvt_residency_view view;
