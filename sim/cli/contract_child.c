@@ -83,10 +83,10 @@ static kvt_status load_it(const void *context, struct report *report)
     struct kvt_plugins *plugins = NULL;
     kvt_status status = kvt_plugins_new(&plugins, &report->err);
 
-    report->note.function = "kvt_plugin_entry";
+    report->note.function = "loading it";
     if (status == KVT_OK)
         status = kvt_plugins_load(plugins, context, &report->err);
-    report->note.function = "its unloading";
+    report->note.function = "unloading it";
     kvt_plugins_free(plugins);
     return status;
 }
@@ -214,31 +214,32 @@ static const struct gift *find_gift(const struct contract_play *play, uint64_t c
 static kvt_status tell(const char *of, double call_limit_s, const struct report *report,
                        const struct fate *fate, struct kvt_error *err)
 {
-    const char *function = report->note.function != NULL ? report->note.function : "it";
+    const char *function = report->note.function != NULL ? report->note.function : "trying it";
     unsigned long long call = report->note.calls;
     int number = fate->signal_number;
+    char what[80]; /* "route(), in call 12,", or words that are no function's name */
 
     if (report->has_ended) {
         if (report->status != KVT_OK && err != NULL)
             *err = report->err;
         return report->status;
     }
+    (void)snprintf(what, sizeof what, call > 0 ? "%.40s(), in call %llu," : "%.40s", function,
+                   call);
     if (fate->is_hung)
-        return kvt_fail(
-            err, KVT_ERR_POLICY, of,
-            "%s() has not returned for %g s, in call %llu; contract: every call returns", function,
-            call_limit_s, call);
+        return kvt_fail(err, KVT_ERR_POLICY, of,
+                        "%s has not returned for %g s; contract: every call returns", what,
+                        call_limit_s);
     if (number == SIGKILL || number == SIGINT || number == SIGTERM)
         return kvt_fail(err, KVT_ERR_INTERRUPTED, of,
                         "the process that tries it was ended from outside, by signal %d", number);
     if (number != 0)
-        return kvt_fail(err, KVT_ERR_POLICY, of,
-                        "%s() crashes (%s), in call %llu; contract: every call returns", function,
-                        signal_name(number), call);
-    return kvt_fail(err, KVT_ERR_POLICY, of,
-                    "%s() ends the process with status %d, in call %llu; contract: a plug-in never "
-                    "ends the process",
-                    function, fate->exit_status, call);
+        return kvt_fail(err, KVT_ERR_POLICY, of, "%s crashes (%s); contract: every call returns",
+                        what, signal_name(number));
+    return kvt_fail(
+        err, KVT_ERR_POLICY, of,
+        "%s ends the process with status %d; contract: a plug-in never ends the process", what,
+        fate->exit_status);
 }
 
 /* Where a gift makes the crash go away, that is what it is about. */
