@@ -93,9 +93,10 @@ static kvt_status prepare(struct bench *bench, struct kvt_error *err)
 static kvt_status open_streams(struct bench *bench, uint32_t request, struct kvt_error *err)
 {
     struct contract_draws *draws = &bench->play->draws;
-    /* The prepared length, any other, and fewer rows than are selected. */
-    uint32_t context =
-        contract_chance(draws, 50) ? ROWS_MAX / 2 : contract_draw_from(draws, 1, ROWS_MAX / 2);
+    /* The prepared length, another, and fewer rows than are selected. Few of them: a law may make
+     * something ahead for each. */
+    static const uint32_t lengths[] = {ROWS_MAX / 2, ROWS_MAX / 2, 3 * TOP_K + 1, TOP_K / 2};
+    uint32_t context = lengths[contract_draw(draws, sizeof lengths / sizeof lengths[0])];
     kvt_status status = KVT_OK;
 
     bench->env = (struct kvt_law_stream_env){.request = request,
