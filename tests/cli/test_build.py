@@ -20,7 +20,7 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
 CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
         "calls": "tests/golden/calls", "paper": "validation/paper", "public": "validation/public",
-        "grids": "validation/grids"}
+        "grids": "validation/grids", "example": "policies/example"}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
 OLDEST_GLIBC = (2, 36)
@@ -75,8 +75,12 @@ def data_files():
     found = set(DATA_ALONE)
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith((".json", ".txt"))}
+                  if path.endswith((".json", ".txt", ".c", "Makefile"))}
     return found
+
+
+def headers():
+    return {"include/kvt/" + path.name for path in (TOP / "sim/include/kvt").glob("*.h")}
 
 
 # --- Cases: each takes the tree and a folder of its own -------------------------------------------
@@ -136,9 +140,8 @@ def help_needs_nothing_installed_and_names_every_setting(tree, scratch):
 def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
     release_only()
     succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
-    headers = {"include/kvt/" + p.name for p in (TOP / "sim/include/kvt").glob("*.h")}
     data = {"share/kvt/" + path for path in data_files()}
-    expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers | data
+    expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data
     staged = files_below(scratch / "usr")
     assert staged == expected, "differs in %s" % sorted(staged ^ expected)
     for path in staged:
@@ -194,7 +197,9 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
     licences = {"licences/" + name for name in names}
     data = {"share/kvt/" + path for path in data_files()}
     programs = {"bin/kvtide", "bin/libcjson.so.1"}
-    expected = programs | texts | licences | data | device_files()
+    programs |= {"share/kvt/example/%s.so" % path.stem
+                 for path in (TOP / "policies/example").glob("*.c")}
+    expected = programs | texts | licences | data | headers() | device_files()
     assert files_below(folder) == expected, sorted(files_below(folder) ^ expected)
     tarball = tree / "build/dist" / (folder.name + ".tar.gz")
     before = tarball.read_bytes()

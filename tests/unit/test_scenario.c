@@ -40,7 +40,7 @@ static const char *write_file(const char *name, const char *text)
 
 static const char *const shipped[] = {
     "quickstart", "glm-5.3-32k",     "glm-5.3-100k", "deepseek-v4.1-flash-500k",
-    "load-step",  "vllm-calculator",
+    "load-step",  "vllm-calculator", "policy-lab",
 };
 enum {
     SHIPPED = sizeof shipped / sizeof shipped[0]

@@ -184,6 +184,11 @@ KVT_EXPORT const struct kvt_plugin_object *kvt_plugin_entry(void);
         return &object;                                                                            \
     }
 
+/* The same of a single table, by its name. */
+#define KVT_PLUGIN(kind, table)                                                                    \
+    static const struct kvt_plugin_table kvt_plugin_tables[] = {{(kind), &(table).info}};          \
+    KVT_PLUGIN_OBJECT(kvt_plugin_tables)
+
 /* ---- For whoever holds plug-ins ----------------------------------------------------------------
  */
 
