@@ -15,6 +15,8 @@
 #include "cli/cli.h"
 #include "cli/contract.h"
 #include "kvt/plugins.h"
+#include "kvt/policy.h"
+#include "kvt/speculation.h"
 #include "support/loaded.h"
 #include "support/support.h"
 
@@ -81,6 +83,24 @@ static bool needs_a_file(const struct bench *bench)
     ck_assert_str_eq(bench->play.info->name, "recorded");
     return true;
 }
+
+START_TEST(every_table_is_whole)
+{
+    static const size_t table_bytes[KVT_PLUGIN_KINDS] = {
+        [KVT_PLUGIN_RESIDENCY] = sizeof(struct kvt_residency_policy),
+        [KVT_PLUGIN_REPLACEMENT] = sizeof(struct kvt_replacement_policy),
+        [KVT_PLUGIN_SCHEDULING] = sizeof(struct kvt_scheduling_policy),
+        [KVT_PLUGIN_ROUTER] = sizeof(struct kvt_router_policy),
+        [KVT_PLUGIN_SPECULATION] = sizeof(struct kvt_speculation_method),
+        [KVT_PLUGIN_LAW] = sizeof(struct kvt_law)};
+    const struct kvt_plugin_info *info = entries[_i].info;
+
+    ck_assert_uint_eq(info->abi, KVT_ABI_VERSION);
+    ck_assert_uint_eq(info->struct_bytes, table_bytes[entries[_i].kind]);
+    ck_assert_uint_gt(strlen(info->name), 0);
+    ck_assert_uint_gt(strlen(info->summary), 0);
+}
+END_TEST
 
 START_TEST(every_table_keeps_its_contract)
 {
@@ -390,6 +410,7 @@ static Suite *contract_suite(void)
     list_entries();
     tcase_set_timeout(built_in, 60);
     tcase_add_unchecked_fixture(built_in, set_up, loaded_folder_remove);
+    tcase_add_loop_test(built_in, every_table_is_whole, 0, entry_count);
     tcase_add_loop_test(built_in, every_table_keeps_its_contract, 0, entry_count);
     tcase_add_loop_test(built_in, every_table_keeps_its_contract_with_each_parameter_at_its_ends, 0,
                         entry_count);
