@@ -5,6 +5,7 @@ static const struct kvt_plugin_info *const residency[] = {
     &kvt_residency_resident.info,      &kvt_residency_hisparse.info,
     &kvt_residency_adaptive.info,      &kvt_residency_vllm_hybrid.info,
     &kvt_residency_sglang_demote.info, &kvt_residency_prefix_offload.info,
+    &kvt_residency_oracle_pages.info,
 };
 
 static const struct kvt_plugin_info *const replacement[] = {

@@ -10,6 +10,7 @@ extern const struct kvt_residency_policy kvt_residency_adaptive;
 extern const struct kvt_residency_policy kvt_residency_vllm_hybrid;
 extern const struct kvt_residency_policy kvt_residency_sglang_demote;
 extern const struct kvt_residency_policy kvt_residency_prefix_offload;
+extern const struct kvt_residency_policy kvt_residency_oracle_pages;
 
 extern const struct kvt_replacement_policy kvt_replacement_lru;
 extern const struct kvt_replacement_policy kvt_replacement_access_lru;

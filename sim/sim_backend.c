@@ -78,6 +78,7 @@ kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err)
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_residency_policy *residency = sim->ranks[0].residency;
     bool is_sampled = scenario->fidelity == KVT_FIDELITY_SAMPLED;
+    bool sees_next_use = kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT);
     struct outlook outlook;
 
     look_out(sim, &outlook);
@@ -97,8 +98,8 @@ kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .cache_dir = sim->options.cache_dir,
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
         .scores_pages = residency->wants_page_scores,
-        .looks_ahead_by =
-            kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT) ? sim->speculation : NULL,
+        .looks_ahead_by = sees_next_use || residency->wants_page_future ? sim->speculation : NULL,
+        .shows_next_use = sees_next_use,
         .speculation_data = sim->speculation_data,
         .sample_stores = is_sampled ? scenario->sample_stores : 0,
         .sample_requests = is_sampled ? scenario->sample_requests : 0,

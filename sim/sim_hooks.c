@@ -1,21 +1,36 @@
 /* sim_hooks.c -- what policies want to know, and whether this run can tell them. */
 #include "sim_private.h"
 
-/* Hits and scores are of every call. */
+static const char *wish_of(const struct kvt_residency_policy *policy)
+{
+    if (policy->wants_page_future)
+        return "the future of pages";
+    return policy->wants_page_hits ? "page hits" : "page scores";
+}
+
+/* Hits, scores and what comes are of every call. */
 static kvt_status check_watch(const struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_residency_policy *policy = sim->ranks[0].residency;
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_law *law = (const struct kvt_law *)(const void *)scenario->selection.info;
 
-    if (!policy->wants_page_hits && !policy->wants_page_scores)
+    if (!policy->wants_page_hits && !policy->wants_page_scores && !policy->wants_page_future)
         return KVT_OK;
     if (scenario->fidelity != KVT_FIDELITY_EXACT)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
                         "it wants %s, which \"%s\" does not keep of every request and store; "
                         "run.fidelity \"exact\" is expected",
-                        policy->wants_page_hits ? "page hits" : "page scores",
-                        kvt_fidelity_name(scenario->fidelity));
+                        wish_of(policy), kvt_fidelity_name(scenario->fidelity));
+    if (policy->wants_page_future && !kvt_choice_has(&scenario->residency, KVT_CLAIRVOYANT))
+        return kvt_fail(err, KVT_ERR_POLICY, policy->info.name,
+                        "it wants to know what comes of pages without the parameter "
+                        "\"clairvoyant\", true: a policy that reads the future says so");
+    if (policy->wants_page_future && kvt_backend_runs(&scenario->backend))
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
+                        "it wants to know what comes of pages, which backend \"%s\" does not "
+                        "tell; backend \"sim\" is expected",
+                        scenario->backend.info->name);
     if (policy->wants_page_scores && !law->page_scores)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
                         "it wants page scores, which the law \"%s\" does not have; "
@@ -28,10 +43,12 @@ static kvt_status check_watch(const struct kvt_sim *sim, struct kvt_error *err)
 static kvt_status check_look_ahead(const struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
-    const char *policy = scenario->replacement.info->name;
+    bool is_residency = sim->ranks[0].residency->wants_page_future;
+    const char *policy =
+        is_residency ? scenario->residency.info->name : scenario->replacement.info->name;
     struct kvt_speculation_shape shape;
 
-    if (!kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT))
+    if (!is_residency && !kvt_choice_has(&scenario->replacement, KVT_CLAIRVOYANT))
         return KVT_OK;
     if (scenario->fidelity == KVT_FIDELITY_ANALYTIC ||
         (scenario->fidelity == KVT_FIDELITY_SAMPLED && scenario->sample_requests > 0))

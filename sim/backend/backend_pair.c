@@ -161,8 +161,9 @@ static kvt_status copy_watch(struct backend_pair *pair, struct kvt_step_item *it
         return KVT_OK;
     if (lane->watch.page_count < watch->page_count) {
         kvt_page_watch_fini(&lane->watch);
-        kvt_status status = kvt_page_watch_init(&lane->watch, watch->page_count,
-                                                watch->hits != NULL, watch->scores != NULL, err);
+        kvt_status status =
+            kvt_page_watch_init(&lane->watch, watch->page_count, watch->hits != NULL,
+                                watch->scores != NULL, false, err);
         if (status != KVT_OK)
             return status;
     }

@@ -109,11 +109,14 @@ static void select_rows(const struct backend_sim *sim, struct worker *worker,
                         kvt_row_words(visible_rows), worker->page_scores);
 }
 
-/* When what the cache holds is selected next, behind this call. */
-static const uint32_t *look_past(struct worker *worker, const struct followed *followed,
+/* When what the cache holds is selected next, behind this call; NULL where nobody asks. */
+static const uint32_t *look_past(const struct backend_sim *sim, struct worker *worker,
+                                 const struct followed *followed,
                                  const struct kvt_resolve_call *call)
 {
     kvt_look_ahead_pass(followed->ahead, call->selections, call->query_count, call->visible_rows);
+    if (!sim->env.shows_next_use)
+        return NULL;
     kvt_look_ahead_next_use(followed->ahead, kvt_hot_cache_rows(followed->cache),
                             kvt_hot_cache_slot_count(followed->cache), worker->next_use);
     return worker->next_use;
@@ -138,6 +141,13 @@ static kvt_status check_selected(const struct backend_sim *sim, const struct kvt
                     "expected; contract: min(top_k, visible_rows) rows of those that a query sees",
                     (unsigned long long)result->selected, call->query_count, item->request,
                     (unsigned long long)expected);
+}
+
+/* What comes of the request's pages in one store. */
+static void watch_future(const struct kvt_step_item *item, const struct followed *followed)
+{
+    if (followed->ahead && item->watch && item->watch->future)
+        kvt_look_ahead_pages(followed->ahead, item->watch->future, item->watch->page_count);
 }
 
 /* All calls of one followed store: its selectors in layer order, each ages it. */
@@ -174,7 +184,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             struct kvt_resolve_result result;
             call.selections = (const uint64_t *const *)worker->sets + q;
             if (followed->ahead)
-                call.next_use = look_past(worker, followed, &call);
+                call.next_use = look_past(sim, worker, followed, &call);
             kvt_status status = kvt_resolve(worker->resolver, followed->cache, &call, &result, err);
             if (status == KVT_OK)
                 status = check_selected(sim, item, &call, &round, q, &result, err);
@@ -193,6 +203,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
                 kept_add_call(sim, lane->kept, s, q, &result);
         }
     }
+    watch_future(item, followed);
     return KVT_OK;
 }
 
@@ -237,6 +248,7 @@ static void pass_over(const struct backend_sim *sim, struct worker *worker, cons
             kvt_look_ahead_pass(followed->ahead, (const uint64_t *const *)worker->sets + q, of_call,
                                 visible);
     }
+    watch_future(item, followed);
 }
 
 /* Nobody need be followed where all history is in HBM. */

@@ -17,8 +17,9 @@
 struct kvt_look_ahead {
     const struct kvt_look_ahead_env *env;
     const struct kvt_store *store;
-    uint32_t selectors;    /* that read the store */
-    uint32_t words;        /* of a row */
+    uint32_t selectors; /* that read the store */
+    uint32_t words;     /* of a row */
+    uint32_t pages, page_rows;
     uint64_t made, passed; /* calls */
     /* The request before the next round to be looked at. */
     struct kvt_speculation_request request;
@@ -26,6 +27,7 @@ struct kvt_look_ahead {
     uint32_t last_tokens; /* with so many, the newest not committed, it has ended */
     void **streams;       /* [selectors] */
     uint64_t *uses;       /* [rows][words] */
+    uint32_t *page_uses;  /* [rows / rows of a page, rounded up] the bits of their rows */
 };
 
 static uint32_t calls_of(const struct kvt_look_ahead *ahead, uint32_t queries)
@@ -45,6 +47,7 @@ void kvt_look_ahead_free(struct kvt_look_ahead *ahead)
     free(ahead->request.state);
     free(ahead->scratch);
     free(ahead->uses);
+    free(ahead->page_uses);
     free(ahead);
 }
 
@@ -56,6 +59,7 @@ kvt_status kvt_look_ahead_new(const struct kvt_look_ahead_env *env, uint32_t sto
     const struct kvt_speculation_method *method = env->speculation;
     uint32_t rows =
         kvt_store_rows(&env->llm->stores[store], admission->last_tokens + env->queries_max);
+    uint32_t page_rows = KVT_PAGE_ROWS / env->llm->stores[store].compress_ratio;
     size_t state_bytes = method->request_bytes(env->speculation_data);
     size_t scratch_bytes = method->plan_bytes ? method->plan_bytes(env->speculation_data, 1) : 0;
     struct kvt_look_ahead *ahead = calloc(1, sizeof *ahead);
@@ -69,6 +73,8 @@ kvt_status kvt_look_ahead_new(const struct kvt_look_ahead_env *env, uint32_t sto
     *ahead = (struct kvt_look_ahead){.env = env,
                                      .store = &env->llm->stores[store],
                                      .selectors = selectors,
+                                     .pages = rows / page_rows + 1,
+                                     .page_rows = page_rows,
                                      .request = {.id = admission->request,
                                                  .context_tokens = admission->context_tokens,
                                                  .generated_tokens = admission->generated_tokens},
@@ -79,7 +85,8 @@ kvt_status kvt_look_ahead_new(const struct kvt_look_ahead_env *env, uint32_t sto
     ahead->request.state = kvt_plugin_state_new(state_bytes);
     ahead->scratch = kvt_plugin_state_new(scratch_bytes);
     ahead->uses = calloc((size_t)rows * ahead->words + 1, sizeof *ahead->uses);
-    if (!ahead->request.state || !ahead->scratch || !ahead->uses) {
+    ahead->page_uses = calloc(ahead->pages, sizeof *ahead->page_uses);
+    if (!ahead->request.state || !ahead->scratch || !ahead->uses || !ahead->page_uses) {
         kvt_look_ahead_free(ahead);
         return kvt_fail_nomem(err, "a look ahead");
     }
@@ -95,9 +102,10 @@ static bool has_ended(const struct kvt_look_ahead *ahead)
     return ahead->request.context_tokens + 1 >= ahead->last_tokens;
 }
 
-/* Bit `call` of every row that one of the sets has. */
-static void flip(struct kvt_look_ahead *ahead, uint64_t call, const uint64_t *const *sets,
-                 uint32_t count, uint32_t visible_rows)
+/* Bit `call` of every row that one of the sets has: comes, or is not to come any more. A word of
+ * rows is whole pages. */
+static void flip(struct kvt_look_ahead *ahead, uint64_t call, bool comes,
+                 const uint64_t *const *sets, uint32_t count, uint32_t visible_rows)
 {
     uint32_t at = (uint32_t)(call % (ahead->words * UINT64_C(64)));
     uint64_t *uses = ahead->uses + at / 64;
@@ -106,6 +114,12 @@ static void flip(struct kvt_look_ahead *ahead, uint64_t call, const uint64_t *co
         uint64_t rows = 0;
         for (uint32_t s = 0; s < count; s++)
             rows |= sets[s][w];
+        for (uint32_t at_row = 0; at_row < 64 && rows >> at_row != 0; at_row += ahead->page_rows) {
+            uint64_t of_page = rows >> at_row & UINT64_MAX >> (64 - ahead->page_rows);
+            uint32_t found = (uint32_t)__builtin_popcountll(of_page);
+            uint32_t *page_uses = &ahead->page_uses[(w * 64 + at_row) / ahead->page_rows];
+            *page_uses += comes ? found : -found;
+        }
         for (; rows != 0; rows &= rows - 1)
             uses[(w * 64 + (size_t)__builtin_ctzll(rows)) * ahead->words] ^= UINT64_C(1) << at % 64;
     }
@@ -123,7 +137,7 @@ static void look_at_round(struct kvt_look_ahead *ahead, const struct kvt_round *
     for (uint32_t s = 0; s < ahead->selectors; s++) {
         env->law->select(env->law_data, ahead->streams[s], &asked, sets);
         for (uint32_t q = 0; q < round->query_count; q += queries)
-            flip(ahead, ahead->made++, (const uint64_t *const *)sets + q, queries, visible);
+            flip(ahead, ahead->made++, true, (const uint64_t *const *)sets + q, queries, visible);
     }
 }
 
@@ -151,7 +165,13 @@ void kvt_look_ahead_fill(struct kvt_look_ahead *ahead, uint32_t queries, uint64_
 void kvt_look_ahead_pass(struct kvt_look_ahead *ahead, const uint64_t *const *selections,
                          uint32_t query_count, uint32_t visible_rows)
 {
-    flip(ahead, ahead->passed++, selections, query_count, visible_rows);
+    flip(ahead, ahead->passed++, false, selections, query_count, visible_rows);
+}
+
+void kvt_look_ahead_pages(const struct kvt_look_ahead *ahead, uint32_t *future, uint32_t page_count)
+{
+    for (uint32_t page = 0; page < page_count && page < ahead->pages; page++)
+        future[page] += ahead->page_uses[page];
 }
 
 /* The first of a row's bits from `at` on, round the ring: how far it is; KVT_CALL_NEVER: none. */

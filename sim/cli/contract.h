@@ -35,7 +35,8 @@ enum contract_gift {
     CONTRACT_GIFT_FUTURE = 1,
     CONTRACT_GIFT_HIT_ORDER = 2,
     CONTRACT_GIFT_PAGE_HITS = 4,
-    CONTRACT_GIFT_PAGE_SCORES = 8
+    CONTRACT_GIFT_PAGE_SCORES = 8,
+    CONTRACT_GIFT_PAGE_FUTURE = 16
 };
 
 struct contract_play {

@@ -190,6 +190,8 @@ static const struct gift {
      "wants_page_hits in its table"},
     {CONTRACT_GIFT_PAGE_SCORES, KVT_PLUGIN_RESIDENCY, "reads page_scores",
      "wants_page_scores in its table"},
+    {CONTRACT_GIFT_PAGE_FUTURE, KVT_PLUGIN_RESIDENCY, "reads page_future",
+     "wants_page_future in its table"},
 };
 
 /* The one thing that it does not crash with, if there is one; NULL. */

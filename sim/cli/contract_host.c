@@ -129,7 +129,8 @@ static struct kvt_residency_request view_of(const struct host *host, struct host
         .clean_pages = host_clean_pages(request),
         .kept_pages = whole ? 0 : host_kept_pages(request),
         .hot_cost_bytes = HOST_HOT_PAGES * HOST_PAGE_BYTES,
-        .reclaimable_bytes = (uint64_t)reclaimable_of(host, request) * HOST_PAGE_BYTES};
+        .reclaimable_bytes = (uint64_t)reclaimable_of(host, request) * HOST_PAGE_BYTES,
+        .page_future = host->shows_page_future ? request->future : NULL};
 }
 
 void host_view_make(struct host *host, bool sees_future, struct host_view *out)
@@ -338,6 +339,7 @@ static void count_selections(struct contract_draws *draws, struct host_request *
         uint32_t page = contract_draw(draws, pages), hits = contract_draw(draws, 64);
         request->hits[page] = (uint16_t)(request->hits[page] / 2 + hits);
         request->scores[page] = (float)contract_draw(draws, 1000) / 100;
+        request->future[page] = contract_draw(draws, 1000);
     }
     request->selected_rows += 2048;
     request->missed_rows += contract_draw(draws, 600);

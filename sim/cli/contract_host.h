@@ -29,12 +29,13 @@ struct host_request {
     uint64_t resident[HOST_PAGE_WORDS];                        /* as it is shown */
     uint16_t hits[HOST_PAGES_MAX];
     float scores[HOST_PAGES_MAX];
+    uint32_t future[HOST_PAGES_MAX];
 };
 
 struct host {
     struct contract_play *play;
     struct kvt_residency_needs needs;
-    bool shows_hits, shows_scores;
+    bool shows_hits, shows_scores, shows_page_future;
     kvt_ns now_ns;
     uint32_t next_id, queue_length;
     struct host_request requests[HOST_REQUESTS_MAX]; /* [count] ascending id */

@@ -98,6 +98,8 @@ static kvt_status open_rank(struct bench *bench, struct contract_play *play, str
         bench->policy->wants_page_hits || (play->gifts & CONTRACT_GIFT_PAGE_HITS) != 0;
     bench->host.shows_scores =
         bench->policy->wants_page_scores || (play->gifts & CONTRACT_GIFT_PAGE_SCORES) != 0;
+    bench->host.shows_page_future =
+        bench->policy->wants_page_future || (play->gifts & CONTRACT_GIFT_PAGE_FUTURE) != 0;
     return status == KVT_OK ? check_needs(bench, err) : status;
 }
 
@@ -297,11 +299,29 @@ static kvt_status play_step(struct bench *bench, uint32_t number, struct kvt_err
     return status == KVT_OK ? act_all(bench, count, false, err) : status;
 }
 
+/* As a run does: the future of pages is for policies that say so, where they say so. */
+static kvt_status check_future(const struct contract_play *play, struct kvt_error *err)
+{
+    const struct kvt_residency_policy *policy =
+        (const struct kvt_residency_policy *)(const void *)play->info;
+    bool can_say_so = false;
+
+    if (!policy->wants_page_future || contract_sees_future(play))
+        return KVT_OK;
+    for (size_t i = 0; i < play->info->param_count; i++)
+        can_say_so = can_say_so || strcmp(play->info->params[i].name, KVT_CLAIRVOYANT) == 0;
+    if (!can_say_so)
+        return contract_broken(play, err, "never the future without the parameter " KVT_CLAIRVOYANT,
+                               "its table sets wants_page_future");
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, play->info->name,
+                    "it wants to know what comes of pages; " KVT_CLAIRVOYANT " true is expected");
+}
+
 kvt_status contract_play_residency(struct contract_play *play, struct kvt_error *err)
 {
     struct bench *bench = malloc(sizeof *bench);
     uint64_t first_call = play->note->calls;
-    kvt_status status = KVT_OK;
+    kvt_status status = check_future(play, err);
 
     if (bench == NULL)
         return kvt_fail_nomem(err, "a rank");

@@ -1,4 +1,4 @@
-/* page_watch.c -- hits and scores of a request's pages. */
+/* page_watch.c -- hits, scores and the future of a request's pages. */
 #include "kvt/page_watch.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 kvt_status kvt_page_watch_init(struct kvt_page_watch *watch, uint32_t page_count, bool with_hits,
-                               bool with_scores, struct kvt_error *err)
+                               bool with_scores, bool with_future, struct kvt_error *err)
 {
     /* + 1: no pages are no failure. */
     *watch = (struct kvt_page_watch){.page_count = page_count};
@@ -14,7 +14,10 @@ kvt_status kvt_page_watch_init(struct kvt_page_watch *watch, uint32_t page_count
         watch->hits = calloc((size_t)page_count + 1, sizeof *watch->hits);
     if (with_scores)
         watch->scores = calloc((size_t)page_count + 1, sizeof *watch->scores);
-    if ((!with_hits || watch->hits) && (!with_scores || watch->scores))
+    if (with_future)
+        watch->future = calloc((size_t)page_count + 1, sizeof *watch->future);
+    if ((!with_hits || watch->hits) && (!with_scores || watch->scores) &&
+        (!with_future || watch->future))
         return KVT_OK;
     kvt_page_watch_fini(watch);
     return kvt_fail_nomem(err, "what a policy watches of a request's pages");
@@ -24,6 +27,7 @@ void kvt_page_watch_fini(struct kvt_page_watch *watch)
 {
     free(watch->hits);
     free(watch->scores);
+    free(watch->future);
     *watch = (struct kvt_page_watch){0};
 }
 
@@ -34,6 +38,8 @@ void kvt_page_watch_begin(struct kvt_page_watch *watch, uint64_t step)
         watch->hits[p] /= 2;
     for (uint32_t p = 0; watch->scores && p < watch->page_count; p++)
         watch->scores[p] = 0;
+    for (uint32_t p = 0; watch->future && p < watch->page_count; p++)
+        watch->future[p] = 0;
 }
 
 /* A word holds whole pages. */

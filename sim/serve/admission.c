@@ -48,10 +48,12 @@ static kvt_status watch_pages(const struct kvt_rank *rank, struct kvt_live *live
     const struct kvt_residency_policy *policy = rank->residency;
     uint64_t last = (uint64_t)live->input_tokens + live->output_tokens + rank->env.queries_max;
 
-    if (live->watch.page_count > 0 || (!policy->wants_page_hits && !policy->wants_page_scores))
+    if (live->watch.page_count > 0 ||
+        (!policy->wants_page_hits && !policy->wants_page_scores && !policy->wants_page_future))
         return KVT_OK;
     return kvt_page_watch_init(&live->watch, (uint32_t)((last + KVT_PAGE_ROWS - 1) / KVT_PAGE_ROWS),
-                               policy->wants_page_hits, policy->wants_page_scores, err);
+                               policy->wants_page_hits, policy->wants_page_scores,
+                               policy->wants_page_future, err);
 }
 
 static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct kvt_error *err)

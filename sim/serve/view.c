@@ -46,6 +46,7 @@ static struct kvt_residency_request view_of(const struct kvt_rank *rank,
         .filling_bits = pages->filling_bits,
         .page_hits = live->watch.hits,
         .page_scores = live->watch.scores,
+        .page_future = live->watch.future,
         .future_output_tokens =
             rank->sees_future ? live->output_tokens - live->generated_tokens : 0,
         .hot_tokens = live->hot_tokens,

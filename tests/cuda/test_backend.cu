@@ -456,7 +456,7 @@ class bench
         live.hot_tokens = some_hot_tokens();
         for (struct kvt_page_watch &watch : live.watch) {
             if (watches() && kvt_page_watch_init(&watch, longest() / 64 + 2, true,
-                                                 env_.scores_pages, &err) != KVT_OK)
+                                                 env_.scores_pages, false, &err) != KVT_OK)
                 failed(err);
         }
         live.ready.assign(longest() / 64 / 64 + 2, 0);

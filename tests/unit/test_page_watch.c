@@ -20,7 +20,7 @@ static struct kvt_error err;
 
 static void open_watch(void)
 {
-    ck_assert_int_eq(kvt_page_watch_init(&watch, PAGES, true, true, &err), KVT_OK);
+    ck_assert_int_eq(kvt_page_watch_init(&watch, PAGES, true, true, false, &err), KVT_OK);
 }
 
 static void close_watch(void)
@@ -118,8 +118,8 @@ START_TEST(what_nobody_asks_for_takes_no_memory)
 {
     struct kvt_page_watch hits, scores;
 
-    ck_assert_int_eq(kvt_page_watch_init(&hits, PAGES, true, false, &err), KVT_OK);
-    ck_assert_int_eq(kvt_page_watch_init(&scores, PAGES, false, true, &err), KVT_OK);
+    ck_assert_int_eq(kvt_page_watch_init(&hits, PAGES, true, false, false, &err), KVT_OK);
+    ck_assert_int_eq(kvt_page_watch_init(&scores, PAGES, false, true, false, &err), KVT_OK);
     ck_assert(hits.hits && !hits.scores && !scores.hits && scores.scores);
     kvt_page_watch_begin(&hits, 64);
     kvt_page_watch_begin(&scores, 64);
@@ -138,7 +138,7 @@ START_TEST(memory_that_runs_out_leaves_nothing)
         return;
     for (uint64_t nth = 0; nth < 2; nth++) {
         support_fail_allocation(nth);
-        kvt_status status = kvt_page_watch_init(&none, PAGES, true, true, &err);
+        kvt_status status = kvt_page_watch_init(&none, PAGES, true, true, false, &err);
         ck_assert(support_allocation_failed());
         ck_assert_int_eq(status, KVT_ERR_NOMEM);
         ck_assert(!none.hits && !none.scores);

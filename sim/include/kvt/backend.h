@@ -37,9 +37,11 @@ struct kvt_backend_env {
     struct kvt_staging staging; /* of a rank */
     bool hierarchy;    /* false: everything resident, no hot caches, no selections needed */
     bool scores_pages; /* items want scores of their pages, which the law has */
-    /* Set: the replacement policy sees the future. Rounds are planned ahead of time, by the method
+    /* Set: a policy sees the future. Rounds are planned ahead of time, by the method
      * and its data, which a request has alone; every request is followed. NULL: it does not. */
     const struct kvt_speculation_method *looks_ahead_by;
+    bool
+        shows_next_use; /* the replacement policy does; else items want the future of their pages */
     const void *speculation_data;
     uint32_t sample_stores;   /* followed exactly per request and stratum; 0: all */
     uint32_t sample_requests; /* of those with hot caches, followed at once per rank; 0: all */

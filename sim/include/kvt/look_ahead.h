@@ -38,6 +38,11 @@ void kvt_look_ahead_fill(struct kvt_look_ahead *ahead, uint32_t queries, uint64_
 void kvt_look_ahead_pass(struct kvt_look_ahead *ahead, const uint64_t *const *selections,
                          uint32_t query_count, uint32_t visible_rows);
 
+/* Adds to future[page_count] what comes of each page of KVT_PAGE_ROWS tokens: how often its rows
+ * are selected in the calls behind the one last passed, as far as has been looked. */
+void kvt_look_ahead_pages(const struct kvt_look_ahead *ahead, uint32_t *future,
+                          uint32_t page_count);
+
 /* kvt_replacement_call.next_use of slots that hold these rows, from the call last passed. */
 void kvt_look_ahead_next_use(const struct kvt_look_ahead *ahead, const uint32_t *slot_rows,
                              uint32_t slot_count, uint32_t *next_use);

@@ -1,5 +1,5 @@
 /* kvt/page_watch.h -- what a residency policy may ask to know of a request's pages: how often their
- * rows are selected, and what the indexer's newest scores are. */
+ * rows are selected, what the indexer's newest scores are, and, as a bound, what comes next. */
 #ifndef KVT_PAGE_WATCH_H
 #define KVT_PAGE_WATCH_H
 
@@ -14,18 +14,21 @@ enum {
 /* Pages are of KVT_PAGE_ROWS tokens. A backend adds what each call selects; the owner shows it to
  * the policy at boundaries. */
 struct kvt_page_watch {
-    uint16_t *hits; /* [page_count] NULL: nobody asks */
-    float *scores;  /* [page_count] NULL: nobody asks */
+    uint16_t *hits;   /* [page_count] NULL: nobody asks */
+    float *scores;    /* [page_count] NULL: nobody asks */
+    uint32_t *future; /* [page_count] NULL: nobody asks */
     uint32_t page_count;
 };
 
-/* Of pages that nothing has selected and nothing has scored. On failure nothing is allocated. */
+/* Of pages that nothing has selected and nothing has scored, of which nothing comes. On failure
+ * nothing is allocated. */
 KVT_CHECKED kvt_status kvt_page_watch_init(struct kvt_page_watch *watch, uint32_t page_count,
-                                           bool with_hits, bool with_scores, struct kvt_error *err);
+                                           bool with_hits, bool with_scores, bool with_future,
+                                           struct kvt_error *err);
 void kvt_page_watch_fini(struct kvt_page_watch *watch); /* of one that is zeroed too */
 
 /* Before the calls of a request's round `step`, from 0: hits are halved, rounded down, where it is
- * a multiple of the half-life; scores begin at 0. */
+ * a multiple of the half-life; scores, and what comes, begin at 0. */
 void kvt_page_watch_begin(struct kvt_page_watch *watch, uint64_t step);
 
 /* A query selects set[words] of a store with rows_per_page rows a page, a power of two up to

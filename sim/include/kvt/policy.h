@@ -181,6 +181,11 @@ struct kvt_residency_request {
     uint64_t
         reclaimable_bytes; /* free for others after a demotion now: of its optional pages, or
                             * of its clean pages less hot_cost_bytes; 0 where it does not pay */
+
+    /* [page_count] how often rows of the page will be selected in the calls to come, a row once a
+     * call, as far as is looked ahead: KVT_LOOK_AHEAD_CALLS calls of each store, and a round or
+     * two more. 0 before its first round. NULL unless wants_page_future. */
+    const uint32_t *page_future;
 };
 
 struct kvt_residency_view {
@@ -262,6 +267,9 @@ struct kvt_residency_policy {
     void (*landing)(void *state, const struct kvt_residency_view *view,
                     const struct kvt_residency_import *import,
                     struct kvt_residency_landing *landing);
+
+    bool wants_page_future; /* as wants_page_hits, of a policy that is clairvoyant; a run refuses
+                             * it where rounds to come cannot be known, and on a GPU */
 };
 
 /* ---- Scheduling: who is admitted next, who is put aside ------------------- */
