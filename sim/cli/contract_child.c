@@ -3,7 +3,7 @@
  *
  * Both processes see one page: where the play is, and what it came to. The plug-in's signals have
  * their plain meaning there, whoever handles them here (a sanitizer does). */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, which POSIX has not */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -128,7 +128,7 @@ static struct kvt_residency_request view_of(const struct host *host, struct host
         .queued_tokens = request->queued_tokens,
         .clean_pages = host_clean_pages(request),
         .kept_pages = whole ? 0 : host_kept_pages(request),
-        .hot_cost_bytes = HOST_HOT_PAGES * HOST_PAGE_BYTES,
+        .hot_cost_bytes = (uint64_t)HOST_HOT_PAGES * HOST_PAGE_BYTES,
         .reclaimable_bytes = (uint64_t)reclaimable_of(host, request) * HOST_PAGE_BYTES,
         .page_future = host->shows_page_future ? request->future : NULL};
 }
@@ -150,7 +150,7 @@ void host_view_make(struct host *host, bool sees_future, struct host_view *out)
         out->requests[i] = view_of(host, request, sees_future);
         pages += held_pages(request) - (request->hot_tokens > 0 ? HOST_HOT_PAGES : 0);
         out->view.used_bytes[KVT_MEM_HOT] +=
-            request->hot_tokens > 0 ? HOST_HOT_PAGES * HOST_PAGE_BYTES : 0;
+            request->hot_tokens > 0 ? (uint64_t)HOST_HOT_PAGES * HOST_PAGE_BYTES : 0;
     }
     out->view.used_bytes[KVT_MEM_PAYLOAD] = (uint64_t)pages * HOST_PAGE_BYTES;
 }

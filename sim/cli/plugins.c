@@ -29,12 +29,13 @@ kvt_status cli_plugin_try(const char *path, const struct kvt_plugin_table *table
                           uint64_t least_calls, struct cli_plugin_tried *out, struct kvt_error *err)
 {
     struct kvt_arena *arena = kvt_arena_new(0);
-    struct contract_play play;
+    struct contract_play play = {.calls = 0};
+
+    *out = (struct cli_plugin_tried){.missing = NULL};
     kvt_status status = arena != NULL ? contract_play_init(&play, table->kind, table->info, 2385,
                                                            NULL, arena, &out->missing, err)
                                       : kvt_fail_nomem(err, "a plug-in's parameters");
 
-    out->calls = 0;
     if (status == KVT_OK && out->missing == NULL) {
         play.calls = least_calls;
         status = contract_play_apart(&play, CALL_LIMIT_S, &out->calls, err);

@@ -41,7 +41,7 @@ static inline void good_ranks(const void *state, uint32_t *ranks)
         ranks[slot] = 0;
         for (kvt_slot other = 0; other < stamps->slot_count; other++)
             ranks[slot] += stamps->of[other] < stamps->of[slot] ||
-                           (stamps->of[other] == stamps->of[slot] && other < slot);
+                           (other < slot && stamps->of[other] == stamps->of[slot]);
     }
 }
 
