@@ -30,7 +30,7 @@ struct bench {
     struct contract_play *play;
     const struct kvt_replacement_policy *policy;
     struct contract_state states[CONTRACT_ROLES];
-    uint32_t slot_count, row_count;
+    uint32_t slot_count, row_count; /* rows are below row_count, and one is new to the cache */
     uint32_t slot_rows[SLOTS_MAX];
     uint64_t hit_bits[SLOT_WORDS];
     kvt_slot hit_slots[SLOTS_MAX];
@@ -342,6 +342,7 @@ static kvt_status check_next_victim(struct bench *bench, const uint32_t *ranks,
     call.hit_bits = no_hits;
     call.hit_slots = call.hit_slots != NULL ? bench->hit_slots : NULL;
     call.hit_count = 0;
+    call.missed_rows = &bench->row_count; /* a row that there never was */
     call.missed_count = 1;
     call.next_use = draw_future(bench);
     call.step++;
