@@ -9,10 +9,13 @@ static const struct kvt_plugin_info *const residency[] = {
 };
 
 static const struct kvt_plugin_info *const replacement[] = {
-    &kvt_replacement_lru.info,
-    &kvt_replacement_access_lru.info,
-    &kvt_replacement_fifo.info,
-    &kvt_replacement_clock.info,
+    &kvt_replacement_lru.info,          &kvt_replacement_access_lru.info,
+    &kvt_replacement_fifo.info,         &kvt_replacement_clock.info,
+    &kvt_replacement_lfu.info,          &kvt_replacement_sieve.info,
+    &kvt_replacement_s3fifo.info,       &kvt_replacement_arc.info,
+    &kvt_replacement_two_q.info,        &kvt_replacement_random.info,
+    &kvt_replacement_sharded_lru.info,  &kvt_replacement_belady.info,
+    &kvt_replacement_oracle_pages.info,
 };
 
 static const struct kvt_plugin_info *const scheduling[] = {

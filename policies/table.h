@@ -16,6 +16,15 @@ extern const struct kvt_replacement_policy kvt_replacement_lru;
 extern const struct kvt_replacement_policy kvt_replacement_access_lru;
 extern const struct kvt_replacement_policy kvt_replacement_fifo;
 extern const struct kvt_replacement_policy kvt_replacement_clock;
+extern const struct kvt_replacement_policy kvt_replacement_lfu;
+extern const struct kvt_replacement_policy kvt_replacement_sieve;
+extern const struct kvt_replacement_policy kvt_replacement_s3fifo;
+extern const struct kvt_replacement_policy kvt_replacement_arc;
+extern const struct kvt_replacement_policy kvt_replacement_two_q;
+extern const struct kvt_replacement_policy kvt_replacement_random;
+extern const struct kvt_replacement_policy kvt_replacement_sharded_lru;
+extern const struct kvt_replacement_policy kvt_replacement_belady;
+extern const struct kvt_replacement_policy kvt_replacement_oracle_pages;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 

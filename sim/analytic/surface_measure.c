@@ -77,7 +77,9 @@ static kvt_status open_caches(struct walk *walk, uint32_t request, struct kvt_er
                                             .top_k = scenario->llm->top_k,
                                             .entity = request,
                                             .run_seed = SURFACE_SEED,
-                                            .host = kvt_host()};
+                                            .host = kvt_host(),
+                                            .rows_per_page =
+                                                KVT_PAGE_ROWS / walk->store->compress_ratio};
     kvt_status status =
         kvt_resolver_new(walk->rows_max, cache_env.slot_count,
                          scenario->queries_max * scenario->llm->top_k, &walk->resolver, err);

@@ -123,7 +123,8 @@ kvt_status kvt_calls_open_cache(const struct kvt_backend_env *env, uint32_t requ
         .top_k = env->llm->top_k,
         .entity = (uint64_t)request * KVT_STORES_MAX + store,
         .run_seed = env->run_seed,
-        .host = kvt_host()};
+        .host = kvt_host(),
+        .rows_per_page = KVT_PAGE_ROWS / env->llm->stores[store].compress_ratio};
     const struct kvt_replacement_policy *replacement =
         (const struct kvt_replacement_policy *)(const void *)env->replacement.info;
 

@@ -53,6 +53,10 @@ void compare_print_head(const struct kvt_comparison *comparison, int name_column
 KVT_CHECKED kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_columns,
                                           struct kvt_error *err);
 void compare_print_basis(const struct kvt_comparison *comparison);
+/* Who saw the future, and what the others miss more than the first whose hot caches did; nothing
+ * where nobody did. */
+KVT_CHECKED kvt_status compare_print_bounds(const struct kvt_comparison *comparison,
+                                            struct kvt_error *err);
 
 /* compare_presets.c: for people, on stdout: the table once for each preset, the order by the
  * metric, and whether it is one. */

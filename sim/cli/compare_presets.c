@@ -70,6 +70,8 @@ kvt_status compare_print_presets(const struct kvt_presets *presets, size_t metri
     for (size_t p = 0; p < presets->count; p++) {
         printf("preset %s\n", presets->names[p]);
         kvt_status status = compare_print_rows(&presets->comparisons[p], name_columns, err);
+        if (status == KVT_OK)
+            status = compare_print_bounds(&presets->comparisons[p], err);
         if (status != KVT_OK)
             return status;
     }

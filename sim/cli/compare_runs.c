@@ -128,6 +128,10 @@ static kvt_status prepare(struct comparing *comparing, struct kvt_arena *arena,
         plan->variants[v].hashes = hashes;
         plan->variants[v].badges = badges;
         plan->variants[v].basis = comparing->outcomes[v].basis;
+        plan->variants[v].bounds_misses =
+            kvt_choice_has(&plan->scenarios[v].replacement, KVT_CLAIRVOYANT);
+        plan->variants[v].is_bound = plan->variants[v].bounds_misses ||
+                                     kvt_choice_has(&plan->scenarios[v].residency, KVT_CLAIRVOYANT);
     }
     return KVT_OK;
 }

@@ -160,6 +160,43 @@ kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_
     return KVT_OK;
 }
 
+/* ---- Bounds --------------------------------------------------------------------------------- */
+
+static kvt_status print_regret(const struct kvt_comparison *comparison, size_t bound,
+                               struct kvt_error *err)
+{
+    printf("regret to %s, of hot_miss_ratio:\n", comparison->variants[bound].name);
+    for (size_t v = 0; v < comparison->variant_count; v++) {
+        struct kvt_estimate regret;
+        char text[FIGURE_BYTES];
+        if (v == bound)
+            continue;
+        kvt_status status = kvt_comparison_regret(comparison, v, bound, &regret, err);
+        if (status != KVT_OK)
+            return status;
+        printf("  %-*s %8s", NAME_COLUMNS_MAX, comparison->variants[v].name,
+               figure(regret.mean, text));
+        if (!isnan(regret.low))
+            printf(" +-%s", figure((regret.high - regret.low) / 2, text));
+        putchar('\n');
+    }
+    return KVT_OK;
+}
+
+kvt_status compare_print_bounds(const struct kvt_comparison *comparison, struct kvt_error *err)
+{
+    size_t bound = kvt_comparison_bound(comparison);
+
+    for (size_t v = 0; v < comparison->variant_count; v++) {
+        if (comparison->variants[v].is_bound)
+            printf("bound: a policy of %s saw the future; what it reaches cannot be had\n",
+                   comparison->variants[v].name);
+    }
+    if (bound == comparison->variant_count || comparison->variant_count == 1)
+        return KVT_OK;
+    return print_regret(comparison, bound, err);
+}
+
 /* ---- Reference ------------------------------------------------------------------------------ */
 
 static const char *const class_heads[KVT_REFERENCE_CLASSES] = {
@@ -285,6 +322,9 @@ kvt_status compare_print(const struct kvt_comparison *comparison,
 
     compare_print_head(comparison, name_columns);
     kvt_status status = compare_print_rows(comparison, name_columns, err);
+    if (status != KVT_OK)
+        return status;
+    status = compare_print_bounds(comparison, err);
     if (status != KVT_OK)
         return status;
     compare_print_basis(comparison);

@@ -48,8 +48,11 @@ static kvt_status open_cache(struct bench *bench, struct contract_play *play, ui
     const struct kvt_replacement_env env = {.params = play->params,
                                             .slot_count = slot_count,
                                             .top_k = slot_count,
+                                            .entity = slot_count,
                                             .run_seed = 2385,
-                                            .host = kvt_host()};
+                                            .host = kvt_host(),
+                                            .rows_max = ROWS_PER_SLOT * slot_count + MISSES_MAX + 1,
+                                            .rows_per_page = KVT_PAGE_ROWS};
     kvt_status status = KVT_OK;
 
     *bench =
@@ -214,20 +217,29 @@ static kvt_status check_victims(const struct bench *bench, const kvt_slot *victi
     return KVT_OK;
 }
 
+/* Of parts some victims are occupied while other parts have empty slots; those that are given up
+ * are the lowest all the same. */
 static kvt_status check_empty_first(const struct bench *bench, const kvt_slot *victims,
                                     uint32_t chosen, struct kvt_error *err)
 {
-    uint32_t next = 0;
+    bool is_partitioned = bench->policy->is_partitioned;
+    kvt_slot empty = 0;
 
-    for (kvt_slot slot = 0; slot < bench->slot_count && next < chosen; slot++) {
-        if (bench->slot_rows[slot] != KVT_ROW_NONE)
+    for (uint32_t i = 0; i < chosen; i++) {
+        if (is_partitioned && bench->slot_rows[victims[i]] != KVT_ROW_NONE)
             continue;
-        if (victims[next] != slot)
-            return contract_broken(bench->play, err, "empty slots go first, lowest slot first",
+        while (empty < bench->slot_count && bench->slot_rows[empty] != KVT_ROW_NONE)
+            empty++;
+        if (empty == bench->slot_count)
+            return KVT_OK;
+        if (victims[i] != empty)
+            return contract_broken(bench->play, err,
+                                   is_partitioned ? "of empty slots the lowest goes first"
+                                                  : "empty slots go first, lowest slot first",
                                    "choose_victims() returned slot %u, while the empty slot %u was "
                                    "left",
-                                   victims[next], slot);
-        next++;
+                                   victims[i], empty);
+        empty++;
     }
     return KVT_OK;
 }
@@ -354,7 +366,7 @@ static kvt_status check_next_victim(struct bench *bench, const uint32_t *ranks,
                                "choose_victims() returned %u slots for a miss, the first is %u of "
                                "%u",
                                chosen, victim, bench->slot_count);
-    if (ranks[victim] != 0 && call.next_use == NULL)
+    if (ranks[victim] != 0 && call.next_use == NULL && !bench->policy->is_partitioned)
         return contract_broken(bench->play, err, "rank 0 is the next victim",
                                "ranks() gives slot %u rank %u, and choose_victims() takes it first",
                                victim, ranks[victim]);

@@ -52,21 +52,22 @@ enum {
     COVERAGES = sizeof coverages / sizeof coverages[0]
 };
 
-/* What a pair of backends is opened for. Every policy at every K; the ways of resolving that a
- * device has of its own, where K is widest. */
+/* What a pair of backends is opened for. The first policies at every K, of the others a few at one;
+ * the ways of resolving that a device has of its own, where K is widest. */
 static const struct opening {
     const char *policy;
     uint32_t queries;
     enum decisions_mode mode;
 } openings[] = {
-    {"lru", 1, DECISIONS_SHARED},        {"lru", 4, DECISIONS_SHARED},
-    {"lru", 8, DECISIONS_SHARED},        {"fifo", 1, DECISIONS_SHARED},
-    {"fifo", 4, DECISIONS_SHARED},       {"fifo", 8, DECISIONS_SHARED},
-    {"clock", 1, DECISIONS_SHARED},      {"clock", 4, DECISIONS_SHARED},
-    {"clock", 8, DECISIONS_SHARED},      {"access-lru", 1, DECISIONS_SHARED},
-    {"access-lru", 4, DECISIONS_SHARED}, {"access-lru", 8, DECISIONS_SHARED},
-    {"lru", 8, DECISIONS_PROMOTED},      {"lru", 8, DECISIONS_EACH_QUERY},
-    {"lru", 8, DECISIONS_TURNS},
+    {"lru", 1, DECISIONS_SHARED},         {"lru", 4, DECISIONS_SHARED},
+    {"lru", 8, DECISIONS_SHARED},         {"fifo", 1, DECISIONS_SHARED},
+    {"fifo", 4, DECISIONS_SHARED},        {"fifo", 8, DECISIONS_SHARED},
+    {"clock", 1, DECISIONS_SHARED},       {"clock", 4, DECISIONS_SHARED},
+    {"clock", 8, DECISIONS_SHARED},       {"access-lru", 1, DECISIONS_SHARED},
+    {"access-lru", 4, DECISIONS_SHARED},  {"access-lru", 8, DECISIONS_SHARED},
+    {"s3fifo", 8, DECISIONS_SHARED},      {"arc", 1, DECISIONS_SHARED},
+    {"sharded-lru", 4, DECISIONS_SHARED}, {"lru", 8, DECISIONS_PROMOTED},
+    {"lru", 8, DECISIONS_EACH_QUERY},     {"lru", 8, DECISIONS_TURNS},
 };
 enum {
     OPENINGS = sizeof openings / sizeof openings[0]

@@ -18,15 +18,20 @@ kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
                              const struct kvt_replacement_env *env, uint32_t rows_max,
                              struct kvt_hot_cache **out, struct kvt_error *err)
 {
+    struct kvt_replacement_env whole = *env;
+
     if (env->slot_count == 0 || env->slot_count == KVT_SLOT_NONE || rows_max == 0)
         return kvt_fail(err, KVT_ERR_INVALID, "hot cache",
                         "%u slots for a store of %u rows are not possible; 1 to %u slots and at "
                         "least 1 row are",
                         env->slot_count, rows_max, KVT_SLOT_NONE - 1);
+    whole.rows_max = rows_max;
+    if (whole.rows_per_page == 0)
+        whole.rows_per_page = KVT_PAGE_ROWS;
     size_t set_offset = whole_lines(sizeof(struct kvt_hot_cache));
     size_t rows_offset = whole_lines(set_offset + kvt_row_words(rows_max) * sizeof(uint64_t));
     size_t state_offset = whole_lines(rows_offset + (size_t)env->slot_count * sizeof(uint32_t));
-    size_t state_bytes = replacement->state_bytes(env);
+    size_t state_bytes = replacement->state_bytes(&whole);
     if (state_bytes > SIZE_MAX - state_offset - CACHE_LINE_BYTES)
         return kvt_fail_nomem(err, "a hot cache");
     size_t block_bytes = whole_lines(state_offset + state_bytes);
@@ -44,7 +49,7 @@ kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
         .slot_count = env->slot_count,
     };
     memset(cache->slot_rows, 0xff, (size_t)env->slot_count * sizeof(uint32_t));
-    kvt_status status = replacement->init(cache->state, env, err);
+    kvt_status status = replacement->init(cache->state, &whole, err);
     if (status != KVT_OK) {
         free(cache);
         return status;

@@ -344,18 +344,23 @@ static kvt_status name_victim(const struct kvt_resolver *resolver,
                     "its %u victims were found wrong, but none of them is", count);
 }
 
-/* While there are empty slots, victim i is the i-th of them. */
+/* While there are empty slots, victim i is the i-th of them; of parts those that are given up
+ * are. */
 static kvt_status check_empty_first(const struct kvt_resolver *resolver,
                                     const struct kvt_hot_cache *cache, uint32_t count,
                                     struct kvt_error *err)
 {
-    uint32_t empty_slots = cache->slot_count - cache->occupied_slots;
+    bool is_partitioned = cache->replacement->is_partitioned;
+    kvt_slot next = cache->occupied_slots;
 
-    for (uint32_t i = 0; i < count && i < empty_slots; i++) {
-        if (resolver->victims[i] != cache->occupied_slots + i)
-            return broken(cache, err, resolver->victims[i],
-                          "while an empty one that goes before it was left",
-                          "empty slots go first, lowest slot first");
+    for (uint32_t i = 0; i < count && next < cache->slot_count; i++) {
+        kvt_slot slot = resolver->victims[i];
+        if (is_partitioned && slot < cache->occupied_slots)
+            continue;
+        if (slot != next++)
+            return broken(cache, err, slot, "while an empty one that goes before it was left",
+                          is_partitioned ? "of empty slots the lowest goes first"
+                                         : "empty slots go first, lowest slot first");
     }
     return KVT_OK;
 }

@@ -102,6 +102,52 @@ kvt_status kvt_comparison_ratio(const struct kvt_comparison *comparison, size_t 
     return KVT_OK;
 }
 
+/* ---- Regret ------------------------------------------------------------------------------- */
+
+/* A metric of ours, which there is. */
+static size_t miss_metric(void)
+{
+    size_t metric = 0;
+
+    kvt_status status = kvt_metric_find("hot_miss_ratio", "compare", &metric, NULL);
+    (void)status;
+    return metric;
+}
+
+size_t kvt_comparison_bound(const struct kvt_comparison *comparison)
+{
+    size_t bound = comparison->variant_count;
+    double least = INFINITY;
+
+    for (size_t v = 0; v < comparison->variant_count; v++) {
+        double sum = 0;
+        for (size_t s = 0; s < comparison->seed_count; s++)
+            sum += value_at(comparison, v, s, miss_metric());
+        if (comparison->variants[v].bounds_misses && sum < least) {
+            least = sum;
+            bound = v;
+        }
+    }
+    return bound;
+}
+
+kvt_status kvt_comparison_regret(const struct kvt_comparison *comparison, size_t variant,
+                                 size_t bound, struct kvt_estimate *out, struct kvt_error *err)
+{
+    double *values = calloc(comparison->seed_count, sizeof *values);
+    size_t metric = miss_metric();
+
+    if (values == NULL)
+        return kvt_fail_nomem(err, "an estimate");
+    for (size_t s = 0; s < comparison->seed_count; s++) {
+        double least = value_at(comparison, bound, s, metric);
+        values[s] = least > 0 ? value_at(comparison, variant, s, metric) / least - 1 : (double)NAN;
+    }
+    kvt_estimate_of(values, comparison->seed_count, out);
+    free(values);
+    return KVT_OK;
+}
+
 /* ---- Conditions --------------------------------------------------------------------------- */
 
 kvt_status kvt_condition_parse(const char *text, const char *where, struct kvt_condition *out,

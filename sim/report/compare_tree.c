@@ -79,6 +79,24 @@ static kvt_status add_ratios(cJSON *entry, const struct kvt_comparison *comparis
     return ok ? KVT_OK : kvt_fail_nomem(err, "compare.json");
 }
 
+/* Beside a bound. */
+static kvt_status add_regret(cJSON *entry, const struct kvt_comparison *comparison, size_t variant,
+                             struct kvt_error *err)
+{
+    size_t bound = kvt_comparison_bound(comparison);
+    struct kvt_estimate regret;
+
+    if (bound == comparison->variant_count)
+        return KVT_OK;
+    kvt_status status = kvt_comparison_regret(comparison, variant, bound, &regret, err);
+    if (status != KVT_OK)
+        return status;
+    if (!add(entry, "regret", number(regret.mean)) ||
+        (!isnan(regret.low) && !add_interval(entry, "regret_ci95", &regret)))
+        return kvt_fail_nomem(err, "compare.json");
+    return KVT_OK;
+}
+
 static bool describe(cJSON *entry, const struct kvt_comparison *comparison, size_t index)
 {
     const struct kvt_variant *variant = &comparison->variants[index];
@@ -86,6 +104,7 @@ static bool describe(cJSON *entry, const struct kvt_comparison *comparison, size
     bool ok = add(entry, "name", cJSON_CreateString(variant->name)) &&
               add(entry, "source", cJSON_CreateString(variant->source)) &&
               add(entry, "basis", cJSON_CreateString(variant->basis)) &&
+              add(entry, "bound", cJSON_CreateBool(variant->is_bound)) &&
               (changes = cJSON_AddArrayToObject(entry, "changes")) != NULL &&
               (hashes = cJSON_AddArrayToObject(entry, "decision_hashes")) != NULL;
 
@@ -112,6 +131,8 @@ static kvt_status add_variants(cJSON *tree, const struct kvt_comparison *compari
         status = add_metrics(entry, comparison, v, err);
         if (status == KVT_OK)
             status = add_ratios(entry, comparison, v, err);
+        if (status == KVT_OK)
+            status = add_regret(entry, comparison, v, err);
         if (status == KVT_OK &&
             !add(entry, "scenario", cJSON_Duplicate(comparison->variants[v].scenario, true)))
             status = kvt_fail_nomem(err, "compare.json");

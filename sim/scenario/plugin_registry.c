@@ -54,26 +54,6 @@ const char *kvt_plugin_noun(enum kvt_plugin_kind kind)
     return nouns[kind];
 }
 
-/* Names that the design has and this version does not: asking for one gets an answer and not a
- * guess at a typing error. */
-static const char *const *later_names(enum kvt_plugin_kind kind)
-{
-    static const char *const names[KVT_PLUGIN_KINDS][12] = {
-        [KVT_PLUGIN_REPLACEMENT] = {"lfu", "sieve", "s3fifo", "arc", "2q", "random", "sharded-lru",
-                                    "belady", "oracle-pages"},
-    };
-    return names[kind];
-}
-
-static bool is_later(enum kvt_plugin_kind kind, const char *name)
-{
-    for (const char *const *later = later_names(kind); *later != NULL; later++) {
-        if (strcmp(*later, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 const struct kvt_plugin_info *const *kvt_plugins_built_in(enum kvt_plugin_kind kind, size_t *count)
 {
     const struct kvt_plugin_info *const *list = kvt_policies_table(kind, count);
@@ -133,9 +113,6 @@ kvt_status kvt_plugin_find(const struct kvt_plugins *plugins, enum kvt_plugin_ki
             break;
         used += (size_t)wrote;
     }
-    if (is_later(kind, name))
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
-                        "\"%s\": belongs to a later version; there are: %s", name, names);
     return kvt_fail(err, KVT_ERR_NOT_FOUND, where, "\"%.60s\": no such %s; there are: %s", name,
                     kvt_plugin_noun(kind), names);
 }

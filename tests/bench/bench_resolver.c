@@ -6,7 +6,12 @@
  * selected rows. A call's sets are written just before it, as a law does, and only the call is
  * timed: the sets are warm, the cache is cold. A repetition is one decode step, every cache once,
  * and counts with its median call, so that calls which other programs interrupted do not; printed
- * are the median of the steps and the least, one JSON line a case. */
+ * are the median of the steps and the least, one JSON line a case.
+ *
+ *     bench_resolver [POLICY ..]     all cases, or those of some policies
+ *
+ * Policies that see the future are shown one that is drawn once for all: what it says makes no
+ * difference to the time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +32,7 @@ enum {
     CHANGED_ROWS = TOP_K * 32 / 100,
     CACHES = 128 * 21,
     QUERIES_MAX = 8,
+    PARAMS_MAX = 8,
     WARM_STEPS = 6,
     TIMED_STEPS = 9,
 };
@@ -46,6 +52,7 @@ struct bench {
     struct kvt_hot_cache *caches[CACHES];
     struct stream *streams; /* [CACHES] */
     uint64_t selections[QUERIES_MAX][ROW_WORDS];
+    uint32_t next_use[SLOTS];
     double call_ns[CACHES]; /* of the last step */
 };
 
@@ -138,18 +145,36 @@ static void bench_init(struct bench *bench)
     bench->streams = must(calloc(CACHES, sizeof *bench->streams));
     for (uint32_t i = 0; i < CACHES; i++)
         stream_init(&bench->streams[i], i);
+    struct kvt_rng rng = kvt_rng_stream(2, KVT_RNG_TEST, 0);
+    for (kvt_slot slot = 0; slot < SLOTS; slot++) {
+        uint32_t calls = 1 + (uint32_t)kvt_rng_below(&rng, 2 * KVT_LOOK_AHEAD_CALLS);
+        bench->next_use[slot] = calls <= KVT_LOOK_AHEAD_CALLS ? calls : KVT_CALL_NEVER;
+    }
+}
+
+/* Of choices the first is the default of those there are. */
+static struct kvt_params default_params(const struct kvt_plugin_info *info,
+                                        struct kvt_param_value values[PARAMS_MAX])
+{
+    for (size_t i = 0; i < info->param_count && i < PARAMS_MAX; i++)
+        values[i] = (struct kvt_param_value){.number = info->params[i].default_number};
+    return (struct kvt_params){.values = values, .count = info->param_count};
 }
 
 /* Empty caches under another policy. */
 static void change_policy(struct bench *bench, const char *policy)
 {
-    struct kvt_replacement_env env = {.slot_count = SLOTS, .top_k = TOP_K};
+    struct kvt_replacement_env env = {.slot_count = SLOTS, .top_k = TOP_K, .host = kvt_host()};
+    struct kvt_param_value values[PARAMS_MAX];
     const struct kvt_plugin_info *info;
     struct kvt_error err;
 
     must_be_ok(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, policy, "policy", &info, &err), &err);
+    env.params = default_params(info, values);
     for (uint32_t i = 0; i < CACHES; i++) {
+        env.entity = i;
         kvt_hot_cache_free(bench->caches[i]);
+        bench->caches[i] = NULL;
         must_be_ok(kvt_hot_cache_new((const struct kvt_replacement_policy *)(const void *)info,
                                      &env, ROWS, &bench->caches[i], &err),
                    &err);
@@ -208,7 +233,8 @@ static void measure(struct bench *bench, const struct setting *setting)
     struct kvt_resolve_call call = {.visible_rows = ROWS,
                                     .tail_first_row = ROWS - TAIL_ROWS,
                                     .page_rows = setting->page_rows,
-                                    .query_count = setting->queries};
+                                    .query_count = setting->queries,
+                                    .next_use = bench->next_use};
     double step_ns[TIMED_STEPS];
     struct tally tally;
 
@@ -221,20 +247,30 @@ static void measure(struct bench *bench, const struct setting *setting)
     for (uint32_t i = 0; i < TIMED_STEPS; i++)
         step_ns[i] = step(bench, &call, &tally);
     double call_ns = median(step_ns, TIMED_STEPS), calls = CACHES;
-    (void)printf("{\"bench\": \"resolver\", \"case\": \"%s\", \"policy\": \"%s\", \"level\": "
-                 "\"%s\", \"queries\": %" PRIu32
-                 ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
-                 "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
-                 "\"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
-                 "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
-                 setting->name, setting->policy, kvt_cpu_name(setting->cpu), setting->queries,
-                 TOP_K, SLOTS, ROWS, CACHES, TIMED_STEPS, call_ns, step_ns[0],
-                 (double)tally.selected / calls * 1e9 / call_ns, (double)tally.hot / calls,
-                 (double)tally.filled / calls, (double)tally.staged / calls);
+    (void)printf(
+        "{\"bench\": \"resolver\", \"case\": \"%s\", \"policy\": \"%s\", \"level\": "
+        "\"%s\", \"queries\": %" PRIu32
+        ", \"top_k\": %d, \"slots\": %d, \"rows\": %d, \"caches\": %d, \"steps\": %d, "
+        "\"ns_per_call\": %.0f, \"ns_per_call_least\": %.0f, "
+        "\"ns_per_selected_row\": %.3g, \"selected_rows_per_s\": %.4g, \"hot_per_call\": %.1f, "
+        "\"filled_per_call\": %.1f, \"staged_per_call\": %.1f}\n",
+        setting->name, setting->policy, kvt_cpu_name(setting->cpu), setting->queries, TOP_K, SLOTS,
+        ROWS, CACHES, TIMED_STEPS, call_ns, step_ns[0], call_ns * calls / (double)tally.selected,
+        (double)tally.selected / calls * 1e9 / call_ns, (double)tally.hot / calls,
+        (double)tally.filled / calls, (double)tally.staged / calls);
     (void)fflush(stdout);
 }
 
-int main(void)
+static bool is_asked_for(const char *policy, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], policy) == 0)
+            return true;
+    }
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
 {
     static uint64_t half_of_pages[ROW_WORDS];
     struct bench *bench = must(calloc(1, sizeof *bench));
@@ -252,16 +288,23 @@ int main(void)
         {"hot cache alone", 4, KVT_CPU_PLAIN, NULL, "lru"},
         {"hot cache alone", 1, KVT_CPU_AVX2, NULL, "lru"},
         {"hot cache alone", 4, KVT_CPU_AVX2, NULL, "lru"},
-        {"hot cache alone", 8, best, NULL, "access-lru"},
-        {"hot cache alone", 1, best, NULL, "access-lru"},
-        {"hot cache alone", 8, best, NULL, "fifo"},
-        {"hot cache alone", 1, best, NULL, "fifo"},
-        {"hot cache alone", 8, best, NULL, "clock"},
-        {"hot cache alone", 1, best, NULL, "clock"},
     };
+    size_t policies = 0;
+    const struct kvt_plugin_info *const *list =
+        kvt_plugin_list(NULL, KVT_PLUGIN_REPLACEMENT, &policies);
     bench_init(bench);
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        measure(bench, &settings[i]);
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (is_asked_for(settings[i].policy, argc, argv))
+            measure(bench, &settings[i]);
+    }
+    for (size_t p = 0; p < policies; p++) {
+        struct setting setting = {"hot cache alone", 8, best, NULL, list[p]->name};
+        if (strcmp(setting.policy, "lru") == 0 || !is_asked_for(setting.policy, argc, argv))
+            continue;
+        measure(bench, &setting);
+        setting.queries = 1;
+        measure(bench, &setting);
+    }
     bench_fini(bench);
     free(bench);
     return EXIT_SUCCESS;

@@ -27,6 +27,28 @@ def close(a, b):
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
 
 
+# --- Bounds -----------------------------------------------------------------------------------------
+
+
+def a_side_that_saw_the_future_is_a_bound_and_the_others_have_their_regret(folder):
+    path = tiny(folder)
+    sides = [path + ",run.fidelity=exact,residency=hisparse,residency.hot_tokens=1024,replacement.policy=" + policy
+             for policy in ("lru", "belady", "fifo")]
+    report = compared(*sides)
+    lru, belady, fifo = report["variants"]
+    assert [v["bound"] for v in report["variants"]] == [False, True, False]
+    assert belady["regret"] == 0 and 0 < lru["regret"] < fifo["regret"], report
+    ratio = fifo["metrics"]["hot_miss_ratio"] / belady["metrics"]["hot_miss_ratio"]
+    assert close(fifo["regret"], ratio - 1)
+    said = succeeds("compare", *sides, "--quiet")
+    assert said.count("bound: a policy of ") == 1 and "belady saw the future" in said, said
+    assert "regret to " in said and said.index("regret to ") < said.index("basis: "), said
+    plain = succeeds("compare", sides[0], sides[2], "--quiet")
+    assert "regret" not in plain and "bound:" not in plain, plain
+    blind = refuses(2, "compare", sides[1] + ",replacement.clairvoyant=false", sides[0], "--quiet")
+    assert "belady: clairvoyant is false" in blind, blind
+
+
 # --- Figures ----------------------------------------------------------------------------------------
 
 
@@ -422,6 +444,7 @@ def an_interrupted_comparison_keeps_the_seeds_that_all_have_finished(folder):
 
 
 CASES = (
+    a_side_that_saw_the_future_is_a_bound_and_the_others_have_their_regret,
     a_scenario_equals_itself,
     figures_are_those_of_runs_on_the_same_seeds,
     one_seed_has_no_interval,

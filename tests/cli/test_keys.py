@@ -125,6 +125,12 @@ def adaptive(key, value, base=None):
     return ("residency(adaptive)." + key, (base or DEFERRED, {"residency." + key: value}))
 
 
+def replacement(policy, key, value, base=None):
+    return ("replacement(%s).%s" % (policy, key),
+            ({**HISPARSE, "replacement": {"policy": policy, **(base or {})}},
+             {"replacement." + key: value}))
+
+
 def slo(key, value):
     """The same member of both classes."""
     classes = [dict(entry, **{key: value}) for entry in SLO["slo"]["classes"]]
@@ -201,6 +207,19 @@ TABLE = {
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "replacement.policy": (HISPARSE, {"replacement.policy": "fifo"}),
+    **dict([replacement("lfu", "ageing_accesses_per_slot", 1),
+            replacement("s3fifo", "small_fraction", 0.5),
+            replacement("s3fifo", "ghost_fraction", 0.1),
+            replacement("s3fifo", "promote_hits", 1),
+            replacement("2q", "in_fraction", 0.75),
+            replacement("2q", "ghost_fraction", 0.05),
+            replacement("sharded-lru", "ways", 16),
+            replacement("sharded-lru", "hash", "modulo")]),
+    "replacement(belady).clairvoyant": (
+        {**HISPARSE, "replacement.policy": "belady"}, {"replacement.clairvoyant": False}, REFUSED),
+    "replacement(oracle-pages).clairvoyant": (
+        {**HISPARSE, "replacement.policy": "oracle-pages"},
+        {"replacement.clairvoyant": False}, REFUSED),
     "speculation.method": (ROOMY, {"speculation": MTP}),
     "speculation.retrieval": (DRAFTS, {"speculation.retrieval": "each_query"}),
     "speculation.overflow": (DRAFTS, {"speculation.overflow": "none"}, REFUSED),

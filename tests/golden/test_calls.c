@@ -47,6 +47,8 @@ static const struct vector_file files[] = {
     {"clock-k64-b192", 192, 64, 3000, TWIN_CLOCK, KVT_PROMOTE_NONE, 24, 24, 30, 20},
     {"fifo-k16-b16-by-count", 16, 16, 700, TWIN_FIFO, KVT_PROMOTE_BY_COUNT, 40, 25, 20, 20},
     {"fifo-k64-b192", 192, 64, 3000, TWIN_FIFO, KVT_PROMOTE_NONE, 24, 26, 30, 20},
+    {"sieve-k16-b32-by-count", 32, 16, 700, TWIN_SIEVE, KVT_PROMOTE_BY_COUNT, 40, 27, 20, 20},
+    {"arc-k16-b32-by-count", 32, 16, 700, TWIN_ARC, KVT_PROMOTE_BY_COUNT, 40, 28, 20, 20},
 };
 enum {
     FILES = sizeof files / sizeof files[0]

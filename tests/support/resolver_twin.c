@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resolver_twin.h"
+#include "resolver_twin_policy.h"
 
 enum place {
     UNSEEN = 0,
@@ -57,6 +57,12 @@ void twin_init(struct twin *twin, enum twin_policy policy, int row_count, int sl
     twin->read = room(slot_count, sizeof(bool));
     twin->marked = room(slot_count, sizeof(bool));
     twin->order.items = room(slot_count, sizeof(int));
+    for (int list = 0; list < 2; list++) {
+        twin->lists[list].items = room(slot_count, sizeof(int));
+        twin->ghosts[list].items = room(row_count, sizeof(int));
+    }
+    twin->uses = room(slot_count, sizeof(int));
+    twin->rng = kvt_rng_stream(0, KVT_RNG_POLICY, 0);
     answer_lists(&twin->answer, lists);
     for (int i = 0; i < ANSWER_LISTS; i++)
         lists[i]->items = room(longest, sizeof(int));
@@ -75,6 +81,11 @@ void twin_fini(struct twin *twin)
     answer_lists(&twin->answer, lists);
     for (int i = 0; i < ANSWER_LISTS; i++)
         free(lists[i]->items);
+    free(twin->uses);
+    for (int list = 0; list < 2; list++) {
+        free(twin->ghosts[list].items);
+        free(twin->lists[list].items);
+    }
     free(twin->order.items);
     free(twin->marked);
     free(twin->read);
@@ -178,6 +189,7 @@ static void promote(struct twin *twin, const struct twin_call *call)
         append(&answer->promoted, answer->misses.items[filled + best]);
         append(&answer->promoted_slots, slot);
         put(twin, answer->misses.items[filled + best], slot);
+        twin_forget_ghost(twin, answer->misses.items[filled + best]);
         if (twin->promoted_are_newest)
             twin_make_newest(twin, slot);
         staged[best] = spare[slot] = -1;
@@ -194,6 +206,7 @@ void twin_resolve(struct twin *twin, const struct twin_call *call)
     look(twin, call);
     if (answer->skipped)
         return;
+    twin->next_use = call->next_use;
     twin_replace(twin);
     for (int i = 0; i < answer->fills.count; i++) {
         append(&answer->evicted, twin->slot_rows[answer->fills.items[i]]);
@@ -201,11 +214,13 @@ void twin_resolve(struct twin *twin, const struct twin_call *call)
     }
     if (call->promote_by_count && answer->misses.count > answer->fills.count)
         promote(twin, call);
+    if (twin->policy >= TWIN_LFU)
+        twin_order_lists(twin);
 }
 
 /* ---- Hashes ------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x)
+uint64_t twin_mix(uint64_t x)
 {
     x ^= x >> 30;
     x *= UINT64_C(13787848793156543929);
@@ -216,7 +231,7 @@ static uint64_t mix(uint64_t x)
 
 uint64_t twin_chain(uint64_t chain, uint64_t value)
 {
-    return mix(chain * UINT64_C(11400714819323198485) + value + 1);
+    return twin_mix(chain * UINT64_C(11400714819323198485) + value + 1);
 }
 
 static uint64_t sum_placed(const struct twin_list *slots, const struct twin_list *rows)
@@ -224,7 +239,7 @@ static uint64_t sum_placed(const struct twin_list *slots, const struct twin_list
     uint64_t sum = 0;
 
     for (int i = 0; i < slots->count; i++)
-        sum += mix(((uint64_t)slots->items[i] << 32) + (uint64_t)rows->items[i] + 1);
+        sum += twin_mix(((uint64_t)slots->items[i] << 32) + (uint64_t)rows->items[i] + 1);
     return sum;
 }
 

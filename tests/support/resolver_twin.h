@@ -5,17 +5,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kvt/rng.h"
+
 enum {
     TWIN_QUERIES_MAX = 8,
     TWIN_EMPTY = -1
 };
 
-/* What is given up for misses; resolver_twin_policy.c has each, one access at a time. */
+/* What is given up for misses; resolver_twin_policy.c and resolver_twin_lists.c have each, one
+ * access at a time. */
 enum twin_policy {
     TWIN_LRU = 0,
     TWIN_ACCESS_LRU,
     TWIN_FIFO,
     TWIN_CLOCK,
+    TWIN_LFU,
+    TWIN_SIEVE,
+    TWIN_S3FIFO,
+    TWIN_ARC,
+    TWIN_TWO_Q,
+    TWIN_RANDOM,
+    TWIN_SHARDED_LRU,
+    TWIN_BELADY,
+    TWIN_ORACLE_PAGES,
     TWIN_POLICIES
 };
 
@@ -30,6 +42,7 @@ struct twin_call {
     int tail_first_row;
     const bool *paged; /* [rows] resident by page; NULL: none */
     bool promote_by_count;
+    const uint32_t *next_use; /* [slots] of those that see the future */
 };
 
 struct twin_answer {
@@ -49,8 +62,15 @@ struct twin {
     int *slot_rows;           /* [slot_count] TWIN_EMPTY or the row */
     int *slot_of;             /* [row_count] TWIN_EMPTY or the slot */
     struct twin_list order;   /* slots, the next victim first */
-    bool *marked;             /* [slot_count] CLOCK's, and its hand */
+    bool *marked;             /* [slot_count] CLOCK's and SIEVE's, and the hand */
     int hand;
+    struct twin_list lists[2], ghosts[2]; /* of slots, and of rows that left */
+    int *uses;                            /* [slot_count] */
+    int accesses;
+    double target;
+    int (*learn)(struct twin *twin, int row); /* what comes of a ghost; NULL: it goes */
+    struct kvt_rng rng;
+    const uint32_t *next_use;
     struct twin_answer answer;
     int *places;  /* [row_count] what the call found of a row */
     int *queries; /* [row_count] how many of the call select it */
@@ -75,6 +95,7 @@ void twin_make_newest(struct twin *twin, int slot);
 uint64_t twin_hash(const struct twin *twin);
 /* The sum of hashes of what the last call put where, as kvt/resolver.h defines it. */
 uint64_t twin_placed_hash(const struct twin *twin);
+uint64_t twin_mix(uint64_t x);
 /* One link of a chain of hashes. */
 uint64_t twin_chain(uint64_t chain, uint64_t value);
 

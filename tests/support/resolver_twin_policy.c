@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resolver_twin.h"
+#include "resolver_twin_policy.h"
 
 const char *twin_policy_name(enum twin_policy policy)
 {
-    static const char *const names[TWIN_POLICIES] = {"lru", "access-lru", "fifo", "clock"};
+    static const char *const names[TWIN_POLICIES] = {
+        "lru", "access-lru", "fifo",   "clock",       "lfu",    "sieve",       "s3fifo",
+        "arc", "2q",         "random", "sharded-lru", "belady", "oracle-pages"};
     return names[policy];
 }
 
@@ -29,8 +31,7 @@ static bool is_empty(const struct twin *twin, int slot)
     return twin->slot_rows[slot] == TWIN_EMPTY && !twin->read[slot];
 }
 
-/* -1: there is none. */
-static int lowest_empty(const struct twin *twin)
+int twin_lowest_empty(const struct twin *twin)
 {
     for (int slot = 0; slot < twin->slot_count; slot++) {
         if (is_empty(twin, slot))
@@ -48,8 +49,7 @@ static int oldest(const struct twin *twin)
     return -1;
 }
 
-/* The next row comes in. */
-static void fill(struct twin *twin, int slot)
+void twin_fill(struct twin *twin, int slot)
 {
     twin->answer.fills.items[twin->answer.fills.count++] = slot;
     twin->read[slot] = true;
@@ -61,12 +61,12 @@ static void fill(struct twin *twin, int slot)
 static void replace_oldest(struct twin *twin)
 {
     for (int i = 0; i < twin->answer.misses.count; i++) {
-        int slot = lowest_empty(twin);
+        int slot = twin_lowest_empty(twin);
         if (slot < 0)
             slot = oldest(twin);
         if (slot < 0)
             return;
-        fill(twin, slot);
+        twin_fill(twin, slot);
         twin_make_newest(twin, slot);
     }
 }
@@ -141,23 +141,26 @@ static void replace_clock(struct twin *twin)
     for (int i = 0; i < twin->answer.hit_slots.count; i++)
         twin->marked[twin->answer.hit_slots.items[i]] = true;
     for (int i = 0; i < twin->answer.misses.count; i++) {
-        int slot = lowest_empty(twin);
+        int slot = twin_lowest_empty(twin);
         if (slot < 0)
             slot = turn(twin->slot_count, &twin->hand, twin->marked, twin->read);
         if (slot < 0)
             break;
-        fill(twin, slot);
+        twin_fill(twin, slot);
     }
     list_by_clock(twin);
 }
 
 void twin_replace(struct twin *twin)
 {
-    static void (*const policies[TWIN_POLICIES])(struct twin *) = {
+    static void (*const policies[TWIN_LFU])(struct twin *) = {
         [TWIN_LRU] = replace_lru,
         [TWIN_ACCESS_LRU] = replace_access_lru,
         [TWIN_FIFO] = replace_oldest,
         [TWIN_CLOCK] = replace_clock,
     };
-    policies[twin->policy](twin);
+    if (twin->policy >= TWIN_LFU)
+        twin_replace_lists(twin);
+    else
+        policies[twin->policy](twin);
 }

@@ -248,8 +248,9 @@ static const struct refusal in_sets[] = {
     {"extends=quickstart", "--set extends", "read from files only"},
     {"cluster.decode.speculation_workspace_gib=1", "--set cluster.decode.speculation_workspace_gib",
      "has no effect while speculation.method"},
-    {"replacement.policy=belady", "--set replacement.policy",
-     "\"belady\": belongs to a later version; there are: lru, access-lru, fifo, clock"},
+    {"replacement.policy=mru", "--set replacement.policy",
+     "\"mru\": no such replacement policy; there are: lru, access-lru, fifo, clock, lfu, sieve, "
+     "s3fifo, arc, 2q, random, sharded-lru, belady, oracle-pages"},
     {"speculation.promotion=by_count", "--set speculation.promotion",
      "promotion has no effect while speculation.method is \"none\""},
     {"speculation.staging_fraction=0.5", "--set speculation.staging_fraction",

@@ -201,6 +201,49 @@ START_TEST(every_pair_may_be_reversed)
 }
 END_TEST
 
+/* Two seeds; A and D miss 30 and 40, 24 and 30 per cent, B and C, which see the future, 20 and 25,
+ * 22 and 30. */
+START_TEST(regret_is_to_the_bound_that_misses_least)
+{
+    struct made_up made_up;
+    struct kvt_error err = {0};
+    struct kvt_estimate regret;
+    size_t miss_ratio = 0, metrics = 0;
+    cJSON *tree = NULL;
+    const double misses[] = {0.3, 0.4, 0.2, 0.25, 0.22, 0.3, 0.24, 0.3};
+
+    (void)kvt_metric_docs(&metrics);
+    ck_assert_int_eq(kvt_metric_find("hot_miss_ratio", "test", &miss_ratio, &err), KVT_OK);
+    made_up_open(&made_up, VARIANTS, 2, misses);
+    for (size_t i = 0; i < VARIANTS * 2; i++)
+        made_up.metrics[i * metrics + miss_ratio] = misses[i];
+    ck_assert_uint_eq(kvt_comparison_bound(&made_up.comparison), VARIANTS);
+    ck_assert_int_eq(kvt_comparison_tree(&made_up.comparison, NULL, 0, NULL, &tree, &err), KVT_OK);
+    const cJSON *entry = cJSON_GetArrayItem(kvt_json_find(tree, "variants"), 0);
+    ck_assert_ptr_null(kvt_json_find(entry, "regret"));
+    ck_assert(cJSON_IsFalse(kvt_json_find(entry, "bound")));
+    cJSON_Delete(tree);
+    made_up.variants[1].is_bound = made_up.variants[1].bounds_misses = true;
+    made_up.variants[2].is_bound = made_up.variants[2].bounds_misses = true;
+    ck_assert_uint_eq(kvt_comparison_bound(&made_up.comparison), 1);
+    ck_assert_int_eq(kvt_comparison_regret(&made_up.comparison, 0, 1, &regret, &err), KVT_OK);
+    ck_assert_double_eq_tol(regret.mean, (0.5 + 0.6) / 2, 1e-12);
+    ck_assert_double_eq_tol(regret.high - regret.mean, 12.706204736432095 * 0.05, 1e-9);
+    ck_assert_int_eq(kvt_comparison_tree(&made_up.comparison, NULL, 0, NULL, &tree, &err), KVT_OK);
+    entry = cJSON_GetArrayItem(kvt_json_find(tree, "variants"), 3);
+    ck_assert_double_eq_tol(kvt_json_find(entry, "regret")->valuedouble, 0.2, 1e-12);
+    ck_assert_int_eq(cJSON_GetArraySize(kvt_json_find(entry, "regret_ci95")), 2);
+    entry = cJSON_GetArrayItem(kvt_json_find(tree, "variants"), 1);
+    ck_assert(cJSON_IsTrue(kvt_json_find(entry, "bound")));
+    ck_assert_double_eq(kvt_json_find(entry, "regret")->valuedouble, 0);
+    cJSON_Delete(tree);
+    made_up.metrics[1 * 2 * metrics + miss_ratio] = 0; /* nothing to be measured by */
+    ck_assert_int_eq(kvt_comparison_regret(&made_up.comparison, 0, 1, &regret, &err), KVT_OK);
+    ck_assert(isnan(regret.mean));
+    made_up_close(&made_up);
+}
+END_TEST
+
 static const char *text_at(const cJSON *tree, const char *list, int index, const char *key)
 {
     const cJSON *entry = cJSON_GetArrayItem(kvt_json_find(tree, list), index);
@@ -243,6 +286,7 @@ int main(void)
     tcase_add_test(pairs, one_seed_tells_what_differs_by_more_than_half_a_percent);
     tcase_add_test(pairs, several_seeds_tell_what_their_interval_tells);
     tcase_add_test(pairs, the_order_is_that_of_means_with_the_missing_ones_last);
+    tcase_add_test(pairs, regret_is_to_the_bound_that_misses_least);
     suite_add_tcase(suite, pairs);
     TCase *presets = tcase_create("presets");
     tcase_add_test(presets, a_pair_that_changes_places_is_a_reversal);

@@ -15,7 +15,8 @@ static const struct {
 } built_in[] = {
     {KVT_PLUGIN_RESIDENCY, "residency",
      "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
-    {KVT_PLUGIN_REPLACEMENT, "replacement", "lru access-lru fifo clock"},
+    {KVT_PLUGIN_REPLACEMENT, "replacement",
+     "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
     {KVT_PLUGIN_LAW, "law", "tape score recorded indexer"},
@@ -107,39 +108,6 @@ START_TEST(every_parameter_has_a_name_of_its_own_bounds_and_help)
 }
 END_TEST
 
-/* Of the design, by kind. */
-static const struct {
-    enum kvt_plugin_kind kind;
-    const char *names;
-} later[] = {
-    {KVT_PLUGIN_REPLACEMENT, "lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
-};
-enum {
-    LATER_KINDS = sizeof later / sizeof later[0]
-};
-
-START_TEST(a_name_of_a_later_version_is_answered_as_such)
-{
-    const char *at = later[_i].names;
-    while (*at != '\0') {
-        const struct kvt_plugin_info *found = NULL;
-        struct kvt_error err;
-        char name[32];
-        char words[96];
-        int length = (int)strcspn(at, " ");
-        (void)snprintf(name, sizeof name, "%.*s", length, at);
-        (void)snprintf(words, sizeof words,
-                       "\"%s\": belongs to a later version; there are: ", name);
-        ck_assert_int_eq(kvt_plugin_find(NULL, later[_i].kind, name, "place", &found, &err),
-                         KVT_ERR_UNSUPPORTED);
-        ck_assert_str_eq(err.where, "place");
-        ck_assert_mem_eq(err.message, words, strlen(words));
-        ck_assert_ptr_null(found);
-        at += length + (at[length] == ' ' ? 1 : 0);
-    }
-}
-END_TEST
-
 START_TEST(an_unknown_name_is_answered_with_those_there_are)
 {
     const struct kvt_plugin_info *found = NULL;
@@ -197,7 +165,6 @@ static Suite *plugin_suite(void)
     tcase_add_loop_test(tables, a_plugin_is_found_by_its_name, 0, KINDS);
     tcase_add_loop_test(tables, every_table_says_its_abi_its_size_and_what_it_is, 0, KINDS);
     tcase_add_loop_test(tables, every_parameter_has_a_name_of_its_own_bounds_and_help, 0, KINDS);
-    tcase_add_loop_test(tables, a_name_of_a_later_version_is_answered_as_such, 0, LATER_KINDS);
     tcase_add_test(tables, an_unknown_name_is_answered_with_those_there_are);
     tcase_add_test(tables, what_is_no_kind_has_no_plugins);
     tcase_add_test(tables, the_host_lends_our_own_streams_and_errors);

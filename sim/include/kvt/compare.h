@@ -29,6 +29,8 @@ struct kvt_variant {
     const uint64_t *hashes; /* [seed_count] of all decisions */
     const char *basis;      /* what its throughput rests on */
     const struct kvt_badge *badges; /* [seed_count] */
+    bool is_bound;      /* one of its policies saw the future: what it reaches cannot be had */
+    bool bounds_misses; /* its replacement policy did */
 };
 
 struct kvt_comparison {
@@ -46,6 +48,16 @@ KVT_CHECKED kvt_status kvt_comparison_metric(const struct kvt_comparison *compar
 KVT_CHECKED kvt_status kvt_comparison_ratio(const struct kvt_comparison *comparison, size_t variant,
                                             size_t metric, struct kvt_estimate *out,
                                             struct kvt_error *err);
+
+/* Of the variants that bound misses the one whose hot_miss_ratio is least; variant_count: none
+ * does. */
+size_t kvt_comparison_bound(const struct kvt_comparison *comparison);
+/* What it costs not to see the future: hot_miss_ratio over the bound's, less 1, seed by seed. NaN
+ * where the bound misses nothing. A share of what was looked up, since what that is differs with
+ * the pages that are in HBM. */
+KVT_CHECKED kvt_status kvt_comparison_regret(const struct kvt_comparison *comparison,
+                                             size_t variant, size_t bound, struct kvt_estimate *out,
+                                             struct kvt_error *err);
 
 /* Of all its runs as one. */
 void kvt_comparison_badge(const struct kvt_comparison *comparison, struct kvt_badge *out);

@@ -29,6 +29,10 @@ struct kvt_replacement_env {
     uint64_t entity;     /* of (request, store), for random streams */
     uint64_t run_seed;
     const struct kvt_host *host;
+    uint32_t rows_max; /* the store's rows are below it; kvt_hot_cache_new() sets it */
+    /* Rows of the store in KVT_PAGE_ROWS tokens; 0 is taken as KVT_PAGE_ROWS by
+     * kvt_hot_cache_new(). */
+    uint32_t rows_per_page;
 };
 
 /* One call, as a replacement policy sees it. Bit s of hit_bits is slot s: it
@@ -54,7 +58,9 @@ struct kvt_replacement_call {
 
 /* An instance serves one hot cache: one (request, store). A resolve is a
  * batch: the slots that hit are known first, then victims are chosen for the
- * misses, then the policy learns of both at once. */
+ * misses, then the policy learns of both at once. A policy that takes misses one
+ * by one may do all of it in choose_victims(), which is followed by on_resolved()
+ * with the slots that it wrote, and does the hits alone where fill_count is 0. */
 struct kvt_replacement_policy {
     struct kvt_plugin_info info;
 
@@ -78,8 +84,9 @@ struct kvt_replacement_policy {
     /* The row in this slot was moved away: the slot is empty. No call is open. */
     void (*on_invalidate)(void *state, kvt_slot slot);
 
-    /* The slot's recency rank, for the state hash: 0 is the next victim. Writes
-     * ranks[slot_count]. */
+    /* The slot's rank, for the state hash: 0 is the next victim for a row that the cache has never
+     * seen, if it may take any slot; of a policy that sees the future any order will do. Writes
+     * ranks[slot_count], a permutation. */
     void (*ranks)(const void *state, uint32_t *ranks);
 
     bool (*is_sane)(const void *state); /* optional */
@@ -92,6 +99,10 @@ struct kvt_replacement_policy {
                         const uint32_t *rows, const uint32_t *evicted_rows, uint32_t count);
 
     bool wants_hit_order; /* of a policy that takes hits one by one: hit_slots is given to it */
+
+    /* Rows have their part of the cache, so that a victim may be occupied while slots of other
+     * parts are empty; those that are given up are still the lowest, in their order. */
+    bool is_partitioned;
 };
 
 /* ---- Residency: what of a request's history stays in HBM ------------------ */
