@@ -300,6 +300,11 @@ static kvt_status open_parts(struct backend_cuda *cuda, const struct kvt_backend
 static kvt_status cuda_open(const struct kvt_backend_env *env, struct kvt_backend **out,
                             struct kvt_error *err)
 {
+    if (kvt_predicts_rows(&env->prefetch) || kvt_reads_planes(&env->read_depth))
+        return kvt_fail(
+            err, KVT_ERR_UNSUPPORTED, "backend \"cuda\"",
+            "it fetches every missed row whole and on demand; residency.prefetch.recall "
+            "0 and residency.read_depth.shallow_share 0 are expected");
     struct backend_cuda *cuda = calloc(1, sizeof *cuda);
 
     if (!cuda)
@@ -455,7 +460,9 @@ static kvt_status cuda_step(struct kvt_backend *backend, struct kvt_rank_step *r
     struct backend_cuda *cuda = backend_cuda_of(backend);
     kvt_status status = check_releases(cuda, err);
 
-    return status == KVT_OK ? ranks_step(cuda, ranks, rank_count, err) : status;
+    if (status == KVT_OK)
+        status = ranks_step(cuda, ranks, rank_count, err);
+    return status == KVT_OK ? kvt_calls_end_step(&cuda->env, cuda->law_data, err) : status;
 }
 
 static kvt_status cuda_finish(struct kvt_backend *backend, struct kvt_error *err)

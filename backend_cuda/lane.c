@@ -238,10 +238,13 @@ static kvt_status open_streams(struct backend_cuda *cuda, struct lane *lane, str
     lane->streams = calloc(cuda->llm->selector_count, sizeof *lane->streams);
     if (!lane->streams)
         return kvt_fail_nomem(err, "a decoding request");
-    for (uint32_t s = 0; s < cuda->llm->selector_count && status == KVT_OK; s++)
-        status =
-            kvt_calls_open_stream(&cuda->env, cuda->law_data, lane->request, s,
-                                  lane->admitted_tokens, lane->last_tokens, &lane->streams[s], err);
+    for (uint32_t s = 0; s < cuda->llm->selector_count && status == KVT_OK; s++) {
+        const struct kvt_stream_spec spec = {.request = lane->request,
+                                             .selector = s,
+                                             .context_tokens = lane->admitted_tokens,
+                                             .last_tokens = lane->last_tokens};
+        status = kvt_calls_open_stream(&cuda->env, cuda->law_data, &spec, &lane->streams[s], err);
+    }
     return status;
 }
 
@@ -255,10 +258,14 @@ static kvt_status look_ahead(struct backend_cuda *cuda, struct lane *lane, uint3
     kvt_status status = streams ? KVT_OK : kvt_fail_nomem(err, "a look ahead");
 
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
-        if (llm->selectors[s].store == store)
-            status = kvt_calls_open_stream(&cuda->env, cuda->law_data, lane->request, s,
-                                           lane->admitted_tokens, lane->last_tokens,
-                                           &streams[opened++], err);
+        if (llm->selectors[s].store != store)
+            continue;
+        const struct kvt_stream_spec spec = {.request = lane->request,
+                                             .selector = s,
+                                             .context_tokens = lane->admitted_tokens,
+                                             .last_tokens = lane->last_tokens,
+                                             .looks_ahead = true};
+        status = kvt_calls_open_stream(&cuda->env, cuda->law_data, &spec, &streams[opened++], err);
     }
     if (status == KVT_OK)
         return kvt_look_ahead_new(&cuda->ahead_env, store, admission, streams, opened,
@@ -400,7 +407,7 @@ void gpu_lane_free(struct backend_cuda *cuda, struct lane *lane)
     for (uint32_t s = 0; s < cuda->llm->store_count && lane->planned; s++)
         kvt_look_ahead_free(lane->planned[s].ahead);
     for (uint32_t s = 0; s < cuda->llm->selector_count && lane->streams; s++)
-        free(lane->streams[s]);
+        kvt_calls_close_stream(&cuda->env, cuda->law_data, lane->streams[s]);
     free(lane->planned);
     free(lane->streams);
     free(lane);

@@ -180,8 +180,11 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
             if (status != KVT_OK)
                 return status;
             if (r == 0 || !pool->lockstep) {
-                sim->groups[group] =
-                    (struct group){.first_rank = rank, .pool = p, .prefill = &scenario->prefill};
+                sim->groups[group] = (struct group){.first_rank = rank,
+                                                    .pool = p,
+                                                    .prefill = &scenario->prefill,
+                                                    .prefetch = &scenario->prefetch,
+                                                    .selectors = scenario->llm->selector_count};
                 status = open_timing(sim, &sim->groups[group], err);
                 if (status != KVT_OK)
                     return status;

@@ -97,6 +97,8 @@ kvt_status sim_open_backend(struct kvt_sim *sim, struct kvt_error *err)
         .staging = kvt_staging_of(scenario->llm, scenario->queries_max, scenario->staging_fraction),
         .cache_dir = sim->options.cache_dir,
         .hierarchy = !sim->ranks[0].needs.history_in_hbm,
+        .prefetch = scenario->prefetch,
+        .read_depth = scenario->read_depth,
         .scores_pages = residency->wants_page_scores,
         .looks_ahead_by = sees_next_use || residency->wants_page_future ? sim->speculation : NULL,
         .shows_next_use = sees_next_use,

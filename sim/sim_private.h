@@ -31,6 +31,8 @@ struct group {
     void *timing_state;
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
+    const struct kvt_prefetch *prefetch;
+    uint32_t selectors; /* of the model */
 };
 
 /* The prefill pool: servers, and a queue before them. */

@@ -112,6 +112,10 @@ static void guess_load(const struct kvt_rank_load *newest, uint32_t requests, ui
     out->leader_layer_rows *= by_queries;
     out->wire_bytes *= by_queries;
     out->granules *= by_queries;
+    out->ahead.rows *= by_queries;
+    out->ahead.layer_rows *= by_queries;
+    out->ahead.wire_bytes *= by_queries;
+    out->ahead.granules *= by_queries;
     out->extra_waves *= by_queries;
     out->extra_wave_layers *= by_queries;
 }

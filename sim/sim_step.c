@@ -98,7 +98,10 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         sim->tally.counts[c] += step->outcome.counts[c];
     sim->tally.h2d_payload_bytes += gpus * step->outcome.payload_bytes;
-    sim->tally.h2d_wire_bytes += gpus * load.wire_bytes;
+    sim->tally.h2d_wire_bytes += gpus * (load.wire_bytes + load.ahead.wire_bytes);
+    sim->tally.prefetched_rows += step->outcome.prefetched_rows;
+    sim->tally.prefetch_wasted_rows += step->outcome.wasted_rows;
+    sim->tally.deepened_rows += step->outcome.deepened_rows;
     sim->tally.rounds += step->item_count;
     sim->tally.staging_waves += (uint64_t)load.extra_waves;
     if (step->outcome.staging_peak_bytes > sim->tally.staging_peak_bytes)

@@ -104,10 +104,14 @@ double sim_predict(const struct group *group, struct kvt_rank_load *loads, doubl
     const struct kvt_group_load load = group_load(group, loads);
     uint32_t slowest_rank = 0;
 
+    group->timing->group_step(group->timing_state, &load, shared);
     for (uint32_t r = 0; r < group->rank_count; r++) {
         double own[KVT_PARTS] = {0};
         loads[r].group_queries = load.queries;
         predict_rank(group, &loads[r], own);
+        own[KVT_PART_FETCH] +=
+            kvt_ahead_exposed_ns(group->timing, group->timing_state, group->prefetch->lead,
+                                 group->selectors, &loads[r], shared, own);
         double rank_ns = sum(own);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
@@ -118,7 +122,6 @@ double sim_predict(const struct group *group, struct kvt_rank_load *loads, doubl
     }
     if (features)
         keep_features(group, &load, &loads[slowest_rank], features);
-    group->timing->group_step(group->timing_state, &load, shared);
     if (load.queries == 0 && slowest[KVT_PART_PREFILL] > 0)
         shared[KVT_PART_PREFILL] = group->prefill->lone_step_ns;
     for (int p = 0; p < KVT_PARTS; p++)

@@ -5,6 +5,8 @@
  *     a stream of n rows, more than k, begins at a token that sees n - n/16 to n rows, drawn
  *         once for a request, and goes on as a tape does
  *
+ * or, with "assign": "own", reads the recording of its own number (recorded_own.c).
+ *
  * What is recorded has first rows and new rows, so that nothing turns: rows keep their distance
  * to the newest one, those of the first page stay, and the rows that the recording lacks lie
  * behind that page and are never selected. */
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorded_own.h"
 #include "replay.h"
 
 static const char where[] = "law \"recorded\"";
@@ -20,12 +23,18 @@ static const char where[] = "law \"recorded\"";
 enum {
     PARAM_PATH,
     PARAM_DRAFTS,
+    PARAM_ASSIGN,
     PARAM_COUNT,
 };
 
 enum {
     DRAFTS_REFUSE,
     DRAFTS_MAIN,
+};
+
+enum {
+    ASSIGN_DRAWN,
+    ASSIGN_OWN,
 };
 
 enum {
@@ -45,6 +54,13 @@ static const struct kvt_param_spec recorded_params[PARAM_COUNT] = {
      .default_text = "refuse",
      .help = "Rejected drafts where none were recorded. refuse: no such run. main: they read the "
              "selections that followed, which understates what they fetch."},
+    {.name = "assign",
+     .type = KVT_PARAM_CHOICE,
+     .choices = "drawn|own",
+     .default_text = "drawn",
+     .help = "Which recording a request reads. drawn: any, from a token drawn for it on. own: that "
+             "of its own number and starting context, from its beginning to its end, as "
+             "`kvtide trace replay` does."},
 };
 
 struct recorded_law {
@@ -53,12 +69,14 @@ struct recorded_law {
     uint64_t run_seed;
     uint32_t top_k;
     bool lacks_drafts; /* and the run has some */
+    struct own *own;   /* NULL: recordings are drawn */
 };
 
 struct recorded_stream {
     bool is_attached; /* it can see more rows than it selects */
     uint32_t request, selector;
     struct replay replay;
+    struct own_stream own;
 };
 
 static void recorded_free(void *data)
@@ -66,6 +84,7 @@ static void recorded_free(void *data)
     struct recorded_law *law = data;
     if (law == NULL)
         return;
+    own_free(law->own);
     kvt_kvsel_free(law->file);
     free(law->path);
     free(law);
@@ -112,6 +131,8 @@ static kvt_status recorded_prepare(const struct kvt_law_env *env, void **out, st
                                           : kvt_fail_nomem(err, "the law of selections");
     if (status == KVT_OK)
         status = check_file(law, env, err);
+    if (status == KVT_OK && env->params.values[PARAM_ASSIGN].number == ASSIGN_OWN)
+        status = own_new(law->file, law->path, env, &law->own, err);
     if (status != KVT_OK) {
         recorded_free(law);
         return status;
@@ -128,8 +149,9 @@ static void recorded_describe(const void *data, char *out, size_t bytes)
     uint64_t tokens = 0;
     for (uint32_t r = 0; r < header->request_count; r++)
         tokens += kvt_kvsel_stream_of(law->file, r, 0)->token_count;
-    (void)snprintf(out, bytes, "recorded: %u requests of %u selectors, %llu tokens%s",
+    (void)snprintf(out, bytes, "recorded: %u requests of %u selectors, %llu tokens%s%s",
                    header->request_count, header->selector_count, (unsigned long long)tokens,
+                   law->own != NULL ? ", each its own" : "",
                    law->lacks_drafts ? "; rejected drafts read what followed" : "");
 }
 
@@ -209,15 +231,18 @@ static kvt_status attach(const struct recorded_law *law, struct recorded_stream 
     return KVT_OK;
 }
 
-static kvt_status recorded_init(void *data, void *stream, const struct kvt_law_stream_env *env,
+static kvt_status recorded_init(void *data, void *state, const struct kvt_law_stream_env *env,
                                 struct kvt_error *err)
 {
     const struct recorded_law *law = data;
+    struct recorded_stream *stream = state;
     if (env->context_rows > env->rows_max || env->rows_max > KVT_KVSEL_ROWS_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "a history cannot go from %u rows to at most %u; the second is expected "
                         "not to be smaller, nor larger than %u",
                         env->context_rows, env->rows_max, KVT_KVSEL_ROWS_MAX);
+    if (law->own != NULL)
+        return own_attach(law->own, env, &stream->own, err);
     return env->rows_max <= law->top_k ? KVT_OK : attach(law, stream, env, err);
 }
 
@@ -226,10 +251,20 @@ static void recorded_select(const void *data, void *state, const struct kvt_law_
 {
     const struct recorded_law *law = data;
     struct recorded_stream *stream = state;
+    if (law->own != NULL) {
+        own_round(law->own, &stream->own, round, sets);
+        return;
+    }
     const struct kvt_kvsel_stream *recording =
         stream->is_attached ? kvt_kvsel_stream_of(law->file, stream->request, stream->selector)
                             : NULL;
     replay_round(&stream->replay, recording, law->top_k, round, sets);
+}
+
+static kvt_status recorded_end_step(void *data, struct kvt_error *err)
+{
+    const struct recorded_law *law = data;
+    return law->own != NULL ? own_end_step(law->own, err) : KVT_OK;
 }
 
 const struct kvt_law kvt_law_recorded = {
@@ -246,4 +281,5 @@ const struct kvt_law kvt_law_recorded = {
     .stream_bytes = recorded_bytes,
     .stream_init = recorded_init,
     .select = recorded_select,
+    .end_step = recorded_end_step,
 };

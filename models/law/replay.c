@@ -4,10 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-enum {
-    BATCH = 32 /* places read at once */
-};
-
 /* The token of a stream's n-th read: round and round, or up and down the recording, the ends
  * once each. */
 static uint32_t token_of(const struct replay *replay, uint32_t token_count, uint64_t read)
@@ -21,7 +17,7 @@ static uint32_t token_of(const struct replay *replay, uint32_t token_count, uint
     return replay->turn_token + (uint32_t)(place <= last ? place : 2 * last - place);
 }
 
-static void select_all(uint64_t *set, uint32_t visible_rows, size_t words)
+void replay_select_all(uint64_t *set, uint32_t visible_rows, size_t words)
 {
     size_t whole = visible_rows / 64;
     memset(set, 0xff, whole * sizeof *set);
@@ -30,7 +26,7 @@ static void select_all(uint64_t *set, uint32_t visible_rows, size_t words)
         set[whole] = (UINT64_C(1) << visible_rows % 64) - 1;
 }
 
-static uint32_t deepest_of(const struct kvt_law_round *round)
+uint32_t replay_deepest(const struct kvt_law_round *round)
 {
     uint32_t deepest = 0;
     for (uint32_t q = 0; q < round->query_count; q++)
@@ -93,18 +89,18 @@ static void answer(const struct replay *replay, const struct kvt_kvsel_stream *r
                    const struct kvt_law_round *round, uint32_t unrecorded, size_t words,
                    uint64_t *const *sets)
 {
-    struct kvt_kvsel_place places[BATCH];
-    uint64_t *place_sets[BATCH];
+    struct kvt_kvsel_place places[REPLAY_BATCH];
+    uint64_t *place_sets[REPLAY_BATCH];
     size_t count = 0;
     uint64_t lap = 0; /* of all places of a batch */
     for (uint32_t q = 0; q < round->query_count; q++) {
         const struct kvt_law_query *query = &round->queries[q];
         if (query->depth < unrecorded) {
-            select_all(sets[q], round->visible_rows[query->depth], words);
+            replay_select_all(sets[q], round->visible_rows[query->depth], words);
             continue;
         }
         struct reading reading = reading_of(replay, recording, query, unrecorded);
-        if (count == BATCH || (count > 0 && reading.lap != lap)) {
+        if (count == REPLAY_BATCH || (count > 0 && reading.lap != lap)) {
             struct kvt_kvsel_map map = map_of(replay, recording, lap);
             kvt_kvsel_read(recording, places, count, &map, place_sets, words);
             count = 0;
@@ -123,7 +119,7 @@ void replay_round(struct replay *replay, const struct kvt_kvsel_stream *recordin
                   const struct kvt_law_round *round, uint64_t *const *sets)
 {
     assert(round->query_count >= 1 && round->committed_tokens >= 1);
-    uint32_t deepest = deepest_of(round);
+    uint32_t deepest = replay_deepest(round);
     uint32_t unrecorded = unrecorded_depths(round, deepest, top_k);
     assert(unrecorded > deepest || recording != NULL);
     if (sets != NULL)

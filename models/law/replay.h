@@ -5,6 +5,15 @@
 #include "kvt/kvsel.h"
 #include "kvt/law.h"
 
+enum {
+    REPLAY_BATCH = 32 /* places read at once */
+};
+
+/* The deepest query of a round. */
+uint32_t replay_deepest(const struct kvt_law_round *round);
+/* A set of all rows below visible_rows, that has `words`. */
+void replay_select_all(uint64_t *set, uint32_t visible_rows, size_t words);
+
 /* Where a stream stands on its recording. It begins at first_token, when more than top_k of
  * its rows are first visible. A loop it goes round: after the last token comes token 0, and
  * rows born on the last round are followed by those that are born on this one. Any other

@@ -219,6 +219,18 @@ static void profile_rank_step(const void *memory, const struct kvt_rank_load *lo
     add_lacking(state, roofline_parts, parts);
 }
 
+static double profile_link_ns(const void *memory, const struct kvt_rank_load *load)
+{
+    const struct profile_state *state = memory;
+    double features[KVT_FEATURES], met[KVT_FEATURES];
+
+    if (!state->profile.families[KVT_PART_FETCH].is_there)
+        return kvt_roofline_link_ns(&state->roofline, load);
+    kvt_profile_rank_features(&state->setting, load, features);
+    kvt_profile_meet_predicted(&state->profile, state->leader_first, features, met);
+    return kvt_profile_exposed_ns(&state->profile, met, false);
+}
+
 /* Fetches are measured with misses, drafts with drafts, prompts with prompts. */
 static bool has_part(enum kvt_step_part part, const struct kvt_rank_load *load)
 {
@@ -287,6 +299,7 @@ const struct kvt_timing_model kvt_timing_profile = {
     .init = profile_init,
     .group_step = profile_group_step,
     .rank_step = profile_rank_step,
+    .link_ns = profile_link_ns,
     .in_range = profile_in_range,
     .basis_of = profile_basis_of,
     .find_outside = profile_find_outside,

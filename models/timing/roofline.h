@@ -73,5 +73,6 @@ void kvt_roofline_group_step(const void *state, const struct kvt_group_load *loa
                              double parts[KVT_PARTS]);
 void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
                             double parts[KVT_PARTS]);
+double kvt_roofline_link_ns(const void *state, const struct kvt_rank_load *load);
 
 #endif

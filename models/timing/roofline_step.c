@@ -145,6 +145,11 @@ static double fetch_ns(const struct roofline *roofline, const struct kvt_rank_lo
     return leader_ns + larger(follower_ns - hiding_ns, 0);
 }
 
+double kvt_roofline_link_ns(const void *state, const struct kvt_rank_load *load)
+{
+    return fetch_ns(state, load, 0);
+}
+
 void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
                             double parts[KVT_PARTS])
 {

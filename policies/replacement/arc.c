@@ -175,6 +175,7 @@ static uint32_t arc_choose_victims(void *state, const struct kvt_replacement_cal
     struct play play = {.arc = state, .lists = lists_of(state), .ghosts = ghosts_of(state)};
 
     play.slots = slot_play_begin(&play.lists, call);
+    ghosts_ask_for(&play.ghosts);
     play_hits(state, &play.lists, call);
     for (uint32_t i = 0; i < want; i++)
         victims[i] = miss(&play, call->missed_rows[i]);

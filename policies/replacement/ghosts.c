@@ -2,6 +2,7 @@
 #include "ghosts.h"
 
 #include "kvt/hash.h"
+#include "slot_lists.h"
 
 /* ---- State ------------------------------------------------------------------------------------
  */
@@ -50,6 +51,12 @@ void ghosts_init(const struct ghosts *ghosts)
         uint32_t end = ghosts->capacity + list;
         ghosts->nodes[end].newer = ghosts->nodes[end].older = end;
     }
+}
+
+void ghosts_ask_for(const struct ghosts *ghosts)
+{
+    state_ask_for(ghosts->heads, ((size_t)ghosts->mask + 1) * sizeof *ghosts->heads);
+    state_ask_for(ghosts->nodes, ghosts->counts->used * sizeof *ghosts->nodes);
 }
 
 /* ---- By row -------------------------------------------------------------------------------------

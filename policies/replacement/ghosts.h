@@ -36,6 +36,9 @@ struct ghosts ghosts_at(uint64_t *words, uint32_t capacity);
 /* Of zeroed words. */
 void ghosts_init(const struct ghosts *ghosts);
 
+/* Before many of them are looked for. */
+void ghosts_ask_for(const struct ghosts *ghosts);
+
 /* GHOST_NONE where the row is not remembered. */
 uint32_t ghost_find(const struct ghosts *ghosts, uint32_t row);
 void ghost_forget(const struct ghosts *ghosts, uint32_t node);

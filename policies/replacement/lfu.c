@@ -209,6 +209,8 @@ static uint32_t lfu_choose_victims(void *state, const struct kvt_replacement_cal
     struct view view = view_of(state);
     struct slot_play play = slot_play_begin(&view.lists, call);
 
+    state_ask_for(view.groups, view.lfu->slot_count * sizeof *view.groups);
+    state_ask_for(view.group_of, view.lfu->slot_count * sizeof *view.group_of);
     play_hits(&view, call);
     uint32_t next = slot_oldest(&view.lists, ORDER);
     for (uint32_t i = 0; i < want; i++)

@@ -151,6 +151,7 @@ static struct play play_begin(struct s3fifo *fifo, const struct kvt_replacement_
     const uint64_t *main = slot_set(&play.lists, SET_MAIN);
 
     play.slots = slot_play_begin(&play.lists, call);
+    ghosts_ask_for(&play.ghosts);
     for (uint32_t list = 0; list < LISTS; list++) {
         play.idle[list] = fifo->counts[list];
         play.next[list] = slot_oldest(&play.lists, list);

@@ -96,6 +96,16 @@ bool slot_lists_are_sane(const struct slot_lists *lists, const uint32_t *counts,
     return slots == lists->slot_count;
 }
 
+void state_ask_for(const void *state, size_t bytes)
+{
+    enum {
+        LINE_BYTES = 64
+    };
+
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch((const char *)state + at, 1);
+}
+
 /* ---- A call -------------------------------------------------------------------------------------
  */
 
@@ -104,6 +114,7 @@ struct slot_play slot_play_begin(const struct slot_lists *lists,
 {
     struct slot_play play = {.call = call, .filled = (uint8_t *)call->scratch};
 
+    state_ask_for(lists->links, lists->slot_count * sizeof *lists->links);
     memset(play.filled, 0, lists->slot_count);
     return play;
 }

@@ -88,6 +88,10 @@ uint32_t slot_rank_list(const struct slot_lists *lists, uint32_t list, uint32_t 
 bool slot_lists_are_sane(const struct slot_lists *lists, const uint32_t *counts,
                          uint32_t list_count);
 
+/* Asks memory for a part of the state. Caches that are resolved in turn are cold, and lists are
+ * gone along in no order of memory: each step would wait for a line of its own. */
+void state_ask_for(const void *state, size_t bytes);
+
 /* ---- A call ---------------------------------------------------------------------------------- */
 
 /* A call's misses, one by one. */

@@ -166,6 +166,7 @@ static uint32_t two_q_choose_victims(void *state, const struct kvt_replacement_c
     struct play play = {.q = state, .lists = lists_of(state), .ghosts = ghosts_of(state)};
 
     play.slots = slot_play_begin(&play.lists, call);
+    ghosts_ask_for(&play.ghosts);
     play.next_in = slot_oldest(&play.lists, IN);
     play_hits(&play.lists, call);
     for (uint32_t i = 0; i < want; i++)

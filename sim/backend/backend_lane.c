@@ -8,14 +8,15 @@
 #include "kvt/hash.h"
 #include "kvt/layout.h"
 
-static void free_followed(struct lane *lane)
+static void free_followed(const struct backend_sim *sim, struct lane *lane)
 {
     for (uint32_t i = 0; lane->followed && i < lane->followed_count; i++) {
         kvt_hot_cache_free(lane->followed[i].cache);
+        free(lane->followed[i].deep_rows);
         kvt_look_ahead_free(lane->followed[i].ahead);
     }
     for (uint32_t i = 0; lane->streams && i < lane->stream_count; i++)
-        free(lane->streams[i]);
+        kvt_calls_close_stream(&sim->env, sim->law_data, lane->streams[i]);
     free(lane->followed);
     free(lane->streams);
     free(lane->staged_rows);
@@ -25,11 +26,11 @@ static void free_followed(struct lane *lane)
     lane->followed_count = lane->stream_count = 0;
 }
 
-void lane_free(struct lane *lane)
+void lane_free(const struct backend_sim *sim, struct lane *lane)
 {
     if (!lane)
         return;
-    free_followed(lane);
+    free_followed(sim, lane);
     kept_free(lane->kept);
     free(lane);
 }
@@ -39,10 +40,14 @@ kvt_status lane_open_caches(struct backend_sim *sim, struct lane *lane, uint32_t
 {
     kvt_status status = KVT_OK;
 
-    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && lane->hot_tokens > 0; i++)
-        status = kvt_calls_open_cache(&sim->env, request, lane->followed[i].store, lane->hot_tokens,
-                                      lane->max_tokens, lane->last_tokens, &lane->followed[i].cache,
-                                      err);
+    for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK && lane->hot_tokens > 0;
+         i++) {
+        struct followed *followed = &lane->followed[i];
+        status = kvt_calls_open_cache(&sim->env, request, followed->store, lane->hot_tokens,
+                                      lane->max_tokens, lane->last_tokens, &followed->cache, err);
+        if (status == KVT_OK)
+            status = crossing_open(sim, lane, followed, err);
+    }
     return status;
 }
 
@@ -55,7 +60,9 @@ void lane_close_caches(const struct backend_sim *sim, struct lane *lane, uint64_
         *decisions =
             kvt_chain64(*decisions, kvt_hot_cache_state_hash(sim->workers[0].resolver, cache));
         kvt_hot_cache_free(cache);
+        free(lane->followed[i].deep_rows);
         lane->followed[i].cache = NULL;
+        lane->followed[i].deep_rows = NULL;
     }
 }
 
@@ -69,10 +76,14 @@ static kvt_status open_streams(struct backend_sim *sim, struct lane *lane, uint3
     for (uint32_t i = 0; i < lane->followed_count && status == KVT_OK; i++) {
         lane->followed[i].first_stream = streams;
         for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
-            if (llm->selectors[s].store == lane->followed[i].store)
-                status = kvt_calls_open_stream(&sim->env, sim->law_data, request, s,
-                                               lane->admitted_tokens, lane->last_tokens,
-                                               &lane->streams[streams++], err);
+            if (llm->selectors[s].store != lane->followed[i].store)
+                continue;
+            const struct kvt_stream_spec spec = {.request = request,
+                                                 .selector = s,
+                                                 .context_tokens = lane->admitted_tokens,
+                                                 .last_tokens = lane->last_tokens};
+            status = kvt_calls_open_stream(&sim->env, sim->law_data, &spec,
+                                           &lane->streams[streams++], err);
         }
     }
     return status;
@@ -108,7 +119,7 @@ kvt_status lane_open(struct backend_sim *sim, struct lane *lane, uint32_t reques
     if (status == KVT_OK)
         status = lane_open_caches(sim, lane, request, err);
     if (status != KVT_OK) {
-        free_followed(lane);
+        free_followed(sim, lane);
         return status;
     }
     lane->followed_rounds = 0;
@@ -128,10 +139,14 @@ static kvt_status look_ahead(struct backend_sim *sim, const struct lane *lane,
     if (!streams)
         return kvt_fail_nomem(err, "a look ahead");
     for (uint32_t s = 0; s < llm->selector_count && status == KVT_OK; s++) {
-        if (llm->selectors[s].store == followed->store)
-            status = kvt_calls_open_stream(&sim->env, sim->law_data, admission->request, s,
-                                           lane->admitted_tokens, lane->last_tokens,
-                                           &streams[opened++], err);
+        if (llm->selectors[s].store != followed->store)
+            continue;
+        const struct kvt_stream_spec spec = {.request = admission->request,
+                                             .selector = s,
+                                             .context_tokens = lane->admitted_tokens,
+                                             .last_tokens = lane->last_tokens,
+                                             .looks_ahead = true};
+        status = kvt_calls_open_stream(&sim->env, sim->law_data, &spec, &streams[opened++], err);
     }
     if (status == KVT_OK)
         return kvt_look_ahead_new(&sim->ahead_env, followed->store, admission, streams, selectors,
@@ -187,7 +202,7 @@ kvt_status lane_open_late(struct backend_sim *sim, struct lane *lane, uint32_t r
 void lane_unfollow(struct backend_sim *sim, struct lane *lane)
 {
     lane_add_sample(sim, lane, &sim->sampling);
-    free_followed(lane);
+    free_followed(sim, lane);
 }
 
 /* The stores of a request that stand for others, stratum by stratum. */

@@ -161,8 +161,10 @@ kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_rank_step *ra
 
 /* Counts that fall with the share twice over: as what is looked up does, and as the hot cache is
  * larger for the rest. The estimator has them over the share. */
-static const enum estimated misses[] = {ESTIMATED_MISSED, ESTIMATED_FETCHED, ESTIMATED_STAGED,
-                                        ESTIMATED_GRANULES, ESTIMATED_MISSING_CALLS};
+static const enum estimated misses[] = {
+    ESTIMATED_MISSED,   ESTIMATED_FETCHED,       ESTIMATED_STAGED,
+    ESTIMATED_GRANULES, ESTIMATED_MISSING_CALLS, ESTIMATED_DEMANDED,
+    ESTIMATED_AHEAD,    ESTIMATED_PREDICTED,     ESTIMATED_DEEPENED};
 
 /* ---- What they say about the rest ------------------------------------------------- */
 
@@ -216,10 +218,38 @@ static void compare(struct backend_sim *sim, struct lane *lane, const struct kvt
     spread->call_squares += beyond * beyond / calls;
 }
 
+/* What crosses the link in a round's calls of a stratum; granules by share of the rows. */
+static void count_crossing(const struct backend_sim *sim, double layers, double calls,
+                           double miss_weight, const double *rates,
+                           struct kvt_step_outcome *outcome)
+{
+    const struct kvt_row_format *payload = &sim->env.llm->payload;
+    struct kvt_rank_load *load = &outcome->load;
+    double demanded = miss_weight * rates[ESTIMATED_DEMANDED];
+    double ahead = miss_weight * rates[ESTIMATED_AHEAD];
+    double granules = miss_weight * rates[ESTIMATED_GRANULES];
+    double predicted = miss_weight * rates[ESTIMATED_PREDICTED];
+    double demanded_share = ahead > 0 ? demanded / (demanded + ahead) : 1;
+
+    load->missed_rows += demanded;
+    load->missed_layer_rows += layers * demanded;
+    load->leader_layer_rows += demanded;
+    load->wire_bytes += layers * demanded * payload->wire_bytes;
+    load->granules += granules * demanded_share;
+    load->ahead.rows += ahead;
+    load->ahead.layer_rows += layers * ahead;
+    load->ahead.wire_bytes += layers * ahead * payload->wire_bytes;
+    load->ahead.granules += granules * (1 - demanded_share);
+    load->ahead.calls += ahead > 0 ? calls : 0;
+    outcome->payload_bytes += layers * (demanded + ahead) * payload->capacity_bytes;
+    outcome->prefetched_rows += predicted;
+    outcome->wasted_rows += predicted * (kvt_sent_per_predicted(&sim->env.prefetch) - 1);
+    outcome->deepened_rows += miss_weight * rates[ESTIMATED_DEEPENED];
+}
+
 static void count_round(struct backend_sim *sim, const struct kvt_step_item *item, uint32_t s,
                         const struct call_shape *shape, struct kvt_step_outcome *outcome)
 {
-    const struct kvt_llm *llm = sim->env.llm;
     const struct kvt_stratum *stratum = &sim->strata.strata[s];
     struct lane *lane = sim->lanes[item->request];
     struct kvt_rank_load *load = &outcome->load;
@@ -236,13 +266,8 @@ static void count_round(struct backend_sim *sim, const struct kvt_step_item *ite
     load->selected_rows += selected;
     load->attended_layer_rows += layers * selected;
     load->looked_up_rows += weight * rates[ESTIMATED_LOOKED_UP_ROWS];
-    load->missed_rows += fetched;
-    load->missed_layer_rows += layers * fetched;
-    load->leader_layer_rows += fetched;
-    load->wire_bytes += layers * fetched * llm->payload.wire_bytes;
-    load->granules += miss_weight * rates[ESTIMATED_GRANULES];
     load->calls_with_misses += fmin(miss_weight * rates[ESTIMATED_MISSING_CALLS], calls);
-    outcome->payload_bytes += layers * fetched * llm->payload.capacity_bytes;
+    count_crossing(sim, layers, calls, miss_weight, rates, outcome);
     lane->expected_staged[s] = miss_weight * rates[ESTIMATED_STAGED] / selectors;
 
     const double counts[KVT_SAMPLED_COUNTS] = {

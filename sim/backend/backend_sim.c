@@ -47,6 +47,11 @@ static kvt_status open_worker(const struct backend_sim *sim, struct worker *work
         worker->page_scores = calloc((size_t)rows + 1, sizeof *worker->page_scores);
     if (env->looks_ahead_by)
         worker->next_use = calloc(kvt_env_slots_max(env), sizeof *worker->next_use);
+    if (kvt_reads_planes(&env->read_depth)) {
+        worker->missed_rows = calloc(kvt_row_words(rows) + 1, sizeof *worker->missed_rows);
+        if (!worker->missed_rows)
+            return kvt_fail_nomem(err, "the rows that a call misses");
+    }
     if ((env->scores_pages && !worker->page_scores) || (env->looks_ahead_by && !worker->next_use))
         return kvt_fail_nomem(err, "what policies ask of a round");
     return kvt_resolver_new(rows, kvt_env_slots_max(env), queries * env->llm->top_k,
@@ -155,7 +160,7 @@ static void sim_close(struct kvt_backend *backend)
     struct backend_sim *sim = backend_sim_of(backend);
 
     for (size_t i = 0; i < sim->lane_capacity; i++)
-        lane_free(sim->lanes[i]);
+        lane_free(sim, sim->lanes[i]);
     free(sim->lanes);
     for (unsigned w = 0; sim->workers && w < kvt_crew_size(sim->crew); w++) {
         kvt_resolver_free(sim->workers[w].resolver);
@@ -163,6 +168,7 @@ static void sim_close(struct kvt_backend *backend)
         free(sim->workers[w].staged_rows);
         free(sim->workers[w].page_scores);
         free(sim->workers[w].next_use);
+        free(sim->workers[w].missed_rows);
     }
     free(sim->workers);
     free(sim->inspected_ranks);
@@ -235,7 +241,7 @@ static kvt_status sim_admit(struct kvt_backend *backend,
     if (status == KVT_OK && sim->env.looks_ahead_by)
         status = lane_look_ahead(sim, lane, admission, err);
     if (status != KVT_OK) {
-        lane_free(lane);
+        lane_free(sim, lane);
         return status;
     }
     sim->lanes[request] = lane;
@@ -270,7 +276,7 @@ static void sim_release(struct kvt_backend *backend, uint32_t request, uint64_t 
     lane_close_caches(sim, lane, decisions);
     sim->open_lanes -= sim->estimator && lane->followed_count > 0;
     lane_unfollow(sim, lane);
-    lane_free(lane);
+    lane_free(sim, lane);
     sim->lanes[request] = NULL;
 }
 

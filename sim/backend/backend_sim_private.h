@@ -20,6 +20,8 @@ struct followed {
     uint32_t store;
     struct kvt_hot_cache *cache;         /* NULL while all history is in HBM */
     struct kvt_look_ahead *ahead;        /* NULL: nobody sees the future */
+    uint64_t *deep_rows;                 /* set: cached rows of which both planes are there; NULL:
+                                          * rows are one piece. Others than cached say nothing */
     uint32_t first_stream;               /* of its selectors, in lane->streams */
     double expected[KVT_SAMPLED_COUNTS]; /* what the estimator makes of its calls */
     /* Of its calls, while some stand for others. */
@@ -58,12 +60,13 @@ struct lane {
 /* What one thread works with. */
 struct worker {
     struct kvt_resolver *resolver;
-    uint64_t *block;                   /* holds the sets below */
-    uint64_t *sets[KVT_QUERIES_MAX];   /* [queries_max] selections of a round */
-    uint64_t *page_rows[RATIOS_MAX];   /* rows of the item's ready pages, by log2 of the ratio */
-    bool page_rows_made[RATIOS_MAX];   /* for the item in hand */
-    float *page_scores;                /* of a selector: one a page of the longest context, ... */
-    uint32_t *next_use;                /* ... one a slot of the largest cache; NULL: nobody asks */
+    uint64_t *block;                 /* holds the sets below */
+    uint64_t *sets[KVT_QUERIES_MAX]; /* [queries_max] selections of a round */
+    uint64_t *page_rows[RATIOS_MAX]; /* rows of the item's ready pages, by log2 of the ratio */
+    bool page_rows_made[RATIOS_MAX]; /* for the item in hand */
+    float *page_scores;              /* of a selector: one a page of the longest context, ... */
+    uint32_t *next_use;              /* ... one a slot of the largest cache; NULL: nobody asks */
+    uint64_t *missed_rows; /* a set for the call in hand, else empty; NULL: rows are one piece */
     uint64_t calls[KVT_SELECTORS_MAX]; /* chains of the item in hand, by selector */
     uint32_t *staged_rows, *wave_of;   /* [call_capacity] of a selector's calls; one block */
     uint32_t call_capacity;
@@ -128,7 +131,7 @@ void lane_add_sample(const struct backend_sim *sim, const struct lane *lane,
                      struct kvt_sampling *sampling);
 /* What it has seen goes to sim->sampling. */
 void lane_unfollow(struct backend_sim *sim, struct lane *lane);
-void lane_free(struct lane *lane); /* takes NULL */
+void lane_free(const struct backend_sim *sim, struct lane *lane); /* takes NULL */
 
 /* backend_pooled.c: some requests of each rank stand for the others. */
 
@@ -138,6 +141,22 @@ KVT_CHECKED kvt_status pooled_follow(struct backend_sim *sim, const struct kvt_r
 /* After it: what its requests with hot caches do to the loads. */
 KVT_CHECKED kvt_status pooled_estimate(struct backend_sim *sim, struct kvt_rank_step *ranks,
                                        uint32_t rank_count, struct kvt_error *err);
+
+/* backend_crossing.c: how what a call lacks crosses the link. */
+
+/* A call that has been resolved. */
+struct read_call {
+    const struct kvt_step_item *item;
+    uint32_t selector, first_query;
+    const struct kvt_resolve_call *call;
+    const struct kvt_resolve_result *result;
+};
+
+/* With its hot cache, which is empty. */
+KVT_CHECKED kvt_status crossing_open(const struct backend_sim *sim, const struct lane *lane,
+                                     struct followed *followed, struct kvt_error *err);
+void crossing_of(const struct backend_sim *sim, const struct worker *worker,
+                 struct followed *followed, const struct read_call *read, struct kvt_crossing *out);
 
 /* backend_waves.c: calls that share staging. */
 

@@ -32,19 +32,20 @@ static uint32_t ratio_index(const struct kvt_store *store)
 
 /* A call that stands for as many as its stratum's scale. */
 static void count_call(const struct backend_sim *sim, uint32_t store, uint32_t visible_rows,
-                       const struct kvt_resolve_result *result, struct kvt_step_outcome *outcome)
+                       const struct kvt_resolve_result *result, const struct kvt_crossing *crossing,
+                       struct kvt_step_outcome *outcome)
 {
     const struct kvt_stratum *stratum = &sim->strata.strata[sim->strata.stratum_of[store]];
 
-    kvt_calls_count(sim->env.llm, &sim->strata,
-                    stratum->followed == stratum->stores && !sim->estimator, store, visible_rows,
-                    result, outcome);
+    kvt_calls_count_crossing(sim->env.llm, &sim->strata,
+                             stratum->followed == stratum->stores && !sim->estimator, store,
+                             visible_rows, result, crossing, outcome);
 }
 
 /* A call of a request that stands for others: pooled_estimate() sees to the load. */
 static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t store,
                      uint32_t visible_rows, const struct kvt_resolve_result *result,
-                     struct kvt_step_outcome *outcome)
+                     const struct kvt_crossing *crossing, struct kvt_step_outcome *outcome)
 {
     uint32_t s = sim->strata.stratum_of[store];
     const struct kvt_stratum *stratum = &sim->strata.strata[s];
@@ -59,8 +60,13 @@ static void see_call(const struct backend_sim *sim, struct lane *lane, uint32_t 
     seen[ESTIMATED_LOOKED_UP_ROWS] += result->hot_rows + fetched;
     seen[ESTIMATED_FETCHED] += fetched;
     seen[ESTIMATED_STAGED] += result->staged_rows;
-    seen[ESTIMATED_GRANULES] += kvt_distinct_granules(visible_rows, row_bytes, fetched);
-    seen[ESTIMATED_MISSING_CALLS] += fetched > 0;
+    seen[ESTIMATED_GRANULES] += kvt_distinct_granules(
+        visible_rows, row_bytes, crossing->demanded_pieces + crossing->ahead_pieces);
+    seen[ESTIMATED_MISSING_CALLS] += crossing->demanded_pieces > 0;
+    seen[ESTIMATED_DEMANDED] += crossing->demanded_rows;
+    seen[ESTIMATED_AHEAD] += crossing->ahead_rows;
+    seen[ESTIMATED_PREDICTED] += crossing->predicted_rows;
+    seen[ESTIMATED_DEEPENED] += crossing->deepened_rows;
 }
 
 /* For what sampling leaves open: a lane is in one rank, so that threads never share one. */
@@ -182,6 +188,7 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             kept_add_selection(sim, worker, lane->kept, s, queries, visible);
         for (uint32_t q = 0; q < queries; q += call.query_count) {
             struct kvt_resolve_result result;
+            struct kvt_crossing crossing;
             call.selections = (const uint64_t *const *)worker->sets + q;
             if (followed->ahead)
                 call.next_use = look_past(sim, worker, followed, &call);
@@ -190,10 +197,12 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
                 status = check_selected(sim, item, &call, &round, q, &result, err);
             if (status != KVT_OK)
                 return status;
+            const struct read_call read = {item, s, q, &call, &result};
+            crossing_of(sim, worker, followed, &read, &crossing);
             if (sim->estimator)
-                see_call(sim, lane, followed->store, visible, &result, outcome);
+                see_call(sim, lane, followed->store, visible, &result, &crossing, outcome);
             else
-                count_call(sim, followed->store, visible, &result, outcome);
+                count_call(sim, followed->store, visible, &result, &crossing, outcome);
             count_sample(followed, &result);
             *staged_rows += result.staged_rows;
             item->selected_rows += result.selected;
@@ -212,11 +221,13 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
 static void step_resident(const struct backend_sim *sim, struct kvt_step_item *item, uint32_t store,
                           struct followed *followed, struct kvt_step_outcome *outcome)
 {
+    const struct kvt_crossing nothing = {0};
+
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
                                           item->context_tokens + item->round->queries[q].depth + 1);
         struct kvt_resolve_result result = kvt_calls_resident(sim->env.llm, visible);
-        count_call(sim, store, visible, &result, outcome);
+        count_call(sim, store, visible, &result, &nothing, outcome);
         if (followed)
             count_sample(followed, &result);
         item->selected_rows += result.selected;
@@ -366,6 +377,8 @@ kvt_status backend_sim_step(struct kvt_backend *backend, struct kvt_rank_step *r
         return status;
     kvt_crew_run(sim->crew, rank_count, step_rank, &work);
     status = first_failure(sim, err);
+    if (status == KVT_OK)
+        status = kvt_calls_end_step(&sim->env, sim->law_data, err);
     if (status == KVT_OK && sim->estimator)
         status = pooled_estimate(sim, ranks, rank_count, err);
     return status;

@@ -81,28 +81,49 @@ kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env, const struct
                                   .progress_context = env->prepare_context,
                                   .host = kvt_host(),
                                   .all_streams = all_streams,
-                                  .source = env->source};
+                                  .source = env->source,
+                                  .context = env->law_context};
     return law_of(env)->prepare(&law_env, out, err);
 }
 
 kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_data,
-                                 uint32_t request, uint32_t selector, uint32_t context_tokens,
-                                 uint32_t last_tokens, void **out, struct kvt_error *err)
+                                 const struct kvt_stream_spec *spec, void **out,
+                                 struct kvt_error *err)
 {
-    const struct kvt_store *store = &env->llm->stores[env->llm->selectors[selector].store];
-    struct kvt_law_stream_env stream_env = {.request = request,
-                                            .selector = selector,
+    const struct kvt_store *store = &env->llm->stores[env->llm->selectors[spec->selector].store];
+    struct kvt_law_stream_env stream_env = {.request = spec->request,
+                                            .selector = spec->selector,
                                             .context_rows =
-                                                kvt_store_rows(store, context_tokens + 1),
-                                            .rows_max = kvt_store_rows(store, last_tokens),
-                                            .tokens_per_row = store->compress_ratio};
+                                                kvt_store_rows(store, spec->context_tokens + 1),
+                                            .rows_max = kvt_store_rows(store, spec->last_tokens),
+                                            .tokens_per_row = store->compress_ratio,
+                                            .context_tokens = spec->context_tokens,
+                                            .looks_ahead = spec->looks_ahead};
     size_t bytes = law_of(env)->stream_bytes(law_data, &stream_env);
     void *stream = calloc(1, bytes ? bytes : 1);
 
+    *out = NULL;
     if (!stream)
         return kvt_fail_nomem(err, "a stream of selections");
-    *out = stream;
-    return law_of(env)->stream_init(law_data, stream, &stream_env, err);
+    kvt_status status = law_of(env)->stream_init(law_data, stream, &stream_env, err);
+    if (status == KVT_OK)
+        *out = stream;
+    else
+        free(stream);
+    return status;
+}
+
+void kvt_calls_close_stream(const struct kvt_backend_env *env, void *law_data, void *stream)
+{
+    if (stream && law_of(env)->stream_fini)
+        law_of(env)->stream_fini(law_data, stream);
+    free(stream);
+}
+
+kvt_status kvt_calls_end_step(const struct kvt_backend_env *env, void *law_data,
+                              struct kvt_error *err)
+{
+    return law_data && law_of(env)->end_step ? law_of(env)->end_step(law_data, err) : KVT_OK;
 }
 
 uint32_t kvt_calls_slots(const struct kvt_llm *llm, uint32_t store, uint64_t hot_tokens,
@@ -171,6 +192,13 @@ struct kvt_resolve_result kvt_calls_resident(const struct kvt_llm *llm, uint32_t
                                        .skipped = true};
 }
 
+struct kvt_crossing kvt_calls_cross_whole(const struct kvt_resolve_result *result)
+{
+    double fetched = result->filled_rows + result->staged_rows;
+
+    return (struct kvt_crossing){.demanded_rows = fetched, .demanded_pieces = fetched};
+}
+
 void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result)
 {
     rows->calls++;
@@ -188,9 +216,46 @@ void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_
     rows->staged += result->staged_rows;
 }
 
-void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
-                     uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
-                     struct kvt_step_outcome *outcome)
+/* What crosses the link of a call, in places that are as good as random. What was sent ahead has
+ * brought its granules near: of a granule the first row pays. */
+static void count_crossing(const struct kvt_llm *llm, double scale, double store_layers,
+                           uint32_t visible_rows, const struct kvt_crossing *crossing,
+                           struct kvt_step_outcome *outcome)
+{
+    struct kvt_rank_load *load = &outcome->load;
+    struct kvt_ahead_load *ahead = &load->ahead;
+    double pieces = crossing->demanded_pieces + crossing->ahead_pieces;
+
+    if (pieces <= 0)
+        return;
+    double demanded_share = crossing->demanded_pieces / pieces;
+    double demanded_layer_rows = scale * store_layers * crossing->demanded_rows;
+    double ahead_layer_rows = scale * store_layers * crossing->ahead_rows;
+    double granules = scale * kvt_distinct_granules(
+                                  visible_rows, store_layers * llm->payload.capacity_bytes, pieces);
+
+    load->missed_rows += scale * crossing->demanded_rows;
+    load->missed_layer_rows += demanded_layer_rows;
+    load->leader_layer_rows += scale * crossing->demanded_rows;
+    load->wire_bytes += demanded_layer_rows * llm->payload.wire_bytes;
+    load->granules += granules * demanded_share;
+    load->calls_with_misses += crossing->demanded_pieces > 0 ? scale : 0;
+    ahead->rows += scale * crossing->ahead_rows;
+    ahead->layer_rows += ahead_layer_rows;
+    ahead->wire_bytes += ahead_layer_rows * llm->payload.wire_bytes;
+    ahead->granules += granules * (1 - demanded_share);
+    ahead->calls += crossing->ahead_pieces > 0 ? scale : 0;
+    outcome->payload_bytes +=
+        (demanded_layer_rows + ahead_layer_rows) * llm->payload.capacity_bytes;
+    outcome->prefetched_rows += scale * crossing->predicted_rows;
+    outcome->wasted_rows += scale * crossing->wasted_rows;
+    outcome->deepened_rows += scale * crossing->deepened_rows;
+}
+
+void kvt_calls_count_crossing(const struct kvt_llm *llm, const struct kvt_strata *strata,
+                              bool exact_layers, uint32_t store, uint32_t visible_rows,
+                              const struct kvt_resolve_result *result,
+                              const struct kvt_crossing *crossing, struct kvt_step_outcome *outcome)
 {
     uint32_t s = strata->stratum_of[store];
     const struct kvt_stratum *stratum = &strata->strata[s];
@@ -210,18 +275,17 @@ void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata,
     load->selected_rows += scale * result->selected;
     load->attended_layer_rows += scale * store_layers * result->selected;
     load->looked_up_rows += scale * (result->hot_rows + fetched);
-    if (fetched > 0) {
-        double layer_rows = scale * store_layers * fetched;
-        load->missed_rows += scale * fetched;
-        load->missed_layer_rows += layer_rows;
-        load->leader_layer_rows += scale * fetched;
-        load->wire_bytes += layer_rows * llm->payload.wire_bytes;
-        load->granules +=
-            scale * kvt_distinct_granules(visible_rows, store_layers * llm->payload.capacity_bytes,
-                                          fetched);
-        load->calls_with_misses += scale;
-        outcome->payload_bytes += layer_rows * llm->payload.capacity_bytes;
-    }
+    count_crossing(llm, scale, store_layers, visible_rows, crossing, outcome);
+}
+
+void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
+                     uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
+                     struct kvt_step_outcome *outcome)
+{
+    const struct kvt_crossing whole = kvt_calls_cross_whole(result);
+
+    kvt_calls_count_crossing(llm, strata, exact_layers, store, visible_rows, result, &whole,
+                             outcome);
 }
 
 uint64_t kvt_calls_chain(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,

@@ -31,6 +31,11 @@ enum estimated {
     ESTIMATED_STAGED,         /* of those */
     ESTIMATED_GRANULES,
     ESTIMATED_MISSING_CALLS,
+    /* Of what crosses the link, as in kvt_crossing. */
+    ESTIMATED_DEMANDED, /* rows' worth */
+    ESTIMATED_AHEAD,
+    ESTIMATED_PREDICTED, /* rows */
+    ESTIMATED_DEEPENED,
     ESTIMATED_COUNT
 };
 

@@ -17,7 +17,7 @@ enum {
 
 struct question {
     struct cli_texts variants, sets, fail_if;
-    const char *reference, *cache, *out;
+    const char *reference, *cache, *out, *metric;
     uint64_t seeds, threads;
     bool presets, quiet, json;
 };
@@ -27,6 +27,7 @@ struct prepared {
     struct compare_plan plan;
     struct kvt_condition conditions[CONDITIONS_MAX];
     size_t condition_count;
+    size_t metric;                         /* that variants are compared by */
     const struct kvt_reference *reference; /* NULL: none */
     cJSON *reference_tree;
     struct kvt_outfile *out; /* NULL: nothing is written */
@@ -88,7 +89,10 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
 {
     prepared->plan.threads = (unsigned)question->threads;
     prepared->plan.quiet = question->quiet;
-    kvt_status status = prepare_conditions(question, prepared, err);
+    kvt_status status = kvt_metric_find(question->metric ? question->metric : "output_throughput",
+                                        "compare --metric", &prepared->metric, err);
+    if (status == KVT_OK)
+        status = prepare_conditions(question, prepared, err);
     if (status == KVT_OK)
         status = prepare_reference(question->reference, arena, prepared, err);
     if (status == KVT_OK)
@@ -109,11 +113,9 @@ static kvt_status prepare(const struct question *question, struct kvt_arena *are
 struct answer {
     struct kvt_comparison comparisons[COMPARE_PRESETS_MAX];
     struct kvt_presets presets; /* their names; count 0 where there is one comparison alone */
-    size_t output;              /* the metric that orders variants */
 };
 
-static kvt_status gather(const struct compare_plan *plan, bool interrupted, struct answer *answer,
-                         struct kvt_error *err)
+static void gather(const struct compare_plan *plan, bool interrupted, struct answer *answer)
 {
     size_t count = plan->preset_count > 0 ? plan->preset_count : 1;
 
@@ -126,7 +128,6 @@ static kvt_status gather(const struct compare_plan *plan, bool interrupted, stru
                                     .interrupted = interrupted};
     answer->presets = (struct kvt_presets){
         .names = plan->presets, .comparisons = answer->comparisons, .count = plan->preset_count};
-    return kvt_metric_find("output_throughput", "compare", &answer->output, err);
 }
 
 static kvt_status tree_of(const struct prepared *prepared, const struct answer *answer, cJSON **out,
@@ -134,7 +135,7 @@ static kvt_status tree_of(const struct prepared *prepared, const struct answer *
 {
     return answer->presets.count > 0
                ? kvt_presets_tree(&answer->presets, prepared->conditions, prepared->condition_count,
-                                  answer->output, out, err)
+                                  prepared->metric, out, err)
                : kvt_comparison_tree(answer->comparisons, prepared->conditions,
                                      prepared->condition_count, prepared->reference, out, err);
 }
@@ -157,9 +158,9 @@ static kvt_status tell(const struct question *question, struct prepared *prepare
     if (status == KVT_OK && question->json)
         puts(text);
     else if (status == KVT_OK && answer->presets.count > 0)
-        status = compare_print_presets(&answer->presets, answer->output, err);
+        status = compare_print_presets(&answer->presets, prepared->metric, err);
     else if (status == KVT_OK)
-        status = compare_print(answer->comparisons, prepared->reference, err);
+        status = compare_print(answer->comparisons, prepared->metric, prepared->reference, err);
     free(text);
     cJSON_Delete(tree);
     return status;
@@ -218,7 +219,7 @@ static int run_and_tell(const struct question *question, struct kvt_arena *arena
         status = kvt_fail(&err, KVT_ERR_INTERRUPTED, "compare",
                           "interrupted before every scenario had run on one seed");
     if (status == KVT_OK)
-        status = gather(plan, interrupted, &answer, &err);
+        gather(plan, interrupted, &answer);
     if (status == KVT_OK)
         status = tell(question, prepared, &answer, &err);
     if (status == KVT_OK)
@@ -283,6 +284,8 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
          &question.seeds},
         {"--presets", NULL, "runs each under every preset of its law; says if the order changes",
          CLI_FLAG, &question.presets},
+        {"--metric", "NAME", "what ratios and the order are of (output_throughput)", CLI_TEXT,
+         &question.metric},
         {"--fail-if", "METRIC<RATIO",
          "exit 1 if a later scenario's ratio is so; < <= > >=", CLI_TEXTS, &question.fail_if},
         {"--reference", "FILE", "sets published numbers beside ours", CLI_TEXT,

@@ -9,93 +9,16 @@
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
+#include "run_files.h"
+#include "run_sets.h"
 
 struct run_options {
-    struct cli_texts sets, goodput;
-    const char *seed, *backend, *fidelity, *cache, *out;
+    struct run_sets scenario;
+    struct cli_texts goodput;
+    const char *cache, *out;
     uint64_t threads;
     bool quiet, json;
 };
-
-/* What a run writes as it goes and when it ends. */
-struct outputs {
-    const char *dir; /* NULL: nothing is written */
-    bool made_dir;   /* it was not there before */
-    struct kvt_outfile *timeline;
-};
-
-static kvt_status open_out(struct outputs *outputs, const char *name, struct kvt_outfile **out,
-                           struct kvt_error *err)
-{
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", outputs->dir, name);
-
-    if (length < 0 || (size_t)length >= sizeof path)
-        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    return kvt_outfile_open(path, out, err);
-}
-
-static void write_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
-{
-    struct outputs *outputs = context;
-    kvt_report_timeline_row(kvt_outfile_stream(outputs->timeline), interval, stratum_count);
-}
-
-static kvt_status begin_outputs(struct outputs *outputs, struct kvt_error *err)
-{
-    kvt_status status;
-
-    if (!outputs->dir)
-        return KVT_OK;
-    outputs->made_dir = access(outputs->dir, F_OK) != 0;
-    status = kvt_mkdirs(outputs->dir, err);
-    if (status == KVT_OK)
-        status = open_out(outputs, "timeline.csv", &outputs->timeline, err);
-    if (status == KVT_OK)
-        kvt_report_timeline_header(kvt_outfile_stream(outputs->timeline));
-    return status;
-}
-
-/* Files of an earlier run that are about to be replaced are no part of its result. */
-static void remove_old_result(const struct outputs *outputs)
-{
-    char path[4096];
-
-    if (snprintf(path, sizeof path, "%s/result.json", outputs->dir) < (int)sizeof path)
-        (void)remove(path);
-}
-
-/* Written whole, the result last: with result.json there, all of it is. */
-static kvt_status write_outputs(struct outputs *outputs, const struct kvt_run *run,
-                                const char *result_text, double wall_s, struct kvt_error *err)
-{
-    struct kvt_outfile *requests = NULL, *result = NULL, *log = NULL;
-    kvt_status status;
-
-    if (!outputs->dir)
-        return KVT_OK;
-    status = open_out(outputs, "requests.csv", &requests, err);
-    if (status == KVT_OK)
-        status = open_out(outputs, "run.log", &log, err);
-    if (status == KVT_OK)
-        status = open_out(outputs, "result.json", &result, err);
-    if (status == KVT_OK) {
-        kvt_report_requests_csv(run, kvt_outfile_stream(requests));
-        fprintf(kvt_outfile_stream(log), "wall_s %.3f\nsimulated_s %.3f\nevents %llu\n", wall_s,
-                (double)run->end_ns * 1e-9, (unsigned long long)run->events);
-        fputs(result_text, kvt_outfile_stream(result));
-        remove_old_result(outputs);
-        struct kvt_outfile **files[] = {&outputs->timeline, &requests, &log, &result};
-        for (size_t i = 0; i < sizeof files / sizeof files[0] && status == KVT_OK; i++) {
-            status = kvt_outfile_commit(*files[i], err);
-            *files[i] = NULL;
-        }
-    }
-    kvt_outfile_discard(requests);
-    kvt_outfile_discard(log);
-    kvt_outfile_discard(result);
-    return status;
-}
 
 static bool show_prepare(void *context, double fraction, const char *what)
 {
@@ -119,25 +42,8 @@ static bool warmup_is_all(const struct kvt_run *run)
     return run->warmup_ns >= run->end_ns && run->end_ns > 0;
 }
 
-/* Every call is run on a GPU, whatever a scenario says of fidelity that was made for none; who says
- * so on the command line is taken at his word. */
-static bool takes_exact(const struct run_options *options)
-{
-    static const char fidelity[] = "run.fidelity=", run[] = "run=";
-
-    if (!options->backend || strcmp(options->backend, "sim") == 0 || options->fidelity)
-        return false;
-    for (size_t i = 0; i < options->sets.count; i++) {
-        const char *set = options->sets.items[i];
-        if (strncmp(set, fidelity, sizeof fidelity - 1) == 0 ||
-            strncmp(set, run, sizeof run - 1) == 0)
-            return false;
-    }
-    return true;
-}
-
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
-                               const struct run_options *options, struct outputs *outputs,
+                               const struct run_options *options, struct run_files *outputs,
                                bool *answer_is_no, struct kvt_error *err)
 {
     struct kvt_wall start;
@@ -151,18 +57,19 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     cli_progress_begin(&progress, &start, options->quiet);
     struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
                                           .cache_dir = options->cache,
-                                          .on_interval = outputs->dir ? write_interval : NULL,
+                                          .on_interval = outputs->dir ? run_files_interval : NULL,
                                           .interval_context = outputs,
                                           .on_prepare = show_prepare,
                                           .prepare_context = &progress};
-    kvt_status status = begin_outputs(outputs, err);
+    kvt_status status = run_files_begin(outputs, err);
     if (status == KVT_OK && kvt_backend_runs(&scenario->backend))
         status = cli_machine(options->quiet, &machine, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &sim_options, &sim, err);
-    if (status == KVT_OK && takes_exact(options) && !options->quiet) {
+    if (status == KVT_OK && run_sets_take_exact(&options->scenario) && !options->quiet) {
         cli_progress_end(&progress); /* its line is not shared */
-        fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n", options->backend);
+        fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n",
+                options->scenario.backend);
     }
     if (status == KVT_OK)
         status = cli_advance(sim, show_done, &progress, &interrupted, err);
@@ -179,7 +86,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         status = kvt_fail_nomem(err, "the result's text");
     double wall_s = kvt_wall_seconds_since(start);
     if (status == KVT_OK)
-        status = write_outputs(outputs, run, text, wall_s, err);
+        status = run_files_write(outputs, run, text, wall_s, err);
     if (status == KVT_OK && options->json)
         fputs(text, stdout);
     else if (status == KVT_OK)
@@ -209,45 +116,12 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         fprintf(stderr, "kvtide: %s: run.warmup cut the whole run: no metric is left\n",
                 scenario->name);
     }
-    kvt_outfile_discard(outputs->timeline);
-    if (status != KVT_OK && outputs->made_dir)
-        (void)rmdir(outputs->dir);
+    run_files_end(outputs, status);
     free(text);
     cJSON_Delete(machine);
     cJSON_Delete(result);
     kvt_sim_free(sim);
     return status;
-}
-
-enum {
-    OPTION_SETS = 4, /* options that are --set by another name */
-    OPTION_BYTES = 128
-};
-
-static bool add_set(char texts[OPTION_SETS][OPTION_BYTES], size_t *used, const char *name,
-                    const char *value, const char **sets, size_t *count)
-{
-    if (!value)
-        return true;
-    char *text = texts[(*used)++];
-    sets[(*count)++] = text;
-    return snprintf(text, OPTION_BYTES, "%s=%s", name, value) < OPTION_BYTES;
-}
-
-/* --backend comes first, so that --set changes its parameters; --seed and --fidelity last. */
-static bool gather_sets(const struct run_options *options, char texts[OPTION_SETS][OPTION_BYTES],
-                        const char **sets, size_t *count)
-{
-    size_t used = 0;
-    const char *fidelity = takes_exact(options) ? "exact" : options->fidelity;
-
-    *count = 0;
-    if (!add_set(texts, &used, "backend", options->backend, sets, count))
-        return false;
-    for (size_t i = 0; i < options->sets.count; i++)
-        sets[(*count)++] = options->sets.items[i];
-    return add_set(texts, &used, "seed", options->seed, sets, count) &&
-           add_set(texts, &used, "run.fidelity", fidelity, sets, count);
 }
 
 /* --goodput is --set slo.classes by another name, for a scenario without classes: it is loaded
@@ -272,18 +146,18 @@ static int run_command(struct run_options *options, const char *source)
 {
     struct kvt_error err;
     struct kvt_scenario scenario;
-    struct outputs outputs = {.dir = options->out};
+    struct run_files outputs = {.dir = options->out};
     bool answer_is_no = false;
-    char texts[OPTION_SETS][OPTION_BYTES];
+    char texts[RUN_SETS_MORE][RUN_SETS_BYTES];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    const char **sets = malloc((options->sets.count + OPTION_SETS + 1) * sizeof *sets);
+    const char **sets = malloc((options->scenario.sets.count + RUN_SETS_MORE + 1) * sizeof *sets);
     struct kvt_scenario_options scenario_options = {
         .data_dir = cli_data_dir(), .plugins = cli_plugins(), .sets = sets};
     kvt_status status = KVT_OK;
 
     if (!arena || !sets)
         status = kvt_fail_nomem(&err, "a scenario");
-    else if (!gather_sets(options, texts, sets, &scenario_options.set_count))
+    else if (!run_sets_gather(&options->scenario, texts, sets, &scenario_options.set_count))
         status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
     if (status == KVT_OK)
         status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
@@ -307,13 +181,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
     struct cli_texts positional;
     int exit_code;
     const struct cli_option table[] = {
-        {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
-         &options.sets},
-        {"--seed", "N", "the run's seed", CLI_TEXT, &options.seed},
-        {"--backend", "sim|cuda", "what a decode step is done by; before any --set", CLI_TEXT,
-         &options.backend},
-        {"--fidelity", "exact|sampled|analytic",
-         "every call, some with the rest estimated, or mean values", CLI_TEXT, &options.fidelity},
+        RUN_SETS_OPTIONS(options.scenario),
         {"--goodput", "ttft:MS tpot:MS..", "bounds of good service, as vLLM has them; also e2el:MS",
          CLI_PAIRS, &options.goodput},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},

@@ -43,15 +43,15 @@ KVT_CHECKED kvt_status compare_run(struct compare_plan *plan, struct kvt_arena *
                                    bool *interrupted, struct kvt_error *err);
 
 /* compare_table.c: for people, on stdout. */
-KVT_CHECKED kvt_status compare_print(const struct kvt_comparison *comparison,
+KVT_CHECKED kvt_status compare_print(const struct kvt_comparison *comparison, size_t metric,
                                      const struct kvt_reference *reference, struct kvt_error *err);
 
 /* Parts of that table: the seeds and the heads of its columns, a row for each variant, what the
  * times rest on and the badge. name_columns is how wide names are. */
 int compare_name_columns(const struct kvt_comparison *comparison);
-void compare_print_head(const struct kvt_comparison *comparison, int name_columns);
+void compare_print_head(const struct kvt_comparison *comparison, int name_columns, size_t metric);
 KVT_CHECKED kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_columns,
-                                          struct kvt_error *err);
+                                          size_t metric, struct kvt_error *err);
 void compare_print_basis(const struct kvt_comparison *comparison);
 /* Who saw the future, and what the others miss more than the first whose hot caches did; nothing
  * where nobody did. */

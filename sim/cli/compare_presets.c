@@ -66,10 +66,10 @@ kvt_status compare_print_presets(const struct kvt_presets *presets, size_t metri
     const struct kvt_metric_doc *docs = kvt_metric_docs(&metric_count);
     int name_columns = compare_name_columns(&presets->comparisons[0]);
 
-    compare_print_head(&presets->comparisons[0], name_columns);
+    compare_print_head(&presets->comparisons[0], name_columns, metric);
     for (size_t p = 0; p < presets->count; p++) {
         printf("preset %s\n", presets->names[p]);
-        kvt_status status = compare_print_rows(&presets->comparisons[p], name_columns, err);
+        kvt_status status = compare_print_rows(&presets->comparisons[p], name_columns, metric, err);
         if (status == KVT_OK)
             status = compare_print_bounds(&presets->comparisons[p], err);
         if (status != KVT_OK)

@@ -74,14 +74,11 @@ enum {
 };
 
 static kvt_status print_ratio(const struct kvt_comparison *comparison, size_t variant,
-                              struct kvt_error *err)
+                              size_t metric, struct kvt_error *err)
 {
     struct kvt_estimate ratio;
-    size_t output = 0;
-    kvt_status status = kvt_metric_find("output_throughput", "compare", &output, err);
+    kvt_status status = kvt_comparison_ratio(comparison, variant, metric, &ratio, err);
 
-    if (status == KVT_OK)
-        status = kvt_comparison_ratio(comparison, variant, output, &ratio, err);
     if (status != KVT_OK)
         return status;
     if (isnan(ratio.mean))
@@ -95,7 +92,7 @@ static kvt_status print_ratio(const struct kvt_comparison *comparison, size_t va
 }
 
 static kvt_status print_variant(const struct kvt_comparison *comparison, size_t variant,
-                                int name_width, struct kvt_error *err)
+                                int name_width, size_t metric, struct kvt_error *err)
 {
     const char *name = comparison->variants[variant].name;
 
@@ -116,7 +113,7 @@ static kvt_status print_variant(const struct kvt_comparison *comparison, size_t 
             printf(" %*s", columns[c].width - 1, figure(value * columns[c].scale, text));
         }
     }
-    return print_ratio(comparison, variant, err);
+    return print_ratio(comparison, variant, metric, err);
 }
 
 void compare_print_basis(const struct kvt_comparison *comparison)
@@ -135,25 +132,32 @@ void compare_print_basis(const struct kvt_comparison *comparison)
     cli_print_badge(&badge);
 }
 
-void compare_print_head(const struct kvt_comparison *comparison, int name_columns)
+/* What the ratios are of stands over them where it is the output; else in a line of its own. */
+void compare_print_head(const struct kvt_comparison *comparison, int name_columns, size_t metric)
 {
+    size_t count = 0;
+    const char *name = kvt_metric_docs(&count)[metric].name;
+    bool is_output = strcmp(name, "output_throughput") == 0;
+
     if (comparison->seed_count == 1)
         printf("seed %" PRIu64, comparison->seeds[0]);
     else
         printf("seeds %" PRIu64 " to %" PRIu64 ", means and 95 %% intervals of the paired ratio",
                comparison->seeds[0], comparison->seeds[comparison->seed_count - 1]);
     puts(comparison->interrupted ? "; interrupted: the seeds that all have finished" : "");
-    printf("%*s   tok/s   TTFT   post-wave s   TPOT   active       host  cover  output\n",
-           name_columns, "");
+    if (!is_output)
+        printf("ratios are of %s\n", name);
+    printf("%*s   tok/s   TTFT   post-wave s   TPOT   active       host  cover%s\n", name_columns,
+           "", is_output ? "  output" : "");
     printf("%-*s    /GPU      s   mean    p99     ms   /slots          %%   -age   ratio\n",
            name_columns, "variant");
 }
 
 kvt_status compare_print_rows(const struct kvt_comparison *comparison, int name_columns,
-                              struct kvt_error *err)
+                              size_t metric, struct kvt_error *err)
 {
     for (size_t v = 0; v < comparison->variant_count; v++) {
-        kvt_status status = print_variant(comparison, v, name_columns, err);
+        kvt_status status = print_variant(comparison, v, name_columns, metric, err);
         if (status != KVT_OK)
             return status;
     }
@@ -315,13 +319,13 @@ static kvt_status print_reference(const struct kvt_comparison *comparison,
     return KVT_OK;
 }
 
-kvt_status compare_print(const struct kvt_comparison *comparison,
+kvt_status compare_print(const struct kvt_comparison *comparison, size_t metric,
                          const struct kvt_reference *reference, struct kvt_error *err)
 {
     int name_columns = compare_name_columns(comparison);
 
-    compare_print_head(comparison, name_columns);
-    kvt_status status = compare_print_rows(comparison, name_columns, err);
+    compare_print_head(comparison, name_columns, metric);
+    kvt_status status = compare_print_rows(comparison, name_columns, metric, err);
     if (status != KVT_OK)
         return status;
     status = compare_print_bounds(comparison, err);

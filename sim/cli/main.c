@@ -12,7 +12,7 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
-    {"trace", "stats|convert FILE.. [options]",
+    {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate", "[SCENARIO..] [--suite decisions|fidelity|public] [--measured FILE..] [options]",
      "A GPU or an engine's own figures against the simulator; levels of fidelity against exact.",

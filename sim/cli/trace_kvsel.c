@@ -11,17 +11,21 @@
 #include "kvt/file.h"
 #include "kvt/kvsel.h"
 #include "trace_json.h"
+#include "trace_locality.h"
+#include "trace_rows.h"
 
 /* One file's answer. */
 struct answer {
     const char *path;
     struct kvt_kvsel_header header;
     struct kvt_kvsel_stats stats;
+    struct trace_locality locality;
 };
 
 enum trace_kind trace_kind_of(const char *path)
 {
-    char first[8];
+    static const char header[] = TRACE_ROWS_HEADER;
+    char first[sizeof header];
     FILE *stream = NULL;
     if (kvt_file_open(path, &stream, NULL) != KVT_OK)
         return TRACE_REQUESTS; /* whose reader says why */
@@ -29,7 +33,12 @@ enum trace_kind trace_kind_of(const char *path)
     (void)fclose(stream);
     if (kvt_kvsel_is_magic(first, got))
         return TRACE_KVSEL;
-    return got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0 ? TRACE_NPY : TRACE_REQUESTS;
+    if (got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0)
+        return TRACE_NPY;
+    size_t length = sizeof header - 1;
+    bool is_header = got >= length && memcmp(first, header, length) == 0 &&
+                     (got == length || first[length] == '\n' || first[length] == '\r');
+    return is_header ? TRACE_ROWS : TRACE_REQUESTS;
 }
 
 /* ---- stats ---------------------------------------------------------------------- */
@@ -72,6 +81,7 @@ static void print_answer(const struct answer *answer)
                  stats->overlap, KVT_KVSEL_LAGS);
     print_row_of("distinct rows of so many selections in a row, over k", counts, stats->unions,
                  KVT_KVSEL_UNIONS);
+    trace_locality_print(&answer->locality);
 }
 
 static bool add_row_of(cJSON *object, const char *name, const uint32_t *heads, const double *values,
@@ -109,7 +119,8 @@ static cJSON *tree_of(const void *read)
         trace_add_number(tree, "side_paths", header->side_paths) &&
         trace_add_number(tree, "side_tokens", header->side_tokens) &&
         add_row_of(tree, "overlap_by_lag", kvt_kvsel_lags, stats->overlap, KVT_KVSEL_LAGS) &&
-        add_row_of(tree, "union_by_selections", counts, stats->unions, KVT_KVSEL_UNIONS);
+        add_row_of(tree, "union_by_selections", counts, stats->unions, KVT_KVSEL_UNIONS) &&
+        trace_locality_add(tree, &answer->locality);
     if (!is_whole) {
         cJSON_Delete(tree);
         return NULL;
@@ -117,27 +128,48 @@ static cJSON *tree_of(const void *read)
     return tree;
 }
 
-static kvt_status read_answer(const char *path, struct answer *out, struct kvt_error *err)
+struct reading {
+    struct cli_progress progress;
+    struct kvt_wall start;
+};
+
+static bool on_progress(void *context, double fraction)
+{
+    struct reading *reading = context;
+    cli_progress_show(&reading->progress, fraction, "counting");
+    return !cli_interrupted();
+}
+
+/* The note goes with the file. */
+static kvt_status read_answer(const char *path, bool quiet, struct answer *out,
+                              struct kvt_error *err)
 {
     struct kvt_kvsel *file = NULL;
+    struct reading reading;
     kvt_status status = kvt_kvsel_load(path, true, &file, err);
     if (status != KVT_OK)
         return status;
     *out = (struct answer){.path = path, .header = *kvt_kvsel_header_of(file)};
+    out->header.note = NULL;
+    cli_progress_begin(&reading.progress, &reading.start, quiet);
     status = kvt_kvsel_stats_of(file, &out->stats, err);
+    if (status == KVT_OK)
+        status = trace_locality_of(file, on_progress, &reading, &out->locality, err);
+    cli_progress_end(&reading.progress);
     kvt_kvsel_free(file);
     return status;
 }
 
-kvt_status trace_kvsel_stats(const char *const *paths, size_t count, bool json,
+kvt_status trace_kvsel_stats(const char *const *paths, size_t count, bool json, bool quiet,
                              struct kvt_error *err)
 {
     struct answer *answers = calloc(count, sizeof *answers);
     if (answers == NULL)
         return kvt_fail_nomem(err, "trace stats");
+    cli_catch_signals();
     kvt_status status = KVT_OK;
     for (size_t i = 0; i < count && status == KVT_OK; i++)
-        status = read_answer(paths[i], &answers[i], err);
+        status = read_answer(paths[i], quiet, &answers[i], err);
     if (status == KVT_OK && json)
         status = trace_print_json(answers, sizeof *answers, count, tree_of, err);
     for (size_t i = 0; i < count && status == KVT_OK && !json; i++)

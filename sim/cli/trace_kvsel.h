@@ -2,18 +2,11 @@
 #ifndef KVT_CLI_TRACE_KVSEL_H
 #define KVT_CLI_TRACE_KVSEL_H
 
-#include "kvt/error.h"
-
-enum trace_kind {
-    TRACE_REQUESTS, /* whatever is neither of the others */
-    TRACE_KVSEL,
-    TRACE_NPY
-};
-enum trace_kind trace_kind_of(const char *path);
+#include "trace.h"
 
 /* Nothing is printed before every file has been read. */
 KVT_CHECKED kvt_status trace_kvsel_stats(const char *const *paths, size_t count, bool json,
-                                         struct kvt_error *err);
+                                         bool quiet, struct kvt_error *err);
 
 /* first_rows 0: the fewest rows that fit. */
 KVT_CHECKED kvt_status trace_npy_convert(const char *path, const char *to, uint32_t first_rows,

@@ -51,7 +51,7 @@ struct decisions_cell {
 };
 
 enum {
-    DECISIONS_CELLS_MAX = 160
+    DECISIONS_CELLS_MAX = 192
 };
 
 struct decisions_outcome {

@@ -72,6 +72,10 @@ static const struct opening {
 enum {
     OPENINGS = sizeof openings / sizeof openings[0]
 };
+_Static_assert(sizeof openings / sizeof openings[0] * (sizeof hot_sizes / sizeof hot_sizes[0]) *
+                       (sizeof coverages / sizeof coverages[0]) <=
+                   DECISIONS_CELLS_MAX,
+               "every cell of the grid has its place");
 
 /* ---- One request --------------------------------------------------------------------------- */
 

@@ -202,19 +202,43 @@ kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const uint64_t *se
     return KVT_OK;
 }
 
+/* A block of the first `tokens` of those begun: without the offsets that are not used, nor the
+ * segments that none of these tokens reaches. */
+static size_t put_block(const struct kvt_kvsel_coder *coder, uint32_t tokens, unsigned char *out)
+{
+    const unsigned char *from = coder->bytes + KVSEL_BLOCK_HEADER_BYTES;
+    unsigned char *payload = out + KVSEL_BLOCK_HEADER_BYTES;
+    uint32_t last_token = kvsel_u32(coder->bytes + BLOCK_FIRST_TOKEN_AT) + tokens - 1;
+    uint32_t segments = kvsel_segments(&coder->shape, last_token);
+    size_t lists = (size_t)coder->lists_done * segments, at = (lists + 1) * 4;
+    memcpy(out, coder->bytes, KVSEL_BLOCK_HEADER_BYTES);
+    for (size_t i = 0; i < lists; i++) {
+        size_t entry = i / segments * coder->segments + i % segments;
+        uint32_t begin = kvsel_u32(from + entry * 4), end = kvsel_u32(from + (entry + 1) * 4);
+        kvsel_put_u32(payload + i * 4, (uint32_t)at);
+        memcpy(payload + at, from + begin, end - begin);
+        at += end - begin;
+    }
+    kvsel_put_u32(payload + lists * 4, (uint32_t)at);
+    kvsel_put_u32(out + BLOCK_TOKENS_AT, tokens);
+    kvsel_put_u32(out + BLOCK_SEGMENTS_AT, segments);
+    return at;
+}
+
 kvt_status kvt_kvsel_coder_finish(struct kvt_kvsel_coder *coder, unsigned char **out,
                                   struct kvt_error *err)
 {
-    assert(coder->lists_done == coder->lists_due);
-    uint32_t payload_bytes = (uint32_t)(coder->used - KVSEL_BLOCK_HEADER_BYTES);
-    size_t last = (size_t)coder->lists_due * coder->segments;
-    kvsel_put_u32(coder->bytes + KVSEL_BLOCK_HEADER_BYTES + last * 4, payload_bytes);
-    kvsel_put_u32(coder->bytes + BLOCK_BYTES_AT, payload_bytes);
-    kvsel_put_u64(coder->bytes + BLOCK_CHECKSUM_AT, kvsel_block_checksum(coder->bytes));
+    uint32_t per_token = kvsel_lists_per_token(&coder->shape);
+    assert(coder->lists_done > 0 && coder->lists_done % per_token == 0);
+    size_t last = (size_t)coder->lists_done * coder->segments;
+    kvsel_put_u32(coder->bytes + KVSEL_BLOCK_HEADER_BYTES + last * 4,
+                  (uint32_t)(coder->used - KVSEL_BLOCK_HEADER_BYTES));
     unsigned char *block = malloc(coder->used);
     if (block == NULL)
         return kvt_fail_nomem(err, "a block of selections");
-    memcpy(block, coder->bytes, coder->used);
+    size_t payload_bytes = put_block(coder, coder->lists_done / per_token, block);
+    kvsel_put_u32(block + BLOCK_BYTES_AT, (uint32_t)payload_bytes);
+    kvsel_put_u64(block + BLOCK_CHECKSUM_AT, kvsel_block_checksum(block));
     *out = block;
     return KVT_OK;
 }
@@ -222,6 +246,12 @@ kvt_status kvt_kvsel_coder_finish(struct kvt_kvsel_coder *coder, unsigned char *
 size_t kvt_kvsel_block_bytes(const unsigned char *block)
 {
     return KVSEL_BLOCK_HEADER_BYTES + (size_t)kvsel_u32(block + BLOCK_BYTES_AT);
+}
+
+void kvt_kvsel_block_renumber(unsigned char *block, uint32_t stream)
+{
+    kvsel_put_u32(block + BLOCK_STREAM_AT, stream);
+    kvsel_put_u64(block + BLOCK_CHECKSUM_AT, kvsel_block_checksum(block));
 }
 
 uint64_t kvsel_block_checksum(const unsigned char *block)

@@ -1,64 +1,92 @@
-/* kvsel_parse.c -- a file of recorded selections, read whole and checked.
+/* kvsel_parse.c -- files of recorded selections, checked piece by piece.
+ *
+ *     header, streams; note, where there is one; blocks; end
  *
  * What a reader is to follow is checked once, here, so that kvt_kvsel_read() need not look:
  * checksums, that blocks follow each other, that offsets ascend within their block, and that
  * no list toggles a row that its query cannot see. */
 #include <assert.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "kvsel_private.h"
-#include "kvt/file.h"
 #include "kvt/hash.h"
-
-/* Larger files are not read into memory. */
-#define FILE_BYTES_MAX ((size_t)1 << 36)
 
 bool kvt_kvsel_is_magic(const void *bytes, size_t byte_count)
 {
     return byte_count >= sizeof kvsel_magic && memcmp(bytes, kvsel_magic, sizeof kvsel_magic) == 0;
 }
 
-struct kvt_kvsel {
-    struct kvt_kvsel_header header;
-    unsigned char *owned; /* the bytes, where they are ours */
-    unsigned char **blocks;
-    uint32_t stream_count;
-    struct kvt_kvsel_stream streams[]; /* [stream_count] */
-};
+#define REFUSE(parser, ...) kvt_fail(err, KVT_ERR_PARSE, (parser)->where, __VA_ARGS__)
 
-/* Where the parser stands. */
-struct parser {
-    unsigned char *bytes;
-    size_t byte_count, at;
-    const char *where;
-    bool counts;
-    uint64_t *scratch;    /* [KVSEL_SEGMENT_WORDS], two of them, where rows are counted */
-    uint32_t *next_token; /* [stream_count] */
-    uint64_t chain;
-    size_t block_count;
-    struct kvt_error *err;
-};
-
-#define REFUSE(parser, ...) kvt_fail((parser)->err, KVT_ERR_PARSE, (parser)->where, __VA_ARGS__)
-
-static kvt_status refuse_cut(const struct parser *parser)
+static kvt_status refuse_cut(const struct kvsel_parser *parser, struct kvt_error *err)
 {
-    return REFUSE(parser, "byte %zu: the file ends before its end; it was cut", parser->byte_count);
+    return REFUSE(parser, "byte %llu: the file ends before its end; it was cut",
+                  (unsigned long long)parser->byte_count);
 }
 
-static kvt_status parse_header(struct parser *parser, struct kvt_kvsel_header *header)
+/* ---- Bytes --------------------------------------------------------------------------------- */
+
+static kvt_status reserve(struct kvsel_parser *parser, size_t bytes, struct kvt_error *err)
 {
-    const unsigned char *bytes = parser->bytes;
-    if (!kvt_kvsel_is_magic(bytes, parser->byte_count))
-        return REFUSE(parser, "byte 0: this is no file of selections (.kvsel)");
-    if (parser->byte_count < KVSEL_HEADER_BYTES)
-        return refuse_cut(parser);
+    if (bytes <= parser->buffer_bytes)
+        return KVT_OK;
+    unsigned char *larger = realloc(parser->buffer, bytes);
+    if (larger == NULL)
+        return kvt_fail_nomem(err, parser->where);
+    parser->buffer = larger;
+    parser->buffer_bytes = bytes;
+    return KVT_OK;
+}
+
+/* buffer[from, to) of the file's bytes from `at` on. */
+static kvt_status read_buffer(struct kvsel_parser *parser, uint64_t at, size_t from, size_t to,
+                              struct kvt_error *err)
+{
+    while (from < to) {
+        ssize_t got = pread(parser->fd, parser->buffer + from, to - from, (off_t)(at + from));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return kvt_fail(err, KVT_ERR_IO, parser->where, "byte %llu: the file cannot be read",
+                            (unsigned long long)(at + from));
+        if (got == 0)
+            return REFUSE(parser, "byte %llu: the file became shorter while it was read",
+                          (unsigned long long)(at + from));
+        from += (size_t)got;
+    }
+    return KVT_OK;
+}
+
+/* So many bytes from `at` on, of which `have` lie in the buffer from the last call on. Nothing is
+ * allocated for what the file does not have. */
+static kvt_status take(struct kvsel_parser *parser, uint64_t at, size_t have, size_t bytes,
+                       unsigned char **out, struct kvt_error *err)
+{
+    if (at > parser->byte_count || bytes > parser->byte_count - at)
+        return refuse_cut(parser, err);
+    if (parser->bytes != NULL) {
+        *out = parser->bytes + at;
+        return KVT_OK;
+    }
+    kvt_status status = reserve(parser, bytes, err);
+    if (status == KVT_OK)
+        status = read_buffer(parser, at, have, bytes, err);
+    *out = parser->buffer;
+    return status;
+}
+
+/* ---- Header, streams, note ------------------------------------------------------------------ */
+
+static kvt_status parse_counts(struct kvsel_parser *parser, const unsigned char *bytes,
+                               struct kvt_error *err)
+{
     uint32_t version = kvsel_u32(bytes + HEADER_VERSION_AT);
-    if (version != KVSEL_VERSION)
-        return REFUSE(parser, "byte 8: version %u; this program reads version %d", version,
-                      KVSEL_VERSION);
-    *header = (struct kvt_kvsel_header){
+    if (version < KVSEL_VERSION_OLDEST || version > KVSEL_VERSION)
+        return REFUSE(parser, "byte 8: version %u; this program reads versions %d to %d", version,
+                      KVSEL_VERSION_OLDEST, KVSEL_VERSION);
+    parser->header = (struct kvt_kvsel_header){
         .top_k = kvsel_u32(bytes + HEADER_TOP_K_AT),
         .side_paths = kvsel_u32(bytes + HEADER_SIDE_PATHS_AT),
         .side_tokens = kvsel_u32(bytes + HEADER_SIDE_TOKENS_AT),
@@ -66,40 +94,137 @@ static kvt_status parse_header(struct parser *parser, struct kvt_kvsel_header *h
         .selector_count = kvsel_u32(bytes + HEADER_SELECTORS_AT),
         .key = kvsel_u64(bytes + HEADER_KEY_AT),
     };
+    const struct kvt_kvsel_header *header = &parser->header;
     uint64_t streams = (uint64_t)header->request_count * header->selector_count;
     if (streams < 1 || streams > KVT_KVSEL_STREAMS_MAX)
         return REFUSE(parser, "byte 24: %u requests of %u selectors; 1 to %u streams are expected",
                       header->request_count, header->selector_count, KVT_KVSEL_STREAMS_MAX);
-    if (parser->byte_count - KVSEL_HEADER_BYTES < streams * KVSEL_STREAM_BYTES)
-        return refuse_cut(parser);
-    if (kvsel_u64(bytes + HEADER_CHECKSUM_AT) != kvsel_header_checksum(bytes, (uint32_t)streams))
+    parser->stream_count = (uint32_t)streams;
+    return KVT_OK;
+}
+
+static kvt_status parse_streams(struct kvsel_parser *parser, const unsigned char *bytes,
+                                struct kvt_error *err)
+{
+    assert(parser->stream_count > 0);
+    parser->streams = calloc(parser->stream_count, sizeof *parser->streams);
+    if (parser->streams == NULL)
+        return kvt_fail_nomem(err, parser->where);
+    for (uint32_t s = 0; s < parser->stream_count; s++) {
+        const unsigned char *entry = bytes + KVSEL_HEADER_BYTES + (size_t)s * KVSEL_STREAM_BYTES;
+        struct kvt_kvsel_shape shape = {
+            .top_k = parser->header.top_k,
+            .first_rows = kvsel_u32(entry),
+            .tokens_per_row = kvsel_u32(entry + 4),
+            .side_paths = parser->header.side_paths,
+            .side_tokens = parser->header.side_tokens,
+        };
+        kvt_status status = kvsel_check_shape(&shape, parser->where, err);
+        if (status != KVT_OK)
+            return status;
+        parser->streams[s].shape = shape;
+    }
+    return KVT_OK;
+}
+
+static kvt_status parse_header(struct kvsel_parser *parser, uint32_t *version,
+                               struct kvt_error *err)
+{
+    unsigned char *bytes = NULL;
+    kvt_status status = KVT_OK;
+    uint64_t first =
+        parser->byte_count < sizeof kvsel_magic ? parser->byte_count : sizeof kvsel_magic;
+    status = take(parser, 0, 0, (size_t)first, &bytes, err);
+    if (status != KVT_OK)
+        return status;
+    if (!kvt_kvsel_is_magic(bytes, (size_t)first))
+        return REFUSE(parser, "byte 0: this is no file of selections (.kvsel)");
+    status = take(parser, 0, (size_t)first, KVSEL_HEADER_BYTES, &bytes, err);
+    if (status == KVT_OK)
+        status = parse_counts(parser, bytes, err);
+    size_t whole = KVSEL_HEADER_BYTES + (size_t)parser->stream_count * KVSEL_STREAM_BYTES;
+    if (status == KVT_OK)
+        status = take(parser, 0, KVSEL_HEADER_BYTES, whole, &bytes, err);
+    if (status != KVT_OK)
+        return status;
+    if (kvsel_u64(bytes + HEADER_CHECKSUM_AT) != kvsel_header_checksum(bytes, parser->stream_count))
         return REFUSE(parser, "byte 56: the header's checksum is not that of its bytes; it was "
                               "damaged");
     if (kvsel_u32(bytes + HEADER_SEGMENT_ROWS_AT) != KVSEL_SEGMENT_ROWS)
         return REFUSE(parser, "byte 32: segments of %u rows; %d are expected",
                       kvsel_u32(bytes + HEADER_SEGMENT_ROWS_AT), KVSEL_SEGMENT_ROWS);
-    parser->at = KVSEL_HEADER_BYTES;
+    *version = kvsel_u32(bytes + HEADER_VERSION_AT);
+    parser->at = whole;
+    return parse_streams(parser, bytes, err);
+}
+
+/* The note at parser->at, whose header is `bytes`. Its text is kept. */
+static kvt_status parse_note(struct kvsel_parser *parser, unsigned char *bytes,
+                             struct kvt_error *err)
+{
+    static const unsigned char zeros[KVSEL_NOTE_ALIGNMENT] = {0};
+    unsigned long long at = parser->at;
+    uint64_t text_bytes = kvsel_u64(bytes + NOTE_BYTES_AT);
+    if (text_bytes < 1 || text_bytes > KVT_KVSEL_NOTE_MAX)
+        return REFUSE(parser, "byte %llu: a note of %llu bytes; 1 to %u are expected",
+                      at + NOTE_BYTES_AT, (unsigned long long)text_bytes, KVT_KVSEL_NOTE_MAX);
+    size_t padding = kvsel_note_padding(text_bytes);
+    size_t whole = KVSEL_NOTE_HEADER_BYTES + (size_t)text_bytes + padding;
+    kvt_status status = take(parser, parser->at, KVSEL_NOTE_HEADER_BYTES, whole, &bytes, err);
+    if (status != KVT_OK)
+        return status;
+    const unsigned char *text = bytes + KVSEL_NOTE_HEADER_BYTES;
+    uint64_t checksum = kvsel_u64(bytes + NOTE_CHECKSUM_AT);
+    if (checksum != kvsel_note_checksum(bytes, text, (size_t)text_bytes) ||
+        memcmp(text + text_bytes, zeros, padding) != 0)
+        return REFUSE(parser,
+                      "byte %llu: the note's checksum is not that of its bytes; it was "
+                      "damaged",
+                      at);
+    parser->note = malloc((size_t)text_bytes + 1);
+    if (parser->note == NULL)
+        return kvt_fail_nomem(err, parser->where);
+    memcpy(parser->note, text, (size_t)text_bytes);
+    parser->note[text_bytes] = '\0';
+    parser->header.note = parser->note;
+    parser->header.note_bytes = text_bytes;
+    parser->chain = kvt_chain64(parser->chain, checksum);
+    parser->at += whole;
     return KVT_OK;
 }
 
-static kvt_status parse_streams(struct parser *parser, struct kvt_kvsel *file)
+static kvt_status begin_counting(struct kvsel_parser *parser, struct kvt_error *err)
 {
-    for (uint32_t s = 0; s < file->stream_count; s++, parser->at += KVSEL_STREAM_BYTES) {
-        const unsigned char *entry = parser->bytes + parser->at;
-        struct kvt_kvsel_shape shape = {
-            .top_k = file->header.top_k,
-            .first_rows = kvsel_u32(entry),
-            .tokens_per_row = kvsel_u32(entry + 4),
-            .side_paths = file->header.side_paths,
-            .side_tokens = file->header.side_tokens,
-        };
-        kvt_status status = kvsel_check_shape(&shape, parser->where, parser->err);
-        if (status != KVT_OK)
-            return status;
-        file->streams[s].shape = shape;
-    }
-    return KVT_OK;
+    if (!parser->counts)
+        return KVT_OK;
+    parser->scratch = malloc((size_t)2 * KVSEL_SEGMENT_WORDS * sizeof *parser->scratch);
+    return parser->scratch != NULL ? KVT_OK : kvt_fail_nomem(err, parser->where);
 }
+
+kvt_status kvsel_parser_begin(struct kvsel_parser *parser, struct kvt_error *err)
+{
+    uint32_t version = 0;
+    unsigned char *next = NULL;
+    kvt_status status = parse_header(parser, &version, err);
+    if (status == KVT_OK)
+        status = begin_counting(parser, err);
+    if (status == KVT_OK)
+        status = take(parser, parser->at, 0, KVSEL_NOTE_HEADER_BYTES, &next, err);
+    if (status == KVT_OK && version > KVSEL_VERSION_OLDEST && kvsel_u32(next) == KVSEL_NOTE_MAGIC)
+        status = parse_note(parser, next, err);
+    parser->first_block_at = parser->at;
+    return status;
+}
+
+void kvsel_parser_fini(struct kvsel_parser *parser)
+{
+    free(parser->streams);
+    free(parser->note);
+    free(parser->scratch);
+    free(parser->buffer);
+}
+
+/* ---- Blocks --------------------------------------------------------------------------------- */
 
 /* Rows that list `list` of those of one token sees. */
 static uint64_t list_rows(const struct kvt_kvsel_shape *shape, uint32_t token, uint32_t list)
@@ -178,8 +303,9 @@ static void count_token(uint64_t *scratch, const unsigned char *block,
 }
 
 /* Every selection has the rows that it should. */
-static kvt_status check_counts(const struct parser *parser, const unsigned char *block,
-                               const struct kvt_kvsel_shape *shape)
+static kvt_status check_counts(const struct kvsel_parser *parser, const unsigned char *block,
+                               const struct kvt_kvsel_shape *shape, uint64_t at,
+                               struct kvt_error *err)
 {
     uint32_t first_token = kvsel_u32(block + BLOCK_FIRST_TOKEN_AT);
     uint32_t tokens = kvsel_u32(block + BLOCK_TOKENS_AT);
@@ -192,193 +318,122 @@ static kvt_status check_counts(const struct parser *parser, const unsigned char 
             uint64_t due = rows < shape->top_k ? rows : shape->top_k;
             if (counted[list] != due)
                 return REFUSE(parser,
-                              "stream %u, token %u, selection %u: %llu rows; %llu are expected of "
-                              "%llu that are visible",
-                              kvsel_u32(block + BLOCK_STREAM_AT), first_token + t, list,
-                              (unsigned long long)counted[list], (unsigned long long)due,
-                              (unsigned long long)rows);
+                              "byte %llu: stream %u, token %u, selection %u: %llu rows; %llu are "
+                              "expected of %llu that are visible",
+                              (unsigned long long)at, kvsel_u32(block + BLOCK_STREAM_AT),
+                              first_token + t, list, (unsigned long long)counted[list],
+                              (unsigned long long)due, (unsigned long long)rows);
         }
     }
     return KVT_OK;
 }
 
-/* The block at parser->at, whose header lies in the file. */
-static kvt_status parse_block(struct parser *parser, struct kvt_kvsel *file)
+static kvt_status refuse_order(const struct kvsel_parser *parser, const unsigned char *block,
+                               uint64_t at, struct kvt_error *err)
 {
-    const unsigned char *block = parser->bytes + parser->at;
+    return REFUSE(parser,
+                  "byte %llu: %u tokens of stream %u from token %u on do not follow what is "
+                  "before them",
+                  (unsigned long long)at, kvsel_u32(block + BLOCK_TOKENS_AT),
+                  kvsel_u32(block + BLOCK_STREAM_AT), kvsel_u32(block + BLOCK_FIRST_TOKEN_AT));
+}
+
+/* All of the block at `at`, which is to begin with token `due` of its stream. */
+static kvt_status check_block(const struct kvsel_parser *parser, const unsigned char *block,
+                              uint64_t at, uint32_t due, struct kvt_error *err)
+{
     uint32_t stream = kvsel_u32(block + BLOCK_STREAM_AT);
     uint32_t first_token = kvsel_u32(block + BLOCK_FIRST_TOKEN_AT);
     uint32_t tokens = kvsel_u32(block + BLOCK_TOKENS_AT);
-    if (kvt_kvsel_block_bytes(block) > parser->byte_count - parser->at)
-        return refuse_cut(parser);
     if (kvsel_u64(block + BLOCK_CHECKSUM_AT) != kvsel_block_checksum(block))
         return REFUSE(parser,
-                      "byte %zu: the block's checksum is not that of its bytes; it was "
+                      "byte %llu: the block's checksum is not that of its bytes; it was "
                       "damaged",
-                      parser->at);
-    if (stream >= file->stream_count || tokens < 1 || tokens > KVT_KVSEL_BLOCK_TOKENS ||
-        first_token != parser->next_token[stream] || first_token % KVT_KVSEL_BLOCK_TOKENS != 0 ||
+                      (unsigned long long)at);
+    if (stream >= parser->stream_count || tokens < 1 || tokens > KVT_KVSEL_BLOCK_TOKENS ||
+        first_token != due || first_token % KVT_KVSEL_BLOCK_TOKENS != 0 ||
         first_token >= KVT_KVSEL_ROWS_MAX)
-        return REFUSE(parser,
-                      "byte %zu: %u tokens of stream %u from token %u on do not follow what is "
-                      "before them",
-                      parser->at, tokens, stream, first_token);
-    const struct kvt_kvsel_shape *shape = &file->streams[stream].shape;
+        return refuse_order(parser, block, at, err);
+    const struct kvt_kvsel_shape *shape = &parser->streams[stream].shape;
     uint32_t segments = kvsel_segments(shape, (uint64_t)first_token + tokens - 1);
     uint64_t lists = (uint64_t)tokens * kvsel_lists_per_token(shape) * segments;
     if (kvsel_u32(block + BLOCK_SEGMENTS_AT) != segments || !are_offsets_sound(block, lists) ||
         !are_lists_sound(block, shape))
-        return REFUSE(parser, "byte %zu: the block's lists are not laid out as its header says",
-                      parser->at);
-    if (parser->counts) {
-        kvt_status status = check_counts(parser, block, shape);
-        if (status != KVT_OK)
-            return status;
-    }
-    parser->next_token[stream] = first_token + tokens;
-    parser->chain = kvt_chain64(parser->chain, kvsel_u64(block + BLOCK_CHECKSUM_AT));
+        return REFUSE(parser, "byte %llu: the block's lists are not laid out as its header says",
+                      (unsigned long long)at);
+    return parser->counts ? check_counts(parser, block, shape, at, err) : KVT_OK;
+}
+
+/* The block at parser->at, whose header lies in `block`. */
+static kvt_status parse_block(struct kvsel_parser *parser, unsigned char **block,
+                              struct kvt_error *err)
+{
+    size_t bytes = kvt_kvsel_block_bytes(*block);
+    kvt_status status = take(parser, parser->at, KVSEL_BLOCK_HEADER_BYTES, bytes, block, err);
+    if (status != KVT_OK)
+        return status;
+    uint32_t stream = kvsel_u32(*block + BLOCK_STREAM_AT);
+    uint32_t due = stream < parser->stream_count ? parser->streams[stream].token_count : 0;
+    status = check_block(parser, *block, parser->at, due, err);
+    if (status != KVT_OK)
+        return status;
+    parser->streams[stream].token_count = due + kvsel_u32(*block + BLOCK_TOKENS_AT);
+    parser->chain = kvt_chain64(parser->chain, kvsel_u64(*block + BLOCK_CHECKSUM_AT));
     parser->block_count++;
-    parser->at += kvt_kvsel_block_bytes(block);
+    parser->at += bytes;
     return KVT_OK;
 }
 
-static kvt_status parse_blocks(struct parser *parser, struct kvt_kvsel *file)
+static kvt_status parse_end(const struct kvsel_parser *parser, const unsigned char *end,
+                            struct kvt_error *err)
 {
-    for (;;) {
-        if (parser->byte_count - parser->at < KVSEL_BLOCK_HEADER_BYTES)
-            return refuse_cut(parser);
-        const unsigned char *here = parser->bytes + parser->at;
-        uint32_t magic = kvsel_u32(here + BLOCK_MAGIC_AT);
-        if (magic == KVSEL_END_MAGIC)
-            break;
-        if (magic != KVSEL_BLOCK_MAGIC)
-            return REFUSE(parser, "byte %zu: neither a block nor the end begins here", parser->at);
-        kvt_status status = parse_block(parser, file);
-        if (status != KVT_OK)
-            return status;
-    }
-    const unsigned char *end = parser->bytes + parser->at;
     if (kvsel_u64(end + END_BLOCKS_AT) != parser->block_count ||
         kvsel_u64(end + BLOCK_CHECKSUM_AT) != kvsel_end_checksum(parser->chain, end))
-        return REFUSE(parser, "byte %zu: the end does not belong to the %zu blocks before it",
-                      parser->at, parser->block_count);
+        return REFUSE(parser, "byte %llu: the end does not belong to the %llu blocks before it",
+                      (unsigned long long)parser->at, (unsigned long long)parser->block_count);
     if (parser->at + KVSEL_BLOCK_HEADER_BYTES != parser->byte_count)
-        return REFUSE(parser, "byte %zu: bytes follow the end",
-                      parser->at + KVSEL_BLOCK_HEADER_BYTES);
+        return REFUSE(parser, "byte %llu: bytes follow the end",
+                      (unsigned long long)parser->at + KVSEL_BLOCK_HEADER_BYTES);
     return KVT_OK;
 }
 
-/* Block pointers, stream by stream, once all blocks have been checked. */
-static kvt_status link_blocks(struct parser *parser, struct kvt_kvsel *file)
+kvt_status kvsel_parser_next(struct kvsel_parser *parser, unsigned char **block,
+                             struct kvt_error *err)
 {
-    file->blocks = malloc((parser->block_count + 1) * sizeof *file->blocks);
-    if (file->blocks == NULL)
-        return kvt_fail_nomem(parser->err, parser->where);
-    unsigned char **next = file->blocks;
-    for (uint32_t s = 0; s < file->stream_count; s++) {
-        struct kvt_kvsel_stream *stream = &file->streams[s];
-        stream->token_count = parser->next_token[s];
-        stream->blocks = next;
-        next += (stream->token_count + KVT_KVSEL_BLOCK_TOKENS - 1) / KVT_KVSEL_BLOCK_TOKENS;
-    }
-    unsigned char *block =
-        parser->bytes + KVSEL_HEADER_BYTES + (size_t)file->stream_count * KVSEL_STREAM_BYTES;
-    for (size_t b = 0; b < parser->block_count; b++, block += kvt_kvsel_block_bytes(block)) {
-        const struct kvt_kvsel_stream *stream = &file->streams[kvsel_u32(block + BLOCK_STREAM_AT)];
-        stream->blocks[kvsel_u32(block + BLOCK_FIRST_TOKEN_AT) / KVT_KVSEL_BLOCK_TOKENS] = block;
-    }
-    return KVT_OK;
-}
-
-kvt_status kvt_kvsel_parse(unsigned char *bytes, size_t byte_count, const char *where, bool counts,
-                           struct kvt_kvsel **out, struct kvt_error *err)
-{
-    struct parser parser = {
-        .bytes = bytes, .byte_count = byte_count, .where = where, .counts = counts, .err = err};
-    struct kvt_kvsel_header header = {.key = 0};
-    kvt_status status = parse_header(&parser, &header);
+    unsigned char *here = NULL;
+    kvt_status status = take(parser, parser->at, 0, KVSEL_BLOCK_HEADER_BYTES, &here, err);
     if (status != KVT_OK)
         return status;
-    uint32_t stream_count = header.request_count * header.selector_count;
-    assert(stream_count > 0);
-    struct kvt_kvsel *file = calloc(1, sizeof *file + stream_count * sizeof file->streams[0]);
-    parser.next_token = calloc(stream_count, sizeof *parser.next_token);
-    parser.scratch =
-        counts ? malloc((size_t)2 * KVSEL_SEGMENT_WORDS * sizeof *parser.scratch) : NULL;
-    if (file == NULL || parser.next_token == NULL || (counts && parser.scratch == NULL)) {
-        status = kvt_fail_nomem(err, where);
+    uint32_t magic = kvsel_u32(here + BLOCK_MAGIC_AT);
+    if (magic == KVSEL_BLOCK_MAGIC) {
+        status = parse_block(parser, &here, err);
+    } else if (magic == KVSEL_END_MAGIC) {
+        status = parse_end(parser, here, err);
+        here = NULL;
     } else {
-        file->header = header;
-        file->stream_count = stream_count;
-        status = parse_streams(&parser, file);
-        if (status == KVT_OK)
-            status = parse_blocks(&parser, file);
-        if (status == KVT_OK)
-            status = link_blocks(&parser, file);
+        return REFUSE(parser, "byte %llu: neither a block nor the end begins here",
+                      (unsigned long long)parser->at);
     }
-    free(parser.next_token);
-    free(parser.scratch);
-    if (status != KVT_OK) {
-        kvt_kvsel_free(file);
-        return status;
-    }
-    *out = file;
-    return KVT_OK;
-}
-
-/* A file of another kind, however large, is refused by its first bytes. */
-static kvt_status check_magic(const char *path, struct kvt_error *err)
-{
-    char first[8];
-    FILE *stream = NULL;
-    kvt_status status = kvt_file_open(path, &stream, err);
-    if (status != KVT_OK)
-        return status;
-    size_t got = fread(first, 1, sizeof first, stream);
-    (void)fclose(stream);
-    if (got > 0 && !kvt_kvsel_is_magic(first, got))
-        return kvt_fail(err, KVT_ERR_PARSE, path, "byte 0: this is no file of selections (.kvsel)");
-    return KVT_OK;
-}
-
-kvt_status kvt_kvsel_load(const char *path, bool counts, struct kvt_kvsel **out,
-                          struct kvt_error *err)
-{
-    char *bytes = NULL;
-    size_t byte_count = 0;
-    kvt_status status = check_magic(path, err);
     if (status == KVT_OK)
-        status = kvt_file_read(path, FILE_BYTES_MAX, &bytes, &byte_count, err);
+        *block = here;
+    return status;
+}
+
+kvt_status kvsel_parser_again(struct kvsel_parser *parser, uint64_t at, uint32_t block_bytes,
+                              uint32_t stream, uint32_t number, unsigned char **block,
+                              struct kvt_error *err)
+{
+    unsigned char *here = NULL;
+    kvt_status status = take(parser, at, 0, block_bytes, &here, err);
     if (status != KVT_OK)
         return status;
-    struct kvt_kvsel *file = NULL;
-    status = kvt_kvsel_parse((unsigned char *)bytes, byte_count, path, counts, &file, err);
-    if (status != KVT_OK) {
-        free(bytes);
-        return status;
-    }
-    file->owned = (unsigned char *)bytes;
-    *out = file;
-    return KVT_OK;
-}
-
-void kvt_kvsel_free(struct kvt_kvsel *file)
-{
-    if (file == NULL)
-        return;
-    free(file->owned);
-    free(file->blocks);
-    free(file);
-}
-
-const struct kvt_kvsel_header *kvt_kvsel_header_of(const struct kvt_kvsel *file)
-{
-    return &file->header;
-}
-
-const struct kvt_kvsel_stream *kvt_kvsel_stream_of(const struct kvt_kvsel *file, uint32_t request,
-                                                   uint32_t selector)
-{
-    assert(request < file->header.request_count && selector < file->header.selector_count);
-    return &file->streams[(size_t)request * file->header.selector_count + selector];
+    if (kvsel_u32(here + BLOCK_MAGIC_AT) != KVSEL_BLOCK_MAGIC ||
+        kvt_kvsel_block_bytes(here) != block_bytes || kvsel_u32(here + BLOCK_STREAM_AT) != stream ||
+        kvsel_u32(here + BLOCK_FIRST_TOKEN_AT) != number * KVT_KVSEL_BLOCK_TOKENS)
+        return REFUSE(parser, "byte %llu: the file changed while it was read",
+                      (unsigned long long)at);
+    status = check_block(parser, here, at, number * KVT_KVSEL_BLOCK_TOKENS, err);
+    if (status == KVT_OK)
+        *block = here;
+    return status;
 }

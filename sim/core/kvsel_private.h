@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kvt/cpu.h"
+#include "kvt/hash.h"
 #include "kvt/kvsel.h"
 
 enum {
@@ -12,7 +13,8 @@ enum {
     KVSEL_SEGMENT_WORDS = 2048,
     KVSEL_SEGMENT_ROWS = KVSEL_SEGMENT_WORDS * 64,
 
-    KVSEL_VERSION = 2,
+    KVSEL_VERSION = 3,
+    KVSEL_VERSION_OLDEST = 2, /* had no note */
     KVSEL_HEADER_BYTES = 64,
     KVSEL_STREAM_BYTES = 8,
     KVSEL_BLOCK_HEADER_BYTES = 32,
@@ -26,6 +28,7 @@ enum {
 static const unsigned char kvsel_magic[8] = {0x89, 'K', 'V', 'S', 'E', 'L', '\r', '\n'};
 #define KVSEL_BLOCK_MAGIC UINT32_C(0x4b4c424b) /* "KBLK" */
 #define KVSEL_END_MAGIC UINT32_C(0x444e454b)   /* "KEND" */
+#define KVSEL_NOTE_MAGIC UINT32_C(0x544f4e4b)  /* "KNOT" */
 
 /* Offsets in a block's header. */
 enum {
@@ -50,6 +53,14 @@ enum {
     HEADER_KEY_AT = 40,
     HEADER_CHECKSUM_AT = 56,
     END_BLOCKS_AT = 8,
+};
+
+/* Offsets in a note's header, whose text follows it. */
+enum {
+    NOTE_BYTES_AT = 8,
+    NOTE_CHECKSUM_AT = 16,
+    KVSEL_NOTE_HEADER_BYTES = 24,
+    KVSEL_NOTE_ALIGNMENT = 8, /* what follows it begins at a multiple */
 };
 
 /* Little-endian whatever the machine; compilers make each one move on x86. */
@@ -94,6 +105,11 @@ static inline uint32_t kvsel_lists_per_token(const struct kvt_kvsel_shape *shape
     return 1 + shape->side_paths * shape->side_tokens;
 }
 
+static inline size_t kvsel_block_count(const struct kvt_kvsel_stream *stream)
+{
+    return ((size_t)stream->token_count + KVT_KVSEL_BLOCK_TOKENS - 1) / KVT_KVSEL_BLOCK_TOKENS;
+}
+
 /* One segment of one selection: rows to be toggled. */
 struct kvsel_list {
     const unsigned char *header; /* [KVSEL_LIST_HEADER_BYTES]: u32 lines; of gaps, which have none,
@@ -136,8 +152,59 @@ uint64_t kvsel_header_checksum(const unsigned char *header, uint32_t stream_coun
 /* Over the end, behind the checksums of all blocks. */
 uint64_t kvsel_end_checksum(uint64_t chain, const unsigned char *end);
 
+/* Over a note's header and its text. */
+static inline uint64_t kvsel_note_checksum(const unsigned char *header, const void *text,
+                                           size_t text_bytes)
+{
+    return kvt_hash_bytes(kvt_hash_bytes(0, header, NOTE_CHECKSUM_AT), text, text_bytes);
+}
+
+/* Zeros behind a note's text. */
+static inline size_t kvsel_note_padding(uint64_t text_bytes)
+{
+    return (size_t)(-text_bytes % KVSEL_NOTE_ALIGNMENT);
+}
+
 /* A shape that streams can have; `where` is the place. */
 KVT_CHECKED kvt_status kvsel_check_shape(const struct kvt_kvsel_shape *shape, const char *where,
                                          struct kvt_error *err);
+
+/* ---- The parser: one for files in memory and for those that are read piece by piece ------- */
+
+struct kvsel_parser {
+    unsigned char *bytes; /* [byte_count] the file; NULL: it is read from `fd` */
+    int fd;
+    uint64_t byte_count, at;
+    const char *where;
+    bool counts; /* selections are decoded and their rows counted */
+    struct kvt_kvsel_header header;
+    char *note;
+    uint32_t stream_count;
+    /* [stream_count] without blocks; token_count is of the blocks so far. */
+    struct kvt_kvsel_stream *streams;
+    uint64_t first_block_at, block_count;
+    uint64_t chain;
+    uint64_t *scratch;     /* [2][KVSEL_SEGMENT_WORDS] where rows are counted */
+    unsigned char *buffer; /* [buffer_bytes] what was read from `fd` last */
+    size_t buffer_bytes;
+};
+
+/* Header, streams and note. The caller has set what comes first, up to `counts`. */
+KVT_CHECKED kvt_status kvsel_parser_begin(struct kvsel_parser *parser, struct kvt_error *err);
+
+/* The next block, which lies at parser->at - its bytes; NULL behind the last, once the end has been
+ * found to be that of all of them. Borrowed until the next call, or for as long as the bytes are
+ * there. */
+KVT_CHECKED kvt_status kvsel_parser_next(struct kvsel_parser *parser, unsigned char **block,
+                                         struct kvt_error *err);
+
+/* A block that kvsel_parser_next() has gone by once, read again; `number` is its place in its
+ * stream. Refused where it is another now. Borrowed as there. */
+KVT_CHECKED kvt_status kvsel_parser_again(struct kvsel_parser *parser, uint64_t at,
+                                          uint32_t block_bytes, uint32_t stream, uint32_t number,
+                                          unsigned char **block, struct kvt_error *err);
+
+/* What is owned: not the bytes, nor the file. */
+void kvsel_parser_fini(struct kvsel_parser *parser);
 
 #endif

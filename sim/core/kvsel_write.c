@@ -1,6 +1,7 @@
 /* kvsel_write.c -- a file of recorded selections, written block by block.
  *
- *     header, 64 bytes; an entry a stream, 8 bytes; blocks; end, 32 bytes
+ *     header, 64 bytes; an entry a stream, 8 bytes; a note, where there is one; blocks; end,
+ *     32 bytes
  *
  * A block's checksum is over its own bytes, that of the end over all of theirs: a file that
  * was cut, even between two blocks, is told from a whole one. */
@@ -31,7 +32,7 @@ struct kvt_kvsel_writer {
     uint32_t next_token[]; /* [stream_count] */
 };
 
-static kvt_status check_counts(const struct kvt_kvsel_header *header, const char *where,
+static kvt_status check_header(const struct kvt_kvsel_header *header, const char *where,
                                struct kvt_error *err)
 {
     uint64_t streams = (uint64_t)header->request_count * header->selector_count;
@@ -39,7 +40,26 @@ static kvt_status check_counts(const struct kvt_kvsel_header *header, const char
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "%u requests of %u selectors; 1 to %u streams are expected",
                         header->request_count, header->selector_count, KVT_KVSEL_STREAMS_MAX);
+    if (header->note_bytes > KVT_KVSEL_NOTE_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "a note of %llu bytes; at most %u are expected",
+                        (unsigned long long)header->note_bytes, KVT_KVSEL_NOTE_MAX);
     return KVT_OK;
+}
+
+static void write_note(struct kvt_kvsel_writer *writer, const char *text, uint64_t text_bytes)
+{
+    static const unsigned char zeros[KVSEL_NOTE_ALIGNMENT] = {0};
+    unsigned char head[KVSEL_NOTE_HEADER_BYTES] = {0};
+    FILE *stream = kvt_outfile_stream(writer->file);
+    kvsel_put_u32(head, KVSEL_NOTE_MAGIC);
+    kvsel_put_u64(head + NOTE_BYTES_AT, text_bytes);
+    uint64_t checksum = kvsel_note_checksum(head, text, (size_t)text_bytes);
+    kvsel_put_u64(head + NOTE_CHECKSUM_AT, checksum);
+    writer->chain = kvt_chain64(writer->chain, checksum);
+    (void)fwrite(head, 1, sizeof head, stream);
+    (void)fwrite(text, 1, (size_t)text_bytes, stream);
+    (void)fwrite(zeros, 1, kvsel_note_padding(text_bytes), stream);
 }
 
 static kvt_status write_header(struct kvt_kvsel_writer *writer,
@@ -68,6 +88,8 @@ static kvt_status write_header(struct kvt_kvsel_writer *writer,
     /* A short write is kept by the stream and reported by the commit. */
     (void)fwrite(out, 1, bytes, kvt_outfile_stream(writer->file));
     free(out);
+    if (header->note_bytes > 0)
+        write_note(writer, header->note, header->note_bytes);
     return KVT_OK;
 }
 
@@ -75,7 +97,7 @@ kvt_status kvt_kvsel_create(const char *path, const struct kvt_kvsel_header *hea
                             const struct kvt_kvsel_shape *shapes, struct kvt_kvsel_writer **out,
                             struct kvt_error *err)
 {
-    kvt_status status = check_counts(header, path, err);
+    kvt_status status = check_header(header, path, err);
     if (status != KVT_OK)
         return status;
     uint32_t stream_count = header->request_count * header->selector_count;

@@ -263,3 +263,19 @@ double kvt_distinct_granules(double rows_of_store, double row_bytes, double miss
     /* Rounded so coarsely that no libm's last bits show. */
     return rint(granules * -expm1(missed_rows * log1p(-1 / granules)) * 0x1p16) * 0x1p-16;
 }
+
+/* Row i of R has its first part at i s and its rest at R s + i r, where R (s + r) are the page's
+ * bytes: they lie from R s to R r apart, evenly. Two places that far apart share a granule G with
+ * the chance max(0, 1 - apart / G). */
+double kvt_planes_apart_share(double page_bytes, double shallow_fraction)
+{
+    double first = page_bytes * shallow_fraction / KVT_GRANULE_BYTES;
+    double rest = page_bytes * (1 - shallow_fraction) / KVT_GRANULE_BYTES;
+    double least = first < rest ? first : rest, most = first < rest ? rest : first;
+
+    if (most <= 1)
+        return (least + most) / 2;
+    if (least >= 1)
+        return 1;
+    return 1 - (1 - least) * (1 - least) / 2 / (most - least);
+}

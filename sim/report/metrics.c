@@ -230,6 +230,9 @@ static void rows(const struct kvt_tally *tally, struct metric_values *out)
         metric_ratio(tally->counts[KVT_SAMPLED_FETCHED], (double)tally->rounds);
     out->h2d_payload_bytes = round(tally->h2d_payload_bytes);
     out->h2d_wire_bytes = round(tally->h2d_wire_bytes);
+    out->prefetched_rows = round(tally->prefetched_rows);
+    out->prefetch_wasted_rows = round(tally->prefetch_wasted_rows);
+    out->deepened_rows = round(tally->deepened_rows);
 }
 
 static void throughput(const struct kvt_run *run, const struct kvt_tally *tally, int phase,

@@ -47,8 +47,12 @@
     X(tokens_per_round, "tokens", COUNTED, "Tokens delivered per request and decode step")         \
     X(fetched_rows_per_round, "rows", ROWS,                                                        \
       "Distinct rows that crossed the link per request and step, over its stores")                 \
-    X(h2d_payload_bytes, "bytes", QUEUE, "Missed rows, as they are stored")                        \
-    X(h2d_wire_bytes, "bytes", QUEUE, "Missed rows, as they cross the link")                       \
+    X(prefetched_rows, "rows", QUEUE,                                                              \
+      "Missed rows that were predicted and sent before their call")                                \
+    X(prefetch_wasted_rows, "rows", QUEUE, "Rows that were sent ahead and that no call missed")    \
+    X(deepened_rows, "rows", QUEUE, "Cached by their first plane, the second fetched for a read")  \
+    X(h2d_payload_bytes, "bytes", QUEUE, "What missed rows had cross the link, as it is stored")   \
+    X(h2d_wire_bytes, "bytes", QUEUE, "What missed rows had cross the link, as it does")           \
     X(d2h_bytes, "bytes", QUEUE, "Rows written back to host")                                      \
     X(fill_bytes, "bytes", QUEUE, "Optional pages brought up from host")                           \
     X(recall_bytes, "bytes", QUEUE, "Rows of found prefixes and requests put aside, from host")    \

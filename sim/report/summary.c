@@ -207,6 +207,28 @@ static void put_staging(FILE *stream, const struct kvt_run *run)
              (double)total->staging_peak_bytes / (double)(1 << 20));
 }
 
+/* How missed rows crossed the link, where not all of them did whole and on demand. */
+static void put_crossing(FILE *stream, const struct kvt_run *run)
+{
+    const struct kvt_tally *total = &run->total;
+    const struct kvt_prefetch *prefetch = &run->scenario->prefetch;
+    const struct kvt_read_depth *depth = &run->scenario->read_depth;
+    double missed = total->counts[KVT_SAMPLED_FETCHED];
+
+    if (kvt_predicts_rows(prefetch))
+        put_line(stream,
+                 "prefetch   %.0f of %.0f missed rows were sent ahead (%.1f %%, lead %s), and %.0f "
+                 "in vain",
+                 total->prefetched_rows, missed,
+                 missed > 0 ? 100 * total->prefetched_rows / missed : 0,
+                 kvt_prefetch_lead_name(prefetch->lead), total->prefetch_wasted_rows);
+    if (kvt_reads_planes(depth))
+        put_line(stream,
+                 "planes     %.0f cached rows were deepened beside %.0f missed; the first plane is "
+                 "%g of a row, enough for %g of the reads",
+                 total->deepened_rows, missed, depth->shallow_fraction, depth->shallow_share);
+}
+
 static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const cJSON *phase;
@@ -603,6 +625,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_rows(stream, run);
     put_memory(stream, run);
     put_staging(stream, run);
+    put_crossing(stream, run);
     put_caveats(stream, run, result);
     put_parts(stream, run, result);
     put_limit(stream, run);

@@ -44,6 +44,9 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->backup_stall_ns += from->backup_stall_ns;
     into->h2d_payload_bytes += from->h2d_payload_bytes;
     into->h2d_wire_bytes += from->h2d_wire_bytes;
+    into->prefetched_rows += from->prefetched_rows;
+    into->prefetch_wasted_rows += from->prefetch_wasted_rows;
+    into->deepened_rows += from->deepened_rows;
     into->recall_bytes += from->recall_bytes;
     into->fill_bytes += from->fill_bytes;
     into->import_hbm_bytes += from->import_hbm_bytes;

@@ -495,6 +495,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = kvt_bind_backend(load, out, err);
     if (status == KVT_OK)
+        status = kvt_bind_crossing(load, out, err);
+    if (status == KVT_OK)
         status = bind_hot_tokens(load, out, err);
     if (status == KVT_OK)
         status = kvt_bind_staging(load, out, err);

@@ -73,6 +73,12 @@ KVT_CHECKED kvt_status kvt_bind_backend(struct kvt_load *load, struct kvt_scenar
 KVT_CHECKED kvt_status kvt_bind_staging(struct kvt_load *load, struct kvt_scenario *out,
                                         struct kvt_error *err);
 
+/* ---- bind_crossing.c: how missing rows cross the link ---------------------------- */
+
+/* After the run's fidelity and the backend are bound. */
+KVT_CHECKED kvt_status kvt_bind_crossing(struct kvt_load *load, struct kvt_scenario *out,
+                                         struct kvt_error *err);
+
 /* ---- pools.c: decode pools and their memory ------------------------------------- */
 
 /* After model, hardware and drafter are bound. */

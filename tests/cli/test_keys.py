@@ -83,6 +83,9 @@ SMALL_MODEL = {
 RECORDED = {"model": SMALL_MODEL, "residency": {"policy": "hisparse", "hot_tokens": 16},
             "cluster.decode.pools": {"unified_gib": 2},
             "selection": {"law": "recorded", "path": "./near.kvsel"}}
+# Rows that a predictor knows, and rows on host in two planes.
+PREDICTED = {**HISPARSE, "residency.prefetch": {"recall": 0.8, "precision": 0.5}}
+PLANES = {**HISPARSE, "residency.read_depth": {"shallow_share": 0.5}}
 # What a step computes takes longer than what it reads.
 SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
 TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
@@ -206,6 +209,12 @@ TABLE = {
     "residency(sglang-demote).free_fraction": (DEMOTE, {"residency.free_fraction": 0.5}),
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
+    "residency.prefetch.recall": (HISPARSE, {"residency.prefetch.recall": 0.8}),
+    "residency.prefetch.precision": (PREDICTED, {"residency.prefetch.precision": 0.9}),
+    "residency.prefetch.lead": (PREDICTED, {"residency.prefetch.lead": "step"}),
+    "residency.read_depth.shallow_share": (HISPARSE, {"residency.read_depth.shallow_share": 0.5}),
+    "residency.read_depth.shallow_fraction": (
+        PLANES, {"residency.read_depth.shallow_fraction": 0.25}),
     "replacement.policy": (HISPARSE, {"replacement.policy": "fifo"}),
     **dict([replacement("lfu", "ageing_accesses_per_slot", 1),
             replacement("s3fifo", "small_fraction", 0.5),
@@ -233,6 +242,8 @@ TABLE = {
     "selection(recorded).drafts": (
         {**RECORDED, "selection.drafts": "main", "speculation": {"method": "mtp"}},
         {"selection.drafts": "refuse"}, REFUSED),
+    # What an engine returned does not say whose it is; test_trace_record.py has files that do.
+    "selection(recorded).assign": (RECORDED, {"selection.assign": "own"}, REFUSED),
     "timing.model": (PAPER, {"timing": {"model": "roofline"}}),
     "timing(paper).shared_ms": (PAPER, {"timing.shared_ms": 9.5}),
     "timing(paper).expert_ms": (PAPER, {"timing.expert_ms": 9.5}),

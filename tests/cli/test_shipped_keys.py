@@ -43,6 +43,12 @@ SCENARIOS = {
                             "prefill": {"chunk_tokens": 8192}},
         "workload": {"concurrency": 6, "conversations": 12, "turns": 3, "new_tokens": [6000, 500],
                      "output_tokens": 20}}),
+    "prefetch-100k": ("prefetch-100k", {
+        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
+        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
+    "readkv-100k": ("readkv-100k", {
+        **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
+        "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},

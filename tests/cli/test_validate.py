@@ -159,6 +159,7 @@ def an_analytic_run_writes_its_files_and_no_percentile(folder):
 SHIPPED = {
     "quickstart": None, "glm-5.3-100k": None, "glm-5.3-32k": None, "policy-lab": None,
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
+    "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
     "vllm-calculator": "some be put aside", "deepseek-v4.1-flash-500k": None,
 }
 

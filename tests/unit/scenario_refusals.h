@@ -142,6 +142,29 @@ static const struct refusal in_files[] = {
      "t.json#/residency/hot_tokens",
      "hot_tokens has no effect while residency.policy is \"resident\"; it takes a residency.policy "
      "with hot caches, such as \"hisparse\""},
+    {"\"residency\": {\"policy\": \"resident\", \"prefetch\": {\"recall\": 0.5}}",
+     "t.json#/residency/prefetch/recall",
+     "prefetch has no effect while residency.policy is \"resident\"; it takes a residency.policy "
+     "with hot caches"},
+    {"\"residency\": {\"prefetch\": {\"lead\": \"step\"}}", "t.json#/residency/prefetch/lead",
+     "lead has no effect while recall is 0; it takes a residency.prefetch.recall above 0"},
+    {"\"residency\": {\"prefetch\": {\"recall\": 0.5, \"precision\": 0}}",
+     "t.json#/residency/prefetch/precision", "0 is out of range, expected 0.001 to 1"},
+    {"\"residency\": {\"read_depth\": {\"shallow_fraction\": 0.25}}",
+     "t.json#/residency/read_depth/shallow_fraction",
+     "shallow_fraction has no effect while shallow_share is 0; it takes a "
+     "residency.read_depth.shallow_share above 0"},
+    {"\"residency\": {\"read_depth\": {\"shallow_share\": 0.5, \"shallow_fraction\": 1}}",
+     "t.json#/residency/read_depth/shallow_fraction", "1 is out of range, expected 0.001 to 0.999"},
+    {"\"residency\": {\"prefetch\": {\"recall\": 0.5}}, \"run\": {\"fidelity\": \"analytic\"}",
+     "t.json#/residency/prefetch/recall",
+     "prefetch is drawn for each row that a call reads, and fidelity \"analytic\" has mean values; "
+     "run.fidelity \"exact\" or \"sampled\" is expected"},
+    {"\"residency\": {\"read_depth\": {\"shallow_share\": 0.5}}, \"run\": {\"fidelity\": "
+     "\"exact\"}, \"backend\": \"cuda\"",
+     "t.json#/residency/read_depth/shallow_share",
+     "read_depth is predicted, and backend \"cuda\" fetches every missed row whole and on demand; "
+     "backend \"sim\" is expected"},
     {"\"residency\": \"prefix-offload\", \"selection\": {\"preset\": \"skewed\"}",
      "t.json#/selection/preset", "selection has no effect while residency.policy is"},
     {"\"residency\": \"resident\", \"run\": {\"sample_requests\": 1}",

@@ -14,7 +14,7 @@ static const struct {
     const char *names;
 } built_in[] = {
     {KVT_PLUGIN_RESIDENCY, "residency",
-     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload"},
+     "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload oracle-pages"},
     {KVT_PLUGIN_REPLACEMENT, "replacement",
      "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},

@@ -134,6 +134,19 @@ static uint32_t choose_from_the_end(void *state, const struct kvt_replacement_ca
     return want;
 }
 
+/* An occupied slot, the lowest empty one, an occupied one; for the first two rows their slots. */
+static uint32_t choose_by_parts(void *state, const struct kvt_replacement_call *call, uint32_t want,
+                                kvt_slot *victims)
+{
+    static const kvt_slot slots[] = {0, 2, 1};
+
+    if (call->slot_rows[0] == KVT_ROW_NONE)
+        return choose_in_order(state, call, want, victims);
+    for (uint32_t i = 0; i < want; i++)
+        victims[i] = slots[i];
+    return want;
+}
+
 static struct kvt_replacement_policy
 policy_double(const char *name,
               uint32_t (*choose)(void *, const struct kvt_replacement_call *, uint32_t, kvt_slot *))
@@ -146,6 +159,34 @@ policy_double(const char *name,
         .on_resolved = ignore,
     };
 }
+
+START_TEST(where_rows_have_their_part_an_empty_slot_of_another_may_be_left)
+{
+    struct kvt_replacement_policy parts = policy_double("parts", choose_by_parts);
+
+    for (int is_partitioned = 0; is_partitioned < 2; is_partitioned++) {
+        parts.is_partitioned = is_partitioned;
+        open_cache(&parts);
+        resolve(0, "1 2");
+        if (is_partitioned) {
+            resolve(0, "5 6 7");
+            ck_assert_uint_eq(kvt_hot_cache_rows(cache)[0], 5);
+            ck_assert_uint_eq(kvt_hot_cache_rows(cache)[1], 7);
+            ck_assert_uint_eq(kvt_hot_cache_rows(cache)[2], 6);
+            ck_assert_uint_eq(kvt_hot_cache_rows(cache)[3], KVT_ROW_NONE);
+        } else {
+            expect_refusal(try_resolve(0, "5 6 7"), KVT_ERR_POLICY,
+                           "empty slots go first, lowest slot first");
+        }
+        kvt_hot_cache_free(cache);
+        cache = NULL;
+    }
+    struct kvt_replacement_policy breaker = policy_double("breaker", choose_from_the_end);
+    breaker.is_partitioned = true;
+    open_cache(&breaker);
+    expect_refusal(try_resolve(0, "1 6 7"), KVT_ERR_POLICY, "of empty slots the lowest goes first");
+}
+END_TEST
 
 START_TEST(a_policy_that_breaks_its_contract_is_named_with_the_contract)
 {
@@ -263,6 +304,7 @@ static Suite *resolver_policy_suite(void)
 
     tcase_add_checked_fixture(contract, open_resolver, close_resolver);
     tcase_add_test(contract, a_policy_that_breaks_its_contract_is_named_with_the_contract);
+    tcase_add_test(contract, where_rows_have_their_part_an_empty_slot_of_another_may_be_left);
     tcase_add_test(contract, the_policy_hears_of_every_call_that_looks_a_row_up_and_of_no_other);
     tcase_add_test(contract,
                    hits_come_in_the_unions_order_to_a_policy_that_wants_them_and_to_no_other);

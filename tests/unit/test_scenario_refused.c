@@ -151,9 +151,12 @@ START_TEST(every_default_of_the_table_is_accepted_by_its_own_key)
             strncmp(docs[i].path, "cluster.prefill.", 16) == 0)
             continue;
         (void)snprintf(set, sizeof set, "%s=%s", docs[i].path, docs[i].dflt);
-        const char *members = strstr(set, "speculation") != NULL || strstr(set, "task") != NULL
-                                  ? "\"speculation\": \"dflash2\""
-                                  : "";
+        const char *members = "";
+        if (strstr(set, "speculation") != NULL || strstr(set, "task") != NULL)
+            members = "\"speculation\": \"dflash2\"";
+        else if (strncmp(set, "residency.", 10) == 0)
+            members = "\"residency\": {\"prefetch\": {\"recall\": 0.5}, "
+                      "\"read_depth\": {\"shallow_share\": 0.5}}";
         struct loaded loaded = loaded_over(members, set, false);
         /* What else is said there may not go with it; the key itself takes it. Without experts
          * spread, the weights do not fit. */

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "kvt/crossing.h"
 #include "kvt/law.h"
 #include "kvt/layout.h"
 #include "kvt/llm.h"
@@ -35,7 +36,9 @@ struct kvt_backend_env {
     bool resolve_each_query; /* K calls of one query instead of one call of K */
     enum kvt_promotion promotion;
     struct kvt_staging staging; /* of a rank */
-    bool hierarchy;    /* false: everything resident, no hot caches, no selections needed */
+    bool hierarchy; /* false: everything resident, no hot caches, no selections needed */
+    struct kvt_prefetch prefetch;
+    struct kvt_read_depth read_depth;
     bool scores_pages; /* items want scores of their pages, which the law has */
     /* Set: a policy sees the future. Rounds are planned ahead of time, by the method
      * and its data, which a request has alone; every request is followed. NULL: it does not. */
@@ -56,6 +59,7 @@ struct kvt_backend_env {
     bool (*on_prepare)(void *context, double done_fraction, const char *what);
     void *prepare_context;
     const struct kvt_law_source *source; /* as kvt_law_env.source */
+    void *law_context;                   /* as kvt_law_env.context */
     bool is_inspected; /* somebody will ask for calls and selections of the newest step */
     uint32_t tp, ep;   /* GPUs of a rank, and those that its experts are spread over; 0: 1 */
     const struct kvt_drafter *drafter; /* NULL: none */
@@ -139,8 +143,11 @@ const char *kvt_step_timing_name(enum kvt_step_timing timing); /* "whole", ..; n
 struct kvt_step_outcome {
     struct kvt_rank_load load;                  /* row fields, scaled; bytes are the caller's */
     struct kvt_row_counts rows[KVT_STRATA_MAX]; /* of the followed calls */
-    double counts[KVT_SAMPLED_COUNTS];   /* of all calls; estimated where some stand for others */
-    double payload_bytes;                /* of the missed rows, scaled */
+    double counts[KVT_SAMPLED_COUNTS]; /* of all calls; estimated where some stand for others */
+    double payload_bytes;              /* that crossed the link, scaled */
+    /* Of missed rows those that were predicted, rows that were sent in vain, and cached ones of
+     * which the rest was fetched; scaled. */
+    double prefetched_rows, wasted_rows, deepened_rows;
     uint64_t staging_peak_bytes;         /* most that one wave staged; drawn where estimated */
     kvt_ns measured_ns;                  /* KVT_NS_NEVER where time is predicted */
     double measured_parts_ns[KVT_PARTS]; /* of it, by family of those that are run, if measured */

@@ -26,11 +26,22 @@ KVT_CHECKED kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env,
                                              struct kvt_error *err);
 
 /* A request's stream of one selector, from the round behind context_tokens on; never asked past
- * last_tokens. *out is free()d by the caller, also where this fails. */
+ * last_tokens. */
+struct kvt_stream_spec {
+    uint32_t request, selector;
+    uint32_t context_tokens, last_tokens;
+    bool looks_ahead; /* a second one, that goes ahead of the first */
+};
+/* *out is the caller's to close with kvt_calls_close_stream(), or to free() where it looks ahead;
+ * NULL where this fails. */
 KVT_CHECKED kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_data,
-                                             uint32_t request, uint32_t selector,
-                                             uint32_t context_tokens, uint32_t last_tokens,
-                                             void **out, struct kvt_error *err);
+                                             const struct kvt_stream_spec *spec, void **out,
+                                             struct kvt_error *err);
+/* Takes NULL. */
+void kvt_calls_close_stream(const struct kvt_backend_env *env, void *law_data, void *stream);
+/* Behind a step: what its selections could not say. law_data NULL: there was none. */
+KVT_CHECKED kvt_status kvt_calls_end_step(const struct kvt_backend_env *env, void *law_data,
+                                          struct kvt_error *err);
 
 /* Slots of a request's hot cache of a store: one at least, a store may have no row yet. */
 uint32_t kvt_calls_slots(const struct kvt_llm *llm, uint32_t store, uint64_t hot_tokens,
@@ -55,14 +66,24 @@ void kvt_calls_count_item(const struct kvt_step_item *item, struct kvt_step_outc
  * reads its top_k. */
 struct kvt_resolve_result kvt_calls_resident(const struct kvt_llm *llm, uint32_t visible_rows);
 
+/* A call whose missed rows cross the link whole and on demand. */
+struct kvt_crossing kvt_calls_cross_whole(const struct kvt_resolve_result *result);
+
 /* Rows alone. */
 void kvt_calls_count_rows(struct kvt_row_counts *rows, const struct kvt_resolve_result *result);
 
-/* A call of a store, that stands for as many as its stratum's scale. exact_layers: the store's own
- * layers count, else the mean of its stratum. */
+/* A call of a store, that stands for as many as its stratum's scale; what it misses crosses whole
+ * and on demand. exact_layers: the store's own layers count, else the mean of its stratum. */
 void kvt_calls_count(const struct kvt_llm *llm, const struct kvt_strata *strata, bool exact_layers,
                      uint32_t store, uint32_t visible_rows, const struct kvt_resolve_result *result,
                      struct kvt_step_outcome *outcome);
+
+/* The same of a call of which this crosses the link. */
+void kvt_calls_count_crossing(const struct kvt_llm *llm, const struct kvt_strata *strata,
+                              bool exact_layers, uint32_t store, uint32_t visible_rows,
+                              const struct kvt_resolve_result *result,
+                              const struct kvt_crossing *crossing,
+                              struct kvt_step_outcome *outcome);
 
 /* A call of the item goes to its chain. */
 uint64_t kvt_calls_chain(uint64_t decisions, const struct kvt_step_item *item, uint32_t selector,

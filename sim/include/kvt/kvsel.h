@@ -18,6 +18,7 @@ enum {
 /* Largest history of a stream, and most streams of a file. */
 #define KVT_KVSEL_ROWS_MAX (UINT32_C(1) << 30)
 #define KVT_KVSEL_STREAMS_MAX (UINT32_C(1) << 20)
+#define KVT_KVSEL_NOTE_MAX (UINT32_C(1) << 30) /* bytes of its text */
 
 /* What the selections of a stream have in common. */
 struct kvt_kvsel_shape {
@@ -62,11 +63,15 @@ KVT_CHECKED kvt_status kvt_kvsel_coder_add(struct kvt_kvsel_coder *coder, const 
                                            const uint64_t *from, size_t words,
                                            struct kvt_error *err);
 
-/* The finished block, for free(). */
+/* The finished block, for free(): of the tokens whose selections have all been added, one at
+ * least. */
 KVT_CHECKED kvt_status kvt_kvsel_coder_finish(struct kvt_kvsel_coder *coder, unsigned char **out,
                                               struct kvt_error *err);
 
 size_t kvt_kvsel_block_bytes(const unsigned char *block);
+
+/* A block as one of another file's stream: its number is all that a block knows of others. */
+void kvt_kvsel_block_renumber(unsigned char *block, uint32_t stream);
 
 /* ---- Reading --------------------------------------------------------------------- */
 
@@ -106,6 +111,10 @@ struct kvt_kvsel_header {
     uint32_t top_k, side_paths, side_tokens;
     uint32_t request_count, selector_count;
     uint64_t key; /* of what decided the contents; 0: recorded */
+    /* JSON text on where the selections come from; NULL and 0: none. Borrowed: what was read lies
+     * in the file's or the reader's memory, with a NUL behind it. */
+    const char *note;
+    uint64_t note_bytes;
 };
 
 /* Writes a file in one pass: blocks in any order that keeps each stream's own. Nothing
@@ -134,6 +143,37 @@ void kvt_kvsel_free(struct kvt_kvsel *file); /* takes NULL */
 const struct kvt_kvsel_header *kvt_kvsel_header_of(const struct kvt_kvsel *file);
 const struct kvt_kvsel_stream *kvt_kvsel_stream_of(const struct kvt_kvsel *file, uint32_t request,
                                                    uint32_t selector);
+
+/* A file read block by block, which may be larger than memory: 16 bytes a block are kept. Once
+ * open it may be used by several threads, each with a cursor of its own. */
+struct kvt_kvsel_reader;
+/* Reads all of the file once and checks it as kvt_kvsel_load() does, but for counting rows, which
+ * cursors do. on_read() is told how much is done; false: KVT_ERR_INTERRUPTED. It may be NULL. */
+KVT_CHECKED kvt_status kvt_kvsel_open(const char *path,
+                                      bool (*on_read)(void *context, double fraction),
+                                      void *context, struct kvt_kvsel_reader **out,
+                                      struct kvt_error *err);
+void kvt_kvsel_close(struct kvt_kvsel_reader *reader); /* takes NULL */
+const struct kvt_kvsel_header *kvt_kvsel_reader_header(const struct kvt_kvsel_reader *reader);
+/* Its shape and how many tokens it has; its blocks are not there. */
+const struct kvt_kvsel_stream *kvt_kvsel_reader_stream(const struct kvt_kvsel_reader *reader,
+                                                       uint32_t stream);
+
+/* One block of a reader's file in memory. The reader must stay. */
+struct kvt_kvsel_cursor;
+KVT_CHECKED kvt_status kvt_kvsel_cursor_new(const struct kvt_kvsel_reader *reader,
+                                            struct kvt_kvsel_cursor **out, struct kvt_error *err);
+void kvt_kvsel_cursor_free(struct kvt_kvsel_cursor *cursor); /* takes NULL */
+/* A token's own selection into all `words` of the set, in which what it can see lies. Tokens of one
+ * block cost least side by side. A file that has changed is refused. */
+KVT_CHECKED kvt_status kvt_kvsel_cursor_read(struct kvt_kvsel_cursor *cursor, uint32_t stream,
+                                             uint32_t token, uint64_t *set, size_t words,
+                                             struct kvt_error *err);
+/* The bytes of the stream's block of tokens 64 * block and on; borrowed until the next call. */
+KVT_CHECKED kvt_status kvt_kvsel_cursor_block(struct kvt_kvsel_cursor *cursor, uint32_t stream,
+                                              uint32_t block, const unsigned char **out,
+                                              struct kvt_error *err);
+
 /* True when the file begins as one of this format does. */
 bool kvt_kvsel_is_magic(const void *bytes, size_t byte_count);
 

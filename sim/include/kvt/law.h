@@ -67,6 +67,7 @@ struct kvt_law_env {
     bool all_streams; /* every stream of every request will be opened: what they share is best made
                        * ahead; else as it is needed */
     const struct kvt_law_source *source; /* NULL: there is none; of the law's life */
+    void *context; /* of a table that the run's caller made, as kvt_recorder_law(); else NULL */
 };
 
 /* One (request, selector) pair's stream of selections. */
@@ -76,6 +77,8 @@ struct kvt_law_stream_env {
     uint32_t context_rows;   /* rows visible to its first query, in the store's own rows */
     uint32_t rows_max;       /* rows it can ever see */
     uint32_t tokens_per_row; /* of the store: a row is born every so many calls; 1, 2, 4 */
+    uint32_t context_tokens; /* committed: its first query is the token behind them */
+    bool looks_ahead; /* a second one of the pair, which goes ahead for whoever sees the future */
 };
 
 /* Shared, read-only after prepare(): streams of different requests may be used
@@ -114,6 +117,13 @@ struct kvt_law {
 
     bool reads_source; /* it has no selections of its own, but passes on env.source's, which it
                         * knows round by round */
+
+    /* Behind each step of a backend, by one thread: select() cannot fail, and says here what went
+     * wrong. Optional: nothing can. */
+    kvt_status (*end_step)(void *law, struct kvt_error *err);
+    /* Nobody asks this stream any more; by one thread, between steps. Not told of one that looks
+     * ahead. Optional: it holds nothing. */
+    void (*stream_fini)(void *law, void *stream);
 };
 
 KVT_END_DECLS

@@ -92,5 +92,10 @@ KVT_CHECKED kvt_status kvt_session_bytes(const struct kvt_session_spec *spec,
  * G (1 - (1 - 1/G)^m), G granules in all; what a gather from host memory pays for. */
 double kvt_distinct_granules(double rows_of_store, double row_bytes, double missed_rows);
 
+/* Of rows read in both planes, the share whose planes fall on two granules: those of a page lie
+ * one behind the other, its rows' first parts (shallow_fraction of the bytes) and then the rests.
+ */
+double kvt_planes_apart_share(double page_bytes, double shallow_fraction);
+
 KVT_END_DECLS
 #endif

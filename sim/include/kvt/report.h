@@ -43,8 +43,9 @@ struct kvt_tally {
     kvt_ns added_parts_ns[KVT_PARTS];    /* to those: predicted, of parts that no backend runs */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
-    double h2d_payload_bytes, h2d_wire_bytes; /* missed rows; scaled when sampled */
-    uint64_t recall_bytes;                    /* from host to HBM, of what was put aside or found */
+    double h2d_payload_bytes, h2d_wire_bytes; /* of missed rows; scaled when sampled */
+    double prefetched_rows, prefetch_wasted_rows, deepened_rows; /* likewise */
+    uint64_t recall_bytes; /* from host to HBM, of what was put aside or found */
     uint64_t fill_bytes, import_hbm_bytes, import_host_bytes, d2h_bytes;
     uint64_t pages_filled, pages_released;
     uint64_t pages_landed, pages_kept;           /* as in kvt_rank_counters */

@@ -20,6 +20,8 @@ enum kvt_rng_purpose {
     KVT_RNG_ROUTE = 9,
     KVT_RNG_DEVIATION = 10, /* by how much calls that nobody follows differ from their mean */
     KVT_RNG_DEVICE = 11,    /* what kernels work on where no model says it */
+    KVT_RNG_PREFETCH = 12,  /* which missed rows were predicted */
+    KVT_RNG_DEPTH = 13,     /* which reads need all of a row */
     KVT_RNG_TEST = 99
 };
 

@@ -8,6 +8,7 @@
 #define KVT_SCENARIO_H
 
 #include "kvt/arena.h"
+#include "kvt/crossing.h"
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
@@ -98,6 +99,8 @@ struct kvt_scenario {
     struct kvt_slo_class slo_classes[KVT_SLO_CLASSES_MAX];
     struct kvt_choice residency, replacement, selection, speculation, timing;
     uint64_t hot_tokens;
+    struct kvt_prefetch prefetch;
+    struct kvt_read_depth read_depth;
     const struct kvt_drafter *drafter; /* NULL: none */
     const char *const *tasks; /* [task_count] what requests may be about, workload.task first */
     uint32_t task_count;

@@ -8,6 +8,14 @@
 
 KVT_BEGIN_DECLS
 
+/* Of the rows that calls miss, those that were predicted and sent before; and those that were sent
+ * and nobody misses. */
+struct kvt_ahead_load {
+    double rows, layer_rows; /* as missed_rows and missed_layer_rows are counted */
+    double wire_bytes, granules;
+    double calls; /* that they were sent for */
+};
+
 /* What one rank does in one step. Counts of rows are over all its requests and
  * stores, scaled where the run is sampled. */
 struct kvt_rank_load {
@@ -20,11 +28,13 @@ struct kvt_rank_load {
     double selected_rows;       /* with multiplicity, over selectors */
     double attended_layer_rows; /* selected rows x layers of their store */
     double looked_up_rows;      /* rows that were neither in tail nor page */
-    double missed_rows;         /* rows that cross the link, over stores */
-    double missed_layer_rows;   /* missed rows x layers of their store */
-    double leader_layer_rows;   /* of those, rows of a store's first layer */
-    double wire_bytes;          /* missed rows as they cross the link, by the model's row format */
-    double granules;            /* distinct 64-KiB granules of host memory behind the misses */
+    /* Rows that cross the link on demand, over stores. Of a row that is read in planes each
+     * counts for its share of the row. */
+    double missed_rows;
+    double missed_layer_rows; /* missed rows x layers of their store */
+    double leader_layer_rows; /* of those, rows of a store's first layer */
+    double wire_bytes;        /* missed rows as they cross the link, by the model's row format */
+    double granules;          /* distinct 64-KiB granules of host memory behind the misses */
     double calls_with_misses;
     double extra_waves;            /* beyond one a selector, of calls that outgrew the staging */
     double extra_wave_layers;      /* layers of their store that attend in each, summed over them */
@@ -34,6 +44,7 @@ struct kvt_rank_load {
     uint32_t group_queries;        /* over all ranks in lockstep with this one; 0: it steps alone */
     uint32_t prefill_tokens;       /* of prompts, computed in this step */
     double prefill_context_tokens; /* of each of those the context up to it, summed */
+    struct kvt_ahead_load ahead;   /* beside what is demanded; a model need not look at it */
 };
 
 /* What ranks in lockstep share: one mixture-of-experts exchange. */
@@ -141,6 +152,10 @@ struct kvt_timing_model {
      * false: by no single feature. Optional: nobody knows. */
     bool (*find_outside)(const void *state, const struct kvt_rank_load *load,
                          struct kvt_outside *out);
+
+    /* How long the link is busy with the missed rows of a load, hidden or not, ns. Optional: as
+     * long as rank_step() has fetches take. */
+    double (*link_ns)(const void *state, const struct kvt_rank_load *load);
 };
 
 /* How long one request's history takes to come in, once its turn has come. */

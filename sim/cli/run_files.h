@@ -1,0 +1,25 @@
+/* run_files.h -- what a run writes into a folder, as it goes and when it ends. */
+#ifndef KVT_CLI_RUN_FILES_H
+#define KVT_CLI_RUN_FILES_H
+
+#include "kvt/file.h"
+#include "kvt/sim.h"
+
+struct run_files {
+    const char *dir; /* NULL: nothing is written */
+    bool made_dir;   /* it was not there before */
+    struct kvt_outfile *timeline;
+};
+
+/* Before the run. */
+KVT_CHECKED kvt_status run_files_begin(struct run_files *files, struct kvt_error *err);
+/* As kvt_sim_options.on_interval, with the files as its context. */
+void run_files_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count);
+/* Written whole, the result last: with result.json there, all of it is. */
+KVT_CHECKED kvt_status run_files_write(struct run_files *files, const struct kvt_run *run,
+                                       const char *result_text, double wall_s,
+                                       struct kvt_error *err);
+/* Whatever became of it; a folder that was made for a run that failed goes. */
+void run_files_end(struct run_files *files, kvt_status status);
+
+#endif

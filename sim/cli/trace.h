@@ -1,0 +1,27 @@
+/* trace.h -- the actions of kvtide trace, one file each, and what they share. */
+#ifndef KVT_CLI_TRACE_H
+#define KVT_CLI_TRACE_H
+
+#include "cli.h"
+
+/* Each is told as struct cli_command has it, behind the name of the action. */
+int trace_stats(const struct cli_command *command, int argc, char **argv);
+int trace_convert(const struct cli_command *command, int argc, char **argv);
+int trace_record(const struct cli_command *command, int argc, char **argv);
+int trace_replay(const struct cli_command *command, int argc, char **argv);
+int trace_merge(const struct cli_command *command, int argc, char **argv);
+int trace_mrc(const struct cli_command *command, int argc, char **argv);
+
+/* A count that no option has set. */
+#define TRACE_NOT_GIVEN UINT64_MAX
+
+enum trace_kind {
+    TRACE_REQUESTS, /* whatever is none of the others */
+    TRACE_KVSEL,
+    TRACE_NPY,
+    TRACE_ROWS /* selections as CSV (trace_rows.h) */
+};
+/* By the file's first bytes. */
+enum trace_kind trace_kind_of(const char *path);
+
+#endif
