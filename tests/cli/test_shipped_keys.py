@@ -49,6 +49,25 @@ SCENARIOS = {
     "readkv-100k": ("readkv-100k", {
         **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
         "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
+    "policy-lab": ("policy-lab", {
+        **TAPE, "workload": {"concurrency": 40, "requests": 64, "lengths": LENGTHS},
+        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
+    "indexcache-200k": ("indexcache-200k", {
+        **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "replacement.", "timing.")),
+    "spin-blocks": ("spin-blocks", {
+        **TAPE, "residency": {"hot_tokens": 4096}, "replacement": {"buckets": 4, "bucket_calls": 2},
+        "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 16384}, "output": {"tokens": 40}}}}, ("residency.", "replacement.", "timing.")),
+    "shadowkv-122k": ("shadowkv-122k", {
+        **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "timing.")),
+    "triforce-122k": ("triforce-122k", {
+        "workload": {"requests": 2, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("speculation.", "timing.")),
+    "magicdec-32k": ("magicdec-32k", {
+        "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("speculation.", "workload.", "timing.")),
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},
@@ -97,6 +116,11 @@ EXCUSED = {
     "timing.flops_efficiency": NOT_BINDING,
     "timing.attention_efficiency": NOT_BINDING,
     "timing.dense_math": NOT_BINDING,
+    "timing.collective_us": "one GPU has nobody to exchange with",
+    "timing.interconnect_efficiency": "one GPU has nobody to exchange with",
+    "timing.topk_launch_us": "a dense model chooses nothing",
+    "timing.topk_passes": "a dense model chooses nothing",
+    "timing.index_query_share": "a dense model scans nothing",
     "timing.attention_math": NOT_BINDING,
     "timing.dram_efficiency": NOT_BINDING,
     "timing.fetch_order": NOT_BINDING,
