@@ -93,7 +93,7 @@ static kvt_status check_scheduling(const struct kvt_sim *sim, struct kvt_error *
 {
     const struct kvt_scheduling_policy *policy = sim->ranks[0].scheduling;
 
-    if (sim->scenario->fidelity != KVT_FIDELITY_ANALYTIC || !policy->choose)
+    if (sim->scenario->fidelity != KVT_FIDELITY_ANALYTIC || !kvt_scheduling_sees_rank(policy))
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
                     "it decides by what the rank does, of which \"analytic\" knows means alone; "
