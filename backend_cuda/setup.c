@@ -81,6 +81,13 @@ static kvt_status check_run(const struct backend_cuda *cuda, struct kvt_error *e
     if (env->sample_stores > 0 || env->sample_requests > 0)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "run.fidelity",
                         "every call is run; fidelity exact is the only one here");
+    const struct kvt_law *law = (const struct kvt_law *)(const void *)env->selection.info;
+    if (law->varies)
+        return kvt_fail(
+            err, KVT_ERR_UNSUPPORTED, "selection.law",
+            "queries of \"%s\" read as many rows as it takes, and kernels run for top_k "
+            "of each; backend \"sim\" is expected",
+            law->info.name);
     if (env->scores_pages && cuda->chooser == CHOOSE_INDEXER)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, "selection.law",
                         "the residency policy wants scores of pages, which rows that the device "

@@ -2,10 +2,8 @@
 #include "table.h"
 
 static const struct kvt_plugin_info *const law[] = {
-    &kvt_law_tape.info,
-    &kvt_law_score.info,
-    &kvt_law_recorded.info,
-    &kvt_law_indexer.info,
+    &kvt_law_tape.info,    &kvt_law_score.info,      &kvt_law_recorded.info,
+    &kvt_law_indexer.info, &kvt_law_score_mass.info,
 };
 
 static const struct kvt_plugin_info *const speculation[] = {

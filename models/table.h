@@ -8,6 +8,7 @@
 
 extern const struct kvt_law kvt_law_tape;
 extern const struct kvt_law kvt_law_score;
+extern const struct kvt_law kvt_law_score_mass;
 extern const struct kvt_law kvt_law_recorded;
 extern const struct kvt_law kvt_law_indexer;
 

@@ -28,6 +28,9 @@ extern const struct kvt_replacement_policy kvt_replacement_oracle_pages;
 extern const struct kvt_replacement_policy kvt_replacement_bucketed_lru;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
+extern const struct kvt_scheduling_policy kvt_scheduling_io_adaptive;
+extern const struct kvt_scheduling_policy kvt_scheduling_sjf;
+extern const struct kvt_scheduling_policy kvt_scheduling_strata;
 
 extern const struct kvt_router_policy kvt_router_round_robin;
 extern const struct kvt_router_policy kvt_router_least_loaded;

@@ -66,9 +66,47 @@ static kvt_status check_look_ahead(const struct kvt_sim *sim, struct kvt_error *
     return KVT_OK;
 }
 
+/* How much a query reads is known where its set is looked at. */
+static kvt_status check_budgets(const struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scenario *scenario = sim->scenario;
+    const struct kvt_law *law = (const struct kvt_law *)(const void *)scenario->selection.info;
+
+    if (!law->varies)
+        return KVT_OK;
+    if (scenario->fidelity != KVT_FIDELITY_EXACT)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, law->info.name,
+                        "its queries read as many rows as it takes, which \"%s\" does not see of "
+                        "every request and store; run.fidelity \"exact\" is expected",
+                        kvt_fidelity_name(scenario->fidelity));
+    if (sim->ranks[0].needs.history_in_hbm)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, law->info.name,
+                        "its queries read as many rows as it takes, and under \"%s\" nobody looks "
+                        "at selections; a residency.policy with hot caches, such as "
+                        "\"vllm-hybrid\", is expected",
+                        scenario->residency.info->name);
+    return KVT_OK;
+}
+
+/* Means know nobody who waits in a line. */
+static kvt_status check_scheduling(const struct kvt_sim *sim, struct kvt_error *err)
+{
+    const struct kvt_scheduling_policy *policy = sim->ranks[0].scheduling;
+
+    if (sim->scenario->fidelity != KVT_FIDELITY_ANALYTIC || !policy->choose)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
+                    "it decides by what the rank does, of which \"analytic\" knows means alone; "
+                    "run.fidelity \"exact\" or \"sampled\" is expected");
+}
+
 kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_error *err)
 {
     kvt_status status = check_watch(sim, err);
 
-    return status == KVT_OK ? check_look_ahead(sim, err) : status;
+    if (status == KVT_OK)
+        status = check_look_ahead(sim, err);
+    if (status == KVT_OK)
+        status = check_scheduling(sim, err);
+    return status == KVT_OK ? check_budgets(sim, err) : status;
 }

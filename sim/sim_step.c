@@ -176,8 +176,10 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
-    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++)
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
+        sim->ranks[r].last_step_requests = sim->rank_steps[r].item_count;
+    }
     group->stepping = true;
     return sim_push(sim, sim_after(sim, stall_ns + step_ns), KVT_PHASE_COMPLETE, EVENT_STEP_DONE, g,
                     0, err);

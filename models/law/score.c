@@ -1,4 +1,5 @@
-/* score.c -- the reference law: every row has a score that drifts, the best top_k are selected.
+/* score.c -- the reference law: every row has a score that drifts, the best top_k are selected; and
+ * the same with budgets by attention mass: of those, as many as hold a share of the softmax.
  *
  * Costs a nanosecond a visible row and token, and 12 bytes a row and stream,
  * twice that where drafts are rejected. The process itself is in
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "kvt/law.h"
+#include "score_mass.h"
 #include "score_process.h"
 
 struct score_law {
@@ -17,11 +19,52 @@ struct score_law {
     uint32_t stream_store[KVT_SELECTORS_MAX]; /* the model's, where it has one */
     uint32_t top_k;
     uint32_t side_paths;
+    bool by_mass;
+    struct score_budget budget; /* but for the stream's fall */
+    double temperature, budget_spread;
     float *gauss;
     char params[160]; /* in words */
 };
 
 static const struct kvt_param_spec score_params[SCORE_PARAM_COUNT] = {SCORE_PARAMS};
+
+enum {
+    PARAM_MASS = SCORE_PARAM_COUNT,
+    PARAM_TEMPERATURE,
+    PARAM_BUDGET_SPREAD,
+    PARAM_ROWS_MIN,
+    MASS_PARAM_COUNT
+};
+
+static const struct kvt_param_spec mass_params[MASS_PARAM_COUNT] = {
+    SCORE_PARAMS,
+    {.name = "mass",
+     .type = KVT_PARAM_REAL,
+     .minimum = 0.01,
+     .maximum = 0.9999,
+     .default_number = 0.99,
+     .help = "Share of the softmax's mass over all visible rows that a query's set holds."},
+    {.name = "temperature",
+     .type = KVT_PARAM_REAL,
+     .minimum = 0.01,
+     .maximum = 100,
+     .default_number = 0.187,
+     .calibrated_to = SCORE_MASS_FITTED_TO,
+     .help = "Of the softmax, in standard deviations of a score: the lower, the fewer rows."},
+    {.name = "budget_spread",
+     .type = KVT_PARAM_REAL,
+     .minimum = 0,
+     .maximum = 0.9,
+     .default_number = 0,
+     .help = "By what share the temperature of the first selector is higher, and that of the last "
+             "one lower; those between in even steps."},
+    {.name = "rows_min",
+     .type = KVT_PARAM_COUNT,
+     .minimum = 1,
+     .maximum = 1e6,
+     .default_number = 64,
+     .help = "A query's set has no fewer rows, where so many are visible and top_k is no less."},
+};
 
 static const char where[] = "law \"score\"";
 
@@ -76,6 +119,37 @@ static void score_describe(const void *data, char *out, size_t bytes)
                    law->params);
 }
 
+static kvt_status mass_prepare(const struct kvt_law_env *env, void **out, struct kvt_error *err)
+{
+    const struct kvt_param_value *values = env->params.values;
+    kvt_status status = score_prepare(env, out, err);
+    if (status != KVT_OK)
+        return status;
+    struct score_law *law = *out;
+    law->by_mass = true;
+    law->budget.share = values[PARAM_MASS].number;
+    law->budget.rows_min = (uint32_t)values[PARAM_ROWS_MIN].number;
+    law->temperature = values[PARAM_TEMPERATURE].number;
+    law->budget_spread = values[PARAM_BUDGET_SPREAD].number;
+    return KVT_OK;
+}
+
+static void mass_describe(const void *data, char *out, size_t bytes)
+{
+    const struct score_law *law = data;
+    (void)snprintf(out, bytes,
+                   "scores of all visible rows, %g of their mass at %g, top %u at most; %s",
+                   law->budget.share, law->temperature, law->top_k, law->params);
+}
+
+/* From the first selector's temperature down to the last one's. */
+static double temperature_of(const struct score_law *law, uint32_t selector)
+{
+    uint32_t last = law->model.stream_count - 1;
+    double from_middle = last > 0 ? 1 - 2.0 * selector / last : 0;
+    return law->temperature * (1 + law->budget_spread * from_middle);
+}
+
 static struct score_extent extent_of(const struct score_law *law,
                                      const struct kvt_law_stream_env *env)
 {
@@ -102,6 +176,8 @@ static kvt_status score_init(void *data, void *stream, const struct kvt_law_stre
     struct score_kin kin =
         score_kin_of(&law->model, env->request, env->selector, env->tokens_per_row);
     score_stream_init(stream, &law->shape, law->gauss, &kin, &extent);
+    if (law->by_mass)
+        ((struct score_stream *)stream)->fall = score_mass_fall(temperature_of(law, env->selector));
     return KVT_OK;
 }
 
@@ -147,7 +223,10 @@ static void visit(const struct asking *asking, struct score_stream *stream, uint
         if (round->queries[q].path == path && round->queries[q].depth == depth)
             set = asking->sets[q];
     }
-    score_stream_select(stream, &asking->law->shape, visible, set);
+    struct score_budget budget = asking->law->budget;
+    budget.fall = stream->fall;
+    score_stream_select(stream, &asking->law->shape, asking->law->by_mass ? &budget : NULL, visible,
+                        set);
     if (set != NULL) {
         size_t words = kvt_row_words(visible);
         memset(set + words, 0, (kvt_row_words(asking->set_rows) - words) * sizeof *set);
@@ -221,4 +300,22 @@ const struct kvt_law kvt_law_score = {
     .stream_init = score_init,
     .select = score_select,
     .page_scores = score_pages,
+};
+
+const struct kvt_law kvt_law_score_mass = {
+    .info = {.abi = KVT_ABI_VERSION,
+             .struct_bytes = sizeof kvt_law_score_mass,
+             .name = "score-mass",
+             .summary = "the same, each query taking as many rows as hold a share of its softmax",
+             .params = mass_params,
+             .param_count = MASS_PARAM_COUNT},
+    .basis = KVT_BASIS_FITTED,
+    .prepare = mass_prepare,
+    .free = score_free,
+    .describe = mass_describe,
+    .stream_bytes = score_bytes,
+    .stream_init = score_init,
+    .select = score_select,
+    .page_scores = score_pages,
+    .varies = true,
 };

@@ -19,6 +19,7 @@
 
 #include "kvt/hash.h"
 #include "score_kernel.h"
+#include "score_mass.h"
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* splitmix64's increment */
 
@@ -293,11 +294,11 @@ static void step_of(const struct score_stream *stream, const struct score_shape 
 }
 
 /* Scores all visible rows and keeps those that may be among the best; candidates NULL: only
- * moves on. Rows of the last block that are not visible yet drift unseen, which changes
- * nothing about the law they appear with. */
+ * moves on; mass not NULL: counts what all of them score, sinks too. Rows of the last block that
+ * are not visible yet drift unseen, which changes nothing about the law they appear with. */
 static void score_rows(const struct score_step *step, const struct parts *parts,
                        uint32_t visible_rows, uint32_t sink_rows,
-                       struct score_candidates *candidates)
+                       struct score_candidates *candidates, struct score_mass *mass)
 {
     const struct score_kernel *kernel = score_kernel_best();
     float score[BLOCK_ROWS];
@@ -313,6 +314,9 @@ static void score_rows(const struct score_step *step, const struct parts *parts,
         kernel->advance(step, &block, score);
         if (candidates == NULL)
             continue;
+        uint32_t rows = visible_rows - row < BLOCK_ROWS ? visible_rows - row : BLOCK_ROWS;
+        if (mass != NULL)
+            score_mass_add(mass, score, rows);
         for (uint32_t i = row; i < sink_rows && i < row + BLOCK_ROWS; i++)
             score[i - row] = INFINITY;
         for (uint32_t i = visible_rows; i < row + BLOCK_ROWS; i++)
@@ -331,39 +335,67 @@ static void select_all(uint32_t visible_rows, uint64_t *set)
         set[words - 1] = (UINT64_C(1) << visible_rows % 64) - 1;
 }
 
+/* Candidates for the `most` best rows; mass NULL: nobody asks for it. */
+static void find_candidates(const struct score_stream *stream, const struct score_shape *shape,
+                            uint32_t visible_rows, uint32_t most, struct parts *parts,
+                            struct score_candidates *candidates, struct score_mass *mass)
+{
+    struct score_step step;
+
+    step_of(stream, shape, visible_rows, &step);
+    score_rows(&step, parts, visible_rows, shape->sink_rows, candidates, mass);
+    if (candidates->count >= most)
+        return;
+    step.is_settled = true;
+    candidates->count = 0;
+    candidates->least = -FLT_MAX;
+    score_rows(&step, parts, visible_rows, shape->sink_rows, candidates, NULL);
+}
+
+/* Rows of a budget's set, of at most so many. */
+static uint32_t rows_of(const struct score_budget *budget, const struct score_mass *mass,
+                        uint32_t sink_rows, uint32_t most)
+{
+    uint32_t rows = score_mass_rows(mass, budget->share, budget->fall);
+
+    rows = rows > budget->rows_min ? rows : budget->rows_min;
+    rows = rows > sink_rows ? rows : sink_rows;
+    return rows < most ? rows : most;
+}
+
 void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
-                         uint32_t visible_rows, uint64_t *set)
+                         const struct score_budget *budget, uint32_t visible_rows, uint64_t *set)
 {
     /* The scores have unit variance, and the k-th moves by hundredths a token. */
     static const float margin = 0.08F;
+    uint32_t top_k = stream->extent.top_k, most = visible_rows < top_k ? visible_rows : top_k;
+    struct parts parts = parts_of(stream);
 
     assert(visible_rows <= stream->extent.rows_max);
     stream->token++;
-    if (visible_rows <= stream->extent.top_k) {
+    if (visible_rows <= top_k && budget == NULL) {
         if (set != NULL)
             select_all(visible_rows, set);
         return;
     }
-    struct score_step step;
-    step_of(stream, shape, visible_rows, &step);
-    struct parts parts = parts_of(stream);
     if (set == NULL) {
-        score_rows(&step, &parts, visible_rows, 0, NULL);
+        struct score_step step;
+        step_of(stream, shape, visible_rows, &step);
+        score_rows(&step, &parts, visible_rows, 0, NULL, NULL);
         return;
     }
-    struct score_candidates candidates = {.rows = parts.rows,
-                                          .images = parts.images,
-                                          .top_k = stream->extent.top_k,
-                                          .least = stream->guess};
-    score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
-    if (candidates.count < candidates.top_k) {
-        step.is_settled = true;
-        candidates.count = 0;
-        candidates.least = -FLT_MAX;
-        score_rows(&step, &parts, visible_rows, shape->sink_rows, &candidates);
-    }
+    struct score_candidates candidates = {
+        .rows = parts.rows, .images = parts.images, .top_k = top_k, .least = stream->guess};
     memset(set, 0, kvt_row_words(visible_rows) * sizeof *set);
-    stream->guess = score_candidates_select(&candidates, set) - margin;
+    if (budget == NULL) {
+        find_candidates(stream, shape, visible_rows, most, &parts, &candidates, NULL);
+        stream->guess = score_candidates_select(&candidates, most, set) - margin;
+        return;
+    }
+    struct score_mass mass = {{0}};
+    find_candidates(stream, shape, visible_rows, most, &parts, &candidates, &mass);
+    stream->guess = score_candidates_worst(&candidates, most) - margin;
+    (void)score_candidates_select(&candidates, rows_of(budget, &mass, shape->sink_rows, most), set);
 }
 
 static float largest_of(const float *scores, uint32_t count)

@@ -39,6 +39,13 @@ uint32_t score_place_of(const struct score_model *model, uint32_t selector);
 struct score_kin score_kin_of(const struct score_model *model, uint64_t entity, uint32_t selector,
                               uint32_t tokens_per_row);
 
+/* Sets of a size of their own: the least that hold a share of the softmax's mass. */
+struct score_budget {
+    double share;      /* of the mass of all visible rows, above 0 and below 1 */
+    double fall;       /* score_mass_fall() of the stream's temperature */
+    uint32_t rows_min; /* of a set, where so many are visible */
+};
+
 struct score_extent {
     uint32_t rows_max; /* rows it can ever see */
     uint32_t top_k;
@@ -53,6 +60,7 @@ struct score_stream {
     struct score_extent extent;
     uint64_t token;     /* tokens that it has moved on by */
     uint64_t fixed_key; /* of what the static parts are */
+    double fall;        /* score_mass_fall() of it, of a law with budgets; its owner's */
     float guess;        /* a score that few more than top_k rows are expected to reach */
     float values[];     /* slow, fast, static and, of a loop, where slow and fast began: [padded
                          * rows_max] each; then the candidates */
@@ -69,9 +77,11 @@ void score_stream_init(struct score_stream *stream, const struct score_shape *sh
 
 /* Moves on by one token and writes the min(top_k, visible) best rows as a set: all of
  * set[kvt_row_words(visible_rows)]. set NULL: nobody looks. While all rows are selected
- * none is drawn anew: the law is stationary, and no one can tell. */
+ * none is drawn anew: the law is stationary, and no one can tell.
+ *
+ * budget not NULL: as many of those as it takes, and every sink. */
 void score_stream_select(struct score_stream *stream, const struct score_shape *shape,
-                         uint32_t visible_rows, uint64_t *set);
+                         const struct score_budget *budget, uint32_t visible_rows, uint64_t *set);
 
 /* Of the token that it was last moved on by, behind which visible_rows could be seen: the largest
  * score of each page of rows_per_page rows, FLT_MAX with a sink in it. The stream stays as it is.

@@ -111,14 +111,19 @@ void score_candidates_add(struct score_candidates *candidates, const float *scor
     candidates->count = count;
 }
 
-float score_candidates_select(const struct score_candidates *candidates, uint64_t *set)
+float score_candidates_select(const struct score_candidates *candidates, uint32_t k, uint64_t *set)
 {
-    assert(candidates->count >= candidates->top_k);
-    struct cut cut = cut_of(candidates->images, candidates->count, candidates->top_k);
+    assert(candidates->count >= k && k >= 1 && k <= candidates->top_k);
+    struct cut cut = cut_of(candidates->images, candidates->count, k);
     float worst = score_of(cut.image);
     for (uint32_t i = 0; i < candidates->count; i++) {
         uint64_t bit = is_above(candidates->images[i], &cut);
         set[candidates->rows[i] / 64] |= bit << candidates->rows[i] % 64;
     }
     return worst;
+}
+
+float score_candidates_worst(const struct score_candidates *candidates, uint32_t k)
+{
+    return score_of(cut_of(candidates->images, candidates->count, k).image);
 }

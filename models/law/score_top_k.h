@@ -30,8 +30,11 @@ static inline size_t score_candidate_count(uint32_t top_k)
 void score_candidates_add(struct score_candidates *candidates, const float *scores,
                           uint32_t first_row, const uint64_t *reached);
 
-/* Adds the top_k best (of equal scores the lower row) to a set, and returns the worst of their
- * scores. There are at least top_k. */
-float score_candidates_select(const struct score_candidates *candidates, uint64_t *set);
+/* Adds the k best (of equal scores the lower row) to a set, and returns the worst of their
+ * scores. There are at least k; k is 1 to top_k. */
+float score_candidates_select(const struct score_candidates *candidates, uint32_t k, uint64_t *set);
+
+/* The k-th best score alone. */
+float score_candidates_worst(const struct score_candidates *candidates, uint32_t k);
 
 #endif

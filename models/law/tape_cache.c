@@ -51,10 +51,10 @@ static uint64_t probe(const struct reel_process *process)
         score_stream_init(main, &process->shape, process->gauss, &kin, &extent);
         for (uint32_t step = 0; step < PROBE_STEPS; step++) {
             uint32_t rows = PROBE_ROWS + step;
-            score_stream_select(main, &process->shape, rows, set);
+            score_stream_select(main, &process->shape, NULL, rows, set);
             chain = kvt_hash_bytes(chain, set, kvt_row_words(rows) * sizeof set[0]);
             score_stream_fork(main, 1, side);
-            score_stream_select(side, &process->shape, rows, set);
+            score_stream_select(side, &process->shape, NULL, rows, set);
             chain = kvt_hash_bytes(chain, set, kvt_row_words(rows) * sizeof set[0]);
         }
     }

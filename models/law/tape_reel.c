@@ -135,7 +135,7 @@ static void select_into(const struct reel_recorder *recorder, struct score_strea
                         const struct score_shape *shape, uint32_t visible_rows, uint64_t *set)
 {
     size_t words = kvt_row_words(visible_rows);
-    score_stream_select(score, shape, visible_rows, set);
+    score_stream_select(score, shape, NULL, visible_rows, set);
     memset(set + words, 0, (recorder->set_words - words) * sizeof *set);
 }
 
@@ -211,7 +211,7 @@ kvt_status reel_record(struct reel *reel, const struct reel_process *process, ui
                 return kvt_fail_nomem(err, "recording a tape of selections");
         }
         for (; recorder->token < reel->recorded; recorder->token++)
-            score_stream_select(recorder->main, &process->shape,
+            score_stream_select(recorder->main, &process->shape, NULL,
                                 kvt_kvsel_visible(shape_of(reel), recorder->token), NULL);
         status = record_block(reel, process, err);
     }

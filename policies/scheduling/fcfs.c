@@ -8,7 +8,7 @@
  * Within a class no request is overtaken, and the ones that have held their memory
  * longest keep it, so the run always advances: vLLM's default order, and with classes
  * its priority order. */
-#include "kvt/policy.h"
+#include "urgency.h"
 
 static size_t fcfs_state_bytes(const struct kvt_scheduling_env *env)
 {
@@ -27,30 +27,15 @@ static kvt_status fcfs_init(void *state, const struct kvt_scheduling_env *env,
 
 static uint32_t fcfs_next(void *state, const struct kvt_scheduling_request *waiting, uint32_t count)
 {
-    uint32_t next = 0;
-
     (void)state;
-    for (uint32_t i = 1; i < count && waiting[next].priority > 0; i++) {
-        if (waiting[i].priority < waiting[next].priority)
-            next = i;
-    }
-    return next; /* which is `count`, none, when nobody waits */
+    return urgency_first(waiting, count);
 }
 
-/* Putting the only request aside would free memory for itself alone. */
 static uint32_t fcfs_preempt(void *state, const struct kvt_scheduling_request *running,
                              uint32_t count)
 {
-    uint32_t victim = 0;
-
     (void)state;
-    if (count < 2)
-        return count;
-    for (uint32_t i = 1; i < count; i++) {
-        if (running[i].priority >= running[victim].priority)
-            victim = i;
-    }
-    return victim;
+    return urgency_victim(running, count);
 }
 
 const struct kvt_scheduling_policy kvt_scheduling_fcfs = {

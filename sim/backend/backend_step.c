@@ -200,6 +200,8 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
 {
     const struct kvt_crossing nothing = {0};
 
+    if (followed && sim->law->varies) /* pass_over() counts what each query reads */
+        return;
     for (uint32_t q = 0; q < item->round->query_count; q++) {
         uint32_t visible = kvt_store_rows(&sim->env.llm->stores[store],
                                           item->context_tokens + item->round->queries[q].depth + 1);
@@ -211,10 +213,27 @@ static void step_resident(const struct backend_sim *sim, struct kvt_step_item *i
     }
 }
 
-/* The streams of a store whose rows are all in HBM: nobody looks at them but who watches pages, or
- * will want to know what comes next once there is a hot cache. */
+/* The same where only its set says how many rows a query reads. */
+static void count_sets(const struct backend_sim *sim, const struct worker *worker,
+                       struct followed *followed, struct kvt_step_item *item, uint32_t visible,
+                       struct kvt_step_outcome *outcome)
+{
+    const struct kvt_crossing nothing = {0};
+
+    for (uint32_t q = 0; q < item->round->query_count; q++) {
+        struct kvt_resolve_result result =
+            kvt_calls_resident_set(kvt_row_set_count(worker->sets[q], kvt_row_words(visible)));
+        count_call(sim, followed->store, visible, &result, &nothing, outcome);
+        count_sample(followed, &result);
+        item->selected_rows += result.selected;
+    }
+}
+
+/* The streams of a store whose rows are all in HBM: nobody looks at them but who watches pages,
+ * will want to know what comes next once there is a hot cache, or must see how much is read. */
 static void pass_over(const struct backend_sim *sim, struct worker *worker, const struct lane *lane,
-                      const struct followed *followed, const struct kvt_step_item *item)
+                      struct followed *followed, struct kvt_step_item *item,
+                      struct kvt_step_outcome *outcome)
 {
     const struct kvt_store *store = &sim->env.llm->stores[followed->store];
     uint32_t visible_rows[KVT_QUERIES_MAX], visible, queries = item->round->query_count;
@@ -227,11 +246,13 @@ static void pass_over(const struct backend_sim *sim, struct worker *worker, cons
         kvt_look_ahead_fill(followed->ahead, queries, worker->sets);
     for (uint32_t i = 0; i < streams; i++) {
         void *stream = lane->streams[followed->first_stream + i];
-        if (!item->watch && !followed->ahead) {
+        if (!item->watch && !followed->ahead && !sim->law->varies) {
             sim->law->select(sim->law_data, stream, &round, NULL);
             continue;
         }
         select_rows(sim, worker, item, store, stream, &round, visible);
+        if (sim->law->varies)
+            count_sets(sim, worker, followed, item, visible, outcome);
         for (uint32_t q = 0; q < queries && followed->ahead; q += of_call)
             kvt_look_ahead_pass(followed->ahead, (const uint64_t *const *)worker->sets + q, of_call,
                                 visible);
@@ -278,7 +299,7 @@ static kvt_status step_item(const struct backend_sim *sim, struct worker *worker
         if (!followed->cache) {
             for (uint32_t s = 0; s < sim->strata.selectors_of[followed->store]; s++)
                 step_resident(sim, item, followed->store, followed, outcome);
-            pass_over(sim, worker, lane, followed, item);
+            pass_over(sim, worker, lane, followed, item, outcome);
             if (lane->kept)
                 kept_add_whole(sim, lane->kept, followed->store, item->round->query_count);
             continue;

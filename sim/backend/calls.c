@@ -183,12 +183,15 @@ void kvt_calls_count_item(const struct kvt_step_item *item, struct kvt_step_outc
 
 struct kvt_resolve_result kvt_calls_resident(const struct kvt_llm *llm, uint32_t visible_rows)
 {
-    uint32_t count = llm->top_k < visible_rows ? llm->top_k : visible_rows;
+    return kvt_calls_resident_set(llm->top_k < visible_rows ? llm->top_k : visible_rows);
+}
 
-    return (struct kvt_resolve_result){.union_rows = count,
-                                       .page_rows = count,
-                                       .selected = count,
-                                       .page_selected = count,
+struct kvt_resolve_result kvt_calls_resident_set(uint32_t rows)
+{
+    return (struct kvt_resolve_result){.union_rows = rows,
+                                       .page_rows = rows,
+                                       .selected = rows,
+                                       .page_selected = rows,
                                        .skipped = true};
 }
 

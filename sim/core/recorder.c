@@ -354,6 +354,10 @@ static void recorder_page_scores(const void *data, void *state, uint32_t visible
 kvt_status kvt_recorder_new(const struct kvt_law *law, const char *path, struct kvt_recorder **out,
                             struct kvt_error *err)
 {
+    if (law->varies)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, law->info.name,
+                        "its queries read as many rows as it takes, and a recording has top_k of "
+                        "each; a law such as \"score\" is expected");
     struct kvt_recorder *recorder = calloc(1, sizeof *recorder);
     if (recorder == NULL)
         return kvt_fail_nomem(err, where);

@@ -79,6 +79,9 @@ static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct
     if (!kvt_rank_memory_take(&rank->memory, &live->holding, entry->bytes, entry->host_bytes,
                               grown))
         return kvt_fail(err, KVT_ERR_INTERNAL, "rank", "memory that fits cannot be taken");
+    for (uint32_t i = 0; i < entry->at; i++)
+        rank->waiting.items[i]->passed_by++;
+    live->passed_by = 0;
     wait_queue_remove_at(&rank->waiting, entry->at);
     rank_decide(rank, DECIDE_ADMIT, live->id, rank->env.index, context);
     rank_use_prefix(rank, live);
@@ -209,6 +212,30 @@ static kvt_status admit_next(const struct boundary *boundary, struct entry *entr
     return KVT_OK;
 }
 
+/* The scheduling policy's next one, or as many as wait for nobody. */
+static kvt_status name_next(const struct boundary *boundary, uint32_t *at, struct kvt_error *err)
+{
+    struct kvt_rank *rank = boundary->rank;
+    const struct kvt_scheduling_policy *policy = rank->scheduling;
+    const struct kvt_wait_queue *waiting = &rank->waiting;
+    struct kvt_scheduling_view view;
+    struct kvt_scheduling_entry entry;
+
+    if (!policy->choose) {
+        *at = policy->next(rank->scheduling_state, waiting->views, waiting->count);
+        return KVT_OK;
+    }
+    kvt_status status = rank_scheduling_view(rank, boundary->now_ns, &view, err);
+    if (status != KVT_OK)
+        return status;
+    *at = policy->choose(rank->scheduling_state, &view, waiting->views, waiting->count);
+    if (*at >= waiting->count || !policy->wants_entries)
+        return KVT_OK;
+    status = rank_entry_of(rank, waiting->items[*at], &entry, err);
+    waiting->items[*at]->load_tokens = entry.load_tokens;
+    return status;
+}
+
 kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err)
 {
     struct kvt_rank *rank = boundary->rank;
@@ -218,10 +245,9 @@ kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err
     rank->host_short = false;
     while (status == KVT_OK && goes_on && rank->waiting.count > 0 && !rank->admission_held) {
         struct entry entry = {0};
-        entry.at = rank->scheduling->next(rank->scheduling_state, rank->waiting.views,
-                                          rank->waiting.count);
-        if (entry.at >= rank->waiting.count)
-            return KVT_OK;
+        status = name_next(boundary, &entry.at, err);
+        if (status != KVT_OK || entry.at >= rank->waiting.count)
+            return status;
         const struct kvt_live *live = rank->waiting.items[entry.at];
         if (rank->residency->admit) {
             struct kvt_residency_view view;

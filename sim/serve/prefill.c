@@ -14,6 +14,7 @@
 kvt_status kvt_rank_queue_prefill(struct kvt_rank *rank, struct kvt_live *live,
                                   struct kvt_error *err)
 {
+    live->load_tokens = 0; /* who computes has loaded */
     return live_list_insert(&rank->prefilling, rank->prefilling.count, live, err);
 }
 

@@ -131,8 +131,11 @@ kvt_status kvt_rank_init(struct kvt_rank *rank, const struct kvt_rank_env *env, 
     kvt_rank_memory_init(&rank->memory, env->index_pool_bytes, env->rows_pool_bytes,
                          env->growth_reserve_bytes, env->host, env->host_copies);
     rank->actions = malloc(RANK_ACTIONS * sizeof *rank->actions);
+    if (rank->scheduling->wants_entries)
+        rank->entries = malloc(KVT_SCHEDULING_ENTRIES * sizeof *rank->entries);
+    bool has_room = rank->actions && (rank->entries || !rank->scheduling->wants_entries);
     kvt_status status =
-        rank->actions ? init_policies(rank, err) : kvt_fail_nomem(err, "a rank's actions");
+        has_room ? init_policies(rank, err) : kvt_fail_nomem(err, "what a rank asks its policies");
     if (status == KVT_OK)
         status = keep_staging(rank, err);
     if (status == KVT_OK)
@@ -159,6 +162,7 @@ void kvt_rank_fini(struct kvt_rank *rank)
     free(rank->views);
     free(rank->actions);
     free(rank->candidates);
+    free(rank->entries);
     *rank = (struct kvt_rank){0};
 }
 

@@ -62,6 +62,16 @@ KVT_CHECKED kvt_status rank_view(struct kvt_rank *rank, kvt_ns now_ns,
 /* What a demotion would free of the pool that optional pages live in. */
 uint64_t rank_reclaimable_bytes(const struct kvt_rank *rank, const struct kvt_live *live);
 
+/* ---- entries.c ---- */
+
+/* The rank as the scheduling policy sees it; borrowed until the next call. */
+KVT_CHECKED kvt_status rank_scheduling_view(struct kvt_rank *rank, kvt_ns now_ns,
+                                            struct kvt_scheduling_view *view,
+                                            struct kvt_error *err);
+/* What it takes to let a waiting request in. */
+KVT_CHECKED kvt_status rank_entry_of(const struct kvt_rank *rank, struct kvt_live *live,
+                                     struct kvt_scheduling_entry *entry, struct kvt_error *err);
+
 /* ---- moves.c ---- */
 
 /* Refills whose transfer has ended. */
@@ -103,6 +113,9 @@ void rank_make_host_room(const struct boundary *boundary, uint64_t host_bytes,
 /* ---- reuse.c ---- */
 
 KVT_CHECKED kvt_status rank_open_prefixes(struct kvt_rank *rank, struct kvt_error *err);
+/* Pages of the prompt that the store has, of those that this policy can use, and which copies. */
+uint32_t rank_look_up(const struct kvt_rank *rank, const struct kvt_shared *shared,
+                      uint32_t input_tokens, kvt_prefix_homes *homes);
 /* A request that is about to be admitted holds what the store has of its prompt. */
 void rank_adopt_prefix(struct kvt_rank *rank, struct kvt_live *live);
 /* Of that, payload in HBM: no longer. */

@@ -70,9 +70,8 @@ static bool has_copy(kvt_prefix_homes homes, enum kvt_prefix_home home)
     return (homes & KVT_PREFIX_IN(home)) != 0;
 }
 
-/* Pages of the prompt that the store has, of those that this policy can use. */
-static uint32_t look_up(const struct kvt_rank *rank, const struct kvt_shared *shared,
-                        uint32_t input_tokens, kvt_prefix_homes *homes)
+uint32_t rank_look_up(const struct kvt_rank *rank, const struct kvt_shared *shared,
+                      uint32_t input_tokens, kvt_prefix_homes *homes)
 {
     uint32_t count = kvt_prefix_pages_of(input_tokens), pages = 0;
     struct kvt_prefix_hit hit;
@@ -93,7 +92,7 @@ uint32_t kvt_rank_prefix_pages(const struct kvt_rank *rank, const struct kvt_liv
     /* Of a request that holds pages, homes[] says which. */
     if (live->shared.page_count > 0)
         return live->shared.page_count;
-    return look_up(rank, &live->shared, live->input_tokens, live->shared.homes);
+    return rank_look_up(rank, &live->shared, live->input_tokens, live->shared.homes);
 }
 
 /* ---- Finding --------------------------------------------------------------------------- */
@@ -125,7 +124,7 @@ void rank_adopt_prefix(struct kvt_rank *rank, struct kvt_live *live)
     /* What was put aside has all its rows on host already, on its own account. */
     if (live->aside_tokens > 0)
         return;
-    shared->page_count = look_up(rank, shared, live->input_tokens, shared->homes);
+    shared->page_count = rank_look_up(rank, shared, live->input_tokens, shared->homes);
     kvt_prefix_adopt(rank->prefixes.store, shared->keys, shared->homes, shared->page_count);
     count_bytes(rank, shared);
 }
@@ -136,6 +135,7 @@ void rank_let_go(struct kvt_rank *rank, struct kvt_live *live)
 
     kvt_prefix_release(rank->prefixes.store, shared->keys, shared->homes, shared->page_count);
     shared->page_count = 0;
+    shared->looked_up_at = 0;
     shared->host_bytes = 0;
     memset(shared->bytes, 0, sizeof shared->bytes);
 }

@@ -37,6 +37,8 @@ LONG = {**HISPARSE, "workload.lengths.output.mean_tokens": 300}
 # Stores of several layers, whose copies can follow one another.
 FOLLOWERS = {**PAPER_HISPARSE, "cluster.import": {"law": "rate"}, "timing": {"model": "roofline"}}
 SCORE = {"selection": {"law": "score"}, "workload.requests": 4, "workload.concurrency": 4}
+MASS = {**SCORE, "selection": {"law": "score-mass"}, "run.fidelity": "exact",
+        "residency": {"policy": "hisparse", "hot_tokens": 1024}}
 SEPARATE = {"cluster.prefill": {"mode": "separate", "tokens_per_s": 50000}}
 TALK = {"workload": {"arrival": "sessions", "concurrency": 4, "conversations": 6, "turns": 3,
                      "new_tokens": [3000, 300], "output_tokens": 20}}
@@ -46,6 +48,14 @@ COLOCATED = {**TALK, "cluster.import": None, "cluster.prefill": {"mode": "coloca
 AWARE = {**TALK, "cluster.router.policy": "cache-aware", "cluster.decode.gpus": 4,
          "cluster.decode.dp": 4, "workload.concurrency": 9, "workload.conversations": 18,
          "workload.shared_prefix_tokens": 2000}
+# A dozen documents that many ask about, of which HBM holds three and the link brings up slowly.
+ASKED = {**TALK, "cluster.import": None,
+         "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000},
+         "hardware": {"base": "b300", "link_h2d_bytes_per_s": 2000000000},
+         "residency": {"policy": "prefix-offload"}, "selection": None, "run.fidelity": "exact",
+         "cluster.decode.growth_reserve_gib": 0, "cluster.decode.pools": {"unified_gib": 0.008},
+         "workload": {"arrival": "trace", "path": "./asked.csv"}}
+STRATA = {**ASKED, "cluster.scheduling": {"policy": "strata", "load_compute_ratio": 10}}
 OPEN = {"workload": {"arrival": "open", "rate": 50, "requests": 12,
                      "lengths": support.TINY["workload"]["lengths"]}}
 PHASES = {"workload": {"arrival": "phases", "phases": [{"concurrency": 2, "seconds": 0.3},
@@ -126,6 +136,12 @@ def score(key, value):
     return ("selection(score)." + key, (SCORE, {"selection." + key: value}))
 
 
+def mass(key, value, base=None):
+    return ("selection(score-mass)." + key,
+            ({**MASS, **{"selection." + k: v for k, v in (base or {}).items()}},
+             {"selection." + key: value}))
+
+
 def adaptive(key, value, base=None):
     return ("residency(adaptive)." + key, (base or DEFERRED, {"residency." + key: value}))
 
@@ -200,7 +216,23 @@ TABLE = {
         {**AWARE, "cluster.router.balance_rel": 1}, {"cluster.router.balance_requests": 0}),
     "cluster.router(cache-aware).balance_rel": (
         {**AWARE, "cluster.router.balance_requests": 0}, {"cluster.router.balance_rel": 9}),
-    "cluster.scheduling.policy": ({}, {"cluster.scheduling.policy": "sjf"}, REFUSED),
+    "cluster.scheduling.policy": (ASKED, {"cluster.scheduling.policy": "strata"}),
+    "cluster.scheduling(io-adaptive).fetch_share": (
+        {**HISPARSE, "cluster.scheduling": {"policy": "io-adaptive"}},
+        {"cluster.scheduling.fetch_share": 0}),
+    "cluster.scheduling(sjf).ageing_tokens_per_s": (
+        {**CROWDED, "cluster.scheduling": {"policy": "sjf"}, "workload.requests": 60,
+         "workload.concurrency": 40,
+         "workload.lengths.input": {"law": "lognormal", "mean_tokens": 3000, "cv": 0.5}},
+        {"cluster.scheduling.ageing_tokens_per_s": 100000}),
+    "cluster.scheduling(strata).delay_hit_tokens": (
+        STRATA, {"cluster.scheduling.delay_hit_tokens": 0}),
+    "cluster.scheduling(strata).load_compute_ratio": (
+        STRATA, {"cluster.scheduling.load_compute_ratio": 100}),
+    "cluster.scheduling(strata).bundle": (
+        {**STRATA, "cluster.scheduling.load_compute_ratio": 0.1},
+        {"cluster.scheduling.bundle": False}),
+    "cluster.scheduling(strata).passes_max": (STRATA, {"cluster.scheduling.passes_max": 1}),
     "residency.policy": ({}, {"residency": {"policy": "hisparse"}}),
     "residency(adaptive).optional_capacity_fraction": (
         CROWDED, {"residency.optional_capacity_fraction": 0.385}),
@@ -343,12 +375,15 @@ TABLE = {
     **dict([
         tape("f0", 0.2), tape("f1", 0.1), tape("f2", 0.1), tape("tau1_tokens", 20),
         tape("tau2_tokens", 3), tape("tapes", 2), tape("steps", 1024, LONG),
-        *[row for law in (tape, score) for row in (
+        *[row for law in (tape, score, mass) for row in (
             law("preset", "clustered"), law("selector_share", 0.2), law("page_share", 0.4),
             law("store_share", 0.4), law("recency", 2), law("sink_rows", 64),
             law("layer_spread", 0.5))],
-        score("f0", 0.2), score("f1", 0.1), score("f2", 0.1), score("tau1_tokens", 20),
-        score("tau2_tokens", 3),
+        *[row for law in (score, mass) for row in (
+            law("f0", 0.2), law("f1", 0.1), law("f2", 0.1), law("tau1_tokens", 20),
+            law("tau2_tokens", 3))],
+        mass("mass", 0.9), mass("temperature", 0.15), mass("budget_spread", 0.2),
+        mass("rows_min", 400, {"temperature": 0.1}),
         roofline("host_us_per_step", 300), roofline("sampling_us_per_step", 200),
         roofline("layer_overhead_us", 20), roofline("collective_us", 20),
         roofline("topk_launch_us", 20), roofline("topk_passes", 3),
@@ -422,6 +457,9 @@ FILES = {
     "trace.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         "%g,%d,30\n" % (0.02 * i, 3000 + 100 * i) for i in range(12)),
     "other.csv": "arrival_s,input_tokens,output_tokens\n0,4000,30\n0.1,4000,20\n",
+    "asked.csv": "arrival_s,input_tokens,output_tokens,session_id,think_s,prefix_group,prefix_tokens\n"
+                 + "".join("0,3000,20,%d,0,d%d,2944\n" % (i % 24, (7 * i * i + 13 * i) % 101 % 12)
+                           for i in range(150)),
     "lengths.csv": "2000\n2500\n3000\n",
     "longer.csv": "4000\n4100\n4200\n",
     "short.csv": "20\n30\n",
@@ -553,6 +591,8 @@ IDLE = (
     (("speculation=dflash2",), "cluster.import.adaptive_mean_s=1", 'speculation.method "none"'),
     (("speculation=dflash2", "speculation.block=4"), "speculation.block_light=3", "block 0"),
     (("speculation=dflash2", "speculation.block=4"), "speculation.medium_requests=3", "block 0"),
+    (("cluster.scheduling=strata", "cluster.scheduling.load_compute_ratio=0"),
+     "cluster.scheduling.bundle=false", "a load_compute_ratio above 0"),
     ((), "workload.task=code", "a speculation.method that drafts"),
     ((), "cluster.decode.speculation_workspace_gib=1", "a speculation.method that drafts"),
     (("speculation=dflash2", "speculation.retrieval=each_query"), "speculation.overflow=none",

@@ -68,6 +68,18 @@ SCENARIOS = {
     "magicdec-32k": ("magicdec-32k", {
         "workload": {"concurrency": 4, "requests": 6, "lengths": {
             "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("speculation.", "workload.", "timing.")),
+    "strata-sessions": ("strata-sessions", {
+        "cluster": {"scheduling": {"load_compute_ratio": 10},
+                    "decode": {"pools": {"unified_gib": 12}}},
+        "run": {"warmup": {"value": 300}, "duration_s": 120}}),
+    "pulse-100k": ("pulse-100k", {
+        **TAPE, "workload": CLOSED, "cluster": {"decode": CROWDED}},
+        ("cluster.", "residency.")),
+    "moira-100k": ("moira-100k", {
+        "workload": {**CLOSED, "requests": 8, "concurrency": 8, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 8}}},
+        "cluster": {"decode": CROWDED}},
+        ("selection.", "residency.")),
     # With plug-ins that no shipped scenario names.
     "hisparse": ("glm-5.3-100k", {
         **TAPE, "workload": CLOSED, "residency": {"policy": "hisparse"},
@@ -93,6 +105,8 @@ MACHINE = "what the machine is, whatever this run needs of it"
 NOT_SHORT = "memory is not so short in so small a run"
 NOT_BINDING = "not what binds a step at this load"
 ONE_REPLICA = "with one replica there is nobody to choose from, or to wait for"
+ONE_GPU = "one GPU exchanges nothing"
+NO_INDEXER = "a dense model has no indexer"
 EXCUSED = {
     "cluster.decode.host_dram_gib_per_node": MACHINE,
     "cluster.decode.host_pool": MACHINE,
@@ -103,6 +117,9 @@ EXCUSED = {
     "cluster.decode.dp": "auto is what it is set to",
     "cluster.decode.lockstep": ONE_REPLICA,
     "cluster.router.policy": ONE_REPLICA,
+    "cluster.scheduling.policy": "prompts of one length, and none found: sjf is fcfs",
+    "cluster.scheduling.delay_hit_tokens": "one begins as another over a whole document, or not",
+    "cluster.scheduling.passes_max": "nobody is passed by so often",
     "cluster.import.staging": "a part of a transfer's start, below a step",
     "residency.landing_fraction": NOT_SHORT,
     "residency.optional_capacity_fraction": NOT_SHORT,
@@ -110,23 +127,27 @@ EXCUSED = {
     "residency.watermark_fraction": NOT_SHORT,
     "residency.backup_pages": NOT_SHORT,
     "speculation.promotion": "no round overflows its hot cache",
+    "seed": "with a trace, and everything in HBM, nothing is drawn",
+    "replacement.policy": "without hot caches there is nothing to give up",
     "selection.selector_share": "its stores have one selector each",
     "selection.sink_rows": "-1 is what the preset has, which is 0",
     "selection.memory_mib": "a limit, met before and after",
     "timing.flops_efficiency": NOT_BINDING,
     "timing.attention_efficiency": NOT_BINDING,
     "timing.dense_math": NOT_BINDING,
-    "timing.collective_us": "one GPU has nobody to exchange with",
-    "timing.interconnect_efficiency": "one GPU has nobody to exchange with",
-    "timing.topk_launch_us": "a dense model chooses nothing",
-    "timing.topk_passes": "a dense model chooses nothing",
-    "timing.index_query_share": "a dense model scans nothing",
+    "timing.collective_us": ONE_GPU,
+    "timing.interconnect_efficiency": ONE_GPU,
+    "timing.topk_launch_us": NO_INDEXER,
+    "timing.topk_passes": NO_INDEXER,
+    "timing.index_query_share": NO_INDEXER,
     "timing.attention_math": NOT_BINDING,
     "timing.dram_efficiency": NOT_BINDING,
     "timing.fetch_order": NOT_BINDING,
     "timing.graph_step_tokens": NOT_BINDING,
     "timing.graph_largest_tokens": "no step is larger than the largest graph",
     "timing.eager_layer_us": "no step is larger than the largest graph",
+    "workload.format": "auto finds the same",
+    "workload.rate_scale": "every row of the trace is due at 0, or behind the one before",
     "workload.shared_prefix_tokens": "one token is no page",
     "run.duration_s": "later than the last request",
     "run.interval_s": "shows in the timeline",

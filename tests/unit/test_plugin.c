@@ -18,9 +18,9 @@ static const struct {
     {KVT_PLUGIN_REPLACEMENT, "replacement",
      "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages "
      "bucketed-lru"},
-    {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs"},
+    {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs sjf strata io-adaptive"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
-    {KVT_PLUGIN_LAW, "law", "tape score recorded indexer"},
+    {KVT_PLUGIN_LAW, "law", "tape score recorded indexer score-mass"},
     {KVT_PLUGIN_SPECULATION, "speculation",
      "none dflash2 dspark mtp eagle eagle-tree medusa self-sparse"},
     {KVT_PLUGIN_TIMING, "timing", "roofline paper cost-table profile"},

@@ -550,6 +550,18 @@ START_TEST(nothing_recorded_is_no_file_and_a_second_backend_is_refused)
 }
 END_TEST
 
+START_TEST(sets_of_any_size_are_no_recording)
+{
+    struct kvt_law varying = *plain;
+    struct kvt_recorder *recorder = NULL;
+    struct kvt_error err = {0};
+    varying.varies = true;
+    ck_assert_int_eq(kvt_recorder_new(&varying, path, &recorder, &err), KVT_ERR_UNSUPPORTED);
+    ck_assert_ptr_null(recorder);
+    ck_assert_ptr_nonnull(strstr(err.message, "as many rows as it takes"));
+}
+END_TEST
+
 START_TEST(a_stream_that_begins_before_its_first_row_is_refused)
 {
     struct stage stage;
@@ -654,6 +666,7 @@ int main(void)
     tcase_add_test(kept, a_recorder_answers_as_its_law_and_its_file_answers_as_it_did);
     tcase_add_test(kept, each_opening_is_a_recording_in_the_order_of_openings_and_rows_are_counted);
     tcase_add_test(kept, nothing_recorded_is_no_file_and_a_second_backend_is_refused);
+    tcase_add_test(kept, sets_of_any_size_are_no_recording);
     tcase_add_test(kept, a_stream_that_begins_before_its_first_row_is_refused);
     tcase_add_test(kept, every_allocation_that_fails_is_told_and_nothing_is_left);
     suite_add_tcase(suite, kept);

@@ -40,7 +40,7 @@ START_TEST(a_loop_ends_where_it_began_and_is_stationary)
     score_stream_init(stream, &shape, gauss, &kin, &extent);
     memcpy(then, stream->values, ROWS * sizeof *then);
     for (uint32_t token = 1; token <= loop; token++) {
-        score_stream_select(stream, &shape, ROWS, NULL);
+        score_stream_select(stream, &shape, NULL, ROWS, NULL);
         memcpy(then + (size_t)token * ROWS, stream->values, ROWS * sizeof *then);
     }
     double r = exp(-1 / 100.0), round = pow(r, loop);
@@ -442,7 +442,7 @@ static void check_top_k(const float *values, size_t value_count, uint32_t count,
         score_candidates_add(&candidates, scores + first, first, reached);
     }
     memset(set, 0, sizeof set);
-    float worst = score_candidates_select(&candidates, set);
+    float worst = score_candidates_select(&candidates, candidates.top_k, set);
     ck_assert_uint_eq(rows[room], 0xcafe);
     ck_assert_uint_eq(images[room], 0xcafe);
     uint32_t wrong = 0, worse = 0;

@@ -60,13 +60,13 @@ static void check_reel(const struct reel *reel, const struct reel_process *proce
     score_stream_init(main, &process->shape, process->gauss, &reel->kin, &extent);
     for (uint32_t step = 0; step < reel->recorded; step++) {
         uint32_t visible = kvt_kvsel_visible(shape, step);
-        score_stream_select(main, &process->shape, visible, set);
+        score_stream_select(main, &process->shape, NULL, visible, set);
         check_place(reel, (struct kvt_kvsel_place){.token = step}, set, visible);
         for (uint32_t path = 1; path <= shape->side_paths; path++) {
             score_stream_fork(main, path, side);
             for (uint32_t i = 0; i < shape->side_tokens; i++) {
                 visible = kvt_kvsel_visible(shape, step + 1 + i);
-                score_stream_select(side, &process->shape, visible, set);
+                score_stream_select(side, &process->shape, NULL, visible, set);
                 check_place(reel, (struct kvt_kvsel_place){step, path, i}, set, visible);
             }
         }

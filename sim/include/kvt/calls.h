@@ -65,6 +65,8 @@ void kvt_calls_count_item(const struct kvt_step_item *item, struct kvt_step_outc
 /* A call of a request that reads every row from a page in HBM: nothing is resolved, each query
  * reads its top_k. */
 struct kvt_resolve_result kvt_calls_resident(const struct kvt_llm *llm, uint32_t visible_rows);
+/* The same of a set of so many rows, by a law whose sets vary. */
+struct kvt_resolve_result kvt_calls_resident_set(uint32_t rows);
 
 /* A call whose missed rows cross the link whole and on demand. */
 struct kvt_crossing kvt_calls_cross_whole(const struct kvt_resolve_result *result);

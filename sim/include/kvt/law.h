@@ -102,8 +102,9 @@ struct kvt_law {
                               struct kvt_error *err);
 
     /* The selections of a round: query q's into sets[q], min(top_k, visible_rows of its depth)
-     * rows below that. Writes all of each set's kvt_row_words(visible_rows of the deepest
-     * query) words. sets NULL: nobody looks, and the stream only moves on. */
+     * rows below that, or fewer where it varies. Writes all of each set's
+     * kvt_row_words(visible_rows of the deepest query) words. sets NULL: nobody looks, and the
+     * stream only moves on. */
     void (*select)(const void *law, void *stream, const struct kvt_law_round *round,
                    uint64_t *const *sets);
 
@@ -124,6 +125,9 @@ struct kvt_law {
     /* Nobody asks this stream any more; by one thread, between steps. Not told of one that looks
      * ahead. Optional: it holds nothing. */
     void (*stream_fini)(void *law, void *stream);
+
+    bool varies; /* sets may have fewer than min(top_k, visible_rows) rows, but have one: in exact
+                  * runs only, whose backend looks at every set */
 };
 
 KVT_END_DECLS

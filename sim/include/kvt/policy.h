@@ -291,6 +291,42 @@ struct kvt_scheduling_request {
     uint32_t priority; /* of its SLO class; lower is more urgent */
 };
 
+enum {
+    KVT_SCHEDULING_ENTRIES = 128 /* of the waiting, that a policy is shown entries of */
+};
+
+/* What it would take to let a waiting request in. A token is found where the rank's store has its
+ * page, in HBM or on host, or a copy of its own waits on host since it was put aside. */
+struct kvt_scheduling_entry {
+    uint32_t found_tokens;
+    uint32_t load_tokens;      /* of those, some bytes must come up from host first */
+    uint32_t new_tokens;       /* that are not found: computed here, or brought in from outside */
+    uint32_t in_flight_tokens; /* of load_tokens and new_tokens: a request that begins alike is
+                                * coming in, and with it they will be there. 0 of one that was put
+                                * aside */
+    uint64_t load_bytes;
+    uint64_t context_key; /* of the last page found: who has the same has found the same pages; 0
+                           * where no page was */
+    uint32_t passed_by;   /* how often somebody behind it was let in while it waits */
+};
+
+/* The rank as it stands when somebody is to be let in. */
+struct kvt_scheduling_view {
+    kvt_ns now_ns;
+    kvt_ns last_step_ns;         /* of the rank's last step, 0 before the first */
+    kvt_ns last_fetch_ns;        /* of that, waiting for rows over the link */
+    uint32_t last_step_requests; /* of this rank, that decoded in it */
+    uint32_t running;            /* requests that decode */
+    uint32_t coming_in;          /* let in, and not in the batch yet */
+    uint64_t free_bytes; /* of the pool that payload lives in, optional pages not among them */
+    uint64_t h2d_backlog_bytes, d2h_backlog_bytes;
+    /* NULL and 0 unless wants_entries. */
+    const struct kvt_scheduling_entry *entries; /* [entry_count] of the first of the waiting */
+    uint32_t entry_count;        /* all of them, but no more than KVT_SCHEDULING_ENTRIES */
+    uint64_t coming_load_tokens; /* of those coming in: on their way up from host, ... */
+    uint64_t coming_new_tokens;  /* ... and to be computed, or on their way from outside */
+};
+
 struct kvt_scheduling_env {
     struct kvt_params params;
     uint64_t run_seed;
@@ -310,6 +346,14 @@ struct kvt_scheduling_policy {
      * request to put aside, or count for none (then the run stalls). running is in
      * order of admission. */
     uint32_t (*preempt)(void *state, const struct kvt_scheduling_request *running, uint32_t count);
+
+    /* Optional, asked in place of next(): the same question, with the rank in view. */
+    uint32_t (*choose)(void *state, const struct kvt_scheduling_view *view,
+                       const struct kvt_scheduling_request *waiting, uint32_t count);
+
+    /* Prompts of the waiting are looked up for choose(), which costs about a microsecond per 20
+     * pages whenever the store has changed. */
+    bool wants_entries;
 };
 
 /* ---- Router: which rank an arriving request goes to ------------------------ */

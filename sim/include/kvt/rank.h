@@ -29,6 +29,8 @@ struct kvt_shared {
     uint64_t bytes[KVT_MEM_CLASSES]; /* of the copies held, by class, ... */
     uint64_t host_bytes;             /* ... and payload on host */
     uint64_t recall_bytes;           /* of the pages found, on host and wanted in HBM */
+    uint64_t looked_up_at; /* state of the store that `seen` is of; 0: none, nobody has looked */
+    struct kvt_scheduling_entry seen; /* while it waits: what is found, nothing in flight */
 };
 
 /* A copy of keys[key_count]. On failure nothing is allocated. */
@@ -61,6 +63,9 @@ struct kvt_live {
     uint32_t counted_pages;   /* found when its prefill elsewhere began, and not computed there */
     uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
     uint32_t prefill_chunk;   /* of those, in the step under way */
+    uint32_t load_tokens;     /* of its history, on their way up while it comes in; 0 where the
+                               * scheduling policy wants no entries */
+    uint32_t passed_by;       /* how often somebody behind it was let in while it waits */
     struct kvt_shared shared;
     struct kvt_page_watch watch; /* of its pages, once admitted; no pages: nobody asks */
     uint64_t tag;                /* the workload's own */
@@ -199,6 +204,8 @@ struct kvt_rank {
     struct kvt_fill *fills;          /* ring [fill_capacity] */
     uint32_t fill_head, fill_count, fill_capacity;
     kvt_ns last_boundary_ns, last_step_ns;
+    kvt_ns last_fetch_ns; /* of the last step, waiting for rows over the link */
+    uint32_t last_step_requests;
     struct kvt_refused refused;
     bool host_short;     /* the next request in the queue found no host DRAM */
     bool admission_held; /* somebody was put aside: nobody comes in until somebody has finished */
@@ -209,6 +216,7 @@ struct kvt_rank {
     uint32_t home_capacity;
     struct kvt_scheduling_request *candidates; /* scratch [candidate_capacity] */
     uint32_t candidate_capacity;
+    struct kvt_scheduling_entry *entries; /* scratch [KVT_SCHEDULING_ENTRIES]; NULL: nobody asks */
     struct kvt_rank_counters counters;
     uint64_t *decisions;                /* borrowed: the run's chain */
     uint64_t ready_rows, eligible_rows; /* of the running batch at the last boundary */
