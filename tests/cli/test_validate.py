@@ -160,8 +160,8 @@ SHIPPED = {
     "quickstart": None, "glm-5.3-100k": None, "glm-5.3-32k": None, "policy-lab": None,
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
     "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
-    "vllm-calculator": "some be put aside", "strata-sessions": "it decides by what the rank does",
-    "moira-100k": "does not see of every", "pulse-100k": "it decides by what the rank does",
+    "vllm-calculator": "some be put aside", "strata-sessions": "a load that is not steady",
+    "moira-100k": "does not see of every", "pulse-100k": None,
     "deepseek-v4.1-flash-500k": None,
 }
 
