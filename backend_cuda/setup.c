@@ -52,6 +52,10 @@ static kvt_status check_model(const struct backend_cuda *cuda, struct kvt_error 
 {
     const struct kvt_llm *llm = cuda->llm;
 
+    if (kvt_llm_block_rows(llm) > 1)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->name,
+                        "blocks of %u rows have no kernel; rows that are selected one by one have",
+                        kvt_llm_block_rows(llm));
     if (llm->top_k != 512 && llm->top_k != 1024 && llm->top_k != 2048)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->name,
                         "a top-k of %u has no kernel; 512, 1,024 and 2,048 have", llm->top_k);

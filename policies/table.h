@@ -25,6 +25,7 @@ extern const struct kvt_replacement_policy kvt_replacement_random;
 extern const struct kvt_replacement_policy kvt_replacement_sharded_lru;
 extern const struct kvt_replacement_policy kvt_replacement_belady;
 extern const struct kvt_replacement_policy kvt_replacement_oracle_pages;
+extern const struct kvt_replacement_policy kvt_replacement_bucketed_lru;
 
 extern const struct kvt_scheduling_policy kvt_scheduling_fcfs;
 extern const struct kvt_scheduling_policy kvt_scheduling_io_adaptive;

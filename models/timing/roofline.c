@@ -6,8 +6,10 @@
  *     dense    max(weights read / HBM, math / flops) + collectives, per GPU
  *     index    max(index rows read / HBM, math / flops) + top-k, over all queries
  *     resolve  a launch a selector + looked-up rows
- *     fetch    max(wire bytes / link, bytes / share of DRAM, granules / rate, latency)
- *     attend   max(rows read / HBM, math / flops) + a launch a layer
+ *     fetch    max(wire bytes / link, bytes / share of DRAM, granules / rate, latency,
+ *              what fetched rows are rebuilt from / flops)
+ *     attend   max(rows read / HBM, math / flops) + a launch a layer; queries of one request
+ *              read the rows of a dense model once
  *     waves    each beyond a selector's first: a launch of its resolve, of its gather and
  *              of the attention of its store's layers
  *     draft    passes of the drafter, each max(weights / HBM, math / flops) + its
@@ -145,7 +147,7 @@ static void set_selectors(struct roofline *roofline, const struct kvt_timing_env
         rows += 1.0 / llm->stores[llm->selectors[i].store].compress_ratio;
 
     roofline->selectors = llm->selector_count;
-    roofline->scan_read_ns = rows * llm->index.capacity_bytes / hbm * 1e9;
+    roofline->scan_read_ns = rows * kvt_llm_scan_bytes(llm) / hbm * 1e9;
     roofline->scan_query_share = real(env, PARAM_INDEX_QUERY_SHARE);
     roofline->scan_math_ns = rows * 2.0 * llm->index_heads * llm->index_dim / flops * 1e9;
     if (llm->index_heads > 0) { /* else all rows are attended to, and none is scored before */
@@ -173,7 +175,7 @@ static void set_attention(struct roofline *roofline, const struct kvt_timing_env
     double hbm = (double)env->hardware->hbm_bytes_per_s * real(env, PARAM_HBM_EFFICIENCY);
     double flops = flops_of(env, PARAM_ATTENTION_MATH) * real(env, PARAM_ATTENTION_EFFICIENCY);
     double heads = (double)llm->heads / env->tp;
-    double dims = 2.0 * llm->latent_dim + llm->rope_dim;
+    double dims = (2.0 * llm->latent_dim + llm->rope_dim) * kvt_llm_block_rows(llm);
     uint32_t layers = 0;
     for (uint32_t i = 0; i < llm->store_count; i++)
         layers += llm->stores[i].layers;
@@ -182,6 +184,10 @@ static void set_attention(struct roofline *roofline, const struct kvt_timing_env
     roofline->attend_ns = layers * roofline->attend_launch_ns;
     roofline->attend_read_ns = llm->payload.capacity_bytes / hbm * 1e9;
     roofline->attend_math_ns = 2.0 * heads * dims / flops * 1e9;
+    roofline->reads_are_shared = llm->index_heads == 0;
+    roofline->rebuild_ns = llm->payload.rebuild_flops / env->tp /
+                           (flops_of(env, PARAM_DENSE_MATH) * real(env, PARAM_FLOPS_EFFICIENCY)) *
+                           1e9;
     roofline->follower_share =
         layers > 0 && llm->layers > 0 ? (double)(layers - llm->store_count) / llm->layers : 0;
 }

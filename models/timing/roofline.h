@@ -35,6 +35,8 @@ struct roofline {
     double attend_ns;        /* of all of them */
     double attend_read_ns;   /* of one row in one layer */
     double attend_math_ns;
+    bool reads_are_shared; /* a dense model's: queries of a request read its rows once */
+    double rebuild_ns;     /* of one fetched row in one layer, beside the transfer */
 
     double draft_passes; /* of a round; 0: nothing drafts. The rest is of one pass */
     double draft_fixed_ns;

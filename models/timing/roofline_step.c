@@ -92,7 +92,11 @@ static double draft_ns(const struct roofline *roofline, const struct kvt_rank_lo
 
 static double attend_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
 {
-    return load->attended_layer_rows * larger(roofline->attend_read_ns, roofline->attend_math_ns) +
+    double read_rows = load->attended_layer_rows;
+    if (roofline->reads_are_shared && load->queries > load->requests)
+        read_rows *= (double)load->requests / load->queries;
+    return larger(read_rows * roofline->attend_read_ns,
+                  load->attended_layer_rows * roofline->attend_math_ns) +
            roofline->attend_ns + load->extra_wave_layers * roofline->attend_launch_ns;
 }
 
@@ -164,7 +168,8 @@ void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
 
     parts[KVT_PART_INDEX] += index_ns(roofline, load);
     parts[KVT_PART_RESOLVE] += resolve_ns(roofline, load);
-    parts[KVT_PART_FETCH] += fetch_ns(roofline, load, hiding_ns);
+    parts[KVT_PART_FETCH] +=
+        larger(fetch_ns(roofline, load, hiding_ns), load->missed_layer_rows * roofline->rebuild_ns);
     parts[KVT_PART_ATTEND] += attention_ns;
     parts[KVT_PART_DRAFT] += draft_ns(roofline, load, group_queries);
 }

@@ -103,18 +103,19 @@ static uint32_t read_planes(const struct backend_sim *sim, const struct worker *
 /* ---- Ahead ------------------------------------------------------------------------- */
 
 /* The chance of a row of the call. Nothing has been computed that tells of the first selector's;
- * where some stores stand for others, each has its part of that. */
+ * where some of its stratum's stores stand for others, each has its part of that. */
 static double recall_of(const struct backend_sim *sim, const struct followed *followed,
                         const struct read_call *read)
 {
     const struct kvt_prefetch *prefetch = &sim->env.prefetch;
-    const struct kvt_stratum *stratum =
-        &sim->strata.strata[sim->strata.stratum_of[followed->store]];
-    double selectors = sim->env.llm->selector_count;
+    uint32_t s = sim->strata.stratum_of[followed->store];
+    const struct kvt_stratum *stratum = &sim->strata.strata[s];
+    uint32_t first_stratum = sim->strata.stratum_of[sim->env.llm->selectors[0].store];
+    double selectors = (double)stratum->stores * stratum->selectors;
 
-    if (prefetch->lead != KVT_LEAD_SELECTOR)
+    if (prefetch->lead != KVT_LEAD_SELECTOR || s != first_stratum)
         return prefetch->recall;
-    if (sim->estimator || stratum->followed < stratum->stores)
+    if (stratum->followed < stratum->stores)
         return prefetch->recall * (selectors - 1) / selectors;
     return read->selector > 0 ? prefetch->recall : 0;
 }

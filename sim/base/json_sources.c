@@ -9,15 +9,20 @@ enum {
     DEPTH_MAX = 4
 };
 
-static bool is_head_key(const char *key)
+static bool is_one_of(const char *key, const char *const *keys, size_t key_count)
 {
-    static const char *const keys[] = {KVT_JSON_HEAD_KEYS};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < key_count; i++) {
         if (strcmp(key, keys[i]) == 0) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_head_key(const char *key)
+{
+    static const char *const keys[] = {KVT_JSON_HEAD_KEYS};
+    return is_one_of(key, keys, sizeof keys / sizeof keys[0]);
 }
 
 /* The member that a dotted path names; NULL when there is none. */
@@ -68,8 +73,9 @@ static kvt_status check_each_source(const cJSON *tree, const cJSON *sources, con
 
 /* Walk the members; a source covers everything below its key, so that a table of
  * numbers from one page needs one line. */
-static kvt_status check_each_number(const cJSON *tree, const cJSON *sources, const char *where,
-                                    struct kvt_error *err)
+static kvt_status check_each_number(const cJSON *tree, const cJSON *sources,
+                                    const char *const *settings, size_t setting_count,
+                                    const char *where, struct kvt_error *err)
 {
     char dotted[DOTTED_BYTES] = "";
     struct {
@@ -87,7 +93,8 @@ static kvt_status check_each_number(const cJSON *tree, const cJSON *sources, con
             continue;
         }
         stack[depth - 1].next = item->next;
-        if (depth == 1 && is_head_key(item->string)) {
+        if (depth == 1 &&
+            (is_head_key(item->string) || is_one_of(item->string, settings, setting_count))) {
             continue;
         }
         int written = snprintf(dotted + length, sizeof dotted - length, "%s%s",
@@ -115,6 +122,13 @@ static kvt_status check_each_number(const cJSON *tree, const cJSON *sources, con
 
 kvt_status kvt_json_check_sources(const cJSON *tree, const char *where, struct kvt_error *err)
 {
+    return kvt_json_check_sources_but(tree, where, NULL, 0, err);
+}
+
+kvt_status kvt_json_check_sources_but(const cJSON *tree, const char *where,
+                                      const char *const *settings, size_t setting_count,
+                                      struct kvt_error *err)
+{
     char place[sizeof err->where];
     const cJSON *sources = NULL;
     kvt_status status = kvt_json_get_object(tree, where, "sources", true, &sources, err);
@@ -127,5 +141,5 @@ kvt_status kvt_json_check_sources(const cJSON *tree, const char *where, struct k
     if (status != KVT_OK) {
         return status;
     }
-    return check_each_number(tree, sources, place, err);
+    return check_each_number(tree, sources, settings, setting_count, place, err);
 }

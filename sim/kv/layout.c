@@ -73,18 +73,19 @@ static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_
         const struct kvt_store *store = &llm->stores[i];
         uint64_t rows = spec->tokens / store->compress_ratio;
         uint64_t row_bytes = store_row_bytes(llm, store);
+        uint64_t open_rows = kvt_store_block_rows(store) > 1 ? 1 : 0; /* the block being filled */
 
         out->hbm_by_class[KVT_MEM_INDEX] += rows * llm->index.capacity_bytes;
         if (spec->needs.host_backing) {
             out->host_bytes += rows * row_bytes;
         }
         if (spec->needs.history_in_hbm) {
-            out->hbm_by_class[KVT_MEM_PAYLOAD] += rows * row_bytes;
+            out->hbm_by_class[KVT_MEM_PAYLOAD] += (rows + open_rows) * row_bytes;
         } else {
             uint64_t slots = kvt_hot_slots(llm, store, spec->hot_tokens, spec->max_tokens);
 
             out->hbm_by_class[KVT_MEM_HOT] += slots * row_bytes;
-            out->hbm_by_class[KVT_MEM_TAIL] += KVT_TAIL_ROWS * row_bytes;
+            out->hbm_by_class[KVT_MEM_TAIL] += (kvt_tail_rows(store) + open_rows) * row_bytes;
             /* Our resolver's: the row in each slot, and the slots in their order. */
             out->metadata_bytes += slots * (sizeof(uint32_t) + sizeof(kvt_slot));
         }
@@ -181,7 +182,8 @@ static kvt_status check_engine(const struct kvt_session_spec *spec, enum kvt_eng
 
     if (!known) {
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->path,
-                        "no layout of %s for %s: the file has no engines.%s; \"ideal\" needs none",
+                        "no layout of %s for %s: the file has no engines.%s, or index_topk or "
+                        "block_tokens changed the rows that it is for; \"ideal\" needs none",
                         kvt_engine_name(engine), llm->name, kvt_engine_name(engine));
     }
     if (engine == KVT_ENGINE_VLLM && llm->vllm.host_page_bytes < page_bytes) {

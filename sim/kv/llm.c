@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "llm_change.h"
 #include "modelfile.h"
 
 #define COUNT(key, least, most)                                                                    \
@@ -89,11 +90,29 @@ static const struct kvt_field sglang_fields[] = {
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-static kvt_status read_row_format(const cJSON *tree, const char *where, const char *key,
-                                  const struct kvt_field *numbers, struct kvt_arena *arena,
-                                  struct kvt_row_format *out, struct kvt_error *err)
+/* Numbers that only some rows have: another is refused with its key. */
+static kvt_status read_extra(const cJSON *object, const char *place, bool is_index,
+                             struct kvt_row_format *out, struct kvt_error *err)
 {
-    static const char *const others[] = {"name"};
+    uint64_t scan_bytes = 0;
+    kvt_status status = KVT_OK;
+
+    if (!is_index)
+        return kvt_json_get_f64(object, place, "rebuild_flops", false, 0, 1e12, &out->rebuild_flops,
+                                err);
+    status = kvt_json_get_u64(object, place, "scan_bytes", false, 1, out->capacity_bytes,
+                              &scan_bytes, err);
+    out->scan_bytes = (uint32_t)scan_bytes;
+    return status;
+}
+
+static kvt_status read_row_format(const cJSON *tree, const char *where, const char *key,
+                                  struct kvt_arena *arena, struct kvt_row_format *out,
+                                  struct kvt_error *err)
+{
+    bool is_index = strcmp(key, "index") == 0;
+    const struct kvt_field *numbers = is_index ? index_row_fields : row_fields;
+    const char *const others[] = {"name", is_index ? "scan_bytes" : "rebuild_flops"};
     char place[PLACE_BYTES];
     const cJSON *object = NULL;
     const char *name = NULL;
@@ -105,6 +124,9 @@ static kvt_status read_row_format(const cJSON *tree, const char *where, const ch
     (void)snprintf(place, sizeof place, "%s/%s", where, key);
     status = kvt_fields_read(object, place, numbers, LENGTH(row_fields), others, LENGTH(others),
                              out, err);
+    if (status == KVT_OK) {
+        status = read_extra(object, place, is_index, out, err);
+    }
     if (status == KVT_OK) {
         status = kvt_json_get_text(object, place, "name", true, &name, err);
     }
@@ -369,8 +391,8 @@ static kvt_status check_whole(const char *where, const struct kvt_llm *llm, stru
 kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct kvt_arena *arena,
                              struct kvt_llm *out, struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload",   "index",
-                                         "stores",           "selectors", "engines"};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload", "index",        "stores",
+                                         "selectors",        "engines", LLM_CHANGE_KEYS};
     struct kvt_model_head head;
     struct kvt_llm llm = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/llm/1", arena, &head, err);
@@ -380,11 +402,10 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
                                  &llm, err);
     }
     if (status == KVT_OK) {
-        status = read_row_format(tree, head.where, "payload", row_fields, arena, &llm.payload, err);
+        status = read_row_format(tree, head.where, "payload", arena, &llm.payload, err);
     }
     if (status == KVT_OK) {
-        status =
-            read_row_format(tree, head.where, "index", index_row_fields, arena, &llm.index, err);
+        status = read_row_format(tree, head.where, "index", arena, &llm.index, err);
     }
     if (status == KVT_OK) {
         status = read_stores(tree, head.where, &llm, err);
@@ -402,7 +423,7 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
         status = check_indexer(head.where, &llm, err);
     }
     if (status == KVT_OK) {
-        status = kvt_json_check_sources(tree, head.where, err);
+        status = llm_check_sources(tree, head.where, err);
     }
     if (status != KVT_OK) {
         return status;
@@ -410,8 +431,11 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
     llm.name = head.name;
     llm.path = head.path;
     llm.summary = head.summary;
-    *out = llm;
-    return KVT_OK;
+    status = llm_change(&llm, tree, head.where, err);
+    if (status == KVT_OK) {
+        *out = llm;
+    }
+    return status;
 }
 
 /* Selectors of the first `layers` layers, where whole selectors and stores are; 0: a cut goes

@@ -303,7 +303,7 @@ static kvt_status bind_hot_tokens(struct kvt_load *load, struct kvt_scenario *ou
     if (cJSON_IsNumber(node)) {
         tokens = node->valuedouble;
     } else if (kvt_hot_multiple(node->valuestring, &multiple)) {
-        tokens = floor(multiple * out->llm->top_k);
+        tokens = floor(multiple * out->llm->top_k * kvt_llm_block_rows(out->llm));
     } else {
         uint32_t ratio = 1;
         for (uint32_t i = 0; i < out->llm->store_count; i++) {

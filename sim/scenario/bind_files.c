@@ -1,5 +1,6 @@
 /* bind_files.c -- the files that a scenario names: model, hardware, drafter, with its changes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "bind.h"
 
@@ -78,6 +79,33 @@ kvt_status kvt_bind_hardware(struct kvt_load *load, const char *dotted,
     return status;
 }
 
+/* What was measured, or fitted, was so with rows that are selected one by one, scanned whole and
+ * fetched whole. */
+static kvt_status check_timing(const struct kvt_load *load, const struct kvt_llm *llm,
+                               const char *timing, struct kvt_error *err)
+{
+    const struct {
+        bool is_there;
+        const char *key;
+    } ours[] = {
+        {kvt_llm_block_rows(llm) > 1, "block_tokens"},
+        {llm->index.scan_bytes > 0, "index.scan_bytes"},
+        {llm->payload.rebuild_flops > 0, "payload.rebuild_flops"},
+    };
+    char place[KVT_PLACE_BYTES];
+
+    if (strcmp(timing, "roofline") == 0)
+        return KVT_OK;
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        if (ours[i].is_there)
+            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, "timing.model|model", place),
+                            "timing \"%s\" knows nothing of %s, which model \"%.60s\" has; "
+                            "\"roofline\" does",
+                            timing, ours[i].key, llm->name);
+    }
+    return KVT_OK;
+}
+
 kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struct kvt_error *err)
 {
     const cJSON *tree = NULL, *base = NULL;
@@ -100,7 +128,7 @@ kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out, struc
     const cJSON *base_name = kvt_json_find(base, "name");
     load->model_name = cJSON_IsString(base_name) ? base_name->valuestring : llm->name;
     out->llm = llm;
-    return KVT_OK;
+    return check_timing(load, llm, out->timing.info->name, err);
 }
 
 /* Acceptance, rows and passes of a drafter are those beside its own model. */

@@ -66,7 +66,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--backend", "cude"), "sim, cuda"),
             (("run", "--backend", "cuda", "--fidelity", "sampled"), "run.fidelity=exact"),
             (("run", "--backend", "cuda", "--set", "run.fidelity=sampled"), "run.fidelity=exact"),
-            (("run", "--plugin", "x.so"), "--plugin"),
+            (("run", "--plugin", "x.so"), "x.so: the file cannot be opened"),
             (("run", "--goodput"), "--goodput ttft:MS"),
             (("run", "--goodput", "ttft=2000"), '"ttft=2000" is no bound'),
             (("run", "--goodput", "ttft:2000", "tpto:50"), '"tpto:50" is no bound'),

@@ -71,6 +71,8 @@ NARROW_DRAM = {**HISPARSE, "cluster.decode.dram_gb_per_s_per_node": 2}
 # Requests that come in a burst, for whom optional pages of those before must go.
 BURST = {**OPEN, "workload.rate": 100, "workload.requests": 20,
          "cluster.decode.pools": {"unified_gib": 0.012}, "residency.hot_tokens": 1024}
+ORACLE = {**CROWDED, "residency": {"policy": "oracle-pages", "hot_tokens": 1024},
+          "run.fidelity": "exact"}
 # Histories fill HBM as they come in, and new rows are written to host when it runs short.
 LANDED = {**BURST, "residency.landing_fraction": 0.9}
 DEFERRED = {**LANDED, "residency.backup_below_fraction": 0.2,
@@ -240,6 +242,8 @@ TABLE = {
     "residency(vllm-hybrid).release_order": (HYBRID, {"residency.release_order": "lowest"}),
     "residency(sglang-demote).free_fraction": (DEMOTE, {"residency.free_fraction": 0.5}),
     "residency(sglang-demote).demote_order": (DEMOTE, {"residency.demote_order": "newest"}),
+    "residency(oracle-pages).clairvoyant": (ORACLE, {"residency.clairvoyant": False}, REFUSED),
+    "residency(oracle-pages).refill_gb_per_s": (ORACLE, {"residency.refill_gb_per_s": 0.02}),
     "residency.hot_tokens": (HISPARSE, {"residency.hot_tokens": 1600}),
     "residency.prefetch.recall": (HISPARSE, {"residency.prefetch.recall": 0.8}),
     "residency.prefetch.precision": (PREDICTED, {"residency.prefetch.precision": 0.9}),
@@ -255,7 +259,9 @@ TABLE = {
             replacement("2q", "in_fraction", 0.75),
             replacement("2q", "ghost_fraction", 0.05),
             replacement("sharded-lru", "ways", 16),
-            replacement("sharded-lru", "hash", "modulo")]),
+            replacement("sharded-lru", "hash", "modulo"),
+            replacement("bucketed-lru", "buckets", 2, {"bucket_calls": 1}),
+            replacement("bucketed-lru", "bucket_calls", 1)]),
     "replacement(belady).clairvoyant": (
         {**HISPARSE, "replacement.policy": "belady"}, {"replacement.clairvoyant": False}, REFUSED),
     "replacement(oracle-pages).clairvoyant": (

@@ -49,6 +49,25 @@ SCENARIOS = {
     "readkv-100k": ("readkv-100k", {
         **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
         "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
+    "policy-lab": ("policy-lab", {
+        **TAPE, "workload": {"concurrency": 40, "requests": 64, "lengths": LENGTHS},
+        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
+    "indexcache-200k": ("indexcache-200k", {
+        **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "replacement.", "timing.")),
+    "spin-blocks": ("spin-blocks", {
+        **TAPE, "residency": {"hot_tokens": 4096}, "replacement": {"buckets": 4, "bucket_calls": 2},
+        "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 16384}, "output": {"tokens": 40}}}}, ("residency.", "replacement.", "timing.")),
+    "shadowkv-122k": ("shadowkv-122k", {
+        **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "timing.")),
+    "triforce-122k": ("triforce-122k", {
+        "workload": {"requests": 2, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("speculation.", "timing.")),
+    "magicdec-32k": ("magicdec-32k", {
+        "workload": {"concurrency": 4, "requests": 6, "lengths": {
+            "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("speculation.", "workload.", "timing.")),
     "strata-sessions": ("strata-sessions", {
         "cluster": {"scheduling": {"load_compute_ratio": 10},
                     "decode": {"pools": {"unified_gib": 12}}},
@@ -120,6 +139,7 @@ EXCUSED = {
     "timing.interconnect_efficiency": ONE_GPU,
     "timing.topk_launch_us": NO_INDEXER,
     "timing.topk_passes": NO_INDEXER,
+    "timing.index_query_share": NO_INDEXER,
     "timing.attention_math": NOT_BINDING,
     "timing.dram_efficiency": NOT_BINDING,
     "timing.fetch_order": NOT_BINDING,

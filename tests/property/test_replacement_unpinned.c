@@ -298,7 +298,7 @@ static const struct {
     {"s3fifo", {3419, 2663, 1455}},       {"arc", {3502, 2659, 1426}},
     {"2q", {3574, 2725, 1543}},           {"random", {4329, 3215, 1629}},
     {"sharded-lru", {4059, 2860, 1435}},  {"belady", {2746, 1779, 809}},
-    {"oracle-pages", {3707, 2871, 1101}},
+    {"oracle-pages", {3707, 2871, 1101}}, {"bucketed-lru", {4048, 2876, 1558}},
 };
 enum {
     COUNTS = sizeof counts / sizeof counts[0]

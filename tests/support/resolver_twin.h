@@ -28,6 +28,7 @@ enum twin_policy {
     TWIN_SHARDED_LRU,
     TWIN_BELADY,
     TWIN_ORACLE_PAGES,
+    TWIN_BUCKETED_LRU,
     TWIN_POLICIES
 };
 

@@ -14,6 +14,8 @@ enum {
     S3FIFO_PROMOTE_HITS = 2,
     LFU_AGEING_PER_SLOT = 10,
     WAYS = 32,
+    BUCKETS = 16, /* of bucketed LRU */
+    BUCKET_CALLS = 16,
     PAGE_ROWS = 64
 };
 
@@ -366,6 +368,31 @@ static void replace_random(struct twin *twin)
     free(drawn.items);
 }
 
+/* ---- Coarse ages ------------------------------------------------------------------- */
+
+/* uses: the calls since one read the slot. */
+static int bucket_of(const struct twin *twin, int slot)
+{
+    int bucket = twin->uses[slot] / BUCKET_CALLS;
+    return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static void replace_bucketed(struct twin *twin)
+{
+    for (int i = 0; i < twin->answer.misses.count; i++) {
+        int slot = twin_lowest_empty(twin);
+        for (int bucket = BUCKETS - 1; bucket >= 0 && slot < 0; bucket--) {
+            for (int s = twin->slot_count - 1; s >= 0; s--)
+                slot = !twin->read[s] && bucket_of(twin, s) == bucket ? s : slot;
+        }
+        if (slot < 0)
+            break;
+        twin_fill(twin, slot);
+    }
+    for (int slot = 0; slot < twin->slot_count; slot++)
+        twin->uses[slot] = twin->read[slot] ? 0 : twin->uses[slot] + 1;
+}
+
 /* ---- Shards
  * ------------------------------------------------------------------------------------------- */
 
@@ -589,6 +616,16 @@ static void order_shards(struct twin *twin)
     free(seen);
 }
 
+static void order_buckets(struct twin *twin)
+{
+    for (int bucket = BUCKETS - 1; bucket >= 0; bucket--) {
+        for (int slot = 0; slot < twin->slot_count; slot++) {
+            if (bucket_of(twin, slot) == bucket && twin->slot_rows[slot] != TWIN_EMPTY)
+                add(&twin->order, slot);
+        }
+    }
+}
+
 /* The slots in the order of their ranks, after the call. */
 void twin_order_lists(struct twin *twin)
 {
@@ -612,6 +649,9 @@ void twin_order_lists(struct twin *twin)
     case TWIN_SHARDED_LRU:
         order_shards(twin);
         break;
+    case TWIN_BUCKETED_LRU:
+        order_buckets(twin);
+        break;
     case TWIN_BELADY:
     case TWIN_ORACLE_PAGES:
         for (int slot = twin->order.count = 0; slot < twin->slot_count; slot++)
@@ -634,6 +674,7 @@ void twin_replace_lists(struct twin *twin)
         [TWIN_SHARDED_LRU] = replace_sharded,
         [TWIN_BELADY] = replace_farthest,
         [TWIN_ORACLE_PAGES] = replace_farthest,
+        [TWIN_BUCKETED_LRU] = replace_bucketed,
     };
     policies[twin->policy](twin);
 }

@@ -9,8 +9,8 @@
 const char *twin_policy_name(enum twin_policy policy)
 {
     static const char *const names[TWIN_POLICIES] = {
-        "lru", "access-lru", "fifo",   "clock",       "lfu",    "sieve",       "s3fifo",
-        "arc", "2q",         "random", "sharded-lru", "belady", "oracle-pages"};
+        "lru", "access-lru", "fifo",   "clock",       "lfu",    "sieve",        "s3fifo",
+        "arc", "2q",         "random", "sharded-lru", "belady", "oracle-pages", "bucketed-lru"};
     return names[policy];
 }
 

@@ -28,7 +28,8 @@ static struct kvt_llm glm(void)
                           .selector_count = 21};
     for (uint32_t i = 0; i < llm.store_count; i++) {
         uint32_t first_layer = i < 2 ? i : 4 * i - 6;
-        llm.stores[i] = (struct kvt_store){first_layer, i < 2 ? 1 : 4, 1};
+        llm.stores[i] = (struct kvt_store){
+            .first_layer = first_layer, .layers = i < 2 ? 1 : 4, .compress_ratio = 1};
         llm.selectors[i] = (struct kvt_selector){first_layer, i};
     }
     return llm;

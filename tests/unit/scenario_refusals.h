@@ -27,7 +27,7 @@ static const struct refusal in_files[] = {
     {"\"model\": \"none.json\"", "t.json#/model", "\"none.json\": no such model file"},
     {"\"model\": {\"base\": 3}", "t.json#/model/base", "3 is not the name of a model"},
     {"\"model\": {\"top_k\": null}", "t.json#/model/top_k", "null is no value"},
-    {"\"hardware\": \"tpu\"", "t.json#/hardware", "no such hardware; there are: b200"},
+    {"\"hardware\": \"tpu\"", "t.json#/hardware", "no such hardware; there are: a100-80gb, b200"},
     {"\"cluster\": 3", "t.json#/cluster", "3 is not an object"},
     {"\"cluster\": {\"faults\": []}", "t.json#/cluster/faults", "belong to a later version"},
     {"\"cluster\": {\"decode\": []}", "t.json#/cluster/decode", "1 to 16 are expected"},
@@ -273,7 +273,7 @@ static const struct refusal in_sets[] = {
      "has no effect while speculation.method"},
     {"replacement.policy=mru", "--set replacement.policy",
      "\"mru\": no such replacement policy; there are: lru, access-lru, fifo, clock, lfu, sieve, "
-     "s3fifo, arc, 2q, random, sharded-lru, belady, oracle-pages"},
+     "s3fifo, arc, 2q, random, sharded-lru, belady, oracle-pages, bucketed-lru"},
     {"speculation.promotion=by_count", "--set speculation.promotion",
      "promotion has no effect while speculation.method is \"none\""},
     {"speculation.staging_fraction=0.5", "--set speculation.staging_fraction",

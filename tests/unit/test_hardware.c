@@ -20,8 +20,9 @@ static void free_arena(void)
     kvt_arena_free(arena);
 }
 
-static const char *const shipped[] = {"h100",  "h200",  "h20",    "b200",         "b300",
-                                      "gb300", "gh200", "mi300x", "rtx-pro-6000", "rtx-4090"};
+static const char *const shipped[] = {"h100",         "h200",     "h20",      "b200",
+                                      "b300",         "gb300",    "gh200",    "mi300x",
+                                      "rtx-pro-6000", "rtx-4090", "a100-80gb"};
 enum {
     SHIPPED = sizeof shipped / sizeof shipped[0]
 };

@@ -16,7 +16,8 @@ static const struct {
     {KVT_PLUGIN_RESIDENCY, "residency",
      "resident hisparse adaptive vllm-hybrid sglang-demote prefix-offload oracle-pages"},
     {KVT_PLUGIN_REPLACEMENT, "replacement",
-     "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages"},
+     "lru access-lru fifo clock lfu sieve s3fifo arc 2q random sharded-lru belady oracle-pages "
+     "bucketed-lru"},
     {KVT_PLUGIN_SCHEDULING, "scheduling", "fcfs sjf strata io-adaptive"},
     {KVT_PLUGIN_ROUTER, "router", "round-robin least-loaded shortest-queue cache-aware"},
     {KVT_PLUGIN_LAW, "law", "tape score recorded indexer score-mass"},

@@ -432,6 +432,86 @@ START_TEST(a_store_of_a_higher_ratio_is_scanned_in_proportion)
 }
 END_TEST
 
+/* A round of 8 queries reads the context once; their math is of each. */
+START_TEST(queries_of_a_dense_model_share_what_they_read)
+{
+    struct timing_bench bench;
+    timing_bench_make(&bench, &kvt_timing_roofline);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 4, 0);
+    load.queries = 8 * load.requests;
+    load.attended_layer_rows *= 8;
+    timing_bench_start(&bench);
+    double math_us =
+        load.attended_layer_rows * 2 * bench.llm.heads * (2 * 512 + 64) / (989e6 * 0.36);
+    double each_us = load.attended_layer_rows * 576 / (4.8e6 * 0.8);
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_ATTEND) - 78 * 15,
+                       fmax(each_us, math_us), 1e-9);
+
+    bench.llm.index_heads = 0;
+    bench.llm.heads = 1;
+    timing_bench_start(&bench);
+    ck_assert_double_lt(math_us / 64, each_us / 8);
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_ATTEND) - 78 * 15, each_us / 8,
+                       1e-9);
+    load.queries = load.requests;
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_ATTEND) - 78 * 15, each_us,
+                       1e-9);
+}
+END_TEST
+
+START_TEST(a_row_that_is_a_block_is_as_much_math_as_its_rows)
+{
+    struct timing_bench bench;
+    timing_bench_make(&bench, &kvt_timing_roofline);
+    bench.llm.heads = 1024;
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 8, 0);
+    double before_us = timing_rank_part_us(&bench, &load, KVT_PART_ATTEND) - 78 * 15;
+    for (uint32_t i = 0; i < bench.llm.store_count; i++)
+        bench.llm.stores[i].block_rows = 16;
+    timing_bench_start(&bench);
+
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_ATTEND) - 78 * 15,
+                       16 * before_us, 1e-9);
+}
+END_TEST
+
+START_TEST(a_scan_reads_as_much_of_an_index_row_as_the_file_says)
+{
+    struct timing_bench bench;
+    timing_bench_make(&bench, &kvt_timing_roofline);
+    timing_bench_param(&bench, "topk_launch_us")->number = 0;
+    timing_bench_param(&bench, "topk_passes")->number = 0;
+    bench.llm.index_heads = 1; /* bound by bytes */
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 8, 0);
+    double before_us = timing_rank_part_us(&bench, &load, KVT_PART_INDEX);
+    bench.llm.index.scan_bytes = 33;
+    timing_bench_start(&bench);
+
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_INDEX), before_us / 4, 1e-9);
+}
+END_TEST
+
+/* Beside the transfer: the longer of the two. */
+START_TEST(rows_are_rebuilt_while_others_cross_the_link)
+{
+    struct timing_bench bench;
+    timing_bench_make(&bench, &kvt_timing_roofline);
+    timing_bench_start(&bench);
+    struct kvt_rank_load load = timing_rank_load(&bench.llm, 40, 0.1);
+    double fetch_us = timing_rank_part_us(&bench, &load, KVT_PART_FETCH);
+    double flops = fetch_us * 1979e6 * 0.6 / load.missed_layer_rows; /* of a row, to take as long */
+
+    bench.llm.payload.rebuild_flops = flops / 2;
+    timing_bench_start(&bench);
+    ck_assert_double_eq(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), fetch_us);
+    bench.llm.payload.rebuild_flops = flops * 3;
+    timing_bench_start(&bench);
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 3 * fetch_us, 1e-9);
+}
+END_TEST
+
 START_TEST(roofline_refuses_hardware_without_the_rates_it_needs)
 {
     struct timing_bench bench;
@@ -485,6 +565,10 @@ static Suite *timing_roofline_suite(void)
     tcase_add_test(dimensions, a_model_without_experts_reads_all_its_weights);
     tcase_add_test(dimensions, tensor_parallel_ranks_share_heads_but_not_rows);
     tcase_add_test(dimensions, a_store_of_a_higher_ratio_is_scanned_in_proportion);
+    tcase_add_test(dimensions, queries_of_a_dense_model_share_what_they_read);
+    tcase_add_test(dimensions, a_row_that_is_a_block_is_as_much_math_as_its_rows);
+    tcase_add_test(dimensions, a_scan_reads_as_much_of_an_index_row_as_the_file_says);
+    tcase_add_test(dimensions, rows_are_rebuilt_while_others_cross_the_link);
     tcase_add_test(dimensions, roofline_refuses_hardware_without_the_rates_it_needs);
     suite_add_tcase(suite, dimensions);
     return suite;

@@ -74,6 +74,12 @@ KVT_CHECKED kvt_status kvt_json_check_head(const cJSON *tree, const char *where,
 KVT_CHECKED kvt_status kvt_json_check_sources(const cJSON *tree, const char *where,
                                               struct kvt_error *err);
 
+/* The same, but that the members of the tree named settings[0..setting_count) need none: they are
+ * no facts but what somebody asks for. */
+KVT_CHECKED kvt_status kvt_json_check_sources_but(const cJSON *tree, const char *where,
+                                                  const char *const *settings, size_t setting_count,
+                                                  struct kvt_error *err);
+
 /* Adds a member, which the object owns from here on, and says whether there was memory for it. An
  * item that is NULL, because there was none, is a failure of this call. */
 bool kvt_json_add(cJSON *object, const char *key, cJSON *item);

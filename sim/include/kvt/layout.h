@@ -27,13 +27,19 @@ const char *kvt_engine_name(enum kvt_engine engine);
 uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
                        uint64_t hot_tokens, uint64_t max_tokens);
 
+/* Whole rows of a store in the tail: KVT_TAIL_ROWS, or as many of the model's in blocks. */
+static inline uint32_t kvt_tail_rows(const struct kvt_store *store)
+{
+    return KVT_TAIL_ROWS / kvt_store_block_rows(store);
+}
+
 /* The first row of a store in the tail during a call with query_count queries behind
- * committed_tokens: the ring holds KVT_TAIL_ROWS rows, those of the call's queries the newest. */
+ * committed_tokens: the ring holds kvt_tail_rows(), those of the call's queries the newest. */
 static inline uint32_t kvt_tail_first_row(const struct kvt_store *store, uint32_t committed_tokens,
                                           uint32_t query_count)
 {
     uint32_t rows = kvt_store_rows(store, committed_tokens + query_count);
-    return rows > KVT_TAIL_ROWS ? rows - KVT_TAIL_ROWS : 0;
+    return rows > kvt_tail_rows(store) ? rows - kvt_tail_rows(store) : 0;
 }
 
 /* Rows of a call that find no hot slot are used from staging. A rank's arena is used again by one
@@ -77,7 +83,7 @@ struct kvt_session_bytes {
 };
 
 /* ideal: index rows of all tokens; then either every payload row (needs.history_in_hbm),
- * or the hot slots and KVT_TAIL_ROWS rows of every payload layer and, from two queries
+ * or the hot slots and the tail's rows of every payload layer and, from two queries
  * on, a share of the staging (kvt_staging_of()), where there is any. A drafter adds its ring either
  * way. Host bytes, where needs.host_backing: every payload row. vllm, sglang: the
  * same in those engines' pages; neither stages, so that both want queries_max * top_k hot tokens.

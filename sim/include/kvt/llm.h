@@ -15,7 +15,8 @@ struct cJSON;
 struct kvt_store {
     uint32_t first_layer;
     uint32_t layers;         /* payload layers in the store, not necessarily adjacent in use */
-    uint32_t compress_ratio; /* tokens of one row: 1, 2, 4 */
+    uint32_t compress_ratio; /* tokens of one row; divides KVT_PAGE_ROWS */
+    uint32_t block_rows;     /* of the model in one row, where that is a block; else 0 or 1 */
 };
 
 struct kvt_selector {
@@ -27,6 +28,8 @@ struct kvt_row_format {
     const char *name;
     uint32_t capacity_bytes; /* of one row in one layer, as it is stored */
     uint32_t wire_bytes;     /* as it crosses the link */
+    uint32_t scan_bytes;     /* of an index row, what a scan reads; 0: all of it */
+    double rebuild_flops;    /* of a payload row, where it was fetched, in each layer; 0: none */
 };
 
 /* Where vLLM pads: bytes and counts of its block pool for this model, 64 tokens a
@@ -109,6 +112,21 @@ KVT_CHECKED kvt_status kvt_drafter_from_json(const struct cJSON *tree, const cha
                                              struct kvt_arena *arena, struct kvt_drafter *out,
                                              struct kvt_error *err);
 
+/* The selectors i with is_full[i] run (llm->selector_count of them, the first among them); the
+ * layers of each other one go to the store of the nearest that runs before it, whose selection they
+ * follow, and its index rows are kept no longer. Refuses (KVT_ERR_INVALID), without effect, where
+ * that cannot be: a first selector that does not run, stores of several selectors, stores of
+ * different ratios. */
+KVT_CHECKED kvt_status kvt_llm_share_index(struct kvt_llm *llm, const bool *is_full,
+                                           const char *where, struct kvt_error *err);
+
+/* Rows become blocks of `rows` rows, scored, selected, kept and fetched whole: ratios and payload
+ * bytes grow by it, top_k falls by it, and there is one index row a block. Refuses
+ * (KVT_ERR_INVALID), without effect, a dense model, a block that top_k is no multiple of or that a
+ * page cannot hold, and rows too long. */
+KVT_CHECKED kvt_status kvt_llm_make_blocks(struct kvt_llm *llm, uint32_t rows, const char *where,
+                                           struct kvt_error *err);
+
 /* The first `layers` layers as a model of their own, with the same layers in it: those selectors
  * and stores that lie there whole. Refuses (KVT_ERR_INVALID) where a selector's layers would be
  * cut, or a store's selectors parted, and says which numbers near it do not. */
@@ -123,6 +141,21 @@ bool kvt_drafter_fits(const struct kvt_drafter *drafter, const char *model);
 static inline uint32_t kvt_store_rows(const struct kvt_store *store, uint32_t tokens)
 {
     return tokens / store->compress_ratio;
+}
+
+/* Rows of the model in one row: those of a block, else 1. */
+static inline uint32_t kvt_store_block_rows(const struct kvt_store *store)
+{
+    return store->block_rows > 1 ? store->block_rows : 1;
+}
+static inline uint32_t kvt_llm_block_rows(const struct kvt_llm *llm)
+{
+    return kvt_store_block_rows(&llm->stores[0]); /* all stores have blocks of the same size */
+}
+
+static inline uint32_t kvt_llm_scan_bytes(const struct kvt_llm *llm)
+{
+    return llm->index.scan_bytes > 0 ? llm->index.scan_bytes : llm->index.capacity_bytes;
 }
 
 /* Bytes of one token's payload rows over all layers, and of its index rows, as
