@@ -15,8 +15,7 @@ static const struct kvt_plugin_info *const replacement[] = {
     &kvt_replacement_s3fifo.info,       &kvt_replacement_arc.info,
     &kvt_replacement_two_q.info,        &kvt_replacement_random.info,
     &kvt_replacement_sharded_lru.info,  &kvt_replacement_belady.info,
-    &kvt_replacement_oracle_pages.info,
-    &kvt_replacement_bucketed_lru.info,
+    &kvt_replacement_oracle_pages.info, &kvt_replacement_bucketed_lru.info,
 };
 
 static const struct kvt_plugin_info *const scheduling[] = {

@@ -31,6 +31,7 @@ static const struct {
     SIZE_OF(struct kvt_residency_request, 144),
     SIZE_OF(struct kvt_residency_action, 16),
     SIZE_OF(struct kvt_scheduling_request, 24),
+    SIZE_OF(struct kvt_scheduling_entry, 40),
     SIZE_OF(struct kvt_router_rank, 32),
     SIZE_OF(struct kvt_law_query, 12),
     SIZE_OF(struct kvt_speculation_request, 32),
