@@ -269,7 +269,11 @@ FOR_AVX2 static void mark_avx2(const float *score, float least, uint64_t *reache
     }
 }
 
+#if defined(__clang__) /* does not take a width by function */
+#define FOR_AVX512 __attribute__((target("avx512f,avx512dq")))
+#else
 #define FOR_AVX512 __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
+#endif
 
 static bool has_avx512(void)
 {

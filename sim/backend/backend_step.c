@@ -128,6 +128,27 @@ static const uint32_t *look_past(const struct backend_sim *sim, struct worker *w
     return worker->next_use;
 }
 
+/* What a law owes to the queries of a call, of which `first` is the first of the round. */
+static kvt_status check_selected(const struct backend_sim *sim, const struct kvt_step_item *item,
+                                 const struct kvt_resolve_call *call,
+                                 const struct kvt_law_round *round, uint32_t first,
+                                 const struct kvt_resolve_result *result, struct kvt_error *err)
+{
+    uint64_t expected = 0;
+
+    for (uint32_t q = first; q < first + call->query_count; q++) {
+        uint32_t visible = round->visible_rows[round->queries[q].depth];
+        expected += visible < sim->env.llm->top_k ? visible : sim->env.llm->top_k;
+    }
+    if (result->selected == expected)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_POLICY, sim->law->info.name,
+                    "select() gave %llu rows to the %u queries of a call of request %u, %llu are "
+                    "expected; contract: min(top_k, visible_rows) rows of those that a query sees",
+                    (unsigned long long)result->selected, call->query_count, item->request,
+                    (unsigned long long)expected);
+}
+
 /* What comes of the request's pages in one store. */
 static void watch_future(const struct kvt_step_item *item, const struct followed *followed)
 {
@@ -172,6 +193,8 @@ static kvt_status step_store(const struct backend_sim *sim, struct worker *worke
             if (followed->ahead)
                 call.next_use = look_past(sim, worker, followed, &call);
             kvt_status status = kvt_resolve(worker->resolver, followed->cache, &call, &result, err);
+            if (status == KVT_OK)
+                status = check_selected(sim, item, &call, &round, q, &result, err);
             if (status != KVT_OK)
                 return status;
             const struct read_call read = {item, s, q, &call, &result};

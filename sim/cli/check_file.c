@@ -1,5 +1,6 @@
 /* check_file.c -- one input file: told by its content, then read as strictly as a run would.
  *
+ *     begins as an ELF file does:                              a plug-in
  *     begins with '{' and is one JSON object with a "schema":  that kind of file
  *     begins with '{' and its first line is an object by itself: a trace in JSON Lines
  *     anything else:                                            a trace, in whatever format */
@@ -286,6 +287,9 @@ static kvt_status check_by_schema(const cJSON *tree, const char *path, struct ch
 static kvt_status check_path(const char *path, off_t bytes, struct checked_file *out)
 {
     cJSON *tree = NULL;
+
+    if (check_is_plugin(path))
+        return check_plugin(path, out);
     kvt_status status = bytes <= JSON_BYTES_MAX ? read_tree(path, &tree, &out->err) : KVT_OK;
 
     if (status == KVT_OK)
@@ -327,4 +331,10 @@ void check_file(const char *file, struct checked_file *out)
     else
         out->status = kvt_fail(&out->err, errno == ENOENT ? KVT_ERR_NOT_FOUND : KVT_ERR_IO, file,
                                errno == ENOENT ? "no such file" : "this file cannot be looked at");
+}
+
+void check_file_free(struct checked_file *checked)
+{
+    free(checked->tables);
+    checked->tables = NULL;
 }

@@ -79,8 +79,23 @@ const char *cli_data_dir(void);
  * NULL: nothing. Until cli_close(). */
 struct kvt_plugins;
 const struct kvt_plugins *cli_plugins(void);
+/* Loads it, and tries each of its tables a while (contract.h) before anything runs. */
 KVT_CHECKED kvt_status cli_plugins_load(const char *path, struct kvt_error *err);
 void cli_plugins_free(void);
+
+/* One table of a loaded file tried in a process of its own, with its defaults. */
+struct kvt_plugin_table;
+struct cli_plugin_tried {
+    uint64_t calls; /* made */
+    const char
+        *missing; /* a parameter that must be given, so that none were; of the table's life */
+};
+KVT_CHECKED kvt_status cli_plugin_try(const char *path, const struct kvt_plugin_table *table,
+                                      uint64_t least_calls, struct cli_plugin_tried *out,
+                                      struct kvt_error *err);
+/* kvt_plugins_load(), first tried in a process of its own. */
+KVT_CHECKED kvt_status cli_plugin_open(struct kvt_plugins *plugins, const char *path,
+                                       struct kvt_error *err);
 #define CLI_PLUGIN_OPTION                                                                          \
     {                                                                                              \
         "--plugin", "FILE.so", "policies, laws and methods of a shared object; repeatable",        \

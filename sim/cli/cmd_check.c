@@ -27,12 +27,47 @@ kvt_status check_print_tree(const cJSON *tree, struct kvt_error *err)
 
 static void print_checked(const struct checked_file *checked)
 {
-    if (checked->status != KVT_OK)
+    if (checked->table_count > 0)
+        check_print_tables(checked);
+    else if (checked->status != KVT_OK)
         (void)cli_fail(&checked->err);
     else if (checked->detail[0] != '\0')
         printf("%s: ok (%s, %s)\n", checked->file, checked->noun, checked->detail);
     else
         printf("%s: ok (%s)\n", checked->file, checked->noun);
+}
+
+static bool add_fault(cJSON *entry, const struct kvt_error *err)
+{
+    return cJSON_AddStringToObject(entry, "where", err->where) != NULL &&
+           cJSON_AddStringToObject(entry, "message", err->message) != NULL;
+}
+
+static bool add_table(cJSON *tables, const struct checked_table *table)
+{
+    cJSON *entry = cJSON_CreateObject();
+
+    if (entry == NULL || !cJSON_AddItemToArray(tables, entry)) {
+        cJSON_Delete(entry);
+        return false;
+    }
+    return cJSON_AddStringToObject(entry, "kind", table->kind) != NULL &&
+           cJSON_AddStringToObject(entry, "name", table->name) != NULL &&
+           cJSON_AddBoolToObject(entry, "ok", table->status == KVT_OK) != NULL &&
+           cJSON_AddNumberToObject(entry, "calls", (double)table->calls) != NULL &&
+           (table->missing[0] == '\0' ||
+            cJSON_AddStringToObject(entry, "missing", table->missing) != NULL) &&
+           (table->status == KVT_OK || add_fault(entry, &table->err));
+}
+
+static bool add_tables(cJSON *entry, const struct checked_file *checked)
+{
+    cJSON *tables = checked->table_count > 0 ? cJSON_AddArrayToObject(entry, "tables") : NULL;
+    bool ok = tables != NULL || checked->table_count == 0;
+
+    for (size_t i = 0; i < checked->table_count && ok; i++)
+        ok = add_table(tables, &checked->tables[i]);
+    return ok;
 }
 
 static bool add_checked(cJSON *files, const struct checked_file *checked)
@@ -50,9 +85,8 @@ static bool add_checked(cJSON *files, const struct checked_file *checked)
         (checked->detail[0] == '\0' ||
          cJSON_AddStringToObject(entry, "format", checked->detail) != NULL);
     if (ok && checked->status != KVT_OK)
-        ok = cJSON_AddStringToObject(entry, "where", checked->err.where) != NULL &&
-             cJSON_AddStringToObject(entry, "message", checked->err.message) != NULL;
-    return ok;
+        ok = add_fault(entry, &checked->err);
+    return ok && add_tables(entry, checked);
 }
 
 /* All files are looked at, whatever is wrong with one of them. */
@@ -75,6 +109,7 @@ static int check_files(const struct question *question)
             print_checked(&checked);
         else if (!add_checked(files, &checked))
             status = kvt_fail_nomem(&err, "check --json");
+        check_file_free(&checked);
     }
     if (status == KVT_OK && question->json)
         status = check_print_tree(tree, &err);

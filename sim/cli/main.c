@@ -24,7 +24,7 @@ static const struct cli_command commands[] = {
     {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
      kvt_cmd_list},
     {"check", "FILE.. | SCENARIO --print [options]",
-     "Checks input files; prints the scenario in force.", kvt_cmd_check},
+     "Checks input files and plug-ins; prints the scenario in force.", kvt_cmd_check},
 };
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]

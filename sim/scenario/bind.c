@@ -11,13 +11,13 @@
 /* ---- Plug-ins ------------------------------------------------------------------------- */
 
 /* Numbers of a list of numbers, or of records row by row, in the order of names. */
-static kvt_status bind_list(struct kvt_load *load, const struct kvt_param_spec *spec,
+static kvt_status bind_list(struct kvt_arena *arena, const struct kvt_param_spec *spec,
                             const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
 {
     size_t columns = spec->type == KVT_PARAM_RECORDS ? kvt_choice_count(spec->choices) : 1;
     bool is_alone = cJSON_IsNumber(node);
     size_t rows = is_alone ? 1 : (size_t)cJSON_GetArraySize(node);
-    double *list = kvt_arena_array(load->arena, rows * columns, sizeof(double), _Alignof(double));
+    double *list = kvt_arena_array(arena, rows * columns, sizeof(double), _Alignof(double));
     if (list == NULL)
         return kvt_fail_nomem(err, "a scenario");
     size_t at = 0;
@@ -41,8 +41,8 @@ static kvt_status bind_list(struct kvt_load *load, const struct kvt_param_spec *
     return KVT_OK;
 }
 
-static kvt_status bind_param(struct kvt_load *load, const struct kvt_param_spec *spec,
-                             const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
+kvt_status kvt_bind_param(struct kvt_arena *arena, const struct kvt_param_spec *spec,
+                          const cJSON *node, struct kvt_param_value *out, struct kvt_error *err)
 {
     switch (spec->type) {
     case KVT_PARAM_COUNT:
@@ -61,7 +61,7 @@ static kvt_status bind_param(struct kvt_load *load, const struct kvt_param_spec 
         return KVT_OK;
     case KVT_PARAM_LIST:
     case KVT_PARAM_RECORDS:
-        return bind_list(load, spec, node, out, err);
+        return bind_list(arena, spec, node, out, err);
     }
     return kvt_fail(err, KVT_ERR_INTERNAL, spec->name, "this parameter has no known type");
 }
@@ -111,7 +111,7 @@ static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct 
     for (size_t i = 0; i < info->param_count; i++) {
         const struct kvt_param_spec *spec = &info->params[i];
         const cJSON *node = kvt_tree_find(object, spec->name);
-        kvt_status status = bind_param(load, spec, node, &values[i], err);
+        kvt_status status = kvt_bind_param(load->arena, spec, node, &values[i], err);
         if (status == KVT_OK)
             status = bind_file(load, spec, dotted, &values[i], err);
         if (status != KVT_OK)

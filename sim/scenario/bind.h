@@ -43,6 +43,13 @@ static inline const struct kvt_param_value *kvt_param_of(const struct kvt_choice
     return NULL;
 }
 
+/* ---- bind.c: one parameter --------------------------------------------------------- */
+
+/* A checked value as the plug-in sees it; a shipped name is still one. */
+KVT_CHECKED kvt_status kvt_bind_param(struct kvt_arena *arena, const struct kvt_param_spec *spec,
+                                      const cJSON *node, struct kvt_param_value *out,
+                                      struct kvt_error *err);
+
 /* ---- bind_files.c: the files that a scenario names ------------------------------ */
 
 KVT_CHECKED kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out,

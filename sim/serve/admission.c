@@ -246,8 +246,10 @@ kvt_status rank_admit_all(const struct boundary *boundary, struct kvt_error *err
     while (status == KVT_OK && goes_on && rank->waiting.count > 0 && !rank->admission_held) {
         struct entry entry = {0};
         status = name_next(boundary, &entry.at, err);
-        if (status != KVT_OK || entry.at >= rank->waiting.count)
+        if (status != KVT_OK)
             return status;
+        if (entry.at >= rank->waiting.count)
+            return rank_check_pick(rank, "next", entry.at, rank->waiting.count, err);
         const struct kvt_live *live = rank->waiting.items[entry.at];
         if (rank->residency->admit) {
             struct kvt_residency_view view;

@@ -55,6 +55,16 @@ kvt_status rank_missing_bytes(const struct kvt_rank *rank, const struct kvt_live
 
 /* ---- Growth --------------------------------------------------------------------- */
 
+kvt_status rank_check_pick(const struct kvt_rank *rank, const char *function, uint32_t pick,
+                           uint32_t count, struct kvt_error *err)
+{
+    if (pick <= count)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_POLICY, rank->scheduling->info.name,
+                    "%s() returned %u of %u requests; contract: an index, or the count for nobody",
+                    function, pick, count);
+}
+
 /* The scheduling policy puts one running request aside; NULL when it has none. */
 static kvt_status put_one_aside(const struct boundary *boundary, struct kvt_live **out,
                                 struct kvt_error *err)
@@ -68,7 +78,7 @@ static kvt_status put_one_aside(const struct boundary *boundary, struct kvt_live
     uint32_t victim =
         rank->scheduling->preempt(rank->scheduling_state, rank->candidates, rank->running.count);
     if (victim >= rank->running.count)
-        return KVT_OK;
+        return rank_check_pick(rank, "preempt", victim, rank->running.count, err);
     struct kvt_live *live = rank->running.items[victim];
     rank_decide(rank, DECIDE_PUT_ASIDE, live->id, 0, 0);
     boundary->hooks->put_aside(boundary->hooks->context, live);

@@ -49,14 +49,26 @@ static uint32_t last_of(const struct kvt_residency_action *action)
     return action->first + action->count - 1;
 }
 
+/* The contract that a move of pages broke. */
+static const char *page_contract(const struct kvt_pages *pages,
+                                 const struct kvt_residency_action *action)
+{
+    if (action->count > 0 && !pages->whole &&
+        (uint64_t)action->first + action->count > pages->eligible_pages)
+        return "the tail is never lent, nor a page without a copy on host";
+    return action->verb == KVT_RESIDENCY_RELEASE ? "only optional pages in HBM are released"
+                                                 : "only pages that are on host only come up";
+}
+
 static kvt_status release(struct kvt_rank *rank, struct kvt_live *live,
                           const struct kvt_residency_action *action, struct kvt_error *err)
 {
     if (!kvt_pages_can_release(&live->pages, action->first, action->count))
         return kvt_fail(err, KVT_ERR_POLICY, rank->residency->info.name,
                         "it releases pages %u to %u of request %u, and not all of them are "
-                        "optional pages in HBM",
-                        action->first, last_of(action), action->request);
+                        "optional pages in HBM; contract: %s",
+                        action->first, last_of(action), action->request,
+                        page_contract(&live->pages, action));
     kvt_pages_release(&live->pages, action->first, action->count);
     kvt_rank_memory_give(&rank->memory, &live->holding, KVT_MEM_PAYLOAD,
                          action->count * rank->page_bytes);
@@ -77,8 +89,9 @@ static kvt_status refill(struct kvt_rank *rank, struct kvt_live *live,
         !kvt_pages_can_fill(&live->pages, action->first, action->count))
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "it refills pages %u to %u of request %u, and not all of them are "
-                        "backed, out of the tail and on host only",
-                        action->first, last_of(action), action->request);
+                        "backed, out of the tail and on host only; contract: %s",
+                        action->first, last_of(action), action->request,
+                        page_contract(&live->pages, action));
     kvt_status status = make_room_for_fill(rank, err);
     if (status != KVT_OK)
         return status;

@@ -34,6 +34,10 @@ static kvt_status check_needs(const struct kvt_rank *rank, struct kvt_error *err
         return kvt_fail(err, KVT_ERR_POLICY, policy,
                         "its needs() says offloads_whole, which is for requests without "
                         "host_backing");
+    if (needs->optional_pages && rank->residency->reclaim == NULL)
+        return kvt_fail(err, KVT_ERR_POLICY, policy,
+                        "its needs() says optional_pages, and its table has no reclaim(): what is "
+                        "optional must go when memory is short");
     if (needs->history_in_hbm &&
         (rank->residency->wants_page_hits || rank->residency->wants_page_scores))
         return kvt_fail(err, KVT_ERR_POLICY, policy,

@@ -42,6 +42,10 @@ void rank_give_up(struct kvt_rank *rank, struct kvt_live *live);
 
 /* ---- boundary.c ---- */
 
+/* Refuses, naming the scheduling policy, a pick that is neither a request nor the count. */
+KVT_CHECKED kvt_status rank_check_pick(const struct kvt_rank *rank, const char *function,
+                                       uint32_t pick, uint32_t count, struct kvt_error *err);
+
 /* How many more bytes of each class a request must hold with `tokens` rows and a hot cache of
  * hot_tokens. Pages beside a hot cache are nothing that it must hold. */
 KVT_CHECKED kvt_status rank_missing_bytes(const struct kvt_rank *rank, const struct kvt_live *live,
@@ -76,10 +80,10 @@ KVT_CHECKED kvt_status rank_entry_of(const struct kvt_rank *rank, struct kvt_liv
 
 /* Refills whose transfer has ended. */
 void rank_end_fills(struct kvt_rank *rank, kvt_ns now_ns);
-/* Carries out one action, or names the policy and what it may not do. */
 /* Refuses, naming the policy, more actions than it was given room for. */
 KVT_CHECKED kvt_status rank_check_action_count(const struct kvt_rank *rank, uint32_t count,
                                                struct kvt_error *err);
+/* Carries out one action, or names the policy and what it may not do. */
 KVT_CHECKED kvt_status rank_act(const struct boundary *boundary,
                                 const struct kvt_residency_action *action, struct kvt_error *err);
 /* Sends every committed row of the request to host that is not there or on its way. */

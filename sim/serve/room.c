@@ -180,6 +180,16 @@ static kvt_status ask_policy(const struct boundary *boundary, uint64_t want_byte
     return status;
 }
 
+/* Whether memory is short where optional pages are: elsewhere their going would help nobody. */
+static bool are_in_the_way(const struct kvt_rank *rank, const uint64_t bytes[KVT_MEM_CLASSES],
+                           uint64_t host_bytes, bool growth)
+{
+    struct kvt_shortage shortage;
+
+    kvt_rank_memory_shortage(&rank->memory, bytes, host_bytes, growth, &shortage);
+    return shortage.pool_bytes[rank->memory.pool_of[KVT_MEM_PAYLOAD]] > 0;
+}
+
 kvt_status rank_reclaim(const struct boundary *boundary, const uint64_t bytes[KVT_MEM_CLASSES],
                         uint64_t host_bytes, bool growth, bool *fits, struct kvt_error *err)
 {
@@ -197,8 +207,16 @@ kvt_status rank_reclaim(const struct boundary *boundary, const uint64_t bytes[KV
                                       bytes, host_bytes, growth);
     while (!*fits && acted && optional_bytes > 0) {
         uint64_t short_bytes = kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, growth);
-        kvt_status status = ask_policy(
-            boundary, short_bytes < optional_bytes ? short_bytes : optional_bytes, &acted, err);
+        uint64_t want_bytes = short_bytes < optional_bytes ? short_bytes : optional_bytes;
+        bool in_the_way = are_in_the_way(rank, bytes, host_bytes, growth);
+        kvt_status status = ask_policy(boundary, want_bytes, &acted, err);
+        if (status == KVT_OK && !acted && in_the_way)
+            status =
+                kvt_fail(err, KVT_ERR_POLICY, rank->residency->info.name,
+                         "asked to reclaim %llu bytes while %llu bytes of optional pages could "
+                         "go, it released nothing; contract: optional pages are released "
+                         "under pressure",
+                         (unsigned long long)want_bytes, (unsigned long long)optional_bytes);
         if (status != KVT_OK)
             return status;
         *fits = kvt_rank_memory_shortfall(&rank->memory, bytes, host_bytes, growth) == 0;

@@ -1,4 +1,5 @@
-/* test_router.c -- what every router holds to, and which rank each picks. */
+/* test_router.c -- what every router holds to beside its contract (test_contract.c), and which rank
+ * each picks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,57 +67,6 @@ static void draw_ranks(struct kvt_rng *rng, struct kvt_router_rank ranks[RANKS])
 }
 
 /* ---- every router ------------------------------------------------------------------ */
-
-START_TEST(the_table_is_complete)
-{
-    struct bench bench;
-    bench_nth(&bench, _i);
-    const struct kvt_plugin_info *info = &bench.router->info;
-    ck_assert_uint_eq(info->abi, KVT_ABI_VERSION);
-    ck_assert_uint_eq(info->struct_bytes, sizeof(struct kvt_router_policy));
-    ck_assert_uint_gt(strlen(info->name), 0);
-    ck_assert_uint_gt(strlen(info->summary), 0);
-}
-END_TEST
-
-START_TEST(a_route_leads_to_a_rank)
-{
-    struct bench bench;
-    bench_nth(&bench, _i);
-    struct kvt_rng rng = kvt_rng_stream(1, KVT_RNG_TEST, 0);
-    for (uint32_t request = 0; request < 10000; request++) {
-        struct kvt_router_rank ranks[RANKS];
-        draw_ranks(&rng, ranks);
-        ck_assert_uint_lt(route(&bench, request, ranks), RANKS);
-    }
-}
-END_TEST
-
-START_TEST(one_rank_takes_everything)
-{
-    struct bench bench;
-    bench_nth(&bench, _i);
-    struct kvt_router_rank alone = {.waiting = 9, .running = 52, .slots = 52};
-    for (uint32_t request = 0; request < 10; request++)
-        ck_assert_uint_eq(
-            bench.router->route(bench.state, request, request < 5 ? 1 : UINT32_MAX, &alone, 1), 0);
-}
-END_TEST
-
-START_TEST(a_copy_of_the_state_is_the_router)
-{
-    struct bench bench, copy;
-    bench_nth(&bench, _i);
-    struct kvt_rng rng = kvt_rng_stream(2, KVT_RNG_TEST, 0);
-    for (uint32_t request = 0; request < 1000; request++) {
-        struct kvt_router_rank ranks[RANKS];
-        draw_ranks(&rng, ranks);
-        copy = bench;
-        ck_assert_uint_eq(route(&bench, request, ranks), route(&copy, request, ranks));
-        ck_assert_mem_eq(bench.state, copy.state, sizeof bench.state);
-    }
-}
-END_TEST
 
 START_TEST(equal_ranks_get_equal_shares)
 {
@@ -253,10 +203,6 @@ static Suite *router_suite(void)
     const int count = (int)listed;
 
     TCase *every = tcase_create("every_router");
-    tcase_add_loop_test(every, the_table_is_complete, 0, count);
-    tcase_add_loop_test(every, a_route_leads_to_a_rank, 0, count);
-    tcase_add_loop_test(every, one_rank_takes_everything, 0, count);
-    tcase_add_loop_test(every, a_copy_of_the_state_is_the_router, 0, count);
     tcase_add_loop_test(every, equal_ranks_get_equal_shares, 0, count);
     suite_add_tcase(suite, every);
 

@@ -190,6 +190,8 @@ static uint32_t under_pressure(void *state, const struct kvt_residency_view *vie
     ck_assert_uint_gt(want_bytes, 0);
     for (uint32_t i = 0; i < view->request_count && count < capacity; i++)
         count += below(3) && give_up(&view->requests[i], &actions[count]);
+    for (uint32_t i = 0; i < view->request_count && count == 0; i++) /* none is not allowed */
+        count += give_up(&view->requests[i], &actions[count]);
     bench.actions += count;
     return count;
 }

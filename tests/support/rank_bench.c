@@ -191,7 +191,6 @@ kvt_status bench_try_to_obey(struct kvt_residency_needs needs, struct kvt_error 
     bench_rogue.info.param_count = 0;
     bench_rogue.needs = needs_as_told;
     bench_rogue.boundary = act_once;
-    bench_rogue.reclaim = NULL;
     bench_rogue.landing = NULL;
     its_needs = needs;
     kvt_rank_fini(&bench.rank);

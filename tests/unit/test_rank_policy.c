@@ -17,6 +17,11 @@ START_TEST(a_policy_that_does_what_it_may_not_is_named)
         {{KVT_RESIDENCY_RELEASE, 0, 0, 0}, KVT_ERR_POLICY, "not all of them are optional"},
         {{KVT_RESIDENCY_RELEASE, 9, 0, 1}, KVT_ERR_POLICY, "request 9, which is not running"},
         {{KVT_RESIDENCY_REFILL, 0, 14, 1}, KVT_ERR_POLICY, "not all of them are backed"},
+        {{KVT_RESIDENCY_REFILL, 0, 14, 1}, KVT_ERR_POLICY, "contract: the tail is never lent"},
+        {{KVT_RESIDENCY_RELEASE, 0, 13, 2}, KVT_ERR_POLICY, "contract: the tail is never lent"},
+        {{KVT_RESIDENCY_RELEASE, 0, 0, 1},
+         KVT_ERR_POLICY,
+         "contract: only optional pages in HBM are released"},
         {{KVT_RESIDENCY_REFILL, 0, 0, UINT32_MAX}, KVT_ERR_POLICY, "not all of them are backed"},
         {{KVT_RESIDENCY_REFILL, 0, 0, 3}, KVT_ERR_POLICY, "has not that much free"},
         {{KVT_RESIDENCY_DEMOTE, 0, 0, 0}, KVT_ERR_POLICY, "which frees nothing"},
@@ -58,6 +63,82 @@ START_TEST(a_policy_that_refills_under_pressure_is_named)
     ck_assert_int_eq(bench_try_boundary(3 * KVT_NS_PER_S, &err), KVT_ERR_POLICY);
     ck_assert_str_eq(err.where, "rogue");
     ck_assert_ptr_nonnull(strstr(err.message, "other than a release or a demotion"));
+    bench_stop();
+}
+END_TEST
+
+static uint32_t release_nothing(void *state, const struct kvt_residency_view *view,
+                                uint64_t want_bytes, struct kvt_residency_action *actions,
+                                uint32_t capacity)
+{
+    (void)state;
+    (void)view;
+    (void)want_bytes;
+    (void)actions;
+    (void)capacity;
+    return 0;
+}
+
+START_TEST(a_policy_that_releases_nothing_under_pressure_is_named)
+{
+    struct kvt_error err = {0};
+    bench_start_filling(0);
+    bench_rogue = *(const struct kvt_residency_policy *)(const void *)bench.env.residency.info;
+    bench_rogue.info.name = "rogue";
+    bench_rogue.reclaim = release_nothing;
+    bench.rank.residency = &bench_rogue;
+    bench_next_action = (struct kvt_residency_action){KVT_RESIDENCY_REFILL, 0, 0, 1};
+    bench_boundary(2 * KVT_NS_PER_S);
+    (void)bench_enqueue();
+    ck_assert_int_eq(bench_try_boundary(3 * KVT_NS_PER_S, &err), KVT_ERR_POLICY);
+    ck_assert_str_eq(err.where, "rogue");
+    ck_assert_msg(strstr(err.message,
+                         "bytes of optional pages could go, it released nothing; "
+                         "contract: optional pages are released under pressure") != NULL,
+                  "%s", err.message);
+    bench_stop();
+}
+END_TEST
+
+START_TEST(optional_pages_without_a_way_to_reclaim_them_are_refused)
+{
+    struct kvt_error err = {0};
+    bench_start("adaptive", 1, 0, 0);
+    bench_obey(bench_plain);
+    const struct kvt_residency_policy whole = bench_rogue;
+    bench_rogue.reclaim = NULL;
+    kvt_rank_fini(&bench.rank);
+    ck_assert_int_eq(kvt_rank_init(&bench.rank, &bench.env, &bench.decisions, &err),
+                     KVT_ERR_POLICY);
+    ck_assert_str_eq(err.where, "rogue");
+    ck_assert_ptr_nonnull(strstr(err.message, "its table has no reclaim()"));
+    bench_rogue = whole;
+    bench_obey(bench_plain);
+    bench_stop();
+}
+END_TEST
+
+static uint32_t pick_outside(void *state, const struct kvt_scheduling_request *waiting,
+                             uint32_t count)
+{
+    (void)state;
+    (void)waiting;
+    return count + 1;
+}
+
+START_TEST(a_scheduler_that_picks_nobody_there_is_named)
+{
+    struct kvt_error err = {0};
+    bench_start("adaptive", 1, 0, 0);
+    struct kvt_scheduling_policy rogue = *bench.rank.scheduling;
+    rogue.info.name = "rogue";
+    rogue.next = pick_outside;
+    bench.rank.scheduling = &rogue;
+    (void)bench_enqueue();
+    ck_assert_int_eq(bench_try_boundary(0, &err), KVT_ERR_POLICY);
+    ck_assert_str_eq(err.where, "rogue");
+    ck_assert_str_eq(err.message, "next() returned 2 of 1 requests; contract: an index, or the "
+                                  "count for nobody");
     bench_stop();
 }
 END_TEST
@@ -227,8 +308,11 @@ static Suite *rank_policy_suite(void)
 {
     Suite *suite = suite_create("rank_policy");
     TCase *tcase = tcase_create("rank_policy");
-    tcase_add_loop_test(tcase, a_policy_that_does_what_it_may_not_is_named, 0, 13);
+    tcase_add_loop_test(tcase, a_policy_that_does_what_it_may_not_is_named, 0, 16);
     tcase_add_test(tcase, a_policy_that_refills_under_pressure_is_named);
+    tcase_add_test(tcase, a_policy_that_releases_nothing_under_pressure_is_named);
+    tcase_add_test(tcase, optional_pages_without_a_way_to_reclaim_them_are_refused);
+    tcase_add_test(tcase, a_scheduler_that_picks_nobody_there_is_named);
     tcase_add_loop_test(tcase, needs_that_contradict_each_other_are_named, 0, 6);
     tcase_add_test(tcase, a_whole_request_holds_its_rows_and_no_hot_cache);
     tcase_add_loop_test(tcase, where_a_request_does_not_fit_whole_it_starts_with_a_hot_cache, 0, 2);

@@ -7,6 +7,7 @@
 #ifndef KVT_PLUGINS_H
 #define KVT_PLUGINS_H
 
+#include "kvt/arena.h"
 #include "kvt/plugin.h"
 
 KVT_BEGIN_DECLS
@@ -31,6 +32,13 @@ struct kvt_plugin_file {
 
 /* In the order of loading; borrowed. plugins NULL: none. */
 const struct kvt_plugin_file *kvt_plugins_files(const struct kvt_plugins *plugins, size_t *count);
+
+/* The defaults of its parameters, in the arena; shipped names are the paths that they stand for
+ * below data_dir. *missing: the name of a parameter that has none and must be given, whose value is
+ * 0 here; NULL: there is no such one. */
+KVT_CHECKED kvt_status kvt_plugin_defaults(const struct kvt_plugin_info *info, const char *data_dir,
+                                           struct kvt_arena *arena, struct kvt_params *out,
+                                           const char **missing, struct kvt_error *err);
 
 KVT_END_DECLS
 #endif

@@ -264,8 +264,9 @@ struct kvt_residency_policy {
                          struct kvt_residency_action *actions, uint32_t capacity);
 
     /* A required allocation is short by want_bytes: write releases and demotions, first to go
-     * first, whose bytes cover it. Asked again until there is enough or nothing is written.
-     * Optional: nothing is released. */
+     * first, whose bytes cover it. Asked again until there is enough; writing none while optional
+     * pages are in the way ends the run. Optional for a policy without optional_pages: nothing is
+     * released. */
     uint32_t (*reclaim)(void *state, const struct kvt_residency_view *view, uint64_t want_bytes,
                         struct kvt_residency_action *actions, uint32_t capacity);
 

@@ -1,0 +1,192 @@
+"""Plug-ins on the command line: built as a stranger builds them, listed, run, compared, checked; and
+what is wrong with one is a sentence before anything runs."""
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import support
+from support import TOP, files_below, kvtide, refuses, succeeds, tiny
+
+BROKEN = TOP / "tests" / "contract" / "broken"
+EXAMPLE = TOP / "policies" / "example" / "hot_pages.c"
+EXACT = {"run.fidelity": "exact", "workload.requests": 6, "workload.concurrency": 4,
+         "workload.lengths.input": {"law": "fixed", "tokens": 4096}}
+
+# Keeps its contract for contexts as long as the suite's, and lends the tail of longer ones.
+LATE = '''
+#include "residency.h"
+
+static uint32_t boundary(void *state, const struct kvt_residency_view *view,
+                         struct kvt_residency_action *actions, uint32_t capacity)
+{
+    if (view->request_count > 0 && view->requests[0].context_tokens > 12000) {
+        actions[0] = (struct kvt_residency_action){KVT_RESIDENCY_RELEASE, view->requests[0].id,
+                                                   view->requests[0].eligible_pages, 1};
+        return 1;
+    }
+    return good_boundary(state, view, actions, capacity);
+}
+
+RESIDENCY("late", .boundary = boundary)
+'''
+
+# Needs a parameter that has no default.
+DEMANDING = '''
+#include "replacement.h"
+
+static const struct kvt_param_spec params[] = {{.name = "hand_slots",
+                                                .help = "Slots that the hand goes at once.",
+                                                .type = KVT_PARAM_COUNT,
+                                                .minimum = 1,
+                                                .maximum = 64}};
+
+REPLACEMENT("demanding", .info.params = params, .info.param_count = 1)
+'''
+
+
+def built(folder, source, name=None):
+    """The shared object of a source file, or of text."""
+    if isinstance(source, str):
+        path = folder / (name + ".c")
+        path.write_text(source, encoding="utf-8")
+        source = path
+    target = folder / (source.stem + ".so")
+    command = shlex.split(os.environ.get("CC", "cc")) + [
+        "-std=c17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+        "-I%s" % (TOP / "sim" / "include"), "-I%s" % BROKEN, "-o", str(target), str(source)]
+    subprocess.run(command, check=True)
+    return str(target)
+
+
+def a_policy_of_a_plugin_is_listed_with_its_parameters(folder):
+    said = succeeds("list", "policies", "-v", "--plugin", built(folder, EXAMPLE))
+    assert "hot-pages" in said and "refill_gb_per_s" in said, said
+    assert "hot-pages" not in succeeds("list", "policies")
+
+
+def a_policy_of_a_plugin_runs_and_the_result_says_where_it_came_from(folder):
+    plugin = built(folder, EXAMPLE)
+    scenario = tiny(folder, changes={**EXACT, "residency.policy": "hot-pages"})
+    out = folder / "out"
+    succeeds("run", scenario, "--plugin", plugin, "--quiet", "--out", out)
+    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    (entry,) = result["plugins"]
+    assert entry["path"] == plugin, entry
+    assert len(entry["hash"]) == 16 and int(entry["hash"], 16) != 0, entry
+    assert entry["tables"] == [{"kind": "residency", "name": "hot-pages"}], entry
+    again = folder / "again"
+    succeeds("run", scenario, "--plugin", plugin, "--quiet", "--out", again)
+    assert (out / "result.json").read_bytes() == (again / "result.json").read_bytes()
+
+
+def without_its_plugin_a_policy_is_unknown(folder):
+    scenario = tiny(folder, changes={"residency.policy": "hot-pages"})
+    said = refuses(2, "run", scenario, "--out", folder / "out")
+    assert "no such residency policy" in said, said
+    assert files_below(folder) == ["tiny.json"]
+
+
+def a_policy_of_a_plugin_is_compared_and_its_decisions_validated(folder):
+    plugin = built(folder, EXAMPLE)
+    scenario = tiny(folder, changes=EXACT)
+    said = json.loads(succeeds("compare", scenario + ",residency=hisparse",
+                               scenario + ",residency=hot-pages", "--plugin", plugin, "--quiet",
+                               "--json"))
+    assert "hot-pages" in json.dumps(said)
+    said = succeeds("validate", scenario, "--set", "residency.policy=hot-pages", "--backend", "sim",
+                    "--plugin", plugin, "--quiet")
+    assert "yes: the simulator decides as the simulator does" in said, said
+
+
+def check_plays_every_table_of_a_plugin(folder):
+    plugin = built(folder, EXAMPLE)
+    lines = succeeds("check", plugin).splitlines()
+    assert lines[0].startswith("%s: residency hot-pages: " % plugin), lines
+    assert lines[0].endswith(" calls, contract kept"), lines
+    assert lines[1] == "%s: ok (plug-in)" % plugin, lines
+    (entry,) = json.loads(succeeds("check", plugin, "--json"))["files"]
+    (table,) = entry["tables"]
+    assert entry["ok"] and entry["kind"] == "plug-in", entry
+    assert table["ok"] and table["kind"] == "residency" and table["calls"] >= 20000, table
+
+
+def check_names_the_contract_that_is_broken(folder):
+    plugin = built(folder, BROKEN / "victim_read.c")
+    said = refuses(2, "check", plugin)
+    assert said.startswith("kvtide: %s: replacement victim-read: choose_victims() " % plugin), said
+    assert said.endswith("; contract: a slot that hit is never a victim"), said
+    done = kvtide("check", plugin, "--json")
+    (entry,) = json.loads(done.stdout)["files"]
+    assert done.returncode == 2 and not entry["ok"] and not entry["tables"][0]["ok"], done.stdout
+    assert "is never a victim" in entry["message"] and entry["where"] == plugin, entry
+
+
+def a_table_with_a_parameter_that_must_be_given_is_said_not_to_be_played(folder):
+    said = succeeds("check", built(folder, DEMANDING, "demanding"))
+    assert "replacement demanding: not played: parameter hand_slots must be given" in said, said
+
+
+def a_broken_plugin_is_refused_before_anything_runs(folder):
+    scenario = tiny(folder)
+    for name, words in (("future_read", "without the parameter clairvoyant"),
+                        ("tail_lent", "contract: the tail is never lent"),
+                        ("never_releases", "contract: optional pages are released under pressure"),
+                        ("route_exits", "ends the process with status 3"),
+                        ("abi_other", "it was built for ABI 99"),
+                        ("entry_crashes", "loading it crashes (SIGABRT)")):
+        plugin = built(folder, BROKEN / (name + ".c"))
+        before = files_below(folder)
+        for command in (("run", scenario, "--out", folder / "out"), ("list", "policies"),
+                        ("compare", scenario, scenario, "--out", folder / "out"),
+                        ("check", scenario), ("size", scenario)):
+            said = refuses(2, *command, "--plugin", plugin)
+            assert plugin in said and words in said, said
+        assert files_below(folder) == before
+
+
+def a_contract_broken_in_the_run_ends_it_with_its_sentence(folder):
+    plugin = built(folder, LATE, "late")
+    succeeds("check", plugin)
+    scenario = tiny(folder, changes={**EXACT, "residency.policy": "late",
+                                     "cluster.decode.pools.unified_gib": 0.1,
+                                     "workload.lengths.input": {"law": "fixed", "tokens": 13000}})
+    before = files_below(folder)
+    done = kvtide("run", scenario, "--plugin", plugin, "--quiet", "--out", folder / "out")
+    assert done.returncode == 2, done
+    assert "kvtide: late: it releases pages" in done.stderr, done.stderr
+    assert "contract: the tail is never lent" in done.stderr, done.stderr
+    assert files_below(folder) == before, files_below(folder)
+
+
+def what_is_no_plugin_is_told_so(folder):
+    text = folder / "text.so"
+    text.write_text("no object", encoding="utf-8")
+    assert "it is not a shared object" in refuses(2, "list", "policies", "--plugin", text)
+    assert "none.so" in refuses(2, "list", "policies", "--plugin", folder / "none.so")
+    plugin = built(folder, EXAMPLE)
+    said = refuses(2, "list", "policies", "--plugin", plugin, "--plugin", plugin)
+    assert "there is a residency policy \"hot-pages\" already" in said, said
+    half = pathlib.Path(folder, "half.so")
+    half.write_bytes(pathlib.Path(plugin).read_bytes()[:600])
+    said = refuses(2, "list", "policies", "--plugin", half)
+    assert "it cannot be loaded" in said or "loading it crashes" in said, said
+
+
+CASES = (
+    a_policy_of_a_plugin_is_listed_with_its_parameters,
+    a_policy_of_a_plugin_runs_and_the_result_says_where_it_came_from,
+    without_its_plugin_a_policy_is_unknown,
+    a_policy_of_a_plugin_is_compared_and_its_decisions_validated,
+    check_plays_every_table_of_a_plugin,
+    check_names_the_contract_that_is_broken,
+    a_table_with_a_parameter_that_must_be_given_is_said_not_to_be_played,
+    a_broken_plugin_is_refused_before_anything_runs,
+    a_contract_broken_in_the_run_ends_it_with_its_sentence,
+    what_is_no_plugin_is_told_so,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))

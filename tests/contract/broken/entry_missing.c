@@ -1,0 +1,7 @@
+/* A library of something else. */
+int kvt_something_else(void);
+
+int kvt_something_else(void)
+{
+    return 1;
+}

@@ -1,0 +1,4 @@
+/* Cannot choose victims. */
+#include "replacement.h"
+
+REPLACEMENT("member-missing", .choose_victims = NULL)

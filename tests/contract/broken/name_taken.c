@@ -1,0 +1,4 @@
+/* Calls itself as a built-in policy is called. */
+#include "replacement.h"
+
+REPLACEMENT("clock", .on_promoted = NULL)
