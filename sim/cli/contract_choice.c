@@ -36,6 +36,67 @@ static uint32_t draw_requests(struct contract_draws *draws, uint32_t least,
     return count;
 }
 
+/* A rank, and what it takes to let the first of the waiting in. */
+static void draw_view(struct contract_draws *draws, const struct kvt_scheduling_request *waiting,
+                      uint32_t count, bool wants_entries, struct kvt_scheduling_entry *entries,
+                      struct kvt_scheduling_view *view)
+{
+    *view = (struct kvt_scheduling_view){.now_ns = contract_draw(draws, 1 << 30),
+                                         .last_step_ns = contract_draw(draws, 1 << 20),
+                                         .last_step_requests = contract_draw(draws, 53),
+                                         .running = contract_draw(draws, 53),
+                                         .coming_in = contract_draw(draws, 9),
+                                         .free_bytes = contract_draw(draws, 1 << 30),
+                                         .h2d_backlog_bytes = contract_draw(draws, 1 << 30),
+                                         .d2h_backlog_bytes = contract_draw(draws, 1 << 30)};
+    view->last_fetch_ns = contract_draw(draws, (uint32_t)view->last_step_ns + 1);
+    if (!wants_entries)
+        return;
+    view->entries = entries;
+    view->entry_count = count;
+    view->coming_load_tokens = contract_draw(draws, 100000);
+    view->coming_new_tokens = contract_draw(draws, 1000);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t found = contract_draw(draws, waiting[i].input_tokens);
+        entries[i] = (struct kvt_scheduling_entry){.found_tokens = found,
+                                                   .load_tokens = contract_draw(draws, found + 1),
+                                                   .new_tokens = waiting[i].input_tokens - found,
+                                                   .in_flight_tokens = contract_draw(draws, 300),
+                                                   .load_bytes = contract_draw(draws, 1 << 30),
+                                                   .context_key = contract_draw(draws, 4),
+                                                   .passed_by = contract_draw(draws, 70)};
+    }
+}
+
+/* choose(), of a policy that has it. */
+static kvt_status ask_in_view(struct contract_play *play, struct contract_state *states,
+                              const struct kvt_scheduling_request *requests, uint32_t count,
+                              struct kvt_error *err)
+{
+    const struct kvt_scheduling_policy *policy =
+        (const struct kvt_scheduling_policy *)(const void *)play->info;
+    struct kvt_scheduling_entry entries[REQUESTS_MAX];
+    struct kvt_scheduling_view view;
+    uint32_t first = 0;
+    kvt_status status = KVT_OK;
+
+    draw_view(&play->draws, requests, count, policy->wants_entries, entries, &view);
+    for (int r = 0; r < CONTRACT_ROLES && status == KVT_OK; r++) {
+        contract_enter(play, "choose");
+        uint32_t answer =
+            policy->choose(states[r].bytes, &view, count > 0 ? requests : NULL, count);
+        status = contract_state_check(play, &states[r], err);
+        if (status == KVT_OK && answer > count)
+            status = contract_broken(play, err, "an index, or the count for nobody",
+                                     "choose() returned %u of %u requests", answer, count);
+        if (r == 0)
+            first = answer;
+        else if (status == KVT_OK && answer != first)
+            status = contract_differs(play, (enum contract_role)r, "choose", err);
+    }
+    return status;
+}
+
 /* next() or preempt(), which one signature fits. */
 typedef uint32_t choose(void *state, const struct kvt_scheduling_request *requests, uint32_t count);
 
@@ -99,6 +160,8 @@ kvt_status contract_play_scheduling(struct contract_play *play, struct kvt_error
         uint32_t count = draw_requests(&play->draws, 0, requests);
         if (status == KVT_OK)
             status = ask_scheduler(play, states, policy->next, "next", requests, count, err);
+        if (status == KVT_OK && policy->choose)
+            status = ask_in_view(play, states, requests, count, err);
         count = draw_requests(&play->draws, 0, requests);
         if (status == KVT_OK)
             status = ask_scheduler(play, states, policy->preempt, "preempt", requests, count, err);
