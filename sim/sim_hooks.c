@@ -88,25 +88,11 @@ static kvt_status check_budgets(const struct kvt_sim *sim, struct kvt_error *err
     return KVT_OK;
 }
 
-/* Means know nobody who waits in a line. */
-static kvt_status check_scheduling(const struct kvt_sim *sim, struct kvt_error *err)
-{
-    const struct kvt_scheduling_policy *policy = sim->ranks[0].scheduling;
-
-    if (sim->scenario->fidelity != KVT_FIDELITY_ANALYTIC || !kvt_scheduling_sees_rank(policy))
-        return KVT_OK;
-    return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy->info.name,
-                    "it decides by what the rank does, of which \"analytic\" knows means alone; "
-                    "run.fidelity \"exact\" or \"sampled\" is expected");
-}
-
 kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_error *err)
 {
     kvt_status status = check_watch(sim, err);
 
     if (status == KVT_OK)
         status = check_look_ahead(sim, err);
-    if (status == KVT_OK)
-        status = check_scheduling(sim, err);
     return status == KVT_OK ? check_budgets(sim, err) : status;
 }

@@ -40,6 +40,10 @@ lockstep  | lockstep  |  60 | 1 | bin/kvtide validate validation/scenarios/locks
 lockstep  | lockstep  | 120 | 1 | bin/kvtide validate validation/scenarios/lockstep-100k.json --steps 200 --json --quiet --threads 16
 policy    | policy    | 120 | 1 | bin/kvtide validate validation/scenarios/h200-policy-lab.json --plugin share/kvt/example/hot_pages.so --set residency=hot-pages --json --quiet --threads 16
 policy    | policy    | 120 | 1 | bin/kvtide validate validation/scenarios/h200-policy-lab.json --plugin share/kvt/example/hot_pages.so --set residency=hot-pages --set replacement=s3fifo --json --quiet --threads 16
+policy    | policy    | 120 | 1 | bin/kvtide trace record validation/scenarios/h200-policy-lab.json --set run.clock=predicted --set residency=hisparse --set selection=indexer --to gpu.kvsel --json --quiet --threads 16
+policy    | policy    | 120 | 1 | bin/kvtide trace replay gpu.kvsel --json --quiet --threads 16
+policy    | policy    | 120 | 1 | bin/kvtide trace replay gpu.kvsel --backend cuda --json --quiet --threads 16
+policy    | policy    | 120 | 1 | bin/kvtide trace mrc gpu.kvsel --at 1,2,4 --policies lru,s3fifo,belady --json --quiet --threads 16
 glm       | glm       | 120 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k.json --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --steps 300 --json --quiet --threads 16
 glm       | glm       | 200 | 1 | bin/kvtide validate validation/scenarios/h200-glm-5.3-100k-dflash2.json --set backend.host_layout=layer --steps 100 --json --quiet --threads 16

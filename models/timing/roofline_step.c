@@ -154,6 +154,13 @@ double kvt_roofline_link_ns(const void *state, const struct kvt_rank_load *load)
     return fetch_ns(state, load, 0);
 }
 
+/* Rows that were sent ahead are computed as those that are waited for: it is the GPU that does it.
+ */
+static double rebuild_ns(const struct roofline *roofline, const struct kvt_rank_load *load)
+{
+    return (load->missed_layer_rows + load->ahead.layer_rows) * roofline->rebuild_ns;
+}
+
 void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
                             double parts[KVT_PARTS])
 {
@@ -169,7 +176,7 @@ void kvt_roofline_rank_step(const void *state, const struct kvt_rank_load *load,
     parts[KVT_PART_INDEX] += index_ns(roofline, load);
     parts[KVT_PART_RESOLVE] += resolve_ns(roofline, load);
     parts[KVT_PART_FETCH] +=
-        larger(fetch_ns(roofline, load, hiding_ns), load->missed_layer_rows * roofline->rebuild_ns);
+        larger(fetch_ns(roofline, load, hiding_ns), rebuild_ns(roofline, load));
     parts[KVT_PART_ATTEND] += attention_ns;
     parts[KVT_PART_DRAFT] += draft_ns(roofline, load, group_queries);
 }

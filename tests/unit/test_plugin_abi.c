@@ -20,7 +20,7 @@ static const struct {
     const char *name;
     size_t bytes, expected;
 } elements[] = {
-    SIZE_OF(struct kvt_param_spec, 264),
+    SIZE_OF(struct kvt_param_spec, 232),
     SIZE_OF(struct kvt_param_value, 32),
     SIZE_OF(struct kvt_params, 16),
     SIZE_OF(struct kvt_idle, 40),
@@ -28,13 +28,14 @@ static const struct {
     SIZE_OF(struct kvt_plugin_table, 16),
     SIZE_OF(struct kvt_error, 1028),
     SIZE_OF(struct kvt_rng, 16),
-    SIZE_OF(struct kvt_residency_request, 144),
+    SIZE_OF(struct kvt_residency_request, 136),
     SIZE_OF(struct kvt_residency_action, 16),
     SIZE_OF(struct kvt_scheduling_request, 24),
+    SIZE_OF(struct kvt_scheduling_entry, 40),
     SIZE_OF(struct kvt_router_rank, 32),
     SIZE_OF(struct kvt_law_query, 12),
     SIZE_OF(struct kvt_speculation_request, 32),
-    SIZE_OF(struct kvt_round, 1),
+    SIZE_OF(struct kvt_round, 396),
 };
 
 START_TEST(what_lies_in_arrays_keeps_its_size_within_an_abi)

@@ -198,6 +198,7 @@ START_TEST(a_set_is_the_best_rows_that_hold_the_mass)
     check_budgets(0.9, 0.25, 1, 0, 3000);
     check_budgets(0.99, 0.25, 1, 0, 3000);
     check_budgets(0.9, 0.25, 1, 16, 3000);
+    check_budgets(0.5, 0.05, 1, 16, 3000); /* sinks, where fewer would do */
 }
 END_TEST
 

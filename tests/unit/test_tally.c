@@ -21,7 +21,8 @@ enum {
     X(import_host_bytes) X(d2h_bytes) X(pages_filled) X(pages_released) X(pages_landed)            \
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
-    X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns)
+    X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns) X(prefetched_rows)           \
+    X(prefetch_wasted_rows) X(deepened_rows)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that

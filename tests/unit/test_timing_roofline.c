@@ -509,6 +509,8 @@ START_TEST(rows_are_rebuilt_while_others_cross_the_link)
     bench.llm.payload.rebuild_flops = flops * 3;
     timing_bench_start(&bench);
     timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 3 * fetch_us, 1e-9);
+    load.ahead.layer_rows = load.missed_layer_rows; /* sent ahead, and computed all the same */
+    timing_assert_near(timing_rank_part_us(&bench, &load, KVT_PART_FETCH), 6 * fetch_us, 1e-9);
 }
 END_TEST
 

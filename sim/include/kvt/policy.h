@@ -351,7 +351,7 @@ struct kvt_scheduling_policy {
      * order of admission. */
     uint32_t (*preempt)(void *state, const struct kvt_scheduling_request *running, uint32_t count);
 
-    bool wants_view; /* next() is shown the rank, which costs little; an analytic run refuses it */
+    bool wants_view; /* next() is shown the rank, which costs little */
 
     /* The view, whether wants_view is set or not, and its entries. Prompts of the waiting are
      * looked up for them, which costs about a microsecond per 20 pages whenever the store has
