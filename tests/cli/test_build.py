@@ -75,7 +75,7 @@ def data_files():
     found = set(DATA_ALONE)
     for name, folder in DATA.items():
         found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith((".json", ".txt", ".c", "Makefile"))}
+                  if path.endswith((".json", ".csv", ".txt", ".c", "Makefile"))}
     return found
 
 
