@@ -25,9 +25,11 @@ static kvt_status fcfs_init(void *state, const struct kvt_scheduling_env *env,
     return KVT_OK;
 }
 
-static uint32_t fcfs_next(void *state, const struct kvt_scheduling_request *waiting, uint32_t count)
+static uint32_t fcfs_next(void *state, const struct kvt_scheduling_view *view,
+                          const struct kvt_scheduling_request *waiting, uint32_t count)
 {
     (void)state;
+    (void)view;
     return urgency_first(waiting, count);
 }
 

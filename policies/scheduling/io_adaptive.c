@@ -1,13 +1,15 @@
 /* I/O-adaptive admission: somebody comes in while a step with him would not wait too much for the
  * link.
  *
- *     choose: of the most urgent class, the first in the queue, where
- *                 nobody runs or is coming in; or
- *                 with him there are no more than twice as many as decoded in the last step, and
- *                 fetch / (rest + fetch) <= fetch_share of a step with him:
- *                     fetch = what a request of the last step waited for the link, for all that
- * run, those coming in, and him;  rest = what else the last step took else nobody preempt: as fcfs
- * does
+ *     next:    of the most urgent class, the first in the queue, where
+ *                  nobody runs or is coming in; or
+ *                  with him there are no more than twice as many as decoded in the last step, and
+ *                  fetch / (rest + fetch) <= fetch_share of a step with him:
+ *                      fetch = what a request of the last step waited for the link,
+ *                              for all that run, those coming in, and him
+ *                      rest = what else the last step took
+ *              else nobody
+ *     preempt: as fcfs does
  *
  * After PulseInfer's admission by current I/O load (arXiv 2609.34555). A step's waiting is that
  * which is exposed: while compute hides all of it nothing is known of how much is left, and just
@@ -51,14 +53,6 @@ static kvt_status io_adaptive_init(void *state, const struct kvt_scheduling_env 
     return KVT_OK;
 }
 
-/* Whoever shows no view is served in order. */
-static uint32_t io_adaptive_next(void *state, const struct kvt_scheduling_request *waiting,
-                                 uint32_t count)
-{
-    (void)state;
-    return urgency_first(waiting, count);
-}
-
 /* Whether a step of one more would wait no more than it may. */
 static bool has_time(const struct io_adaptive *io_adaptive, const struct kvt_scheduling_view *view)
 {
@@ -74,8 +68,8 @@ static bool has_time(const struct io_adaptive *io_adaptive, const struct kvt_sch
     return fetch_ns <= io_adaptive->fetch_share * (rest_ns + fetch_ns);
 }
 
-static uint32_t io_adaptive_choose(void *state, const struct kvt_scheduling_view *view,
-                                   const struct kvt_scheduling_request *waiting, uint32_t count)
+static uint32_t io_adaptive_next(void *state, const struct kvt_scheduling_view *view,
+                                 const struct kvt_scheduling_request *waiting, uint32_t count)
 {
     return has_time(state, view) ? urgency_first(waiting, count) : count;
 }
@@ -98,5 +92,5 @@ const struct kvt_scheduling_policy kvt_scheduling_io_adaptive = {
     .init = io_adaptive_init,
     .next = io_adaptive_next,
     .preempt = io_adaptive_preempt,
-    .choose = io_adaptive_choose,
+    .wants_view = true,
 };

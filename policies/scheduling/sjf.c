@@ -44,12 +44,14 @@ static kvt_status sjf_init(void *state, const struct kvt_scheduling_env *env, st
     return KVT_OK;
 }
 
-static uint32_t sjf_next(void *state, const struct kvt_scheduling_request *waiting, uint32_t count)
+static uint32_t sjf_next(void *state, const struct kvt_scheduling_view *view,
+                         const struct kvt_scheduling_request *waiting, uint32_t count)
 {
     const struct sjf *sjf = state;
     uint32_t next = 0;
     double least = 0;
 
+    (void)view;
     for (uint32_t i = 0; i < count; i++) {
         const struct kvt_scheduling_request *request = &waiting[i];
         double age = sjf->tokens_per_ns * (double)request->arrival_ns;

@@ -1,6 +1,6 @@
 /* I/O-aware scheduling over a prefix cache with a host tier.
  *
- *     choose, of the most urgent class, in queue order:
+ *     next, of the most urgent class, in queue order:
  *         somebody who has been passed by passes_max times comes in at once;
  *         then a follower: everything it has found is in HBM, by a loading-bound one that came in;
  *         then the first that is neither
@@ -88,14 +88,6 @@ static kvt_status strata_init(void *state, const struct kvt_scheduling_env *env,
     return KVT_OK;
 }
 
-/* Whoever shows no view is served in order. */
-static uint32_t strata_next(void *state, const struct kvt_scheduling_request *waiting,
-                            uint32_t count)
-{
-    (void)state;
-    return urgency_first(waiting, count);
-}
-
 static bool is_delay_hit(const struct strata *strata, const struct kvt_scheduling_entry *entry)
 {
     return strata->delay_hit_tokens > 0 && entry->in_flight_tokens >= strata->delay_hit_tokens;
@@ -144,8 +136,8 @@ static void consider(const struct strata *strata, const struct kvt_scheduling_vi
         choice->bound = at;
 }
 
-static uint32_t strata_choose(void *state, const struct kvt_scheduling_view *view,
-                              const struct kvt_scheduling_request *waiting, uint32_t count)
+static uint32_t strata_next(void *state, const struct kvt_scheduling_view *view,
+                            const struct kvt_scheduling_request *waiting, uint32_t count)
 {
     struct strata *strata = state;
     struct choice choice = {count, count, count, count};
@@ -190,6 +182,5 @@ const struct kvt_scheduling_policy kvt_scheduling_strata = {
     .init = strata_init,
     .next = strata_next,
     .preempt = strata_preempt,
-    .choose = strata_choose,
     .wants_entries = true,
 };

@@ -36,7 +36,9 @@ enum contract_gift {
     CONTRACT_GIFT_HIT_ORDER = 2,
     CONTRACT_GIFT_PAGE_HITS = 4,
     CONTRACT_GIFT_PAGE_SCORES = 8,
-    CONTRACT_GIFT_PAGE_FUTURE = 16
+    CONTRACT_GIFT_PAGE_FUTURE = 16,
+    CONTRACT_GIFT_VIEW = 32,
+    CONTRACT_GIFT_ENTRIES = 64 /* in a view that it asked for */
 };
 
 struct contract_play {

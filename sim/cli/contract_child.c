@@ -192,6 +192,9 @@ static const struct gift {
      "wants_page_scores in its table"},
     {CONTRACT_GIFT_PAGE_FUTURE, KVT_PLUGIN_RESIDENCY, "reads page_future",
      "wants_page_future in its table"},
+    {CONTRACT_GIFT_VIEW, KVT_PLUGIN_SCHEDULING, "reads view", "wants_view in its table"},
+    {CONTRACT_GIFT_ENTRIES, KVT_PLUGIN_SCHEDULING, "reads view.entries",
+     "wants_entries in its table"},
 };
 
 /* The one thing that it does not crash with, if there is one; NULL. */

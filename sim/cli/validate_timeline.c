@@ -11,13 +11,15 @@
 #include "validate_timeline.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kvt/arena.h"
 
 enum {
     FILE_BYTES_MAX = 256 << 20,
-    PLACE_BYTES = 4200
+    PLACE_BYTES = 4200,
+    DOTTED_BYTES = 256
 };
 
 const struct timeline_quantity timeline_quantities[TIMELINE_QUANTITIES] = {
@@ -93,6 +95,47 @@ static kvt_status find_run(const struct timeline_plan *plan, const struct kvt_sc
                     scenario->name, (unsigned long long)scenario->seed);
 }
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as a scenario, which the parser bounds */
+
+/* Nobody has said anything of what is at or below the path. */
+static bool is_default(const cJSON *node, const char *path, const cJSON *origins)
+{
+    char below[DOTTED_BYTES];
+    const cJSON *member = NULL;
+    bool all = true;
+
+    if (!cJSON_IsObject(node)) {
+        const cJSON *origin = kvt_json_find(origins, path);
+        return cJSON_IsString(origin) && strcmp(origin->valuestring, "default") == 0;
+    }
+    cJSON_ArrayForEach(member, node)
+    {
+        (void)snprintf(below, sizeof below, "%s.%s", path, member->string);
+        all = all && is_default(member, below, origins);
+    }
+    return all;
+}
+
+/* A key that the program did not have yet that measured is the same while nobody gives it. */
+static bool is_same(const cJSON *there, const cJSON *here, const char *path, const cJSON *origins)
+{
+    char below[DOTTED_BYTES];
+    const cJSON *member = NULL;
+    bool same = true;
+
+    if (!cJSON_IsObject(there) || !cJSON_IsObject(here))
+        return there ? cJSON_Compare(there, here, true) : !here || is_default(here, path, origins);
+    cJSON_ArrayForEach(member, there) same = same && kvt_json_find(here, member->string);
+    cJSON_ArrayForEach(member, here)
+    {
+        (void)snprintf(below, sizeof below, "%s.%s", path, member->string);
+        same = same && is_same(kvt_json_find(there, member->string), member, below, origins);
+    }
+    return same;
+}
+
+/* NOLINTEND(misc-no-recursion) */
+
 /* All but what says how a step is done or timed. */
 static kvt_status check_same(const struct timeline_plan *plan, const struct kvt_scenario *scenario,
                              const cJSON *run, struct kvt_error *err)
@@ -105,7 +148,7 @@ static kvt_status check_same(const struct timeline_plan *plan, const struct kvt_
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
         const cJSON *there = kvt_json_find(measured, keys[k]);
         const cJSON *here = kvt_json_find(scenario->tree, keys[k]);
-        if ((there || here) && !cJSON_Compare(there, here, true))
+        if (!is_same(there, here, keys[k], scenario->origins))
             return kvt_fail(err, KVT_ERR_INVALID, plan->file,
                             "it was measured with another \"%s\" than the scenario \"%s\" has; "
                             "only timing, run and backend may differ",

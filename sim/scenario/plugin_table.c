@@ -51,7 +51,7 @@ static const struct table_kind table_kinds[KVT_PLUGIN_KINDS] = {
                                  MEMBER(kvt_replacement_policy, on_invalidate),
                                  MEMBER(kvt_replacement_policy, ranks)}},
     [KVT_PLUGIN_SCHEDULING] = {sizeof(struct kvt_scheduling_policy),
-                               UP_TO(kvt_scheduling_policy, preempt),
+                               UP_TO(kvt_scheduling_policy, wants_entries),
                                {MEMBER(kvt_scheduling_policy, state_bytes),
                                 MEMBER(kvt_scheduling_policy, init),
                                 MEMBER(kvt_scheduling_policy, next),

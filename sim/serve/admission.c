@@ -218,17 +218,17 @@ static kvt_status name_next(const struct boundary *boundary, uint32_t *at, struc
     struct kvt_rank *rank = boundary->rank;
     const struct kvt_scheduling_policy *policy = rank->scheduling;
     const struct kvt_wait_queue *waiting = &rank->waiting;
+    bool sees_rank = kvt_scheduling_sees_rank(policy);
     struct kvt_scheduling_view view;
     struct kvt_scheduling_entry entry;
+    kvt_status status = KVT_OK;
 
-    if (!policy->choose) {
-        *at = policy->next(rank->scheduling_state, waiting->views, waiting->count);
-        return KVT_OK;
-    }
-    kvt_status status = rank_scheduling_view(rank, boundary->now_ns, &view, err);
+    if (sees_rank)
+        status = rank_scheduling_view(rank, boundary->now_ns, &view, err);
     if (status != KVT_OK)
         return status;
-    *at = policy->choose(rank->scheduling_state, &view, waiting->views, waiting->count);
+    *at = policy->next(rank->scheduling_state, sees_rank ? &view : NULL, waiting->views,
+                       waiting->count);
     if (*at >= waiting->count || !policy->wants_entries)
         return KVT_OK;
     status = rank_entry_of(rank, waiting->items[*at], &entry, err);

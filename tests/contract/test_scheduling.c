@@ -78,9 +78,14 @@ static void bench_restart(struct bench *bench)
 static uint32_t bench_ask(struct bench *bench, const struct kvt_scheduling_view *view,
                           const struct kvt_scheduling_request *waiting, uint32_t count)
 {
-    if (bench->policy->choose == NULL)
-        return bench->policy->next(bench->state, waiting, count);
-    return bench->policy->choose(bench->state, view, waiting, count);
+    const struct kvt_scheduling_policy *policy = bench->policy;
+    struct kvt_scheduling_view rank_alone = *view;
+    rank_alone.entries = NULL;
+    rank_alone.entry_count = 0;
+    rank_alone.coming_load_tokens = rank_alone.coming_new_tokens = 0;
+    if (!policy->wants_entries)
+        view = policy->wants_view ? &rank_alone : NULL;
+    return policy->next(bench->state, view, waiting, count);
 }
 
 static void draw_view(struct kvt_rng *rng, const struct kvt_scheduling_request *waiting,
@@ -191,7 +196,7 @@ START_TEST(fcfs_admits_the_head_and_puts_the_last_aside_within_a_class)
         draw_requests(&rng, requests, count);
         for (uint32_t i = 0; i < count; i++)
             requests[i].priority = 4;
-        ck_assert_uint_eq(bench.policy->next(bench.state, requests, count), 0);
+        ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, count), 0);
         ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, count), count - 1);
     }
 }
@@ -205,10 +210,10 @@ START_TEST(fcfs_lets_the_urgent_go_first_and_puts_them_aside_last)
         {.id = 0, .priority = 2}, {.id = 1, .priority = 1}, {.id = 2, .priority = 3},
         {.id = 3, .priority = 1}, {.id = 4, .priority = 3},
     };
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 5), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 5), 1);
     ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, 5), 4);
     requests[4].priority = 0;
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 5), 4);
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 5), 4);
     ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, 5), 2);
 }
 END_TEST
@@ -227,8 +232,8 @@ START_TEST(sjf_takes_the_shortest_and_the_first_of_equals)
         {.id = 2, .input_tokens = 500, .arrival_ns = 1},
         {.id = 3, .input_tokens = 100, .arrival_ns = 9, .priority = 1},
     };
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 4), 1);
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 1), 0);
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 4), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 1), 0);
     ck_assert_uint_eq(bench.policy->preempt(bench.state, requests, 4), 3);
 }
 END_TEST
@@ -243,9 +248,9 @@ START_TEST(sjf_lets_a_second_of_waiting_make_up_for_so_many_tokens)
         {.id = 0, .input_tokens = 900, .arrival_ns = 0},
         {.id = 1, .input_tokens = 500, .arrival_ns = INT64_C(3900000000)},
     };
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 2), 1); /* 890 */
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 2), 1); /* 890 */
     requests[1].arrival_ns = INT64_C(4100000000);
-    ck_assert_uint_eq(bench.policy->next(bench.state, requests, 2), 0); /* 910 */
+    ck_assert_uint_eq(bench.policy->next(bench.state, NULL, requests, 2), 0); /* 910 */
 }
 END_TEST
 
@@ -270,7 +275,7 @@ static void queue_start(struct queue *queue, struct bench *bench)
 
 static uint32_t queue_ask(struct queue *queue, struct bench *bench)
 {
-    return bench->policy->choose(bench->state, &queue->view, queue->requests, 6);
+    return bench->policy->next(bench->state, &queue->view, queue->requests, 6);
 }
 
 /* So much is found on host. */
@@ -406,17 +411,17 @@ START_TEST(io_adaptive_lets_nobody_in_while_a_step_would_wait_too_much)
     bench_named(&bench, "io-adaptive");
     bench_set(&bench, "fetch_share", 0.207);
     bench_restart(&bench);
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 2);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, requests, 2), 2);
     bench_set(&bench, "fetch_share", 0.209);
     bench_restart(&bench);
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, requests, 2), 1);
     view.coming_in = 1; /* 22 of 102, 21.6 % */
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 2);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, requests, 2), 2);
     view.running = 19;
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, requests, 2), 1);
     view.running = view.coming_in = 0; /* somebody must run */
     view.last_fetch_ns = 90000000;
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, requests, 2), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, requests, 2), 1);
 }
 END_TEST
 
@@ -427,11 +432,11 @@ START_TEST(io_adaptive_doubles_at_most)
     struct kvt_scheduling_view view = {.last_step_ns = 100, .last_step_requests = 4, .running = 4};
     bench_named(&bench, "io-adaptive");
     view.coming_in = 3;
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 0);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, &request, 1), 0);
     view.coming_in = 4;
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, &request, 1), 1);
     view.last_step_requests = 0;
-    ck_assert_uint_eq(bench.policy->choose(bench.state, &view, &request, 1), 1);
+    ck_assert_uint_eq(bench.policy->next(bench.state, &view, &request, 1), 1);
 }
 END_TEST
 

@@ -14,6 +14,7 @@ enum {
 
 /* ---- A policy that writes down what it saw and picks what the test says ---------------- */
 
+static bool is_shown;
 static struct kvt_scheduling_view seen;
 static struct kvt_scheduling_entry seen_entries[KVT_SCHEDULING_ENTRIES];
 static uint32_t pick;
@@ -24,8 +25,10 @@ static uint32_t watch(void *state, const struct kvt_scheduling_view *view,
 {
     (void)state;
     (void)waiting;
-    seen = *view;
-    if (view->entry_count > 0)
+    is_shown = view != NULL;
+    if (is_shown)
+        seen = *view;
+    if (is_shown && view->entry_count > 0)
         memcpy(seen_entries, view->entries, view->entry_count * sizeof *view->entries);
     return pick < count ? pick : count;
 }
@@ -34,7 +37,8 @@ static void start(const char *residency, uint32_t requests, bool wants_entries)
 {
     bench_start(residency, requests, 1 << 20, 1 << 20);
     watcher = *(const struct kvt_scheduling_policy *)(const void *)bench.env.scheduling.info;
-    watcher.choose = watch;
+    watcher.next = watch;
+    watcher.wants_view = !wants_entries; /* which bring the view along */
     watcher.wants_entries = wants_entries;
     bench_restart(NULL, &watcher.info);
     seen = (struct kvt_scheduling_view){0};
@@ -269,6 +273,21 @@ START_TEST(who_wants_no_entries_is_shown_the_rank_alone)
 }
 END_TEST
 
+START_TEST(who_wants_nothing_is_shown_nothing)
+{
+    start("hisparse", 2, true);
+    (void)enqueue(1, PAGES);
+    look(0);
+    ck_assert(is_shown);
+    watcher.wants_entries = false;
+    bench_restart(NULL, &watcher.info);
+    (void)enqueue(1, PAGES);
+    look(1);
+    ck_assert(!is_shown);
+    stop();
+}
+END_TEST
+
 static Suite *entries_suite(void)
 {
     Suite *suite = suite_create("entries");
@@ -283,6 +302,7 @@ static Suite *entries_suite(void)
     suite_add_tcase(suite, request);
     TCase *rank = tcase_create("of the rank");
     tcase_add_test(rank, who_wants_no_entries_is_shown_the_rank_alone);
+    tcase_add_test(rank, who_wants_nothing_is_shown_nothing);
     suite_add_tcase(suite, rank);
     return suite;
 }

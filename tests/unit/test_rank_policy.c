@@ -118,10 +118,11 @@ START_TEST(optional_pages_without_a_way_to_reclaim_them_are_refused)
 }
 END_TEST
 
-static uint32_t pick_outside(void *state, const struct kvt_scheduling_request *waiting,
-                             uint32_t count)
+static uint32_t pick_outside(void *state, const struct kvt_scheduling_view *view,
+                             const struct kvt_scheduling_request *waiting, uint32_t count)
 {
     (void)state;
+    (void)view;
     (void)waiting;
     return count + 1;
 }

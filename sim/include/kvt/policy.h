@@ -321,7 +321,7 @@ struct kvt_scheduling_view {
     uint32_t coming_in;          /* let in, and not in the batch yet */
     uint64_t free_bytes; /* of the pool that payload lives in, optional pages not among them */
     uint64_t h2d_backlog_bytes, d2h_backlog_bytes;
-    /* NULL and 0 unless wants_entries. */
+    /* NULL and 0 unless the table sets wants_entries. */
     const struct kvt_scheduling_entry *entries; /* [entry_count] of the first of the waiting */
     uint32_t entry_count;        /* all of them, but no more than KVT_SCHEDULING_ENTRIES */
     uint64_t coming_load_tokens; /* of those coming in: on their way up from host, ... */
@@ -340,22 +340,29 @@ struct kvt_scheduling_policy {
     kvt_status (*init)(void *state, const struct kvt_scheduling_env *env, struct kvt_error *err);
 
     /* Index of the waiting request to try next, or count for none. waiting is in
-     * queue order: preempted ones first, then by arrival. */
-    uint32_t (*next)(void *state, const struct kvt_scheduling_request *waiting, uint32_t count);
+     * queue order: preempted ones first, then by arrival. view is NULL unless wants_view or
+     * wants_entries is set. While nobody runs or is coming in somebody must be named, or nothing
+     * will ever happen: without a view, which would tell, whenever somebody waits. */
+    uint32_t (*next)(void *state, const struct kvt_scheduling_view *view,
+                     const struct kvt_scheduling_request *waiting, uint32_t count);
 
     /* Required memory is short and no optional page is left: index of the running
      * request to put aside, or count for none (then the run stalls). running is in
      * order of admission. */
     uint32_t (*preempt)(void *state, const struct kvt_scheduling_request *running, uint32_t count);
 
-    /* Optional, asked in place of next(): the same question, with the rank in view. */
-    uint32_t (*choose)(void *state, const struct kvt_scheduling_view *view,
-                       const struct kvt_scheduling_request *waiting, uint32_t count);
+    bool wants_view; /* next() is shown the rank, which costs little */
 
-    /* Prompts of the waiting are looked up for choose(), which costs about a microsecond per 20
-     * pages whenever the store has changed. */
+    /* The view, whether wants_view is set or not, and its entries. Prompts of the waiting are
+     * looked up for them, which costs about a microsecond per 20 pages whenever the store has
+     * changed. */
     bool wants_entries;
 };
+
+static inline bool kvt_scheduling_sees_rank(const struct kvt_scheduling_policy *policy)
+{
+    return policy->wants_view || policy->wants_entries;
+}
 
 /* ---- Router: which rank an arriving request goes to ------------------------ */
 

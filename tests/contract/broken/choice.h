@@ -1,4 +1,5 @@
-/* choice.h -- a router and a scheduling policy that keep their contracts. */
+/* choice.h -- a router and a scheduling policy that keep their contracts, the latter but for the
+ * members that are named. */
 #ifndef KVT_TESTS_BROKEN_CHOICE_H
 #define KVT_TESTS_BROKEN_CHOICE_H
 
@@ -10,7 +11,7 @@
         .summary = "breaks a contract"                                                             \
     }
 
-#define SCHEDULING(table_name, next_function)                                                      \
+#define SCHEDULING(table_name, ...)                                                                \
     static size_t state_bytes(const struct kvt_scheduling_env *env)                                \
     {                                                                                              \
         (void)env;                                                                                 \
@@ -34,7 +35,7 @@
     static const struct kvt_scheduling_policy policy = {.info = INFO(table_name),                  \
                                                         .state_bytes = state_bytes,                \
                                                         .init = init,                              \
-                                                        .next = (next_function),                   \
+                                                        __VA_ARGS__,                               \
                                                         .preempt = preempt};                       \
     static const struct kvt_plugin_table tables[] = {{KVT_PLUGIN_SCHEDULING, &policy.info}};       \
     KVT_PLUGIN_OBJECT(tables)
