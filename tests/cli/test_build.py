@@ -18,9 +18,11 @@ BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cu
          "build/release/tests/cuda")
 # As the objects are that the copy takes along.
 CUDA = os.environ.get("KVT_CUDA", "0")
-DATA = {"models": "models", "scenarios": "workloads/scenarios", "schema": "docs/schema",
-        "calls": "tests/golden/calls", "paper": "validation/paper", "public": "validation/public",
-        "grids": "validation/grids", "example": "policies/example"}
+# Folder under share/kvt: the folder here, and how the names of its data files end.
+DATA = {"models": ("models", ".json"), "scenarios": ("workloads/scenarios", (".json", ".csv")),
+        "schema": ("docs/schema", ".json"), "calls": ("tests/golden/calls", ".txt"),
+        "paper": ("validation/paper", ".json"), "public": ("validation/public", ".json"),
+        "grids": ("validation/grids", ".json"), "example": ("policies/example", (".c", "Makefile"))}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
 OLDEST_GLIBC = (2, 36)
@@ -73,9 +75,8 @@ def files_below(folder):
 def data_files():
     """What share/kvt must hold: every data file of the checkout."""
     found = set(DATA_ALONE)
-    for name, folder in DATA.items():
-        found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder)
-                  if path.endswith((".json", ".txt")) or name == "example"}
+    for name, (folder, ends) in DATA.items():
+        found |= {"%s/%s" % (name, path) for path in files_below(TOP / folder) if path.endswith(ends)}
     return found
 
 
@@ -227,7 +228,10 @@ def the_tarball_needs_no_package_but_libc(tree, scratch):
 def the_unpacked_program_finds_its_data_from_any_folder(tree, scratch):
     release_only()
     program = unpacked_dist(tree, scratch) / "bin/kvtide"
-    questions = ((("--version",), stated_version()), (("list", "scenarios"), "quickstart"))
+    questions = (
+        (("--version",), stated_version()), (("list", "scenarios"), "quickstart"),
+        # Its load is a file beside it.
+        (("run", "strata-sessions", "--set", "run.duration_s=1", "--quiet"), "rows read 2000"))
     for arguments, word in questions:
         done = subprocess.run((str(program), *arguments), cwd="/", env={}, capture_output=True,
                               text=True)

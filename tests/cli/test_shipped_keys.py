@@ -71,7 +71,7 @@ SCENARIOS = {
     "strata-sessions": ("strata-sessions", {
         "cluster": {"scheduling": {"load_compute_ratio": 10},
                     "decode": {"pools": {"unified_gib": 12}}},
-        "run": {"warmup": {"value": 300}, "duration_s": 120}}),
+        "run": {"warmup": {"value": 150}, "duration_s": 120}}),
     "pulse-100k": ("pulse-100k", {
         **TAPE, "workload": CLOSED, "cluster": {"decode": CROWDED}},
         ("cluster.", "residency.")),
