@@ -65,7 +65,7 @@ static const struct opening {
     {"clock", 1, DECISIONS_SHARED},       {"clock", 4, DECISIONS_SHARED},
     {"clock", 8, DECISIONS_SHARED},       {"access-lru", 1, DECISIONS_SHARED},
     {"access-lru", 4, DECISIONS_SHARED},  {"access-lru", 8, DECISIONS_SHARED},
-    {"s3fifo", 8, DECISIONS_SHARED},      {"arc", 1, DECISIONS_SHARED},
+    {"s3fifo", 1, DECISIONS_SHARED},      {"arc", 1, DECISIONS_SHARED},
     {"sharded-lru", 4, DECISIONS_SHARED}, {"lru", 8, DECISIONS_PROMOTED},
     {"lru", 8, DECISIONS_EACH_QUERY},     {"lru", 8, DECISIONS_TURNS},
 };
