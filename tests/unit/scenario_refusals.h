@@ -92,7 +92,7 @@ static const struct refusal in_files[] = {
     {"\"max_concurrency\": 4", "t.json#/max_concurrency",
      "here this is workload.closed.concurrency"},
     {"\"cluster\": {\"decode\": {\"tensor-parallel-size\": 4}}",
-     "t.json#/cluster/decode/tensor-parallel-size", "here cluster.decode.tp"},
+     "t.json#/cluster/decode/tensor-parallel-size", "here this is cluster.decode.tp"},
     {"\"hot_tokens\": 4096", "t.json#/hot_tokens", "it is residency.hot_tokens"},
     {"\"residency\": {\"hot_tokens\": \"2kk\"}", "t.json#/residency/hot_tokens",
      "\"2kk\" is not a whole number"},
