@@ -196,7 +196,7 @@ def a_failure_in_the_run_is_a_sentence_whatever_comes_with_it(folder):
 def a_curve_takes_what_needs_nothing_and_refuses_what_lacks_something(folder):
     plugin = built(folder, DEMANDING, "demanding")
     recording = folder / "a.kvsel"
-    succeeds("trace", "record", tiny(folder, changes=EXACT), "--out", recording, "--quiet")
+    succeeds("trace", "record", tiny(folder, changes=EXACT), "--to", recording, "--quiet")
     curves = json.loads(succeeds("trace", "mrc", recording, "--json", "--quiet", "--plugin", plugin))
     assert "demanding" not in json.dumps(curves) and "s3fifo" in json.dumps(curves)
     said = refuses(2, "trace", "mrc", recording, "--policies", "lru,demanding", "--plugin", plugin)
