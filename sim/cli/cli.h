@@ -119,7 +119,16 @@ KVT_CHECKED kvt_status cli_goodput_set(const struct cli_texts *words, struct kvt
 struct cJSON;
 KVT_CHECKED kvt_status cli_machine(bool quiet, struct cJSON **out, struct kvt_error *err);
 
-/* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called. */
+/* guard.c: from here on a crash, or an exit() before cli_guard_end(), is told as the plug-in's:
+ * with a sentence and the status of a malformed question. Not in children. */
+void cli_guard_plugin(const char *path);
+void cli_guard_end(void);
+/* For handlers of signals: the process ends here, and no temporary stays. */
+void cli_end_at_once(void);
+void cli_remove_temporaries(void);
+
+/* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called; the second of them ends
+ * the process at once. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
@@ -133,6 +142,8 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *progress, struct kvt_wall *start, bool quiet);
 void cli_progress_show(struct cli_progress *progress, double fraction, const char *what);
 void cli_progress_end(struct cli_progress *progress);
+/* kvt_sim_options.on_prepare of a command whose context is its progress. */
+bool cli_progress_prepare(void *progress, double fraction, const char *what);
 
 enum {
     CLI_COLUMNS = 80

@@ -20,12 +20,6 @@ struct run_options {
     bool quiet, json;
 };
 
-static bool show_prepare(void *context, double fraction, const char *what)
-{
-    cli_progress_show(context, fraction, what);
-    return !cli_interrupted();
-}
-
 static void show_done(void *context, double done_fraction)
 {
     cli_progress_show(context, done_fraction, "simulating");
@@ -59,7 +53,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                           .cache_dir = options->cache,
                                           .on_interval = outputs->dir ? run_files_interval : NULL,
                                           .interval_context = outputs,
-                                          .on_prepare = show_prepare,
+                                          .on_prepare = cli_progress_prepare,
                                           .prepare_context = &progress};
     kvt_status status = run_files_begin(outputs, err);
     if (status == KVT_OK && kvt_backend_runs(&scenario->backend))

@@ -71,7 +71,11 @@ kvt_status cli_plugins_load(const char *path, struct kvt_error *err)
 
     if (status == KVT_OK)
         status = cli_plugin_open(loaded, path, err);
-    return status == KVT_OK ? try_newest(err) : status;
+    if (status == KVT_OK)
+        status = try_newest(err);
+    if (status == KVT_OK)
+        cli_guard_plugin(path);
+    return status;
 }
 
 void cli_plugins_free(void)

@@ -15,6 +15,8 @@ static volatile sig_atomic_t interrupted;
 static void on_signal(int signal_number)
 {
     (void)signal_number;
+    if (interrupted)
+        cli_end_at_once();
     interrupted = 1;
 }
 
@@ -145,4 +147,10 @@ void cli_print_badge(const struct kvt_badge *badge)
     printf("badge      ");
     (void)cli_put_wrapped(text, 11, 11);
     putchar('\n');
+}
+
+bool cli_progress_prepare(void *progress, double fraction, const char *what)
+{
+    cli_progress_show(progress, fraction, what);
+    return !cli_interrupted();
 }

@@ -66,12 +66,6 @@ static kvt_status check_pair(const struct tap *tap, struct kvt_error *err)
     return KVT_OK;
 }
 
-static bool show_prepare(void *context, double fraction, const char *what)
-{
-    cli_progress_show(context, fraction, what);
-    return !cli_interrupted();
-}
-
 static void show_done(void *context, double done_fraction)
 {
     cli_progress_show(context, done_fraction, "recording");
@@ -145,7 +139,7 @@ static kvt_status record(const struct question *question, const struct kvt_scena
     cli_progress_begin(&progress, &start, question->quiet);
     const struct kvt_sim_options options = {.threads = (unsigned)question->threads,
                                             .cache_dir = cache_dir,
-                                            .on_prepare = show_prepare,
+                                            .on_prepare = cli_progress_prepare,
                                             .prepare_context = &progress,
                                             .open_backend = open_backend,
                                             .backend_context = &tap};

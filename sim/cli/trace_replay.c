@@ -274,12 +274,6 @@ static kvt_status print_json(const struct question *question, const struct recor
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-static bool show_prepare(void *context, double fraction, const char *what)
-{
-    cli_progress_show(context, fraction, what);
-    return !cli_interrupted();
-}
-
 static void show_done(void *context, double done_fraction)
 {
     cli_progress_show(context, done_fraction, "replaying");
@@ -331,7 +325,7 @@ static kvt_status replay(const struct question *question, const struct recorded 
                                             .on_interval =
                                                 files.dir != NULL ? run_files_interval : NULL,
                                             .interval_context = &files,
-                                            .on_prepare = show_prepare,
+                                            .on_prepare = cli_progress_prepare,
                                             .prepare_context = &progress};
     kvt_status status = run_files_begin(&files, err);
     if (status == KVT_OK)

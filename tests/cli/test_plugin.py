@@ -4,8 +4,10 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import support
 from support import TOP, files_below, kvtide, refuses, succeeds, tiny
@@ -32,6 +34,25 @@ static uint32_t boundary(void *state, const struct kvt_residency_view *view,
 
 RESIDENCY("late", .boundary = boundary)
 '''
+
+# Ends the program, one way or another, in contexts longer than the suite's.
+ENDING = '''
+#include <stdlib.h>
+#include "residency.h"
+
+static uint32_t boundary(void *state, const struct kvt_residency_view *view,
+                         struct kvt_residency_action *actions, uint32_t capacity)
+{
+    if (view->request_count > 0 && view->requests[0].context_tokens > 12000) {
+        END;
+    }
+    return good_boundary(state, view, actions, capacity);
+}
+
+RESIDENCY("ending", .boundary = boundary)
+'''
+LONG = {**EXACT, "residency.policy": "ending", "cluster.decode.pools.unified_gib": 0.1,
+        "workload.lengths.input": {"law": "fixed", "tokens": 13000}}
 
 # Needs a parameter that has no default.
 DEMANDING = '''
@@ -203,6 +224,41 @@ def a_curve_takes_what_needs_nothing_and_refuses_what_lacks_something(folder):
     assert "demanding takes what has no default: hand_slots is missing: Slots that the hand" in said, said
 
 
+def a_plugin_that_ends_the_run_is_named_and_leaves_nothing_behind(folder):
+    for name, end, words in (("leaves", "exit(0)", "exit() was called in the middle"),
+                             ("falls", "*(volatile int *)8 = 1", "the command crashed (SIGSEGV)")):
+        if name == "falls" and "address" in os.environ.get("KVT_VARIANT", ""):
+            continue  # the sanitizer tells it, in its own words
+        plugin = built(folder, ENDING.replace("END;", end + ";"), name)
+        scenario = tiny(folder, changes=LONG)
+        before = files_below(folder)
+        done = kvtide("run", scenario, "--plugin", plugin, "--quiet", "--out", folder / "out")
+        assert done.returncode == 2 and done.stdout == "", done
+        assert "%s.so: " % name in done.stderr and words in done.stderr, done.stderr
+        assert files_below(folder) == before, files_below(folder)
+
+
+def a_second_signal_ends_a_command_that_does_not_heed_the_first(folder):
+    plugin = built(folder, ENDING.replace("END;", "for (volatile int i = 0; i >= 0;) i = 1;"), "stays")
+    scenario = tiny(folder, changes=LONG)
+    before = files_below(folder)
+    command = [support.KVTIDE, "run", scenario, "--plugin", plugin, "--quiet", "--out",
+               str(folder / "out")]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as run:
+        until = time.monotonic() + support.TIMEOUT_S
+        while not (folder / "out").exists():
+            assert run.poll() is None and time.monotonic() < until, run.poll()
+            time.sleep(0.05)
+        time.sleep(1)  # into the loop
+        for _ in range(2):
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        _, said = run.communicate(timeout=support.TIMEOUT_S)
+    assert run.returncode == 1 and "a second signal: ended at once" in said, (run.returncode, said)
+    assert files_below(folder) == before, files_below(folder)
+
+
 def what_is_no_plugin_is_told_so(folder):
     text = folder / "text.so"
     text.write_text("no object", encoding="utf-8")
@@ -233,6 +289,8 @@ CASES = (
     a_contract_broken_in_the_run_ends_it_with_its_sentence,
     a_failure_in_the_run_is_a_sentence_whatever_comes_with_it,
     a_curve_takes_what_needs_nothing_and_refuses_what_lacks_something,
+    a_plugin_that_ends_the_run_is_named_and_leaves_nothing_behind,
+    a_second_signal_ends_a_command_that_does_not_heed_the_first,
     what_is_no_plugin_is_told_so,
 )
 
