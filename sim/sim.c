@@ -210,7 +210,7 @@ static kvt_status open_router(struct kvt_sim *sim, struct kvt_error *err)
     sim->router_state = kvt_plugin_state_new(sim->router->state_bytes(&env));
     if (!sim->router_state)
         return kvt_fail_nomem(err, "the router");
-    return sim->router->init(sim->router_state, &env, err);
+    return KVT_PLUGIN_CALL(sim->router, init, err, sim->router_state, &env);
 }
 
 static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
@@ -226,7 +226,7 @@ static kvt_status open_speculation(struct kvt_sim *sim, struct kvt_error *err)
 
     sim->speculation =
         (const struct kvt_speculation_method *)(const void *)scenario->speculation.info;
-    return sim->speculation->prepare(&env, &sim->speculation_data, err);
+    return KVT_PLUGIN_CALL(sim->speculation, prepare, err, &env, &sim->speculation_data);
 }
 
 /* When the run ends whatever happens: run.duration_s or the last phase. */
@@ -262,6 +262,15 @@ static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
     return status == KVT_OK ? sim_books_begin(sim, err) : status;
 }
 
+/* Too little memory that a scenario allows is no lack of ours, and a failure all the same. */
+static kvt_status locate(const struct kvt_scenario *scenario, kvt_status status,
+                         struct kvt_error *err)
+{
+    kvt_scenario_locate(scenario, err);
+    return status == KVT_ERR_NOMEM && err != NULL && err->status == KVT_ERR_INVALID ? err->status
+                                                                                    : status;
+}
+
 kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim_options *options,
                        struct kvt_sim **out, struct kvt_error *err)
 {
@@ -291,9 +300,9 @@ kvt_status kvt_sim_new(const struct kvt_scenario *scenario, const struct kvt_sim
             scenario->fidelity == KVT_FIDELITY_ANALYTIC ? sim_solve(sim, err) : begin(sim, err);
     if (status != KVT_OK) {
         if (status != KVT_ERR_DEVICE) /* which is no fault of what the scenario says */
-            kvt_scenario_locate(scenario, err);
+            status = locate(scenario, status, err);
         kvt_sim_free(sim);
-        return err != NULL ? err->status : status;
+        return status;
     }
     *out = sim;
     return KVT_OK;
@@ -419,10 +428,8 @@ kvt_status kvt_sim_step(struct kvt_sim *sim, bool *more, struct kvt_error *err)
     sim->event_count++;
     sim_books_advance(sim);
     kvt_status status = on_event(sim, &event, err);
-    if (status != KVT_OK) {
-        kvt_scenario_locate(sim->scenario, err);
-        return err != NULL ? err->status : status;
-    }
+    if (status != KVT_OK)
+        return locate(sim->scenario, status, err);
     if (sim->source_ended && sim->in_flight == 0)
         sim->ended = true;
     *more = !sim->ended;

@@ -112,7 +112,7 @@ static kvt_status open_streams(struct walk *walk, uint32_t request, uint32_t sto
         if (!stream)
             return kvt_fail_nomem(err, "a stream of selections");
         walk->streams[walk->stream_count++] = stream;
-        status = measure->law->stream_init(measure->law_data, stream, &env, err);
+        status = KVT_PLUGIN_CALL(measure->law, stream_init, err, measure->law_data, stream, &env);
     }
     return status;
 }
@@ -276,10 +276,10 @@ static kvt_status prepare_what_fits(const struct kvt_law *law, struct law_inputs
             tapes = i;
     }
     env->params.values = inputs->params;
-    kvt_status status = law->prepare(env, out, err);
+    kvt_status status = KVT_PLUGIN_CALL(law, prepare, err, env, out);
     while (status == KVT_ERR_NOMEM && tapes < count && inputs->params[tapes].number >= 2) {
         inputs->params[tapes].number = floor(inputs->params[tapes].number / 2);
-        status = law->prepare(env, out, err);
+        status = KVT_PLUGIN_CALL(law, prepare, err, env, out);
     }
     return status;
 }

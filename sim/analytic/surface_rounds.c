@@ -102,7 +102,7 @@ kvt_status surface_open_method(const struct kvt_analytic_env *run, void **out,
                                             .run_seed = SURFACE_SEED,
                                             .host = kvt_host()};
 
-    return run->speculation->prepare(&env, out, err);
+    return KVT_PLUGIN_CALL(run->speculation, prepare, err, &env, out);
 }
 
 kvt_status surface_plan(const struct surface_env *env, uint32_t active, uint32_t requests,

@@ -83,7 +83,7 @@ kvt_status kvt_calls_prepare_law(const struct kvt_backend_env *env, const struct
                                   .all_streams = all_streams,
                                   .source = env->source,
                                   .context = env->law_context};
-    return law_of(env)->prepare(&law_env, out, err);
+    return KVT_PLUGIN_CALL(law_of(env), prepare, err, &law_env, out);
 }
 
 kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_data,
@@ -105,7 +105,8 @@ kvt_status kvt_calls_open_stream(const struct kvt_backend_env *env, void *law_da
     *out = NULL;
     if (!stream)
         return kvt_fail_nomem(err, "a stream of selections");
-    kvt_status status = law_of(env)->stream_init(law_data, stream, &stream_env, err);
+    kvt_status status =
+        KVT_PLUGIN_CALL(law_of(env), stream_init, err, law_data, stream, &stream_env);
     if (status == KVT_OK)
         *out = stream;
     else
@@ -123,7 +124,8 @@ void kvt_calls_close_stream(const struct kvt_backend_env *env, void *law_data, v
 kvt_status kvt_calls_end_step(const struct kvt_backend_env *env, void *law_data,
                               struct kvt_error *err)
 {
-    return law_data && law_of(env)->end_step ? law_of(env)->end_step(law_data, err) : KVT_OK;
+    return law_data && law_of(env)->end_step ? KVT_PLUGIN_CALL(law_of(env), end_step, err, law_data)
+                                             : KVT_OK;
 }
 
 uint32_t kvt_calls_slots(const struct kvt_llm *llm, uint32_t store, uint64_t hot_tokens,

@@ -21,7 +21,8 @@ kvt_status cli_advance(struct kvt_sim *sim, void (*note)(void *context, double d
         /* A quiet stretch longer than the window: take the next event as it is. */
         if (status == KVT_OK && more)
             status = kvt_sim_step(sim, &more, err);
-        if (status == KVT_ERR_INTERRUPTED)
+        /* What nobody asked for is a failure. */
+        if (status == KVT_ERR_INTERRUPTED && cli_interrupted())
             *interrupted = true;
         else if (status != KVT_OK)
             return status;

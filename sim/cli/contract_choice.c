@@ -165,7 +165,7 @@ static kvt_status open_scheduler(struct contract_play *play, struct contract_sta
         if (status != KVT_OK)
             return status;
         contract_enter(play, "init");
-        status = policy->init(states[r].bytes, &env, err);
+        status = KVT_PLUGIN_CALL(policy, init, err, states[r].bytes, &env);
         if (status == KVT_OK)
             status = contract_state_check(play, &states[r], err);
     }
@@ -226,7 +226,7 @@ static kvt_status open_router(struct contract_play *play, struct contract_state 
         if (status != KVT_OK)
             return status;
         contract_enter(play, "init");
-        status = policy->init(states[r].bytes, &env, err);
+        status = KVT_PLUGIN_CALL(policy, init, err, states[r].bytes, &env);
         if (status == KVT_OK)
             status = contract_state_check(play, &states[r], err);
     }

@@ -89,7 +89,7 @@ static kvt_status prepare(struct bench *bench, struct kvt_error *err)
 
     bench->source = (struct kvt_law_source){.context = bench, .read = read_source};
     contract_enter(bench->play, "prepare");
-    return bench->law->prepare(&env, &bench->data, err);
+    return KVT_PLUGIN_CALL(bench->law, prepare, err, &env, &bench->data);
 }
 
 static kvt_status open_streams(struct bench *bench, uint32_t request, struct kvt_error *err)
@@ -114,7 +114,8 @@ static kvt_status open_streams(struct bench *bench, uint32_t request, struct kvt
         if (status != KVT_OK)
             return status;
         contract_enter(bench->play, "stream_init");
-        status = bench->law->stream_init(bench->data, stream->bytes, &bench->env, err);
+        status =
+            KVT_PLUGIN_CALL(bench->law, stream_init, err, bench->data, stream->bytes, &bench->env);
         if (status == KVT_OK)
             status = contract_state_check(bench->play, stream, err);
     }

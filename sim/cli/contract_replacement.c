@@ -68,7 +68,7 @@ static kvt_status open_cache(struct bench *bench, struct contract_play *play, ui
         if (status != KVT_OK)
             return status;
         contract_enter(play, "init");
-        status = bench->policy->init(state->bytes, &env, err);
+        status = KVT_PLUGIN_CALL(bench->policy, init, err, state->bytes, &env);
         if (status == KVT_OK)
             status = contract_state_check(play, state, err);
     }

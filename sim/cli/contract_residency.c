@@ -81,7 +81,7 @@ static kvt_status open_rank(struct bench *bench, struct contract_play *play, str
         if (status != KVT_OK)
             return status;
         contract_enter(play, "init");
-        status = bench->policy->init(state->bytes, &env, err);
+        status = KVT_PLUGIN_CALL(bench->policy, init, err, state->bytes, &env);
         if (status != KVT_OK)
             return status;
         contract_enter(play, "needs");

@@ -76,7 +76,7 @@ static kvt_status prepare(struct bench *bench, struct kvt_error *err)
     bench->drafter = (struct kvt_drafter){
         .name = "contract", .layers = 1, .kv_heads = 1, .head_dim = 64, .block_max = 32};
     contract_enter(bench->play, "prepare");
-    kvt_status status = bench->method->prepare(&env, &bench->data, err);
+    kvt_status status = KVT_PLUGIN_CALL(bench->method, prepare, err, &env, &bench->data);
     if (status != KVT_OK)
         return status;
     contract_enter(bench->play, "shape");

@@ -29,7 +29,8 @@ struct pool {
     size_t next, running_threads;
     bool has_failed;
     size_t failed_job;
-    struct kvt_error err; /* of the failed job with the lowest number */
+    kvt_status status;    /* of the failed job with the lowest number */
+    struct kvt_error err; /* the same one's */
 };
 
 /* ---- Progress --------------------------------------------------------------------------- */
@@ -88,12 +89,14 @@ static void watch(struct pool *pool)
 
 /* ---- Work ------------------------------------------------------------------------------- */
 
-static void note_failure(struct pool *pool, size_t index, const struct kvt_error *err)
+static void note_failure(struct pool *pool, size_t index, kvt_status status,
+                         const struct kvt_error *err)
 {
     if (pool->has_failed && pool->failed_job < index)
         return;
     pool->has_failed = true;
     pool->failed_job = index;
+    pool->status = status;
     pool->err = *err;
 }
 
@@ -111,8 +114,8 @@ static void *work(void *context)
             jobs->run(jobs->context, index, pool->threads_per_job, &pool->each[index], &err);
         (void)pthread_mutex_lock(&pool->lock);
         pool->each[index].progress = 1;
-        if (status != KVT_OK && status != KVT_ERR_INTERRUPTED)
-            note_failure(pool, index, &err);
+        if (status != KVT_OK && (status != KVT_ERR_INTERRUPTED || !cli_interrupted()))
+            note_failure(pool, index, status, &err);
     }
     pool->running_threads--;
     (void)pthread_cond_signal(&pool->ended);
@@ -166,5 +169,5 @@ kvt_status cli_jobs_run(const struct cli_jobs *jobs, size_t *failed, struct kvt_
         return KVT_OK;
     *failed = pool.failed_job;
     *err = pool.err;
-    return pool.err.status;
+    return pool.status;
 }

@@ -81,7 +81,7 @@ kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots,
     cache->cpu = kvt_cpu_best();
     kvt_status status =
         allocate(cache, policy->table->state_bytes(&env), store->rows_max, policy->sees_future)
-            ? policy->table->init(cache->state, &env, err)
+            ? KVT_PLUGIN_CALL(policy->table, init, err, cache->state, &env)
             : kvt_fail_nomem(err, "a cache of rows");
     if (status != KVT_OK) {
         mrc_rows_free(cache);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "golden_calls.h"
 #include "kvt/plugin.h"
 #include "validate_decisions.h"
@@ -30,8 +31,8 @@ static kvt_status open_replay(const struct golden_head *head, struct replay *rep
     const struct kvt_plugin_info *policy = NULL;
     const struct kvt_replacement_env env = {
         .slot_count = head->slots, .top_k = head->top_k, .host = kvt_host()};
-    kvt_status status =
-        kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, head->policy, replay->path, &policy, err);
+    kvt_status status = kvt_plugin_find(cli_plugins(), KVT_PLUGIN_REPLACEMENT, head->policy,
+                                        replay->path, &policy, err);
 
     if (status == KVT_OK && policy->param_count > 0)
         status =

@@ -103,7 +103,7 @@ static kvt_status recorder_end_step(void *data, struct kvt_error *err)
 {
     struct kvt_recorder *recorder = data;
     if (recorder->inner->end_step != NULL) {
-        kvt_status status = recorder->inner->end_step(recorder->inner_data, err);
+        kvt_status status = KVT_PLUGIN_CALL(recorder->inner, end_step, err, recorder->inner_data);
         if (status != KVT_OK)
             return status;
     }
@@ -283,7 +283,7 @@ static kvt_status recorder_prepare(const struct kvt_law_env *env, void **out, st
     recorder->side_tokens = recorder->side_paths > 0 ? env->side_tokens : 0;
     kvt_status status = copy_selectors(recorder, env, err);
     if (status == KVT_OK)
-        status = recorder->inner->prepare(env, &recorder->inner_data, err);
+        status = KVT_PLUGIN_CALL(recorder->inner, prepare, err, env, &recorder->inner_data);
     if (status == KVT_OK)
         *out = recorder;
     return status;
@@ -305,8 +305,8 @@ static kvt_status recorder_stream_init(void *data, void *state,
                                        const struct kvt_law_stream_env *env, struct kvt_error *err)
 {
     struct kvt_recorder *recorder = data;
-    kvt_status status =
-        recorder->inner->stream_init(recorder->inner_data, inner_of(state), env, err);
+    kvt_status status = KVT_PLUGIN_CALL(recorder->inner, stream_init, err, recorder->inner_data,
+                                        inner_of(state), env);
     if (status != KVT_OK || env->looks_ahead)
         return status;
     status = open_track(recorder, env, state, err);

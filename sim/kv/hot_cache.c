@@ -49,7 +49,7 @@ kvt_status kvt_hot_cache_new(const struct kvt_replacement_policy *replacement,
         .slot_count = env->slot_count,
     };
     memset(cache->slot_rows, 0xff, (size_t)env->slot_count * sizeof(uint32_t));
-    kvt_status status = replacement->init(cache->state, &whole, err);
+    kvt_status status = KVT_PLUGIN_CALL(replacement, init, err, cache->state, &whole);
     if (status != KVT_OK) {
         free(cache);
         return status;

@@ -56,7 +56,7 @@ static kvt_status find_needs(const struct kvt_scenario *scenario, struct kvt_res
     void *state = kvt_plugin_state_new(policy->state_bytes(&env));
     if (state == NULL)
         return kvt_fail_nomem(err, policy->info.name);
-    kvt_status status = policy->init(state, &env, err);
+    kvt_status status = KVT_PLUGIN_CALL(policy, init, err, state, &env);
     if (status == KVT_OK) {
         *needs = (struct kvt_residency_needs){0};
         policy->needs(state, needs);

@@ -248,7 +248,7 @@ const struct kvt_plugin_info *kvt_chosen(const struct kvt_load *load, const stru
     size_t count = 0;
     const struct kvt_plugin_info *const *list =
         kvt_plugin_list(load->options->plugins, key->kind, &count);
-    for (size_t i = 0; i < count && name != NULL; i++) {
+    for (size_t i = 0; i < count && cJSON_IsString(name); i++) {
         if (strcmp(list[i]->name, name->valuestring) == 0)
             return list[i];
     }

@@ -439,7 +439,7 @@ static kvt_status bind_shape(struct kvt_load *load, struct kvt_scenario *out, st
     char place[KVT_PLACE_BYTES];
     void *data = NULL;
 
-    kvt_status status = method->prepare(&env, &data, err);
+    kvt_status status = KVT_PLUGIN_CALL(method, prepare, err, &env, &data);
     if (status != KVT_OK) {
         kvt_tree_locate(load->tree, load->main, err);
         return status;

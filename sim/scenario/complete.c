@@ -36,6 +36,9 @@ static kvt_status complete_params(struct kvt_load *load, const struct kvt_key *k
                                   const struct kvt_at *at, cJSON *object, struct kvt_error *err)
 {
     const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
+    if (info == NULL)
+        return kvt_fail(err, KVT_ERR_INTERNAL, at->name, "no %s is chosen",
+                        kvt_plugin_kind_name(key->kind));
     kvt_tree_move_last(object, kvt_tree_find(object, key->name_key));
     for (size_t i = 0; i < info->param_count; i++) {
         const struct kvt_param_spec *spec = &info->params[i];

@@ -211,6 +211,21 @@ static kvt_status list_tables(struct kvt_plugins *plugins, const struct kvt_plug
     return KVT_OK;
 }
 
+/* The same bytes bring the same names, from whatever path. */
+static kvt_status refuse_loaded(const struct kvt_plugins *plugins, const char *path, uint64_t hash,
+                                struct kvt_error *err)
+{
+    for (size_t i = 0; i < plugins->file_count; i++) {
+        const char *other = plugins->files[i].path;
+        if (plugins->files[i].hash != hash)
+            continue;
+        if (strcmp(other, path) == 0)
+            return kvt_fail(err, KVT_ERR_INVALID, path, "it is loaded already");
+        return kvt_fail(err, KVT_ERR_INVALID, path, "it is loaded already, as %s", other);
+    }
+    return KVT_OK;
+}
+
 kvt_status kvt_plugins_load(struct kvt_plugins *plugins, const char *path, struct kvt_error *err)
 {
     const struct kvt_plugin_object *object = NULL;
@@ -221,6 +236,8 @@ kvt_status kvt_plugins_load(struct kvt_plugins *plugins, const char *path, struc
         return kvt_fail(err, KVT_ERR_INVALID, path, "%d plug-ins are loaded, which is the most",
                         KVT_PLUGIN_FILES_MAX);
     kvt_status status = hash_file(path, &file.hash, err);
+    if (status == KVT_OK)
+        status = refuse_loaded(plugins, path, file.hash, err);
     if (status == KVT_OK && (file.path = strdup(path)) == NULL)
         status = kvt_fail_nomem(err, "a plug-in's path");
     if (status == KVT_OK)

@@ -113,8 +113,9 @@ kvt_status kvt_plugin_find(const struct kvt_plugins *plugins, enum kvt_plugin_ki
             break;
         used += (size_t)wrote;
     }
-    return kvt_fail(err, KVT_ERR_NOT_FOUND, where, "\"%.60s\": no such %s; there are: %s", name,
-                    kvt_plugin_noun(kind), names);
+    return kvt_fail(err, KVT_ERR_NOT_FOUND, where, "\"%.60s\": no such %s; there are: %s%s", name,
+                    kvt_plugin_noun(kind), names,
+                    kvt_plugin_is_loadable(kind) ? "; --plugin FILE.so brings others" : "");
 }
 
 static const struct kvt_host host = {

@@ -75,6 +75,72 @@ static const struct table_kind table_kinds[KVT_PLUGIN_KINDS] = {
 
 /* ---- Parameters --------------------------------------------------------------------------- */
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as the table of keys */
+
+/* The section of a scenario that a plug-in of the kind is chosen in, at or below key; NULL. */
+static const struct kvt_key *find_section(const struct kvt_key *key, enum kvt_plugin_kind kind)
+{
+    const struct kvt_key *found = key->type == KVT_KEY_PLUGIN && key->kind == kind ? key : NULL;
+
+    for (size_t i = 0; i < key->member_count && found == NULL; i++)
+        found = find_section(&key->members[i], kind);
+    return found;
+}
+
+/* NOLINTEND(misc-no-recursion) */
+
+static bool is_param_name(const char *name)
+{
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+    return length > 0 && name[length] == '\0' && name[0] >= 'a' && name[0] <= 'z';
+}
+
+/* In a scenario it stands beside the section's own keys. */
+static kvt_status check_param_name(const struct kvt_plugin_table *table, const char *where,
+                                   const struct kvt_param_spec *spec, struct kvt_error *err)
+{
+    const struct kvt_key *section = find_section(kvt_keys_root(), table->kind);
+
+    if (!is_param_name(spec->name))
+        return kvt_fail(err, KVT_ERR_POLICY, where,
+                        "\"%s\": a parameter is named \"%.60s\"; small letters, digits and "
+                        "underscores behind a letter are expected",
+                        table->info->name, spec->name);
+    if (section != NULL &&
+        (strcmp(section->name_key, spec->name) == 0 || kvt_key_member(section, spec->name) != NULL))
+        return kvt_fail(
+            err, KVT_ERR_POLICY, where,
+            "\"%s\": a parameter is named \"%s\", as a key of \"%s\" is, where it would "
+            "stand; another name is expected",
+            table->info->name, spec->name, section->name);
+    if (strcmp(spec->name, KVT_CLAIRVOYANT) == 0 && spec->type != KVT_PARAM_BOOL)
+        return kvt_fail(err, KVT_ERR_POLICY, where,
+                        "\"%s\": parameter \"%s\" is no truth; type KVT_PARAM_BOOL is expected",
+                        table->info->name, spec->name);
+    return KVT_OK;
+}
+
+/* What takes the parameter's effect away is there. */
+static kvt_status check_idle(const struct kvt_plugin_info *info, const char *where,
+                             const struct kvt_param_spec *spec, struct kvt_error *err)
+{
+    for (size_t i = 0; i < KVT_IDLE_MAX && spec->idle[i].beside != NULL; i++) {
+        const char *beside = spec->idle[i].beside;
+        if (strchr(beside, '.') == NULL && kvt_param_find(info, beside) == NULL)
+            return kvt_fail(err, KVT_ERR_POLICY, where,
+                            "\"%s\": parameter \"%s\" is idle beside \"%.60s\", which it does not "
+                            "have; a parameter of its own, or a dotted key, is expected",
+                            info->name, spec->name, beside);
+        if (spec->idle[i].cure == NULL)
+            return kvt_fail(err, KVT_ERR_POLICY, where,
+                            "\"%s\": parameter \"%s\" is idle beside \"%.60s\" without a cure; the "
+                            "words for what gives its effect back are expected",
+                            info->name, spec->name, beside);
+    }
+    return KVT_OK;
+}
+
 static kvt_status check_param(const struct kvt_plugin_info *info, const char *where, size_t index,
                               struct kvt_error *err)
 {
@@ -138,9 +204,11 @@ static bool is_name(const char *name)
     return length > 0 && length <= NAME_MAX_BYTES && name[length] == '\0' && name[0] != '-';
 }
 
-static kvt_status check_info(const struct kvt_plugin_info *info, const char *where,
+static kvt_status check_info(const struct kvt_plugin_table *table, const char *where,
                              struct kvt_error *err)
 {
+    const struct kvt_plugin_info *info = table->info;
+
     if (!is_name(info->name))
         return kvt_fail(err, KVT_ERR_POLICY, where,
                         "the table's name is \"%.60s\"; 1 to %d small letters, digits and "
@@ -156,25 +224,37 @@ static kvt_status check_info(const struct kvt_plugin_info *info, const char *whe
     for (size_t i = 0; i < info->param_count; i++) {
         kvt_status status = check_param(info, where, i, err);
         if (status == KVT_OK)
+            status = check_param_name(table, where, &info->params[i], err);
+        if (status == KVT_OK)
             status = check_default(info, where, &info->params[i], err);
+        if (status != KVT_OK)
+            return status;
+    }
+    /* Now that each has a name. */
+    for (size_t i = 0; i < info->param_count; i++) {
+        kvt_status status = check_idle(info, where, &info->params[i], err);
         if (status != KVT_OK)
             return status;
     }
     return KVT_OK;
 }
 
+bool kvt_plugin_is_loadable(enum kvt_plugin_kind kind)
+{
+    return (unsigned)kind < KVT_PLUGIN_KINDS && table_kinds[kind].bytes > 0;
+}
+
 kvt_status kvt_plugin_table_check(const struct kvt_plugin_table *table, const char *where,
                                   size_t *table_bytes, struct kvt_error *err)
 {
     const struct kvt_plugin_info *info = table->info;
-    const struct table_kind *kind =
-        (unsigned)table->kind < KVT_PLUGIN_KINDS ? &table_kinds[table->kind] : NULL;
 
-    if (kind == NULL || kind->bytes == 0)
+    if (!kvt_plugin_is_loadable(table->kind))
         return kvt_fail(err, KVT_ERR_POLICY, where,
                         "a table is of kind %d (%s); residency, replacement, scheduling, router, "
                         "law and speculation can be loaded",
                         (int)table->kind, kvt_plugin_kind_name(table->kind));
+    const struct table_kind *kind = &table_kinds[table->kind];
     if (info == NULL)
         return kvt_fail(err, KVT_ERR_POLICY, where, "a %s has no table",
                         kvt_plugin_noun(table->kind));
@@ -189,7 +269,7 @@ kvt_status kvt_plugin_table_check(const struct kvt_plugin_table *table, const ch
                         "against this kvtide's headers, with struct_bytes the sizeof of its table",
                         kvt_plugin_noun(table->kind), info->struct_bytes, kind->least_bytes,
                         kind->bytes);
-    kvt_status status = check_info(info, where, err);
+    kvt_status status = check_info(table, where, err);
     if (status != KVT_OK)
         return status;
     for (size_t i = 0; i < MEMBERS_MAX && kind->required[i].name != NULL; i++) {

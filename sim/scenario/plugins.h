@@ -26,6 +26,9 @@ const struct kvt_plugin_info *const *kvt_plugins_built_in(enum kvt_plugin_kind k
 /* What one plug-in of the kind is called in a sentence: "residency policy". */
 const char *kvt_plugin_noun(enum kvt_plugin_kind kind);
 
+/* Whether shared objects bring tables of the kind. */
+bool kvt_plugin_is_loadable(enum kvt_plugin_kind kind);
+
 /* Is the table whole: its name, its parameters and every member that is not optional? where names
  * the file. A table built before members were appended is taken: *table_bytes is what one of this
  * version takes. */

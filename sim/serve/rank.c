@@ -89,9 +89,10 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     rank->import_state = kvt_plugin_state_new(rank->import->state_bytes(&import_env));
     if (!rank->residency_state || !rank->scheduling_state || !rank->import_state)
         return kvt_fail_nomem(err, "a rank's policies");
-    status = rank->residency->init(rank->residency_state, &residency_env, err);
+    status = KVT_PLUGIN_CALL(rank->residency, init, err, rank->residency_state, &residency_env);
     if (status == KVT_OK)
-        status = rank->scheduling->init(rank->scheduling_state, &scheduling_env, err);
+        status =
+            KVT_PLUGIN_CALL(rank->scheduling, init, err, rank->scheduling_state, &scheduling_env);
     if (status == KVT_OK)
         status = rank->import->init(rank->import_state, &import_env, err);
     if (status != KVT_OK)

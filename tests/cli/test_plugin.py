@@ -105,6 +105,20 @@ static uint32_t route(void *state, uint32_t request, uint32_t input_tokens,
 ROUTER("noisy", route)
 '''
 
+# Keeps its contract where it is tried, and fails in a run: FAILURE.
+FAILING = '''
+#include "replacement.h"
+
+static kvt_status init(void *state, const struct kvt_replacement_env *env, struct kvt_error *err)
+{
+    if (env->run_seed != 2385)
+        return FAILURE;
+    return good_init(state, env, err);
+}
+
+REPLACEMENT("failing", .init = init)
+'''
+
 
 def built(folder, source, name=None):
     """The shared object of a source file, or of text."""
@@ -147,6 +161,7 @@ def without_its_plugin_a_policy_is_unknown(folder):
     scenario = tiny(folder, changes={"residency.policy": "hot-pages"})
     said = refuses(2, "run", scenario, "--out", folder / "out")
     assert "no such residency policy" in said, said
+    assert said.endswith("; --plugin FILE.so brings others"), said
     assert files_below(folder) == ["tiny.json"]
 
 
@@ -243,6 +258,33 @@ def a_contract_broken_in_the_run_ends_it_with_its_sentence(folder):
     assert files_below(folder) == before, files_below(folder)
 
 
+def a_failure_in_the_run_is_a_sentence_whatever_comes_with_it(folder):
+    silent = "failing: init() failed and does not say why; host->fail() is expected"
+    for number, (failure, status, words) in enumerate((
+            ("KVT_ERR_INVALID", 2, silent), ("KVT_ERR_NOMEM", 2, silent), ("KVT_ERR_INTERRUPTED", 2, silent),
+            ("(kvt_status)4711", 2, "failing: init() returned 4711, which is no kvt_status"),
+            ('env->host->fail(err, KVT_ERR_INVALID, "here", "why")', 2, "here: why"),
+            ('env->host->fail(err, KVT_ERR_INTERRUPTED, "here", "why")', 1, "here: why"))):
+        plugin = built(folder, FAILING.replace("FAILURE", failure), "failing%d" % number)
+        scenario = tiny(folder, changes={**EXACT, "replacement.policy": "failing"})
+        before = files_below(folder)
+        for command in (("run", scenario, "--out", folder / "out"),
+                        ("compare", scenario, scenario + ",replacement=lru", "--out", folder / "out")):
+            done = kvtide(*command, "--plugin", plugin, "--quiet")
+            assert done.returncode == status and words in done.stderr, (failure, command, done)
+            assert files_below(folder) == before, files_below(folder)
+
+
+def a_curve_takes_what_needs_nothing_and_refuses_what_lacks_something(folder):
+    plugin = built(folder, DEMANDING, "demanding")
+    recording = folder / "a.kvsel"
+    succeeds("trace", "record", tiny(folder, changes=EXACT), "--to", recording, "--quiet")
+    curves = json.loads(succeeds("trace", "mrc", recording, "--json", "--quiet", "--plugin", plugin))
+    assert "demanding" not in json.dumps(curves) and "s3fifo" in json.dumps(curves)
+    said = refuses(2, "trace", "mrc", recording, "--policies", "lru,demanding", "--plugin", plugin)
+    assert "demanding takes what has no default: hand_slots is missing: Slots that the hand" in said, said
+
+
 def a_plugin_that_ends_the_run_is_named_and_leaves_nothing_behind(folder):
     for name, end, words in (("leaves", "exit(0)", "exit() was called in the middle"),
                              ("falls", "*(volatile int *)8 = 1", "the command crashed (SIGSEGV)")):
@@ -288,7 +330,11 @@ def what_is_no_plugin_is_told_so(folder):
     assert "--plugin wants a value: --plugin FILE.so" in refuses(2, "list", "--plugin", "")
     plugin = built(folder, EXAMPLE)
     said = refuses(2, "list", "policies", "--plugin", plugin, "--plugin", plugin)
-    assert "there is a residency policy \"hot-pages\" already" in said, said
+    assert said == "kvtide: %s: it is loaded already" % plugin, said
+    twin = pathlib.Path(folder, "twin.so")
+    twin.write_bytes(pathlib.Path(plugin).read_bytes())
+    said = refuses(2, "list", "policies", "--plugin", plugin, "--plugin", twin)
+    assert said == "kvtide: %s: it is loaded already, as %s" % (twin, plugin), said
     half = pathlib.Path(folder, "half.so")
     half.write_bytes(pathlib.Path(plugin).read_bytes()[:600])
     said = refuses(2, "list", "policies", "--plugin", half)
@@ -306,6 +352,8 @@ CASES = (
     a_table_with_a_parameter_that_must_be_given_is_said_not_to_be_played,
     a_broken_plugin_is_refused_before_anything_runs,
     a_contract_broken_in_the_run_ends_it_with_its_sentence,
+    a_failure_in_the_run_is_a_sentence_whatever_comes_with_it,
+    a_curve_takes_what_needs_nothing_and_refuses_what_lacks_something,
     a_plugin_that_ends_the_run_is_named_and_leaves_nothing_behind,
     a_second_signal_ends_a_command_that_does_not_heed_the_first,
     what_is_no_plugin_is_told_so,

@@ -344,6 +344,23 @@ START_TEST(an_object_that_brings_no_whole_table_is_refused_as_it_is_loaded)
          "replacement policy \"member-missing\" has no choose_victims(), which it must have"},
         {"parameter_bad", KVT_ERR_POLICY,
          "the default of parameter \"order\", sideways, is not one it takes"},
+        {"param_capital", KVT_ERR_POLICY,
+         "a parameter is named \"My Param\"; small letters, digits and underscores"},
+        {"param_of_section", KVT_ERR_POLICY,
+         "a parameter is named \"hot_tokens\", as a key of \"residency\" is"},
+        {"param_of_name", KVT_ERR_POLICY,
+         "a parameter is named \"law\", as a key of \"selection\" is"},
+        {"clairvoyant_real", KVT_ERR_POLICY, "type KVT_PARAM_BOOL is expected"},
+        {"idle_beside_none", KVT_ERR_POLICY,
+         "parameter \"depth\" is idle beside \"ordre\", which it does not have"},
+        {"init_silent", KVT_ERR_POLICY,
+         "replacement init-silent: init() failed and does not say why; host->fail() is expected"},
+        {"init_unknown", KVT_ERR_POLICY,
+         "residency init-unknown: init() returned 4711, which is no kvt_status"},
+        {"prepare_silent", KVT_ERR_POLICY,
+         "law prepare-silent: prepare() failed and does not say why; host->fail() is expected"},
+        {"stream_silent", KVT_ERR_POLICY,
+         "law stream-silent: stream_init() failed and does not say why"},
     };
     char path[SUPPORT_PATH_BYTES];
     struct kvt_error err = {.status = KVT_OK};
@@ -401,6 +418,7 @@ START_TEST(a_plugin_is_tried_as_it_is_loaded)
                   err.message);
     ck_assert_int_eq(cli_plugins_load(object_path("example", "hot_pages", path), &err), KVT_OK);
     cli_plugins_free();
+    cli_guard_end(); /* as a command that is done */
 }
 END_TEST
 
@@ -431,7 +449,7 @@ static Suite *contract_suite(void)
     tcase_add_test(objects, every_example_keeps_its_contract);
     tcase_add_loop_test(objects, a_broken_contract_is_named_with_who_broke_it, 0, BROKEN);
     tcase_add_loop_test(objects, an_object_that_brings_no_whole_table_is_refused_as_it_is_loaded, 0,
-                        6);
+                        15);
     tcase_add_test(objects, a_file_that_is_no_shared_object_is_told_so);
     tcase_add_test(objects, a_call_that_does_not_return_ends_the_play);
     tcase_add_test(objects, a_plugin_is_tried_as_it_is_loaded);

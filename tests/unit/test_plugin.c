@@ -119,7 +119,8 @@ START_TEST(an_unknown_name_is_answered_with_those_there_are)
                      KVT_ERR_NOT_FOUND);
     ck_assert_str_eq(err.where, "my.json#/cluster/router/policy");
     ck_assert_str_eq(err.message, "\"sticky\": no such router policy; there are: "
-                                  "round-robin, least-loaded, shortest-queue, cache-aware");
+                                  "round-robin, least-loaded, shortest-queue, cache-aware; "
+                                  "--plugin FILE.so brings others");
     ck_assert_ptr_null(found);
     ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_REPLACEMENT, "LRU", "", &found, &err),
                      KVT_ERR_NOT_FOUND);
@@ -137,6 +138,62 @@ START_TEST(what_is_no_kind_has_no_plugins)
     ck_assert_int_eq(kvt_plugin_find(NULL, KVT_PLUGIN_KINDS, "lru", "", &found, &err),
                      KVT_ERR_INTERNAL);
     ck_assert_str_eq(kvt_plugin_kind_name(KVT_PLUGIN_KINDS), "unknown");
+}
+END_TEST
+
+/* Of a router, which may have said something before. */
+static kvt_status outcome_of(kvt_status status, const char *says, struct kvt_error *err)
+{
+    static const struct kvt_plugin_info info = {.name = "mute"};
+
+    (void)kvt_fail(err, KVT_ERR_IO, "elsewhere", "an older sentence");
+    kvt_plugin_hear(err);
+    if (says != NULL)
+        (void)kvt_fail(err, status, "place", "%s", says);
+    return kvt_plugin_outcome(&info, "init", status, err);
+}
+
+START_TEST(a_plugin_that_fails_in_words_is_quoted)
+{
+    struct kvt_error err;
+
+    ck_assert_int_eq(outcome_of(KVT_OK, NULL, &err), KVT_OK);
+    ck_assert_int_eq(outcome_of(KVT_ERR_INVALID, "too few ranks", &err), KVT_ERR_INVALID);
+    ck_assert_int_eq(err.status, KVT_ERR_INVALID);
+    ck_assert_str_eq(err.where, "place");
+    ck_assert_str_eq(err.message, "too few ranks");
+}
+END_TEST
+
+START_TEST(a_plugin_that_fails_without_a_word_is_told_as_that)
+{
+    static const char silent[] = "init() failed and does not say why; host->fail() is expected";
+    struct kvt_error err;
+
+    for (int status = KVT_ERR_NOMEM; status <= KVT_ERR_HUNG; status++) {
+        ck_assert_int_eq(outcome_of((kvt_status)status, NULL, &err), KVT_ERR_POLICY);
+        ck_assert_int_eq(err.status, KVT_ERR_POLICY);
+        ck_assert_str_eq(err.where, "mute");
+        ck_assert_str_eq(err.message, silent);
+    }
+    ck_assert_int_eq(outcome_of(KVT_ERR_INVALID, "", &err), KVT_ERR_POLICY);
+    ck_assert_str_eq(err.message, silent);
+    ck_assert_int_eq(outcome_of(KVT_ERR_INVALID, NULL, NULL), KVT_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(a_number_that_is_no_status_is_a_failure_whatever_is_said)
+{
+    static const int numbers[] = {4711, -1, KVT_ERR_HUNG + 1};
+    struct kvt_error err;
+    char words[64];
+
+    (void)snprintf(words, sizeof words, "init() returned %d, which is no kvt_status", numbers[_i]);
+    ck_assert_int_eq(outcome_of((kvt_status)numbers[_i], NULL, &err), KVT_ERR_POLICY);
+    ck_assert_msg(strstr(err.message, words) == err.message, "%s", err.message);
+    ck_assert_int_eq(outcome_of((kvt_status)numbers[_i], "so", &err), KVT_ERR_POLICY);
+    ck_assert_int_eq(err.status, KVT_ERR_POLICY);
+    ck_assert_int_eq(outcome_of((kvt_status)numbers[_i], NULL, NULL), KVT_ERR_POLICY);
 }
 END_TEST
 
@@ -168,6 +225,9 @@ static Suite *plugin_suite(void)
     tcase_add_loop_test(tables, every_parameter_has_a_name_of_its_own_bounds_and_help, 0, KINDS);
     tcase_add_test(tables, an_unknown_name_is_answered_with_those_there_are);
     tcase_add_test(tables, what_is_no_kind_has_no_plugins);
+    tcase_add_test(tables, a_plugin_that_fails_in_words_is_quoted);
+    tcase_add_test(tables, a_plugin_that_fails_without_a_word_is_told_as_that);
+    tcase_add_loop_test(tables, a_number_that_is_no_status_is_a_failure_whatever_is_said, 0, 3);
     tcase_add_test(tables, the_host_lends_our_own_streams_and_errors);
     suite_add_tcase(suite, tables);
     return suite;

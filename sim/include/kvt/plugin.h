@@ -196,6 +196,17 @@ KVT_EXPORT const struct kvt_plugin_object *kvt_plugin_entry(void);
  * short. free() it. */
 KVT_CHECKED void *kvt_plugin_state_new(size_t bytes);
 
+/* Calls a member of a table that returns a status and takes *err last. A failure is always a known
+ * one in words: what the plug-in says of it, or else that it does not (KVT_ERR_POLICY). */
+#define KVT_PLUGIN_CALL(table, member, err, ...)                                                   \
+    (kvt_plugin_hear(err),                                                                         \
+     kvt_plugin_outcome(&(table)->info, #member, (table)->member(__VA_ARGS__, (err)), (err)))
+
+/* Its two halves: *err says nothing; what came of the call. err may be NULL. */
+void kvt_plugin_hear(struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_plugin_outcome(const struct kvt_plugin_info *info, const char *member,
+                                          kvt_status status, struct kvt_error *err);
+
 /* A plug-in by name, with checked parameters. */
 struct kvt_choice {
     const struct kvt_plugin_info *info;
