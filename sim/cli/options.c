@@ -39,7 +39,6 @@ int cli_close(int exit_code)
 {
     bool failed = ferror(stdout) != 0;
 
-    cli_guard_end();
     cli_plugins_free();
     if ((fflush(stdout) != 0 || failed) && exit_code == CLI_DONE) {
         fputs("kvtide: standard output: not everything could be written\n", stderr);

@@ -82,4 +82,5 @@ void cli_plugins_free(void)
 {
     kvt_plugins_free(loaded);
     loaded = NULL;
+    cli_guard_end(); /* there is no plug-in any more that could end it */
 }
