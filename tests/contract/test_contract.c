@@ -418,7 +418,6 @@ START_TEST(a_plugin_is_tried_as_it_is_loaded)
                   err.message);
     ck_assert_int_eq(cli_plugins_load(object_path("example", "hot_pages", path), &err), KVT_OK);
     cli_plugins_free();
-    cli_guard_end(); /* as a command that is done */
 }
 END_TEST
 
