@@ -1,4 +1,6 @@
 /* sim_hooks.c -- what policies want to know, and whether this run can tell them. */
+#include <stdio.h>
+
 #include "sim_private.h"
 
 static const char *wish_of(const struct kvt_residency_policy *policy)
@@ -72,15 +74,18 @@ static kvt_status check_budgets(const struct kvt_sim *sim, struct kvt_error *err
     const struct kvt_scenario *scenario = sim->scenario;
     const struct kvt_law *law = (const struct kvt_law *)(const void *)scenario->selection.info;
 
+    char where[80]; /* as laws themselves say it, so that the key is found */
+
     if (!law->varies)
         return KVT_OK;
+    (void)snprintf(where, sizeof where, "law \"%s\"", law->info.name);
     if (scenario->fidelity != KVT_FIDELITY_EXACT)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, law->info.name,
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "its queries read as many rows as it takes, which \"%s\" does not see of "
                         "every request and store; run.fidelity \"exact\" is expected",
                         kvt_fidelity_name(scenario->fidelity));
     if (sim->ranks[0].needs.history_in_hbm)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, law->info.name,
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "its queries read as many rows as it takes, and under \"%s\" nobody looks "
                         "at selections; a residency.policy with hot caches, such as "
                         "\"vllm-hybrid\", is expected",

@@ -22,7 +22,7 @@
 static kvt_status access_lru_init(void *state, const struct kvt_replacement_env *env,
                                   struct kvt_error *err)
 {
-    return slot_order_init(state, env, "access-lru", err);
+    return slot_order_init(state, env, "replacement \"access-lru\"", err);
 }
 
 /* The misses take the oldest slots that did not hit, whatever hits have done to the order

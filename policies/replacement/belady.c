@@ -32,7 +32,7 @@ static kvt_status belady_init(void *state, const struct kvt_replacement_env *env
     struct belady *belady = state;
 
     belady->slot_count = env->slot_count;
-    return farthest_check(env, "belady", err);
+    return farthest_check(env, "replacement \"belady\"", err);
 }
 
 /* Told nothing, it has no answer but the empty slots. */

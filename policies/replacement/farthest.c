@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-kvt_status farthest_check(const struct kvt_replacement_env *env, const char *policy,
+kvt_status farthest_check(const struct kvt_replacement_env *env, const char *where,
                           struct kvt_error *err)
 {
     if (env->params.values[0].number == 0)
-        return kvt_fail(err, KVT_ERR_INVALID, policy,
+        return kvt_fail(err, KVT_ERR_INVALID, where,
                         "clairvoyant is false, and it goes by nothing but the calls to come; true, "
                         "or another policy, is expected");
     return KVT_OK;

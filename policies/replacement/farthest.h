@@ -12,7 +12,7 @@
                 "is refused.",                                                                     \
         .type = KVT_PARAM_BOOL, .maximum = 1, .default_number = 1                                  \
     }
-kvt_status farthest_check(const struct kvt_replacement_env *env, const char *policy,
+kvt_status farthest_check(const struct kvt_replacement_env *env, const char *where,
                           struct kvt_error *err);
 
 /* Empty slots, the lowest first, as victims; returns how many. */

@@ -15,7 +15,7 @@
 static kvt_status fifo_init(void *state, const struct kvt_replacement_env *env,
                             struct kvt_error *err)
 {
-    return slot_order_init(state, env, "fifo", err);
+    return slot_order_init(state, env, "replacement \"fifo\"", err);
 }
 
 /* Up to the last of the victims the order holds them and slots that hit; only that part is

@@ -18,7 +18,7 @@
 static kvt_status lru_init(void *state, const struct kvt_replacement_env *env,
                            struct kvt_error *err)
 {
-    return slot_order_init(state, env, "lru", err);
+    return slot_order_init(state, env, "replacement \"lru\"", err);
 }
 
 /* The order is split in place: the first fill_count slots that did not hit are the fills

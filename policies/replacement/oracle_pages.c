@@ -37,7 +37,7 @@ static kvt_status oracle_init(void *state, const struct kvt_replacement_env *env
     oracle->slot_count = env->slot_count;
     oracle->rows_per_page = env->rows_per_page;
     oracle->page_count = page_count_of(env);
-    return farthest_check(env, "oracle-pages", err);
+    return farthest_check(env, "replacement \"oracle-pages\"", err);
 }
 
 static void find_pages_next_use(const struct oracle *oracle,

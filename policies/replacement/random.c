@@ -42,7 +42,7 @@ static kvt_status random_init(void *state, const struct kvt_replacement_env *env
     struct shuffler *shuffler = state;
 
     if (env->slot_count >= DONE)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "random",
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, "replacement \"random\"",
                         "a hot cache of %u slots is too large; fewer than %u are possible",
                         env->slot_count, DONE);
     shuffler->rng = env->host->rng_stream(env->run_seed, KVT_RNG_POLICY, env->entity);

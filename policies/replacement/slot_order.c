@@ -15,13 +15,13 @@ size_t slot_order_state_bytes(const struct kvt_replacement_env *env)
     return sizeof(struct slot_order) + (size_t)env->slot_count * sizeof(uint16_t);
 }
 
-kvt_status slot_order_init(void *state, const struct kvt_replacement_env *env, const char *policy,
+kvt_status slot_order_init(void *state, const struct kvt_replacement_env *env, const char *where,
                            struct kvt_error *err)
 {
     struct slot_order *order = state;
 
     if (env->slot_count > SLOT_ORDER_MAX)
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, policy,
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, where,
                         "a hot cache of %u slots is too large; its order holds at most %d",
                         env->slot_count, SLOT_ORDER_MAX);
     order->slot_count = env->slot_count;

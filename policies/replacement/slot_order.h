@@ -22,7 +22,7 @@ struct slot_order {
 
 size_t slot_order_state_bytes(const struct kvt_replacement_env *env);
 /* Refuses more than SLOT_ORDER_MAX slots, in the name of the policy. */
-kvt_status slot_order_init(void *state, const struct kvt_replacement_env *env, const char *policy,
+kvt_status slot_order_init(void *state, const struct kvt_replacement_env *env, const char *where,
                            struct kvt_error *err);
 /* The oldest slots that did not hit, hence empty ones first. */
 uint32_t slot_order_choose_victims(void *state, const struct kvt_replacement_call *call,

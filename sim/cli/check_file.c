@@ -1,6 +1,6 @@
 /* check_file.c -- one input file: told by its content, then read as strictly as a run would.
  *
- *     begins as an ELF file does:                              a plug-in
+ *     begins as an ELF file does, or is named FILE.so:         a plug-in
  *     begins with '{' and is one JSON object with a "schema":  that kind of file
  *     begins with '{' and its first line is an object by itself: a trace in JSON Lines
  *     anything else:                                            a trace, in whatever format */
@@ -298,6 +298,20 @@ static kvt_status check_path(const char *path, off_t bytes, struct checked_file 
     return status;
 }
 
+/* "trace.csv", but not "glm-5.3-100k": letters alone behind the last dot. */
+static bool has_extension(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    if (dot == NULL || dot[1] == '\0')
+        return false;
+    for (const char *at = dot + 1; *at != '\0'; at++) {
+        if (*at < 'a' || *at > 'z')
+            return false;
+    }
+    return true;
+}
+
 static kvt_status check_shipped(const char *name, struct checked_file *out)
 {
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
@@ -326,7 +340,7 @@ void check_file(const char *file, struct checked_file *out)
                 ? check_path(path, facts.st_size, out)
                 : kvt_fail(&out->err, KVT_ERR_IO, file,
                            "this is not an ordinary file; one is needed, which can be read twice");
-    else if (errno == ENOENT && !has_slash)
+    else if (errno == ENOENT && !has_slash && !has_extension(file))
         out->status = check_shipped(file, out);
     else
         out->status = kvt_fail(&out->err, errno == ENOENT ? KVT_ERR_NOT_FOUND : KVT_ERR_IO, file,

@@ -17,12 +17,13 @@ bool check_is_plugin(const char *path)
     static const char elf[] = {0x7f, 'E', 'L', 'F'};
     char begin[sizeof elf];
     FILE *file = fopen(path, "rb");
+    const char *ending = strrchr(path, '.');
     bool is_elf = file != NULL && fread(begin, 1, sizeof begin, file) == sizeof begin &&
                   memcmp(begin, elf, sizeof elf) == 0;
 
     if (file != NULL)
         (void)fclose(file);
-    return is_elf;
+    return is_elf || (ending != NULL && strcmp(ending, ".so") == 0);
 }
 
 static void check_table(const char *path, const struct kvt_plugin_table *table,

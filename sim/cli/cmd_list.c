@@ -13,13 +13,28 @@ enum {
 static const struct list_kind {
     const char *name;
     list_fill *fill;
+    bool is_part; /* of policies, which a list of everything has */
 } kinds[] = {
-    {"models", list_models},           {"hardware", list_hardware}, {"drafters", list_drafters},
-    {"policies", list_policies},       {"laws", list_laws},         {"timing", list_timing},
-    {"import", list_import},           {"arrivals", list_arrivals}, {"lengths", list_lengths},
-    {"speculation", list_speculation}, {"backends", list_backends}, {"scenarios", list_scenarios},
-    {"metrics", list_metrics},         {"keys", list_keys},         {"formats", list_formats},
-    {"engines", list_engines},
+    {"models", list_models, false},
+    {"hardware", list_hardware, false},
+    {"drafters", list_drafters, false},
+    {"policies", list_policies, false},
+    {"laws", list_laws, false},
+    {"timing", list_timing, false},
+    {"import", list_import, false},
+    {"arrivals", list_arrivals, false},
+    {"lengths", list_lengths, false},
+    {"speculation", list_speculation, false},
+    {"backends", list_backends, false},
+    {"scenarios", list_scenarios, false},
+    {"metrics", list_metrics, false},
+    {"keys", list_keys, false},
+    {"formats", list_formats, false},
+    {"engines", list_engines, false},
+    {"residency", list_residency, true},
+    {"replacement", list_replacement, true},
+    {"scheduling", list_scheduling, true},
+    {"router", list_router, true},
 };
 enum {
     KINDS = sizeof kinds / sizeof kinds[0]
@@ -144,16 +159,21 @@ static void put_entry(const cJSON *entry, int columns, bool verbose)
     }
 }
 
+/* Those of one kind stand together. */
+static bool has_several_kinds(const cJSON *array)
+{
+    return array->child != NULL && text_of(array->child, "kind") != NULL &&
+           strcmp(text_of(array->child, "kind"),
+                  text_of(cJSON_GetArrayItem(array, cJSON_GetArraySize(array) - 1), "kind")) != 0;
+}
+
 /* Entries one by one; those of several kinds (policies) under the name of each. */
 static void put_entries(const cJSON *array, bool verbose)
 {
     const char *kind = "";
     const cJSON *entry = NULL;
     int columns = name_columns(array);
-    bool has_kinds =
-        array->child != NULL && text_of(array->child, "kind") != NULL &&
-        strcmp(text_of(array->child, "kind"),
-               text_of(cJSON_GetArrayItem(array, cJSON_GetArraySize(array) - 1), "kind")) != 0;
+    bool has_kinds = has_several_kinds(array);
 
     cJSON_ArrayForEach(entry, array)
     {
@@ -165,16 +185,24 @@ static void put_entries(const cJSON *array, bool verbose)
     }
 }
 
-/* "models        glm-5 glm-5.3 ...", wrapped. */
-static void put_names(const char *kind, const cJSON *array)
+/* "models        glm-5 glm-5.3 ...", wrapped; of several kinds (policies) a line each. */
+static void put_names(const char *title, const cJSON *array)
 {
+    const char *kind = NULL;
     const cJSON *entry = NULL;
     int column = 13;
+    bool has_kinds = has_several_kinds(array);
 
-    printf("%-12s", kind);
+    if (!has_kinds)
+        printf("%-12s", title);
     cJSON_ArrayForEach(entry, array)
     {
         int width = (int)strlen(name_of(entry)) + 1;
+        if (has_kinds && (kind == NULL || strcmp(kind, text_of(entry, "kind")) != 0)) {
+            printf("%s%-12s", kind != NULL ? "\n" : "", text_of(entry, "kind"));
+            kind = text_of(entry, "kind");
+            column = 13;
+        }
         if (column > 13 && column + width > CLI_COLUMNS) {
             printf("\n%12s", "");
             column = 13;
@@ -187,13 +215,13 @@ static void put_names(const char *kind, const cJSON *array)
 
 /* ---- The command --------------------------------------------------------------------- */
 
-/* All kinds, or the one named what, as {"schema": ..., KIND: [...]}. */
+/* All kinds, each entry once, or the one named what, as {"schema": ..., KIND: [...]}. */
 static kvt_status fill(cJSON *tree, const char *what, struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
 
     for (size_t i = 0; status == KVT_OK && i < KINDS; i++) {
-        if (what != NULL && strcmp(kinds[i].name, what) != 0)
+        if (what != NULL ? strcmp(kinds[i].name, what) != 0 : kinds[i].is_part)
             continue;
         cJSON *array = cJSON_AddArrayToObject(tree, kinds[i].name);
         status = array != NULL ? kinds[i].fill(array, err) : kvt_fail_nomem(err, "a list");

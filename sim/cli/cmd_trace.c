@@ -25,6 +25,21 @@ enum {
     ACTIONS = sizeof actions / sizeof actions[0]
 };
 
+bool trace_ends_with(const char *path, const char *ending)
+{
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+int trace_check_kvsel(const char *action, const char *to)
+{
+    if (to == NULL)
+        return cli_malformed("trace %s: --to OUT.kvsel is expected", action);
+    if (!trace_ends_with(to, ".kvsel"))
+        return cli_malformed("trace %s: --to %s is expected to end in .kvsel", action, to);
+    return CLI_DONE;
+}
+
 static const char *word_of(const struct cli_command *action)
 {
     return action->name + strlen(FAMILY);

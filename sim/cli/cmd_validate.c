@@ -382,7 +382,7 @@ static int find_suite(struct question *question)
         if (question->scenarios.count > 0)
             return CLI_DONE;
         return cli_malformed(
-            "validate: a scenario, or --suite decisions|fidelity|public|time, is missing");
+            "validate: a scenario, or --suite decisions|time|fidelity|public, is missing");
     }
     for (int s = SUITE_DECISIONS; s < SUITES; s++) {
         if (strcmp(question->suite_name, suite_names[s]) == 0) {
@@ -391,7 +391,7 @@ static int find_suite(struct question *question)
         }
     }
     return cli_malformed(
-        "validate --suite %s: no such suite; there are: decisions, fidelity, public, time",
+        "validate --suite %s: no such suite; there are: decisions, time, fidelity, public",
         question->suite_name);
 }
 
@@ -527,7 +527,7 @@ int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)
     struct question question = {.seeds = 1, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--suite", "decisions|fidelity|public|time",
+        {"--suite", "decisions|time|fidelity|public",
          "a grid of calls; sampled and analytic against exact; what others published (some of it "
          "by name); or a profile's step times against a GPU's",
          CLI_TEXT, &question.suite_name},

@@ -76,7 +76,7 @@ kvt_status compare_print_presets(const struct kvt_presets *presets, size_t metri
             return status;
     }
     compare_print_basis(&presets->comparisons[0]);
-    printf("order by %s\n", docs[metric].name);
+    printf("order by %s, larger first\n", docs[metric].name);
     for (size_t p = 0; p < presets->count; p++) {
         printf("  %-10s ", presets->names[p]);
         kvt_status status = print_order(&presets->comparisons[p], metric, err);

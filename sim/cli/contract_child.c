@@ -2,14 +2,18 @@
  * a sentence here: a crash, an end, a call that never returns.
  *
  * Both processes see one page: where the play is, and what it came to. The plug-in's signals have
- * their plain meaning there, whoever handles them here (a sanitizer does). */
+ * their plain meaning there, whoever handles them here (a sanitizer does). What it prints is no
+ * part of an answer and goes nowhere. The child leads a group of its own, so that processes that it
+ * made end with it; a terminal's signals do not reach that group, so that it also ends with us. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -91,10 +95,26 @@ static kvt_status load_it(const void *context, struct report *report)
     return status;
 }
 
-static void run_child(body *does, const void *context, struct report *report)
+static void print_nowhere(void)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (nowhere < 0)
+        return;
+    (void)dup2(nowhere, STDOUT_FILENO);
+    (void)dup2(nowhere, STDERR_FILENO);
+    (void)close(nowhere);
+}
+
+static void run_child(body *does, const void *context, pid_t parent, struct report *report)
 {
     const struct rlimit no_core = {0, 0};
 
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
+    print_nowhere();
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         (void)signal(crashes[i], SIG_DFL);
     (void)setrlimit(RLIMIT_CORE, &no_core);
@@ -103,21 +123,33 @@ static void run_child(body *does, const void *context, struct report *report)
     _exit(0);
 }
 
-/* Until the pipe's other end is closed, which the child's end does; as long as calls are made. */
-static bool wait_until_closed(int fd, const struct report *report, double call_limit_s)
+/* It stays to be waited for, and its group with it. */
+static bool has_ended(pid_t child)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
+/* As long as calls are made. The pipe's other end is closed by the child's end, unless a process
+ * that it made still has it. */
+static bool wait_until_ended(pid_t child, int fd, const struct report *report, double call_limit_s)
 {
     enum {
         SLICE_MS = 100
     };
     struct pollfd pipe_end = {.fd = fd, .events = POLLIN};
+    bool is_closed = false;
     uint64_t calls = 0;
     double quiet_ms = 0;
 
     while (quiet_ms < call_limit_s * 1e3) {
-        int ready = poll(&pipe_end, 1, SLICE_MS);
-        if (ready > 0)
+        int slice_ms = is_closed ? 1 : SLICE_MS;
+        if (poll(&pipe_end, is_closed ? 0 : 1, slice_ms) > 0)
+            is_closed = true;
+        if (has_ended(child))
             return true;
-        quiet_ms = calls == report->note.calls ? quiet_ms + SLICE_MS : 0;
+        quiet_ms = calls == report->note.calls ? quiet_ms + slice_ms : 0;
         calls = report->note.calls;
     }
     return false;
@@ -128,9 +160,8 @@ static void await(pid_t child, int fd, const struct report *report, double call_
 {
     int wait_status = 0;
 
-    fate->is_hung = !wait_until_closed(fd, report, call_limit_s);
-    if (fate->is_hung)
-        (void)kill(child, SIGKILL);
+    fate->is_hung = !wait_until_ended(child, fd, report, call_limit_s);
+    (void)kill(-child, SIGKILL);
     while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR)
         ;
     fate->signal_number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
@@ -143,12 +174,15 @@ static kvt_status start(body *does, const void *context, struct report *report, 
     if (pipe(ends) != 0)
         return kvt_fail(err, KVT_ERR_IO, "pipe", "a pipe to a child cannot be made: %s",
                         strerror(errno));
+    pid_t parent = getpid();
     (void)fflush(NULL); /* so that nothing is written twice */
     *child = fork();
     if (*child == 0) {
         (void)close(ends[0]);
-        run_child(does, context, report);
+        run_child(does, context, parent, report);
     }
+    if (*child > 0)
+        (void)setpgid(*child, *child); /* whichever of the two comes first */
     (void)close(ends[1]);
     if (*child > 0)
         return KVT_OK;

@@ -148,14 +148,34 @@ static kvt_status add_kind(cJSON *array, enum kvt_plugin_kind kind, struct kvt_e
     return KVT_OK;
 }
 
+kvt_status list_residency(cJSON *array, struct kvt_error *err)
+{
+    return add_kind(array, KVT_PLUGIN_RESIDENCY, err);
+}
+
+kvt_status list_replacement(cJSON *array, struct kvt_error *err)
+{
+    return add_kind(array, KVT_PLUGIN_REPLACEMENT, err);
+}
+
+kvt_status list_scheduling(cJSON *array, struct kvt_error *err)
+{
+    return add_kind(array, KVT_PLUGIN_SCHEDULING, err);
+}
+
+kvt_status list_router(cJSON *array, struct kvt_error *err)
+{
+    return add_kind(array, KVT_PLUGIN_ROUTER, err);
+}
+
 kvt_status list_policies(cJSON *array, struct kvt_error *err)
 {
-    static const enum kvt_plugin_kind kinds[] = {KVT_PLUGIN_RESIDENCY, KVT_PLUGIN_REPLACEMENT,
-                                                 KVT_PLUGIN_SCHEDULING, KVT_PLUGIN_ROUTER};
+    static list_fill *const parts[] = {list_residency, list_replacement, list_scheduling,
+                                       list_router};
     kvt_status status = KVT_OK;
 
-    for (size_t i = 0; status == KVT_OK && i < sizeof kinds / sizeof kinds[0]; i++)
-        status = add_kind(array, kinds[i], err);
+    for (size_t i = 0; status == KVT_OK && i < sizeof parts / sizeof parts[0]; i++)
+        status = parts[i](array, err);
     return status;
 }
 

@@ -139,6 +139,11 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         *exit_code = CLI_CANNOT;
         return false;
     case CLI_PLUGIN:
+        if (value[0] == '\0') {
+            cli_malformed("%s: %s wants a value: %s %s", command->name, option->name, option->name,
+                          option->value);
+            return false;
+        }
         if (cli_plugins_load(value, &err) == KVT_OK)
             return true;
         *exit_code = cli_fail(&err);

@@ -21,7 +21,11 @@ enum trace_kind {
     TRACE_NPY,
     TRACE_ROWS /* selections as CSV (trace_rows.h) */
 };
-/* By the file's first bytes. */
-enum trace_kind trace_kind_of(const char *path);
+/* By the file's first bytes; fails where there are none to be read. */
+KVT_CHECKED kvt_status trace_kind_of(const char *path, enum trace_kind *out, struct kvt_error *err);
+
+bool trace_ends_with(const char *path, const char *ending);
+/* Refuses an action's --to that is NULL, or whose name is not one of recordings. */
+int trace_check_kvsel(const char *action, const char *to);
 
 #endif

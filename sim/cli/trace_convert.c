@@ -17,12 +17,6 @@ struct question {
 
 #define ORACLE_ENDING ".oracleGeneral.bin"
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), tail = strlen(ending);
-    return length > tail && strcmp(text + length - tail, ending) == 0;
-}
-
 /* ---- What does not go together --------------------------------------------------------------- */
 
 static int check_count(const char *option, uint64_t value)
@@ -36,16 +30,16 @@ static int check_count(const char *option, uint64_t value)
 /* Selections: as .kvsel, as CSV, or of an engine. */
 static int check_selections(const struct question *question, const char *path, enum trace_kind kind)
 {
-    bool is_oracle = ends_with(question->to, ORACLE_ENDING);
+    bool is_oracle = trace_ends_with(question->to, ORACLE_ENDING);
     if (trace_requests_are_asked(&question->requests))
         return cli_malformed("trace convert: --format, --window, --rate-scale and --seed are of "
                              "request traces; %s holds selections",
                              path);
-    if (kind != TRACE_KVSEL && !ends_with(question->to, ".kvsel"))
+    if (kind != TRACE_KVSEL && !trace_ends_with(question->to, ".kvsel"))
         return cli_malformed("trace convert: %s holds selections; --to %s is expected to end in "
                              ".kvsel",
                              path, question->to);
-    if (kind == TRACE_KVSEL && !is_oracle && !ends_with(question->to, ".csv"))
+    if (kind == TRACE_KVSEL && !is_oracle && !trace_ends_with(question->to, ".csv"))
         return cli_malformed("trace convert: %s is a .kvsel file already; --to %s is expected to "
                              "end in .csv or " ORACLE_ENDING,
                              path, question->to);
@@ -61,7 +55,7 @@ static int check_selections(const struct question *question, const char *path, e
 
 static int check_requests(const struct question *question, const char *path)
 {
-    if (ends_with(path, ".npy"))
+    if (trace_ends_with(path, ".npy"))
         return cli_malformed("trace convert: %s does not begin as a NumPy file does, with "
                              "\\x93NUMPY",
                              path);
@@ -90,7 +84,7 @@ static kvt_status convert(const struct question *question, const char *path, enu
     case TRACE_ROWS:
         return trace_rows_from_csv(path, to, question->quiet, err);
     case TRACE_KVSEL:
-        return ends_with(to, ORACLE_ENDING)
+        return trace_ends_with(to, ORACLE_ENDING)
                    ? trace_rows_to_oracle(path, to, given_or(question->row_bytes, 1),
                                           question->quiet, err)
                    : trace_rows_to_csv(path, to, question->quiet, err);
@@ -108,12 +102,14 @@ static int act(const struct question *question, const char *path)
         return cli_malformed("trace convert: --to %s is the file that is read, %s; another one is "
                              "expected",
                              question->to, path);
-    enum trace_kind kind = trace_kind_of(path);
+    struct kvt_error err;
+    enum trace_kind kind = TRACE_REQUESTS;
+    if (trace_kind_of(path, &kind, &err) != KVT_OK)
+        return cli_fail(&err);
     int exit_code = kind == TRACE_REQUESTS ? check_requests(question, path)
                                            : check_selections(question, path, kind);
     if (exit_code != CLI_DONE)
         return exit_code;
-    struct kvt_error err;
     return convert(question, path, kind, &err) == KVT_OK ? CLI_DONE : cli_fail(&err);
 }
 

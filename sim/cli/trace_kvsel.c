@@ -22,23 +22,26 @@ struct answer {
     struct trace_locality locality;
 };
 
-enum trace_kind trace_kind_of(const char *path)
+kvt_status trace_kind_of(const char *path, enum trace_kind *out, struct kvt_error *err)
 {
     static const char header[] = TRACE_ROWS_HEADER;
     char first[sizeof header];
     FILE *stream = NULL;
-    if (kvt_file_open(path, &stream, NULL) != KVT_OK)
-        return TRACE_REQUESTS; /* whose reader says why */
+    kvt_status status = kvt_file_open(path, &stream, err);
+    if (status != KVT_OK)
+        return status;
     size_t got = fread(first, 1, sizeof first, stream);
     (void)fclose(stream);
-    if (kvt_kvsel_is_magic(first, got))
-        return TRACE_KVSEL;
-    if (got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0)
-        return TRACE_NPY;
     size_t length = sizeof header - 1;
     bool is_header = got >= length && memcmp(first, header, length) == 0 &&
                      (got == length || first[length] == '\n' || first[length] == '\r');
-    return is_header ? TRACE_ROWS : TRACE_REQUESTS;
+    if (kvt_kvsel_is_magic(first, got))
+        *out = TRACE_KVSEL;
+    else if (got >= 6 && memcmp(first, "\x93NUMPY", 6) == 0)
+        *out = TRACE_NPY;
+    else
+        *out = is_header ? TRACE_ROWS : TRACE_REQUESTS;
+    return KVT_OK;
 }
 
 /* ---- stats ---------------------------------------------------------------------- */

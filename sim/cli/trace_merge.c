@@ -333,8 +333,11 @@ static int act(const struct question *question, const char *const *paths, size_t
 
 static int check(const struct question *question, const struct cli_texts *paths)
 {
-    if (question->to == NULL)
-        return cli_malformed("trace merge: --to OUT.kvsel is expected");
+    int exit_code = trace_check_kvsel("merge", question->to);
+    if (exit_code != CLI_DONE)
+        return exit_code;
+    if (paths->count < 2)
+        return cli_malformed("trace merge: merge takes two files or more; one is given");
     for (size_t i = 0; i < paths->count; i++) {
         if (kvt_file_is_same(paths->items[i], question->to))
             return cli_malformed("trace merge: --to %s is a file that is read, %s; another one is "
@@ -355,7 +358,7 @@ int trace_merge(const struct cli_command *command, int argc, char **argv)
     const size_t option_count = sizeof options / sizeof options[0];
     struct cli_texts paths = {0};
     int exit_code = CLI_DONE;
-    if (cli_parse(command, argc, argv, options, option_count, 2, SIZE_MAX, &paths, &exit_code)) {
+    if (cli_parse(command, argc, argv, options, option_count, 1, SIZE_MAX, &paths, &exit_code)) {
         exit_code = check(&question, &paths);
         if (exit_code == CLI_DONE) {
             cli_catch_signals();

@@ -210,12 +210,11 @@ int trace_record(const struct cli_command *command, int argc, char **argv)
     struct cli_texts positional = {0};
     int exit_code = CLI_DONE;
     if (cli_parse(command, argc, argv, options, option_count, 1, 1, &positional, &exit_code)) {
-        if (question.to == NULL) {
-            exit_code = cli_malformed("trace record: --to FILE.kvsel is expected");
-        } else if (question.threads < 1 || question.threads > 1024) {
+        exit_code = trace_check_kvsel("record", question.to);
+        if (exit_code == CLI_DONE && (question.threads < 1 || question.threads > 1024))
             exit_code = cli_malformed(
                 "trace record --threads: found %" PRIu64 ", expected 1 to 1024", question.threads);
-        } else {
+        if (exit_code == CLI_DONE) {
             cli_catch_signals();
             exit_code = act(&question, positional.items[0]);
         }

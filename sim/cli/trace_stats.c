@@ -11,9 +11,12 @@ struct question {
 
 static int act(const struct question *question, const char *const *paths, size_t count)
 {
+    struct kvt_error err;
     size_t kvsel_count = 0;
     for (size_t i = 0; i < count; i++) {
-        enum trace_kind kind = trace_kind_of(paths[i]);
+        enum trace_kind kind = TRACE_REQUESTS;
+        if (trace_kind_of(paths[i], &kind, &err) != KVT_OK)
+            return cli_fail(&err);
         kvsel_count += kind == TRACE_KVSEL;
         if (kind == TRACE_NPY)
             return cli_malformed("trace stats: %s is a NumPy array; trace convert --to OUT.kvsel "
@@ -31,7 +34,6 @@ static int act(const struct question *question, const char *const *paths, size_t
         return cli_malformed("trace stats: --format, --window, --rate-scale and --seed are of "
                              "request traces; %s holds selections",
                              paths[0]);
-    struct kvt_error err;
     kvt_status status =
         kvsel_count > 0
             ? trace_kvsel_stats(paths, count, question->json, question->quiet, &err)

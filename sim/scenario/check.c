@@ -345,7 +345,7 @@ kvt_status kvt_unknown_key(const struct kvt_plugins *plugins, const struct kvt_k
     }
     const char *ours = kvt_engine_key(at->name);
     if (ours != NULL)
-        return kvt_fail(err, KVT_ERR_INVALID, place, "%s: here %s", at->name, ours);
+        return kvt_fail(err, KVT_ERR_INVALID, place, "here this is %s", ours);
 
     struct nearest nearest = {.wanted = at->name, .distance = SIZE_MAX};
     if (info != NULL) {

@@ -174,8 +174,14 @@ static bool find_keys(const cJSON *tree, const struct kvt_error *err, char out[P
     static const struct {
         const char *kind, *object, *name;
     } plugins[] = {
-        {"import \"", "cluster.import", "law"}, {"timing \"", "timing", "model"},
-        {"law \"", "selection", "law"},         {"speculation \"", "speculation", "method"},
+        {"residency \"", "residency", "policy"},
+        {"replacement \"", "replacement", "policy"},
+        {"scheduling \"", "cluster.scheduling", "policy"},
+        {"router \"", "cluster.router", "policy"},
+        {"import \"", "cluster.import", "law"},
+        {"timing \"", "timing", "model"},
+        {"law \"", "selection", "law"},
+        {"speculation \"", "speculation", "method"},
         {"backend \"", "backend", "name"},
     };
     const char *where = err->where;

@@ -132,6 +132,12 @@ def every_kind_is_listed_for_people_and_as_json(folder):
                 assert param["name"] in full and set(param) >= {"type", "help"}, param
         assert all(len(line) <= 80 for line in full.splitlines()), full
     assert {"models", "hardware", "policies", "laws", "drafters", "scenarios", "metrics"} <= set(kinds)
+    lines = overview.splitlines()
+    for kind in ("residency", "replacement", "scheduling", "router"):
+        entries = [entry for entry in everything["policies"] if entry["kind"] == kind]
+        assert json.loads(succeeds("list", kind, "--json"))[kind] == entries, kind
+        (first,) = (i for i, line in enumerate(lines) if line.startswith(kind + " "))
+        assert lines[first].split()[1] == entries[0]["name"], lines[first]
 
 
 def every_shipped_scenario_and_file_is_sound(folder):

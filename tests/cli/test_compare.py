@@ -46,7 +46,7 @@ def a_side_that_saw_the_future_is_a_bound_and_the_others_have_their_regret(folde
     plain = succeeds("compare", sides[0], sides[2], "--quiet")
     assert "regret" not in plain and "bound:" not in plain, plain
     blind = refuses(2, "compare", sides[1] + ",replacement.clairvoyant=false", sides[0], "--quiet")
-    assert "belady: clairvoyant is false" in blind, blind
+    assert "replacement.clairvoyant: clairvoyant is false" in blind, blind
 
 
 # --- Figures ----------------------------------------------------------------------------------------

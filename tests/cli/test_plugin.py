@@ -67,6 +67,44 @@ static const struct kvt_param_spec params[] = {{.name = "hand_slots",
 REPLACEMENT("demanding", .info.params = params, .info.param_count = 1)
 '''
 
+# Prints, and makes a process that does not end by itself; its id goes into a file.
+NOISY = '''
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "choice.h"
+
+static uint32_t route(void *state, uint32_t request, uint32_t input_tokens,
+                      const struct kvt_router_rank *ranks, uint32_t rank_count)
+{
+    static int is_told;
+    (void)state;
+    (void)request;
+    (void)input_tokens;
+    (void)ranks;
+    (void)rank_count;
+    if (!is_told) {
+        is_told = 1;
+        puts("noise");
+        fputs("noise", stderr);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            pause();
+            _exit(0);
+        }
+        FILE *ids = fopen(getenv("NOISY_IDS"), "a");
+        fprintf(ids, "%d\\n", (int)child);
+        fclose(ids);
+    }
+    return 0;
+}
+
+ROUTER("noisy", route)
+'''
+
 # Keeps its contract where it is tried, and fails in a run: FAILURE.
 FAILING = '''
 #include "replacement.h"
@@ -100,6 +138,8 @@ def a_policy_of_a_plugin_is_listed_with_its_parameters(folder):
     said = succeeds("list", "policies", "-v", "--plugin", built(folder, EXAMPLE))
     assert "hot-pages" in said and "refill_gb_per_s" in said, said
     assert "hot-pages" not in succeeds("list", "policies")
+    assert "hot-pages" in succeeds("list", "residency", "--plugin", built(folder, EXAMPLE))
+    assert "hot-pages" not in succeeds("list", "replacement", "--plugin", built(folder, EXAMPLE))
 
 
 def a_policy_of_a_plugin_runs_and_the_result_says_where_it_came_from(folder):
@@ -158,6 +198,27 @@ def check_names_the_contract_that_is_broken(folder):
     (entry,) = json.loads(done.stdout)["files"]
     assert done.returncode == 2 and not entry["ok"] and not entry["tables"][0]["ok"], done.stdout
     assert "is never a victim" in entry["message"] and entry["where"] == plugin, entry
+
+
+def lives(process):
+    try:
+        state = pathlib.Path("/proc/%d/stat" % process).read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return state.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+def what_a_plugin_prints_is_no_answer_and_what_it_started_ends_with_it(folder):
+    plugin = built(folder, NOISY, "noisy")
+    ids = folder / "ids"
+    done = kvtide("check", plugin, env={**os.environ, "NOISY_IDS": str(ids)})
+    assert done.returncode == 0 and "noise" not in done.stdout + done.stderr, done
+    processes = [int(line) for line in ids.read_text(encoding="utf-8").split()]
+    assert processes, processes
+    limit = time.monotonic() + 10
+    while any(map(lives, processes)) and time.monotonic() < limit:
+        time.sleep(.05)
+    assert not any(map(lives, processes)), processes
 
 
 def a_table_with_a_parameter_that_must_be_given_is_said_not_to_be_played(folder):
@@ -263,7 +324,10 @@ def what_is_no_plugin_is_told_so(folder):
     text = folder / "text.so"
     text.write_text("no object", encoding="utf-8")
     assert "it is not a shared object" in refuses(2, "list", "policies", "--plugin", text)
+    assert "it is not a shared object" in refuses(2, "check", text)
     assert "none.so" in refuses(2, "list", "policies", "--plugin", folder / "none.so")
+    assert refuses(2, "check", "none.so") == "kvtide: none.so: no such file"
+    assert "--plugin wants a value: --plugin FILE.so" in refuses(2, "list", "--plugin", "")
     plugin = built(folder, EXAMPLE)
     said = refuses(2, "list", "policies", "--plugin", plugin, "--plugin", plugin)
     assert said == "kvtide: %s: it is loaded already" % plugin, said
@@ -284,6 +348,7 @@ CASES = (
     a_policy_of_a_plugin_is_compared_and_its_decisions_validated,
     check_plays_every_table_of_a_plugin,
     check_names_the_contract_that_is_broken,
+    what_a_plugin_prints_is_no_answer_and_what_it_started_ends_with_it,
     a_table_with_a_parameter_that_must_be_given_is_said_not_to_be_played,
     a_broken_plugin_is_refused_before_anything_runs,
     a_contract_broken_in_the_run_ends_it_with_its_sentence,

@@ -238,7 +238,7 @@ def what_cannot_be_recorded_is_refused_and_leaves_nothing(folder):
             (("--set", "run.threads=1"), "unknown key"),
             (("--threads", "0"), "expected 1 to 1024")):
         assert part in refuses(2, "trace", "record", source, "--to", to, "--quiet", *words)
-    assert "--to FILE.kvsel is expected" in refuses(2, "trace", "record", source)
+    assert "--to OUT.kvsel is expected" in refuses(2, "trace", "record", source)
     assert "nowhere" in refuses(2, "trace", "record", source, "--to", folder / "nowhere/a.kvsel", "--quiet")
     assert files_below(folder) == ["scenario.json"], files_below(folder)
 
@@ -328,7 +328,7 @@ def shapes_that_differ_are_not_merged(folder):
         assert not merged.exists()
     assert "is a file that is read" in refuses(2, "trace", "merge", first, other, "--to", other)
     assert "--to OUT.kvsel is expected" in refuses(2, "trace", "merge", first, other)
-    assert "1 arguments given" in refuses(2, "trace", "merge", first, "--to", merged)
+    assert "merge takes two files or more" in refuses(2, "trace", "merge", first, "--to", merged)
 
 
 CASES = (

@@ -133,8 +133,8 @@ def what_is_done_is_answered_when_a_signal_ends_it(folder):
 
 def what_cannot_be_asked_is_refused(folder):
     for arguments, word in (
-            ((), "a scenario, or --suite decisions|fidelity|public|time, is missing"),
-            (("--suite", "fidelty"), "no such suite; there are: decisions, fidelity, public, time"),
+            ((), "a scenario, or --suite decisions|time|fidelity|public, is missing"),
+            (("--suite", "fidelty"), "no such suite; there are: decisions, time, fidelity, public"),
             (("--suite", "fidelity", "--seeds", "0"), "expected 1 to 20"),
             (("--suite", "fidelity", "--threads", "0"), "expected 1 to"),
             (("--suite", "fidelity", "no-such-scenario"), "no-such-scenario")):

@@ -87,7 +87,7 @@ START_TEST(where_nobody_looks_at_sets_it_is_refused)
         small.scenario.residency = (struct kvt_choice){.info = &kvt_residency_resident.info};
     small_run_start(&small, NULL);
     ck_assert_int_eq(small.status, KVT_ERR_UNSUPPORTED);
-    ck_assert_str_eq(small.err.where, "score-mass");
+    ck_assert_str_eq(small.err.where, "small.json#/selection/law");
     ck_assert_msg(strstr(small.err.message, refusals[_i].words) != NULL, "\"%s\" lacks \"%s\"",
                   small.err.message, refusals[_i].words);
     small_run_close(&small);

@@ -1,4 +1,6 @@
-/* kvt/rng.h -- independent random streams, named by what they are for. */
+/* kvt/rng.h -- independent random streams, named by what they are for.
+ *
+ * A shared object cannot call these functions: struct kvt_host has those that it may. */
 #ifndef KVT_RNG_H
 #define KVT_RNG_H
 

@@ -3,7 +3,9 @@
  * What a query selects, what is resident and what a call reads are sets of rows that
  * are joined, cut and counted word by word; bit r % 64 of word r / 64 is row r. At
  * 100,000 rows of context a set is 12.5 KB, and a pass over it a fraction of what it
- * takes to look at 2,048 row numbers one by one. */
+ * takes to look at 2,048 row numbers one by one.
+ *
+ * A shared object can call the inline functions alone: it links against nothing of ours. */
 #ifndef KVT_ROW_SET_H
 #define KVT_ROW_SET_H
 

@@ -137,7 +137,8 @@ struct kvt_speculation_method {
 };
 
 /* A round of one path: `query_count` queries of which the first `committed_tokens` will be
- * committed; all its drafts are verified. */
+ * committed; all its drafts are verified. A shared object cannot call it: it fills a round itself.
+ */
 void kvt_round_chain(struct kvt_round *round, uint32_t query_count, uint32_t committed_tokens);
 
 /* Reads a file of schema "kvtide/acceptance/1" as strictly as the methods do, and keeps nothing. */
