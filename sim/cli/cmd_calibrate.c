@@ -361,6 +361,7 @@ int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv)
          &question.scenario},
         {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
          &question.sets},
+        CLI_PLUGIN_OPTION,
         {"--window", "FROM:TO", "only what ran in these seconds of each file's run", CLI_TEXT,
          &question.window},
         {"--threads", "N", "threads of a run (2)", CLI_COUNT, &question.threads},
