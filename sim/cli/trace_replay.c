@@ -3,6 +3,7 @@
  *     scenario: that of the file's note, its selections read from the file, each request's its own
  *     nothing changed: the same decisions, or the answer is no
  *     changed: what if; some metrics beside those of the recorded run */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -113,6 +114,7 @@ static kvt_status read_recorded(const char *path, struct recorded *out, struct k
 static kvt_status check_unchanged(const struct question *question, const struct recorded *recorded,
                                   const struct kvt_scenario *scenario, struct kvt_error *err)
 {
+    assert(scenario->replacement.info != NULL);
     bool is_whole = strcmp(recorded->ending, "complete") == 0 && !recorded->reopens;
     if (strcmp(recorded->ending, "interrupted") == 0)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, question->path,
