@@ -172,13 +172,13 @@ kvt_status own_new(const struct kvt_kvsel *file, const char *path, const struct 
     own->contexts = calloc(own->count, sizeof *own->contexts);
     own->requests = calloc(own->count, sizeof *own->requests);
     own->past = malloc(sizeof *own->past);
-    kvt_status status = own->entries && own->is_taken && own->contexts && own->requests && own->past
-                            ? KVT_OK
-                            : kvt_fail_nomem(err, "the law of selections");
-    if (status == KVT_OK) {
-        atomic_init(own->past, NOBODY);
-        status = read_note(own, env, err);
+    if (own->entries == NULL || own->is_taken == NULL || own->contexts == NULL ||
+        own->requests == NULL || own->past == NULL) {
+        own_free(own);
+        return kvt_fail_nomem(err, "the law of selections");
     }
+    atomic_init(own->past, NOBODY);
+    kvt_status status = read_note(own, env, err);
     if (status != KVT_OK) {
         own_free(own);
         return status;

@@ -15,6 +15,8 @@
  * Source: the replacement of buffered pages in SPIN, "Unifying Sparse Attention with Hierarchical
  * Memory" (arXiv 2604.26837). How many buckets there are, and how long they last, it does not say
  * in what could be read: both are assumed here. */
+#include <string.h>
+
 #include "kvt/policy.h"
 
 enum {
@@ -91,8 +93,7 @@ static void find_places(const struct bucketed *bucketed, const uint64_t *hit_bit
 {
     uint32_t first = 0;
 
-    for (uint32_t group = 0; group <= bucketed->buckets; group++)
-        places[group] = 0;
+    memset(places, 0, GROUPS_MAX * sizeof *places);
     for (kvt_slot slot = 0; slot < bucketed->slot_count; slot++)
         places[group_of(bucketed, slot)] += !is_hit(hit_bits, slot);
     for (uint32_t group = 0; group <= bucketed->buckets; group++) {

@@ -16,6 +16,7 @@
  * row is, since look-up is by row. What a kernel does whose shard is read as a whole is not known;
  * passing the surplus on is this policy's rule. Source: SGLang pull request 31341, "Optimize
  * small-batch perf with multi-CTA cache sharding": 256 shards of 32 ways for 8,192 slots. */
+#include <assert.h>
 #include <string.h>
 
 #include "kvt/hash.h"
@@ -114,6 +115,7 @@ static uint32_t ways_of(const struct sharded *sharded, uint32_t shard)
 
 static uint32_t first_place(const struct sharded *sharded, uint32_t shard)
 {
+    assert(sharded->shard_count > 0);
     uint32_t longer = sharded->slot_count % sharded->shard_count;
 
     return shard * (sharded->slot_count / sharded->shard_count) + (shard < longer ? shard : longer);

@@ -44,7 +44,8 @@ kvt_status mrc_calls_new(const struct mrc_plan *plan, const struct mrc_store *st
 {
     size_t cache_count = plan->policy_count * plan->size_count;
     uint32_t slots_max = plan->slots[plan->size_count - 1];
-    struct mrc_calls *calls = calloc(1, sizeof *calls + cache_count * sizeof calls->caches[0]);
+    struct mrc_calls *calls =
+        calloc(1, sizeof *calls + cache_count * sizeof(struct kvt_hot_cache *));
     if (calls == NULL)
         return kvt_fail_nomem(err, "hot caches");
     calls->plan = plan;

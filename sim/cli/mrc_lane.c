@@ -133,7 +133,7 @@ static kvt_status open_rows(struct lane *lane, const struct mrc_store *store, st
     const struct mrc_plan *plan = lane->plan;
     size_t count = plan->policy_count * plan->size_count;
     kvt_status status = KVT_OK;
-    lane->singles = calloc(count, sizeof *lane->singles);
+    lane->singles = calloc(count, sizeof(struct mrc_rows *));
     if (lane->singles == NULL)
         return kvt_fail_nomem(err, "caches of rows");
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
@@ -164,6 +164,7 @@ static kvt_status lane_init(struct lane *lane, struct kvt_error *err)
                         "takes at most %u",
                         lane->store, lane->request, (unsigned long long)lane->selected,
                         UINT32_MAX - 1);
+    assert(lane->rows_max > 0); /* as there are selections */
     lane->words = kvt_row_words(lane->rows_max);
     lane->set = calloc(lane->words, sizeof *lane->set);
     lane->seen = calloc(lane->words, sizeof *lane->seen);
@@ -243,6 +244,7 @@ static kvt_status take_rows(struct lane *lane, uint32_t count, uint64_t step, ui
                             struct mrc_counts *counts, struct kvt_error *err)
 {
     const struct mrc_plan *plan = lane->plan;
+    assert(lane->singles != NULL);
     if (lane->stack != NULL)
         mrc_stack_touch(lane->stack, lane->rows, count);
     for (size_t i = 0; i < plan->policy_count * plan->size_count; i++) {
@@ -262,6 +264,7 @@ static kvt_status take_rows(struct lane *lane, uint32_t count, uint64_t step, ui
 static uint64_t count_new(struct lane *lane, size_t words)
 {
     uint64_t rows = 0;
+    assert(lane->set != NULL && lane->seen != NULL);
     for (size_t w = 0; w < words; w++) {
         uint64_t fresh = lane->set[w] & ~lane->seen[w];
         if (fresh == 0) /* as nearly always */

@@ -40,7 +40,7 @@ struct merged {
 
 static void fini(struct merged *merged)
 {
-    for (size_t i = 0; merged->parts != NULL && i < merged->count; i++) {
+    for (size_t i = 0; i < merged->count; i++) {
         cJSON_Delete(merged->parts[i].note);
         kvt_kvsel_close(merged->parts[i].reader);
     }
@@ -227,7 +227,7 @@ static kvt_status copy_block(const unsigned char *from, uint32_t stream, unsigne
                              struct kvt_error *err)
 {
     size_t bytes = kvt_kvsel_block_bytes(from);
-    if (bytes > *capacity) {
+    if (*copy == NULL || bytes > *capacity) {
         unsigned char *larger = realloc(*copy, bytes);
         if (larger == NULL)
             return kvt_fail_nomem(err, "a block of selections");
@@ -316,9 +316,11 @@ static int act(const struct question *question, const char *const *paths, size_t
     struct kvt_error err;
     struct merged merged = {.parts = calloc(count, sizeof *merged.parts), .count = count};
     bool has_requests = false;
-    kvt_status status = merged.parts != NULL ? KVT_OK : kvt_fail_nomem(&err, "trace merge");
-    if (status == KVT_OK)
-        status = open_parts(&merged, paths, &err);
+    if (merged.parts == NULL) {
+        (void)kvt_fail_nomem(&err, "trace merge");
+        return cli_fail(&err);
+    }
+    kvt_status status = open_parts(&merged, paths, &err);
     if (status == KVT_OK)
         status = gather_shapes(&merged, &err);
     if (status == KVT_OK)

@@ -220,7 +220,7 @@ static kvt_status tell(const struct question *question, struct answer *answer,
 
 static void close_all(const struct question *question, struct answer *answer)
 {
-    for (size_t i = 0; answer->files != NULL && i < question->path_count; i++)
+    for (size_t i = 0; i < question->path_count; i++)
         mrc_file_close(&answer->files[i]);
     kvt_outfile_discard(answer->csv);
     kvt_outfile_discard(answer->tree);
@@ -238,14 +238,15 @@ static int act(const struct question *question)
         return cli_malformed("trace mrc --memory-mib: found %llu, expected 0 to 2^30",
                              (unsigned long long)question->memory_mib);
     struct answer *answer = calloc(1, sizeof *answer);
-    if (answer == NULL) {
+    if (answer != NULL)
+        answer->files = calloc(question->path_count, sizeof *answer->files);
+    if (answer == NULL || answer->files == NULL) {
+        free(answer);
         (void)kvt_fail_nomem(&err, "trace mrc");
         return cli_fail(&err);
     }
     cli_catch_signals();
-    answer->files = calloc(question->path_count, sizeof *answer->files);
-    kvt_status status = answer->files != NULL ? make_plan(question, answer, &err)
-                                              : kvt_fail_nomem(&err, "trace mrc");
+    kvt_status status = make_plan(question, answer, &err);
     if (status == KVT_OK)
         status = open_files(question, answer, &err);
     if (status == KVT_OK)

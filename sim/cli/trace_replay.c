@@ -3,6 +3,7 @@
  *     scenario: that of the file's note, its selections read from the file, each request's its own
  *     nothing changed: the same decisions, or the answer is no
  *     changed: what if; some metrics beside those of the recorded run */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +48,9 @@ static bool is_changed(const struct question *question)
 
 static const char *text_of(const cJSON *object, const char *key)
 {
-    const cJSON *item = object != NULL ? kvt_json_find(object, key) : NULL;
+    if (object == NULL)
+        return "";
+    const cJSON *item = kvt_json_find(object, key);
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
@@ -111,6 +114,7 @@ static kvt_status read_recorded(const char *path, struct recorded *out, struct k
 static kvt_status check_unchanged(const struct question *question, const struct recorded *recorded,
                                   const struct kvt_scenario *scenario, struct kvt_error *err)
 {
+    assert(scenario->replacement.info != NULL);
     bool is_whole = strcmp(recorded->ending, "complete") == 0 && !recorded->reopens;
     if (strcmp(recorded->ending, "interrupted") == 0)
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, question->path,
@@ -168,34 +172,36 @@ static char *make_source(const struct recorded *recorded)
     return text;
 }
 
-static kvt_status load(const struct question *question, const struct recorded *recorded,
-                       struct kvt_arena *arena, struct kvt_scenario *out, struct kvt_error *err)
+/* `sets` has room for all of them. */
+static kvt_status parse(const struct question *question, const struct recorded *recorded,
+                        const char *source, const char *selection, const char **sets,
+                        struct kvt_arena *arena, struct kvt_scenario *out, struct kvt_error *err)
 {
     char texts[RUN_SETS_MORE][RUN_SETS_BYTES], name[256];
     size_t ours = 0, theirs = 0;
+    /* What a GPU has decided the simulator does too. */
+    if (question->scenario.backend == NULL && strcmp(recorded->backend, "sim") != 0)
+        sets[ours++] = "backend=sim";
+    sets[ours++] = selection;
+    if (!run_sets_gather(&question->scenario, texts, sets + ours, &theirs))
+        return kvt_fail(err, KVT_ERR_INVALID, "trace replay", "an option's value is too long");
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = sets,
+                                                 .set_count = ours + theirs};
+    (void)snprintf(name, sizeof name, "%s#note", question->path);
+    return kvt_scenario_parse(source, strlen(source), name, &options, arena, out, err);
+}
+
+static kvt_status load(const struct question *question, const struct recorded *recorded,
+                       struct kvt_arena *arena, struct kvt_scenario *out, struct kvt_error *err)
+{
     char *source = make_source(recorded), *selection = make_selection(question->path);
     const char **sets =
         malloc((question->scenario.sets.count + RUN_SETS_MORE + OUR_SETS) * sizeof *sets);
     kvt_status status = source != NULL && selection != NULL && sets != NULL
-                            ? KVT_OK
+                            ? parse(question, recorded, source, selection, sets, arena, out, err)
                             : kvt_fail_nomem(err, "a scenario");
-    if (status == KVT_OK) {
-        /* What a GPU has decided the simulator does too. */
-        if (question->scenario.backend == NULL && strcmp(recorded->backend, "sim") != 0)
-            sets[ours++] = "backend=sim";
-        sets[ours++] = selection;
-        if (!run_sets_gather(&question->scenario, texts, sets + ours, &theirs))
-            status =
-                kvt_fail(err, KVT_ERR_INVALID, "trace replay", "an option's value is too long");
-    }
-    if (status == KVT_OK) {
-        const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
-                                                     .plugins = cli_plugins(),
-                                                     .sets = sets,
-                                                     .set_count = ours + theirs};
-        (void)snprintf(name, sizeof name, "%s#note", question->path);
-        status = kvt_scenario_parse(source, strlen(source), name, &options, arena, out, err);
-    }
     free(sets);
     free(selection);
     free(source);
@@ -208,7 +214,9 @@ static kvt_status load(const struct question *question, const struct recorded *r
 static double metric_of(const cJSON *tree, const char *name)
 {
     const cJSON *metrics = kvt_json_find(tree, "metrics");
-    const cJSON *item = metrics != NULL ? kvt_json_find(metrics, name) : NULL;
+    if (metrics == NULL)
+        return (double)NAN;
+    const cJSON *item = kvt_json_find(metrics, name);
     return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
@@ -345,13 +353,16 @@ static kvt_status replay(const struct question *question, const struct recorded 
 static int act(const struct question *question)
 {
     struct kvt_error err;
-    struct kvt_scenario scenario;
+    struct kvt_scenario scenario = {0};
     struct recorded recorded = {0};
     const char *cache_dir = NULL;
     bool is_no = false;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    kvt_status status = arena != NULL ? read_recorded(question->path, &recorded, &err)
-                                      : kvt_fail_nomem(&err, "a scenario");
+    if (arena == NULL) {
+        (void)kvt_fail_nomem(&err, "a scenario");
+        return cli_fail(&err);
+    }
+    kvt_status status = read_recorded(question->path, &recorded, &err);
     if (status == KVT_OK)
         status = load(question, &recorded, arena, &scenario, &err);
     if (status == KVT_OK)

@@ -6,6 +6,7 @@
  *
  * A block is under way for each stream whose tokens are not all there: rows may come token by
  * token, as an engine makes them, or stream by stream. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +104,7 @@ static kvt_status go_through(struct importing *import,
     kvt_status status = open_csv(import, err);
     import->row_count = 0;
     for (uint64_t lines = 0; status == KVT_OK; lines++) {
-        struct line line;
+        struct line line = {0};
         bool more = false;
         status = next_line(import, &line, &more, err);
         bool is_same = more && import->row_count > 0 && line.request == import->head.request &&
@@ -244,6 +245,7 @@ static kvt_status create(struct importing *import, struct kvt_error *err)
     struct kvt_kvsel_header header = {.top_k = import->top_k,
                                       .request_count = import->request_count,
                                       .selector_count = import->selector_count};
+    assert(header.request_count > 0 && header.selector_count > 0);
     struct kvt_kvsel_shape *shapes =
         calloc((size_t)header.request_count * header.selector_count, sizeof *shapes);
     import->set = calloc(kvt_row_words(import->rows_max), sizeof *import->set);

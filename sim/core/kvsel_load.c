@@ -106,6 +106,7 @@ kvt_status kvt_kvsel_load(const char *path, bool counts, struct kvt_kvsel **out,
         free(bytes);
         return status;
     }
+    assert(file != NULL);
     file->owned = (unsigned char *)bytes;
     *out = file;
     return KVT_OK;

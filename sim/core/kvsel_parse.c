@@ -45,15 +45,15 @@ static kvt_status read_buffer(struct kvsel_parser *parser, uint64_t at, size_t f
                               struct kvt_error *err)
 {
     while (from < to) {
-        ssize_t got = pread(parser->fd, parser->buffer + from, to - from, (off_t)(at + from));
+        unsigned long long place = at + from;
+        ssize_t got = pread(parser->fd, parser->buffer + from, to - from, (off_t)place);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return kvt_fail(err, KVT_ERR_IO, parser->where, "byte %llu: the file cannot be read",
-                            (unsigned long long)(at + from));
+                            place);
         if (got == 0)
-            return REFUSE(parser, "byte %llu: the file became shorter while it was read",
-                          (unsigned long long)(at + from));
+            return REFUSE(parser, "byte %llu: the file became shorter while it was read", place);
         from += (size_t)got;
     }
     return KVT_OK;
@@ -404,6 +404,7 @@ kvt_status kvsel_parser_next(struct kvsel_parser *parser, unsigned char **block,
     kvt_status status = take(parser, parser->at, 0, KVSEL_BLOCK_HEADER_BYTES, &here, err);
     if (status != KVT_OK)
         return status;
+    assert(here != NULL);
     uint32_t magic = kvsel_u32(here + BLOCK_MAGIC_AT);
     if (magic == KVSEL_BLOCK_MAGIC) {
         status = parse_block(parser, &here, err);
@@ -427,6 +428,7 @@ kvt_status kvsel_parser_again(struct kvsel_parser *parser, uint64_t at, uint32_t
     kvt_status status = take(parser, at, 0, block_bytes, &here, err);
     if (status != KVT_OK)
         return status;
+    assert(here != NULL);
     if (kvsel_u32(here + BLOCK_MAGIC_AT) != KVSEL_BLOCK_MAGIC ||
         kvt_kvsel_block_bytes(here) != block_bytes || kvsel_u32(here + BLOCK_STREAM_AT) != stream ||
         kvsel_u32(here + BLOCK_FIRST_TOKEN_AT) != number * KVT_KVSEL_BLOCK_TOKENS)

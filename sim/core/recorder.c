@@ -203,6 +203,7 @@ static kvt_status open_track(struct kvt_recorder *recorder, const struct kvt_law
         status = open_recording(recorder, env, &opening, err);
     if (status != KVT_OK)
         return status;
+    assert(opening != NULL);
     uint32_t number = opening->number * recorder->selector_count + env->selector;
     struct kvt_kvsel_shape *shape = &recorder->shapes[number];
     shape->first_rows = env->context_rows;

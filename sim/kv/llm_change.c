@@ -56,7 +56,7 @@ static kvt_status check_join(const struct kvt_llm *llm, uint32_t leader, uint32_
 /* Leaves out the stores without layers. */
 static void close_ranks(struct kvt_llm *llm)
 {
-    uint32_t place[KVT_STORES_MAX], kept = 0;
+    uint32_t place[KVT_STORES_MAX] = {0}, kept = 0;
 
     for (uint32_t store = 0; store < llm->store_count; store++) {
         place[store] = kept;
@@ -103,7 +103,7 @@ kvt_status kvt_llm_share_index(struct kvt_llm *llm, const bool *is_full, const c
 static kvt_status share_by_pattern(struct kvt_llm *llm, const char *pattern, const char *where,
                                    struct kvt_error *err)
 {
-    bool is_full[KVT_SELECTORS_MAX];
+    bool is_full[KVT_SELECTORS_MAX] = {false};
     size_t length = strlen(pattern);
 
     if (length != llm->selector_count)
@@ -122,7 +122,7 @@ static kvt_status share_by_pattern(struct kvt_llm *llm, const char *pattern, con
 static kvt_status share_by_frequency(struct kvt_llm *llm, uint64_t frequency, const char *where,
                                      struct kvt_error *err)
 {
-    bool is_full[KVT_SELECTORS_MAX];
+    bool is_full[KVT_SELECTORS_MAX] = {false};
 
     for (uint32_t i = 0; i < llm->selector_count; i++)
         is_full[i] = i % frequency == 0;

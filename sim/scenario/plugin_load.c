@@ -4,6 +4,7 @@
  *     for a table of this version, what its version did not have being NULL -> list it
  *
  * Nothing is listed before everything of the object has been checked. */
+#include <assert.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +25,16 @@ kvt_status kvt_plugins_new(struct kvt_plugins **out, struct kvt_error *err)
     return *out != NULL ? KVT_OK : kvt_fail_nomem(err, "a list of plug-ins");
 }
 
-static void close_file(struct kvt_plugin_file *file, void *handle)
+static void give_back(struct kvt_plugin_parts *parts)
 {
-    for (size_t i = 0; i < file->table_count; i++)
-        free((void *)(uintptr_t)file->tables[i].info);
-    free((void *)(uintptr_t)file->tables);
-    free((void *)(uintptr_t)file->path);
-    *file = (struct kvt_plugin_file){0};
-    if (handle != NULL)
-        (void)dlclose(handle);
+    for (size_t i = 0; i < parts->table_count; i++)
+        free(parts->infos[i]);
+    free(parts->infos);
+    free(parts->tables);
+    free(parts->path);
+    if (parts->handle != NULL)
+        (void)dlclose(parts->handle);
+    *parts = (struct kvt_plugin_parts){0};
 }
 
 void kvt_plugins_free(struct kvt_plugins *plugins)
@@ -40,7 +42,7 @@ void kvt_plugins_free(struct kvt_plugins *plugins)
     if (plugins == NULL)
         return;
     for (size_t i = plugins->file_count; i-- > 0;)
-        close_file(&plugins->files[i], plugins->handles[i]);
+        give_back(&plugins->parts[i]);
     for (size_t kind = 0; kind < KVT_PLUGIN_KINDS; kind++)
         free(plugins->lists[kind].items);
     free(plugins);
@@ -140,7 +142,7 @@ static kvt_status check_name(const struct kvt_plugins *plugins,
 }
 
 static kvt_status copy_table(const struct kvt_plugin_table *from, const char *path,
-                             struct kvt_plugin_table *to, struct kvt_error *err)
+                             struct kvt_plugin_info **to, struct kvt_error *err)
 {
     size_t table_bytes = 0;
     kvt_status status = kvt_plugin_table_check(from, path, &table_bytes, err);
@@ -152,25 +154,26 @@ static kvt_status copy_table(const struct kvt_plugin_table *from, const char *pa
         return kvt_fail_nomem(err, "a plug-in's table");
     memcpy(info, from->info, from->info->struct_bytes);
     info->struct_bytes = (uint32_t)table_bytes;
-    *to = (struct kvt_plugin_table){.kind = from->kind, .info = info};
+    *to = info;
     return KVT_OK;
 }
 
 static kvt_status copy_tables(const struct kvt_plugins *plugins,
-                              const struct kvt_plugin_object *object, struct kvt_plugin_file *file,
-                              struct kvt_error *err)
+                              const struct kvt_plugin_object *object,
+                              struct kvt_plugin_parts *parts, struct kvt_error *err)
 {
-    struct kvt_plugin_table *tables = calloc(object->table_count, sizeof *tables);
-
-    if (tables == NULL)
+    parts->tables = calloc(object->table_count, sizeof *parts->tables);
+    parts->infos = calloc(object->table_count, sizeof(struct kvt_plugin_info *));
+    if (parts->tables == NULL || parts->infos == NULL)
         return kvt_fail_nomem(err, "a plug-in's tables");
-    file->tables = tables;
+    parts->table_count = object->table_count;
     for (size_t i = 0; i < object->table_count; i++) {
-        kvt_status status = copy_table(&object->tables[i], file->path, &tables[i], err);
+        const struct kvt_plugin_table *from = &object->tables[i];
+        kvt_status status = copy_table(from, parts->path, &parts->infos[i], err);
         if (status != KVT_OK)
             return status;
-        file->table_count++;
-        status = check_name(plugins, object, i, file->path, err);
+        parts->tables[i] = (struct kvt_plugin_table){.kind = from->kind, .info = parts->infos[i]};
+        status = check_name(plugins, object, i, parts->path, err);
         if (status != KVT_OK)
             return status;
     }
@@ -191,13 +194,13 @@ static kvt_status list_tables(struct kvt_plugins *plugins, const struct kvt_plug
         size_t count = 0;
         const struct kvt_plugin_info *const *older = kvt_plugin_list(plugins, kind, &count);
         if (list->items == NULL) {
-            list->items = calloc(count + file->table_count, sizeof *list->items);
+            list->items = calloc(count + file->table_count, sizeof(struct kvt_plugin_info *));
             if (list->items == NULL) {
                 for (size_t k = 0; k < KVT_PLUGIN_KINDS; k++)
                     free(grown[k].items);
                 return kvt_fail_nomem(err, "a list of plug-ins");
             }
-            memcpy(list->items, older, count * sizeof *list->items);
+            memcpy(list->items, older, count * sizeof(struct kvt_plugin_info *));
             list->count = count;
         }
         list->items[list->count++] = file->tables[i].info;
@@ -229,30 +232,33 @@ static kvt_status refuse_loaded(const struct kvt_plugins *plugins, const char *p
 kvt_status kvt_plugins_load(struct kvt_plugins *plugins, const char *path, struct kvt_error *err)
 {
     const struct kvt_plugin_object *object = NULL;
-    struct kvt_plugin_file file = {0};
-    void *handle = NULL;
+    struct kvt_plugin_parts parts = {0};
+    uint64_t hash = 0;
 
     if (plugins->file_count == KVT_PLUGIN_FILES_MAX)
         return kvt_fail(err, KVT_ERR_INVALID, path, "%d plug-ins are loaded, which is the most",
                         KVT_PLUGIN_FILES_MAX);
-    kvt_status status = hash_file(path, &file.hash, err);
+    kvt_status status = hash_file(path, &hash, err);
     if (status == KVT_OK)
-        status = refuse_loaded(plugins, path, file.hash, err);
-    if (status == KVT_OK && (file.path = strdup(path)) == NULL)
+        status = refuse_loaded(plugins, path, hash, err);
+    if (status == KVT_OK && (parts.path = strdup(path)) == NULL)
         status = kvt_fail_nomem(err, "a plug-in's path");
     if (status == KVT_OK)
-        status = open_object(path, &handle, &object, err);
+        status = open_object(path, &parts.handle, &object, err);
+    assert(status != KVT_OK || object != NULL);
     if (status == KVT_OK)
         status = check_object(object, path, err);
     if (status == KVT_OK)
-        status = copy_tables(plugins, object, &file, err);
+        status = copy_tables(plugins, object, &parts, err);
+    const struct kvt_plugin_file file = {
+        .path = parts.path, .hash = hash, .tables = parts.tables, .table_count = parts.table_count};
     if (status == KVT_OK)
         status = list_tables(plugins, &file, err);
     if (status != KVT_OK) {
-        close_file(&file, handle);
+        give_back(&parts);
         return status;
     }
     plugins->files[plugins->file_count] = file;
-    plugins->handles[plugins->file_count++] = handle;
+    plugins->parts[plugins->file_count++] = parts;
     return KVT_OK;
 }

@@ -14,10 +14,19 @@ struct kvt_plugins_list {
     size_t count;
 };
 
+/* What a loaded file consists of, to be given back. */
+struct kvt_plugin_parts {
+    void *handle; /* of the loader */
+    char *path;
+    struct kvt_plugin_table *tables; /* [table_count] */
+    struct kvt_plugin_info **infos;  /* [table_count], each of its kind's size; NULL: none yet */
+    size_t table_count;
+};
+
 struct kvt_plugins {
     struct kvt_plugins_list lists[KVT_PLUGIN_KINDS];
     struct kvt_plugin_file files[KVT_PLUGIN_FILES_MAX];
-    void *handles[KVT_PLUGIN_FILES_MAX]; /* of the loader */
+    struct kvt_plugin_parts parts[KVT_PLUGIN_FILES_MAX]; /* of files[] */
     size_t file_count;
 };
 

@@ -150,7 +150,7 @@ START_TEST(on_an_idle_rank_somebody_is_chosen)
     bench_nth(&bench, _i);
     struct kvt_rng rng = kvt_rng_stream(4, KVT_RNG_TEST, 0);
     for (uint32_t round = 0; round < 5000; round++) {
-        struct kvt_scheduling_request requests[REQUESTS_MAX];
+        struct kvt_scheduling_request requests[REQUESTS_MAX] = {0};
         struct kvt_scheduling_entry entries[REQUESTS_MAX];
         struct kvt_scheduling_view view;
         uint32_t count = 1 + (uint32_t)kvt_rng_below(&rng, REQUESTS_MAX);
@@ -171,7 +171,7 @@ START_TEST(nobody_of_a_less_urgent_class_comes_first)
     bench_nth(&bench, _i);
     struct kvt_rng rng = kvt_rng_stream(5, KVT_RNG_TEST, 0);
     for (uint32_t round = 0; round < 5000; round++) {
-        struct kvt_scheduling_request requests[REQUESTS_MAX];
+        struct kvt_scheduling_request requests[REQUESTS_MAX] = {0};
         struct kvt_scheduling_entry entries[REQUESTS_MAX];
         struct kvt_scheduling_view view;
         uint32_t count = 1 + (uint32_t)kvt_rng_below(&rng, REQUESTS_MAX);

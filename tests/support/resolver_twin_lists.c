@@ -336,7 +336,7 @@ static void replace_lfu(struct twin *twin)
 /* Draws all slots that nobody reads behind the empty ones, in front of which a call takes some. */
 static void draw(const struct twin *twin, struct kvt_rng *rng, int draws, struct twin_list *out)
 {
-    int *left = malloc(((size_t)twin->slot_count + 1) * sizeof *left), count = 0;
+    int *left = calloc((size_t)twin->slot_count + 1, sizeof *left), count = 0;
 
     ck_assert_ptr_nonnull(left);
     for (int slot = 0; slot < twin->slot_count; slot++) {

@@ -22,6 +22,7 @@ void textbook_init(struct textbook *book, const char *policy, uint32_t capacity,
 
 static void move(struct textbook *book, uint32_t row, enum textbook_place place)
 {
+    ck_assert_uint_lt(row, ROW_STREAM_ROWS);
     book->counts[book->places[row]]--;
     book->counts[place]++;
     book->places[row] = (uint8_t)place;
@@ -240,10 +241,10 @@ static void arc(struct textbook *book, uint32_t row, bool hit)
 static void lfu(struct textbook *book, uint32_t row, bool hit)
 {
     if (!hit && is_full(book)) {
-        uint32_t victim = NOBODY;
+        uint32_t victim = oldest(book, TEXTBOOK_FIRST);
         for (uint32_t other = 0; other < ROW_STREAM_ROWS; other++) {
             if (book->places[other] == TEXTBOOK_FIRST &&
-                (victim == NOBODY || book->uses[other] < book->uses[victim] ||
+                (book->uses[other] < book->uses[victim] ||
                  (book->uses[other] == book->uses[victim] &&
                   book->came_at[other] < book->came_at[victim])))
                 victim = other;

@@ -73,9 +73,10 @@ START_TEST(glm_5_with_a_pattern_has_the_stores_of_glm_5_3)
     char pattern[96] = "\"FF";
     const struct kvt_llm *wanted = shipped_llm(arena, "glm-5.3");
 
+    size_t length = strlen(pattern);
     for (int i = 2; i < 78; i++)
-        strcat(pattern, i % 4 == 2 ? "F" : "S");
-    strcat(pattern, "\"");
+        pattern[length++] = i % 4 == 2 ? 'F' : 'S';
+    pattern[length] = '"';
     struct kvt_llm llm = changed("glm-5", "/index_topk_pattern", pattern);
     ck_assert_uint_eq(llm.store_count, wanted->store_count);
     ck_assert_uint_eq(llm.selector_count, wanted->selector_count);

@@ -138,7 +138,7 @@ static uint32_t naive_fifo(struct naive *cache, uint32_t row)
  * than what hit. Returns the misses. */
 static uint32_t naive_batch(struct naive *cache, const uint32_t rows[TOP_K])
 {
-    uint32_t hits[TOP_K], missed[TOP_K], hit_count = 0, missed_count = 0;
+    uint32_t hits[TOP_K] = {0}, missed[TOP_K] = {0}, hit_count = 0, missed_count = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         for (uint32_t j = 0; j < TOP_K; j++) {
             if (rows[j] == cache->rows[i])

@@ -118,6 +118,7 @@ static void ask(struct asked *asked, const struct actor *actor, uint32_t selecto
                                               .committed_tokens = asked->round.committed_tokens,
                                               .visible_rows = asked->visible_rows};
     asked->words = kvt_row_words(asked->visible_rows[deepest]);
+    ck_assert_uint_gt(asked->round.query_count * asked->words, 0);
     asked->block = malloc(asked->round.query_count * asked->words * sizeof *asked->block);
     ck_assert_ptr_nonnull(asked->block);
     memset(asked->block, 0xff, asked->round.query_count * asked->words * sizeof *asked->block);

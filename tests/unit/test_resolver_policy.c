@@ -142,6 +142,7 @@ static uint32_t choose_by_parts(void *state, const struct kvt_replacement_call *
 
     if (call->slot_rows[0] == KVT_ROW_NONE)
         return choose_in_order(state, call, want, victims);
+    ck_assert_uint_le(want, sizeof slots / sizeof slots[0]);
     for (uint32_t i = 0; i < want; i++)
         victims[i] = slots[i];
     return want;
