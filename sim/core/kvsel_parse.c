@@ -210,6 +210,7 @@ kvt_status kvsel_parser_begin(struct kvsel_parser *parser, struct kvt_error *err
         status = begin_counting(parser, err);
     if (status == KVT_OK)
         status = take(parser, parser->at, 0, KVSEL_NOTE_HEADER_BYTES, &next, err);
+    assert(status != KVT_OK || next != NULL);
     if (status == KVT_OK && version > KVSEL_VERSION_OLDEST && kvsel_u32(next) == KVSEL_NOTE_MAGIC)
         status = parse_note(parser, next, err);
     parser->first_block_at = parser->at;
