@@ -125,7 +125,6 @@ void cli_guard_plugin(const char *path);
 void cli_guard_end(void);
 /* For handlers of signals: the process ends here, and no temporary stays. */
 void cli_end_at_once(void);
-void cli_remove_temporaries(void);
 
 /* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called; the second of them ends
  * the process at once. */

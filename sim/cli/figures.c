@@ -40,7 +40,8 @@ struct figures_meter {
     uint32_t depth_sizes[FIGURES_DEPTHS];
     size_t depth_count, depth_of[FIGURES_DEPTHS]; /* sizes that differ, and whose they are */
     /* Of FIGURES_ALL alone. */
-    uint64_t *sets; /* [RING + 1][words] the last selections, and a union */
+    uint64_t *sets;          /* [RING + 1][words] the last selections, and a union */
+    struct kvt_arena *arena; /* of lru's parameters */
     struct mrc_policy lru;
     struct mrc_plan plan;
     struct mrc_calls *caches;
@@ -70,7 +71,10 @@ static void choose_depths(struct figures_meter *meter)
 static kvt_status open_caches(struct figures_meter *meter, struct kvt_error *err)
 {
     size_t policy_count = 0;
-    kvt_status status = mrc_policies_find("lru", &meter->lru, &policy_count, err);
+    meter->arena = kvt_arena_new(0);
+    if (meter->arena == NULL)
+        return kvt_fail_nomem(err, "the figures of a stream");
+    kvt_status status = mrc_policies_find("lru", meter->arena, &meter->lru, &policy_count, err);
     if (status != KVT_OK)
         return status;
     meter->sets = calloc((RING + 1) * meter->words, sizeof *meter->sets);
@@ -130,6 +134,7 @@ void figures_meter_free(struct figures_meter *meter)
     free(meter->page_counts);
     free(meter->sets);
     free(meter->counts);
+    kvt_arena_free(meter->arena);
     free(meter);
 }
 

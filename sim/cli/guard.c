@@ -52,7 +52,7 @@ static bool is_temporary(const char *path)
 }
 
 /* Files being written are open, and named by their descriptors. */
-void cli_remove_temporaries(void)
+static void remove_temporaries(void)
 {
     char link[] = "/proc/self/fd/0000", path[4096];
 
@@ -100,7 +100,7 @@ static void on_crash(int signal_number)
     say(": the command crashed (");
     say(name_of(signal_number));
     say(") with a plug-in loaded; nothing is written\n");
-    cli_remove_temporaries();
+    remove_temporaries();
     _exit(CLI_MALFORMED);
 }
 
@@ -112,7 +112,7 @@ static void on_exit_of_its_own(void)
     say(guard.plugins);
     say(": exit() was called in the middle of the command, as no plug-in may; nothing is "
         "written\n");
-    cli_remove_temporaries();
+    remove_temporaries();
     _exit(CLI_MALFORMED);
 }
 
@@ -141,6 +141,6 @@ void cli_guard_end(void)
 void cli_end_at_once(void)
 {
     say("kvtide: a second signal: ended at once, nothing more is written\n");
-    cli_remove_temporaries();
+    remove_temporaries();
     _exit(CLI_NO);
 }

@@ -5,10 +5,10 @@
 #ifndef KVT_CLI_MRC_H
 #define KVT_CLI_MRC_H
 
+#include "kvt/arena.h"
 #include "kvt/kvsel.h"
 #include "kvt/policy.h"
 #include "mrc_stack.h"
-#include "param_defaults.h"
 
 enum {
     MRC_POLICIES_MAX = 64
@@ -17,7 +17,7 @@ enum {
 /* A policy with its parameters as they are by default, but for seeing the future. */
 struct mrc_policy {
     const struct kvt_replacement_policy *table;
-    struct kvt_param_value values[PARAM_DEFAULTS_MAX];
+    struct kvt_params params;
     bool sees_future;
     bool is_lru; /* by rows: done for all sizes at once */
 };
@@ -54,10 +54,11 @@ struct mrc_counts {
     uint64_t missed[MRC_POLICIES_MAX][MRC_SIZES_MAX];
 };
 
-/* mrc_policies.c: by name, or all there are for "all". policies[MRC_POLICIES_MAX]. */
-KVT_CHECKED kvt_status mrc_policies_find(const char *names, struct mrc_policy *policies,
-                                         size_t *count, struct kvt_error *err);
-struct kvt_params mrc_policy_params(const struct mrc_policy *policy);
+/* mrc_policies.c: by name, or all there are for "all". policies[MRC_POLICIES_MAX], their parameters
+ * in the arena. */
+KVT_CHECKED kvt_status mrc_policies_find(const char *names, struct kvt_arena *arena,
+                                         struct mrc_policy *policies, size_t *count,
+                                         struct kvt_error *err);
 
 /* mrc_files.c. What the file's note says of stores is followed. */
 KVT_CHECKED kvt_status mrc_file_open(const char *path, bool (*on_read)(void *, double),

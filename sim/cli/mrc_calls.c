@@ -27,7 +27,7 @@ static kvt_status open_caches(struct mrc_calls *calls, const struct mrc_store *s
     kvt_status status = KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < plan->policy_count * plan->size_count; i++) {
         const struct mrc_policy *policy = &plan->policies[i / plan->size_count];
-        struct kvt_replacement_env env = {.params = mrc_policy_params(policy),
+        struct kvt_replacement_env env = {.params = policy->params,
                                           .slot_count = plan->slots[i % plan->size_count],
                                           .top_k = store->top_k,
                                           .entity = store->entity,

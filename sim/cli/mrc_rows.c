@@ -65,7 +65,7 @@ static bool allocate(struct mrc_rows *cache, size_t state_bytes, uint32_t rows_m
 kvt_status mrc_rows_new(const struct mrc_policy *policy, uint32_t slots,
                         const struct mrc_store *store, struct mrc_rows **out, struct kvt_error *err)
 {
-    struct kvt_replacement_env env = {.params = mrc_policy_params(policy),
+    struct kvt_replacement_env env = {.params = policy->params,
                                       .slot_count = slots,
                                       .top_k = store->top_k,
                                       .entity = store->entity,

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "kvt/law.h"
-#include "param_defaults.h"
+#include "kvt/plugins.h"
 
 static const struct {
     const char *name;
@@ -36,7 +37,7 @@ _Static_assert((int)SETS *(int)PRESETS == (int)NEAREST_LAWS, "every set by every
 struct comparison {
     const struct nearest_sample *sample;
     const struct kvt_law *law;
-    struct kvt_param_value values[PARAM_DEFAULTS_MAX];
+    struct kvt_param_value *values; /* of its parameters */
     bool (*tell)(void *context, double fraction);
     void *context;
     size_t done; /* streams, of all laws */
@@ -44,10 +45,11 @@ struct comparison {
 
 static void set_number(struct comparison *comparison, const char *name, double number)
 {
-    struct kvt_param_value *value =
-        param_default_find(&comparison->law->info, comparison->values, name);
-    if (value != NULL)
-        value->number = number;
+    const struct kvt_plugin_info *info = &comparison->law->info;
+    for (size_t i = 0; i < info->param_count; i++) {
+        if (strcmp(info->params[i].name, name) == 0)
+            comparison->values[i].number = number;
+    }
 }
 
 /* The law's selections of one of the sample's streams. */
@@ -142,18 +144,36 @@ static int compare_laws(const void *a, const void *b)
     return by_set != 0 ? by_set : strcmp(x->preset, y->preset);
 }
 
+/* The law "score" with its defaults, to be changed. */
+static kvt_status begin(struct comparison *comparison, struct kvt_arena *arena,
+                        struct kvt_error *err)
+{
+    const struct kvt_plugin_info *info = NULL;
+    struct kvt_params params = {.count = 0};
+    const char *missing = NULL;
+    kvt_status status = kvt_plugin_find(NULL, KVT_PLUGIN_LAW, "score", "trace stats", &info, err);
+    if (status == KVT_OK)
+        status = kvt_plugin_defaults(info, cli_data_dir(), arena, &params, &missing, err);
+    if (status != KVT_OK)
+        return status;
+    comparison->law = (const struct kvt_law *)(const void *)info;
+    comparison->values = kvt_arena_array(arena, params.count, sizeof *comparison->values,
+                                         _Alignof(struct kvt_param_value));
+    if (comparison->values == NULL)
+        return kvt_fail_nomem(err, "the parameters of a law");
+    memcpy(comparison->values, params.values, params.count * sizeof *comparison->values);
+    return KVT_OK;
+}
+
 kvt_status nearest_laws(const struct nearest_sample *sample, const struct figures *figures,
                         bool (*tell)(void *context, double fraction), void *context,
                         struct nearest_law *found, struct kvt_error *err)
 {
     struct comparison comparison = {.sample = sample, .tell = tell, .context = context};
-    const struct kvt_plugin_info *info = NULL;
-    kvt_status status = kvt_plugin_find(NULL, KVT_PLUGIN_LAW, "score", "trace stats", &info, err);
-    if (status == KVT_OK)
-        status = param_defaults(info, comparison.values, "trace stats", err);
-    if (status != KVT_OK)
-        return status;
-    comparison.law = (const struct kvt_law *)(const void *)info;
+    struct kvt_arena *arena = kvt_arena_new(0);
+    if (arena == NULL)
+        return kvt_fail_nomem(err, "the parameters of a law");
+    kvt_status status = begin(&comparison, arena, err);
     for (size_t i = 0; status == KVT_OK && i < NEAREST_LAWS; i++) {
         size_t set = i / PRESETS, preset = i % PRESETS;
         struct figures of_law;
@@ -174,5 +194,6 @@ kvt_status nearest_laws(const struct nearest_sample *sample, const struct figure
     }
     if (status == KVT_OK)
         qsort(found, NEAREST_LAWS, sizeof found[0], compare_laws);
+    kvt_arena_free(arena);
     return status;
 }

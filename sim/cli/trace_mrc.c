@@ -20,6 +20,7 @@ struct question {
 
 /* Everything that is found on the way. */
 struct answer {
+    struct kvt_arena *arena; /* of the policies' parameters */
     struct mrc_policy policies[MRC_POLICIES_MAX];
     double at[MRC_SIZES_MAX];
     struct mrc_plan plan;
@@ -108,7 +109,7 @@ static kvt_status make_plan(const struct question *question, struct answer *answ
         status = read_at(question->at != NULL ? question->at : "1,1.5,2,3,4,8,16", answer, err);
     if (status == KVT_OK)
         status = mrc_policies_find(question->policies != NULL ? question->policies : "all",
-                                   answer->policies, &plan->policy_count, err);
+                                   answer->arena, answer->policies, &plan->policy_count, err);
     return status;
 }
 
@@ -225,6 +226,7 @@ static void close_all(const struct question *question, struct answer *answer)
     kvt_outfile_discard(answer->csv);
     kvt_outfile_discard(answer->tree);
     free(answer->files);
+    kvt_arena_free(answer->arena);
     free(answer);
 }
 
@@ -238,9 +240,15 @@ static int act(const struct question *question)
         return cli_malformed("trace mrc --memory-mib: found %llu, expected 0 to 2^30",
                              (unsigned long long)question->memory_mib);
     struct answer *answer = calloc(1, sizeof *answer);
-    if (answer != NULL)
+    if (answer != NULL) {
         answer->files = calloc(question->path_count, sizeof *answer->files);
-    if (answer == NULL || answer->files == NULL) {
+        answer->arena = kvt_arena_new(0);
+    }
+    if (answer == NULL || answer->files == NULL || answer->arena == NULL) {
+        if (answer != NULL) {
+            free(answer->files);
+            kvt_arena_free(answer->arena);
+        }
         free(answer);
         (void)kvt_fail_nomem(&err, "trace mrc");
         return cli_fail(&err);

@@ -181,15 +181,18 @@ static void run_cases(const char *path)
         .threads = 1,
         .quiet = true};
     const uint64_t selected = (uint64_t)REQUESTS * TOKENS * TOP_K;
+    struct kvt_arena *arena = kvt_arena_new(0);
+    if (arena == NULL)
+        must_be_ok(kvt_fail_nomem(&err, "a bench"), &err);
     print_case("none", "read and checked", 0, count(path, &plan, &counts), selected, 0);
-    must_be_ok(mrc_policies_find("lru", policies, &plan.policy_count, &err), &err);
+    must_be_ok(mrc_policies_find("lru", arena, policies, &plan.policy_count, &err), &err);
     double seconds = count(path, &plan, &counts);
     print_case("rows", "lru", 7, seconds, selected,
                (double)counts.missed[0][2] / (double)counts.selected);
     plan.stream = MRC_CALLS;
     plan.slots[0] = 2 * TOP_K;
     plan.size_count = 1;
-    must_be_ok(mrc_policies_find("all", policies, &policy_count, &err), &err);
+    must_be_ok(mrc_policies_find("all", arena, policies, &policy_count, &err), &err);
     plan.policy_count = 1;
     for (size_t p = 0; p < policy_count; p++) {
         plan.policies = &policies[p];
@@ -197,6 +200,7 @@ static void run_cases(const char *path)
         print_case("calls", policies[p].table->info.name, 1, seconds, selected,
                    (double)counts.missed[0][0] / (double)counts.selected);
     }
+    kvt_arena_free(arena);
 }
 
 int main(int argc, char **argv)

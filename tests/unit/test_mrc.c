@@ -332,11 +332,14 @@ static void run_well(const struct mrc_plan *plan, struct mrc_counts *counts)
     ck_assert_msg(run(plan, counts, &err) == KVT_OK, "%s: %s", err.where, err.message);
 }
 
+static struct kvt_arena *arena; /* of the policies' parameters */
+
 static size_t find(const char *names, struct mrc_policy *policies)
 {
     size_t count = 0;
     struct kvt_error err;
-    ck_assert_msg(mrc_policies_find(names, policies, &count, &err) == KVT_OK, "%s", err.message);
+    ck_assert_msg(mrc_policies_find(names, arena, policies, &count, &err) == KVT_OK, "%s",
+                  err.message);
     return count;
 }
 
@@ -570,11 +573,23 @@ START_TEST(rows_are_listed_as_they_are)
 }
 END_TEST
 
+static void open_arena(void)
+{
+    arena = kvt_arena_new(0);
+    ck_assert_ptr_nonnull(arena);
+}
+
+static void close_arena(void)
+{
+    kvt_arena_free(arena);
+}
+
 int main(void)
 {
     Suite *suite = suite_create("mrc");
     TCase *cases = tcase_create("mrc");
     tcase_add_checked_fixture(cases, folder_make, folder_remove);
+    tcase_add_checked_fixture(cases, open_arena, close_arena);
     tcase_set_timeout(cases, 20);
     tcase_add_test(cases, one_pass_counts_what_each_lru_cache_would_miss);
     tcase_add_test(cases, rows_of_any_policy_are_missed_as_point_by_point);
