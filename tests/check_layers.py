@@ -1,7 +1,8 @@
 """The include layers hold, and each public header stands alone.
 
 base < core < {kv, serve} < backend < scenario < report < analytic < sim.c < cli. A file includes public
-headers of its own layer and below and private headers of its own folder, nothing else. policies/,
+headers of its own layer and below and private headers of its own folder, nothing else. In cli, the
+rooms of the commands also know what sim/cli itself shares, and sim/cli knows its rooms. policies/,
 models/ and workloads/ are built as a plug-in would be: they see public headers up to core, where
 the contracts are. Public headers compile alone as C11, C17 and C++17.
 """
@@ -37,6 +38,10 @@ HEADERS = {
 LAYER_OF_HEADER = {"kvt/%s.h" % noun: layer for layer, nouns in HEADERS.items()
                    for noun in nouns.split()}
 
+# The folder of the commands, and those of its rooms that every other room may know.
+CLI = pathlib.Path("sim/cli")
+SHARED_ROOMS = ("report", "engine")
+
 # Headers of CUDA and its libraries, which only backend_cuda/ may see.
 CUDA_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*'
                           r'[<"]((?:cuda|cublas|cub/|nvml|nvtx|cooperative_groups)[^>"]*)[>"]',
@@ -69,6 +74,16 @@ def includes(root, path):
     return [quoted or angled for quoted, angled in INCLUDE.findall(text)]
 
 
+def is_of_the_command(root, path, target):
+    """A header of sim/cli seen from one of its rooms, or one of a room seen from sim/cli."""
+    if not (root / target).is_file():
+        return False
+    if path.parent.parent == CLI:
+        return target.parent == CLI or (target.parent.parent == CLI
+                                        and target.parent.name in SHARED_ROOMS)
+    return path.parent == CLI and target.parent.parent == CLI
+
+
 def edge_fault(root, path, name):
     """What is wrong with one include of a file whose layer is known, or None."""
     layer = layer_of(path)
@@ -83,6 +98,8 @@ def edge_fault(root, path, name):
     if target.name == "table.h" and target.parent.as_posix() in PLUGIN_FOLDERS:
         if path == REGISTRY or path.parts[0] == target.parts[0]:
             return None
+    if is_of_the_command(root, path, target):
+        return None
     if "/" in name:
         return '"%s" is private to another folder' % name
     if not (root / path).with_name(name).is_file():
@@ -115,7 +132,8 @@ def cycle_faults(root):
     graph = {}
     for path in (p for p in sources(root) if p.suffix == ".h"):
         own = path.parent
-        graph[path] = [pathlib.Path("sim/include", n) if n.startswith("kvt/") else own / n
+        graph[path] = [pathlib.Path("sim/include", n) if n.startswith("kvt/")
+                       else pathlib.Path(os.path.normpath(own / n))
                        for n in includes(root, path)]
     faults, done = [], set()
 
@@ -174,6 +192,8 @@ FORBIDDEN = (
     ("sim/backend/injected.c", '#include "../../backend_cuda/launch.h"\n', edge_faults,
      "another folder"),
     ("sim/cli/injected.c", "#include <cuda_runtime_api.h>\n", edge_faults, "backend_cuda/ alone"),
+    ("sim/cli/paper/injected.c", '#include "../trace/trace.h"\n', edge_faults, "another folder"),
+    ("sim/cli/paper/injected.c", '#include "../../kv/strata.h"\n', edge_faults, "another folder"),
     ("backend_cuda/injected.c", '#include "../sim/cli/cli.h"\n', edge_faults, "another folder"),
     ("sim/include/kvt/base.h", '#include "kvt/error.h"\n', cycle_faults, "error.h -> "),
 )

@@ -13,14 +13,14 @@
 
 #include "check.h"
 #include "cli.h"
-#include "grid.h"
 #include "kvt/compare.h"
 #include "kvt/costs.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/profile.h"
 #include "kvt/speculation.h"
-#include "validate_public.h"
+#include "measure/grid.h"
+#include "measure/validate_public.h"
 
 enum {
     JSON_BYTES_MAX = 64 << 20, /* as scenarios and results are read; traces may be longer */

@@ -2,7 +2,7 @@
  * end. */
 #include "kvt/plugins.h"
 #include "cli.h"
-#include "contract.h"
+#include "contract/contract.h"
 
 enum {
     CALLS_BEFORE_A_RUN = 1500 /* a hundredth of a second a table */

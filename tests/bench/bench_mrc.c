@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/mrc.h"
+#include "cli/trace/mrc.h"
 #include "kvt/file.h"
 #include "kvt/rng.h"
 

@@ -13,7 +13,7 @@
 
 #include "cli/check.h"
 #include "cli/cli.h"
-#include "cli/contract.h"
+#include "cli/contract/contract.h"
 #include "kvt/plugins.h"
 #include "kvt/policy.h"
 #include "kvt/speculation.h"

@@ -2,14 +2,14 @@
  *
  *     byte 0: the kind; byte 1: the entry of its table
  *     bytes 2 and 3, of policies: a parameter, and where between its ends it is; 0: all by default
- *     the rest: every draw of a play (sim/cli/contract.h), until there are no more
+ *     the rest: every draw of a play (sim/cli/contract/contract.h), until there are no more
  *
  * A broken contract ends the process, as whatever a sanitizer finds does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/contract.h"
+#include "cli/contract/contract.h"
 
 enum {
     CALLS_MAX = 600,

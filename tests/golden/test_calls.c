@@ -11,7 +11,7 @@
 
 #include <check.h>
 
-#include "cli/golden_calls.h"
+#include "cli/measure/golden_calls.h"
 #include "kv/resolver_passes.h"
 #include "kvt/plugin.h"
 #include "kvt/resolver.h"

@@ -5,7 +5,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "cli/calibrate_gpu.h"
+#include "cli/measure/calibrate_gpu.h"
 
 static inline struct gpu_calibration calibrated(const struct points *points)
 {

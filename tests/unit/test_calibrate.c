@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/calibrate.h"
+#include "cli/measure/calibrate.h"
 #include "support/written.h"
 
 enum {

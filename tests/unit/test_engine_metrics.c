@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/engine_metrics.h"
+#include "cli/measure/engine_metrics.h"
 #include "support/written.h"
 
 static void read_into(struct engine_metrics *metrics, const char *text)

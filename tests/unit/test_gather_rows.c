@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/gather_rows.h"
+#include "cli/measure/gather_rows.h"
 #include "support/support.h"
 
 static struct kvt_arena *arena;

@@ -7,7 +7,7 @@
 
 #include <check.h>
 
-#include "cli/validate.h"
+#include "cli/measure/validate.h"
 
 /* Two steps, predicted 10 % too long. No backend runs "host" and "draft", which were predicted. */
 static double errors[2] = {0.1, 0.1};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/mrc.h"
+#include "cli/trace/mrc.h"
 #include "kvt/file.h"
 #include "kvt/hash.h"
 #include "kvt/rng.h"

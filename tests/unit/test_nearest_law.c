@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/nearest_law.h"
+#include "cli/trace/nearest_law.h"
 #include "kvt/rng.h"
 #include "support/law_setting.h"
 

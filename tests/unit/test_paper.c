@@ -7,7 +7,7 @@
 
 #include <check.h>
 
-#include "cli/paper.h"
+#include "cli/paper/paper.h"
 #include "kvt/json.h"
 #include "support/support.h"
 

@@ -6,7 +6,7 @@
 #include <check.h>
 
 #include "cli/jobs.h"
-#include "cli/paper.h"
+#include "cli/paper/paper.h"
 #include "kvt/backend.h"
 #include "kvt/json.h"
 #include "support/drawn_scenario.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/points.h"
+#include "cli/measure/points.h"
 #include "support/support.h"
 
 static struct support_folder folder;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/validate_public.h"
+#include "cli/measure/validate_public.h"
 #include "support/written.h"
 
 static struct kvt_arena *arena;

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli/measure/validate_timeline.h"
 #include "cli/timeline_columns.h"
-#include "cli/validate_timeline.h"
 #include "kvt/json.h"
 
 /* ---- A course ------------------------------------------------------------------------------ */

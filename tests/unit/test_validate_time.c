@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/validate_time.h"
+#include "cli/measure/validate_time.h"
 #include "support/support.h"
 
 /* ---- A profile beside points --------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "../jobs.h"
 #include "kvt/file.h"
 #include "mrc_report.h"
 #include "trace.h"

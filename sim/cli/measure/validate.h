@@ -2,7 +2,7 @@
 #ifndef KVT_CLI_VALIDATE_H
 #define KVT_CLI_VALIDATE_H
 
-#include "cli.h"
+#include "../cli.h"
 #include "kvt/backend_pair.h"
 #include "kvt/badge.h"
 #include "kvt/json.h"

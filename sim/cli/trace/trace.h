@@ -2,7 +2,7 @@
 #ifndef KVT_CLI_TRACE_H
 #define KVT_CLI_TRACE_H
 
-#include "cli.h"
+#include "../cli.h"
 
 /* Each is told as struct cli_command has it, behind the name of the action. */
 int trace_stats(const struct cli_command *command, int argc, char **argv);

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../list.h"
 #include "calibrate_gpu.h"
-#include "list.h"
 
 enum {
     FILE_BYTES_MAX = 64 << 20

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "list.h"
+#include "../list.h"
 
 enum {
     PATH_BYTES = 4352

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../run_files.h"
+#include "../run_sets.h"
 #include "kvt/json.h"
-#include "run_files.h"
-#include "run_sets.h"
 #include "trace.h"
 #include "trace_note.h"
 

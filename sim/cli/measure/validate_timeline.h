@@ -3,7 +3,7 @@
 #ifndef KVT_CLI_VALIDATE_TIMELINE_H
 #define KVT_CLI_VALIDATE_TIMELINE_H
 
-#include "timeline_columns.h"
+#include "../timeline_columns.h"
 #include "validate.h"
 
 enum timeline_side {

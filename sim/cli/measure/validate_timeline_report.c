@@ -2,7 +2,7 @@
  * charts. */
 #include <math.h>
 
-#include "chart.h"
+#include "../chart.h"
 #include "kvt/badge.h"
 #include "kvt/timing.h"
 #include "kvt/version.h"

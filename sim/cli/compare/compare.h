@@ -2,7 +2,7 @@
 #ifndef KVT_CLI_COMPARE_H
 #define KVT_CLI_COMPARE_H
 
-#include "cli.h"
+#include "../cli.h"
 #include "kvt/compare.h"
 
 enum {

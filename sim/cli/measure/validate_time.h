@@ -3,7 +3,7 @@
 #ifndef KVT_CLI_VALIDATE_TIME_H
 #define KVT_CLI_VALIDATE_TIME_H
 
-#include "cli.h"
+#include "../cli.h"
 #include "kvt/json.h"
 #include "kvt/profile.h"
 #include "points.h"

@@ -12,12 +12,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "jobs.h"
+#include "../jobs.h"
+#include "../timeline_columns.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
 #include "kvt/size.h"
 #include "paper.h"
-#include "timeline_columns.h"
 
 enum {
     MEASURED_BYTES_MAX = 16 << 20,

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../run_sets.h"
 #include "kvt/backend_pair.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
-#include "run_sets.h"
 #include "trace.h"
 #include "trace_note.h"
 

@@ -3,7 +3,7 @@
 #ifndef KVT_CLI_GRID_H
 #define KVT_CLI_GRID_H
 
-#include "cli.h"
+#include "../cli.h"
 #include "points.h"
 
 enum {

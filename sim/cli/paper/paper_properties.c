@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "../jobs.h"
 #include "kvt/json.h"
 #include "kvt/row_set.h"
 #include "kvt/sim.h"

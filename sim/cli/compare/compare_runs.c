@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../jobs.h"
 #include "compare.h"
-#include "jobs.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../timeline_columns.h"
 #include "kvt/clock.h"
 #include "kvt/file.h"
-#include "timeline_columns.h"
 #include "validate.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "../jobs.h"
 #include "mrc.h"
 
 struct work {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../list.h"
 #include "kvt/gather.h"
 #include "kvt/json.h"
-#include "list.h"
 #include "points.h"
 
 enum {

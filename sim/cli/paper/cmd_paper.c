@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "../jobs.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "paper.h"

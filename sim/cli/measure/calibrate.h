@@ -2,7 +2,7 @@
 #ifndef KVT_CLI_CALIBRATE_H
 #define KVT_CLI_CALIBRATE_H
 
-#include "cli.h"
+#include "../cli.h"
 #include "engine_bench.h"
 #include "kvt/json.h"
 #include "robust.h"

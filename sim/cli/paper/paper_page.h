@@ -2,7 +2,7 @@
 #ifndef KVT_CLI_PAPER_PAGE_H
 #define KVT_CLI_PAPER_PAGE_H
 
-#include "chart.h"
+#include "../chart.h"
 #include "paper.h"
 
 struct page {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "../cli.h"
 #include "kvt/plugins.h"
 #include "mrc.h"
 

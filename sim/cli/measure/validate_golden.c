@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "../cli.h"
 #include "golden_calls.h"
 #include "kvt/plugin.h"
 #include "validate_decisions.h"

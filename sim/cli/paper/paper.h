@@ -11,7 +11,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
-#include "cli.h"
+#include "../cli.h"
 #include "kvt/badge.h"
 
 enum {

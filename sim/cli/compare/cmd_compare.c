@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../jobs.h"
 #include "compare.h"
-#include "jobs.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 
