@@ -3,25 +3,14 @@
  *     job i: variant i mod V on seed i div V, so that a signal leaves whole seeds
  *
  * Jobs share nothing but the scenarios, which nobody writes. */
-#include <cjson/cJSON.h>
-#include <math.h>
-#include <string.h>
-
-#include "../jobs.h"
+#include "../one_run.h"
 #include "compare.h"
-#include "kvt/json.h"
-#include "kvt/sim.h"
-
-enum {
-    BASIS_BYTES = 24
-};
 
 /* Where the outcome of one job goes. */
 struct outcome {
-    double *metrics; /* [metrics] */
-    uint64_t *hash;
+    struct one_run run;
+    uint64_t *hash; /* of the variant's, and so is the badge */
     struct kvt_badge *badge;
-    char basis[BASIS_BYTES];
     bool is_done;
 };
 
@@ -32,56 +21,23 @@ struct comparing {
     struct kvt_surfaces *surfaces; /* of analytic runs, shared by all */
 };
 
-/* ---- One job ------------------------------------------------------------------------- */
-
-static void keep(const struct kvt_run *run, const cJSON *result, struct outcome *outcome)
-{
-    size_t count = 0;
-    const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
-    const cJSON *metrics = kvt_json_find(result, "metrics");
-    const cJSON *basis = kvt_json_find(kvt_json_find(result, "metrics_basis"), "output_throughput");
-
-    for (size_t m = 0; m < count; m++) {
-        const cJSON *item = kvt_json_find(metrics, docs[m].name);
-        outcome->metrics[m] = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-    }
-    *outcome->hash = run->decision_hash;
-    kvt_run_badge(run, NULL, outcome->badge);
-    if (cJSON_IsString(basis))
-        strncpy(outcome->basis, basis->valuestring, BASIS_BYTES - 1);
-    outcome->is_done = true;
-}
-
 static kvt_status run_job(void *context, size_t index, unsigned threads, struct cli_job *job,
                           struct kvt_error *err)
 {
     const struct comparing *comparing = context;
     const struct compare_plan *plan = comparing->plan;
-    struct kvt_scenario scenario = plan->scenarios[index % plan->variant_count];
-    const struct kvt_sim_options options = {.threads = threads,
-                                            .cache_dir = plan->cache_dir,
-                                            .on_prepare = cli_job_on_prepare,
-                                            .surfaces = comparing->surfaces,
-                                            .prepare_context = job};
-    struct kvt_sim *sim = NULL;
-    const struct kvt_run *run = NULL;
-    cJSON *result = NULL;
-    bool interrupted = false;
+    struct outcome *outcome = &comparing->outcomes[index];
+    const struct one_run_options options = {
+        .threads = threads, .cache_dir = plan->cache_dir, .surfaces = comparing->surfaces};
+    kvt_status status =
+        one_run(&plan->scenarios[index % plan->variant_count],
+                plan->seeds[index / plan->variant_count], &options, job, &outcome->run, err);
 
-    scenario.seed = plan->seeds[index / plan->variant_count];
-    kvt_status status = kvt_sim_new(&scenario, &options, &sim, err);
-    if (status == KVT_OK)
-        status = cli_advance(sim, cli_job_on_advance, job, &interrupted, err);
-    if (status == KVT_OK && interrupted)
-        status = kvt_fail(err, KVT_ERR_INTERRUPTED, "compare", "a signal ended the comparison");
-    if (status == KVT_OK)
-        status = kvt_sim_finish(sim, false, &run, err);
-    if (status == KVT_OK)
-        status = kvt_report_result(run, &result, err);
-    if (status == KVT_OK)
-        keep(run, result, &comparing->outcomes[index]);
-    cJSON_Delete(result);
-    kvt_sim_free(sim);
+    if (status == KVT_OK) {
+        *outcome->hash = outcome->run.hash;
+        *outcome->badge = outcome->run.badge;
+        outcome->is_done = true;
+    }
     return status;
 }
 
@@ -120,14 +76,14 @@ static kvt_status prepare(struct comparing *comparing, struct kvt_arena *arena,
         if (values == NULL || hashes == NULL || badges == NULL)
             return kvt_fail_nomem(err, "a comparison");
         for (size_t s = 0; s < plan->seed_count; s++) {
-            comparing->outcomes[s * plan->variant_count + v].metrics = values + s * metrics;
+            comparing->outcomes[s * plan->variant_count + v].run.metrics = values + s * metrics;
             comparing->outcomes[s * plan->variant_count + v].hash = hashes + s;
             comparing->outcomes[s * plan->variant_count + v].badge = badges + s;
         }
         plan->variants[v].metrics = values;
         plan->variants[v].hashes = hashes;
         plan->variants[v].badges = badges;
-        plan->variants[v].basis = comparing->outcomes[v].basis;
+        plan->variants[v].basis = comparing->outcomes[v].run.basis;
         plan->variants[v].bounds_misses =
             kvt_choice_has(&plan->scenarios[v].replacement, KVT_CLAIRVOYANT);
         plan->variants[v].is_bound = plan->variants[v].bounds_misses ||
