@@ -158,7 +158,7 @@ static kvt_status read_scenario(struct plan *plan, struct plan_along *along, str
     for (size_t s = 0; s < question->seed_count; s++)
         question->seeds[s] = scenario->seed + s;
     plan_read_along(scenario, along);
-    return KVT_OK;
+    return plan_read_demands(plan, scenario, err);
 }
 
 /* A setting given to all has an effect on one at least: otherwise the first says why not. */

@@ -209,13 +209,16 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
     struct plan_options asked = {.seeds = 3, .threads = 2};
     int exit_code = CLI_DONE;
     const struct cli_option options[] = {
-        {"--slo", "METRIC<=LIMIT", "must hold; < <= > >=, any metric; repeatable", CLI_TEXTS,
+        {"--slo", "METRIC<=LIMIT|classes|class:NAME",
+         "must hold; < <= > >=, any metric, or the bounds of slo.classes; repeatable", CLI_TEXTS,
          &asked.slo},
         {"--maximize", "PATH=LOW:HIGH|METRIC", "what there should be most of", CLI_TEXT,
          &asked.maximize},
         {"--minimize", "PATH=LOW:HIGH|METRIC", "or least of", CLI_TEXT, &asked.minimize},
         {"--over", "PATH=V1,V2..", "choices, each solved for itself; repeatable: their product",
          CLI_TEXTS, &asked.over},
+        {"--survive", "rank=1|node=1", "the bounds must hold while that fails", CLI_TEXT,
+         &asked.survive},
         {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
          &asked.sets},
         CLI_PLUGIN_OPTION,

@@ -24,7 +24,7 @@ static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, lon
         arena != NULL ? kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario))
                       : NULL;
     const struct one_run_options options = {
-        .threads = 1, .cache_dir = plan->question.cache_dir, .surfaces = plan->surfaces};
+        .threads = choice->job_threads, .cache_dir = plan->question.cache_dir, .surfaces = plan->surfaces};
     struct one_run run = {.metrics = metrics};
 
     if (scenario == NULL) {
@@ -210,8 +210,8 @@ static kvt_status curve_job(void *context, size_t index, unsigned threads, struc
     const struct plan_question *question = &asking->plan->question;
     struct plan_judge judge = {.question = question, .choice = choice};
 
-    (void)threads;
     choice->job = job;
+    choice->job_threads = threads;
     choice->curve.figure_count = question->bound_count + (question->path == NULL);
     choice->curve.at = ask_mean_values;
     choice->curve.context = asking;
@@ -370,8 +370,8 @@ static kvt_status value_job(void *context, size_t index, unsigned threads, struc
     const struct one_value *value = context;
 
     (void)index;
-    (void)threads;
     value->choice->job = job;
+    value->choice->job_threads = threads;
     return solve_point(value->plan, value->choice, value->at, value->metrics, err);
 }
 

@@ -1,8 +1,8 @@
 /* plan.h -- what the parts of `kvtide plan` pass to each other.
  *
- *     question   bounds, what is wanted most, and the choices          question.c
+ *     question   bounds, what is wanted most, and the choices          question.c, choices.c, demands.c
  *     point      one choice with one value of the objective            scenario.c
- *     solve      by mean values, then by simulation around the answer  solve.c, rounds.c
+ *     solve      by mean values, then by simulation around the answer  curves.c, solve.c, runs.c
  *     answer     what binds, what more of something is worth           binding.c, worth.c
  *     telling    plan.json, and text                                   tree.c, text.c */
 #ifndef KVT_CLI_PLAN_H
@@ -123,7 +123,8 @@ struct plan_choice {
     /* By mean values, or by the first seed alone where those cannot answer: the bounds' figures,
      * and where a metric is wanted that. */
     struct curve curve;
-    struct cli_job *job; /* in which the curve may ask for more */
+    struct cli_job *job; /* in which the curve may ask for more, ... */
+    unsigned job_threads; /* ... on so many threads */
     struct curve_point scouts[PLAN_SCOUTS]; /* [scout_count] by value */
     size_t scout_count;
     struct plan_ratio *ratios; /* [ratio_count] what simulation made of the curve, by value */
@@ -161,7 +162,7 @@ struct plan {
     bool interrupted;
 };
 
-/* ---- question.c, choices.c ---------------------------------------------------------------------- */
+/* ---- question.c, choices.c, demands.c ---------------------------------------------------------------------- */
 
 /* From the command line, before anything runs. */
 KVT_CHECKED kvt_status plan_read_question(const struct plan_options *options, struct plan *plan,
@@ -169,6 +170,12 @@ KVT_CHECKED kvt_status plan_read_question(const struct plan_options *options, st
 /* Their product; a choice that the scenario refuses is one of them, with its reason. Fails where
  * every choice is refused. */
 KVT_CHECKED kvt_status plan_make_choices(struct plan *plan, struct kvt_error *err);
+
+/* demands.c: "classes" or "class:NAME", which the scenario's own bounds stand behind. */
+bool plan_is_of_classes(const char *word);
+/* Those, and what fails meanwhile, into the question. */
+KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scenario,
+                                         struct kvt_error *err);
 
 /* ---- scenario.c ------------------------------------------------------------------------------------ */
 

@@ -45,7 +45,10 @@ static kvt_status read_bounds(const struct plan_options *options, struct plan_qu
         return kvt_fail(err, KVT_ERR_INVALID, where_slo, "given %zu times, at most %d are taken",
                         options->slo.count, PLAN_BOUNDS_MAX);
     for (size_t i = 0; i < options->slo.count; i++) {
-        kvt_status status = read_condition(options->slo.items[i], &question->bounds[i], err);
+        if (plan_is_of_classes(options->slo.items[i]))
+            continue; /* once the scenario is known */
+        kvt_status status =
+            read_condition(options->slo.items[i], &question->bounds[question->bound_count], err);
         if (status != KVT_OK)
             return status;
         question->bound_count++;
@@ -164,7 +167,7 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
     if (status == KVT_OK)
         status = take_values(&axis, where, plan, err);
     question->path = axis.path;
-    if (status == KVT_OK && question->bound_count == 0)
+    if (status == KVT_OK && options->slo.count == 0)
         status = kvt_fail(err, KVT_ERR_INVALID, where,
                           "without a bound the answer is the end of the range; at least one --slo "
                           "'METRIC<LIMIT' is expected");

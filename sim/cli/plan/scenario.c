@@ -169,7 +169,7 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
     }
     for (size_t i = 0; i < objective_count; i++)
         sets[(*count)++] = objective[i];
-    if (question->survive_set != NULL)
+    if (question->survive_set != NULL && level != PLAN_ANALYTIC) /* which knows of no events */
         sets[(*count)++] = question->survive_set;
     if (level == PLAN_ANALYTIC)
         sets[(*count)++] = "run.fidelity=analytic";

@@ -86,8 +86,8 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
     struct plan_judge judge = {.question = question, .choice = choice};
     long guess = -1;
 
-    (void)threads;
     choice->job = job;
+    choice->job_threads = threads;
     choice->wanted = -1;
     kvt_status status = plan_correct(choice, question->bound_count, err);
     if (status == KVT_OK && search->high - search->low > 1)
@@ -405,8 +405,8 @@ static kvt_status seek(void *context, size_t index, unsigned threads, struct cli
     long last = -1, step = 1L << seeking->tries;
 
     (void)index;
-    (void)threads;
     choice->job = job;
+    choice->job_threads = threads;
     kvt_status status = plan_correct(choice, question->bound_count, err);
     if (status == KVT_OK)
         status = curve_last(&choice->curve, -1, choice->answer + 1, plan_judge_margin, &judge,

@@ -155,8 +155,8 @@ static kvt_status weigh_job(void *context, size_t index, unsigned threads, struc
     long before = -1, after = -1;
 
     (void)index;
-    (void)threads;
     base->job = job;
+    base->job_threads = threads;
     kvt_status status = last_of(weighing->plan, weighing->best, base, &before, err);
     for (size_t i = 0; status == KVT_OK && i < weighing->count; i++) {
         struct plan_choice *choice = weighing->choices[i];
@@ -166,6 +166,7 @@ static kvt_status weigh_job(void *context, size_t index, unsigned threads, struc
             continue;
         }
         choice->job = job;
+        choice->job_threads = threads;
         status = last_of(weighing->plan, weighing->best, choice, &after, err);
         if (status != KVT_OK || before < 0 || after < 0)
             continue;
