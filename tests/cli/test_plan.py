@@ -119,12 +119,16 @@ def a_metric_is_the_best_of_the_choices_that_hold(folder):
 
 def gpus_take_their_replicas_along(folder):
     path = tiny(folder)
-    plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--minimize", "cluster.decode.gpus=1:4", "--seeds", 1,
+    plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--minimize", "cluster.decode.gpus=1:4", "--seeds", 2,
                    "--out", folder / "out")
-    assert plan["answer"]["value"] == 1, plan["choices"]
+    assert plan["answer"]["value"] == 2, plan["answer"]
+    assert plan["binding"]["kind"] == "refused" and plan["binding"]["at"] == 1
+    assert "weights of deepseek-v4.1-flash do not fit" in plan["binding"]["constraint"]
     force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
     decode = force["cluster"]["decode"]
-    assert (decode["gpus"], decode["dp"], decode["ep"]) == (1, 1, 1), decode
+    assert (decode["gpus"], decode["dp"], decode["ep"]) == (2, 2, 2), decode
+    assert plan["interval"] | {"bounds": 0} == {"value": [1, 2], "surely_held": 2, "surely_broken": 1,
+                                               "bounds": 0}, plan["interval"]
     assert plan["worth"][0]["refused"] == "GPUs are what is asked for"
     assert plan["worth"][1]["difference"] == 0  # host DRAM does not bind
 

@@ -12,13 +12,15 @@ static const char *last_name(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-/* A word speaks for itself; a number, or an object, is told with its key. */
+/* A word speaks for itself; a number, or an object, is told with its key; of none with what there
+ * is none of. */
 static const char *told(const char *path, const char *value, struct kvt_arena *arena)
 {
     bool is_word = (value[0] >= 'a' && value[0] <= 'z') || (value[0] >= 'A' && value[0] <= 'Z');
 
-    if (strcmp(value, "none") == 0 || strcmp(value, "true") == 0 || strcmp(value, "false") == 0 ||
-        strcmp(value, "auto") == 0)
+    if (strcmp(value, "none") == 0)
+        return kvt_arena_printf(arena, "no %.*s", (int)strcspn(path, "."), path);
+    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0 || strcmp(value, "auto") == 0)
         is_word = false;
     return is_word ? value : kvt_arena_printf(arena, "%s=%s", last_name(path), value);
 }

@@ -126,8 +126,18 @@ static kvt_status name_all(struct plan *plan, struct plan_choice *choices, size_
     return status;
 }
 
+/* A choice of which every value was refused is itself. */
 static void end_choice(struct plan_choice *choice)
 {
+    bool runs = choice->scout_count > 0;
+
+    for (size_t i = 0; i < choice->point_count; i++)
+        runs = runs || choice->points[i]->refused == NULL;
+    if (!runs && choice->point_count > 0) {
+        choice->status = PLAN_REFUSED;
+        choice->reason = choice->points[choice->point_count - 1]->refused;
+        return;
+    }
     choice->status = choice->search.low_meets ? PLAN_MET : PLAN_UNREACHED;
     choice->answer = choice->search.low_meets ? choice->search.low : -1;
 }

@@ -113,11 +113,12 @@ static void put_answer(const struct plan *plan, const struct plan_answer *answer
     if (question->path != NULL) {
         used = (size_t)snprintf(text, sizeof text, "%s: %s %s", best->name, question->path,
                                 figure(question->values[best->answer], value));
-        if (best->sure >= 0 || best->not_sure >= 0)
-            used += (size_t)snprintf(
-                text + used, sizeof text - used, " [%s, %s]",
-                best->sure >= 0 ? figure(question->values[best->sure], low) : "-",
-                best->not_sure >= 0 ? figure(question->values[best->not_sure], high) : "-");
+        long first = question->maximizes ? best->sure : best->not_sure;
+        long last = question->maximizes ? best->not_sure : best->sure;
+        if (first >= 0 || last >= 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, " [%s, %s]",
+                                     first >= 0 ? figure(question->values[first], low) : "-",
+                                     last >= 0 ? figure(question->values[last], high) : "-");
     } else {
         const struct plan_point *point = plan_point_at(best, 0);
         const double *figures = curve_known(&best->curve, 0);
@@ -339,10 +340,10 @@ static void put_calibrated(const cJSON *tree)
 
     cJSON_ArrayForEach(item, kvt_json_find(tree, "calibrated"))
     {
-        const cJSON *name = kvt_json_find(item, "name");
-        if (cJSON_IsString(name) && used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
-                                     name->valuestring);
+        if (cJSON_IsString(item) && used < sizeof text) /* "NAME = VALUE (fitted to ..)" */
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s",
+                                     used > 0 ? ", " : "", (int)strcspn(item->valuestring, " "),
+                                     item->valuestring);
     }
     if (used > 0)
         put_line("calibrated", text);

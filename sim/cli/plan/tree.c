@@ -152,9 +152,11 @@ static bool add_answer(cJSON *tree, const struct plan *plan, const struct plan_a
     ok = ok && add_metrics(object, plan, point, answer->mean_values[best - plan->choices]) &&
          add_mean_values(object, answer->mean_values[best - plan->choices]);
     cJSON *interval = ok ? kvt_json_add_object(tree, "interval") : NULL;
+    double held = value_of(question, best->sure), broken = value_of(question, best->not_sure);
     return interval != NULL &&
-           add_pair(interval, "value", value_of(question, best->sure),
-                    value_of(question, best->not_sure)) &&
+           add_pair(interval, "value", question->maximizes ? held : broken,
+                    question->maximizes ? broken : held) &&
+           add_known(interval, "surely_held", held) && add_known(interval, "surely_broken", broken) &&
            add_bounds(interval, plan, best, point, best->answer);
 }
 
