@@ -94,10 +94,10 @@ static kvt_status read_memory(const cJSON *tree, const char *where, struct kvt_e
         {"max_requests", KVT_FIELD_F64, 0, 1e9, offsetof(struct kvt_engine, max_requests)},
         {"host_ratio", KVT_FIELD_F64, 0, 1e6, offsetof(struct kvt_engine, host_ratio)},
     };
-    static const char *const others[] = {"of", "index_in_pool"};
+    static const char *const others[] = {"of", "index_in_pool", "seats"};
     char place[ENGINE_PLACE_BYTES];
     const cJSON *object = NULL;
-    const char *of = NULL;
+    const char *of = NULL, *seats = NULL;
     kvt_status status = kvt_json_get_object(tree, where, "memory", true, &object, err);
 
     if (status != KVT_OK)
@@ -110,8 +110,14 @@ static kvt_status read_memory(const cJSON *tree, const char *where, struct kvt_e
             kvt_json_get_bool(object, place, "index_in_pool", true, &engine->index_in_pool, err);
     if (status == KVT_OK)
         status = kvt_json_get_text(object, place, "of", true, &of, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_text(object, place, "seats", true, &seats, err);
     if (status != KVT_OK)
         return status;
+    engine->seats_of_all = strcmp(seats, "all") == 0;
+    if (!engine->seats_of_all && strcmp(seats, "replica") != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "seats is \"%.40s\"; max_requests is of a replica or of all", seats);
     engine->fraction_of_free = strcmp(of, "free") == 0;
     if (!engine->fraction_of_free && strcmp(of, "total") != 0)
         return kvt_fail(err, KVT_ERR_INVALID, place,

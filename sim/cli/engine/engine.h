@@ -76,6 +76,7 @@ struct engine_obstacle {
 
 struct engine_export {
     const struct kvt_engine *engine;
+    const struct kvt_scenario *scenario; /* borrowed */
     struct kvt_engine_facts facts;
     struct engine_notes lines;         /* flags, one with its value a line; those that it would take
                                         * without its obstacles */

@@ -217,7 +217,7 @@ static kvt_status write_flags(struct engine_export *export, struct kvt_arena *ar
 kvt_status engine_export(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
                          struct kvt_arena *arena, struct engine_export *out, struct kvt_error *err)
 {
-    *out = (struct engine_export){.engine = engine};
+    *out = (struct engine_export){.engine = engine, .scenario = scenario};
     engine_scenario_facts(engine, scenario, &out->facts);
     kvt_status status = find_obstacles(out, arena, err);
     return status == KVT_OK ? write_flags(out, arena, err) : status;
@@ -227,46 +227,51 @@ kvt_status engine_export(const struct kvt_engine *engine, const struct kvt_scena
 
 struct nearest {
     const struct kvt_engine *engine;
-    size_t obstacles;
+    size_t obstacles, fatal; /* fatal: of them, those that leave no hierarchy */
     struct kvt_engine_facts facts;
 };
 
-static size_t count_obstacles(const struct kvt_engine *engine, const struct kvt_engine_facts *facts)
+static struct nearest look_at(const struct kvt_engine *engine, const struct kvt_scenario *scenario)
 {
-    size_t count = 0;
+    struct nearest at = {.engine = engine};
 
-    for (uint32_t i = 0; i < engine->rule_count; i++)
-        count += is_obstacle(&engine->rules[i], facts);
-    return count;
+    engine_scenario_facts(engine, scenario, &at.facts);
+    for (uint32_t i = 0; i < engine->rule_count; i++) {
+        bool stands = is_obstacle(&engine->rules[i], &at.facts);
+        at.obstacles += stands;
+        at.fatal += stands && engine->rules[i].is_fatal;
+    }
+    return at;
 }
 
-/* Among what is shipped; facts that an engine derives by itself stay those of the one asked. */
+/* One without a hierarchy is farther than any with one; then the fewest obstacles are nearest. */
+static bool is_nearer(const struct nearest *a, const struct nearest *b)
+{
+    return a->fatal != b->fatal ? a->fatal < b->fatal : a->obstacles < b->obstacles;
+}
+
+/* Among what is shipped and the one that was asked for, which is the nearest of equals. */
 static kvt_status find_nearest(const struct engine_export *export, struct kvt_arena *arena,
                                struct nearest *out, cJSON *beside, struct kvt_error *err)
 {
     struct list_names names;
     kvt_status status = list_names_read("models/engine", &names, err);
 
-    *out = (struct nearest){
-        .engine = export->engine, .obstacles = export->obstacle_count, .facts = export->facts};
+    *out = look_at(export->engine, export->scenario);
     for (size_t i = 0; status == KVT_OK && i < names.count; i++) {
         const struct kvt_engine *engine = NULL;
-        struct kvt_engine_facts facts = export->facts;
 
         status = kvt_engine_load(names.items[i], cli_data_dir(), arena, &engine, err);
         if (status != KVT_OK)
             break;
-        kvt_engine_set_number(&facts, "hot_most", engine->hot_most_tokens);
-        bool keeps_prefixes =
-            !kvt_engine_is(&facts, "hierarchy") || strcmp(engine->family, "sglang") != 0;
-        kvt_engine_set_number(&facts, "prefix_cache", keeps_prefixes);
-        size_t count = count_obstacles(engine, &facts);
+        struct nearest at = look_at(engine, export->scenario);
         cJSON *entry = kvt_json_add_element(beside);
         if (entry == NULL || !kvt_json_add_text(entry, "engine", engine->name) ||
-            !kvt_json_add_number(entry, "obstacles", (double)count))
+            !kvt_json_add_number(entry, "obstacles", (double)at.obstacles) ||
+            !kvt_json_add_bool(entry, "hierarchy", at.fatal == 0))
             status = kvt_fail_nomem(err, "an export");
-        if (count < out->obstacles)
-            *out = (struct nearest){engine, count, facts};
+        if (is_nearer(&at, out))
+            *out = at;
     }
     list_names_free(&names);
     return status;

@@ -1,4 +1,5 @@
 /* scenario_facts.c -- a scenario in an engine's terms. */
+#include <math.h>
 #include <string.h>
 
 #include "engine.h"
@@ -89,19 +90,31 @@ static void set_memory(const struct kvt_engine *engine, const struct kvt_scenari
     }
 }
 
+/* Host DRAM of a node for rows: as the scenario says; where that is all that the node has, what the
+ * requests that fit take, which is what one would pin. */
+static double host_gib_per_node(const struct kvt_scenario *scenario, const struct kvt_size *size)
+{
+    const struct kvt_decode_pool *pool = &scenario->pools[0];
+    double needed = (double)size->scenario.pools[0].host_bytes_at_limit / GIB;
+
+    if (pool->host_dram_gib_per_node < pool->hardware->host_dram_gib || needed <= 0)
+        return pool->host_dram_gib_per_node;
+    return ceil(needed) + 1;
+}
+
 static void set_host(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
-                     struct kvt_engine_facts *facts)
+                     double node_gib, struct kvt_engine_facts *facts)
 {
     const struct kvt_decode_pool *pool = &scenario->pools[0];
     uint32_t ranks = pool->tp < pool->gpus_per_node ? pool->tp : pool->gpus_per_node;
     uint32_t room = pool->gpus_per_node / ranks;
     uint32_t replicas = pool->dp < room ? pool->dp : room;
+    uint32_t gpus = pool->gpus < pool->gpus_per_node ? pool->gpus : pool->gpus_per_node;
     double copies = (double)replicas * (pool->host_pool_per_rank ? ranks : 1);
-    double gib = pool->host_dram_gib_per_node / copies;
+    double gib = node_gib / copies;
     double payload = kvt_llm_payload_bytes_per_token(scenario->llm);
     double index = kvt_llm_index_bytes_per_token(scenario->llm);
     double tokens = kvt_engine_number(facts, "pool_tokens", 0);
-    double bytes = (double)(pool->index_pool_bytes + pool->rows_pool_bytes);
 
     if (!kvt_engine_is(facts, "hierarchy")) {
         kvt_engine_set_number(facts, "offload_gib", gib);
@@ -111,15 +124,14 @@ static void set_host(const struct kvt_engine *engine, const struct kvt_scenario 
     kvt_engine_set_number(facts, "host_pinned_gib", gib * copies);
     if (engine->host_ratio <= 0)
         return;
-    /* A whole number, as the engine takes it; what a rank holds is the node's divided by its GPUs.
-     */
-    double by_rank = pool->host_dram_gib_per_node /
-                     (pool->gpus < pool->gpus_per_node ? pool->gpus : pool->gpus_per_node);
+    /* A whole number, as the engine takes it: up, so that a replica's rows fit; each rank of it
+     * has them all. */
     if (tokens <= 0)
-        tokens = bytes / (payload + index);
-    double ratio = (double)(uint64_t)(by_rank * GIB / payload / tokens);
-    kvt_engine_set_number(facts, "host_ratio", ratio > 1 ? ratio : 1);
-    kvt_engine_set_number(facts, "host_tokens", (double)(uint64_t)(tokens * ratio));
+        tokens = (double)(pool->index_pool_bytes + pool->rows_pool_bytes) / (payload + index);
+    double ratio = ceil(gib * GIB / payload / tokens);
+    kvt_engine_set_number(facts, "host_ratio", ratio);
+    kvt_engine_set_number(facts, "host_tokens", floor(tokens * ratio));
+    kvt_engine_set_number(facts, "host_pinned_gib", tokens * ratio * payload / GIB * gpus);
     kvt_engine_set_number(facts, "configured_top_k", scenario->llm->top_k);
 }
 
@@ -143,14 +155,25 @@ static bool is_loaded(const struct kvt_scenario *scenario)
     return false;
 }
 
-static double longest(const struct kvt_scenario *scenario)
+static uint64_t longest(const struct kvt_scenario *scenario)
 {
     uint64_t tokens = 0;
     struct kvt_error err;
 
     if (kvt_size_own_tokens(scenario, &tokens, &err) != KVT_OK)
         return scenario->llm->max_position_tokens;
-    return (double)tokens;
+    return tokens;
+}
+
+/* In the engine's layout, or as rows are where it has none for them. */
+static bool size_longest(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
+                         struct kvt_size *size)
+{
+    uint64_t tokens = longest(scenario);
+    struct kvt_error err;
+
+    return kvt_size_at(scenario, engine, tokens, size, &err) == KVT_OK ||
+           kvt_size_at(scenario, KVT_ENGINE_IDEAL, tokens, size, &err) == KVT_OK;
 }
 
 void engine_scenario_facts(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
@@ -160,6 +183,8 @@ void engine_scenario_facts(const struct kvt_engine *engine, const struct kvt_sce
     bool offload = strcmp(policy, "prefix-offload") == 0;
     bool hierarchy = !offload && strcmp(policy, "resident") != 0;
     double queries = scenario->queries_max;
+    struct kvt_size size;
+    bool is_sized = size_longest(engine, scenario, &size);
 
     *facts = (struct kvt_engine_facts){.of = {{0}}};
     kvt_engine_set_text(facts, "model", scenario->llm->name);
@@ -189,9 +214,20 @@ void engine_scenario_facts(const struct kvt_engine *engine, const struct kvt_sce
                         scenario->prefill.mode == KVT_PREFILL_COLOCATED ? "colocated" : "decode");
     kvt_engine_set_number(facts, "prefix_cache",
                           !(hierarchy && strcmp(engine->family, "sglang") == 0));
-    kvt_engine_set_number(facts, "max_tokens", longest(scenario));
+    kvt_engine_set_number(facts, "max_tokens", (double)longest(scenario));
     set_cluster(engine, scenario, facts);
     set_memory(engine, scenario, facts);
+    if (is_sized) {
+        const struct kvt_size_pool *filled = &size.scenario.pools[0];
+        double running =
+            (double)(engine->seats_of_all ? filled->running : filled->running_per_gpu);
+        kvt_engine_set_number(facts, "running", running);
+        if (running > 0)
+            kvt_engine_set_number(facts, "max_requests", running);
+    }
     if (hierarchy || offload)
-        set_host(engine, scenario, facts);
+        set_host(engine, scenario,
+                 is_sized ? host_gib_per_node(scenario, &size)
+                          : scenario->pools[0].host_dram_gib_per_node,
+                 facts);
 }

@@ -563,6 +563,7 @@ static void set_defaults(struct engine_start *start)
     if (start->engine->max_requests > 0)
         set_default(start, "max_requests", start->engine->max_requests);
     set_default(start, "queries", 1);
+    set_default(start, "staging", 0);
     if (!kvt_engine_knows(&start->facts, "method") && queries <= 1)
         kvt_engine_set_text(&start->facts, "method", "none");
     if (!kvt_engine_knows(&start->facts, "prefill"))
@@ -587,7 +588,9 @@ static kvt_status size_or_tell(struct engine_start *start, const struct cli_text
     start->is_bound = status == KVT_OK;
     if (status == KVT_OK) {
         const struct kvt_size_side *side = &start->sizes[0].scenario;
-        set(start, "running", (double)side->pools[0].running_per_gpu);
+        set(start, "running",
+            (double)(start->engine->seats_of_all ? side->pools[0].running
+                                                 : side->pools[0].running_per_gpu));
         return KVT_OK;
     }
     if (status == KVT_ERR_NOMEM)
@@ -659,7 +662,7 @@ kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine
     status = size_or_tell(start, sets, lengths, length_count, arena, err);
     if (status == KVT_OK && start->is_bound && fact(start, "running", 0) > 0) {
         recipe.concurrency = fmin(fact(start, "running", 1), fact(start, "max_requests", 1e9)) *
-                             fact(start, "dp", 1);
+                             (engine->seats_of_all ? 1 : fact(start, "dp", 1));
         cJSON_Delete(start->tree);
         start->tree = make_tree(start, &recipe);
         if (start->tree == NULL)

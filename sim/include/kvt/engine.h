@@ -129,6 +129,7 @@ struct kvt_engine_rule {
     const char *says;    /* may name facts in braces: "{hot_tokens} rows" */
     const char *instead; /* what would have to be given up; NULL: nothing helps */
     const char *source;
+    bool is_fatal; /* no other setting keeps a hierarchy with this engine */
 };
 
 bool kvt_engine_applies(const struct kvt_engine_rule *rule, const struct kvt_engine_facts *facts);
@@ -186,6 +187,7 @@ struct kvt_engine {
     bool fraction_of_free;  /* of what weights and workspace leave, instead of all */
     double workspace_gib;
     double max_requests; /* 0: what fits */
+    bool seats_of_all;   /* of all replicas together, instead of each */
     double host_ratio;   /* host rows a row of the device pool; 0: host DRAM is given in bytes */
     bool index_in_pool; /* rows on device are counted without the index rows that host_ratio adds */
 
