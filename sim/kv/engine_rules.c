@@ -171,7 +171,8 @@ static kvt_status read_when(const cJSON *object, const char *where, struct kvt_a
 static kvt_status read_rule(const cJSON *object, const char *where, struct kvt_arena *arena,
                             struct kvt_engine_rule *out, struct kvt_error *err)
 {
-    static const char *const keys[] = {"id", "effect", "when", "says", "instead", "source", "fatal"};
+    static const char *const keys[] = {"id",      "effect", "when", "says",
+                                       "instead", "source", "fatal"};
     struct kvt_engine_rule rule = {.id = NULL};
     kvt_status status = kvt_json_check_keys(object, where, keys, sizeof keys / sizeof keys[0], err);
 

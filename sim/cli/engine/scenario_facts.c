@@ -219,8 +219,7 @@ void engine_scenario_facts(const struct kvt_engine *engine, const struct kvt_sce
     set_memory(engine, scenario, facts);
     if (is_sized) {
         const struct kvt_size_pool *filled = &size.scenario.pools[0];
-        double running =
-            (double)(engine->seats_of_all ? filled->running : filled->running_per_gpu);
+        double running = (double)(engine->seats_of_all ? filled->running : filled->running_per_gpu);
         kvt_engine_set_number(facts, "running", running);
         if (running > 0)
             kvt_engine_set_number(facts, "max_requests", running);

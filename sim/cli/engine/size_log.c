@@ -62,7 +62,8 @@ static const char *find_literal(const char *text, const char *literal, size_t le
     return found;
 }
 
-/* One line against one pattern; facts are set when all of it is there. */
+/* One line against one pattern; facts are set when all of it is there. The first line counts: those
+ * of a draft model come later, and those of other ranks say the same. */
 static bool match(const char *line, const char *pattern, struct kvt_arena *arena,
                   struct kvt_engine_facts *facts)
 {
@@ -89,13 +90,15 @@ static bool match(const char *line, const char *pattern, struct kvt_arena *arena
                 literal > 0 ? find_literal(at, pattern, literal, true) : at + strlen(at);
             if (stop == NULL)
                 return false;
-            kvt_engine_set_text(&found, name,
-                                kvt_arena_printf(arena, "%.*s", (int)(stop - at), at));
+            if (!found.of[fact].is_known)
+                kvt_engine_set_text(&found, name,
+                                    kvt_arena_printf(arena, "%.*s", (int)(stop - at), at));
             at = stop;
         } else {
             if (!read_number(&at, &number))
                 return false;
-            kvt_engine_set_number(&found, name, number);
+            if (!found.of[fact].is_known)
+                kvt_engine_set_number(&found, name, number);
         }
         if (strncmp(at, pattern, literal) != 0)
             return false;
@@ -289,12 +292,30 @@ static double fraction_of(const struct log_answer *answer, const struct kvt_size
     return all / (double)size->scenario.session.hbm_bytes;
 }
 
+/* Host rows for each row of the device pool, by what was pinned; 0: the log does not say. */
+static double real_host_ratio(const struct log_answer *answer)
+{
+    double tokens = log_fact(answer->log, "log_tokens");
+
+    if (answer->engine->host_ratio <= 0 || tokens <= 0)
+        return 0;
+    return log_fact(answer->log, "log_host_gb") * 1e9 /
+           (tokens * kvt_llm_payload_bytes_per_token(answer->scenario.llm));
+}
+
 static const char *explain(const struct log_answer *answer, struct kvt_arena *arena)
 {
+    double asked = kvt_engine_number(&answer->start->facts, "host_ratio", 0);
+    double real = real_host_ratio(answer);
     double says = log_fact(answer->log, "log_requests");
     double ours = answer->computed;
     bool hierarchy = kvt_engine_is(&answer->start->facts, "hierarchy");
 
+    if (hierarchy && real > 0 && fabs(real - asked) > 0.02 * asked)
+        return kvt_arena_printf(arena,
+                                "host_to_device_ratio %g was asked for, and what is pinned is %.2f "
+                                "times the device pool of %.0f tokens: the smaller decides",
+                                asked, real, log_fact(answer->log, "log_tokens"));
     if (says <= 0 || ours <= 0)
         return NULL;
     if (fabs(says - ours) < 0.01 * ours + 0.01)
@@ -339,6 +360,7 @@ static bool add_answer(cJSON *tree, const struct log_answer *answer)
                                answer->scenario.pools[0].host_dram_gib_per_node) &&
            kvt_json_add_number(tree, "engine_says", log_fact(answer->log, "log_requests")) &&
            kvt_json_add_number(tree, "computed", answer->computed) &&
+           kvt_json_add_number(tree, "host_ratio", real_host_ratio(answer)) &&
            kvt_json_add_text(tree, "difference", answer->why);
 }
 
@@ -398,7 +420,8 @@ static void print_text(const struct log_answer *answer, const struct engine_note
     if (log_fact(answer->log, "log_seats") > 0)
         printf("the engine lets %.0f run at once\n", log_fact(answer->log, "log_seats"));
     if (ignored->count > 0) {
-        printf("%zu flags not considered: nothing here knows\n", ignored->count);
+        printf("%zu flag%s not considered: nothing here knows\n", ignored->count,
+               ignored->count == 1 ? "" : "s");
         for (size_t i = 0; i < ignored->count; i++)
             printf("  %s\n", ignored->items[i]);
     }

@@ -559,6 +559,7 @@ static void set_defaults(struct engine_start *start)
 {
     double queries = fact(start, "queries", 1);
 
+    set_default(start, "hierarchy", 0);
     set_default(start, "prefix_cache", 1);
     if (start->engine->max_requests > 0)
         set_default(start, "max_requests", start->engine->max_requests);
@@ -570,16 +571,42 @@ static void set_defaults(struct engine_start *start)
         kvt_engine_set_text(&start->facts, "prefill", "colocated");
     if (kvt_engine_knows(&start->facts, "offload_gib"))
         set_default(start, "offload", 1);
+    set_default(start, "offload", 0);
+}
+
+/* Bytes of pools by the budget, without the share that speculation takes, in place of those that
+ * the scenario would derive: an engine allocates what it allocates, whether or not that fits. */
+static void put_pools(struct kvt_decode_pool *pool, const struct budget *budget)
+{
+    double left_gib = kvt_hardware_kv_gib(pool->hardware, pool->weights_gib_per_gpu);
+    double share_gib = left_gib - pool->growth_reserve_gib - (double)pool->index_pool_bytes / GIB;
+    bool is_split = budget->rows_gib > 0;
+    double index_gib = is_split ? budget->index_gib : budget->unified_gib - share_gib;
+    double rows_gib = is_split ? budget->rows_gib - share_gib : 0;
+
+    if (!pool->weights_fit || (budget->unified_gib <= 0 && !is_split))
+        return;
+    pool->index_pool_bytes = (uint64_t)(fmax(index_gib, 0) * GIB);
+    pool->rows_pool_bytes = (uint64_t)(fmax(rows_gib, 0) * GIB);
 }
 
 /* A scenario that cannot be bound, or sized, is one that the engine would not start, or one that
  * nobody here can size: it is told, and nothing is sized. */
-static kvt_status size_or_tell(struct engine_start *start, const struct cli_texts *sets,
-                               const uint64_t *lengths, size_t count, struct kvt_arena *arena,
-                               struct kvt_error *err)
+static kvt_status size_or_tell(struct engine_start *start, const struct recipe *recipe,
+                               const struct cli_texts *sets, const uint64_t *lengths, size_t count,
+                               struct kvt_arena *arena, struct kvt_error *err)
 {
     struct kvt_error why;
-    kvt_status status = bind(start->tree, sets, arena, &start->scenario, &why);
+    struct recipe derived = *recipe;
+
+    derived.budget.unified_gib = derived.budget.index_gib = derived.budget.rows_gib = 0;
+    cJSON *tree = make_tree(start, &derived);
+    if (tree == NULL)
+        return kvt_fail_nomem(err, "a scenario");
+    kvt_status status = bind(tree, sets, arena, &start->scenario, &why);
+    cJSON_Delete(tree);
+    if (status == KVT_OK)
+        put_pools(&start->scenario.pools[0], &recipe->budget);
 
     if (status == KVT_OK) {
         choose_lengths(start, lengths, count);
@@ -659,7 +686,7 @@ kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine
     start->tree = make_tree(start, &recipe);
     if (start->tree == NULL)
         return kvt_fail_nomem(err, "a scenario");
-    status = size_or_tell(start, sets, lengths, length_count, arena, err);
+    status = size_or_tell(start, &recipe, sets, lengths, length_count, arena, err);
     if (status == KVT_OK && start->is_bound && fact(start, "running", 0) > 0) {
         recipe.concurrency = fmin(fact(start, "running", 1), fact(start, "max_requests", 1e9)) *
                              (engine->seats_of_all ? 1 : fact(start, "dp", 1));
