@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "kvt/engine.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "plan.h"
@@ -72,11 +74,17 @@ static kvt_status write_scenario(const struct plan *plan, const struct plan_answ
 /* ---- Telling ---------------------------------------------------------------------------------------------- */
 
 static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
-                       struct plan_files *files, struct kvt_error *err)
+                       struct plan_export *export, struct plan_files *files, struct kvt_error *err)
 {
     const struct plan_options *options = plan->question.options;
     cJSON *tree = plan_tree(plan, answer);
-    char *text = tree != NULL ? kvt_json_print(tree) : NULL;
+    bool is_whole = tree != NULL;
+
+    if (is_whole && export->tree != NULL) {
+        is_whole = kvt_json_add(tree, "engine", export->tree);
+        export->tree = NULL;
+    }
+    char *text = is_whole ? kvt_json_print(tree) : NULL;
     kvt_status status = text != NULL ? KVT_OK : kvt_fail_nomem(err, "plan.json");
 
     if (status == KVT_OK && files->scenario != NULL && answer->is_met)
@@ -85,8 +93,10 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
         status = commit(&files->plan, text, err);
     if (status == KVT_OK && options->json)
         puts(text);
-    else if (status == KVT_OK)
+    else if (status == KVT_OK) {
         plan_print(plan, answer);
+        status = plan_export_print(export, err);
+    }
     free(text);
     cJSON_Delete(tree);
     return status;
@@ -139,13 +149,17 @@ static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, str
     return status == KVT_OK ? add_mean_values(plan, answer, err) : status;
 }
 
-static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct plan_files *files,
-                        struct kvt_error *err)
+static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct plan_export *export,
+                        struct plan_files *files, struct kvt_error *err)
 {
+    const struct kvt_engine *engine = NULL;
     kvt_status status = plan_read_question(plan->question.options, plan, err);
 
     if (status == KVT_OK)
         status = plan_make_choices(plan, err);
+    if (status == KVT_OK && plan->question.options->engine != NULL)
+        status = kvt_engine_load(plan->question.options->engine, cli_data_dir(), plan->arena,
+                                 &engine, err); /* before the runs, as every file is */
     if (status == KVT_OK)
         status = open_files(plan->question.options->out, plan->arena, files, err);
     if (status == KVT_OK)
@@ -156,7 +170,9 @@ static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct pl
         status = plan_solve(plan, plan->choices, plan->choice_count, err);
     if (status == KVT_OK)
         status = find_answer(plan, answer, err);
-    return status == KVT_OK ? tell(plan, answer, files, err) : status;
+    if (status == KVT_OK)
+        status = plan_export(plan, answer, export, err);
+    return status == KVT_OK ? tell(plan, answer, export, files, err) : status;
 }
 
 static void free_plan(struct plan *plan)
@@ -177,6 +193,7 @@ static int make_plan(const struct plan_options *options)
     struct plan plan = {.question.options = options, .arena = kvt_arena_new(1 << 18)};
     struct plan_answer answer = {.best = NULL};
     struct plan_files files = {NULL, NULL};
+    struct plan_export export = {.runs = true};
     int exit_code;
 
     if (plan.arena == NULL) {
@@ -184,10 +201,10 @@ static int make_plan(const struct plan_options *options)
         return cli_fail(&err);
     }
     cli_catch_signals();
-    kvt_status status = solve(&plan, &answer, &files, &err);
-    exit_code = status != KVT_OK                        ? cli_fail(&err)
-                : answer.is_met && !plan.interrupted ? CLI_DONE
-                                                        : CLI_NO;
+    kvt_status status = solve(&plan, &answer, &export, &files, &err);
+    exit_code = status != KVT_OK ? cli_fail(&err)
+                : answer.is_met && !plan.interrupted && export.runs ? CLI_DONE : CLI_NO;
+    plan_export_free(&export);
     discard_files(&files);
     free_plan(&plan);
     return exit_code;
@@ -201,6 +218,12 @@ static int check_limits(const struct plan_options *options)
     if (options->threads < 1 || options->threads > CLI_THREADS_MAX)
         return cli_malformed("plan --threads: found %llu, expected 1 to %d",
                              (unsigned long long)options->threads, CLI_THREADS_MAX);
+    if ((options->engine != NULL) != (options->export != NULL))
+        return cli_malformed(options->export != NULL
+                                 ? "plan --export: whose flags? --engine is expected beside it"
+                                 : "plan --engine: --export flags is expected beside it");
+    if (options->export != NULL && strcmp(options->export, "flags") != 0)
+        return cli_malformed("plan --export: found \"%.100s\", expected flags", options->export);
     return CLI_DONE;
 }
 
@@ -235,6 +258,9 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
          &asked.precision},
         {"--worth", "analytic|simulated|none", "how what more is worth is found (analytic)",
          CLI_TEXT, &asked.worth},
+        {"--engine", "E", "that is to run the answer: vllm, sglang, trtllm, or a file", CLI_TEXT,
+         &asked.engine},
+        {"--export", "flags", "prints what it takes, or why it cannot", CLI_TEXT, &asked.export},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &asked.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT, &asked.threads},
         {"--out", "DIR", "writes plan.json there, and scenario.json, which is the answer",

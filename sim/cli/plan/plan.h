@@ -45,7 +45,7 @@ enum plan_level {
 struct plan_options {
     struct cli_texts scenario, sets, slo, over;
     const char *maximize, *minimize, *fidelity, *cache, *out, *worth, *survive;
-    const char *precision, *simulate;
+    const char *precision, *simulate, *engine, *export;
     uint64_t seeds, threads;
     bool no_analytic, quiet, json;
 };
@@ -293,6 +293,18 @@ struct plan_answer {
     /* [choice_count] by mean values at the answer, or the best that was found; NULL: none. */
     double **mean_values; /* [metric_count] each */
 };
+/* export.c: the answer's scenario as an engine's flags, or why it runs none. */
+struct plan_export {
+    struct kvt_arena *arena;
+    const struct engine_export *found; /* NULL: was not asked for, or there is no answer */
+    struct cJSON *tree;                /* for plan.json, which takes it */
+    bool runs;
+};
+KVT_CHECKED kvt_status plan_export(const struct plan *plan, const struct plan_answer *answer,
+                                   struct plan_export *out, struct kvt_error *err);
+KVT_CHECKED kvt_status plan_export_print(struct plan_export *export, struct kvt_error *err);
+void plan_export_free(struct plan_export *export);
+
 /* plan.json; cJSON_Delete() it. NULL: no memory. */
 KVT_CHECKED struct cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer);
 void plan_print(const struct plan *plan, const struct plan_answer *answer);
