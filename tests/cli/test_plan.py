@@ -126,7 +126,7 @@ def gpus_take_their_replicas_along(folder):
     assert "weights of deepseek-v4.1-flash do not fit" in plan["binding"]["constraint"]
     force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
     decode = force["cluster"]["decode"]
-    assert (decode["gpus"], decode["dp"], decode["ep"]) == (2, 2, 2), decode
+    assert (decode["gpus"], decode["dp"], decode["ep"]) == (2, "auto", 2), decode
     assert plan["interval"] | {"bounds": 0} == {"value": [1, 2], "surely_held": 2, "surely_broken": 1,
                                                "bounds": 0}, plan["interval"]
     assert plan["worth"][0]["refused"] == "GPUs are what is asked for"
@@ -160,6 +160,57 @@ def only_the_best_by_mean_values_are_simulated(folder):
                    "--fidelity", "analytic", "--worth", "none")
     assert plan["answer"]["by"] == "analytic" and plan["answer"]["value"] == 3
     assert plan["choices"][0]["method"]["values_run"] == 0
+
+
+# --- What the scenario says ---------------------------------------------------------------------------
+
+CLASSES = [{"name": "fast", "share": 0.5, "tpot_ms": 3.6, "attain": 0.5}, {"name": "slow", "share": 0.5, "ttft_ms": 1e6}]
+
+
+def classes_bring_their_own_bounds(folder):
+    path = tiny(folder, changes={"slo.classes": CLASSES})
+    result = json.loads(succeeds("run", path, "--json", "--quiet"))
+    if "classes" not in result:
+        raise support.Skip("results tell nothing of classes here")
+    share = {value: statistics.fmean(
+        next(item for item in json.loads(succeeds(
+            "run", path, "--seed", seed, "--json", "--quiet", "--set", "workload.concurrency=%d" % value,
+            "--set", "workload.requests=%d" % (2 * value)))["classes"] if item["name"] == "fast")["attained_share"]
+        for seed in (1, 2)) for value in RANGE}
+    wanted = max((value for value in RANGE if share[value] >= 0.5), default=None)
+    plan = planned(path, "--slo", "classes", "--maximize", INPUT, "--seeds", 2, "--worth", "none",
+                   status=0 if wanted else 1)
+    assert plan["choices"][0]["bounds"][0]["bound"] == "class:fast>=0.5", plan["choices"]
+    if wanted:
+        found = plan["answer"]["value"]
+        assert share[found] >= 0.5 and (found == RANGE[-1] or share[found + 1] < 0.5), (share, found)
+
+
+def what_fails_is_part_of_the_runs(folder):
+    path = tiny(folder)
+    fault = '{"kind": "rank", "at_s": 0.05, "group": "goes_on"}'
+    tried = kvtide("check", path, "--print", "--set", "cluster.faults=[%s]" % fault)
+    if tried.returncode != 0:
+        raise support.Skip("nothing fails here")
+    bounds = ("--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=4:4", "--seeds", 1, "--worth", "none")
+    whole = planned(path, *bounds)["answer"]["metrics"]
+    hurt = planned(path, *bounds, "--survive", fault, "--out", folder / "out")["answer"]["metrics"]
+    assert hurt["mean_e2el_ms"] > whole["mean_e2el_ms"], (hurt, whole)
+    force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
+    assert force["cluster"]["faults"][0]["kind"] == "rank"
+
+
+def the_answer_becomes_flags_or_obstacles(folder):
+    path = tiny(folder)
+    ask = ("plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:2", "--seeds", 1,
+           "--worth", "none", "--quiet", "--export", "flags", "--engine")
+    done = kvtide(*ask, "vllm", "--json")
+    engine = json.loads(done.stdout)["engine"]
+    assert done.returncode == (0 if engine["runs"] else 1), done.returncode
+    assert engine["flags"] and (engine["runs"] or engine["obstacles"]), engine
+    said = kvtide(*ask, "vllm")
+    assert said.returncode == done.returncode and (engine["runs"] or "does not run this scenario" in said.stdout)
+    refuses(2, *ask, "no-such-engine")
 
 
 # --- Files, bytes, signals --------------------------------------------------------------------------
@@ -231,6 +282,9 @@ MALFORMED = (
     ((*BOUND, *MOST, "--simulate", "0"), "found 0"),
     ((*BOUND, *MOST, "--simulate", "some"), "some"),
     ((*BOUND, *MOST, "--precision", "2"), "--precision"),
+    ((*BOUND, *MOST, "--export", "flags"), "--engine is expected beside it"),
+    ((*BOUND, *MOST, "--engine", "vllm"), "--export flags is expected beside it"),
+    ((*BOUND, *MOST, "--engine", "vllm", "--export", "yaml"), "expected flags"),
     ((*BOUND, *MOST, "--survive", "gpu=1"), "expected rank=N, node=N"),
     ((*BOUND, *MOST, "--survive", "rank=1"), "run.duration_s is 0"),
     ((*BOUND, *MOST, "--survive", "rank=0@1"), "asks for no fault"),
@@ -259,6 +313,9 @@ CASES = (
     gpus_take_their_replicas_along,
     a_choice_that_is_refused_is_told_with_its_reason,
     only_the_best_by_mean_values_are_simulated,
+    classes_bring_their_own_bounds,
+    what_fails_is_part_of_the_runs,
+    the_answer_becomes_flags_or_obstacles,
     the_answers_scenario_runs_by_itself,
     threads_do_not_change_a_byte,
     an_interrupted_plan_says_so,

@@ -65,7 +65,8 @@ static kvt_status make_choice(struct plan *plan, size_t index, struct plan_choic
     return KVT_OK;
 }
 
-/* ---- What the scenario says to them ----------------------------------------------------------- */
+/* ---- What the scenario says to them -----------------------------------------------------------
+ */
 
 static const char *keep_reason(const struct kvt_error *why, struct kvt_arena *arena)
 {

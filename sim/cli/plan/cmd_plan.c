@@ -10,7 +10,9 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- Files ------------------------------------------------------------------------------------------------ */
+/* ---- Files
+ * ------------------------------------------------------------------------------------------------
+ */
 
 struct plan_files {
     struct kvt_outfile *plan, *scenario; /* NULL: nothing is written */
@@ -71,7 +73,8 @@ static kvt_status write_scenario(const struct plan *plan, const struct plan_answ
     return status;
 }
 
-/* ---- Telling ---------------------------------------------------------------------------------------------- */
+/* ---- Telling
+ * ---------------------------------------------------------------------------------------------- */
 
 static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
                        struct plan_export *export, struct plan_files *files, struct kvt_error *err)
@@ -102,7 +105,8 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
     return status;
 }
 
-/* ---- The plan --------------------------------------------------------------------------------------------- */
+/* ---- The plan
+ * --------------------------------------------------------------------------------------------- */
 
 static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
                                   struct kvt_error *err)
@@ -119,8 +123,8 @@ static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
         long at = plan_told_at(plan, choice);
         if (choice->status == PLAN_REFUSED || choice->no_analytic != NULL || at < 0)
             continue;
-        double *metrics = kvt_arena_array(plan->arena, question->metric_count, sizeof *metrics,
-                                          _Alignof(double));
+        double *metrics =
+            kvt_arena_array(plan->arena, question->metric_count, sizeof *metrics, _Alignof(double));
         if (metrics == NULL)
             return kvt_fail_nomem(err, "a plan");
         answer->mean_values[i] = metrics;
@@ -202,8 +206,9 @@ static int make_plan(const struct plan_options *options)
     }
     cli_catch_signals();
     kvt_status status = solve(&plan, &answer, &export, &files, &err);
-    exit_code = status != KVT_OK ? cli_fail(&err)
-                : answer.is_met && !plan.interrupted && export.runs ? CLI_DONE : CLI_NO;
+    exit_code = status != KVT_OK                                    ? cli_fail(&err)
+                : answer.is_met && !plan.interrupted && export.runs ? CLI_DONE
+                                                                    : CLI_NO;
     plan_export_free(&export);
     discard_files(&files);
     free_plan(&plan);
@@ -263,8 +268,8 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
         {"--export", "flags", "prints what it takes, or why it cannot", CLI_TEXT, &asked.export},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &asked.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT, &asked.threads},
-        {"--out", "DIR", "writes plan.json there, and scenario.json, which is the answer",
-         CLI_TEXT, &asked.out},
+        {"--out", "DIR", "writes plan.json there, and scenario.json, which is the answer", CLI_TEXT,
+         &asked.out},
         {"--json", NULL, "prints plan.json instead of the table", CLI_FLAG, &asked.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &asked.quiet},
     };

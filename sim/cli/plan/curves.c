@@ -13,7 +13,8 @@
 
 #include "plan.h"
 
-/* ---- One value by mean values ------------------------------------------------------------------- */
+/* ---- One value by mean values -------------------------------------------------------------------
+ */
 
 static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, long at,
                               double *metrics, struct kvt_error *err)
@@ -23,8 +24,9 @@ static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, lon
     struct kvt_scenario *scenario =
         arena != NULL ? kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario))
                       : NULL;
-    const struct one_run_options options = {
-        .threads = choice->job_threads, .cache_dir = plan->question.cache_dir, .surfaces = plan->surfaces};
+    const struct one_run_options options = {.threads = choice->job_threads,
+                                            .cache_dir = plan->question.cache_dir,
+                                            .surfaces = plan->surfaces};
     struct one_run run = {.metrics = metrics};
 
     if (scenario == NULL) {
@@ -71,7 +73,8 @@ static kvt_status ask_mean_values(void *context, long at, double *figures, struc
     return status;
 }
 
-/* ---- Judging ----------------------------------------------------------------------------------------- */
+/* ---- Judging
+ * ----------------------------------------------------------------------------------------- */
 
 /* Ratios lie by value. NaN ones say nothing. */
 static double ratio_at(const struct plan_choice *choice, size_t figure, long at)
@@ -130,8 +133,8 @@ kvt_status plan_correct(struct plan_choice *choice, size_t bound_count, struct k
 {
     const double *figures = NULL;
 
-    choice->ratios = kvt_arena_array(choice->arena, choice->point_count + 1,
-                                     sizeof *choice->ratios, _Alignof(struct plan_ratio));
+    choice->ratios = kvt_arena_array(choice->arena, choice->point_count + 1, sizeof *choice->ratios,
+                                     _Alignof(struct plan_ratio));
     if (choice->ratios == NULL)
         return kvt_fail_nomem(err, "a curve");
     choice->ratio_count = 0;
@@ -155,7 +158,8 @@ kvt_status plan_correct(struct plan_choice *choice, size_t bound_count, struct k
     return KVT_OK;
 }
 
-/* Which way each bound goes: harder or easier to hold at later values, by the ends that are known. */
+/* Which way each bound goes: harder or easier to hold at later values, by the ends that are known.
+ */
 static void read_trends(const struct plan_question *question, struct plan_choice *choice)
 {
     for (size_t b = 0; b < question->bound_count; b++) {
@@ -171,7 +175,8 @@ static void read_trends(const struct plan_question *question, struct plan_choice
     }
 }
 
-/* ---- By mean values ---------------------------------------------------------------------------- */
+/* ---- By mean values ----------------------------------------------------------------------------
+ */
 
 static bool is_known(const struct curve *curve, size_t figure)
 {
@@ -192,9 +197,10 @@ static const char *why_not(const struct plan_question *question, const struct pl
         if (is_known(&choice->curve, f))
             continue;
         bool is_bound = f < question->bound_count;
-        const char *name = !is_bound                                  ? docs[question->metric].name
-                           : question->bounds[f].class_name != NULL ? question->bounds[f].text
-                                                                    : docs[question->bounds[f].metric].name;
+        const char *name = !is_bound ? docs[question->metric].name
+                           : question->bounds[f].class_name != NULL
+                               ? question->bounds[f].text
+                               : docs[question->bounds[f].metric].name;
         if (choice->few != NULL)
             return choice->few;
         return kvt_arena_printf(choice->arena, "mean values have no %s", name);
@@ -258,7 +264,8 @@ kvt_status plan_curves(struct plan *plan, struct plan_choice *choices, size_t co
     return status;
 }
 
-/* ---- By some values on one seed ---------------------------------------------------------------- */
+/* ---- By some values on one seed ----------------------------------------------------------------
+ */
 
 static kvt_status between_scouts(void *context, long at, double *figures, struct kvt_error *err)
 {
@@ -284,10 +291,10 @@ static kvt_status between_scouts(void *context, long at, double *figures, struct
         else if (above != NULL && below == NULL)
             figures[f] = above->figures[f];
         else if (above != NULL)
-            figures[f] = below->figures[f] + (above->figures[f] - below->figures[f]) *
-                                                 (values[at] - values[below->candidate]) /
-                                                 (values[above->candidate] -
-                                                  values[below->candidate]);
+            figures[f] =
+                below->figures[f] + (above->figures[f] - below->figures[f]) *
+                                        (values[at] - values[below->candidate]) /
+                                        (values[above->candidate] - values[below->candidate]);
     }
     return KVT_OK;
 }
@@ -297,17 +304,15 @@ static kvt_status take_scouts(struct plan *plan, struct plan_choice *choice,
 {
     const struct plan_question *question = &plan->question;
     const double *figures = NULL;
-    struct asking *asking =
-        kvt_arena_alloc(plan->arena, sizeof *asking, _Alignof(struct asking));
+    struct asking *asking = kvt_arena_alloc(plan->arena, sizeof *asking, _Alignof(struct asking));
     kvt_status status = KVT_OK;
 
     if (asking == NULL)
         return kvt_fail_nomem(err, "a plan");
     *asking = (struct asking){.plan = plan, .choice = choice};
     curve_free(&choice->curve);
-    choice->curve = (struct curve){.figure_count = question->bound_count,
-                                   .at = between_scouts,
-                                   .context = asking};
+    choice->curve = (struct curve){
+        .figure_count = question->bound_count, .at = between_scouts, .context = asking};
     for (size_t i = 0; i < count; i++) {
         const struct plan_point *point = wishes[i].point;
         struct curve_point *scout = &choice->scouts[choice->scout_count];
@@ -345,8 +350,8 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
             wishes[wished++] = (struct plan_wish){.choice = &choices[i], .at = at, .seed_count = 1};
         }
     }
-    kvt_status status = wished > 0 ? plan_run(plan, wishes, wished, "some values on one seed", err)
-                                   : KVT_OK;
+    kvt_status status =
+        wished > 0 ? plan_run(plan, wishes, wished, "some values on one seed", err) : KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         if (choices[i].no_analytic != NULL)
             status = take_scouts(plan, &choices[i], wishes, wished, err);
@@ -355,7 +360,8 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
     return status;
 }
 
-/* ---- All of one value ---------------------------------------------------------------------------- */
+/* ---- All of one value
+ * ---------------------------------------------------------------------------- */
 
 struct one_value {
     struct plan *plan;

@@ -7,7 +7,8 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- Classes ----------------------------------------------------------------------------------- */
+/* ---- Classes -----------------------------------------------------------------------------------
+ */
 
 static kvt_status add_class(struct plan *plan, const struct kvt_slo_class *class_of,
                             struct kvt_error *err)
@@ -16,8 +17,7 @@ static kvt_status add_class(struct plan *plan, const struct kvt_slo_class *class
     char share[32];
 
     if (question->bound_count == PLAN_BOUNDS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, "plan --slo", "more than %d bounds",
-                        PLAN_BOUNDS_MAX);
+        return kvt_fail(err, KVT_ERR_INVALID, "plan --slo", "more than %d bounds", PLAN_BOUNDS_MAX);
     kvt_json_print_number(class_of->attain, share);
     struct plan_bound *bound = &question->bounds[question->bound_count];
     *bound = (struct plan_bound){
@@ -63,7 +63,8 @@ bool plan_is_of_classes(const char *word)
     return strcmp(word, "classes") == 0 || strncmp(word, "class:", strlen("class:")) == 0;
 }
 
-/* ---- What fails -------------------------------------------------------------------------------- */
+/* ---- What fails --------------------------------------------------------------------------------
+ */
 
 /* "rank=N" or "node=N", with "@SECONDS" where the scenario does not say when it ends: half of its
  * duration is the time unless given. An object is a fault as cluster.faults takes one. */
@@ -123,7 +124,7 @@ kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scena
             status = add_classes(plan, scenario, options->slo.items[i], err);
     }
     if (status == KVT_OK && options->survive != NULL)
-        status = read_fault(options->survive, scenario, plan->arena, &plan->question.survive_set,
-                            err);
+        status =
+            read_fault(options->survive, scenario, plan->arena, &plan->question.survive_set, err);
     return status;
 }

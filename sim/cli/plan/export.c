@@ -19,10 +19,9 @@ kvt_status plan_export(const struct plan *plan, const struct plan_answer *answer
         out->arena != NULL
             ? kvt_arena_alloc(out->arena, sizeof *scenario, _Alignof(struct kvt_scenario))
             : NULL;
-    struct engine_export *found =
-        scenario != NULL
-            ? kvt_arena_alloc(out->arena, sizeof *found, _Alignof(struct engine_export))
-            : NULL;
+    struct engine_export *found = scenario != NULL ? kvt_arena_alloc(out->arena, sizeof *found,
+                                                                     _Alignof(struct engine_export))
+                                                   : NULL;
     if (found == NULL)
         return kvt_fail_nomem(err, "an export");
     kvt_status status = kvt_engine_load(options->engine, cli_data_dir(), out->arena, &engine, err);

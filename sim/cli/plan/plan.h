@@ -1,10 +1,10 @@
 /* plan.h -- what the parts of `kvtide plan` pass to each other.
  *
- *     question   bounds, what is wanted most, and the choices          question.c, choices.c, demands.c
- *     point      one choice with one value of the objective            scenario.c
- *     solve      by mean values, then by simulation around the answer  curves.c, solve.c, runs.c
- *     answer     what binds, what more of something is worth           binding.c, worth.c
- *     telling    plan.json, and text                                   tree.c, text.c */
+ *     question   bounds, what is wanted most, and the choices          question.c, choices.c,
+ * demands.c point      one choice with one value of the objective            scenario.c solve by
+ * mean values, then by simulation around the answer  curves.c, solve.c, runs.c answer     what
+ * binds, what more of something is worth           binding.c, worth.c telling    plan.json, and
+ * text                                   tree.c, text.c */
 #ifndef KVT_CLI_PLAN_H
 #define KVT_CLI_PLAN_H
 
@@ -23,7 +23,7 @@ enum {
     PLAN_SEEDS_MAX = 64,
     PLAN_SETS_MAX = 32, /* of a choice, with what goes along, and of its objective */
     PLAN_WORTH = 3,
-    PLAN_SCOUTS = 5, /* values that are run on one seed where mean values cannot answer */
+    PLAN_SCOUTS = 5,         /* values that are run on one seed where mean values cannot answer */
     PLAN_REASON_BYTES = 1040 /* all that an error says */
 };
 
@@ -81,13 +81,13 @@ struct plan_question {
 struct plan_point {
     long at; /* of the question's values */
     enum plan_level level;
-    const char *refused;           /* why it cannot be run; NULL: it was */
-    struct kvt_estimate *metrics;  /* [metric_count] over the seeds; NULL where refused */
-    struct kvt_estimate *bounds;   /* [bound_count] */
-    struct kvt_badge badge;        /* of its runs */
-    const char *basis;             /* as one_run.basis */
-    const struct cJSON *result;    /* of the first seed; of the plan's life */
-    uint32_t queries_max;          /* unused where refused */
+    const char *refused;          /* why it cannot be run; NULL: it was */
+    struct kvt_estimate *metrics; /* [metric_count] over the seeds; NULL where refused */
+    struct kvt_estimate *bounds;  /* [bound_count] */
+    struct kvt_badge badge;       /* of its runs */
+    const char *basis;            /* as one_run.basis */
+    const struct cJSON *result;   /* of the first seed; of the plan's life */
+    uint32_t queries_max;         /* unused where refused */
 };
 
 /* At a value that was simulated: figures over the curve's. */
@@ -123,8 +123,8 @@ struct plan_choice {
     /* By mean values, or by the first seed alone where those cannot answer: the bounds' figures,
      * and where a metric is wanted that. */
     struct curve curve;
-    struct cli_job *job; /* in which the curve may ask for more, ... */
-    unsigned job_threads; /* ... on so many threads */
+    struct cli_job *job;                    /* in which the curve may ask for more, ... */
+    unsigned job_threads;                   /* ... on so many threads */
     struct curve_point scouts[PLAN_SCOUTS]; /* [scout_count] by value */
     size_t scout_count;
     struct plan_ratio *ratios; /* [ratio_count] what simulation made of the curve, by value */
@@ -136,7 +136,7 @@ struct plan_choice {
     /* By simulation. */
     bool is_simulated; /* or to be */
     struct search search;
-    long wanted; /* to be run in this round; -1: nothing */
+    long wanted;                /* to be run in this round; -1: nothing */
     struct plan_point **points; /* [point_count] as they were run */
     size_t point_count, point_room;
     long answer;         /* -1: none */
@@ -158,11 +158,12 @@ struct plan {
     struct plan_runs *runs;
     struct kvt_surfaces *surfaces;
     uint64_t idle_sets; /* of the common ones: had no effect on any choice */
-    bool is_strict; /* loading refuses common sets without effect */
+    bool is_strict;     /* loading refuses common sets without effect */
     bool interrupted;
 };
 
-/* ---- question.c, choices.c, demands.c ---------------------------------------------------------------------- */
+/* ---- question.c, choices.c, demands.c
+ * ---------------------------------------------------------------------- */
 
 /* From the command line, before anything runs. */
 KVT_CHECKED kvt_status plan_read_question(const struct plan_options *options, struct plan *plan,
@@ -177,7 +178,8 @@ bool plan_is_of_classes(const char *word);
 KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scenario,
                                          struct kvt_error *err);
 
-/* ---- scenario.c ------------------------------------------------------------------------------------ */
+/* ---- scenario.c
+ * ------------------------------------------------------------------------------------ */
 
 /* The scenario of a choice at a value. extra[extra_count]: set last but for the level. In the
  * arena. */
@@ -194,14 +196,16 @@ void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out
 /* Whether such a failure is the scenario's, so that it is an answer, and not the machine's. */
 bool plan_is_refusal(kvt_status status);
 
-/* ---- runs.c ------------------------------------------------------------------------------------------ */
+/* ---- runs.c
+ * ------------------------------------------------------------------------------------------ */
 
 /* One value of a choice, to be run on the first so many seeds. */
 struct plan_wish {
     struct plan_choice *choice;
     long at;
     size_t seed_count;
-    struct plan_point *point; /* out, in the plan's arena; NULL where a signal came before its end */
+    struct plan_point
+        *point; /* out, in the plan's arena; NULL where a signal came before its end */
 };
 /* Runs what was wished and not run before, all seeds of all wishes at once. After a signal
  * plan->interrupted is set. */
@@ -212,7 +216,8 @@ void plan_runs_free(struct plan_runs *runs); /* takes NULL */
 /* As simulated; NULL: it was not. */
 const struct plan_point *plan_point_at(const struct plan_choice *choice, long at);
 
-/* ---- curves.c -------------------------------------------------------------------------------------- */
+/* ---- curves.c
+ * -------------------------------------------------------------------------------------- */
 
 /* By mean values: each choice's curve, its answer by them, and which way its bounds go. A choice
  * that they cannot answer says why. */
@@ -237,7 +242,8 @@ KVT_CHECKED kvt_status plan_correct(struct plan_choice *choice, size_t bound_cou
 KVT_CHECKED kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at,
                                         double *metrics, struct kvt_error *err);
 
-/* ---- solve.c ----------------------------------------------------------------------------------------- */
+/* ---- solve.c
+ * ----------------------------------------------------------------------------------------- */
 
 /* Everything about these choices: status, answer. */
 KVT_CHECKED kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t count,
@@ -251,7 +257,8 @@ void plan_rank(struct plan *plan);
 double plan_margin(const struct plan_question *question, const struct plan_point *point);
 bool plan_meets(const struct plan_question *question, const struct plan_point *point);
 
-/* ---- binding.c --------------------------------------------------------------------------------------- */
+/* ---- binding.c
+ * --------------------------------------------------------------------------------------- */
 
 /* What stops the answer. Texts are of the plan's life; NULL: not known. */
 struct plan_binding {
@@ -266,7 +273,8 @@ struct plan_binding {
 KVT_CHECKED kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice,
                                  struct plan_binding *out, struct kvt_error *err);
 
-/* ---- worth.c ----------------------------------------------------------------------------------------- */
+/* ---- worth.c
+ * ----------------------------------------------------------------------------------------- */
 
 /* The same question with more of something. */
 struct plan_worth {
@@ -281,7 +289,8 @@ struct plan_worth {
 KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
                                   struct plan_worth *out, struct kvt_error *err);
 
-/* ---- tree.c, text.c ---------------------------------------------------------------------------------- */
+/* ---- tree.c, text.c
+ * ---------------------------------------------------------------------------------- */
 
 /* What is told of a plan that was solved. */
 struct plan_answer {
@@ -308,7 +317,8 @@ void plan_export_free(struct plan_export *export);
 /* plan.json; cJSON_Delete() it. NULL: no memory. */
 KVT_CHECKED struct cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer);
 void plan_print(const struct plan *plan, const struct plan_answer *answer);
-/* Where a choice is told of: its answer, or where its bounds come nearest to holding; -1: nowhere. */
+/* Where a choice is told of: its answer, or where its bounds come nearest to holding; -1: nowhere.
+ */
 long plan_told_at(const struct plan *plan, const struct plan_choice *choice);
 
 #endif

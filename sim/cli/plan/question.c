@@ -8,7 +8,8 @@
 
 static const char where_slo[] = "plan --slo";
 
-/* ---- Bounds ------------------------------------------------------------------------------------ */
+/* ---- Bounds ------------------------------------------------------------------------------------
+ */
 
 double plan_slack(const struct plan_bound *bound, double value)
 {
@@ -31,10 +32,8 @@ static kvt_status read_condition(const char *text, struct plan_bound *out, struc
     kvt_status status = kvt_condition_parse(text, where_slo, &condition, err);
 
     if (status == KVT_OK)
-        *out = (struct plan_bound){.text = text,
-                                   .op = condition.op,
-                                   .limit = condition.bound,
-                                   .metric = condition.metric};
+        *out = (struct plan_bound){
+            .text = text, .op = condition.op, .limit = condition.bound, .metric = condition.metric};
     return status;
 }
 
@@ -63,8 +62,9 @@ static bool is_whole(const char *text, size_t bytes)
     return bytes > 0 && strspn(text, "0123456789") >= bytes;
 }
 
-/* "PATH=LOW:HIGH" with a step put behind it: 1 between whole numbers, else a factor or a difference
- * of so much of the value. Any other text as it is. NULL: no memory. */
+/* "PATH=LOW:HIGH" with a step put behind it: 1 between whole numbers, else the largest factor of at
+ * most 1 + precision, or difference of so much of the range, that meets HIGH. Any other text as it
+ * is. NULL: no memory. */
 static const char *with_step(const char *text, double precision, struct kvt_arena *arena)
 {
     const char *equals = strchr(text, '=');
@@ -83,9 +83,12 @@ static const char *with_step(const char *text, double precision, struct kvt_aren
         return text;
     if (is_whole(head, strlen(head)) && is_whole(high_text, strlen(high_text)))
         return kvt_arena_printf(arena, "%s:1", text);
+    if (!(high > low))
+        return kvt_arena_printf(arena, "%s:1", text); /* one value, or an empty range */
     if (low > 0)
-        return kvt_arena_printf(arena, "%s:*%.17g", text, 1 + precision);
-    return kvt_arena_printf(arena, "%s:%.17g", text, fmax((high - low) * precision, 1e-300));
+        return kvt_arena_printf(arena, "%s:*%.17g", text,
+                                pow(high / low, 1 / ceil(log(high / low) / log1p(precision))));
+    return kvt_arena_printf(arena, "%s:%.17g", text, (high - low) / ceil(1 / precision));
 }
 
 static int by_value(const void *a, const void *b)
@@ -107,8 +110,7 @@ static kvt_status take_values(const struct cli_axis *axis, const char *where, st
     if (values == NULL)
         return kvt_fail_nomem(err, "the values of an objective");
     for (size_t i = 0; i < axis->value_count; i++) {
-        kvt_status status =
-            kvt_text_real(axis->values[i], where, -1e300, 1e300, &values[i], err);
+        kvt_status status = kvt_text_real(axis->values[i], where, -1e300, 1e300, &values[i], err);
         if (status != KVT_OK)
             return status;
     }
@@ -132,8 +134,7 @@ static kvt_status take_values(const struct cli_axis *axis, const char *where, st
 static kvt_status read_precision(const char *text, double *out, struct kvt_error *err)
 {
     *out = 0.01;
-    return text == NULL ? KVT_OK
-                        : kvt_text_real(text, "plan --precision", 1e-6, 0.5, out, err);
+    return text == NULL ? KVT_OK : kvt_text_real(text, "plan --precision", 1e-6, 0.5, out, err);
 }
 
 static kvt_status read_objective(const struct plan_options *options, struct plan *plan,
@@ -174,7 +175,8 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
     return status;
 }
 
-/* ---- Choices, and how to go about it ------------------------------------------------------------ */
+/* ---- Choices, and how to go about it ------------------------------------------------------------
+ */
 
 static kvt_status read_axes(const struct plan_options *options, struct plan *plan,
                             struct kvt_error *err)
@@ -245,8 +247,7 @@ static kvt_status read_fidelity(const struct plan_options *options, struct plan_
         known = known || strcmp(options->fidelity, names[i]) == 0;
     if (!known)
         return kvt_fail(err, KVT_ERR_INVALID, "plan --fidelity",
-                        "found \"%.100s\", expected exact, sampled or analytic",
-                        options->fidelity);
+                        "found \"%.100s\", expected exact, sampled or analytic", options->fidelity);
     question->analytic_only =
         options->fidelity != NULL && strcmp(options->fidelity, "analytic") == 0;
     if (question->analytic_only && options->no_analytic)

@@ -47,7 +47,8 @@ void plan_runs_free(struct plan_runs *runs)
         free(runs->all);
 }
 
-/* ---- One run -------------------------------------------------------------------------------------- */
+/* ---- One run
+ * -------------------------------------------------------------------------------------- */
 
 /* Of those that the class's requests attained. NaN: nothing is said of it. */
 static double attained(const cJSON *result, const char *name)
@@ -109,7 +110,8 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
     return status;
 }
 
-/* ---- What is wished and was not run yet ---------------------------------------------------------- */
+/* ---- What is wished and was not run yet
+ * ---------------------------------------------------------- */
 
 static struct plan_run *find_run(const struct plan_runs *runs, const char *key, size_t seed)
 {
@@ -154,8 +156,7 @@ static kvt_status load_wish(struct plan *plan, const struct plan_wish *wish,
     *key = NULL;
     if (loaded == NULL)
         return kvt_fail_nomem(err, "a point");
-    kvt_status status =
-        plan_load(plan, wish->choice, wish->at, PLAN_SIMULATED, arena, loaded, why);
+    kvt_status status = plan_load(plan, wish->choice, wish->at, PLAN_SIMULATED, arena, loaded, why);
     if (status != KVT_OK) {
         if (plan_is_refusal(status))
             return KVT_OK;
@@ -201,7 +202,8 @@ static kvt_status find_needs(struct plan *plan, const struct plan_wish *wish,
     return KVT_OK;
 }
 
-/* ---- Points ------------------------------------------------------------------------------------------ */
+/* ---- Points
+ * ------------------------------------------------------------------------------------------ */
 
 static bool estimate(const struct plan_question *question, const struct need *need, size_t seeds,
                      struct plan_point *point, struct kvt_arena *arena)
@@ -237,9 +239,9 @@ static kvt_status make_point(struct plan *plan, struct plan_wish *wish, const st
         return kvt_fail_nomem(err, "a point");
     *point = (struct plan_point){.at = wish->at, .level = PLAN_SIMULATED};
     if (need->runs[0] == NULL)
-        point->refused = kvt_arena_printf(plan->arena, "%s%s%s", need->why.where,
-                                          need->why.where[0] != '\0' ? ": " : "",
-                                          need->why.message);
+        point->refused =
+            kvt_arena_printf(plan->arena, "%s%s%s", need->why.where,
+                             need->why.where[0] != '\0' ? ": " : "", need->why.message);
     for (size_t s = 0; need->runs[0] != NULL && s < wish->seed_count; s++) {
         struct plan_run *run = need->runs[s];
         if (!run->is_done)
@@ -285,8 +287,7 @@ kvt_status plan_run(struct plan *plan, struct plan_wish *wishes, size_t count, c
 {
     struct kvt_arena *arena = kvt_arena_new(1 << 18); /* of the scenarios, while they run */
     struct need *needs = calloc(count, sizeof *needs);
-    struct batch batch = {.plan = plan,
-                          .runs = calloc(count * PLAN_SEEDS_MAX, sizeof *batch.runs)};
+    struct batch batch = {.plan = plan, .runs = calloc(count * PLAN_SEEDS_MAX, sizeof *batch.runs)};
     size_t pending = 0;
     bool is_measured = false;
     kvt_status status = arena != NULL && needs != NULL && batch.runs != NULL
@@ -295,7 +296,8 @@ kvt_status plan_run(struct plan *plan, struct plan_wish *wishes, size_t count, c
 
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         wishes[i].point = NULL;
-        status = find_needs(plan, &wishes[i], arena, &needs[i], &batch, &pending, &is_measured, err);
+        status =
+            find_needs(plan, &wishes[i], arena, &needs[i], &batch, &pending, &is_measured, err);
     }
     if (status == KVT_OK)
         status = run_batch(&batch, pending, is_measured, what, err);

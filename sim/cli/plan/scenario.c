@@ -36,10 +36,10 @@ static double number_at(const struct cJSON *tree, const char *path)
 
 void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out)
 {
-    *out = (struct plan_along){.concurrency = number_at(scenario->tree, "workload.concurrency"),
-                               .requests = number_at(scenario->tree, "workload.requests"),
-                               .conversations =
-                                   number_at(scenario->tree, "workload.conversations")};
+    *out =
+        (struct plan_along){.concurrency = number_at(scenario->tree, "workload.concurrency"),
+                            .requests = number_at(scenario->tree, "workload.requests"),
+                            .conversations = number_at(scenario->tree, "workload.conversations")};
     if (scenario->pool_count == 1) {
         out->gpus = scenario->pools[0].gpus;
         out->tensor_gpus = scenario->pools[0].tp;
@@ -53,7 +53,8 @@ bool plan_is_refusal(kvt_status status)
            status == KVT_ERR_UNSUPPORTED || status == KVT_ERR_STALLED || status == KVT_ERR_POLICY;
 }
 
-/* ---- What goes along --------------------------------------------------------------------------- */
+/* ---- What goes along ---------------------------------------------------------------------------
+ */
 
 /* Whether somebody asks for values of the path, or of something that holds it. */
 static bool is_asked_for(const struct plan_question *question, const char *path)
@@ -95,8 +96,8 @@ static kvt_status push_count(const struct plan_question *question, const char *p
 
 /* Replicas follow from GPUs, and experts that were spread over all of them are again. */
 static kvt_status along_gpus(const struct plan_question *question, const struct plan_along *along,
-                             double gpus, struct kvt_arena *arena, const char **sets,
-                             size_t *count, struct kvt_error *err)
+                             double gpus, struct kvt_arena *arena, const char **sets, size_t *count,
+                             struct kvt_error *err)
 {
     kvt_status status = KVT_OK;
 
@@ -129,8 +130,8 @@ static kvt_status along_concurrency(const struct plan_question *question,
 }
 
 kvt_status plan_set(const struct plan_question *question, const struct plan_along *along,
-                    const char *path, const char *value, struct kvt_arena *arena,
-                    const char **sets, size_t *count, struct kvt_error *err)
+                    const char *path, const char *value, struct kvt_arena *arena, const char **sets,
+                    size_t *count, struct kvt_error *err)
 {
     double number = NAN;
     kvt_status status = push(path, value, arena, sets, count, err);
@@ -145,7 +146,8 @@ kvt_status plan_set(const struct plan_question *question, const struct plan_alon
     return KVT_OK;
 }
 
-/* ---- Loading ------------------------------------------------------------------------------------ */
+/* ---- Loading ------------------------------------------------------------------------------------
+ */
 
 static kvt_status collect(const struct plan *plan, const struct plan_choice *choice, long at,
                           enum plan_level level, struct kvt_arena *arena, const char **sets,
@@ -198,6 +200,7 @@ kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, 
                                                  .plugins = cli_plugins(),
                                                  .sets = sets,
                                                  .set_count = count,
-                                                 .common_sets = plan->is_strict ? 0 : common->count};
+                                                 .common_sets =
+                                                     plan->is_strict ? 0 : common->count};
     return kvt_scenario_load(plan->question.source, &options, arena, out, err);
 }

@@ -76,7 +76,8 @@ void search_tell(struct search *search, long candidate, enum search_verdict verd
     }
 }
 
-/* ---- The curve --------------------------------------------------------------------------------- */
+/* ---- The curve ---------------------------------------------------------------------------------
+ */
 
 void curve_free(struct curve *curve)
 {
@@ -163,7 +164,8 @@ static kvt_status look_at(struct curve *curve, long count, const double *values,
     const double *figures = NULL;
 
     for (long i = 0; status == KVT_OK && i < looks; i++) {
-        long candidate = looks >= count ? i : curve_spread(count, values, (double)i / (double)(looks - 1));
+        long candidate =
+            looks >= count ? i : curve_spread(count, values, (double)i / (double)(looks - 1));
         if (candidate < count)
             status = curve_at(curve, candidate, &figures, err);
     }

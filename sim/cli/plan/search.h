@@ -31,12 +31,13 @@ void search_begin(struct search *search, long count, long first);
 bool search_next(const struct search *search, long guess, long *out);
 void search_tell(struct search *search, long candidate, enum search_verdict verdict);
 
-/* ---- What is known of the candidates beforehand ------------------------------------------------- */
+/* ---- What is known of the candidates beforehand -------------------------------------------------
+ */
 
 enum {
     CURVE_FIGURES_MAX = 32,
-    CURVE_GRID = 17,   /* candidates on which the curve is looked at first */
-    CURVE_SCAN = 512   /* that are looked at where it is not monotone */
+    CURVE_GRID = 17, /* candidates on which the curve is looked at first */
+    CURVE_SCAN = 512 /* that are looked at where it is not monotone */
 };
 
 /* Figures of candidates, each asked for once. */
@@ -65,8 +66,8 @@ KVT_CHECKED kvt_status curve_at(struct curve *curve, long candidate, const doubl
  * difference where the larger of both is less than four times the smaller, else by ratio. */
 long curve_spread(long count, const double *values, double share);
 
-/* Looks at CURVE_GRID candidates, spread as above; where a figure turns round between them at CURVE_SCAN
- * (all, if there are no more). values[count]: ascending or descending. */
+/* Looks at CURVE_GRID candidates, spread as above; where a figure turns round between them at
+ * CURVE_SCAN (all, if there are no more). values[count]: ascending or descending. */
 KVT_CHECKED kvt_status curve_look(struct curve *curve, long count, const double *values,
                                   struct kvt_error *err);
 

@@ -4,8 +4,8 @@
  *     by simulation:  round by round; in each, every choice that is not bracketed names the value
  *                     that its corrected curve says would be the last to meet, or that one's
  *                     neighbour, and all of them run at once, on the same seeds
- *     the interval:   values at which all bounds hold at the far end of their intervals, and at which
- *                     one is broken even at the near end
+ *     the interval:   values at which all bounds hold at the far end of their intervals, and at
+ * which one is broken even at the near end
  *
  * A choice ends where a value that meets all bounds stands beside one that does not. */
 #include <math.h>
@@ -53,7 +53,8 @@ static enum search_verdict verdict_of(const struct plan_question *question,
     return SEARCH_TOO_LOW;
 }
 
-/* ---- Rounds ------------------------------------------------------------------------------------------- */
+/* ---- Rounds
+ * ------------------------------------------------------------------------------------------- */
 
 static kvt_status add_point(struct plan_choice *choice, struct plan_point *point,
                             struct kvt_error *err)
@@ -193,7 +194,8 @@ static kvt_status run_rounds(struct plan *plan, struct plan_choice *choices, siz
     return status;
 }
 
-/* ---- Who is simulated -------------------------------------------------------------------------------- */
+/* ---- Who is simulated
+ * -------------------------------------------------------------------------------- */
 
 /* Whether a is ahead of b by mean values. */
 static bool is_ahead(const struct plan_question *question, const struct plan_choice *a,
@@ -241,9 +243,9 @@ static void choose_simulated(const struct plan_question *question, struct plan_c
         choice->is_simulated = !question->analytic_only && ahead < question->simulate_max;
         search_begin(&choice->search, question->value_count, 0);
         if (!choice->is_simulated) {
-            choice->status = choice->no_analytic != NULL      ? PLAN_REFUSED
+            choice->status = choice->no_analytic != NULL    ? PLAN_REFUSED
                              : choice->analytic_answer >= 0 ? PLAN_MET
-                                                              : PLAN_UNREACHED;
+                                                            : PLAN_UNREACHED;
             choice->reason = choice->no_analytic;
             choice->answer = choice->analytic_answer;
         }
@@ -276,7 +278,8 @@ kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t cou
     return run_rounds(plan, choices, count, err);
 }
 
-/* ---- Order ---------------------------------------------------------------------------------------------- */
+/* ---- Order
+ * ---------------------------------------------------------------------------------------------- */
 
 static double figure_of(const struct plan *plan, const struct plan_choice *choice, size_t metric)
 {
@@ -352,7 +355,8 @@ void plan_rank(struct plan *plan)
     }
 }
 
-/* ---- The interval --------------------------------------------------------------------------------------- */
+/* ---- The interval
+ * --------------------------------------------------------------------------------------- */
 
 /* Judged by the far end of the interval of every bound: whether it holds there. */
 static bool surely_meets(const struct plan_question *question, const struct plan_point *point)
@@ -434,11 +438,10 @@ static kvt_status seek(void *context, size_t index, unsigned threads, struct cli
 static void wish_end(const struct plan *plan, struct plan_choice *choice, long at, bool is_known,
                      struct plan_wish *wishes, size_t *count)
 {
-    if (is_known || at < 0 || at >= plan->question.value_count ||
-        plan_point_at(choice, at) != NULL)
+    if (is_known || at < 0 || at >= plan->question.value_count || plan_point_at(choice, at) != NULL)
         return;
-    wishes[(*count)++] = (struct plan_wish){
-        .choice = choice, .at = at, .seed_count = plan->question.seed_count};
+    wishes[(*count)++] =
+        (struct plan_wish){.choice = choice, .at = at, .seed_count = plan->question.seed_count};
 }
 
 kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct kvt_error *err)

@@ -73,7 +73,8 @@ static void put_question(const struct plan *plan)
     put_line("plan", text);
 }
 
-/* ---- The answer ------------------------------------------------------------------------------------------ */
+/* ---- The answer
+ * ------------------------------------------------------------------------------------------ */
 
 /* Bounds and output at a value, as simulated or else by mean values. */
 static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
@@ -147,9 +148,9 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
     if (binding->kind == NULL)
         used = (size_t)snprintf(text, sizeof text, "not known");
     else
-        used = (size_t)snprintf(text, sizeof text, "%.700s%s", binding->constraint,
-                                strcmp(binding->kind, "range") == 0 ? ", the end of the range"
-                                                                    : "");
+        used =
+            (size_t)snprintf(text, sizeof text, "%.700s%s", binding->constraint,
+                             strcmp(binding->kind, "range") == 0 ? ", the end of the range" : "");
     if (isfinite(binding->value))
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s",
                                  figure(binding->value, value));
@@ -164,7 +165,8 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
     put_line("binding", text);
 }
 
-/* ---- Unreachable ------------------------------------------------------------------------------------------ */
+/* ---- Unreachable
+ * ------------------------------------------------------------------------------------------ */
 
 static void put_unmet(const struct plan *plan, const cJSON *tree)
 {
@@ -192,7 +194,8 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
     }
 }
 
-/* ---- The choices ----------------------------------------------------------------------------------------- */
+/* ---- The choices
+ * ----------------------------------------------------------------------------------------- */
 
 /* What a choice is told of in one word or one number. */
 static void put_verdict(const struct plan *plan, const struct plan_choice *choice)
@@ -286,7 +289,8 @@ static void put_choices(const struct plan *plan)
     }
 }
 
-/* ---- What more is worth, and what it rests on -------------------------------------------------------- */
+/* ---- What more is worth, and what it rests on
+ * -------------------------------------------------------- */
 
 static void put_worth(const struct plan_answer *answer)
 {
@@ -317,9 +321,9 @@ static void put_method(const struct plan *plan, const struct plan_choice *best)
     if (best->no_analytic != NULL)
         used = (size_t)snprintf(text, sizeof text, "no mean values (%.300s); ", best->no_analytic);
     else
-        used = (size_t)snprintf(text, sizeof text, "mean values at %zu values%s; ",
-                                best->curve.point_count,
-                                best->curve.is_scanned ? ", a scan, for they are not monotone" : "");
+        used = (size_t)snprintf(
+            text, sizeof text, "mean values at %zu values%s; ", best->curve.point_count,
+            best->curve.is_scanned ? ", a scan, for they are not monotone" : "");
     if (!curve_is_monotone(&best->curve) && best->no_analytic != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used,
                                  "not monotone on the values tried, of which this is the last; ");
@@ -341,9 +345,9 @@ static void put_calibrated(const cJSON *tree)
     cJSON_ArrayForEach(item, kvt_json_find(tree, "calibrated"))
     {
         if (cJSON_IsString(item) && used < sizeof text) /* "NAME = VALUE (fitted to ..)" */
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s",
-                                     used > 0 ? ", " : "", (int)strcspn(item->valuestring, " "),
-                                     item->valuestring);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%.*s", used > 0 ? ", " : "",
+                                 (int)strcspn(item->valuestring, " "), item->valuestring);
     }
     if (used > 0)
         put_line("calibrated", text);

@@ -10,7 +10,9 @@
 #include "kvt/version.h"
 #include "plan.h"
 
-/* ---- Pieces ----------------------------------------------------------------------------------------------- */
+/* ---- Pieces
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool add_texts(cJSON *object, const char *key, const char *const *texts, size_t count)
 {
@@ -85,9 +87,7 @@ static bool add_bounds(cJSON *object, const struct plan *plan, const struct plan
     for (size_t b = 0; ok && b < question->bound_count; b++) {
         const struct plan_bound *bound = &question->bounds[b];
         bool is_run = point != NULL && point->bounds != NULL;
-        double value = is_run            ? point->bounds[b].mean
-                       : figures != NULL ? figures[b]
-                                         : (double)NAN;
+        double value = is_run ? point->bounds[b].mean : figures != NULL ? figures[b] : (double)NAN;
         cJSON *item = kvt_json_add_element(list);
         ok = item != NULL && kvt_json_add_text(item, "bound", bound->text) &&
              add_known(item, "value", value) &&
@@ -99,7 +99,8 @@ static bool add_bounds(cJSON *object, const struct plan *plan, const struct plan
     return ok;
 }
 
-/* ---- Members ------------------------------------------------------------------------------------------ */
+/* ---- Members
+ * ------------------------------------------------------------------------------------------ */
 
 static bool add_question(cJSON *tree, const struct plan *plan)
 {
@@ -109,11 +110,11 @@ static bool add_question(cJSON *tree, const struct plan *plan)
     const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
     cJSON *object = kvt_json_add_object(tree, "question");
     cJSON *seeds = cJSON_AddArrayToObject(tree, "seeds");
-    bool ok = object != NULL && seeds != NULL &&
-              kvt_json_add_text(object, "goal", question->maximizes ? "maximize" : "minimize") &&
-              kvt_json_add_text(object, question->path != NULL ? "input" : "metric",
-                                question->path != NULL ? question->path
-                                                       : docs[question->metric].name);
+    bool ok =
+        object != NULL && seeds != NULL &&
+        kvt_json_add_text(object, "goal", question->maximizes ? "maximize" : "minimize") &&
+        kvt_json_add_text(object, question->path != NULL ? "input" : "metric",
+                          question->path != NULL ? question->path : docs[question->metric].name);
 
     if (ok && question->path != NULL)
         ok = add_known(object, "low", question->low) && add_known(object, "high", question->high) &&
@@ -156,7 +157,8 @@ static bool add_answer(cJSON *tree, const struct plan *plan, const struct plan_a
     return interval != NULL &&
            add_pair(interval, "value", question->maximizes ? held : broken,
                     question->maximizes ? broken : held) &&
-           add_known(interval, "surely_held", held) && add_known(interval, "surely_broken", broken) &&
+           add_known(interval, "surely_held", held) &&
+           add_known(interval, "surely_broken", broken) &&
            add_bounds(interval, plan, best, point, best->answer);
 }
 
@@ -303,7 +305,9 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
            kvt_json_add_text(object, "choice", where != NULL ? where->name : NULL) &&
            add_known(object, "at", value_of(question, at)) &&
            kvt_json_add_text(object, "by",
-                             where == NULL ? NULL : is_run ? "simulated" : "analytic");
+                             where == NULL ? NULL
+                             : is_run      ? "simulated"
+                                           : "analytic");
 }
 
 static bool add_all_nearest(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)

@@ -11,7 +11,8 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- The changes --------------------------------------------------------------------------------------- */
+/* ---- The changes
+ * --------------------------------------------------------------------------------------- */
 
 static kvt_status add_number(struct plan *plan, const struct plan_choice *best, const char *path,
                              double value, const char **sets, size_t *count, struct kvt_error *err)
@@ -29,9 +30,9 @@ static kvt_status more_gpus(struct plan *plan, const struct plan_choice *best,
     const struct kvt_decode_pool *pool = &scenario->pools[0];
     const char *path = plan->question.path;
 
-    out->change = pool->tp == 1 ? "one more GPU"
-                                : kvt_arena_printf(plan->arena, "one more replica of %u GPUs",
-                                                   pool->tp);
+    out->change = pool->tp == 1
+                      ? "one more GPU"
+                      : kvt_arena_printf(plan->arena, "one more replica of %u GPUs", pool->tp);
     if (out->change == NULL)
         return kvt_fail_nomem(err, "a plan");
     if (scenario->pool_count != 1)
@@ -72,8 +73,8 @@ static kvt_status faster_link(struct plan *plan, const struct plan_choice *best,
     const cJSON *own = kvt_json_find(timing, "link_gb_per_s");
     const cJSON *model = kvt_json_find(timing, "model");
     const cJSON *decode = kvt_json_find(kvt_json_find(scenario->tree, "cluster"), "decode");
-    const char *of = kvt_json_find(decode, "hardware") != NULL ? "cluster.decode.hardware"
-                                                                : "hardware";
+    const char *of =
+        kvt_json_find(decode, "hardware") != NULL ? "cluster.decode.hardware" : "hardware";
     kvt_status status = KVT_OK;
 
     out->change = "twice the link";
@@ -94,13 +95,14 @@ static kvt_status faster_link(struct plan *plan, const struct plan_choice *best,
         return kvt_fail_nomem(err, "a plan");
     status = add_number(plan, best, up, 2 * (double)hardware->link_h2d_bytes_per_s, sets,
                         &out->set_count, err);
-    return status == KVT_OK ? add_number(plan, best, down,
-                                         2 * (double)hardware->link_d2h_bytes_per_s, sets,
-                                         &out->set_count, err)
-                            : status;
+    return status == KVT_OK
+               ? add_number(plan, best, down, 2 * (double)hardware->link_d2h_bytes_per_s, sets,
+                            &out->set_count, err)
+               : status;
 }
 
-/* ---- Asking again -------------------------------------------------------------------------------------- */
+/* ---- Asking again
+ * -------------------------------------------------------------------------------------- */
 
 /* The best choice with the change behind it, as one that nothing is known of. */
 static kvt_status make_choice(struct plan *plan, const struct plan_choice *best,
@@ -170,7 +172,8 @@ static kvt_status weigh_job(void *context, size_t index, unsigned threads, struc
         status = last_of(weighing->plan, weighing->best, choice, &after, err);
         if (status != KVT_OK || before < 0 || after < 0)
             continue;
-        /* The base's own answer by the same curve is a value off at times: the step is the curve's. */
+        /* The base's own answer by the same curve is a value off at times: the step is the curve's.
+         */
         long moved = weighing->best->answer + (after - before);
         long last = question->value_count - 1;
         moved = moved < 0 ? 0 : moved > last ? last : moved;
@@ -196,9 +199,8 @@ static void weigh_metric(const struct weighing *weighing)
             continue;
         }
         size_t f = question->bound_count;
-        double now = point != NULL && point->metrics != NULL
-                         ? point->metrics[question->metric].mean
-                         : before[f];
+        double now = point != NULL && point->metrics != NULL ? point->metrics[question->metric].mean
+                                                             : before[f];
         worth->value = now * after[f] / before[f];
         worth->difference = worth->value - now;
     }
