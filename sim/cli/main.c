@@ -12,6 +12,9 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
+    {"explain", "RESULT.json [OTHER.json] [options]",
+     "Where a run's time and bytes went, what binds, what would; or how two differ.",
+     kvt_cmd_explain},
     {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate",
@@ -33,7 +36,7 @@ enum {
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan", "explain"};
+static const char *const later[] = {"sweep", "plan"};
 
 static void print_examples(void)
 {
