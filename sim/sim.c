@@ -130,19 +130,38 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
 
-/* The same model beside a link that is faster, for what that would change. */
-static kvt_status open_faster_link(struct group *group, struct kvt_timing_env env,
-                                   struct kvt_error *err)
+/* The same model in another setting, for what that would change. */
+static kvt_status open_other_timing(struct group *group, const struct kvt_timing_env *env,
+                                    enum kvt_what_if what_if, struct kvt_error *err)
 {
-    struct kvt_hardware faster = *env.hardware;
+    void *state = kvt_plugin_state_new(group->timing->state_bytes(env));
+
+    group->if_states[what_if] = state;
+    if (!state)
+        return kvt_fail_nomem(err, "a timing model");
+    return group->timing->init(state, env, err);
+}
+
+/* A link that is faster; and one rank more, over which experts are spread where they were over all
+ * ranks. */
+static kvt_status open_what_ifs(struct group *group, const struct kvt_timing_env *env,
+                                struct kvt_error *err)
+{
+    struct kvt_hardware faster = *env->hardware;
+    struct kvt_timing_env other = *env;
 
     faster.link_h2d_bytes_per_s =
         (uint64_t)((double)faster.link_h2d_bytes_per_s * KVT_IF_LINK_FACTOR);
-    env.hardware = &faster;
-    group->faster_link_state = kvt_plugin_state_new(group->timing->state_bytes(&env));
-    if (!group->faster_link_state)
-        return kvt_fail_nomem(err, "a timing model");
-    return group->timing->init(group->faster_link_state, &env, err);
+    other.hardware = &faster;
+    kvt_status status = open_other_timing(group, &other, KVT_IF_FASTER_LINK, err);
+    if (status != KVT_OK)
+        return status;
+    uint32_t gpus = env->tp * (env->dp + 1);
+    other = *env;
+    other.dp = env->dp + 1;
+    other.ep = env->ep == env->tp * env->dp && env->ep > 1 ? gpus : env->ep;
+    other.ranks_per_link_node = gpus < env->gpus_per_node ? gpus : env->gpus_per_node;
+    return open_other_timing(group, &other, KVT_IF_MORE_RANKS, err);
 }
 
 static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct kvt_error *err)
@@ -178,8 +197,8 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
     if (!group->timing_state)
         return kvt_fail_nomem(err, "a timing model");
     kvt_status status = group->timing->init(group->timing_state, &env, err);
-    return status == KVT_OK && group->timing->reads_link ? open_faster_link(group, env, err)
-                                                         : status;
+    return status == KVT_OK && group->timing->reads_hardware ? open_what_ifs(group, &env, err)
+                                                             : status;
 }
 
 static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
@@ -345,7 +364,8 @@ void kvt_sim_free(struct kvt_sim *sim)
         kvt_rank_fini(&sim->ranks[r]);
     for (uint32_t g = 0; sim->groups && g < sim->group_count; g++) {
         free(sim->groups[g].timing_state);
-        free(sim->groups[g].faster_link_state);
+        for (int i = 0; i < KVT_WHAT_IFS; i++)
+            free(sim->groups[g].if_states[i]);
     }
     if (sim->arrival)
         sim->arrival->close(sim->source);

@@ -450,9 +450,7 @@ void sim_books_describe(struct kvt_sim *sim)
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
-    run->if_link_is_known = !run->analytic;
-    for (uint32_t g = 0; g < sim->group_count; g++)
-        run->if_link_is_known = run->if_link_is_known && sim->groups[g].faster_link_state;
+    run->times_read_hardware = !run->analytic && sim->groups[0].timing->reads_hardware;
     for (uint32_t r = 0; r < sim->rank_count; r++)
         run->import_servers += sim->ranks[r].import->servers(sim->ranks[r].import_state);
     run->is_bound = kvt_choice_has(&sim->scenario->residency, KVT_CLAIRVOYANT) ||

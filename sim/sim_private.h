@@ -29,9 +29,9 @@ struct group {
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     const struct kvt_timing_model *timing;
     void *timing_state;
-    void *faster_link_state;    /* on a link that is faster by a tenth; NULL: it would say nothing */
-    kvt_ns parts_ns[KVT_PARTS]; /* of the step under way, ... */
-    kvt_ns stall_ns;            /* ... and what held it up */
+    void *if_states[KVT_WHAT_IFS];      /* in other settings; NULL: those would say nothing */
+    kvt_ns parts_ns[KVT_PARTS];         /* of the step under way, ... */
+    kvt_ns stall_ns;                    /* ... and what held it up */
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
     const struct kvt_prefetch *prefetch;
@@ -190,9 +190,10 @@ double sim_predict_of(const struct group *group, const struct kvt_group_load *al
 struct kvt_group_load sim_group_load(const struct group *group, const struct kvt_rank_load *loads);
 
 /* What a step of the group, whose loads are in sim->loads, takes by the run's clock; the other
- * clock's figures go to the books too, the step's parts to the group. Refuses one that takes longer than KVT_STEP_NS_MAX. */
-KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, struct group *group,
-                                     uint32_t requests, kvt_ns *out, struct kvt_error *err);
+ * clock's figures go to the books too, the step's parts to the group. Refuses one that takes longer
+ * than KVT_STEP_NS_MAX. */
+KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requests,
+                                     kvt_ns *out, struct kvt_error *err);
 
 /* ---- sim_what_if.c: how long steps would take otherwise ---- */
 

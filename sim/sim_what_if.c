@@ -2,7 +2,8 @@
  *
  *     faster link:  the same loads, timed by a model that was given such a link
  *     one more:     of R ranks' loads each keeps R/(R+1), in whole requests; the shared part is
- *                   still that of all their queries, and weights are spread as before
+ *                   still that of all their queries, with weights spread over one more
+ *     half load:    of each rank half, and of what they share
  *
  * Batches, misses and what waits for them stay: these are derivatives, and decide nothing. */
 #include <math.h>
@@ -11,20 +12,20 @@
 #include "kvt/crossing.h"
 #include "sim_private.h"
 
-/* A count of whole requests or tokens, less its share. */
+/* A count of whole requests or tokens, less what others have of it. */
 static uint32_t keep(uint32_t count, double share)
 {
     return (uint32_t)ceil(count * share - 1e-9);
 }
 
-static struct kvt_rank_load share_load(const struct kvt_rank_load *load, uint32_t ranks)
+static struct kvt_rank_load share_load(const struct kvt_rank_load *load, double share)
 {
     struct kvt_rank_load out = *load;
 
     if (load->requests == 0)
         return out;
-    out.requests = keep(load->requests, (double)ranks / (ranks + 1.0));
-    double share = (double)out.requests / load->requests;
+    out.requests = keep(load->requests, share);
+    share = (double)out.requests / load->requests;
     double *const scaled[] = {
         &out.calls,
         &out.selected_rows,
@@ -57,31 +58,36 @@ static struct kvt_rank_load share_load(const struct kvt_rank_load *load, uint32_
     return out;
 }
 
-static double with_more_ranks(struct kvt_sim *sim, const struct group *group)
+/* Every rank of the group with so much of its load. in_all: what ranks in lockstep share is still
+ * of all that there is. */
+static double with_share(struct kvt_sim *sim, const struct group *group, double share, bool in_all)
 {
     const struct kvt_rank_load *loads = &sim->loads[group->first_rank];
-    struct kvt_group_load all = sim_group_load(group, loads);
     double parts[KVT_PARTS], waited_ns;
-    uint32_t slowest, queries = 0, drafts = 0, requests = 0;
+    uint32_t slowest;
 
-    all.queries_max = 0;
-    for (uint32_t r = 0; r < group->rank_count; r++) {
-        struct kvt_rank_load *load = &sim->shared_loads[r];
-        *load = share_load(&loads[r], sim->rank_count);
-        all.queries_max = load->queries > all.queries_max ? load->queries : all.queries_max;
-        queries += load->queries;
-        drafts += load->draft_tokens;
-        requests += load->requests;
-    }
-    /* Ranks in lockstep still step with all of them; one by itself has only its own. */
-    if (sim->scenario->pools[group->pool].lockstep) {
-        all.ranks++;
-    } else {
-        all.queries = queries;
-        all.draft_tokens = drafts;
-        all.requests = requests;
+    for (uint32_t r = 0; r < group->rank_count; r++)
+        sim->shared_loads[r] = share_load(&loads[r], share);
+    struct kvt_group_load all = sim_group_load(group, sim->shared_loads);
+    if (in_all) {
+        const struct kvt_group_load now = sim_group_load(group, loads);
+        all.queries = now.queries;
+        all.requests = now.requests;
+        all.draft_tokens = now.draft_tokens;
+        all.ranks = now.ranks + 1;
     }
     return sim_predict_of(group, &all, sim->shared_loads, parts, &waited_ns, &slowest);
+}
+
+static double with_more_ranks(struct kvt_sim *sim, const struct group *group)
+{
+    double ranks = sim->rank_count;
+    struct group larger = *group;
+
+    if (larger.if_states[KVT_IF_MORE_RANKS])
+        larger.timing_state = larger.if_states[KVT_IF_MORE_RANKS];
+    return with_share(sim, &larger, ranks / (ranks + 1),
+                      sim->scenario->pools[group->pool].lockstep);
 }
 
 /* Of rows that are missed, waited for or not; as the slowest rank has it. */
@@ -108,10 +114,11 @@ void sim_book_what_ifs(struct kvt_sim *sim, const struct group *group, uint32_t 
     tally->token_ns += requests * (double)step_ns;
     tally->link_busy_ns += link_busy_ns(sim, group);
     tally->if_ns[KVT_IF_MORE_RANKS] += requests * with_more_ranks(sim, group);
-    if (group->faster_link_state) {
+    tally->if_ns[KVT_IF_HALF_LOAD] += requests * with_share(sim, group, 0.5, false);
+    if (group->if_states[KVT_IF_FASTER_LINK]) {
         struct group faster = *group;
         double parts[KVT_PARTS], waited_ns;
-        faster.timing_state = group->faster_link_state;
+        faster.timing_state = group->if_states[KVT_IF_FASTER_LINK];
         tally->if_ns[KVT_IF_FASTER_LINK] +=
             requests * sim_predict(&faster, loads, parts, NULL, &waited_ns);
     }

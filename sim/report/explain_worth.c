@@ -1,7 +1,8 @@
 /* explain_worth.c -- what a change would bring, to first order.
  *
  *     TPOT     a tenth more link: as the timing model takes the same loads on such a link
- *              one more rank:     as it takes R/(R+1) of each rank's load; in between in proportion
+ *              one more rank:     as it takes R/(R+1) of each rank's load
+ *              more who decode:   as it takes half of each rank's load, in proportion
  *     slots    bytes over bytes
  *     output   somebody waits for the memory that grows:  as many more decode
  *              a closed loop that waits for none:         its requests take less time each
@@ -32,30 +33,38 @@ static double link_gain(const struct explain_of *of, const cJSON *tpot)
 {
     const struct kvt_tally *tally = of->tally;
 
-    if (of->run->if_link_is_known && tally->token_ns > 0)
+    if (of->run->times_read_hardware && tally->token_ns > 0)
         return 1 - tally->if_ns[KVT_IF_FASTER_LINK] / tally->token_ns;
     double fetch_ms = explain_number(kvt_json_find(tpot, "parts_ms"), "fetch");
     return fetch_ms / explain_number(tpot, "ms") * (1 - 1 / KVT_IF_LINK_FACTOR);
 }
 
-/* Were the same requests spread over one more rank. */
-static double rank_gain(const struct explain_of *of)
+/* What of a step grows with a rank's requests, where nobody was asked: all that is not shared. */
+static double own_share(const struct kvt_tally *tally)
 {
-    const struct kvt_tally *tally = of->tally;
-    double own = 1 - part_share(tally, KVT_PART_DENSE) - part_share(tally, KVT_PART_HOST) -
-                 part_share(tally, KVT_PART_SAMPLE);
-
-    if (tally->if_ns[KVT_IF_MORE_RANKS] > 0 && tally->token_ns > 0)
-        return 1 - tally->if_ns[KVT_IF_MORE_RANKS] / tally->token_ns;
-    return own / (of->run->ranks + 1);
+    return 1 - part_share(tally, KVT_PART_DENSE) - part_share(tally, KVT_PART_HOST) -
+           part_share(tally, KVT_PART_SAMPLE);
 }
 
-/* How TPOT changes where each rank has `load` times what it has now. */
-static double tpot_factor(const struct explain_of *of, double load)
+/* How TPOT changes as each rank has `load` times the requests it has. */
+static double with_load(const struct explain_of *of, double load)
 {
-    double shared = of->run->ranks / (of->run->ranks + 1.0);
+    const struct kvt_tally *tally = of->tally;
+    double own = own_share(tally);
 
-    return 1 - rank_gain(of) * (1 - load) / (1 - shared);
+    if (tally->if_ns[KVT_IF_HALF_LOAD] > 0 && tally->token_ns > 0)
+        own = 2 * (1 - tally->if_ns[KVT_IF_HALF_LOAD] / tally->token_ns);
+    return own * (load - 1);
+}
+
+/* Were the same requests spread over one more rank, TPOT's share of what it is. */
+static double with_rank(const struct explain_of *of)
+{
+    const struct kvt_tally *tally = of->tally;
+
+    if (tally->if_ns[KVT_IF_MORE_RANKS] > 0 && tally->token_ns > 0)
+        return tally->if_ns[KVT_IF_MORE_RANKS] / tally->token_ns;
+    return 1 - own_share(tally) / (of->run->ranks + 1);
 }
 
 static double decoding(const struct explain_of *of)
@@ -76,7 +85,7 @@ static struct change more_link(const struct explain_of *of, const cJSON *tpot)
 {
     return (struct change){.name = "link_10_percent",
                            .assumes =
-                               of->run->if_link_is_known
+                               of->run->times_read_hardware
                                    ? "the same batches and misses, timed with that link"
                                    : "all of the exposed fetch is the link's: at most so much",
                            .tpot_factor = 1 - link_gain(of, tpot),
@@ -104,8 +113,11 @@ static struct change more_ranks(const struct explain_of *of, enum explain_bind n
     double more_decode = is_short ? fill_slots(of, more) : 1;
 
     return (struct change){.name = "one_more_rank",
-                           .assumes = "the same misses a request; weights spread as before",
-                           .tpot_factor = tpot_factor(of, more_decode / factor),
+                           .assumes = run->times_read_hardware
+                                          ? "the same misses a request; experts spread over it too"
+                                          : "the same misses a request, and the same shared part",
+                           .tpot_factor =
+                               with_rank(of) + with_load(of, 1 + (more_decode - 1) / factor),
                            .more_slots = more,
                            .decoding_factor = more_decode};
 }
@@ -119,7 +131,7 @@ static struct change more_dram(const struct explain_of *of, enum explain_bind no
 
     return (struct change){.name = "twice_host_dram",
                            .assumes = "the same misses a request; its bandwidth stays",
-                           .tpot_factor = tpot_factor(of, more_decode),
+                           .tpot_factor = 1 + with_load(of, more_decode),
                            .more_slots = more,
                            .decoding_factor = more_decode};
 }

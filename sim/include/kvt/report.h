@@ -53,6 +53,7 @@ struct kvt_latency_parts {
 enum kvt_what_if {
     KVT_IF_FASTER_LINK = 0, /* by a tenth, host to GPU */
     KVT_IF_MORE_RANKS,      /* one rank more shares the requests */
+    KVT_IF_HALF_LOAD,       /* half the requests on the same ranks: how steps grow with them */
     KVT_WHAT_IFS
 };
 #define KVT_IF_LINK_FACTOR 1.1
@@ -163,7 +164,7 @@ struct kvt_run {
     struct kvt_slots_by slots_by;
     uint64_t slots_of_twice_hot; /* with hot caches twice as large; 0: there are none */
     uint64_t import_servers;     /* imports that may be under way at once, all ranks */
-    bool if_link_is_known; /* if_ns[KVT_IF_FASTER_LINK] is: else times do not hang on hardware */
+    bool times_read_hardware; /* if_ns[] are of other hardware; else of other loads alone */
     struct kvt_latency_parts latency_parts[KVT_PHASES_MAX]; /* by the phase of arrival */
     double phase_load[KVT_PHASES_MAX];    /* requests offered at once; NaN: not known */
     const struct kvt_interval *intervals; /* [interval_count]; none where there is one phase */

@@ -157,9 +157,9 @@ struct kvt_timing_model {
      * long as rank_step() has fetches take. */
     double (*link_ns)(const void *state, const struct kvt_rank_load *load);
 
-    /* Fetches take what env->hardware and the node's DRAM give. Else a model has figures of its
-     * own, and another link in env says nothing. */
-    bool reads_link;
+    /* Times follow from env's hardware and how the weights lie on it. Else a model has figures of
+     * its own, and another env says nothing. */
+    bool reads_hardware;
 };
 
 /* How long one request's history takes to come in, once its turn has come. */
