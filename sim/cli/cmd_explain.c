@@ -42,9 +42,15 @@ static kvt_status put_course(const char *path, bool utf8, struct kvt_error *err)
 {
     char timeline[PATH_BYTES];
 
+    struct sparklines lines = {0};
+
     if (!timeline_of(path, timeline) || access(timeline, F_OK) != 0)
         return KVT_OK;
-    return sparklines_put(timeline, utf8, err);
+    kvt_status status = sparklines_read(&lines, timeline, err);
+    if (status == KVT_OK)
+        status = sparklines_put(&lines, utf8, err);
+    sparklines_free(&lines);
+    return status;
 }
 
 static kvt_status print_tree(const cJSON *tree, struct kvt_error *err)

@@ -14,7 +14,7 @@
 
 enum {
     BINS = 48,
-    QUANTITIES = 6
+    QUANTITIES = SPARKLINES
 };
 
 /* A column of timeline.csv, and what of it is shown. */
@@ -26,16 +26,6 @@ static const struct quantity {
     {"running_mean", "active", "", 1, false}, {"waiting_mean", "waiting", "", 1, false},
     {"coverage", "coverage", "", 1, false},   {"host_fetch_share", "host fetch", " %", 100, false},
     {"mean_itl_ms", "ITL", " ms", 1, false},  {"output_tokens", "output", " tok/s", 1, true},
-};
-
-struct interval {
-    double from_s, to_s;
-    double values[QUANTITIES]; /* NaN: none */
-};
-
-struct course {
-    struct interval *intervals; /* [count] */
-    size_t count, capacity;
 };
 
 bool sparklines_in_utf8(void)
@@ -54,6 +44,63 @@ bool sparklines_in_utf8(void)
                (strncasecmp(codeset, ".utf-8", 6) == 0 || strncasecmp(codeset, ".utf8", 5) == 0);
     }
     return false;
+}
+
+/* ---- Gathering -------------------------------------------------------------------------- */
+
+/* values: of the quantities, and from and to. */
+static void add_interval(struct sparklines *lines, const double values[QUANTITIES + 2])
+{
+    double seconds = values[QUANTITIES + 1] - values[QUANTITIES];
+
+    if (!(seconds > 0) || lines->is_short_of_memory)
+        return;
+    if (lines->count == lines->capacity) {
+        size_t capacity = lines->capacity ? lines->capacity * 2 : 1024;
+        struct sparkline_interval *intervals =
+            realloc(lines->intervals, capacity * sizeof *intervals);
+        if (!intervals) {
+            lines->is_short_of_memory = true;
+            return;
+        }
+        lines->intervals = intervals;
+        lines->capacity = capacity;
+    }
+    struct sparkline_interval *interval = &lines->intervals[lines->count++];
+    interval->from_s = values[QUANTITIES];
+    interval->to_s = values[QUANTITIES + 1];
+    for (int q = 0; q < QUANTITIES; q++)
+        interval->values[q] =
+            values[q] * quantities[q].scale / (quantities[q].is_rate ? seconds : 1);
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : (double)NAN;
+}
+
+void sparklines_add(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
+{
+    double ns = (double)(interval->to_ns - interval->from_ns);
+    /* In the order of the quantities. */
+    const double values[QUANTITIES + 2] = {
+        ratio(interval->running_ns, ns),
+        ratio(interval->waiting_ns, ns),
+        ratio(interval->coverage_ns, interval->covered_ns),
+        ratio(interval->counts[KVT_SAMPLED_MISSED], interval->counts[KVT_SAMPLED_SELECTED]),
+        ratio(interval->itl_ns * 1e-6, (double)interval->itl_count),
+        (double)interval->output_tokens,
+        (double)interval->from_ns / KVT_NS_PER_S,
+        (double)interval->to_ns / KVT_NS_PER_S};
+
+    (void)stratum_count;
+    add_interval(context, values);
+}
+
+void sparklines_free(struct sparklines *lines)
+{
+    free(lines->intervals);
+    *lines = (struct sparklines){0};
 }
 
 /* ---- Reading ---------------------------------------------------------------------------- */
@@ -88,7 +135,7 @@ static kvt_status read_field(const char *text, const char *path, uint64_t line, 
     return kvt_text_real(text, where, -1e300, 1e300, out, err);
 }
 
-static kvt_status read_row(struct course *course, char **fields, size_t field_count,
+static kvt_status read_row(struct sparklines *lines, char **fields, size_t field_count,
                            const size_t at[QUANTITIES + 2], const char *path, uint64_t line,
                            struct kvt_error *err)
 {
@@ -102,28 +149,11 @@ static kvt_status read_row(struct course *course, char **fields, size_t field_co
         if (status != KVT_OK)
             return status;
     }
-    if (course->count == course->capacity) {
-        size_t capacity = course->capacity ? course->capacity * 2 : 1024;
-        struct interval *intervals =
-            realloc(course->intervals, capacity * sizeof *course->intervals);
-        if (!intervals)
-            return kvt_fail_nomem(err, "the course of a run");
-        course->intervals = intervals;
-        course->capacity = capacity;
-    }
-    struct interval *interval = &course->intervals[course->count];
-    interval->from_s = values[QUANTITIES];
-    interval->to_s = values[QUANTITIES + 1];
-    if (!(interval->to_s > interval->from_s))
-        return KVT_OK;
-    for (int q = 0; q < QUANTITIES; q++)
-        interval->values[q] = values[q] * quantities[q].scale /
-                              (quantities[q].is_rate ? interval->to_s - interval->from_s : 1);
-    course->count++;
+    add_interval(lines, values);
     return KVT_OK;
 }
 
-static kvt_status read_course(const char *path, struct course *course, struct kvt_error *err)
+kvt_status sparklines_read(struct sparklines *lines, const char *path, struct kvt_error *err)
 {
     struct kvt_csv *csv = NULL;
     char **fields = NULL;
@@ -138,7 +168,7 @@ static kvt_status read_course(const char *path, struct course *course, struct kv
         status = kvt_csv_next(csv, &fields, &field_count, err);
         if (status != KVT_OK || !fields)
             break;
-        status = read_row(course, fields, field_count, at, path, kvt_csv_line(csv), err);
+        status = read_row(lines, fields, field_count, at, path, kvt_csv_line(csv), err);
     }
     kvt_csv_close(csv);
     return status;
@@ -146,15 +176,15 @@ static kvt_status read_course(const char *path, struct course *course, struct kv
 
 /* ---- Drawing ---------------------------------------------------------------------------- */
 
-static void fill_bins(const struct course *course, int quantity, double bins[BINS])
+static void fill_bins(const struct sparklines *lines, int quantity, double bins[BINS])
 {
     double weights[BINS] = {0};
-    double from_s = course->intervals[0].from_s;
-    double span_s = course->intervals[course->count - 1].to_s - from_s;
+    double from_s = lines->intervals[0].from_s;
+    double span_s = lines->intervals[lines->count - 1].to_s - from_s;
 
     memset(bins, 0, BINS * sizeof *bins);
-    for (size_t i = 0; i < course->count; i++) {
-        const struct interval *interval = &course->intervals[i];
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct sparkline_interval *interval = &lines->intervals[i];
         double value = interval->values[quantity];
         double low = (interval->from_s - from_s) / span_s * BINS;
         double high = (interval->to_s - from_s) / span_s * BINS;
@@ -184,11 +214,11 @@ static const char *cell_of(double value, double largest, bool utf8)
     return utf8 ? blocks[height] : plain[height];
 }
 
-static void put_quantity(const struct course *course, int q, bool utf8)
+static void put_quantity(const struct sparklines *lines, int q, bool utf8)
 {
     double bins[BINS], largest = -INFINITY, last = NAN;
 
-    fill_bins(course, q, bins);
+    fill_bins(lines, q, bins);
     for (int b = 0; b < BINS; b++) {
         if (isnan(bins[b]))
             continue;
@@ -203,17 +233,15 @@ static void put_quantity(const struct course *course, int q, bool utf8)
     printf(" to %.3g%s\n", largest, quantities[q].unit);
 }
 
-kvt_status sparklines_put(const char *path, bool utf8, struct kvt_error *err)
+kvt_status sparklines_put(const struct sparklines *lines, bool utf8, struct kvt_error *err)
 {
-    struct course course = {0};
-    kvt_status status = read_course(path, &course, err);
-
-    if (status == KVT_OK && course.count > 0) {
-        for (int q = 0; q < QUANTITIES; q++)
-            put_quantity(&course, q, utf8);
-        printf("%-10s %.4g s%*s%.4g s\n", "", course.intervals[0].from_s, BINS - 12, "",
-               course.intervals[course.count - 1].to_s);
-    }
-    free(course.intervals);
-    return status;
+    if (lines->is_short_of_memory)
+        return kvt_fail_nomem(err, "the course of a run");
+    if (lines->count == 0)
+        return KVT_OK;
+    for (int q = 0; q < QUANTITIES; q++)
+        put_quantity(lines, q, utf8);
+    printf("%-10s %.4g s%*s%.4g s\n", "", lines->intervals[0].from_s, BINS - 12, "",
+           lines->intervals[lines->count - 1].to_s);
+    return KVT_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "explain_private.h"
 #include "kvt/json.h"
+#include "metrics_table.h"
 
 struct change {
     const char *name, *assumes;
@@ -46,15 +47,28 @@ static double own_share(const struct kvt_tally *tally)
            part_share(tally, KVT_PART_SAMPLE);
 }
 
+static double growing_share(const struct kvt_tally *tally)
+{
+    if (tally->if_ns[KVT_IF_HALF_LOAD] > 0 && tally->token_ns > 0)
+        return 2 * (1 - tally->if_ns[KVT_IF_HALF_LOAD] / tally->token_ns);
+    return own_share(tally);
+}
+
 /* How TPOT changes as each rank has `load` times the requests it has. */
 static double with_load(const struct explain_of *of, double load)
 {
-    const struct kvt_tally *tally = of->tally;
-    double own = own_share(tally);
+    return growing_share(of->tally) * (load - 1);
+}
 
-    if (tally->if_ns[KVT_IF_HALF_LOAD] > 0 && tally->token_ns > 0)
-        own = 2 * (1 - tally->if_ns[KVT_IF_HALF_LOAD] / tally->token_ns);
-    return own * (load - 1);
+/* By how many times more the slowest rank has, where `times` as many decode: those who come go
+ * first where there are fewest, as far as that shows in how long ranks wait for the slowest. */
+static double slowest_load(const struct explain_of *of, double times)
+{
+    double grows = growing_share(of->tally);
+    double waits = metric_ratio((double)of->tally->barrier_wait_ns, (double)of->tally->rank_ns);
+    double mean_over_slowest = grows > waits ? (grows - waits) / grows : 0;
+
+    return fmax(1, times * mean_over_slowest);
 }
 
 /* Were the same requests spread over one more rank, TPOT's share of what it is. */
@@ -131,7 +145,7 @@ static struct change more_dram(const struct explain_of *of, enum explain_bind no
 
     return (struct change){.name = "twice_host_dram",
                            .assumes = "the same misses a request; its bandwidth stays",
-                           .tpot_factor = 1 + with_load(of, more_decode),
+                           .tpot_factor = 1 + with_load(of, slowest_load(of, more_decode)),
                            .more_slots = more,
                            .decoding_factor = more_decode};
 }
