@@ -205,9 +205,11 @@ bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, lon
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
         if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < from_ns ||
-            record->finished_ns > to_ns || (phase >= 0 && record->phase != phase))
+            (phase >= 0 && record->phase != phase))
             continue;
         size_t interval = (size_t)((double)record->finished_ns / interval_ns) - first;
+        if (interval >= interval_count)
+            continue;
         struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
         of->finished++;
         of->met += meets_bounds(record, &scenario->slo_classes[record->slo_class]);
