@@ -47,40 +47,40 @@ static bool add_pairs(cJSON *tree, const char *key, const cJSON *a, const cJSON 
 
 static bool add_latency(cJSON *tree, const char *key, const cJSON *a, const cJSON *b)
 {
-    const cJSON *of_a = kvt_json_find(a, key), *of_b = kvt_json_find(b, key);
+    const cJSON *of_a = explain_object(a, key), *of_b = explain_object(b, key);
     cJSON *latency = kvt_json_add_object(tree, key);
 
     return latency &&
            add_pair(latency, "ms", explain_number(of_a, "ms"), explain_number(of_b, "ms")) &&
-           add_pairs(latency, "parts_ms", kvt_json_find(of_a, "parts_ms"),
-                     kvt_json_find(of_b, "parts_ms"));
+           add_pairs(latency, "parts_ms", explain_object(of_a, "parts_ms"),
+                     explain_object(of_b, "parts_ms"));
 }
 
 static bool add_flows(cJSON *tree, const cJSON *a, const cJSON *b)
 {
     static const char *const flows[] = {"link_in", "link_out", "dram"};
-    const cJSON *of_a = kvt_json_find(a, "bytes"), *of_b = kvt_json_find(b, "bytes");
+    const cJSON *of_a = explain_object(a, "bytes"), *of_b = explain_object(b, "bytes");
     cJSON *bytes = kvt_json_add_object(tree, "bytes");
     bool ok =
-        bytes && add_pairs(bytes, "hbm_peak_by_class", kvt_json_find(of_a, "hbm_peak_by_class"),
-                           kvt_json_find(of_b, "hbm_peak_by_class"));
+        bytes && add_pairs(bytes, "hbm_peak_by_class", explain_object(of_a, "hbm_peak_by_class"),
+                           explain_object(of_b, "hbm_peak_by_class"));
 
     for (size_t i = 0; i < sizeof flows / sizeof flows[0] && ok; i++)
-        ok = add_pairs(bytes, flows[i], kvt_json_find(of_a, flows[i]),
-                       kvt_json_find(of_b, flows[i]));
+        ok = add_pairs(bytes, flows[i], explain_object(of_a, flows[i]),
+                       explain_object(of_b, flows[i]));
     return ok;
 }
 
 cJSON *kvt_explain_difference(const cJSON *a, const cJSON *b)
 {
-    const cJSON *of_a = kvt_json_find(a, "explain"), *of_b = kvt_json_find(b, "explain");
+    const cJSON *of_a = explain_object(a, "explain"), *of_b = explain_object(b, "explain");
     cJSON *tree = cJSON_CreateObject();
 
     if (tree && kvt_json_add_text(tree, "schema", "kvtide/explain-difference/1") &&
         add_latency(tree, "tpot", of_a, of_b) && add_latency(tree, "ttft", of_a, of_b) &&
         add_latency(tree, "step", of_a, of_b) && add_flows(tree, of_a, of_b) &&
-        add_pairs(tree, "rows", kvt_json_find(of_a, "rows"), kvt_json_find(of_b, "rows")) &&
-        add_pairs(tree, "metrics", kvt_json_find(a, "metrics"), kvt_json_find(b, "metrics")))
+        add_pairs(tree, "rows", explain_object(of_a, "rows"), explain_object(of_b, "rows")) &&
+        add_pairs(tree, "metrics", explain_object(a, "metrics"), explain_object(b, "metrics")))
         return tree;
     cJSON_Delete(tree);
     return NULL;
@@ -118,8 +118,8 @@ static void put_pairs(FILE *stream, const cJSON *pairs, double scale)
 
 static void put_latency(FILE *stream, const char *title, const cJSON *latency, double scale)
 {
-    put_pair(stream, title, kvt_json_find(latency, "ms"), scale);
-    put_pairs(stream, kvt_json_find(latency, "parts_ms"), scale);
+    put_pair(stream, title, explain_object(latency, "ms"), scale);
+    put_pairs(stream, explain_object(latency, "parts_ms"), scale);
 }
 
 static void put_flow(FILE *stream, const char *title, const cJSON *flow)
@@ -141,29 +141,29 @@ static void put_flow(FILE *stream, const char *title, const cJSON *flow)
 
 static void put_binds(FILE *stream, const char *which, const cJSON *result)
 {
-    const cJSON *tree = kvt_json_find(result, "explain");
+    const cJSON *tree = explain_object(result, "explain");
 
-    text_line(stream, "binds %s    %s", which, explain_text(kvt_json_find(tree, "batch"), "says"));
+    text_line(stream, "binds %s    %s", which, explain_text(explain_object(tree, "batch"), "says"));
 }
 
 void kvt_explain_put_difference(FILE *stream, const cJSON *a, const cJSON *b)
 {
     cJSON *tree = kvt_explain_difference(a, b);
-    const cJSON *bytes = kvt_json_find(tree, "bytes"), *metrics = kvt_json_find(tree, "metrics");
+    const cJSON *bytes = explain_object(tree, "bytes"), *metrics = explain_object(tree, "metrics");
 
     fprintf(stream, "%-26s %15s %15s %11s\n", "", "a", "b", "b - a");
-    put_latency(stream, "TTFT s", kvt_json_find(tree, "ttft"), 1e-3);
-    put_latency(stream, "TPOT ms", kvt_json_find(tree, "tpot"), 1);
-    put_latency(stream, "step ms", kvt_json_find(tree, "step"), 1);
+    put_latency(stream, "TTFT s", explain_object(tree, "ttft"), 1e-3);
+    put_latency(stream, "TPOT ms", explain_object(tree, "tpot"), 1);
+    put_latency(stream, "step ms", explain_object(tree, "step"), 1);
     fprintf(stream, "rows, of a hundred\n");
     cJSON *rows = cJSON_DetachItemFromObject(tree, "rows");
     cJSON_DeleteItemFromObject(rows, "selected");
     put_pairs(stream, rows, 100);
     cJSON_Delete(rows);
     fprintf(stream, "HBM at the peak, GiB\n");
-    put_pairs(stream, kvt_json_find(bytes, "hbm_peak_by_class"), 1 / (double)KVT_GIB);
-    put_flow(stream, "link in, GiB", kvt_json_find(bytes, "link_in"));
-    put_flow(stream, "link out, GiB", kvt_json_find(bytes, "link_out"));
+    put_pairs(stream, explain_object(bytes, "hbm_peak_by_class"), 1 / (double)KVT_GIB);
+    put_flow(stream, "link in, GiB", explain_object(bytes, "link_in"));
+    put_flow(stream, "link out, GiB", explain_object(bytes, "link_out"));
     put_pair(stream, "output tokens/s", kvt_json_find(metrics, "output_throughput"), 1);
     put_pair(stream, "active mean", kvt_json_find(metrics, "active_mean"), 1);
     put_binds(stream, "a", a);

@@ -12,7 +12,7 @@ kvt_status kvt_explain_check(const cJSON *result, const char *where, struct kvt_
     static const char *const members[] = {"tpot", "ttft",  "step",  "bytes",
                                           "rows", "batch", "worth", "basis"};
     const cJSON *schema = kvt_json_find(result, "schema");
-    const cJSON *tree = kvt_json_find(result, "explain");
+    const cJSON *tree = explain_object(result, "explain");
     char place[512];
 
     if (!cJSON_IsObject(result) || !cJSON_IsString(schema))
@@ -34,6 +34,12 @@ kvt_status kvt_explain_check(const cJSON *result, const char *where, struct kvt_
                             is_list ? "array" : "object");
     }
     return KVT_OK;
+}
+
+const cJSON *explain_object(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    return cJSON_IsObject(item) ? item : NULL;
 }
 
 const char *explain_text(const cJSON *object, const char *key)
@@ -64,7 +70,7 @@ static void print_parts(const cJSON *latency, double ms, char *out, size_t bytes
     size_t used = 0;
 
     out[0] = '\0';
-    cJSON_ArrayForEach(part, kvt_json_find(latency, "parts_ms"))
+    cJSON_ArrayForEach(part, explain_object(latency, "parts_ms"))
     {
         char name[EXPLAIN_WORDS_BYTES];
         if (!cJSON_IsNumber(part) || !is_told(part->valuedouble, ms) || used >= bytes)
@@ -77,7 +83,7 @@ static void print_parts(const cJSON *latency, double ms, char *out, size_t bytes
 
 static void put_tpot(FILE *stream, const cJSON *tree)
 {
-    const cJSON *tpot = kvt_json_find(tree, "tpot");
+    const cJSON *tpot = explain_object(tree, "tpot");
     double ms = explain_number(tpot, "ms");
     char text[300], number[TEXT_FIGURE_BYTES];
 
@@ -91,7 +97,7 @@ static void put_tpot(FILE *stream, const cJSON *tree)
 
 static void put_limit(FILE *stream, const cJSON *tree)
 {
-    const cJSON *batch = kvt_json_find(tree, "batch");
+    const cJSON *batch = explain_object(tree, "batch");
     double prefilling = explain_number(batch, "prefilling_mean");
     char prefill[48] = "";
 
@@ -141,7 +147,7 @@ static void put_change(FILE *stream, const cJSON *tree)
 
 void explain_put_basis(FILE *stream, const cJSON *tree)
 {
-    const cJSON *basis = kvt_json_find(tree, "basis");
+    const cJSON *basis = explain_object(tree, "basis");
     const char *drafts = explain_text(basis, "drafts"), *added = explain_text(basis, "added");
     char of_drafts[48] = "", of_added[160] = "";
 
@@ -160,7 +166,7 @@ void explain_put_basis(FILE *stream, const cJSON *tree)
 
 void kvt_explain_put_lines(FILE *stream, const cJSON *result)
 {
-    const cJSON *tree = kvt_json_find(result, "explain");
+    const cJSON *tree = explain_object(result, "explain");
 
     put_tpot(stream, tree);
     put_limit(stream, tree);

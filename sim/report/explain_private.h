@@ -45,6 +45,8 @@ enum {
 };
 /* "backup_stall" as words. */
 void explain_words(const char *name, char out[EXPLAIN_WORDS_BYTES]);
+/* A member that is an object; NULL where it is none. */
+const cJSON *explain_object(const cJSON *object, const char *key);
 /* A member that is text; "" where it is not there. */
 const char *explain_text(const cJSON *object, const char *key);
 /* The entry of worth[] of that name; NULL: there is none. */

@@ -64,14 +64,14 @@ static void put_latency(FILE *stream, const cJSON *latency, const char *title, c
     if (isfinite(requests))
         snprintf(of, sizeof of, "mean of %.0f requests", requests);
     text_line(stream, "%-10s %s ms, %s", title, text_figure(ms, number), of);
-    put_parts(stream, kvt_json_find(latency, "parts_ms"), ms, utf8);
+    put_parts(stream, explain_object(latency, "parts_ms"), ms, utf8);
 }
 
 static void put_step(FILE *stream, const cJSON *tree, bool utf8)
 {
-    const cJSON *step = kvt_json_find(tree, "step");
+    const cJSON *step = explain_object(tree, "step");
     double ms = explain_number(step, "ms"), hidden_ms = explain_number(step, "fetch_hidden_ms");
-    double exposed_ms = explain_number(kvt_json_find(step, "parts_ms"), "fetch");
+    double exposed_ms = explain_number(explain_object(step, "parts_ms"), "fetch");
     char a[TEXT_FIGURE_BYTES], b[TEXT_FIGURE_BYTES], c[TEXT_FIGURE_BYTES];
 
     if (!isfinite(ms)) {
@@ -80,7 +80,7 @@ static void put_step(FILE *stream, const cJSON *tree, bool utf8)
     }
     text_line(stream, "step       %s ms, as its slowest rank has it; %s tokens a request",
               text_figure(ms, a), text_figure(explain_number(step, "tokens_per_round"), b));
-    put_parts(stream, kvt_json_find(step, "parts_ms"), ms, utf8);
+    put_parts(stream, explain_object(step, "parts_ms"), ms, utf8);
     if (hidden_ms > 0.0005 * ms)
         text_line(stream,
                   "           fetch: %s ms are waited for, %s ms are hidden behind the rest",
@@ -126,27 +126,27 @@ static void put_flow(FILE *stream, const char *title, const cJSON *flow)
 
 static void put_bytes(FILE *stream, const cJSON *tree, bool utf8)
 {
-    const cJSON *bytes = kvt_json_find(tree, "bytes"), *item;
+    const cJSON *bytes = explain_object(tree, "bytes"), *item;
     double peak = explain_number(bytes, "hbm_peak_bytes");
     char a[TEXT_FIGURE_BYTES], b[TEXT_FIGURE_BYTES];
 
     text_line(stream, "HBM        %s GiB at the peak, over all GPUs; host %s GiB",
               text_figure(gib(peak), a),
               text_figure(gib(explain_number(bytes, "host_peak_bytes")), b));
-    cJSON_ArrayForEach(item, kvt_json_find(bytes, "hbm_peak_by_class"))
+    cJSON_ArrayForEach(item, explain_object(bytes, "hbm_peak_by_class"))
     {
         if (item->valuedouble > 0)
             put_part(stream, item->string, gib(item->valuedouble), gib(peak), utf8);
     }
-    put_flow(stream, "link in", kvt_json_find(bytes, "link_in"));
-    put_flow(stream, "link out", kvt_json_find(bytes, "link_out"));
-    put_flow(stream, "host DRAM", kvt_json_find(bytes, "dram"));
+    put_flow(stream, "link in", explain_object(bytes, "link_in"));
+    put_flow(stream, "link out", explain_object(bytes, "link_out"));
+    put_flow(stream, "host DRAM", explain_object(bytes, "dram"));
 }
 
 static void put_rows(FILE *stream, const cJSON *tree, bool utf8)
 {
     static const char *const places[] = {"tail", "optional", "hot", "missed"};
-    const cJSON *rows = kvt_json_find(tree, "rows");
+    const cJSON *rows = explain_object(tree, "rows");
 
     if (!(explain_number(rows, "selected") > 0)) {
         text_line(stream, "rows       none was selected");
@@ -167,7 +167,7 @@ static void put_uses(FILE *stream, const cJSON *tree, bool utf8)
     const cJSON *item;
 
     text_line(stream, "how full   on average");
-    cJSON_ArrayForEach(item, kvt_json_find(kvt_json_find(tree, "batch"), "uses"))
+    cJSON_ArrayForEach(item, kvt_json_find(explain_object(tree, "batch"), "uses"))
     {
         char words[EXPLAIN_WORDS_BYTES], bar[4 * BAR_CELLS + 1], of[TEXT_FIGURE_BYTES + 4] = "";
         double use = explain_number(item, "utilisation");
@@ -188,7 +188,7 @@ static void largest_parts(const cJSON *step, const char *names[2])
     double largest[2] = {0, 0};
 
     names[0] = names[1] = "";
-    cJSON_ArrayForEach(part, kvt_json_find(step, "parts_ms"))
+    cJSON_ArrayForEach(part, explain_object(step, "parts_ms"))
     {
         int at = part->valuedouble > largest[0] ? 0 : part->valuedouble > largest[1] ? 1 : 2;
         if (!cJSON_IsNumber(part) || at == 2)
@@ -204,7 +204,7 @@ static void largest_parts(const cJSON *step, const char *names[2])
 
 static void put_binds(FILE *stream, const cJSON *tree, bool utf8)
 {
-    const cJSON *batch = kvt_json_find(tree, "batch");
+    const cJSON *batch = explain_object(tree, "batch");
     double times = explain_number(batch, "next_at_times");
     const char *names[2];
     char words[EXPLAIN_WORDS_BYTES], number[TEXT_FIGURE_BYTES];
@@ -217,7 +217,7 @@ static void put_binds(FILE *stream, const cJSON *tree, bool utf8)
                   text_figure(times, number));
     else if (isfinite(times))
         text_line(stream, "next       %s, which is past its measure already", words);
-    largest_parts(kvt_json_find(tree, "step"), names);
+    largest_parts(explain_object(tree, "step"), names);
     if (names[0][0])
         text_line(stream, "in a step  %s%s%s", names[0], names[1][0] ? ", then " : "", names[1]);
 }
@@ -252,11 +252,11 @@ static void put_worth(FILE *stream, const cJSON *tree)
 
 static void put_phase(FILE *stream, const cJSON *phase)
 {
-    const cJSON *tree = kvt_json_find(phase, "explain");
-    const cJSON *tpot = kvt_json_find(tree, "tpot"), *ttft = kvt_json_find(tree, "ttft");
+    const cJSON *tree = explain_object(phase, "explain");
+    const cJSON *tpot = explain_object(tree, "tpot"), *ttft = explain_object(tree, "ttft");
     double ms = explain_number(tpot, "ms");
-    double fetch = explain_number(kvt_json_find(tpot, "parts_ms"), "fetch");
-    const cJSON *rows = kvt_json_find(tree, "rows"), *batch = kvt_json_find(tree, "batch");
+    double fetch = explain_number(explain_object(tpot, "parts_ms"), "fetch");
+    const cJSON *rows = explain_object(tree, "rows"), *batch = explain_object(tree, "batch");
     char text[6][TEXT_FIGURE_BYTES], words[EXPLAIN_WORDS_BYTES];
 
     explain_words(explain_text(batch, "now"), words);
@@ -322,12 +322,12 @@ static const char *choice_of(const cJSON *scenario, const char *key, const char 
 
 static void put_head(FILE *stream, const cJSON *result)
 {
-    const cJSON *scenario = kvt_json_find(result, "scenario");
+    const cJSON *scenario = explain_object(result, "scenario");
     const char *ending = explain_text(result, "ending");
 
     text_line(stream, "%s: %s, %s, %s, seed %.0f%s%s (kvtide %s)", explain_text(scenario, "name"),
               choice_of(scenario, "residency", "policy"),
-              explain_text(kvt_json_find(scenario, "run"), "fidelity"),
+              explain_text(explain_object(scenario, "run"), "fidelity"),
               choice_of(scenario, "timing", "model"), explain_number(scenario, "seed"),
               strcmp(ending, "interrupted") == 0 ? ", " : "",
               strcmp(ending, "interrupted") == 0 ? ending : "", explain_text(result, "version"));
@@ -336,12 +336,12 @@ static void put_head(FILE *stream, const cJSON *result)
 
 void kvt_explain_put(FILE *stream, const cJSON *result, bool utf8)
 {
-    const cJSON *tree = kvt_json_find(result, "explain");
+    const cJSON *tree = explain_object(result, "explain");
 
     put_head(stream, result);
-    put_latency(stream, kvt_json_find(tree, "ttft"), "TTFT",
+    put_latency(stream, explain_object(tree, "ttft"), "TTFT",
                 "no request that counts has delivered a token", utf8);
-    put_latency(stream, kvt_json_find(tree, "tpot"), "TPOT",
+    put_latency(stream, explain_object(tree, "tpot"), "TPOT",
                 "no request that counts has delivered a second token", utf8);
     put_step(stream, tree, utf8);
     put_bytes(stream, tree, utf8);

@@ -413,7 +413,7 @@ START_TEST(the_parts_of_a_latency_sum_to_it)
     char *text = written(write_summary, &run);
     ck_assert_ptr_nonnull(strstr(
         text,
-        "\nTPOT       20.0 ms = dense 11.0 + fetch 4.0 + backup stall 3.3 + beside steps 1.7"));
+        "\nTPOT       20.0 ms = dense 11.0 + fetch 4.0 + backup stall 3.3"));
     free(text);
 }
 END_TEST
