@@ -38,19 +38,13 @@ static bool timeline_of(const char *path, char out[PATH_BYTES])
 
 /* A result says what it says without its timeline too; with one that is not right, nobody knows
  * whose it is. */
-static kvt_status put_course(const char *path, bool utf8, struct kvt_error *err)
+static kvt_status read_course(const char *path, struct sparklines *lines, struct kvt_error *err)
 {
     char timeline[PATH_BYTES];
 
-    struct sparklines lines = {0};
-
     if (!timeline_of(path, timeline) || access(timeline, F_OK) != 0)
         return KVT_OK;
-    kvt_status status = sparklines_read(&lines, timeline, err);
-    if (status == KVT_OK)
-        status = sparklines_put(&lines, utf8, err);
-    sparklines_free(&lines);
-    return status;
+    return sparklines_read(lines, timeline, err);
 }
 
 static kvt_status print_tree(const cJSON *tree, struct kvt_error *err)
@@ -88,23 +82,31 @@ static kvt_status explain_one(const char *path, const struct explain_options *op
                               const cJSON *result, struct kvt_error *err)
 {
     bool utf8 = !options->ascii && sparklines_in_utf8();
+    struct sparklines lines = {0};
 
     if (options->json)
         return print_one(result, err);
-    kvt_explain_put(stdout, result, utf8);
-    return options->no_course ? KVT_OK : put_course(path, utf8, err);
+    kvt_status status = options->no_course ? KVT_OK : read_course(path, &lines, err);
+    if (status == KVT_OK) {
+        kvt_explain_put(stdout, result, utf8);
+        status = sparklines_put(&lines, utf8, err);
+    }
+    sparklines_free(&lines);
+    return status;
 }
 
 static kvt_status explain_two(const char *paths[2], const struct explain_options *options,
                               const cJSON *a, const cJSON *b, struct kvt_error *err)
 {
-    if (!options->json) {
-        printf("a: %s\nb: %s\n", paths[0], paths[1]);
-        kvt_explain_put_difference(stdout, a, b);
-        return KVT_OK;
-    }
     cJSON *tree = kvt_explain_difference(a, b);
-    kvt_status status = print_tree(tree, err);
+    kvt_status status = KVT_OK;
+
+    if (!tree || options->json) {
+        status = print_tree(tree, err);
+    } else {
+        printf("a: %s\nb: %s\n", paths[0], paths[1]);
+        kvt_explain_put_difference(stdout, tree);
+    }
     cJSON_Delete(tree);
     return status;
 }

@@ -71,6 +71,15 @@ static bool add_flows(cJSON *tree, const cJSON *a, const cJSON *b)
     return ok;
 }
 
+static bool add_binds(cJSON *tree, const cJSON *a, const cJSON *b)
+{
+    cJSON *binds = kvt_json_add_object(tree, "binds");
+
+    return binds &&
+           kvt_json_add_text(binds, "a", explain_text(explain_object(a, "batch"), "says")) &&
+           kvt_json_add_text(binds, "b", explain_text(explain_object(b, "batch"), "says"));
+}
+
 cJSON *kvt_explain_difference(const cJSON *a, const cJSON *b)
 {
     const cJSON *of_a = explain_object(a, "explain"), *of_b = explain_object(b, "explain");
@@ -80,6 +89,7 @@ cJSON *kvt_explain_difference(const cJSON *a, const cJSON *b)
         add_latency(tree, "tpot", of_a, of_b) && add_latency(tree, "ttft", of_a, of_b) &&
         add_latency(tree, "step", of_a, of_b) && add_flows(tree, of_a, of_b) &&
         add_pairs(tree, "rows", explain_object(of_a, "rows"), explain_object(of_b, "rows")) &&
+        add_binds(tree, of_a, of_b) &&
         add_pairs(tree, "metrics", explain_object(a, "metrics"), explain_object(b, "metrics")))
         return tree;
     cJSON_Delete(tree);
@@ -139,34 +149,36 @@ static void put_flow(FILE *stream, const char *title, const cJSON *flow)
     }
 }
 
-static void put_binds(FILE *stream, const char *which, const cJSON *result)
+static void put_binds(FILE *stream, const cJSON *binds, const char *which)
 {
-    const cJSON *tree = explain_object(result, "explain");
-
-    text_line(stream, "binds %s    %s", which, explain_text(explain_object(tree, "batch"), "says"));
+    text_line(stream, "binds %s    %s", which, explain_text(binds, which));
 }
 
-void kvt_explain_put_difference(FILE *stream, const cJSON *a, const cJSON *b)
+void kvt_explain_put_difference(FILE *stream, const cJSON *difference)
 {
-    cJSON *tree = kvt_explain_difference(a, b);
-    const cJSON *bytes = explain_object(tree, "bytes"), *metrics = explain_object(tree, "metrics");
+    static const char *const places[] = {"tail", "optional", "hot", "missed"};
+    const cJSON *bytes = explain_object(difference, "bytes");
+    const cJSON *rows = explain_object(difference, "rows");
+    const cJSON *metrics = explain_object(difference, "metrics");
+    const cJSON *binds = explain_object(difference, "binds");
 
     fprintf(stream, "%-26s %15s %15s %11s\n", "", "a", "b", "b - a");
-    put_latency(stream, "TTFT s", explain_object(tree, "ttft"), 1e-3);
-    put_latency(stream, "TPOT ms", explain_object(tree, "tpot"), 1);
-    put_latency(stream, "step ms", explain_object(tree, "step"), 1);
+    put_latency(stream, "TTFT s", explain_object(difference, "ttft"), 1e-3);
+    put_latency(stream, "TPOT ms", explain_object(difference, "tpot"), 1);
+    put_latency(stream, "step ms", explain_object(difference, "step"), 1);
     fprintf(stream, "rows, of a hundred\n");
-    cJSON *rows = cJSON_DetachItemFromObject(tree, "rows");
-    cJSON_DeleteItemFromObject(rows, "selected");
-    put_pairs(stream, rows, 100);
-    cJSON_Delete(rows);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "  %s", places[i]);
+        if (explain_object(rows, places[i]))
+            put_pair(stream, name, explain_object(rows, places[i]), 100);
+    }
     fprintf(stream, "HBM at the peak, GiB\n");
     put_pairs(stream, explain_object(bytes, "hbm_peak_by_class"), 1 / (double)KVT_GIB);
     put_flow(stream, "link in, GiB", explain_object(bytes, "link_in"));
     put_flow(stream, "link out, GiB", explain_object(bytes, "link_out"));
-    put_pair(stream, "output tokens/s", kvt_json_find(metrics, "output_throughput"), 1);
-    put_pair(stream, "active mean", kvt_json_find(metrics, "active_mean"), 1);
-    put_binds(stream, "a", a);
-    put_binds(stream, "b", b);
-    cJSON_Delete(tree);
+    put_pair(stream, "output tokens/s", explain_object(metrics, "output_throughput"), 1);
+    put_pair(stream, "active mean", explain_object(metrics, "active_mean"), 1);
+    put_binds(stream, binds, "a");
+    put_binds(stream, binds, "b");
 }

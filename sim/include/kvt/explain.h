@@ -29,14 +29,15 @@ KVT_CHECKED kvt_status kvt_explain_check(const cJSON *result, const char *where,
                                          struct kvt_error *err);
 
 /* Of a result that kvt_explain_check() has passed, or that a run has just made: the last four lines
- * of its summary, ... */
+ * of its summary ... */
 void kvt_explain_put_lines(FILE *stream, const cJSON *result);
-/* ... all that is known, 80 columns wide, ... */
+/* ... and all that is known, 80 columns wide; utf8: bars of block elements. */
 void kvt_explain_put(FILE *stream, const cJSON *result, bool utf8);
-/* ... and how b differs from a, part by part. */
-void kvt_explain_put_difference(FILE *stream, const cJSON *a, const cJSON *b);
-/* The same as a tree, for programs: NULL when memory is short. */
+
+/* How b differs from a, part by part: {a, b, difference} for each. NULL when memory is short. */
 cJSON *kvt_explain_difference(const cJSON *a, const cJSON *b);
+/* That, 80 columns wide. */
+void kvt_explain_put_difference(FILE *stream, const cJSON *difference);
 
 KVT_END_DECLS
 #endif
