@@ -411,9 +411,8 @@ START_TEST(the_parts_of_a_latency_sum_to_it)
                             sum_of(kvt_json_find(step, "parts_ms")), 1e-9);
     cJSON_Delete(result);
     char *text = written(write_summary, &run);
-    ck_assert_ptr_nonnull(strstr(
-        text,
-        "\nTPOT       20.0 ms = dense 11.0 + fetch 4.0 + backup stall 3.3"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nTPOT       20.0 ms = dense 11.0 + fetch 4.0 + backup stall 3.3"));
     free(text);
 }
 END_TEST

@@ -81,7 +81,7 @@ struct kvt_tally {
     kvt_ns added_parts_ns[KVT_PARTS];    /* to those: predicted, of parts that no backend runs */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
-    double token_ns; /* predicted steps, each as often as requests decode in it */
+    double token_ns;            /* predicted steps, each as often as requests decode in it */
     double link_busy_ns;        /* of the group's slowest rank, with missed rows: hidden ones too */
     double if_ns[KVT_WHAT_IFS]; /* instead of token_ns */
     double h2d_payload_bytes, h2d_wire_bytes; /* of missed rows; scaled when sampled */
@@ -164,7 +164,7 @@ struct kvt_run {
     struct kvt_slots_by slots_by;
     uint64_t slots_of_twice_hot; /* with hot caches twice as large; 0: there are none */
     uint64_t import_servers;     /* imports that may be under way at once, all ranks */
-    bool times_read_hardware; /* if_ns[] are of other hardware; else of other loads alone */
+    bool times_read_hardware;    /* if_ns[] are of other hardware; else of other loads alone */
     struct kvt_latency_parts latency_parts[KVT_PHASES_MAX]; /* by the phase of arrival */
     double phase_load[KVT_PHASES_MAX];    /* requests offered at once; NaN: not known */
     const struct kvt_interval *intervals; /* [interval_count]; none where there is one phase */
