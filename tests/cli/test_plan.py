@@ -76,6 +76,19 @@ def two_bounds_hold_at_once(folder):
     assert plan["answer"]["value"] == min(both), (both, plan["answer"])
 
 
+def mean_values_that_are_wrong_do_not_hide_the_answer(folder):
+    """Overloaded prefill that a hard stop cuts: mean values count those served first alone."""
+    path = tiny(folder, changes={
+        "workload": {"arrival": "open", "rate": 50, "lengths": support.TINY["workload"]["lengths"]},
+        "cluster.prefill": {"mode": "separate", "tokens_per_s": 100000}, "run.duration_s": 4})
+    curve = {gpus: metrics_of(path, (1,), "cluster.prefill.gpus=%d" % gpus)["mean_ttft_ms"] for gpus in range(1, 9)}
+    wanted = min(gpus for gpus in curve if curve[gpus] <= 150)
+    assert 1 < wanted < 8 and curve[wanted - 1] > 150, curve
+    plan = planned(path, "--slo", "mean_ttft_ms<=150", "--minimize", "cluster.prefill.gpus=1:8", "--seeds", 1,
+                   "--worth", "none")
+    assert plan["answer"]["value"] == wanted, (curve, plan["choices"])
+
+
 def the_end_of_the_range_binds_where_every_value_holds(folder):
     plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:4",
                    "--seeds", 1)
@@ -307,6 +320,7 @@ def malformed_questions_are_one_sentence(folder):
 CASES = (
     the_answer_is_that_of_looking_at_every_value,
     two_bounds_hold_at_once,
+    mean_values_that_are_wrong_do_not_hide_the_answer,
     the_end_of_the_range_binds_where_every_value_holds,
     what_cannot_be_reached_ends_with_1_and_the_nearest,
     a_metric_is_the_best_of_the_choices_that_hold,

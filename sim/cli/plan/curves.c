@@ -171,7 +171,7 @@ static void read_trends(const struct plan_question *question, struct plan_choice
             first = isnan(first) ? slack : first;
             last = slack;
         }
-        choice->trend_is_down[b] = !(last > first);
+        choice->trend_is_down[b] = !(last > first + 0.01);
     }
 }
 

@@ -76,6 +76,15 @@ void search_tell(struct search *search, long candidate, enum search_verdict verd
     }
 }
 
+void search_restart(struct search *search, long low, long high)
+{
+    search->low = low;
+    search->low_meets = true;
+    search->high = high;
+    search->width = high - low;
+    search->stale = 0;
+}
+
 /* ---- The curve ---------------------------------------------------------------------------------
  */
 

@@ -31,6 +31,9 @@ void search_begin(struct search *search, long count, long first);
 bool search_next(const struct search *search, long guess, long *out);
 void search_tell(struct search *search, long candidate, enum search_verdict verdict);
 
+/* low meets after all: what was held to be too low was not a matter of order. high does not. */
+void search_restart(struct search *search, long low, long high);
+
 /* ---- What is known of the candidates beforehand -------------------------------------------------
  */
 

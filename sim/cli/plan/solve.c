@@ -101,8 +101,12 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
         search->first = best >= 0 ? best : 0;
     }
     bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2;
-    if (!is_hopeless && !search_next(search, guess, &choice->wanted))
+    if (is_hopeless || !search_next(search, guess, &choice->wanted))
         choice->wanted = -1;
+    /* What is known beforehand may be wrong altogether: nothing is given up before the value that is
+     * wanted least, which most bounds hold at if at any, has failed as well. */
+    if (choice->wanted < 0 && !search->low_meets && plan_point_at(choice, 0) == NULL)
+        choice->wanted = 0;
     return KVT_OK;
 }
 
@@ -143,6 +147,29 @@ static void end_choice(struct plan_choice *choice)
     choice->answer = choice->search.low_meets ? choice->search.low : -1;
 }
 
+/* The lowest value that was run and does not meet; value_count: none. */
+static long first_failing(const struct plan_question *question, const struct plan_choice *choice)
+{
+    long first = question->value_count;
+
+    for (size_t i = 0; i < choice->point_count; i++) {
+        if (choice->points[i]->at < first && !plan_meets(question, choice->points[i]))
+            first = choice->points[i]->at;
+    }
+    return first;
+}
+
+static void tell(const struct plan_question *question, struct plan_choice *choice,
+                 const struct plan_point *point)
+{
+    enum search_verdict verdict = verdict_of(question, choice, point);
+
+    if (verdict == SEARCH_MEETS && !choice->search.low_meets && point->at < choice->search.low)
+        search_restart(&choice->search, point->at, first_failing(question, choice));
+    else
+        search_tell(&choice->search, point->at, verdict);
+}
+
 /* One round; *more is false once nobody wants anything. */
 static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size_t count,
                             struct naming *namings, struct plan_wish *wishes, bool *more,
@@ -167,8 +194,8 @@ static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size
         struct plan_choice *choice = wishes[i].choice;
         if (wishes[i].point == NULL)
             continue;
-        search_tell(&choice->search, wishes[i].at, verdict_of(question, choice, wishes[i].point));
         status = add_point(choice, wishes[i].point, err);
+        tell(question, choice, wishes[i].point);
     }
     return status;
 }
