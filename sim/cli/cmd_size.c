@@ -231,8 +231,8 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--tokens", "N,N..", "context lengths; without it, the scenario's own", CLI_TEXT,
          &question.tokens},
-        {"--engine", "ENGINE", "whose allocator counts: ideal, vllm, sglang, trtllm, or a file",
-         CLI_TEXT, &question.engine},
+        {"--engine", "ideal|vllm|sglang|trtllm", "whose allocator counts; or a file", CLI_TEXT,
+         &question.engine},
         {"--set", "PATH=VALUE", "changes a value of the scenario; may be repeated", CLI_TEXTS,
          &question.sets},
         CLI_PLUGIN_OPTION,

@@ -94,7 +94,7 @@ static kvt_status read_memory(const cJSON *tree, const char *where, struct kvt_e
         {"max_requests", KVT_FIELD_F64, 0, 1e9, offsetof(struct kvt_engine, max_requests)},
         {"host_ratio", KVT_FIELD_F64, 0, 1e6, offsetof(struct kvt_engine, host_ratio)},
     };
-    static const char *const others[] = {"of", "index_in_pool", "seats"};
+    static const char *const others[] = {"of", "seats"};
     char place[ENGINE_PLACE_BYTES];
     const cJSON *object = NULL;
     const char *of = NULL, *seats = NULL;
@@ -105,9 +105,6 @@ static kvt_status read_memory(const cJSON *tree, const char *where, struct kvt_e
     (void)snprintf(place, sizeof place, "%s/memory", where);
     status =
         kvt_fields_read(object, place, fields, LENGTH(fields), others, LENGTH(others), engine, err);
-    if (status == KVT_OK)
-        status =
-            kvt_json_get_bool(object, place, "index_in_pool", true, &engine->index_in_pool, err);
     if (status == KVT_OK)
         status = kvt_json_get_text(object, place, "of", true, &of, err);
     if (status == KVT_OK)

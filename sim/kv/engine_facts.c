@@ -28,7 +28,6 @@ static const struct kvt_engine_fact_doc docs[] = {
     /* Lengths and seats. */
     {"max_tokens", KVT_FACT_NUMBER, "Longest context that is taken."},
     {"max_requests", KVT_FACT_NUMBER, "Most requests that run at once."},
-    {"chunk_tokens", KVT_FACT_NUMBER, "Most tokens of one step."},
     /* Memory. */
     {"memory_fraction", KVT_FACT_NUMBER, "Of a GPU's memory, what the engine takes."},
     {"pool_tokens", KVT_FACT_NUMBER, "Tokens that the KV pool of a GPU is to hold."},
@@ -64,18 +63,14 @@ static const struct kvt_engine_fact_doc docs[] = {
     {"staging", KVT_FACT_BOOL, "Rows without a hot slot are used from staging."},
     {"split_pools", KVT_FACT_BOOL, "Index rows and payload rows have pools of their own."},
     {"plugin", KVT_FACT_BOOL, "A policy of the scenario is no built-in one."},
-    /* Speculation, scheduling, the rest. */
+    /* Speculation, prompts, the rest. */
     {"method", KVT_FACT_TEXT, "How drafts are made: none, or a speculation method."},
     {"queries", KVT_FACT_NUMBER, "Queries of a round, drafts and the anchor."},
     {"tree_width", KVT_FACT_NUMBER, "Branches of a tree of drafts."},
-    {"drafter", KVT_FACT_TEXT, "The draft model."},
     {"speculates", KVT_FACT_BOOL, "Rounds have more than one query."},
-    {"scheduling", KVT_FACT_TEXT, "Who is admitted next."},
-    {"router", KVT_FACT_TEXT, "Which replica a request goes to."},
     {"prefill", KVT_FACT_TEXT, "Where prompts are computed: colocated, decode or prefill only."},
     {"prefix_cache", KVT_FACT_BOOL, "Prompts find what earlier ones left."},
     {"graphs", KVT_FACT_TEXT, "CUDA graphs, in the engine's word."},
-    {"eager", KVT_FACT_BOOL, "No CUDA graphs."},
     {"hybrid_manager_off", KVT_FACT_BOOL, "The cache manager of several groups is off."},
     {"seed", KVT_FACT_NUMBER, "Of chance."},
     {"running", KVT_FACT_NUMBER, "Requests of the longest length that run at once on a replica."},

@@ -200,6 +200,15 @@ def weights_that_do_not_fit_are_an_answer_of_no(_):
     assert answer["memory"]["weights_fit"] is False and answer["starts"] is False
 
 
+def a_pool_that_a_flag_states_is_what_counts(_):
+    answer = asked("vllm", *VLLM, *HOT, "--num-gpu-blocks-override", "26001")
+    assert answer["memory"]["blocks"] == 26001 and running(answer) == 26001 // 2600, answer["memory"]
+    answer = asked("vllm", *VLLM, "--kv-cache-memory-bytes", str(3 * 1280 * 3052800 + 1))
+    assert running(answer) == 3
+    answer = asked("vllm", *VLLM, *HOT, "--num-gpu-blocks-override", "900000", status=1)
+    assert "runs out of memory" in answer["faults"][0], answer["faults"]
+
+
 def parallelism_is_read_as_each_engine_has_it(_):
     for engine, flags, expected in (
             ("vllm", ("--model", "glm-5.3", "-dp", "8", "-ep"), (8, 1, 8, 8)),
@@ -353,6 +362,7 @@ CASES = (
     spellings_of_a_flag_are_one_flag,
     malformed_values_are_malformed_questions,
     weights_that_do_not_fit_are_an_answer_of_no,
+    a_pool_that_a_flag_states_is_what_counts,
     parallelism_is_read_as_each_engine_has_it,
     what_is_printed_is_a_scenario_that_runs,
     flags_of_a_scenario_come_back_as_the_scenario,

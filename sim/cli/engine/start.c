@@ -12,15 +12,10 @@
 
 #include "../cli.h"
 #include "../list.h"
-#include "engine.h"
 #include "kvt/json.h"
+#include "start.h"
 
 #define GIB ((double)KVT_GIB)
-
-enum {
-    OUTPUT_TOKENS = 512, /* of the scenario that is printed: nothing in the flags says them */
-    REQUESTS_EACH = 4    /* of it, for each that runs at once */
-};
 
 static double fact(const struct engine_start *start, const char *name, double otherwise)
 {
@@ -36,6 +31,12 @@ static void set_default(struct engine_start *start, const char *name, double val
 {
     if (!kvt_engine_knows(&start->facts, name))
         set(start, name, value);
+}
+
+static kvt_status note(struct engine_notes *notes, struct kvt_arena *arena, const char *text,
+                       struct kvt_error *err)
+{
+    return engine_note(notes, arena, text) ? KVT_OK : kvt_fail_nomem(err, "a note");
 }
 
 /* ---- The model --------------------------------------------------------------------------- */
@@ -135,199 +136,7 @@ static kvt_status find_parallelism(struct engine_start *start, struct kvt_error 
     return KVT_OK;
 }
 
-/* ---- The scenario, piece by piece ---------------------------------------------------------- */
-
-/* Rows in the format of a flag, or of the engine's default on this GPU; NULL: the model's own. */
-static const char *row_format(const struct engine_start *start, const char *hardware)
-{
-    const char *dtype = kvt_engine_text(&start->facts, "kv_dtype");
-    const char *other = "file";
-
-    if (dtype != NULL && strcmp(dtype, "auto") != 0)
-        return dtype;
-    for (uint32_t i = 0; i < start->engine->auto_row_count; i++) {
-        const struct kvt_engine_word *word = &start->engine->auto_rows[i];
-        if (strcmp(word->theirs, hardware) == 0)
-            return word->ours;
-        if (strcmp(word->theirs, "other") == 0)
-            other = word->ours;
-    }
-    return other;
-}
-
-/* Bytes of a latent row: two bytes a value; or fp8 with a 4-byte scale per 128 and the rope in
- * bf16, as FlashMLA reads it. 0: as the model's file has it. */
-static double format_bytes(const char *format, const struct kvt_llm *llm)
-{
-    if (llm->index_heads == 0)
-        return 0;
-    if (strcmp(format, "bf16") == 0)
-        return 2.0 * (llm->latent_dim + llm->rope_dim);
-    if (strcmp(format, "fp8_ds_mla") == 0)
-        return llm->latent_dim + llm->latent_dim / 128 * 4.0 + 2.0 * llm->rope_dim;
-    return 0;
-}
-
-static bool add_model(cJSON *tree, const char *model, const char *format, double row_bytes)
-{
-    cJSON *object = NULL, *payload = NULL, *sources = NULL;
-
-    if (row_bytes <= 0)
-        return kvt_json_add_text(tree, "model", model);
-    object = kvt_json_add_object(tree, "model");
-    payload = object != NULL && kvt_json_add_text(object, "base", model)
-                  ? kvt_json_add_object(object, "payload")
-                  : NULL;
-    sources = payload != NULL && kvt_json_add_text(payload, "name", format) &&
-                      kvt_json_add_number(payload, "capacity_bytes", row_bytes) &&
-                      kvt_json_add_number(payload, "wire_bytes", ceil(row_bytes / 64) * 64)
-                  ? kvt_json_add_object(object, "sources")
-                  : NULL;
-    return sources != NULL &&
-           kvt_json_add_text(sources, "payload",
-                             "the engine's KV format: latent and rope values of the model's shape; "
-                             "host reads are filled in 64-byte units (sglang #37617)");
-}
-
-static bool add_hardware(cJSON *tree, const struct engine_start *start, const char *hardware,
-                         double fraction)
-{
-    cJSON *object = kvt_json_add_object(tree, "hardware");
-
-    return object != NULL && kvt_json_add_text(object, "base", hardware) &&
-           kvt_json_add_number(object, "usable_fraction", fraction) &&
-           kvt_json_add_number(object, "workspace_gib", start->engine->workspace_gib);
-}
-
-static bool add_residency(cJSON *tree, const struct engine_start *start)
-{
-    cJSON *object = kvt_json_add_object(tree, "residency");
-    bool hierarchy = kvt_engine_is(&start->facts, "hierarchy");
-    const char *policy = hierarchy                                 ? start->engine->hierarchy_policy
-                         : kvt_engine_is(&start->facts, "offload") ? "prefix-offload"
-                                                                   : "resident";
-
-    return object != NULL && kvt_json_add_text(object, "policy", policy) &&
-           (!hierarchy ||
-            kvt_json_add_number(object, "hot_tokens", fact(start, "hot_tokens", 4096)));
-}
-
-static bool add_speculation(cJSON *tree, const struct engine_start *start)
-{
-    const char *method = kvt_engine_text(&start->facts, "method");
-    double queries = fact(start, "queries", 1);
-    cJSON *object = NULL;
-
-    if (method == NULL || strcmp(method, "none") == 0)
-        return true;
-    object = kvt_json_add_object(tree, "speculation");
-    if (object == NULL || !kvt_json_add_text(object, "method", method))
-        return false;
-    if (strcmp(method, "mtp") == 0 || strcmp(method, "eagle") == 0 ||
-        strcmp(method, "dspark") == 0) {
-        if (!kvt_json_add_number(object, "drafts", queries - 1))
-            return false;
-    } else if (strcmp(method, "dflash2") == 0 && !kvt_json_add_number(object, "block", queries)) {
-        return false;
-    }
-    return !kvt_engine_is(&start->facts, "hierarchy") ||
-           kvt_json_add_text(object, "overflow", "none");
-}
-
-static bool add_workload(cJSON *tree, double tokens, double concurrency)
-{
-    cJSON *workload = kvt_json_add_object(tree, "workload");
-    double output = tokens > 2 * OUTPUT_TOKENS ? OUTPUT_TOKENS : 1 + floor(tokens / 4);
-    cJSON *lengths = NULL, *input = NULL, *outputs = NULL;
-
-    if (workload == NULL || !kvt_json_add_text(workload, "arrival", "closed") ||
-        !kvt_json_add_number(workload, "concurrency", concurrency) ||
-        !kvt_json_add_number(workload, "requests", concurrency * REQUESTS_EACH))
-        return false;
-    lengths = kvt_json_add_object(workload, "lengths");
-    input = lengths != NULL ? kvt_json_add_object(lengths, "input") : NULL;
-    outputs = lengths != NULL ? kvt_json_add_object(lengths, "output") : NULL;
-    return input != NULL && outputs != NULL && kvt_json_add_text(input, "law", "fixed") &&
-           kvt_json_add_number(input, "tokens", tokens - output) &&
-           kvt_json_add_text(outputs, "law", "fixed") &&
-           kvt_json_add_number(outputs, "tokens", output);
-}
-
-/* What the flags come to beside the model: pools of bytes, 0 for derived, and host DRAM. */
-struct budget {
-    double fraction;
-    double unified_gib, index_gib, rows_gib;
-    double host_gib_per_node;
-    bool per_rank;
-};
-
-static bool add_cluster(cJSON *tree, const struct engine_start *start, const struct budget *budget)
-{
-    cJSON *cluster = kvt_json_add_object(tree, "cluster");
-    cJSON *decode = cluster != NULL ? kvt_json_add_object(cluster, "decode") : NULL;
-    cJSON *import = cluster != NULL ? kvt_json_add_object(cluster, "import") : NULL;
-    cJSON *pools = NULL;
-    double dp = fact(start, "dp", 1), ep = fact(start, "ep", 1);
-
-    if (decode == NULL || import == NULL || !kvt_json_add_text(import, "law", "rate") ||
-        !kvt_json_add_number(decode, "gpus", fact(start, "gpus", 1)) ||
-        !kvt_json_add_number(decode, "tp", fact(start, "tp", 1)) ||
-        !kvt_json_add_number(decode, "ep", ep) ||
-        !kvt_json_add_bool(decode, "lockstep", dp > 1 && ep > 1))
-        return false;
-    if (budget->unified_gib > 0) {
-        pools = kvt_json_add_object(decode, "pools");
-        if (pools == NULL || !kvt_json_add_number(pools, "unified_gib", budget->unified_gib))
-            return false;
-    } else if (budget->rows_gib > 0) {
-        pools = kvt_json_add_object(decode, "pools");
-        if (pools == NULL || !kvt_json_add_number(pools, "index_gib", budget->index_gib) ||
-            !kvt_json_add_number(pools, "rows_gib", budget->rows_gib))
-            return false;
-    } else if (!kvt_json_add_text(decode, "pools", "derived")) {
-        return false;
-    }
-    if (budget->host_gib_per_node <= 0)
-        return true;
-    return kvt_json_add_number(decode, "host_dram_gib_per_node", budget->host_gib_per_node) &&
-           kvt_json_add_text(decode, "host_pool", budget->per_rank ? "per_rank" : "shared");
-}
-
-static bool add_run(cJSON *tree)
-{
-    cJSON *timing = kvt_json_add_object(tree, "timing");
-    cJSON *run = kvt_json_add_object(tree, "run");
-
-    return timing != NULL && run != NULL && kvt_json_add_text(timing, "model", "roofline") &&
-           kvt_json_add_text(run, "fidelity", "sampled");
-}
-
-/* What a tree is made of beside the facts. */
-struct recipe {
-    const char *model, *hardware, *format;
-    double row_bytes, tokens, concurrency;
-    struct budget budget;
-};
-
-static cJSON *make_tree(const struct engine_start *start, const struct recipe *recipe)
-{
-    cJSON *tree = cJSON_CreateObject();
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "%.60s-start", start->engine->name);
-    bool ok = tree != NULL && kvt_json_add_text(tree, "schema", "kvtide/scenario/1") &&
-              kvt_json_add_text(tree, "name", name) &&
-              kvt_json_add_number(tree, "seed", fact(start, "seed", 1)) &&
-              add_model(tree, recipe->model, recipe->format, recipe->row_bytes) &&
-              add_hardware(tree, start, recipe->hardware, recipe->budget.fraction) &&
-              add_cluster(tree, start, &recipe->budget) && add_residency(tree, start) &&
-              add_speculation(tree, start) && add_run(tree) &&
-              add_workload(tree, recipe->tokens, recipe->concurrency);
-    if (ok)
-        return tree;
-    cJSON_Delete(tree);
-    return NULL;
-}
+/* ---- The scenario ----------------------------------------------------------------------- */
 
 static kvt_status bind(const cJSON *tree, const struct cli_texts *sets, struct kvt_arena *arena,
                        struct kvt_scenario *out, struct kvt_error *err)
@@ -370,7 +179,7 @@ static void set_hot_facts(struct engine_start *start)
 /* Row pools of which tokens are counted, as SGLang does: a pool of D tokens in HBM, host rows and
  * index rows for ratio x D. */
 static void budget_tokens(struct engine_start *start, const struct kvt_scenario *scenario,
-                          double left_gib, struct budget *budget)
+                          double left_gib, struct engine_budget *budget)
 {
     const struct kvt_engine *engine = start->engine;
     const struct kvt_decode_pool *pool = &scenario->pools[0];
@@ -407,7 +216,7 @@ static void budget_tokens(struct engine_start *start, const struct kvt_scenario 
 
 /* Replicas of a node, each with its ranks' copies or one that they share. */
 static void budget_host(struct engine_start *start, const struct kvt_scenario *scenario,
-                        struct budget *budget)
+                        struct engine_budget *budget)
 {
     const struct kvt_decode_pool *pool = &scenario->pools[0];
     double payload = kvt_llm_payload_bytes_per_token(scenario->llm);
@@ -446,27 +255,55 @@ static double given_pool_gib(const struct engine_start *start, const struct kvt_
     return fact(start, "pool_blocks", 0) * block / GIB;
 }
 
-static void find_budget(struct engine_start *start, const struct kvt_scenario *scenario,
-                        struct budget *budget)
+/* A pool that a flag states is allocated whatever the fraction says. */
+static kvt_status budget_given(struct engine_start *start, const struct kvt_scenario *scenario,
+                               struct kvt_arena *arena, struct engine_budget *budget,
+                               struct kvt_error *err)
+{
+    const struct kvt_decode_pool *pool = &scenario->pools[0];
+    double room_gib = pool->hardware->hbm_gb * 1e9 / GIB - pool->weights_gib_per_gpu -
+                      pool->hardware->workspace_gib;
+
+    budget->unified_gib = given_pool_gib(start, scenario->llm);
+    if (budget->unified_gib <= 0)
+        return KVT_OK;
+    budget->fraction = 1;
+    if (budget->unified_gib <= room_gib)
+        return KVT_OK;
+    return note(&start->faults, arena,
+                kvt_arena_printf(arena,
+                                 "a pool of %.1f GiB is asked for, and a GPU has %.1f GiB beside "
+                                 "%.1f of weights and %.1f of workspace: it runs out of memory",
+                                 budget->unified_gib, fmax(room_gib, 0), pool->weights_gib_per_gpu,
+                                 pool->hardware->workspace_gib),
+                err);
+}
+
+static kvt_status find_budget(struct engine_start *start, const struct kvt_scenario *scenario,
+                              struct kvt_arena *arena, struct engine_budget *budget,
+                              struct kvt_error *err)
 {
     const struct kvt_engine *engine = start->engine;
     const struct kvt_decode_pool *pool = &scenario->pools[0];
     double left_gib = kvt_hardware_kv_gib(pool->hardware, pool->weights_gib_per_gpu);
+    bool offloads =
+        !kvt_engine_is(&start->facts, "hierarchy") && kvt_engine_is(&start->facts, "offload");
 
     set(start, "host_node_gib", pool->hardware->host_dram_gib);
     if (engine->host_ratio > 0) {
         budget_tokens(start, scenario, left_gib, budget);
-        if (!kvt_engine_is(&start->facts, "hierarchy") && kvt_engine_is(&start->facts, "offload")) {
-            double ratio = fact(start, "offload_ratio", 2);
-            set_default(start, "offload_gib", ratio * budget->unified_gib);
+        if (offloads)
+            set_default(start, "offload_gib",
+                        fact(start, "offload_ratio", 2) * budget->unified_gib);
+        if (offloads)
             budget_host(start, scenario, budget);
-        }
-        return;
+        return KVT_OK;
     }
-    budget->unified_gib = given_pool_gib(start, scenario->llm);
+    kvt_status status = budget_given(start, scenario, arena, budget, err);
     if (budget->unified_gib <= 0 && engine->fraction_of_free)
         budget->unified_gib = left_gib * fact(start, "memory_fraction", engine->memory_fraction);
     budget_host(start, scenario, budget);
+    return status;
 }
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
@@ -514,13 +351,7 @@ double engine_says_concurrency(const struct engine_start *start, uint64_t max_to
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-static kvt_status note(struct engine_notes *notes, struct kvt_arena *arena, const char *text,
-                       struct kvt_error *err)
-{
-    return engine_note(notes, arena, text) ? KVT_OK : kvt_fail_nomem(err, "a note");
-}
-
-static kvt_status note_assumptions(struct engine_start *start, const struct recipe *recipe,
+static kvt_status note_assumptions(struct engine_start *start, const struct engine_recipe *recipe,
                                    bool hardware_given, struct kvt_arena *arena,
                                    struct kvt_error *err)
 {
@@ -576,31 +407,33 @@ static void set_defaults(struct engine_start *start)
 
 /* Bytes of pools by the budget, without the share that speculation takes, in place of those that
  * the scenario would derive: an engine allocates what it allocates, whether or not that fits. */
-static void put_pools(struct kvt_decode_pool *pool, const struct budget *budget)
+static void put_pools(struct kvt_decode_pool *pool, const struct engine_budget *budget)
 {
     double left_gib = kvt_hardware_kv_gib(pool->hardware, pool->weights_gib_per_gpu);
-    double share_gib = left_gib - pool->growth_reserve_gib - (double)pool->index_pool_bytes / GIB;
+    double derived_bytes = floor((left_gib - pool->growth_reserve_gib) * GIB);
+    double share_bytes = derived_bytes - (double)pool->index_pool_bytes;
     bool is_split = budget->rows_gib > 0;
-    double index_gib = is_split ? budget->index_gib : budget->unified_gib - share_gib;
-    double rows_gib = is_split ? budget->rows_gib - share_gib : 0;
+    double index_bytes =
+        is_split ? budget->index_gib * GIB : budget->unified_gib * GIB - share_bytes;
+    double rows_bytes = is_split ? budget->rows_gib * GIB - share_bytes : 0;
 
     if (!pool->weights_fit || (budget->unified_gib <= 0 && !is_split))
         return;
-    pool->index_pool_bytes = (uint64_t)(fmax(index_gib, 0) * GIB);
-    pool->rows_pool_bytes = (uint64_t)(fmax(rows_gib, 0) * GIB);
+    pool->index_pool_bytes = (uint64_t)fmax(index_bytes, 0);
+    pool->rows_pool_bytes = (uint64_t)fmax(rows_bytes, 0);
 }
 
 /* A scenario that cannot be bound, or sized, is one that the engine would not start, or one that
  * nobody here can size: it is told, and nothing is sized. */
-static kvt_status size_or_tell(struct engine_start *start, const struct recipe *recipe,
+static kvt_status size_or_tell(struct engine_start *start, const struct engine_recipe *recipe,
                                const struct cli_texts *sets, const uint64_t *lengths, size_t count,
                                struct kvt_arena *arena, struct kvt_error *err)
 {
     struct kvt_error why;
-    struct recipe derived = *recipe;
+    struct engine_recipe derived = *recipe;
 
     derived.budget.unified_gib = derived.budget.index_gib = derived.budget.rows_gib = 0;
-    cJSON *tree = make_tree(start, &derived);
+    cJSON *tree = engine_make_tree(start, &derived);
     if (tree == NULL)
         return kvt_fail_nomem(err, "a scenario");
     kvt_status status = bind(tree, sets, arena, &start->scenario, &why);
@@ -626,16 +459,73 @@ static kvt_status size_or_tell(struct engine_start *start, const struct recipe *
                 kvt_arena_printf(arena, "it cannot be sized: %s: %s", why.where, why.message), err);
 }
 
+/* The model and the GPU by themselves: the format of rows needs the one, the pool needs both. */
+static kvt_status look_at_machine(struct engine_start *start, const struct cli_texts *sets,
+                                  struct kvt_arena *arena, struct engine_recipe *recipe,
+                                  struct kvt_scenario *out, struct kvt_error *err)
+{
+    struct engine_start plain = {.engine = start->engine, .facts = start->facts};
+    kvt_status status = KVT_OK;
+
+    kvt_engine_set_number(&plain.facts, "hierarchy", 0);
+    kvt_engine_set_number(&plain.facts, "offload", 0);
+    kvt_engine_set_text(&plain.facts, "method", "none");
+    for (int pass = 0; status == KVT_OK && pass < 2; pass++) {
+        cJSON *tree = engine_make_tree(&plain, recipe);
+
+        status =
+            tree != NULL ? bind(tree, sets, arena, out, err) : kvt_fail_nomem(err, "a scenario");
+        cJSON_Delete(tree);
+        if (status == KVT_OK && pass == 0) {
+            recipe->format = engine_row_format(start, recipe->hardware);
+            recipe->row_bytes = engine_format_bytes(recipe->format, out->llm);
+        }
+    }
+    return status;
+}
+
+/* The longest request of the scenario that is printed: as asked, as flags say, or a usual one. */
+static kvt_status choose_longest(const struct engine_start *start, const struct kvt_llm *llm,
+                                 const uint64_t *lengths, size_t length_count, double *tokens,
+                                 struct kvt_error *err)
+{
+    double most = llm->max_position_tokens;
+
+    *tokens = fmin(fact(start, "max_tokens", fmin(most, 81920)), most);
+    if (length_count > 0)
+        *tokens = (double)lengths[0];
+    if (fact(start, "max_tokens", most) < 8)
+        return kvt_fail(err, KVT_ERR_INVALID, "longest context",
+                        "found %g tokens, expected 8 or more", fact(start, "max_tokens", 0));
+    return KVT_OK;
+}
+
+/* The scenario, sized; then once more with as many requests as run. */
+static kvt_status finish(struct engine_start *start, struct engine_recipe *recipe,
+                         const struct cli_texts *sets, const uint64_t *lengths, size_t length_count,
+                         struct kvt_arena *arena, struct kvt_error *err)
+{
+    double dp = start->engine->seats_of_all ? 1 : fact(start, "dp", 1);
+    kvt_status status = size_or_tell(start, recipe, sets, lengths, length_count, arena, err);
+
+    if (status == KVT_OK && start->is_bound && fact(start, "running", 0) > 0)
+        recipe->concurrency =
+            fmin(fact(start, "running", 1), fact(start, "max_requests", 1e9)) * dp;
+    if (status != KVT_OK)
+        return status;
+    start->tree = engine_make_tree(start, recipe);
+    return start->tree != NULL ? KVT_OK : kvt_fail_nomem(err, "a scenario");
+}
+
 kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine_facts *facts,
                         const char *hardware, const struct cli_texts *sets, const uint64_t *lengths,
                         size_t length_count, struct kvt_arena *arena, struct engine_start *out,
                         struct kvt_error *err)
 {
     struct engine_start *start = out;
-    struct kvt_scenario first;
-    struct recipe recipe = {
+    struct kvt_scenario machine;
+    struct engine_recipe recipe = {
         .hardware = hardware != NULL ? hardware : "h200", .tokens = 4096, .concurrency = 1};
-    cJSON *tree = NULL;
 
     *start = (struct engine_start){.engine = engine, .facts = *facts};
     recipe.budget.fraction =
@@ -643,59 +533,23 @@ kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine
     kvt_status status = find_model(start, arena, &recipe.model, err);
     if (status == KVT_OK)
         status = find_parallelism(start, err);
-    if (status != KVT_OK)
-        return status;
-    set_defaults(start);
-
-    /* The model and the GPU by themselves: rows need the one, the pool needs both. */
-    struct engine_start plain = {.engine = engine, .facts = start->facts};
-    kvt_engine_set_number(&plain.facts, "hierarchy", 0);
-    kvt_engine_set_number(&plain.facts, "offload", 0);
-    kvt_engine_set_text(&plain.facts, "method", "none");
-    for (int pass = 0; status == KVT_OK && pass < 2; pass++) {
-        tree = make_tree(&plain, &recipe);
-        status =
-            tree != NULL ? bind(tree, sets, arena, &first, err) : kvt_fail_nomem(err, "a scenario");
-        cJSON_Delete(tree);
-        if (status == KVT_OK && pass == 0) {
-            recipe.format = row_format(start, recipe.hardware);
-            recipe.row_bytes = format_bytes(recipe.format, first.llm);
-        }
+    if (status == KVT_OK) {
+        set_defaults(start);
+        status = look_at_machine(start, sets, arena, &recipe, &machine, err);
     }
     if (status != KVT_OK)
         return status;
     kvt_engine_set_text(&start->facts, "hardware", recipe.hardware);
-    engine_model_facts(engine, first.llm, &start->facts);
+    engine_model_facts(engine, machine.llm, &start->facts);
     set_hot_facts(start);
     status = note_assumptions(start, &recipe, hardware != NULL, arena, err);
     kvt_engine_set_text(&start->facts, "model", recipe.model);
-    if (status != KVT_OK)
-        return status;
-    double most = fact(start, "max_tokens", 0);
-    if (!kvt_engine_knows(&start->facts, "max_tokens") || most > first.llm->max_position_tokens)
-        most = first.llm->max_position_tokens;
-    if (most < 8)
-        return kvt_fail(err, KVT_ERR_INVALID, "longest context",
-                        "found %g tokens, expected 8 or more", most);
-    if (first.pools[0].weights_fit)
-        find_budget(start, &first, &recipe.budget);
-    recipe.tokens = length_count > 0                                ? (double)lengths[0]
-                    : kvt_engine_knows(&start->facts, "max_tokens") ? most
-                    : first.llm->max_position_tokens < 81920        ? first.llm->max_position_tokens
-                                                                    : 81920;
-    start->tree = make_tree(start, &recipe);
-    if (start->tree == NULL)
-        return kvt_fail_nomem(err, "a scenario");
-    status = size_or_tell(start, &recipe, sets, lengths, length_count, arena, err);
-    if (status == KVT_OK && start->is_bound && fact(start, "running", 0) > 0) {
-        recipe.concurrency = fmin(fact(start, "running", 1), fact(start, "max_requests", 1e9)) *
-                             (engine->seats_of_all ? 1 : fact(start, "dp", 1));
-        cJSON_Delete(start->tree);
-        start->tree = make_tree(start, &recipe);
-        if (start->tree == NULL)
-            return kvt_fail_nomem(err, "a scenario");
-    }
-    return status;
+    if (status == KVT_OK)
+        status = choose_longest(start, machine.llm, lengths, length_count, &recipe.tokens, err);
+    if (status == KVT_OK && machine.pools[0].weights_fit)
+        status = find_budget(start, &machine, arena, &recipe.budget, err);
+    return status == KVT_OK ? finish(start, &recipe, sets, lengths, length_count, arena, err)
+                            : status;
 }
 
 void engine_start_free(struct engine_start *start)

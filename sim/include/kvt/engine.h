@@ -158,9 +158,8 @@ struct kvt_engine_flag {
     double per, plus;                    /* fact = value / per + plus; per 0 counts as 1 */
     const struct kvt_engine_word *words; /* [word_count] their texts for ours */
     uint32_t word_count;
-    int export_when;  /* a fact that must be true for it to be written; -1: none */
-    bool no_export;   /* only read */
-    bool exports_one; /* of several spellings of a fact, the one that is written */
+    int export_when; /* a fact that must be true for it to be written; -1: none */
+    bool no_export;  /* only read */
 };
 
 /* A line of a start-up log: literal text with {fact} where a value stands. */
@@ -189,7 +188,6 @@ struct kvt_engine {
     double max_requests; /* 0: what fits */
     bool seats_of_all;   /* of all replicas together, instead of each */
     double host_ratio;   /* host rows a row of the device pool; 0: host DRAM is given in bytes */
-    bool index_in_pool; /* rows on device are counted without the index rows that host_ratio adds */
 
     /* Hot caches, in tokens for a top-k of k and rounds of K queries. */
     double hot_per_query, hot_extra; /* by default (per_query K + extra) k */
