@@ -112,6 +112,8 @@ double sim_predict(const struct group *group, struct kvt_rank_load *loads, doubl
         own[KVT_PART_FETCH] +=
             kvt_ahead_exposed_ns(group->timing, group->timing_state, group->prefetch->lead,
                                  group->selectors, &loads[r], shared, own);
+        if (group->link_factor)
+            own[KVT_PART_FETCH] /= group->link_factor[r];
         double rank_ns = sum(own);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
