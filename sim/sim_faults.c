@@ -136,7 +136,8 @@ static kvt_status append(struct kvt_live ***list, size_t *count, size_t *capacit
 
 static int by_arrival(const void *a, const void *b)
 {
-    const struct kvt_live *one = *(struct kvt_live *const *)a, *other = *(struct kvt_live *const *)b;
+    const struct kvt_live *one = *(struct kvt_live *const *)a,
+                          *other = *(struct kvt_live *const *)b;
     return (one->id > other->id) - (one->id < other->id);
 }
 
@@ -208,11 +209,12 @@ static kvt_status gather(struct kvt_sim *sim, uint32_t index, uint32_t r, struct
     for (uint32_t i = 0; i < rank->importing.count && status == KVT_OK; i++) {
         struct kvt_live *live = rank->importing.items[i];
         interrupt_importing(sim, index, live);
-        status = append(&faults->leaving, &faults->leaving_count, &faults->leaving_capacity, live,
-                        err);
+        status =
+            append(&faults->leaving, &faults->leaving_count, &faults->leaving_capacity, live, err);
     }
     for (uint32_t i = 0; i < rank->waiting.count && status == KVT_OK; i++) {
         faults->reports[index].waiting++;
+        faults->reports[index].context_tokens += rank->waiting.items[i]->aside_tokens;
         status = append(&faults->leaving, &faults->leaving_count, &faults->leaving_capacity,
                         rank->waiting.items[i], err);
     }
@@ -469,10 +471,11 @@ void sim_note_decoding(struct kvt_sim *sim, struct kvt_live *live)
 
 kvt_status sim_diagnose_homeless(const struct kvt_sim *sim, struct kvt_error *err)
 {
-    return kvt_fail(err, KVT_ERR_STALLED, sim->scenario->name,
-                    "stalled after %.3f s: %zu requests wait for a rank that could serve them, %u of "
-                    "%u ranks have failed, and none comes back: give back_after_s in "
-                    "cluster.faults, or run.duration_s to have it counted",
-                    (double)sim->now_ns / (double)KVT_NS_PER_S, sim->faults.homeless_count,
-                    sim->faults.down_count, sim->rank_count);
+    return kvt_fail(
+        err, KVT_ERR_STALLED, sim->scenario->name,
+        "stalled after %.3f s: %zu requests wait for a rank that could serve them, %u of "
+        "%u ranks have failed, and none comes back: give back_after_s in "
+        "cluster.faults, or run.duration_s to have it counted",
+        (double)sim->now_ns / (double)KVT_NS_PER_S, sim->faults.homeless_count,
+        sim->faults.down_count, sim->rank_count);
 }

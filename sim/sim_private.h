@@ -34,7 +34,7 @@ struct group {
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
     const struct kvt_prefetch *prefetch;
-    uint32_t selectors; /* of the model */
+    uint32_t selectors;        /* of the model */
     uint64_t step_serial;      /* of the step under way; what an event says of another is void */
     const double *link_factor; /* [rank_count] share of its link that each has; NULL: all of it */
 };

@@ -244,8 +244,8 @@ static kvt_status end_rank_prefill(struct kvt_sim *sim, uint32_t r, struct kvt_e
     for (; live; live = kvt_rank_end_prefill(&sim->ranks[r], sim->now_ns, &done_ns)) {
         sim->computing--;
         sim->records[live->id].status = KVT_REQUEST_IMPORTING;
-        kvt_status status =
-            sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r, sim_awaited(live), err);
+        kvt_status status = sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r,
+                                     sim_awaited(live), err);
         if (status != KVT_OK)
             return status;
     }

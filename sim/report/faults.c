@@ -152,6 +152,7 @@ void faults_say(const struct kvt_fault_report *report, char *text, size_t bytes)
     double kept = report->context_tokens > 0
                       ? 100 * (double)report->kept_tokens / (double)report->context_tokens
                       : 0;
-    (void)snprintf(text, bytes, "%s%s: %u requests interrupted, %.0f %% of their rows kept on host%s",
-                   what, back, kvt_fault_interrupted(report), kept, became);
+    (void)snprintf(text, bytes,
+                   "%s%s: %u requests interrupted, %.0f %% of their rows kept on host%s", what,
+                   back, kvt_fault_interrupted(report), kept, became);
 }

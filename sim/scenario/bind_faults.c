@@ -90,7 +90,8 @@ static kvt_status bind_times(const struct given *given, const cJSON *object, str
                              struct kvt_error *err)
 {
     char place[KVT_PLACE_BYTES];
-    double back_s = kvt_real_at(object, "back_after_s"), reload_s = kvt_real_or(object, "reload_s", 0);
+    double back_s = kvt_real_at(object, "back_after_s"),
+           reload_s = kvt_real_or(object, "reload_s", 0);
 
     (void)kvt_ns_from_seconds(kvt_real_at(object, "at_s"), &out->at_ns); /* the key's range fits */
     out->back_ns = KVT_NS_NEVER;

@@ -51,21 +51,22 @@ struct kvt_fault {
 /* What one fault did. */
 struct kvt_fault_report {
     const struct kvt_fault *fault;
-    bool has_struck;  /* the run got so far, and there was something to hit */
-    uint32_t which;   /* rank, node or link that was hit */
-    uint32_t ranks;   /* that went down and were up before; of a link or of prefill: 0 */
-    uint32_t running; /* requests that decoded there, or were about to, ... */
+    bool has_struck;         /* the run got so far, and there was something to hit */
+    uint32_t which;          /* rank, node or link that was hit */
+    uint32_t ranks;          /* that went down and were up before; of a link or of prefill: 0 */
+    uint32_t running;        /* requests that decoded there, or were about to, ... */
     uint32_t importing;      /* ... came in, or had their prompts computed there, ... */
     uint32_t prefilling;     /* ... had them computed by servers that failed, ... */
     uint32_t waiting;        /* ... or waited there: these only go elsewhere */
-    uint64_t context_tokens; /* of running and importing: rows that they had, or were to have */
+    uint64_t context_tokens; /* of running and importing: rows that they had, or were to have; of
+                              * waiting what they had on host since they were put aside */
     uint64_t kept_tokens;    /* of those, rows whose copies on host can be used again */
     uint64_t step_tokens;    /* that the step under way would have delivered */
     uint64_t prefix_pages;   /* of finished requests, that nobody finds any more */
-    uint64_t hbm_bytes[KVT_MEM_CLASSES];    /* of each GPU, summed over ranks, all lost */
+    uint64_t hbm_bytes[KVT_MEM_CLASSES];       /* of each GPU, summed over ranks, all lost */
     uint64_t host_lost_bytes, host_kept_bytes; /* of one copy */
-    uint32_t outstanding;    /* interrupted ones that do not decode again yet */
-    uint64_t decoding;       /* requests of the run that decoded when it struck */
+    uint32_t outstanding;                      /* interrupted ones that do not decode again yet */
+    uint64_t decoding;                         /* requests of the run that decoded when it struck */
     kvt_ns recovered_ns; /* when all it interrupted decoded again or had ended; or KVT_NS_NEVER */
     kvt_ns full_ns;      /* when as many as before decoded again; or KVT_NS_NEVER */
 };
