@@ -269,7 +269,8 @@ kvt_status kvt_bind_faults(struct kvt_load *load, struct kvt_scenario *out, stru
     cJSON_ArrayForEach(item, list)
     {
         if (status == KVT_OK)
-            status = bind_fault(&given, item, &faults[given.index++], err);
+            status = bind_fault(&given, item, &faults[given.index], err);
+        given.index++;
     }
     for (given.index = 0; status == KVT_OK && given.index < count; given.index++)
         status = check_overlaps(&given, faults, count, err);
