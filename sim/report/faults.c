@@ -144,7 +144,7 @@ void faults_say(const struct kvt_fault_report *report, char *text, size_t bytes)
     if (fault->back_ns != KVT_NS_NEVER)
         (void)snprintf(back, sizeof back, " for %g s", seconds_between(0, fault->back_ns));
     if (kvt_fault_interrupted(report) > 0 && report->recovered_ns != KVT_NS_NEVER)
-        (void)snprintf(became, sizeof became, "; all decode again or have ended after %.1f s",
+        (void)snprintf(became, sizeof became, "; all decode again or have ended after %.3g s",
                        seconds_between(fault->at_ns, report->recovered_ns));
     else if (kvt_fault_interrupted(report) > 0)
         (void)snprintf(became, sizeof became, "; %u of them do not decode again by the end",
