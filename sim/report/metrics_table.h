@@ -75,7 +75,7 @@
     X(preemptions, "1", QUEUE, "Requests put aside for want of memory")                            \
     X(unservable, "1", COUNTED, "Requests that could never fit")                                   \
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
-    X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption or fault")            \
+    X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption or fault")   \
     X(faults, "1", QUEUE, "Faults that struck")                                                    \
     X(requests_interrupted, "1", QUEUE, "Requests that lost what they had to a fault, each time")  \
     X(fault_kept_tokens, "tokens", QUEUE, "Of their rows, those kept on host")                     \

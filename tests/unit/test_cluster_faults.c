@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include <check.h>
+#include <cjson/cJSON.h>
 
 #include "kvt/clock.h"
+#include "kvt/json.h"
 #include "sim_private.h"
 #include "support/drawn_scenario.h"
 #include "support/small_run.h"
@@ -581,6 +583,54 @@ START_TEST(threads_change_no_decision_about_a_fault)
 }
 END_TEST
 
+/* ---- What is told -------------------------------------------------------------------------- */
+
+START_TEST(the_report_has_what_was_hit_and_what_became_of_it)
+{
+    struct small_run small;
+    struct kvt_error err = {0};
+    struct cJSON *result = NULL;
+    char *summary = NULL;
+    size_t bytes = 0;
+
+    run_with(&small, imported_text,
+             "[{\"kind\": \"rank\", \"at_s\": 0.2, \"back_after_s\": 0.5}, "
+             "{\"kind\": \"link\", \"at_s\": 0.25, \"which\": 1, \"bandwidth_factor\": 0.5}, "
+             "{\"kind\": \"node\", \"at_s\": 500}]");
+    ck_assert_int_eq(kvt_report_result(small.run, &result, &err), KVT_OK);
+    const struct cJSON *faults = kvt_json_find(result, "faults"), *first = faults->child;
+    const struct kvt_fault_report *report = &small.run->faults[0];
+    ck_assert_str_eq(kvt_json_find(first, "kind")->valuestring, "rank");
+    ck_assert(cJSON_IsTrue(kvt_json_find(first, "struck")));
+    ck_assert_double_eq_tol(kvt_json_find(first, "back_at_s")->valuedouble, 0.7, 1e-9);
+    ck_assert_double_eq_tol(kvt_json_find(first, "ranks_down")->valuedouble, 1, 0.1);
+    double recovery_s = (double)(report->recovered_ns - report->fault->at_ns) * 1e-9;
+    ck_assert_double_eq_tol(kvt_json_find(first, "recovery_s")->valuedouble, recovery_s, 1e-9);
+    const struct cJSON *metrics = kvt_json_find(result, "metrics");
+    ck_assert_double_eq_tol(kvt_json_find(metrics, "fault_recovery_s")->valuedouble, recovery_s,
+                            1e-9);
+    ck_assert_double_eq_tol(kvt_json_find(metrics, "requests_interrupted")->valuedouble, 1, 0.1);
+    ck_assert_double_eq_tol(kvt_json_find(metrics, "faults")->valuedouble, 2, 0.1);
+    const struct cJSON *hbm = kvt_json_find(kvt_json_find(first, "lost"), "hbm_bytes");
+    ck_assert_double_ge(kvt_json_find(hbm, "index")->valuedouble,
+                        (double)index_bytes(&small, (uint32_t)report->context_tokens));
+    ck_assert(cJSON_IsNull(kvt_json_find(first->next, "back_at_s")));
+    ck_assert(cJSON_IsFalse(kvt_json_find(first->next->next, "struck")));
+    ck_assert_ptr_null(kvt_json_find(first->next->next, "which"));
+    FILE *stream = open_memstream(&summary, &bytes);
+    kvt_report_summary(stream, small.run, result);
+    ck_assert_int_eq(fclose(stream), 0);
+    ck_assert_ptr_nonnull(strstr(summary, "fault      rank 0 at 0.2 s, 1 rank down for 0.5 s: 1 "));
+    ck_assert_ptr_nonnull(strstr(summary, "fault      link of rank 1 at 0.5 of its rate at 0.25"));
+    ck_assert_ptr_nonnull(strstr(summary, "fault      node at 500 s: did not strike"));
+    for (char *line = summary, *end = NULL; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        ck_assert_msg(end - line <= 80, "%.*s", (int)(end - line), line);
+    free(summary);
+    cJSON_Delete(result);
+    small_run_close(&small);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster_faults");
@@ -608,6 +658,7 @@ int main(void)
     tcase_add_test(tcase, where_nothing_comes_back_the_run_says_so);
     tcase_add_test(tcase, or_waits_to_the_end_that_it_has);
     tcase_add_test(tcase, threads_change_no_decision_about_a_fault);
+    tcase_add_test(tcase, the_report_has_what_was_hit_and_what_became_of_it);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

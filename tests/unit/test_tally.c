@@ -22,7 +22,8 @@ enum {
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
     X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns) X(prefetched_rows)           \
-    X(prefetch_wasted_rows) X(deepened_rows)
+    X(prefetch_wasted_rows) X(deepened_rows)                                                       \
+    X(faults) X(interrupted) X(lost_tokens) X(down_ns)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
