@@ -191,6 +191,25 @@ static void check_requests(const struct kvt_sim *sim)
     hold(sim->decoding == by_status[KVT_REQUEST_RUNNING]);
 }
 
+/* A rank that is down is empty, and holds the staging that it keeps and nothing else. */
+static void check_down(const struct kvt_sim *sim)
+{
+    uint32_t down = 0;
+
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        const struct kvt_rank *rank = &sim->ranks[r];
+        if (!sim_is_down(sim, r))
+            continue;
+        down++;
+        hold(rank->running.count + rank->arrived.count + rank->importing.count +
+                 rank->prefilling.count + rank->waiting.count ==
+             0);
+        hold(kvt_rank_memory_used(&rank->memory) == rank->staging.bytes[KVT_MEM_STAGING]);
+        hold(kvt_prefix_page_count(rank->prefixes.store) == 0 && rank->fill_count == 0);
+    }
+    hold(down == sim->faults.down_count);
+}
+
 static void check_all(const struct kvt_sim *sim)
 {
     uint64_t host_bytes[64] = {0};
@@ -212,6 +231,7 @@ static void check_all(const struct kvt_sim *sim)
     }
     check_tails(sim);
     check_requests(sim);
+    check_down(sim);
 }
 
 /* ---- Of the whole run ---------------------------------------------------------------------- */
