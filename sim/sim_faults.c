@@ -229,7 +229,6 @@ static void end_step_of(struct kvt_sim *sim, struct group *group)
             return;
     }
     group->stepping = false;
-    group->step_serial++;
 }
 
 /* One rank goes down; who was there is behind `first` in faults->leaving, in order of arrival. */

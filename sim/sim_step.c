@@ -292,7 +292,7 @@ kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t g, uint64_t step, stru
     struct group *group = &sim->groups[g];
     kvt_status status = KVT_OK;
 
-    if (step != group->step_serial) /* its ranks failed while it was under way */
+    if (!group->stepping || step != group->step_serial) /* its ranks failed meanwhile */
         return KVT_OK;
     group->stepping = false;
     for (uint32_t r = group->first_rank;
