@@ -17,7 +17,7 @@
 enum {
     CASES = 24, /* without drafts, and as many with */
     TALKS = 64,
-    FAULTY = 160
+    FAULTY = 96
 };
 
 /* ---- After every event ------------------------------------------------------------------ */
