@@ -185,6 +185,7 @@ static void interrupt_importing(struct kvt_sim *sim, uint32_t index, struct kvt_
         sim->computing--;
     sim->importing--;
     sim->waiting++;
+    sim_wait(sim, live, KVT_WAIT_QUEUE);
     report->importing++;
     report->context_tokens += kvt_live_context(live);
     interrupt(sim, index, live);
@@ -269,6 +270,7 @@ kvt_status sim_shelter(struct kvt_sim *sim, struct kvt_live *live, struct kvt_er
 {
     struct faults *faults = &sim->faults;
 
+    sim_wait(sim, live, KVT_WAIT_QUEUE);
     return append(&faults->homeless, &faults->homeless_count, &faults->homeless_capacity, live,
                   err);
 }
