@@ -12,6 +12,8 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
+    {"sweep", "[SCENARIO] --vary PATH=V1,V2,.. --out DIR [options] | --merge DIR.. --out DIR",
+     "Runs many points of a scenario, on threads, machines and shards.", kvt_cmd_sweep},
     {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate",
@@ -33,7 +35,7 @@ enum {
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan", "explain"};
+static const char *const later[] = {"plan", "explain"};
 
 static void print_examples(void)
 {
