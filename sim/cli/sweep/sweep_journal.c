@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 enum {
     HASH_BYTES = 16,
     HEAD_BYTES = HASH_BYTES + 1, /* and the blank */
-    SYNC_NS = 100000000
+    SYNC_NS = 500000000
 };
 
 struct line {
@@ -37,8 +38,9 @@ struct sweep_journal {
     cJSON *question;
     struct line *lines; /* [run_count] */
     size_t run_count;
+    pthread_mutex_t lock; /* guards end, lines and what follows, once it is open */
     struct kvt_wall synced;
-    bool is_unsynced;
+    bool is_unsynced, is_syncing;
 };
 
 static kvt_status fail_os(const struct sweep_journal *journal, const char *attempt,
@@ -71,6 +73,7 @@ void sweep_journal_close(struct sweep_journal *journal)
         return;
     if (journal->fd >= 0)
         (void)close(journal->fd);
+    (void)pthread_mutex_destroy(&journal->lock);
     cJSON_Delete(journal->question);
     free(journal->lines);
     free(journal->path);
@@ -85,6 +88,7 @@ static kvt_status new_journal(const char *dir, struct sweep_journal **out, struc
     size_t path_bytes = strlen(dir) + sizeof "/" SWEEP_JOURNAL;
 
     if (journal != NULL) {
+        (void)pthread_mutex_init(&journal->lock, NULL);
         journal->fd = -1;
         journal->synced = kvt_wall_now();
         journal->dir = strdup(dir);
@@ -271,13 +275,23 @@ bool sweep_journal_has(const struct sweep_journal *journal, size_t run)
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
+/* Others may go on writing meanwhile. */
 kvt_status sweep_journal_sync(struct sweep_journal *journal, struct kvt_error *err)
 {
-    if (journal->is_unsynced && fdatasync(journal->fd) != 0)
-        return fail_os(journal, "the journal cannot be brought to the disk", err);
-    journal->synced = kvt_wall_now();
+    kvt_status status = KVT_OK;
+
+    (void)pthread_mutex_lock(&journal->lock);
+    bool is_due = journal->is_unsynced;
     journal->is_unsynced = false;
-    return KVT_OK;
+    journal->is_syncing = true;
+    (void)pthread_mutex_unlock(&journal->lock);
+    if (is_due && fdatasync(journal->fd) != 0)
+        status = fail_os(journal, "the journal cannot be brought to the disk", err);
+    (void)pthread_mutex_lock(&journal->lock);
+    journal->synced = kvt_wall_now();
+    journal->is_syncing = false;
+    (void)pthread_mutex_unlock(&journal->lock);
+    return status;
 }
 
 /* What a failed write has left is taken back: the journal ends as it did. */
@@ -320,16 +334,17 @@ kvt_status sweep_journal_append(struct sweep_journal *journal, size_t run, const
                                 struct kvt_error *err)
 {
     size_t bytes = strlen(text);
-    kvt_status status = write_line(journal, text, bytes, err);
 
-    if (status == KVT_OK && kvt_wall_seconds_since(journal->synced) * 1e9 >= SYNC_NS &&
-        sweep_journal_sync(journal, err) != KVT_OK)
-        return take_back(journal, err);
+    (void)pthread_mutex_lock(&journal->lock);
+    kvt_status status = write_line(journal, text, bytes, err);
     if (status == KVT_OK) {
         journal->lines[run] = (struct line){journal->end + HEAD_BYTES, (uint32_t)bytes};
         journal->end += HEAD_BYTES + bytes + 1;
     }
-    return status;
+    bool is_due = status == KVT_OK && !journal->is_syncing &&
+                  kvt_wall_seconds_since(journal->synced) * 1e9 >= SYNC_NS;
+    (void)pthread_mutex_unlock(&journal->lock);
+    return is_due ? sweep_journal_sync(journal, err) : status;
 }
 
 static kvt_status refuse_results(const char *dir, struct kvt_error *err)

@@ -5,7 +5,7 @@
  * The first line is the question. A line is written by one write(), so that a kill leaves whole
  * lines and at most one that is torn; whoever opens the journal to go on drops from the first line
  * that is not whole. The system is told to bring lines to the disk with the first that is written
- * a tenth of a second after it last was. One process writes, and others are kept out by a lock. */
+ * half a second after it last was. One process writes, and others are kept out by a lock. */
 #ifndef KVT_CLI_SWEEP_JOURNAL_H
 #define KVT_CLI_SWEEP_JOURNAL_H
 
@@ -37,7 +37,7 @@ const cJSON *sweep_journal_question(const struct sweep_journal *journal);
 size_t sweep_journal_dropped_bytes(const struct sweep_journal *journal);
 
 /* text: an object on one line with "run", below the question's "runs". A run that is there already
- * is replaced: the later line counts. From one thread at a time. On failure, for one of a full
+ * is replaced: the later line counts. From any thread. After a write that failed, as on a full
  * disk, nothing of the line stays. */
 KVT_CHECKED kvt_status sweep_journal_append(struct sweep_journal *journal, size_t run,
                                             const char *text, struct kvt_error *err);
