@@ -22,7 +22,7 @@ CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": ("models", ".json"), "scenarios": ("workloads/scenarios", (".json", ".csv")),
         "schema": ("docs/schema", ".json"), "calls": ("tests/golden/calls", ".txt"),
         "paper": ("validation/paper", ".json"), "public": ("validation/public", ".json"),
-        "grids": ("validation/grids", ".json"), "example": ("policies/example", (".c", "Makefile"))}
+        "grids": ("validation/grids", ".json"), "slurm": ("docs/slurm", ".sbatch"), "example": ("policies/example", (".c", "Makefile"))}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
 OLDEST_GLIBC = (2, 36)
@@ -143,6 +143,7 @@ def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
     succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
     data = {"share/kvt/" + path for path in data_files()}
     expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data
+    expected |= {"lib/kvt/kvt_mpi.so"} if shutil.which("mpicc") else set()
     staged = files_below(scratch / "usr")
     assert staged == expected, "differs in %s" % sorted(staged ^ expected)
     for path in staged:

@@ -54,6 +54,10 @@ KVT_CHECKED kvt_status sweep_load_point(const struct sweep_question *question, s
                                         struct kvt_arena *arena, struct kvt_scenario *out,
                                         uint64_t *hash, struct kvt_error *err);
 
+/* sweep_question.c: an error at "--set PATH" of an axis comes to be at "PATH": nobody wrote --set.
+ */
+void sweep_name_axis(const struct sweep_grid *grid, struct kvt_error *err);
+
 /* sweep_question.c: loads every point, on some threads. A point that is refused is no failure;
  * one is where all are, a setting for all has an effect on none, or seeds go past the largest. */
 KVT_CHECKED kvt_status sweep_look(struct sweep_question *question, unsigned threads, bool quiet,

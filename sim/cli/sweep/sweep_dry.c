@@ -45,7 +45,6 @@ static bool note_preparing(void *context, double fraction, const char *what)
 static kvt_status advance(struct kvt_sim *sim, struct trial *trial, struct kvt_error *err)
 {
     struct kvt_wall begun = kvt_wall_now();
-    double before_s = trial->prepared_s;
     bool more = true;
     kvt_status status = KVT_OK;
 
@@ -55,30 +54,39 @@ static kvt_status advance(struct kvt_sim *sim, struct trial *trial, struct kvt_e
         if (status == KVT_OK && more)
             status = kvt_sim_step(sim, &more, err);
     }
-    /* Without what was prepared on the way. */
-    double took_s = kvt_wall_seconds_since(begun) - (trial->prepared_s - before_s);
+    /* Mean values are worked out before there is a run, and so is all that is opened for one. */
+    double took_s = kvt_wall_seconds_since(trial->start) - trial->prepared_s;
     double done = more ? kvt_sim_progress(sim) : 1;
     trial->whole_run_s = status == KVT_OK && done > 0 ? took_s / done : (double)NAN;
     return status;
 }
 
-static kvt_status try_once(const struct kvt_scenario *scenario,
+/* From the point's number on, as a run of the sweep goes. */
+static kvt_status try_once(const struct sweep_question *question, size_t point,
                            const struct kvt_sim_options *options, struct trial *trial,
                            struct kvt_error *err)
 {
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_scenario scenario;
     struct kvt_sim *sim = NULL;
+    uint64_t hash = 0;
 
     trial->start = kvt_wall_now();
     trial->prepared_s = 0;
-    kvt_status status = kvt_sim_new(scenario, options, &sim, err);
+    kvt_status status = arena != NULL
+                            ? sweep_load_point(question, point, arena, &scenario, &hash, err)
+                            : kvt_fail_nomem(err, "a trial");
+    if (status == KVT_OK)
+        status = kvt_sim_new(&scenario, options, &sim, err);
     if (status == KVT_OK)
         status = advance(sim, trial, err);
     kvt_sim_free(sim);
+    kvt_arena_free(arena);
     return status;
 }
 
 /* Twice where the first took no time but to prepare: the second finds that done. */
-static kvt_status try_point(const struct kvt_scenario *scenario,
+static kvt_status try_point(const struct sweep_question *question, size_t point,
                             const struct sweep_run_options *run, struct trial *trial,
                             struct kvt_error *err)
 {
@@ -91,10 +99,10 @@ static kvt_status try_point(const struct kvt_scenario *scenario,
                                             .prepare_context = trial};
 
     if (status == KVT_OK)
-        status = try_once(scenario, &options, trial, err);
+        status = try_once(question, point, &options, trial, err);
     if (status == KVT_OK && trial->whole_run_s < run_s) {
         double prepared_s = trial->prepared_s;
-        status = try_once(scenario, &options, trial, err);
+        status = try_once(question, point, &options, trial, err);
         trial->prepared_s = prepared_s;
     }
     kvt_surfaces_free(surfaces);
@@ -105,33 +113,24 @@ static kvt_status measure(const struct sweep_question *question,
                           const struct sweep_run_options *run, struct trial *trial,
                           struct kvt_error *err)
 {
-    struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    struct kvt_scenario scenario;
     struct kvt_error why;
     struct rusage usage;
-    uint64_t hash = 0;
     size_t first = 0;
 
-    *trial = (struct trial){.start = kvt_wall_now(), .prepare_done = 1, .whole_run_s = (double)NAN};
+    *trial = (struct trial){.prepare_done = 1, .whole_run_s = (double)NAN};
     while (question->points[first].status != KVT_OK)
         first++;
-    kvt_status status = arena != NULL
-                            ? sweep_load_point(question, first, arena, &scenario, &hash, err)
-                            : kvt_fail_nomem(err, "a trial");
-    if (status == KVT_OK) {
-        kvt_status tried = try_point(&scenario, run, trial, &why);
-        if (tried != KVT_OK && tried != KVT_ERR_INTERRUPTED)
-            trial->is_refused = kvt_arena_printf(question->arena, "%s%s%s", why.where,
-                                                 why.where[0] != '\0' ? ": " : "", why.message);
-        if (tried == KVT_OK)
-            trial->prepare_done = 1;
-    }
-    kvt_arena_free(arena);
+    kvt_status tried = try_point(question, first, run, trial, &why);
+    if (cli_interrupted())
+        return kvt_fail(err, KVT_ERR_INTERRUPTED, "sweep --dry-run", "interrupted");
+    if (tried == KVT_OK)
+        trial->prepare_done = 1;
+    else if (tried != KVT_ERR_INTERRUPTED)
+        trial->is_refused = kvt_arena_printf(question->arena, "%s%s%s", why.where,
+                                             why.where[0] != '\0' ? ": " : "", why.message);
     trial->peak_bytes =
         getrusage(RUSAGE_SELF, &usage) == 0 ? 1024.0 * (double)usage.ru_maxrss : (double)NAN;
-    if (status == KVT_OK && cli_interrupted())
-        return kvt_fail(err, KVT_ERR_INTERRUPTED, "sweep --dry-run", "interrupted");
-    return status;
+    return KVT_OK;
 }
 
 /* ---- Points that are one --------------------------------------------------------------------- */
@@ -245,7 +244,7 @@ static void print_time(const struct found *found)
     if (trial->is_refused != NULL) {
         printf("not known: the first point cannot be run: %s\n", trial->is_refused);
     } else if (trial->prepare_done < 1) {
-        printf("not known: %.0f s were not enough to prepare the first point (%.0f %%), once for "
+        printf("not known: after %.0f s the first point was not prepared yet (%.0f %%), once for "
                "all like it\n",
                trial->prepared_s, 100 * trial->prepare_done);
     } else {

@@ -94,12 +94,14 @@ kvt_status sweep_run_one(const struct sweep_question *question,
     }
     status = one_run(&scenario, scenario.seed + run % question->seed_count, &run_options, job,
                      &done, &why);
-    if (status == KVT_OK)
+    if (status == KVT_OK) {
         status = print_success(&record, &done, text, err);
-    else if (status == KVT_ERR_HUNG || (status == KVT_ERR_INTERRUPTED && cli_interrupted()))
+    } else if (status == KVT_ERR_HUNG || (status == KVT_ERR_INTERRUPTED && cli_interrupted())) {
         *err = why;
-    else
+    } else {
+        sweep_name_axis(&question->grid, &why);
         status = print_failure(&record, &why, text, err);
+    }
     cJSON_Delete(done.result);
     kvt_arena_free(arena);
     return status;

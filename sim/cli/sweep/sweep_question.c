@@ -61,8 +61,7 @@ static kvt_status gather_sets(const struct sweep_question *question, size_t poin
     return KVT_OK;
 }
 
-/* "--set PATH" of an axis: nobody wrote --set. */
-static void name_axis(const struct sweep_grid *grid, struct kvt_error *err)
+void sweep_name_axis(const struct sweep_grid *grid, struct kvt_error *err)
 {
     static const char set[] = "--set ";
     size_t group = 0;
@@ -112,7 +111,7 @@ kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
         status = kvt_scenario_load(question->source, &options, arena, out, err);
     if (status == KVT_OK)
         return hash_scenario(out, hash, err);
-    name_axis(&question->grid, err);
+    sweep_name_axis(&question->grid, err);
     return status;
 }
 
