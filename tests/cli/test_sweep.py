@@ -572,6 +572,9 @@ def batch_files_run_the_sweep_both_ways(folder):
     for task in (2, 1, 3):
         batch("sweep-array.sbatch", folder, array, path, *AXES, SLURM_ARRAY_TASK_ID=str(task),
               SLURM_ARRAY_TASK_COUNT="3", SLURM_CPUS_PER_TASK="2")
+    # Launched as several, a shard is still its own.
+    batch("sweep-array.sbatch", folder, folder / "alone", path, *AXES, SLURM_ARRAY_TASK_ID="1",
+          SLURM_ARRAY_TASK_COUNT="3", PMI_SIZE="4")
     # Submitted once more by itself, a task has nothing left to do.
     batch("sweep-array.sbatch", folder, array, path, *AXES, SLURM_ARRAY_TASK_ID="2", SLURM_ARRAY_TASK_COUNT="1",
           SHARDS="3")

@@ -51,6 +51,7 @@ static kvt_status gather(const struct options *options, struct kvt_arena *arena,
         return kvt_fail(err, KVT_ERR_INVALID, "sweep", "an option's value is too long");
     question->sets = sets;
     question->source = options->positional.count > 0 ? options->positional.items[0] : "quickstart";
+    question->data_dir = cli_data_dir();
     question->seed_count = (size_t)options->seeds;
     question->arena = arena;
     kvt_status status = sweep_grid_parse(&options->varied, &options->zips, options->points, arena,
@@ -232,7 +233,8 @@ static int sweep(const struct options *options, uint32_t shard, uint32_t shards)
     int exit_code = CLI_DONE;
     kvt_status status = arena != NULL ? KVT_OK : kvt_fail_nomem(&err, "a sweep");
 
-    if (status == KVT_OK && (options->mpi || sweep_team_is_launched()))
+    /* Ranks that were given a shard each know nothing of each other. */
+    if (status == KVT_OK && (options->mpi || (shards == 1 && sweep_team_is_launched())))
         status = sweep_team_begin(&team, &err);
     cli_catch_signals(); /* behind MPI's own */
     if (status == KVT_OK)

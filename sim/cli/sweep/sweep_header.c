@@ -18,7 +18,7 @@
 static kvt_status load_base(const struct sweep_question *question, struct kvt_arena *arena,
                             struct kvt_scenario *out, double *point, struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+    const struct kvt_scenario_options options = {.data_dir = question->data_dir,
                                                  .plugins = cli_plugins(),
                                                  .sets = question->sets,
                                                  .set_count = question->set_count,

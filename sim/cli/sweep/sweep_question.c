@@ -99,7 +99,7 @@ kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
 {
     const char **sets = kvt_arena_array(arena, question->set_count + question->grid.axis_count + 1,
                                         sizeof *sets, _Alignof(const char *));
-    struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+    struct kvt_scenario_options options = {.data_dir = question->data_dir,
                                            .plugins = cli_plugins(),
                                            .sets = sets,
                                            .common_sets = question->set_count};
