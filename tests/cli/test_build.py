@@ -25,7 +25,6 @@ DATA = {"models": ("models", ".json"), "scenarios": ("workloads/scenarios", (".j
         "grids": ("validation/grids", ".json"), "slurm": ("docs/slurm", ".sbatch"), "example": ("policies/example", (".c", "Makefile"))}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
-# Made from the tables of options.
 OLDEST_GLIBC = (2, 36)
 
 
