@@ -2,7 +2,8 @@
 
 A block marked `sh` is run by a shell, in one folder for the whole page, with `kvtide` on its path.
 A block marked `text` right behind it holds lines of what that printed, in order, up to blanks; "..."
-stands for any lines between. `sh slow` is run where KVT_SLOW is set.
+stands for any lines between. `sh slow` is run where KVT_SLOW is set. The folder has links to what a page
+takes from a checkout.
 """
 import os
 import pathlib
@@ -13,7 +14,8 @@ import sys
 import support
 from support import KVTIDE, TOP
 
-PAGES = ("docs/questions.md",)
+PAGES = ("docs/questions.md", "docs/tutorial-validation.md")
+CHECKOUT = ("models", "policies", "validation")
 BLOCK = re.compile(r"^```sh( slow)?\n(.*?)^```\n(?:\s*^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +45,8 @@ def not_printed(shown, printed):
 def page_faults(page, folder):
     work = folder / "work"
     work.mkdir()
+    for name in CHECKOUT:
+        (work / name).symlink_to(TOP / name)
     environment, faults, run = on_path(folder), [], 0
     for slow, commands, shown in BLOCK.findall((TOP / page).read_text(encoding="utf-8")):
         if slow and not os.environ.get("KVT_SLOW"):
