@@ -81,13 +81,14 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
     sim->guesses = calloc(sim->rank_count, sizeof *sim->guesses);
+    sim->shared_loads = calloc(sim->rank_count, sizeof *sim->shared_loads);
     sim->rank_steps = calloc(sim->rank_count, sizeof *sim->rank_steps);
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
     if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
-        !sim->guesses || !sim->rank_steps || !sim->router_views || !sim->router_choices ||
-        !sim->events)
+        !sim->guesses || !sim->shared_loads || !sim->rank_steps || !sim->router_views ||
+        !sim->router_choices || !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }
@@ -121,12 +122,47 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .host_copies = pool->host_pool_per_rank ? pool->tp : 1,
                                .index_offload_bytes = index_offload_bytes(pool),
                                .prefills_here = scenario->prefill.mode == KVT_PREFILL_COLOCATED,
+                               .prefill_computes = scenario->prefill.mode != KVT_PREFILL_NONE,
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
                                .speculation = scenario->speculation.info->name,
                                .run_seed = scenario->seed};
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
+}
+
+/* The same model in another setting, for what that would change. */
+static kvt_status open_other_timing(struct group *group, const struct kvt_timing_env *env,
+                                    enum kvt_what_if what_if, struct kvt_error *err)
+{
+    void *state = kvt_plugin_state_new(group->timing->state_bytes(env));
+
+    group->if_states[what_if] = state;
+    if (!state)
+        return kvt_fail_nomem(err, "a timing model");
+    return group->timing->init(state, env, err);
+}
+
+/* A link that is faster; and one rank more, over which experts are spread where they were over all
+ * ranks. */
+static kvt_status open_what_ifs(struct group *group, const struct kvt_timing_env *env,
+                                struct kvt_error *err)
+{
+    struct kvt_hardware faster = *env->hardware;
+    struct kvt_timing_env other = *env;
+
+    faster.link_h2d_bytes_per_s =
+        (uint64_t)((double)faster.link_h2d_bytes_per_s * KVT_IF_LINK_FACTOR);
+    other.hardware = &faster;
+    kvt_status status = open_other_timing(group, &other, KVT_IF_FASTER_LINK, err);
+    if (status != KVT_OK)
+        return status;
+    uint32_t gpus = env->tp * (env->dp + 1);
+    other = *env;
+    other.dp = env->dp + 1;
+    other.ep = env->ep == env->tp * env->dp && env->ep > 1 ? gpus : env->ep;
+    other.ranks_per_link_node = gpus < env->gpus_per_node ? gpus : env->gpus_per_node;
+    return open_other_timing(group, &other, KVT_IF_MORE_RANKS, err);
 }
 
 static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct kvt_error *err)
@@ -161,7 +197,9 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
     group->timing_state = kvt_plugin_state_new(group->timing->state_bytes(&env));
     if (!group->timing_state)
         return kvt_fail_nomem(err, "a timing model");
-    return group->timing->init(group->timing_state, &env, err);
+    kvt_status status = group->timing->init(group->timing_state, &env, err);
+    return status == KVT_OK && group->timing->reads_hardware ? open_what_ifs(group, &env, err)
+                                                             : status;
 }
 
 static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
@@ -258,6 +296,8 @@ static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
     if (status == KVT_OK)
         status = sim_books_open(sim, err);
     if (status == KVT_OK)
+        status = sim_faults_open(sim, err);
+    if (status == KVT_OK)
         status = sim_poll_arrivals(sim, err);
     return status == KVT_OK ? sim_books_begin(sim, err) : status;
 }
@@ -325,13 +365,17 @@ void kvt_sim_free(struct kvt_sim *sim)
         sim->backend->ops->close(sim->backend);
     for (uint32_t r = 0; sim->ranks && r < sim->rank_count; r++)
         kvt_rank_fini(&sim->ranks[r]);
-    for (uint32_t g = 0; sim->groups && g < sim->group_count; g++)
+    for (uint32_t g = 0; sim->groups && g < sim->group_count; g++) {
         free(sim->groups[g].timing_state);
+        for (int i = 0; i < KVT_WHAT_IFS; i++)
+            free(sim->groups[g].if_states[i]);
+    }
     if (sim->arrival)
         sim->arrival->close(sim->source);
     if (sim->speculation)
         sim->speculation->free(sim->speculation_data);
     sim_books_close(sim);
+    sim_faults_close(sim);
     kvt_eventq_free(sim->events);
     free(sim->input_state);
     free(sim->output_state);
@@ -347,6 +391,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->hosts);
     free(sim->loads);
     free(sim->guesses);
+    free(sim->shared_loads);
     free(sim->rank_steps);
     free(sim->items);
     free(sim->rounds);
@@ -363,6 +408,8 @@ static kvt_status diagnose_stall(const struct kvt_sim *sim, struct kvt_error *er
 {
     const struct kvt_rank *worst = &sim->ranks[0];
 
+    if (sim->faults.homeless_count > 0)
+        return sim_diagnose_homeless(sim, err);
     for (uint32_t r = 1; r < sim->rank_count; r++) {
         if (sim->ranks[r].waiting.count > worst->waiting.count)
             worst = &sim->ranks[r];
@@ -388,12 +435,18 @@ static bool nothing_moves(const struct kvt_sim *sim)
     return kvt_eventq_length(sim->events) <= clockwork;
 }
 
+/* No rank is left for anybody, and the run has an end: until then they wait, and are counted so. */
+static bool waits_to_the_end(const struct kvt_sim *sim)
+{
+    return sim->end_ns != KVT_NS_NEVER && sim->faults.homeless_count == sim->in_flight;
+}
+
 static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
                            struct kvt_error *err)
 {
     switch ((enum event_kind)event->kind) {
     case EVENT_STEP_DONE:
-        return sim_on_step_done(sim, event->target, err);
+        return sim_on_step_done(sim, event->target, event->payload, err);
     case EVENT_IMPORT_DONE:
         return sim_on_import_done(sim, event->target, event->payload, err);
     case EVENT_PREFILL_DONE:
@@ -404,15 +457,18 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
     case EVENT_BOUNDARY:
         return sim_on_boundary(sim, event->target, err);
     case EVENT_INTERVAL:
-        if (nothing_moves(sim) && sim->in_flight > 0)
+        if (nothing_moves(sim) && sim->in_flight > 0 && !waits_to_the_end(sim))
             return diagnose_stall(sim, err);
         return sim_books_interval(sim, err);
     case EVENT_WARMUP:
-        sim_books_cut(sim);
-        return KVT_OK;
+        return sim_books_cut(sim, err);
     case EVENT_STOP:
         sim->ended = true;
         return KVT_OK;
+    case EVENT_FAULT:
+        return sim_on_fault(sim, event->target, err);
+    case EVENT_REPAIR:
+        return sim_on_repair(sim, event->target, err);
     }
     return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name, "event of kind %u", event->kind);
 }

@@ -11,14 +11,16 @@
 #include "sim_course.h"
 
 enum event_kind {
-    EVENT_STEP_DONE,    /* target: group */
-    EVENT_IMPORT_DONE,  /* target: rank, payload: request */
-    EVENT_PREFILL_DONE, /* payload: request */
+    EVENT_STEP_DONE,    /* target: group, payload: its step */
+    EVENT_IMPORT_DONE,  /* target: rank, payload: request, as sim_awaited() has it */
+    EVENT_PREFILL_DONE, /* payload: likewise */
     EVENT_ARRIVAL,      /* the source said to ask again now */
     EVENT_BOUNDARY,     /* target: group */
     EVENT_INTERVAL,
     EVENT_WARMUP, /* ends now: what is counted begins */
-    EVENT_STOP
+    EVENT_STOP,
+    EVENT_FAULT, /* target: fault */
+    EVENT_REPAIR /* target: fault */
 };
 
 /* Ranks that step together: all of a pool in lockstep, or one rank. */
@@ -29,17 +31,36 @@ struct group {
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     const struct kvt_timing_model *timing;
     void *timing_state;
+    void *if_states[KVT_WHAT_IFS];      /* in other settings; NULL: those would say nothing */
+    kvt_ns parts_ns[KVT_PARTS];         /* of the step under way, ... */
+    kvt_ns stall_ns;                    /* ... and what held it up */
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
     const struct kvt_prefetch *prefetch;
-    uint32_t selectors; /* of the model */
+    uint32_t selectors;        /* of the model */
+    uint64_t step_serial;      /* of the step under way; what an event says of another is void */
+    const double *link_factor; /* [rank_count] share of its link that each has; NULL: all of it */
 };
 
 /* The prefill pool: servers, and a queue before them. */
 struct prefill {
     uint32_t busy;
+    uint32_t failed;         /* servers that cannot be used */
+    uint64_t turns;          /* prompts begun so far */
     struct kvt_live **queue; /* ring [capacity] */
     size_t head, count, capacity;
+};
+
+/* What has failed; all NULL where nothing will. */
+struct faults {
+    uint32_t *down; /* [rank_count] faults that keep each rank down */
+    uint32_t down_count;
+    double *link_factor;              /* [rank_count] */
+    struct kvt_fault_report *reports; /* [of the scenario] */
+    struct kvt_live **homeless;       /* [homeless_count] wait for any rank to come back */
+    size_t homeless_count, homeless_capacity;
+    struct kvt_live **leaving; /* scratch */
+    size_t leaving_count, leaving_capacity;
 };
 
 enum {
@@ -81,6 +102,7 @@ struct kvt_sim {
     struct kvt_router_rank *router_views; /* scratch [rank_count] */
     uint32_t *router_choices;             /* scratch [rank_count] */
     struct prefill prefill;
+    struct faults faults;
     struct kvt_backend *backend;
     const struct kvt_speculation_method *speculation;
     void *speculation_data;
@@ -88,6 +110,7 @@ struct kvt_sim {
     /* The step in hand. */
     struct kvt_rank_load *loads;          /* [rank_count] of each rank's newest step */
     struct kvt_rank_load *guesses;        /* scratch [rank_count] */
+    struct kvt_rank_load *shared_loads;   /* scratch [rank_count] */
     struct kvt_rank_step *rank_steps;     /* scratch [rank_count] */
     struct kvt_step_item *items;          /* scratch [round_capacity] */
     struct kvt_round *rounds;             /* scratch [round_capacity] */
@@ -103,6 +126,8 @@ struct kvt_sim {
     struct sim_course course; /* for means over the central half */
     kvt_ns interval_ns;
     uint64_t interval_count;
+    struct kvt_interval *intervals; /* [run.interval_count]; where there are phases to compare */
+    size_t interval_capacity;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
     struct outside_count {
         struct kvt_outside first; /* of its part and feature */
@@ -147,6 +172,39 @@ KVT_CHECKED kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *l
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 
+/* Sends a request that has no rank on its way: routed, and prefilled where prompts are. Where all
+ * ranks that could ever hold it are down, it waits for one to come back. */
+KVT_CHECKED kvt_status sim_place(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err);
+/* Prompts that wait, as far as there are servers. */
+KVT_CHECKED kvt_status sim_begin_prefills(struct kvt_sim *sim, struct kvt_error *err);
+
+/* ---- sim_faults.c: what fails ---- */
+
+KVT_CHECKED kvt_status sim_faults_open(struct kvt_sim *sim, struct kvt_error *err);
+void sim_faults_close(struct kvt_sim *sim);
+bool sim_is_down(const struct kvt_sim *sim, uint32_t rank);
+KVT_CHECKED kvt_status sim_on_fault(struct kvt_sim *sim, uint32_t index, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_repair(struct kvt_sim *sim, uint32_t index, struct kvt_error *err);
+/* It waits until a rank has come back. */
+KVT_CHECKED kvt_status sim_shelter(struct kvt_sim *sim, struct kvt_live *live,
+                                   struct kvt_error *err);
+/* It decodes, or has said all it had to: a fault may be recovered from. */
+void sim_note_decoding(struct kvt_sim *sim, struct kvt_live *live);
+/* Everybody left waits for a rank, and none will come. */
+KVT_CHECKED kvt_status sim_diagnose_homeless(const struct kvt_sim *sim, struct kvt_error *err);
+
+/* An event's payload: the request as it is now. One that has been interrupted since, or has ended,
+ * is awaited no more: NULL. */
+static inline uint64_t sim_awaited(const struct kvt_live *live)
+{
+    return (uint64_t)live->epoch << 32 | live->id;
+}
+static inline struct kvt_live *sim_find_awaited(const struct kvt_sim *sim, uint64_t payload)
+{
+    struct kvt_live *live = sim->live[(uint32_t)payload];
+    return live && live->epoch == payload >> 32 ? live : NULL;
+}
+
 /* ---- sim_round.c: what each request of a step drafts and verifies ---- */
 
 /* Fills sim->rounds, sim->items and the items of sim->rank_steps for the ranks of a
@@ -167,7 +225,11 @@ KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_err
 /* ---- sim_step.c: boundaries and decode steps ---- */
 
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
-KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
+/* step: the group's step_serial as it began. */
+KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, uint64_t step,
+                                        struct kvt_error *err);
+/* Tokens that the request's round will deliver: what it commits, and no more than is left. */
+uint32_t sim_round_delivery(const struct kvt_live *live);
 
 /* ---- sim_step_time.c: how long a step takes ---- */
 
@@ -177,11 +239,36 @@ KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, str
  * is what the others waited for it. features as in struct kvt_step_times; NULL: nobody asks. */
 double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
                    double features[KVT_FEATURES], double *waited_ns);
+/* The same where the ranks share `all`; *slowest is the rank that takes longest, from loads[0]. */
+double sim_predict_of(const struct group *group, const struct kvt_group_load *all,
+                      struct kvt_rank_load *loads, double parts[KVT_PARTS], double *waited_ns,
+                      uint32_t *slowest);
+struct kvt_group_load sim_group_load(const struct group *group, const struct kvt_rank_load *loads);
 
 /* What a step of the group, whose loads are in sim->loads, takes by the run's clock; the other
- * clock's figures go to the books too. Refuses one that takes longer than KVT_STEP_NS_MAX. */
-KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group,
-                                     uint32_t requests, kvt_ns *out, struct kvt_error *err);
+ * clock's figures go to the books too, the step's parts to the group. Refuses one that takes longer
+ * than KVT_STEP_NS_MAX. */
+KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requests,
+                                     kvt_ns *out, struct kvt_error *err);
+
+/* ---- sim_what_if.c: how long steps would take otherwise ---- */
+
+/* To the books, of a step of the group whose loads are in sim->loads: how long it would take on a
+ * faster link, or with more ranks; and how long its slowest rank keeps the link busy. Decides
+ * nothing. requests: that decode in it; step_ns: as predicted. */
+void sim_book_what_ifs(struct kvt_sim *sim, const struct group *group, uint32_t requests,
+                       kvt_ns step_ns);
+
+/* ---- sim_waits.c: of what latencies consist ---- */
+
+/* Until now a request that has no token yet was where it was; from now on it is there. */
+void sim_wait(const struct kvt_sim *sim, struct kvt_live *live, enum kvt_wait_part part);
+/* Its first token goes out now. */
+void sim_end_wait(struct kvt_sim *sim, struct kvt_live *live);
+/* It delivers tokens of the group's step that ends now. */
+void sim_took_part(const struct group *group, struct kvt_live *live);
+/* It has ended, or the run has. */
+void sim_end_tokens(struct kvt_sim *sim, const struct kvt_live *live);
 
 /* ---- sim_analytic.c: mean values instead of events ---- */
 
@@ -200,7 +287,7 @@ void sim_books_advance(struct kvt_sim *sim);
 /* The counters that ranks have gathered, and the peaks. */
 void sim_books_collect(struct kvt_sim *sim);
 /* Closes the interval under way, short as it may be, and opens the next. */
-void sim_books_cut(struct kvt_sim *sim);
+KVT_CHECKED kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err);
 /* The same at its regular end, with the next one's scheduled. */
 KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,
