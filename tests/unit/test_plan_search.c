@@ -28,7 +28,7 @@ START_TEST(every_answer_is_found_whatever_is_guessed)
     long count = counts[_i];
     static const long guesses[] = {-1, 0, 5, 100, 1007, 5000};
 
-    for (long last = -1; last < count; last += count > 300 ? 8 : 1) {
+    for (long last = -1; last<count; last += count> 300 ? 8 : 1) {
         for (size_t g = 0; g < sizeof guesses / sizeof guesses[0]; g++) {
             struct search search;
             unsigned tries = run_search(count, count / 3, last, guesses[g], &search);

@@ -103,8 +103,8 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
     bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2;
     if (is_hopeless || !search_next(search, guess, &choice->wanted))
         choice->wanted = -1;
-    /* What is known beforehand may be wrong altogether: nothing is given up before the value that is
-     * wanted least, which most bounds hold at if at any, has failed as well. */
+    /* What is known beforehand may be wrong altogether: nothing is given up before the value that
+     * is wanted least, which most bounds hold at if at any, has failed as well. */
     if (choice->wanted < 0 && !search->low_meets && plan_point_at(choice, 0) == NULL)
         choice->wanted = 0;
     return KVT_OK;
@@ -484,7 +484,8 @@ kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct k
         return KVT_OK;
     read_sure(question, choice);
     for (; status == KVT_OK && seeking.tries < ENDS_TRIED && question->path != NULL &&
-           !plan->interrupted && (choice->sure < 0 || choice->not_sure < 0);
+           !plan->interrupted &&
+           (choice->sure != choice->answer || choice->not_sure != choice->answer + 1);
          seeking.tries++) {
         struct plan_wish wishes[2];
         size_t wished = 0, failed = 0;
@@ -493,8 +494,8 @@ kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct k
         status = cli_jobs_run(&jobs, &failed, err);
         if (status != KVT_OK)
             break;
-        wish_end(plan, choice, seeking.sure, choice->sure >= 0, wishes, &wished);
-        wish_end(plan, choice, seeking.not_sure, choice->not_sure >= 0, wishes, &wished);
+        wish_end(plan, choice, seeking.sure, choice->sure, wishes, &wished);
+        wish_end(plan, choice, seeking.not_sure, choice->not_sure, wishes, &wished);
         if (wished > 0)
             status = plan_run(plan, wishes, wished, "the interval", err);
         for (size_t i = 0; status == KVT_OK && i < wished; i++) {
