@@ -12,6 +12,8 @@ static const struct cli_command commands[] = {
      kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
+    {"report", "DIR|FILE [options]",
+     "The page of an answer in a folder, its charts as vector files, its table.", kvt_cmd_report},
     {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate",

@@ -50,29 +50,33 @@ static void remove_old_result(const struct run_files *files)
 kvt_status run_files_write(struct run_files *files, const struct kvt_run *run,
                            const char *result_text, double wall_s, struct kvt_error *err)
 {
-    struct kvt_outfile *requests = NULL, *result = NULL, *log = NULL;
+    struct kvt_outfile *requests = NULL, *itl = NULL, *result = NULL, *log = NULL;
     kvt_status status;
 
     if (!files->dir)
         return KVT_OK;
     status = open_out(files, "requests.csv", &requests, err);
     if (status == KVT_OK)
+        status = open_out(files, "itl.csv", &itl, err);
+    if (status == KVT_OK)
         status = open_out(files, "run.log", &log, err);
     if (status == KVT_OK)
         status = open_out(files, "result.json", &result, err);
     if (status == KVT_OK) {
         kvt_report_requests_csv(run, kvt_outfile_stream(requests));
+        kvt_report_itl_csv(run, kvt_outfile_stream(itl));
         fprintf(kvt_outfile_stream(log), "wall_s %.3f\nsimulated_s %.3f\nevents %llu\n", wall_s,
                 (double)run->end_ns * 1e-9, (unsigned long long)run->events);
         fputs(result_text, kvt_outfile_stream(result));
         remove_old_result(files);
-        struct kvt_outfile **all[] = {&files->timeline, &requests, &log, &result};
+        struct kvt_outfile **all[] = {&files->timeline, &requests, &itl, &log, &result};
         for (size_t i = 0; i < sizeof all / sizeof all[0] && status == KVT_OK; i++) {
             status = kvt_outfile_commit(*all[i], err);
             *all[i] = NULL;
         }
     }
     kvt_outfile_discard(requests);
+    kvt_outfile_discard(itl);
     kvt_outfile_discard(log);
     kvt_outfile_discard(result);
     return status;

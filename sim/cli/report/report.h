@@ -1,0 +1,38 @@
+/* report.h -- report.html: made from the files of a folder, whatever kind of answer they are. */
+#ifndef KVT_CLI_REPORT_H
+#define KVT_CLI_REPORT_H
+
+#include "page.h"
+
+/* One kind of answer: the file in which it lies, its schema, and how it becomes a page. */
+struct report_kind {
+    const char *file;   /* "result.json" */
+    const char *schema; /* "kvtide/result/1" */
+    /* Adds to the page what the tree, and other files of the folder, hold. */
+    kvt_status (*build)(struct report_page *page, const char *dir, const cJSON *tree,
+                        struct kvt_error *err);
+    const char *kind; /* the page's */
+};
+
+/* The page of what lies in a folder, or of one of its files: result.json, compare.json and others,
+ * or a page that was written. Refuses a folder with none, or with several answers. *page_path is
+ * where the page of it belongs, the caller's to free(). */
+KVT_CHECKED kvt_status report_open(const char *path, struct report_page **out, char **page_path,
+                                   struct kvt_error *err);
+
+/* Writes DIR/report.html anew from DIR/file, which lies there. */
+KVT_CHECKED kvt_status report_write(const char *dir, const char *file, struct kvt_error *err);
+
+/* report_run.c, report_compare.c: as struct report_kind has it. */
+KVT_CHECKED kvt_status report_build_run(struct report_page *page, const char *dir,
+                                        const cJSON *tree, struct kvt_error *err);
+KVT_CHECKED kvt_status report_build_compare(struct report_page *page, const char *dir,
+                                            const cJSON *tree, struct kvt_error *err);
+
+/* What several kinds say alike. A tree's badge, and at the end the scenario in force. */
+void report_add_badge(struct report_page *page, const cJSON *tree);
+void report_add_scenario(struct report_page *page, const char *title, const cJSON *scenario);
+/* A number at a path of members, "metrics.mean_tpot_ms"; NaN: there is none. */
+double report_number(const cJSON *tree, const char *path);
+
+#endif
