@@ -17,7 +17,7 @@ struct run_options {
     struct cli_texts goodput;
     const char *cache, *out;
     uint64_t threads;
-    bool quiet, json;
+    bool no_report, quiet, json;
 };
 
 static void show_done(void *context, double done_fraction)
@@ -89,8 +89,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
                 (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
         if (outputs->dir)
-            fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,run.log}\n",
-                    outputs->dir);
+            fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,itl.csv,run.log%s}\n",
+                    outputs->dir, outputs->leaves_report ? "" : ",report.html");
     }
     if (status == KVT_OK && run->few_for_means)
         fprintf(stderr,
@@ -140,7 +140,7 @@ static int run_command(struct run_options *options, const char *source)
 {
     struct kvt_error err;
     struct kvt_scenario scenario;
-    struct run_files outputs = {.dir = options->out};
+    struct run_files outputs = {.dir = options->out, .leaves_report = options->no_report};
     bool answer_is_no = false;
     char texts[RUN_SETS_MORE][RUN_SETS_BYTES];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
@@ -182,8 +182,10 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &options.threads},
         CLI_PLUGIN_OPTION,
-        {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,
-         &options.out},
+        {"--out", "DIR", "writes result.json, its tables (.csv) and its page report.html there",
+         CLI_TEXT, &options.out},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &options.no_report},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &options.quiet},
     };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "kvt/report.h"
+#include "report/report.h"
 
 static kvt_status open_out(const struct run_files *files, const char *name,
                            struct kvt_outfile **out, struct kvt_error *err)
@@ -43,6 +44,7 @@ static void remove_old_result(const struct run_files *files)
 {
     char path[4096];
 
+    report_remove(files->dir);
     if (snprintf(path, sizeof path, "%s/result.json", files->dir) < (int)sizeof path)
         (void)remove(path);
 }
@@ -75,6 +77,8 @@ kvt_status run_files_write(struct run_files *files, const struct kvt_run *run,
             *all[i] = NULL;
         }
     }
+    if (status == KVT_OK && !files->leaves_report)
+        status = report_write(files->dir, "result.json", err);
     kvt_outfile_discard(requests);
     kvt_outfile_discard(itl);
     kvt_outfile_discard(log);

@@ -37,13 +37,30 @@ static cJSON *copy(const cJSON *tree)
 
 /* ---- Scales ------------------------------------------------------------------------------------ */
 
-/* A channel that tells series apart; range NULL: the theme's colours. With one series there is no
+static bool is_marked(const struct sketch *sketch)
+{
+    return sketch->chart->form == REPORT_CLOUD || sketch->chart->form == REPORT_DOTS ||
+           sketch->chart->has_kinds ||
+           (sketch->chart->form == REPORT_LINES &&
+            sketch->row_count <= MARKED_MAX * sketch->name_count);
+}
+
+/* What stands beside a series' name: its mark, or a piece of its line. With one series there is no
  * legend. */
-static cJSON *by_series(const struct sketch *sketch, const char *range, double symbol_size)
+static cJSON *legend_of(const struct sketch *sketch)
+{
+    if (sketch->name_count < 2)
+        return cJSON_CreateNull();
+    return sketch->chart->form == REPORT_LINES && !is_marked(sketch)
+               ? report_json("{'symbolType': 'stroke', 'symbolSize': 400}")
+               : report_json("{'symbolSize': 80}");
+}
+
+/* A channel that tells series apart; range NULL: the theme's colours. */
+static cJSON *by_series(const struct sketch *sketch, const char *range, bool has_legend)
 {
     cJSON *scale = report_json("{'domain': %j}", copy(sketch->names));
-    cJSON *legend = sketch->name_count > 1 ? report_json("{'symbolSize': %g}", symbol_size)
-                                           : cJSON_CreateNull();
+    cJSON *legend = has_legend ? legend_of(sketch) : cJSON_CreateNull();
     cJSON *values = range != NULL ? report_json(range) : NULL;
 
     if (values != NULL && !cJSON_AddItemToObject(scale, "range", values))
@@ -80,18 +97,26 @@ static cJSON *ticks_of(const struct sketch *sketch)
     return count > 1 ? cJSON_CreateDoubleArray(found, (int)count) : NULL;
 }
 
+/* Whether marks would else stand on an axis. */
+static bool has_room_about(const struct report_chart *chart, const struct report_axis *axis)
+{
+    bool is_of_marks = chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS;
+    return is_of_marks && !axis->is_from_zero;
+}
+
 static cJSON *quantity(const struct sketch *sketch, const struct report_axis *axis, bool is_x)
 {
-    cJSON *ticks = is_x && axis->is_log ? ticks_of(sketch) : NULL;
+    bool has_ticks = is_x && axis->is_log && sketch->chart->form == REPORT_LINES;
+    cJSON *ticks = has_ticks ? ticks_of(sketch) : NULL;
     cJSON *style = axis->is_log ? report_json("{'format': ',~g'}") : cJSON_CreateObject();
 
     if (ticks != NULL && !cJSON_AddItemToObject(style, "values", ticks))
         cJSON_Delete(ticks);
     return report_json("{'field': %s, 'type': 'quantitative', 'title': %s,"
-                       " 'scale': {'type': %s, 'zero': %b, 'nice': %b}, 'axis': %j}",
+                       " 'scale': {'type': %s, 'zero': %b, 'nice': %b, 'padding': %g}, 'axis': %j}",
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
-                       axis->is_from_zero && !axis->is_log,
-                       !axis->is_log && (!is_x || axis->is_from_zero), style);
+                       axis->is_from_zero && !axis->is_log, !axis->is_log && !is_x,
+                       has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
 }
 
 static cJSON *tip(const struct report_axis *axis)
@@ -142,31 +167,23 @@ static bool add_rules(cJSON *layers, const struct report_chart *chart)
                                          values)) &&
            add_layer(layers, report_json("{'data': {'values': %j},"
                                          " 'mark': {'type': 'text', 'style': 'asideText',"
-                                         " 'align': 'left', 'baseline': 'top', 'dx': 3, 'dy': 1},"
+                                         " 'align': 'left', 'baseline': 'bottom', 'dx': -2, 'dy': -3},"
                                          " 'encoding': {'x': {'field': 'at', 'type':"
                                          " 'quantitative'}, 'y': {'value': 0},"
                                          " 'text': {'field': 'text', 'type': 'nominal'}}}",
                                          again));
 }
 
-/* Of the chart's own rows only those of one source, where there are two. */
-static bool only(cJSON *layer, const struct report_chart *chart, const char *source)
+/* Of the chart's own rows only those of some kinds, where there are kinds; a JSON array of them. */
+static bool only(cJSON *layer, const struct report_chart *chart, const char *kinds)
 {
-    if (chart->points_are == NULL)
+    if (!chart->has_kinds)
         return layer != NULL;
-    cJSON *filter =
-        report_json("[{'filter': {'field': 'source', 'equal': %s}}]", source);
+    cJSON *filter = report_json("[{'filter': {'field': 'kind', 'oneOf': %j}}]", report_json(kinds));
     if (layer != NULL && filter != NULL && cJSON_AddItemToObject(layer, "transform", filter))
         return true;
     cJSON_Delete(filter);
     return false;
-}
-
-static bool is_marked(const struct sketch *sketch)
-{
-    return sketch->chart->form == REPORT_CLOUD ||
-           (sketch->chart->form == REPORT_LINES &&
-            sketch->row_count <= MARKED_MAX * sketch->name_count);
 }
 
 /* A mark a point: seen where points are few, else where the pointer is nearest. */
@@ -180,17 +197,17 @@ static cJSON *marks(const struct sketch *sketch, cJSON *y)
     cJSON *encoding =
         report_json("{'x': %j, 'y': %j, 'color': %j, 'opacity': %j, 'tooltip': %j}",
                     quantity(sketch, &sketch->chart->x, true), y,
-                    by_series(sketch, NULL, is_seen ? 60 : 300), opacity, tips(sketch));
+                    by_series(sketch, NULL, true), opacity, tips(sketch));
 
     if (is_seen) {
-        cJSON *shape = by_series(sketch, SHAPES, 60);
+        cJSON *shape = by_series(sketch, SHAPES, true);
         if (!cJSON_AddItemToObject(encoding, "shape", shape))
             cJSON_Delete(shape);
     }
     return report_json("{'params': [{'name': 'near', 'select': {'type': 'point', 'nearest': true,"
                        " 'on': 'pointerover', 'clear': 'pointerout'}}],"
                        " 'mark': {'type': 'point', 'filled': true, 'size': %g}, 'encoding': %j}",
-                       sketch->chart->form == REPORT_CLOUD ? 30.0 : 45.0, encoding);
+                       sketch->row_count > 200 ? 30.0 : 60.0, encoding);
 }
 
 /* ---- Forms ------------------------------------------------------------------------------------- */
@@ -202,7 +219,7 @@ static cJSON *references(const struct sketch *sketch)
     return report_json("{'mark': {'type': 'point', 'filled': false, 'size': 110, 'strokeWidth': 2},"
                        " 'encoding': {'x': %j, 'y': %j, 'color': %j, 'tooltip': %j}}",
                        quantity(sketch, &chart->x, true), quantity(sketch, &chart->y, false),
-                       by_series(sketch, NULL, 60), tips(sketch));
+                       by_series(sketch, NULL, true), tips(sketch));
 }
 
 static bool draw_lines(const struct sketch *sketch, cJSON *layers)
@@ -212,19 +229,19 @@ static bool draw_lines(const struct sketch *sketch, cJSON *layers)
         "{'mark': {'type': 'line', 'strokeWidth': 2, 'interpolate': %s, 'clip': true},"
         " 'encoding': {'x': %j, 'y': %j, 'color': %j, 'strokeDash': %j}}",
         chart->is_stepped ? "step-after" : "linear", quantity(sketch, &chart->x, true),
-        quantity(sketch, &chart->y, false), by_series(sketch, NULL, 300),
-        by_series(sketch, DASHES, 300));
+        quantity(sketch, &chart->y, false), by_series(sketch, NULL, true),
+        by_series(sketch, DASHES, !is_marked(sketch)));
     cJSON *points = marks(sketch, quantity(sketch, &chart->y, false));
-    bool ok = only(line, chart, "here") && only(points, chart, "here");
+    bool ok = only(line, chart, "['line']") && only(points, chart, "['line', 'mark']");
 
     if (chart->form == REPORT_LINES)
         ok = add_layer(layers, line) && ok;
     else
         cJSON_Delete(line);
     ok = add_layer(layers, points) && ok;
-    if (chart->points_are != NULL) {
+    if (chart->has_kinds) {
         cJSON *open = references(sketch);
-        ok = only(open, chart, "reference") && ok;
+        ok = only(open, chart, "['reference']") && ok;
         ok = add_layer(layers, open) && ok;
     }
     return ok;
@@ -251,14 +268,15 @@ static bool draw_areas(const struct sketch *sketch, cJSON *layers)
                                          " 'encoding': {'x': %j, 'y': %j, 'color': %j}}",
                                          quantity(sketch, &chart->x, true),
                                          stacked(sketch, &chart->y, false),
-                                         by_series(sketch, NULL, 100))) &&
+                                         by_series(sketch, NULL, true))) &&
            add_layer(layers, marks(sketch, stacked(sketch, &chart->y, false)));
 }
 
 static cJSON *category(const struct sketch *sketch)
 {
-    return report_json("{'field': %s, 'type': 'nominal', 'title': null, 'sort': null}",
-                       sketch->chart->y.name);
+    return report_json("{'field': %s, 'type': 'nominal', 'title': null, 'sort': null,"
+                       " 'axis': {'grid': %b}}",
+                       sketch->chart->y.name, sketch->chart->form == REPORT_DOTS);
 }
 
 static cJSON *category_tips(const struct sketch *sketch, cJSON *more)
@@ -284,7 +302,7 @@ static bool draw_bars(const struct sketch *sketch, cJSON *layers)
                                  " 'encoding': {'y': %j, 'x': %j, 'color': %j, 'tooltip': %j,"
                                  " " IN_ORDER "}}",
                                  category(sketch), stacked(sketch, &sketch->chart->x, true),
-                                 by_series(sketch, NULL, 100), category_tips(sketch, NULL)));
+                                 by_series(sketch, NULL, true), category_tips(sketch, NULL)));
 }
 
 /* Where series of one category are set beneath each other. */
@@ -301,15 +319,15 @@ static bool draw_dots(const struct sketch *sketch, cJSON *layers)
         report_json("{'mark': {'type': 'rule', 'strokeWidth': 2},"
                     " 'encoding': {'y': %j, 'yOffset': %j, 'x': {'field': 'low', 'type':"
                     " 'quantitative', 'title': %s}, 'x2': {'field': 'high'}, 'color': %j}}",
-                    category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, 70));
+                    category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, true));
     cJSON *more = report_json("[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format':"
                               " '" FIGURE_FORMAT "'}, {'field': 'high', 'type': 'quantitative',"
                               " 'title': 'to', 'format': '" FIGURE_FORMAT "'}]");
     cJSON *dots = report_json(
-        "{'mark': {'type': 'point', 'filled': true, 'size': 60},"
+        "{'mark': {'type': 'point', 'filled': true, 'size': 60, 'opacity': 1},"
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': %j, 'color': %j, 'shape': %j, 'tooltip': %j}}",
         category(sketch), offset(sketch), quantity(sketch, &chart->x, true),
-        by_series(sketch, NULL, 70), by_series(sketch, SHAPES, 70), category_tips(sketch, more));
+        by_series(sketch, NULL, true), by_series(sketch, SHAPES, true), category_tips(sketch, more));
     bool ok = add_layer(layers, interval);
 
     return add_layer(layers, dots) && ok;

@@ -21,17 +21,20 @@
     };
 
     const FONT_SIZE = 11;
+    const CATEGORY_SHARE = 0.36; // of the width, for names beside an axis
 
     function textWidth(text, font) {
         return vega.textMetrics.width({ font: font, fontSize: FONT_SIZE }, text);
     }
 
     // Names beside marks in as many columns as there is room for; a longer name is cut.
-    function legendOf(names, width, font) {
+    function legendOf(chart, width, font) {
+        const names = chart.names || [];
+        const room = width - (chart.columns[2].text ? CATEGORY_SHARE * width : 60);
         const symbol = 40;
         const widest = Math.max(0, ...names.map((name) => textWidth(name, font)));
-        const columns = Math.max(1, Math.floor(width / (widest + symbol)));
-        return { columns: Math.min(columns, names.length || 1), labelLimit: width - symbol };
+        const columns = Math.max(1, Math.floor(room / (widest + symbol)));
+        return { columns: Math.min(columns, names.length || 1), labelLimit: room - symbol };
     }
 
     function configOf(chart, width, theme) {
@@ -40,6 +43,7 @@
             font: theme.font,
             padding: 2,
             view: { stroke: null },
+            mark: { aria: false },
             range: { category: theme.colors },
             axis: {
                 labelColor: theme.soft, titleColor: theme.soft, domainColor: theme.soft,
@@ -49,11 +53,11 @@
             },
             axisX: { grid: false },
             axisBand: { domain: false, ticks: false, labelColor: theme.ink,
-                labelLimit: Math.round(0.36 * width) },
+                labelLimit: Math.round(CATEGORY_SHARE * width), gridDash: [1, 3] },
             legend: Object.assign({
                 orient: "top", title: null, labelColor: theme.ink, labelFontSize: FONT_SIZE,
-                symbolStrokeWidth: 2, columnPadding: 16, rowPadding: 3, offset: 10
-            }, legendOf(chart.names || [], width, theme.font)),
+                symbolStrokeWidth: 2, columnPadding: 16, rowPadding: 3, offset: 16
+            }, legendOf(chart, width, theme.font)),
             style: { edge: { fill: theme.back, stroke: theme.back },
                 aside: { color: theme.soft, fill: theme.soft, stroke: theme.soft },
                 asideText: { fill: theme.soft, fontSize: FONT_SIZE - 1 } },
@@ -70,6 +74,18 @@
         });
     }
 
+    // On paper nothing is pointed at: what only answers a pointer is left out.
+    function still(spec) {
+        const layers = spec.layer.filter((layer) => !layer.encoding.opacity ||
+            !layer.encoding.opacity.condition);
+        return Object.assign({}, spec, { layer: layers.map((layer) => {
+            const kept = Object.assign({}, layer, { encoding: Object.assign({}, layer.encoding) });
+            delete kept.params;
+            delete kept.encoding.tooltip;
+            return kept;
+        }) });
+    }
+
     // A whole Vega-Lite specification; width is what all of the chart may take.
     function specOf(chart, width, theme) {
         return Object.assign({
@@ -79,7 +95,7 @@
             autosize: { type: "fit-x", contains: "padding" },
             config: configOf(chart, width, theme),
             data: { values: rowsOf(chart) }
-        }, chart.spec);
+        }, theme === PAPER ? still(chart.spec) : chart.spec);
     }
 
     function refuse() {

@@ -10,6 +10,7 @@
 #include "kvt/json.h"
 #include "page_tree.h"
 #include "runtime.h"
+#include "template.h"
 
 enum {
     PATH_BYTES = 4096,
@@ -41,14 +42,11 @@ static cJSON *charts_of(const cJSON *tree)
 /* The library, the charts, and what draws them, as one script. */
 static kvt_status write_script(const cJSON *charts, FILE *stream, struct kvt_error *err)
 {
-    char *text = cJSON_PrintUnformatted(charts);
-
-    if (text == NULL)
-        return kvt_fail_nomem(err, "the charts of a report");
     fputs(report_library_js, stream);
-    fprintf(stream, "globalThis.kvtideCharts = %s;\n", text);
+    fputs("globalThis.kvtideCharts = ", stream);
+    report_json_print(charts, stream);
+    fputs(";\n", stream);
     fputs(report_figures_js, stream);
-    cJSON_free(text);
     return ferror(stream) == 0
                ? KVT_OK
                : kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));

@@ -108,7 +108,34 @@ void report_figure(struct report_page *page, const char *label, double value, co
 void report_assume(struct report_page *page, const char *what, const char *value, const char *basis)
 {
     append(page, member(page, "assumptions"),
-           report_json("{'what': %s, 'value': %s, 'basis': %s}", what, value, basis));
+           report_json("{'what': %s, 'value': %s, 'basis': %s, 'more': []}", what, value, basis));
+}
+
+void report_assume_more(struct report_page *page, const char *text)
+{
+    const cJSON *list = member(page, "assumptions");
+    const cJSON *first = list != NULL ? list->child : NULL;
+
+    append(page, cJSON_GetObjectItemCaseSensitive(first != NULL ? first->prev : NULL, "more"),
+           cJSON_CreateString(text));
+}
+
+static void replace(struct report_page *page, const char *key, cJSON *item)
+{
+    if (page->tree != NULL && item != NULL &&
+        cJSON_ReplaceItemInObjectCaseSensitive(page->tree, key, item))
+        return;
+    cJSON_Delete(item);
+    page->failed = true;
+}
+
+void report_title(struct report_page *page, const char *fmt, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, fmt);
+    replace(page, "title", text_of(fmt, arguments));
+    va_end(arguments);
 }
 
 void report_put_badge(struct report_page *page, const struct kvt_badge *badge)
@@ -116,10 +143,7 @@ void report_put_badge(struct report_page *page, const struct kvt_badge *badge)
     char text[KVT_BADGE_TEXT_BYTES];
 
     kvt_badge_print(badge, text);
-    cJSON *item = cJSON_CreateString(text);
-    if (page->tree == NULL || item == NULL ||
-        !cJSON_ReplaceItemInObjectCaseSensitive(page->tree, "badge", item))
-        page->failed = true;
+    replace(page, "badge", cJSON_CreateString(text));
 }
 
 /* ---- Sections ---------------------------------------------------------------------------------- */
@@ -258,8 +282,8 @@ void report_chart(struct report_page *page, const struct report_chart *chart)
         append(page, columns, column_of("low", "from", false));
         append(page, columns, column_of("high", "to", false));
     }
-    if (chart->points_are != NULL)
-        append(page, columns, column_of("source", "source", true));
+    if (chart->has_kinds)
+        append(page, columns, column_of("kind", "kind", true));
     page->rows = cJSON_GetObjectItemCaseSensitive(block, "rows");
     page->chart = *chart;
     page->chart_block = block;
@@ -276,6 +300,9 @@ static bool is_listed(const cJSON *names, const char *name)
     }
     return false;
 }
+
+static const char *const kind_names[] = {
+    [REPORT_ON_LINE] = "line", [REPORT_MARK] = "mark", [REPORT_REFERENCE] = "reference"};
 
 void report_point(struct report_page *page, struct report_point point)
 {
@@ -298,8 +325,8 @@ void report_point(struct report_page *page, struct report_point point)
         add_cell(page, number(point.low));
         add_cell(page, number(point.high));
     }
-    if (chart->points_are != NULL)
-        add_cell(page, cJSON_CreateString(point.is_reference ? "reference" : "here"));
+    if (chart->has_kinds)
+        add_cell(page, cJSON_CreateString(kind_names[point.kind]));
 }
 
 /* ---- For who writes it ------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@ const cJSON *report_page_tree(const struct report_page *page);
 
 /* ---- What a page opens with ------------------------------------------------------------------ */
 
+/* Instead of the title that the page was made with. */
+void report_title(struct report_page *page, const char *fmt, ...) KVT_PRINTF(2, 3);
 /* A sentence of the answer. */
 void report_say(struct report_page *page, const char *fmt, ...) KVT_PRINTF(2, 3);
 /* One of the few figures beside it. unit and note may be NULL; NaN is left out. */
@@ -42,6 +44,8 @@ void report_figure(struct report_page *page, const char *label, double value, co
  * fitted-to-paper | assumed | exact, or NULL. */
 void report_assume(struct report_page *page, const char *what, const char *value,
                    const char *basis);
+/* A line that opens beneath the last assumption. */
+void report_assume_more(struct report_page *page, const char *text);
 void report_put_badge(struct report_page *page, const struct kvt_badge *badge);
 
 /* ---- Sections -------------------------------------------------------------------------------- */
@@ -108,9 +112,15 @@ struct report_chart {
     const char *series;       /* what the series are: the column's name */
     bool is_stepped;          /* lines go across, then up */
     bool is_wide;             /* takes the page's whole width */
-    const char *points_are;   /* of reference points: "the paper's" */
+    bool has_kinds;           /* of LINES: points differ in kind, and all are marked */
     struct report_rule rules[32]; /* across x, dashed */
     size_t rule_count;
+};
+
+enum report_point_kind {
+    REPORT_ON_LINE,
+    REPORT_MARK,     /* beside the lines of others */
+    REPORT_REFERENCE /* somebody else's: an open mark and no line */
 };
 
 struct report_point {
@@ -118,7 +128,7 @@ struct report_point {
     const char *category; /* of BARS and DOTS */
     double x, y;          /* NaN: nothing here; a line is broken */
     double low, high;     /* of DOTS; equal or NaN: no interval */
-    bool is_reference;    /* somebody else's: an open mark and no line */
+    enum report_point_kind kind; /* where the chart has_kinds */
 };
 
 /* Begins a chart; points of the chart follow, series by series. A chart without any is left out.

@@ -8,6 +8,7 @@
 #include "kvt/json.h"
 #include "page_tree.h"
 #include "runtime.h"
+#include "template.h"
 
 /* ---- Texts --------------------------------------------------------------------------------------- */
 
@@ -51,10 +52,14 @@ const char *report_cell_as_text(const cJSON *cell, const char **style)
     return cJSON_IsString(cell) ? cell->valuestring : NULL;
 }
 
-/* Thousands apart by commas. digits: a number without sign, below 1e15. */
-static void group(const char *digits, char out[REPORT_NUMBER_BYTES])
+/* Thousands apart by commas, and without zeros at the end of a fraction. digits: a number without
+ * sign, below 1e15. */
+static void group(char *digits, char out[REPORT_NUMBER_BYTES])
 {
-    size_t whole = strcspn(digits, ".");
+    size_t whole = strcspn(digits, "."), length = strlen(digits);
+
+    while (length > whole && (digits[length - 1] == '0' || digits[length - 1] == '.'))
+        digits[--length] = '\0';
 
     for (size_t i = 0; i < whole; i++) {
         if (i > 0 && (whole - i) % 3 == 0)
@@ -78,7 +83,7 @@ void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES])
         return;
     }
     bool is_whole = size == floor(size) || size >= 1000;
-    int decimals = is_whole ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
+    int decimals = is_whole ? 0 : 3 - (int)floor(log10(size));
     snprintf(digits, sizeof digits, "%.*f", decimals, size);
     if (value < 0)
         *out++ = '-';
@@ -139,6 +144,24 @@ static void put_answer(const cJSON *tree, FILE *stream)
     fputs("</dl>\n", stream);
 }
 
+/* What an assumption says, and what opens beneath it. */
+static void put_more(const cJSON *assumption, FILE *stream)
+{
+    const cJSON *more = kvt_json_find(assumption, "more"), *line = NULL;
+    bool opens = cJSON_GetArraySize(more) > 0;
+
+    fputs(opens ? "<details><summary>" : "", stream);
+    put_text(stream, report_text(assumption, "value"));
+    fputs(opens ? "</summary><ul>" : "", stream);
+    cJSON_ArrayForEach(line, more)
+    {
+        fputs("<li>", stream);
+        put_text(stream, cJSON_IsString(line) ? line->valuestring : "");
+        fputs("</li>", stream);
+    }
+    fputs(opens ? "</ul></details>" : "", stream);
+}
+
 static void put_assumptions(const cJSON *tree, FILE *stream)
 {
     const cJSON *item = NULL;
@@ -149,7 +172,7 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
         return;
     fputs("<section><h2>What it rests on</h2>\n", stream);
     if (count > 0)
-        fputs("<div class=\"wide\"><table><tbody>\n", stream);
+        fputs("<div class=\"wide\"><table class=\"rests\"><tbody>\n", stream);
     cJSON_ArrayForEach(item, kvt_json_find(tree, "assumptions"))
     {
         fputs("<tr><td>", stream);
@@ -161,7 +184,7 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
             fputs("</span>", stream);
         }
         fputs("</td><td>", stream);
-        put_text(stream, report_text(item, "value"));
+        put_more(item, stream);
         fputs("</td></tr>\n", stream);
     }
     if (count > 0)
@@ -176,6 +199,10 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
 
 /* ---- Blocks ---------------------------------------------------------------------------------------- */
 
+enum {
+    SHORT_BYTES = 24 /* of a text that is not broken into lines */
+};
+
 static void put_cell(const cJSON *cell, bool is_text, FILE *stream)
 {
     const char *style = NULL, *text = report_cell_as_text(cell, &style);
@@ -183,13 +210,11 @@ static void put_cell(const cJSON *cell, bool is_text, FILE *stream)
 
     if (text == NULL)
         report_number_text(cell, number);
-    fprintf(stream, "<td%s><span", is_text ? "" : " class=\"number\"");
-    if (style != NULL) {
-        fputs(" class=\"", stream);
-        put_text(stream, style);
-        fputc('"', stream);
-    }
-    fputc('>', stream);
+    bool is_short = text != NULL && strlen(text) <= SHORT_BYTES;
+    fprintf(stream, "<td%s><span class=\"%s", is_text ? "" : " class=\"number\"",
+            is_short ? "short " : "");
+    put_text(stream, style != NULL ? style : "");
+    fputs("\">", stream);
     put_text(stream, text != NULL ? text : number);
     fputs("</span></td>", stream);
 }
@@ -350,26 +375,6 @@ static void put_section(const cJSON *section, FILE *stream)
 
 /* ---- The page ---------------------------------------------------------------------------------------- */
 
-/* In a script element '<' could end it: within JSON it only stands in texts, where it can be
- * written otherwise. */
-static bool put_data(const cJSON *tree, FILE *stream)
-{
-    char *text = cJSON_PrintUnformatted(tree);
-
-    if (text == NULL)
-        return false;
-    fputs("<script type=\"application/json\" id=\"page\">", stream);
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '<')
-            fputs("\\u003c", stream);
-        else
-            fputc(*at, stream);
-    }
-    fputs("</script>\n", stream);
-    cJSON_free(text);
-    return true;
-}
-
 kvt_status report_page_write(struct report_page *page, FILE *stream, struct kvt_error *err)
 {
     const cJSON *tree = report_page_finish(page), *section = NULL;
@@ -395,8 +400,9 @@ kvt_status report_page_write(struct report_page *page, FILE *stream, struct kvt_
           stream);
     put_text(stream, report_licences);
     fputs("</pre></details></footer>\n", stream);
-    if (!put_data(tree, stream))
-        return kvt_fail_nomem(err, "a report");
+    fputs("<script type=\"application/json\" id=\"page\">", stream);
+    report_json_print(tree, stream);
+    fputs("</script>\n", stream);
     fprintf(stream, "<script>%s</script>\n<script>%s</script>\n</body></html>\n", report_library_js,
             report_page_js);
     return KVT_OK;

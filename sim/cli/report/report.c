@@ -17,12 +17,22 @@ enum {
     PATH_BYTES = 4096
 };
 
+/* What becomes a page of its own kind; every other answer of kvtide becomes tables. */
 static const struct report_kind kinds[] = {
-    {"result.json", "kvtide/result/1", report_build_run, "run"},
-    {"compare.json", "kvtide/compare/1", report_build_compare, "compare"},
+    {"kvtide/result/1", "run", report_build_run},
+    {"kvtide/compare/1", "compare", report_build_compare},
+    {"kvtide/validate/1", "validate", report_build_validate},
+    {"kvtide/", "answer", report_build_any},
 };
 enum {
     KINDS = sizeof kinds / sizeof kinds[0]
+};
+
+/* Where commands put their answers, and the page of one that is drawn from more than its file
+ * holds. */
+static const char *const answers[] = {"result.json", "compare.json", "validate.json", "paper.html"};
+enum {
+    ANSWERS = sizeof answers / sizeof answers[0]
 };
 
 /* ---- What kinds share -------------------------------------------------------------------------------- */
@@ -50,7 +60,7 @@ double report_number(const cJSON *tree, const char *path)
 {
     char key[128];
 
-    while (tree != NULL) {
+    while (tree != NULL && path[0] != '\0') {
         size_t length = strcspn(path, ".");
         if (length >= sizeof key)
             return (double)NAN;
@@ -66,23 +76,39 @@ double report_number(const cJSON *tree, const char *path)
 
 /* ---- The page of a file ------------------------------------------------------------------------------ */
 
-/* What the page is called: the scenario, or scenarios, that it is of. */
-static const char *title_of(const cJSON *tree, const struct report_kind *kind)
+static const struct report_kind *kind_of(const char *schema)
 {
-    const char *name = report_text(kvt_json_find(tree, "scenario"), "name");
-    return name[0] != '\0' ? name : kind->kind;
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t length = strlen(kinds[i].schema);
+        bool is_family = kinds[i].schema[length - 1] == '/';
+        if (strncmp(schema, kinds[i].schema, length) == 0 && (is_family || schema[length] == '\0'))
+            return &kinds[i];
+    }
+    return NULL;
 }
 
-static kvt_status build(const struct report_kind *kind, const char *dir, const char *path,
+/* What the page is called: the scenario that it is of, where it is of one. */
+static const char *title_of(const cJSON *tree, const struct report_kind *kind)
+{
+    const cJSON *scenario = kvt_json_find(tree, "scenario");
+    const char *name = cJSON_IsString(scenario) ? scenario->valuestring
+                                                : report_text(scenario, "name");
+    return name[0] != '\0' ? name : kind->name;
+}
+
+/* where: of the tree, for messages. */
+static kvt_status build(const char *dir, const char *where, const cJSON *tree,
                         struct report_page **out, struct kvt_error *err)
 {
-    cJSON *tree = NULL;
-    kvt_status status = kvt_json_load(path, ANSWER_BYTES_MAX, &tree, err);
+    const struct report_kind *kind = kind_of(report_text(tree, "schema"));
+    kvt_status status = KVT_OK;
 
-    if (status == KVT_OK && strcmp(report_text(tree, "schema"), kind->schema) != 0)
-        status = kvt_fail(err, KVT_ERR_INVALID, path, "found schema \"%s\", expected \"%s\"",
-                          report_text(tree, "schema"), kind->schema);
-    if (status == KVT_OK && (*out = report_page_new(kind->kind, title_of(tree, kind))) == NULL)
+    *out = NULL;
+    if (kind == NULL)
+        status = kvt_fail(err, KVT_ERR_INVALID, where,
+                          "found schema \"%s\", expected an answer of kvtide (kvtide/result/1)",
+                          report_text(tree, "schema"));
+    if (status == KVT_OK && (*out = report_page_new(kind->name, title_of(tree, kind))) == NULL)
         status = kvt_fail_nomem(err, "a report");
     if (status == KVT_OK)
         status = kind->build(*out, dir, tree, err);
@@ -90,6 +116,28 @@ static kvt_status build(const struct report_kind *kind, const char *dir, const c
         report_page_free(*out);
         *out = NULL;
     }
+    return status;
+}
+
+kvt_status report_write_tree(const cJSON *tree, FILE *stream, struct kvt_error *err)
+{
+    struct report_page *page = NULL;
+    kvt_status status = build(".", "a report", tree, &page, err);
+
+    if (status == KVT_OK)
+        status = report_page_write(page, stream, err);
+    report_page_free(page);
+    return status;
+}
+
+static kvt_status load_and_build(const char *dir, const char *path, struct report_page **out,
+                                 struct kvt_error *err)
+{
+    cJSON *tree = NULL;
+    kvt_status status = kvt_json_load(path, ANSWER_BYTES_MAX, &tree, err);
+
+    if (status == KVT_OK)
+        status = build(dir, path, tree, out, err);
     cJSON_Delete(tree);
     return status;
 }
@@ -105,45 +153,29 @@ static kvt_status join(char out[PATH_BYTES], const char *dir, const char *name,
 
 /* ---- What lies in a folder --------------------------------------------------------------------------- */
 
-/* Pages of commands whose answer is drawn from more than their files hold. */
-static const char *const pages[] = {"paper.html", "timeline.html"};
-enum {
-    PAGES = sizeof pages / sizeof pages[0]
-};
-
 /* The one file of the folder that is an answer; *name is of the program's life. */
 static kvt_status find_answer(const char *dir, const char **name, struct kvt_error *err)
 {
     char path[PATH_BYTES];
 
     *name = NULL;
-    for (size_t i = 0; i < KINDS + PAGES; i++) {
-        const char *file = i < KINDS ? kinds[i].file : pages[i - KINDS];
-        kvt_status status = join(path, dir, file, err);
+    for (size_t i = 0; i < ANSWERS; i++) {
+        kvt_status status = join(path, dir, answers[i], err);
         if (status != KVT_OK)
             return status;
         if (access(path, F_OK) != 0)
             continue;
         if (*name != NULL)
             return kvt_fail(err, KVT_ERR_INVALID, dir,
-                            "found %s and %s; say which: kvtide report %s/%s", *name, file, dir,
-                            *name);
-        *name = file;
+                            "found %s and %s; say which: kvtide report %s/%s", *name, answers[i],
+                            dir, *name);
+        *name = answers[i];
     }
     if (*name == NULL)
         return kvt_fail(err, KVT_ERR_NOT_FOUND, dir,
-                        "found no answer of kvtide, expected result.json, compare.json or a page "
-                        "(paper.html, timeline.html)");
+                        "found no answer of kvtide, expected result.json, compare.json, "
+                        "validate.json or paper.html");
     return KVT_OK;
-}
-
-static const struct report_kind *kind_of(const char *name)
-{
-    for (size_t i = 0; i < KINDS; i++) {
-        if (strcmp(kinds[i].file, name) == 0)
-            return &kinds[i];
-    }
-    return NULL;
 }
 
 static bool is_page(const char *name)
@@ -156,18 +188,14 @@ static kvt_status open_file(const char *dir, const char *name, struct report_pag
                             char **page_path, struct kvt_error *err)
 {
     char path[PATH_BYTES], page[PATH_BYTES];
-    const struct report_kind *kind = kind_of(name);
     kvt_status status = join(path, dir, name, err);
 
     if (status == KVT_OK)
         status = join(page, dir, is_page(name) ? name : "report.html", err);
     if (status == KVT_OK && is_page(name))
         status = report_page_read(path, out, err);
-    else if (status == KVT_OK && kind != NULL)
-        status = build(kind, dir, path, out, err);
     else if (status == KVT_OK)
-        status = kvt_fail(err, KVT_ERR_INVALID, path,
-                          "expected result.json, compare.json or a page of kvtide (.html)");
+        status = load_and_build(dir, path, out, err);
     if (status == KVT_OK && (*page_path = strdup(page)) == NULL) {
         report_page_free(*out);
         *out = NULL;
@@ -220,4 +248,13 @@ kvt_status report_write(const char *dir, const char *file, struct kvt_error *err
     report_page_free(page);
     free(path);
     return status;
+}
+
+void report_remove(const char *dir)
+{
+    struct kvt_error err;
+    char path[PATH_BYTES];
+
+    if (join(path, dir, "report.html", &err) == KVT_OK)
+        (void)remove(path);
 }

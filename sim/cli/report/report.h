@@ -4,18 +4,17 @@
 
 #include "page.h"
 
-/* One kind of answer: the file in which it lies, its schema, and how it becomes a page. */
+/* One kind of answer: its schema, or with a '/' at its end how it begins; what the page calls it;
+ * and how it becomes one. */
 struct report_kind {
-    const char *file;   /* "result.json" */
-    const char *schema; /* "kvtide/result/1" */
+    const char *schema, *name;
     /* Adds to the page what the tree, and other files of the folder, hold. */
     kvt_status (*build)(struct report_page *page, const char *dir, const cJSON *tree,
                         struct kvt_error *err);
-    const char *kind; /* the page's */
 };
 
-/* The page of what lies in a folder, or of one of its files: result.json, compare.json and others,
- * or a page that was written. Refuses a folder with none, or with several answers. *page_path is
+/* The page of what lies in a folder, or of one file: an answer (result.json, compare.json and
+ * others), or a page that was written. Refuses a folder with none, or with several answers. *page_path is
  * where the page of it belongs, the caller's to free(). */
 KVT_CHECKED kvt_status report_open(const char *path, struct report_page **out, char **page_path,
                                    struct kvt_error *err);
@@ -23,16 +22,28 @@ KVT_CHECKED kvt_status report_open(const char *path, struct report_page **out, c
 /* Writes DIR/report.html anew from DIR/file, which lies there. */
 KVT_CHECKED kvt_status report_write(const char *dir, const char *file, struct kvt_error *err);
 
-/* report_run.c, report_compare.c: as struct report_kind has it. */
+/* Takes away a DIR/report.html of an answer that is about to be replaced. */
+void report_remove(const char *dir);
+
+/* report_run.c, report_compare.c, report_validate.c, report_any.c: as struct report_kind has it. */
 KVT_CHECKED kvt_status report_build_run(struct report_page *page, const char *dir,
                                         const cJSON *tree, struct kvt_error *err);
 KVT_CHECKED kvt_status report_build_compare(struct report_page *page, const char *dir,
                                             const cJSON *tree, struct kvt_error *err);
 
+KVT_CHECKED kvt_status report_build_validate(struct report_page *page, const char *dir,
+                                             const cJSON *tree, struct kvt_error *err);
+KVT_CHECKED kvt_status report_build_any(struct report_page *page, const char *dir,
+                                        const cJSON *tree, struct kvt_error *err);
+
+/* The page of a tree that the caller has, and that needs no file beside it. */
+KVT_CHECKED kvt_status report_write_tree(const cJSON *tree, FILE *stream, struct kvt_error *err);
+
 /* What several kinds say alike. A tree's badge, and at the end the scenario in force. */
 void report_add_badge(struct report_page *page, const cJSON *tree);
 void report_add_scenario(struct report_page *page, const char *title, const cJSON *scenario);
-/* A number at a path of members, "metrics.mean_tpot_ms"; NaN: there is none. */
+/* A number at a path of members, "metrics.mean_tpot_ms", or of the tree itself, ""; NaN: there is
+ * none. */
 double report_number(const cJSON *tree, const char *path);
 
 #endif

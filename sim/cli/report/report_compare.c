@@ -11,18 +11,20 @@
 
 /* The metrics that are drawn and tabled, of all that compare.json holds. */
 static const struct {
-    const char *name, *label, *title;
+    const char *name, *label;
+    const char *column, *title; /* of a table, in this unit */
     double scale;
 } shown[] = {
-    {"output_throughput", "output", "output, tokens/s", 1},
-    {"mean_ttft_ms", "mean TTFT", "mean TTFT, s", 1e-3},
-    {"post_wave_p99_ttft_ms", "p99 TTFT, post-wave", "p99 TTFT post-wave, s", 1e-3},
-    {"mean_tpot_ms", "mean TPOT", "mean TPOT, ms", 1},
-    {"p99_itl_ms", "p99 ITL", "p99 ITL, ms", 1},
-    {"active_mean", "decoding at once", "decoding", 1},
-    {"host_fetch_share", "host fetch share", "host fetch, %", 100},
-    {"coverage_mean", "coverage", "coverage, %", 100},
-    {"hbm_kv_peak_bytes", "HBM peak", "HBM peak, GiB", 1 / 1073741824.0},
+    {"output_throughput", "output", "output_tokens_per_s", "output, tokens/s", 1},
+    {"mean_ttft_ms", "mean TTFT", "mean_ttft_s", "mean TTFT, s", 1e-3},
+    {"post_wave_p99_ttft_ms", "p99 TTFT, post-wave", "post_wave_p99_ttft_s",
+     "p99 TTFT post-wave, s", 1e-3},
+    {"mean_tpot_ms", "mean TPOT", "mean_tpot_ms", "mean TPOT, ms", 1},
+    {"p99_itl_ms", "p99 ITL", "p99_itl_ms", "p99 ITL, ms", 1},
+    {"active_mean", "decoding at once", "decoding", "decoding", 1},
+    {"host_fetch_share", "host fetch share", "host_fetch_percent", "host fetch, %", 100},
+    {"coverage_mean", "coverage", "coverage_percent", "coverage, %", 100},
+    {"hbm_kv_peak_bytes", "HBM peak", "hbm_peak_gib", "HBM peak, GiB", 1 / 1073741824.0},
 };
 enum {
     SHOWN = sizeof shown / sizeof shown[0],
@@ -128,7 +130,7 @@ static void put_assumptions(struct report_page *page, const cJSON *tree, const c
         report_assume(page, report_text(variant, "name"),
                       cJSON_IsTrue(kvt_json_find(variant, "bound"))
                           ? "a policy of it saw the future: a bound, which cannot be had"
-                          : "output",
+                          : "what its output rests on",
                       report_text(variant, "basis"));
     }
 }
@@ -136,11 +138,11 @@ static void put_assumptions(struct report_page *page, const cJSON *tree, const c
 /* ---- Charts ---------------------------------------------------------------------------------------- */
 
 static void put_ratio(struct report_page *page, const cJSON *variant, const char *metric,
-                      const char *category)
+                      const char *category, bool is_log)
 {
     double ratio = of(variant, "ratios", metric);
 
-    if (isfinite(ratio) && ratio > 0)
+    if (isfinite(ratio) && (ratio > 0 || !is_log))
         report_point(page,
                      (struct report_point){.series = report_text(variant, "name"),
                                            .category = category,
@@ -175,6 +177,9 @@ static void put_ratios(struct report_page *page, const cJSON *variants, const ch
     const struct report_chart chart = {
         .id = id,
         .title = title,
+        .note = spread_is_wide(variants) ? "Equal factors are equally far apart; a ratio of 0 has no "
+                                           "place here."
+                                         : NULL,
         .form = REPORT_DOTS,
         .x = {.name = "ratio", .title = "ratio", .is_log = spread_is_wide(variants)},
         .y = {.name = "metric", .title = "metric"},
@@ -189,7 +194,7 @@ static void put_ratios(struct report_page *page, const cJSON *variants, const ch
     report_chart(page, &chart);
     for (variant = cJSON_GetArrayItem(variants, 1); variant != NULL; variant = variant->next) {
         for (size_t m = 0; m < SHOWN; m++)
-            put_ratio(page, variant, shown[m].name, shown[m].label);
+            put_ratio(page, variant, shown[m].name, shown[m].label, chart.x.is_log);
     }
 }
 
@@ -246,7 +251,7 @@ static void put_presets_chart(struct report_page *page, const cJSON *tree)
     {
         cJSON_ArrayForEach(variant, kvt_json_find(preset, "variants"))
         {
-            put_ratio(page, variant, metric, report_text(preset, "preset"));
+            put_ratio(page, variant, metric, report_text(preset, "preset"), false);
         }
     }
 }
@@ -261,7 +266,7 @@ static void put_table(struct report_page *page, const cJSON *variants, const cha
     const cJSON *variant = NULL;
 
     for (size_t m = 0; m < SHOWN; m++)
-        columns[m + 2] = (struct report_column){shown[m].name, shown[m].title, false};
+        columns[m + 2] = (struct report_column){shown[m].column, shown[m].title, false};
     report_table(page, id, REPORT_MAIN, title, columns, SHOWN + 2);
     cJSON_ArrayForEach(variant, variants)
     {
@@ -425,7 +430,12 @@ kvt_status report_build_compare(struct report_page *page, const char *dir, const
     if (strcmp(report_text(tree, "ending"), "interrupted") == 0)
         report_say(page, "The comparison was interrupted: seeds that not every variant has finished "
                          "are left out.");
-    if (kvt_json_find(tree, "presets") != NULL)
+    const cJSON *presets = kvt_json_find(tree, "presets");
+    const cJSON *variants =
+        kvt_json_find(presets != NULL ? cJSON_GetArrayItem(presets, 0) : tree, "variants");
+    report_title(page, "%s and %d beside it", first_name(variants),
+                 cJSON_GetArraySize(variants) - 1);
+    if (presets != NULL)
         put_presets(page, tree);
     else
         put_one(page, tree);

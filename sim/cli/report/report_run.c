@@ -42,22 +42,41 @@ static const char *choice(const cJSON *scenario, const char *object, const char 
 
 /* ---- The answer ---------------------------------------------------------------------------------- */
 
+/* "4 x b300", of one pool; "" of several, or of hardware that is changed on the spot. */
+static const char *machine_text(const cJSON *scenario, char out[128])
+{
+    const cJSON *decode = kvt_json_find(kvt_json_find(scenario, "cluster"), "decode");
+    const char *own = report_text(decode, "hardware"), *all = report_text(scenario, "hardware");
+    double gpus = report_number(decode, "gpus");
+
+    out[0] = '\0';
+    if (isfinite(gpus) && (own[0] != '\0' || all[0] != '\0'))
+        snprintf(out, 128, " on %.0f x %.100s", gpus, own[0] != '\0' ? own : all);
+    return out;
+}
+
+static void metric_text(const struct source *source, const char *name,
+                        char out[REPORT_NUMBER_BYTES])
+{
+    report_number_text(kvt_json_find(kvt_json_find(source->tree, "metrics"), name), out);
+}
+
 static void say_answer(const struct source *source)
 {
     const cJSON *scenario = kvt_json_find(source->tree, "scenario");
     struct report_page *page = source->page;
-    char output[REPORT_NUMBER_BYTES], tpot[REPORT_NUMBER_BYTES], active[REPORT_NUMBER_BYTES], slots[REPORT_NUMBER_BYTES];
+    const char *model = report_text(scenario, "model");
+    char output[REPORT_NUMBER_BYTES], tpot[REPORT_NUMBER_BYTES], machine[128];
+    char active[REPORT_NUMBER_BYTES], slots[REPORT_NUMBER_BYTES];
 
-    report_number_text(cJSON_GetObjectItemCaseSensitive(kvt_json_find(source->tree, "metrics"),
-                                                        "output_throughput"),
-                       output);
-    report_number_text(kvt_json_find(kvt_json_find(source->tree, "metrics"), "mean_tpot_ms"), tpot);
-    report_number_text(kvt_json_find(kvt_json_find(source->tree, "metrics"), "active_mean"),
-                       active);
-    report_number_text(kvt_json_find(kvt_json_find(source->tree, "metrics"), "slots"), slots);
+    metric_text(source, "output_throughput", output);
+    metric_text(source, "mean_tpot_ms", tpot);
+    metric_text(source, "active_mean", active);
+    metric_text(source, "slots", slots);
     report_say(page,
-               "Under %s, %s output tokens a second at %s ms a token on average; %s requests decode "
-               "at once, and %s fit.",
+               "%s%s under %s: %s output tokens a second at %s ms a token on average; %s requests "
+               "decode at once, and %s fit.",
+               model[0] != '\0' ? model : "The model", machine_text(scenario, machine),
                choice(scenario, "residency", "policy"), output, tpot, active, slots);
     if (strcmp(report_text(source->tree, "ending"), "interrupted") == 0)
         report_say(page, "The run was interrupted: what is here is until then.");
@@ -114,9 +133,12 @@ static void put_assumptions(const struct source *source)
              choice(kvt_json_find(scenario, "cluster"), "import", "law"));
     report_assume(page, "Imports, queues, TTFT", text, basis(source, "mean_ttft_ms"));
     report_assume(page, "Bytes, slots", "counted from the model's layout", basis(source, "slots"));
+    snprintf(text, sizeof text, "%d", cJSON_GetArraySize(kvt_json_find(source->tree, "calibrated")));
+    if (strcmp(text, "0") != 0)
+        report_assume(page, "Constants fitted to something", text, NULL);
     cJSON_ArrayForEach(item, kvt_json_find(source->tree, "calibrated"))
     {
-        report_assume(page, "Calibrated", cJSON_IsString(item) ? item->valuestring : "", NULL);
+        report_assume_more(page, cJSON_IsString(item) ? item->valuestring : "");
     }
     cJSON_ArrayForEach(item,
                        kvt_json_find(kvt_json_find(kvt_json_find(source->tree, "scaled"), "rows"),
@@ -185,7 +207,7 @@ static void put_courses(const struct source *source)
     put_column(source, "decoding", COURSE_DECODING, false, 1);
     put_column(source, "importing", COURSE_IMPORTING, false, 1);
     put_column(source, "waiting", COURSE_WAITING, false, 1);
-    begin_course(source, "output", "Output", "of",
+    begin_course(source, "output", "Output", "series",
                  (struct report_axis){"tokens_per_s", "tokens/s", .is_from_zero = true},
                  REPORT_LINES);
     put_column(source, "all ranks", COURSE_OUTPUT_TOKENS, true, 1);
@@ -193,10 +215,10 @@ static void put_courses(const struct source *source)
                  (struct report_axis){"percent", "%", .is_from_zero = true}, REPORT_LINES);
     put_column(source, "coverage", COURSE_COVERAGE, false, 100);
     put_column(source, "host fetch share", COURSE_HOST_FETCH_SHARE, false, 100);
-    begin_course(source, "step", "Mean duration of a step", "of",
+    begin_course(source, "step", "Mean duration of a step", "series",
                  (struct report_axis){"step_ms", "ms", .is_from_zero = true}, REPORT_LINES);
     put_column(source, "step", COURSE_STEP_MS, false, 1);
-    begin_course(source, "link", "Bytes over the link", "what",
+    begin_course(source, "link", "Bytes over the link, both ways", "what",
                  (struct report_axis){"gb_per_s", "GB/s", .is_from_zero = true}, REPORT_AREAS);
     put_column(source, "missed rows", COURSE_H2D_BYTES, true, 1e-9);
     put_column(source, "pages filled", COURSE_FILL_BYTES, true, 1e-9);
@@ -206,7 +228,7 @@ static void put_courses(const struct source *source)
                  (struct report_axis){"gib", "GiB", .is_from_zero = true}, REPORT_LINES);
     put_column(source, "HBM, all GPUs", COURSE_HBM_PEAK_BYTES, false, 1 / GIB);
     put_column(source, "host, all nodes", COURSE_HOST_PEAK_BYTES, false, 1 / GIB);
-    begin_course(source, "preemptions", "Requests put aside for want of memory", "of",
+    begin_course(source, "preemptions", "Requests put aside for want of memory", "series",
                  (struct report_axis){"per_s", "requests/s", .is_from_zero = true}, REPORT_LINES);
     put_column(source, "preemptions", COURSE_PREEMPTIONS, true, 1);
 }
@@ -300,6 +322,37 @@ static void put_bars(const struct source *source)
 
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
+static void put_metric(const struct source *source, const struct kvt_metric_doc *doc)
+{
+    double value = metric(source, doc->name);
+    const char *rests_on = basis(source, doc->name);
+
+    if (!isfinite(value))
+        return;
+    report_row(source->page);
+    report_cell_text(source->page, doc->name, NULL);
+    report_cell(source->page, value);
+    report_cell_text(source->page, strcmp(doc->unit, "1") == 0 ? "" : doc->unit, NULL);
+    report_cell_text(source->page, rests_on != NULL ? rests_on : "", NULL);
+    report_cell_text(source->page, doc->help, "soft");
+}
+
+static bool is_main(const char *name)
+{
+    static const char *const names[] = {
+        "output_throughput", "output_throughput_per_gpu", "request_throughput", "request_goodput",
+        "mean_ttft_ms",      "p99_ttft_ms",               "mean_tpot_ms",       "p99_tpot_ms",
+        "mean_itl_ms",       "p99_itl_ms",                "active_mean",        "slots",
+        "host_fetch_share",  "hot_miss_ratio",            "coverage_mean",      "tokens_per_round",
+        "hbm_kv_peak_bytes", "host_peak_bytes",           "preemptions"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void put_metrics(const struct source *source)
 {
     static const struct report_column columns[] = {{"metric", "metric", true},
@@ -307,23 +360,19 @@ static void put_metrics(const struct source *source)
                                                    {"unit", "unit", true},
                                                    {"basis", "rests on", true},
                                                    {"help", "what it is", true}};
+    const size_t column_count = sizeof columns / sizeof columns[0];
     size_t count = 0;
     const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
 
-    report_section(source->page, "All metrics", NULL);
-    report_table(source->page, "metrics", REPORT_MAIN, NULL, columns, sizeof columns / sizeof columns[0]);
+    report_section(source->page, "Metrics", NULL);
+    report_table(source->page, "metrics", REPORT_MAIN, NULL, columns, column_count);
     for (size_t m = 0; m < count; m++) {
-        double value = metric(source, docs[m].name);
-        const char *rests_on = basis(source, docs[m].name);
-        if (!isfinite(value))
-            continue;
-        report_row(source->page);
-        report_cell_text(source->page, docs[m].name, NULL);
-        report_cell(source->page, value);
-        report_cell_text(source->page, strcmp(docs[m].unit, "1") == 0 ? "" : docs[m].unit, NULL);
-        report_cell_text(source->page, rests_on != NULL ? rests_on : "", NULL);
-        report_cell_text(source->page, docs[m].help, "soft");
+        if (is_main(docs[m].name))
+            put_metric(source, &docs[m]);
     }
+    report_table(source->page, "all-metrics", REPORT_FOLDED, "All of them", columns, column_count);
+    for (size_t m = 0; m < count; m++)
+        put_metric(source, &docs[m]);
 }
 
 static void put_phases(const struct source *source)

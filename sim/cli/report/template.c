@@ -1,4 +1,4 @@
-/* template.c -- JSON trees from a text that reads like them. */
+/* template.c -- JSON trees from a text that reads like them, and back on one line. */
 #include "template.h"
 
 #include <stdarg.h>
@@ -6,13 +6,66 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvt/json.h"
+
+static void put_string(const char *text, FILE *stream)
+{
+    fputc('"', stream);
+    for (; *text != '\0'; text++) {
+        unsigned char letter = (unsigned char)*text;
+        if (letter == '"' || letter == '\\')
+            fprintf(stream, "\\%c", letter);
+        else if (letter < 0x20 || letter == '<')
+            fprintf(stream, "\\u%04x", letter);
+        else
+            fputc(letter, stream);
+    }
+    fputc('"', stream);
+}
+
+static void put_members(const cJSON *tree, FILE *stream)
+{
+    const cJSON *item = NULL;
+
+    fputc(cJSON_IsObject(tree) ? '{' : '[', stream);
+    cJSON_ArrayForEach(item, tree)
+    {
+        if (item != tree->child)
+            fputc(',', stream);
+        if (cJSON_IsObject(tree)) {
+            put_string(item->string, stream);
+            fputc(':', stream);
+        }
+        report_json_print(item, stream);
+    }
+    fputc(cJSON_IsObject(tree) ? '}' : ']', stream);
+}
+
+void report_json_print(const cJSON *tree, FILE *stream)
+{
+    char number[32];
+
+    if (cJSON_IsNumber(tree)) {
+        kvt_json_print_number(tree->valuedouble, number);
+        fputs(number, stream);
+    } else if (cJSON_IsString(tree)) {
+        put_string(tree->valuestring, stream);
+    } else if (cJSON_IsBool(tree)) {
+        fputs(cJSON_IsTrue(tree) ? "true" : "false", stream);
+    } else if (cJSON_IsObject(tree) || cJSON_IsArray(tree)) {
+        put_members(tree, stream);
+    } else {
+        fputs("null", stream);
+    }
+}
+
 /* Prints an item and frees it; false: there was none, or nowhere to print it. */
 static bool put_tree(FILE *stream, cJSON *item)
 {
-    char *text = item != NULL && stream != NULL ? cJSON_PrintUnformatted(item) : NULL;
-    bool ok = text != NULL && fputs(text, stream) >= 0;
+    bool ok = item != NULL && stream != NULL;
 
-    cJSON_free(text);
+    if (ok)
+        report_json_print(item, stream);
     cJSON_Delete(item);
     return ok;
 }
