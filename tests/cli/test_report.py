@@ -234,6 +234,8 @@ def a_table_is_printed_for_other_documents(folder):
     latex = succeeds("report", out, "--table", "latex")
     assert latex.startswith("\\begin{tabular}{lrrrr") and latex.endswith("\\end{tabular}\n")
     assert "host fetch, \\%" in latex
+    assert json.loads(succeeds("report", out, "--json")) == document(out / "report.html")
+    is_refused("--table and --json both print", "report", out, "--json", "--table", "md")
     # Only printed: the folder is as it was.
     assert files_below(out) == ["compare.json", "report.html"]
 

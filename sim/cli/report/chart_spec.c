@@ -115,7 +115,8 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
     return report_json("{'field': %s, 'type': 'quantitative', 'title': %s,"
                        " 'scale': {'type': %s, 'zero': %b, 'nice': %b, 'padding': %g}, 'axis': %j}",
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
-                       axis->is_from_zero && !axis->is_log, !axis->is_log && !is_x,
+                       axis->is_from_zero && !axis->is_log,
+                       !axis->is_log && (!is_x || sketch->chart->form == REPORT_BARS),
                        has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
 }
 

@@ -7,11 +7,13 @@
 #include "../cli.h"
 #include "figures.h"
 #include "kvt/file.h"
+#include "page_tree.h"
 #include "report.h"
+#include "template.h"
 
 struct question {
     const char *figures, *table;
-    bool svg, pdf, quiet;
+    bool svg, pdf, json, quiet;
     enum report_table_form form;
 };
 
@@ -64,6 +66,17 @@ static kvt_status write_page(struct report_page *page, const char *path, struct 
     return status;
 }
 
+static kvt_status print_document(struct report_page *page, struct kvt_error *err)
+{
+    const cJSON *tree = report_page_finish(page);
+
+    if (tree == NULL)
+        return kvt_fail_nomem(err, "a report");
+    report_json_print(tree, stdout);
+    putchar('\n');
+    return KVT_OK;
+}
+
 static kvt_status answer(const struct question *question, struct report_page *page,
                          const char *page_path, struct kvt_error *err)
 {
@@ -72,7 +85,9 @@ static kvt_status answer(const struct question *question, struct report_page *pa
 
     if (question->table != NULL)
         status = report_print_table(page, question->form, stdout, err);
-    if (question->table != NULL && question->figures == NULL)
+    if (status == KVT_OK && question->json)
+        status = print_document(page, err);
+    if ((question->table != NULL || question->json) && question->figures == NULL)
         return status;
     if (status == KVT_OK)
         status = write_page(page, page_path, err);
@@ -120,7 +135,10 @@ int kvt_cmd_report(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--figures", "svg,pdf", "each chart into DIR/figures, with its CSV and its Vega-Lite file",
          CLI_TEXT, &question.figures},
-        {"--table", "latex|md|csv", "prints the main table instead", CLI_TEXT, &question.table},
+        {"--table", "latex|md|csv", "prints the main table, and writes no page", CLI_TEXT,
+         &question.table},
+        {"--json", NULL, "prints what the page is drawn from, and writes no page", CLI_FLAG,
+         &question.json},
         {"--quiet", NULL, "does not say what was written", CLI_FLAG, &question.quiet},
     };
     const size_t option_count = sizeof options / sizeof options[0];
@@ -132,6 +150,8 @@ int kvt_cmd_report(const struct cli_command *command, int argc, char **argv)
         else if (!read_form(&question))
             exit_code = cli_malformed("report --table: found \"%s\", expected latex, md or csv",
                                       question.table);
+        else if (question.table != NULL && question.json)
+            exit_code = cli_malformed("report: --table and --json both print; ask for one of them");
         else
             exit_code = report(&question, positional.items[0]);
     }

@@ -42,6 +42,8 @@ KVT_CHECKED kvt_status report_write_tree(const cJSON *tree, FILE *stream, struct
 /* What several kinds say alike. A tree's badge, and at the end the scenario in force. */
 void report_add_badge(struct report_page *page, const cJSON *tree);
 void report_add_scenario(struct report_page *page, const char *title, const cJSON *scenario);
+/* report_explain.c: what binds, and what a change would be worth; false: the result does not say. */
+bool report_add_explain(struct report_page *page, const cJSON *result);
 /* A number at a path of members, "metrics.mean_tpot_ms", or of the tree itself, ""; NaN: there is
  * none. */
 double report_number(const cJSON *tree, const char *path);

@@ -480,6 +480,7 @@ kvt_status report_build_run(struct report_page *page, const char *dir, const cJS
         put_figures(&source);
         put_assumptions(&source);
         report_add_badge(page, tree);
+        (void)report_add_explain(page, tree);
         put_courses(&source);
         status = put_spreads(&source, dir, arena, err);
     }

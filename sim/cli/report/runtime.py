@@ -38,11 +38,12 @@ def key_of(folder):
     return digest.hexdigest()[:16]
 
 
-def is_fetched(kept, key):
+def is_fetched(folder, kept):
+    """Whether `kept` has what the lock in `folder` names."""
     names = [name for _, _, name in PARTS] + [LICENCES]
     try:
         with open(os.path.join(kept, "key"), encoding="utf-8") as stamp:
-            return stamp.read() == key and all(os.path.exists(os.path.join(kept, n)) for n in names)
+            return stamp.read() == key_of(folder) and all(os.path.exists(os.path.join(kept, n)) for n in names)
     except FileNotFoundError:
         return False
 
@@ -66,11 +67,8 @@ def licences_of(modules):
 
 def fetch(folder, kept, environment):
     """Bring what the lock in `folder` names into `kept`, unless it is there; whether it was not."""
-    key = key_of(folder)
-    if is_fetched(kept, key):
+    if is_fetched(folder, kept):
         return False
-    if not shutil.which("npm", path=environment.get("PATH")):
-        raise Missing("npm")
     with tempfile.TemporaryDirectory() as place:
         for name in LOCKED:
             shutil.copy(os.path.join(folder, name), place)
@@ -79,6 +77,8 @@ def fetch(folder, kept, environment):
             done = subprocess.run(command, cwd=place, env=environment, timeout=300,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            raise Missing("npm") from None
         except subprocess.TimeoutExpired:
             raise Missing("npm ci did not end within 300 s") from None
         if done.returncode != 0:
@@ -91,7 +91,7 @@ def fetch(folder, kept, environment):
         with open(os.path.join(kept, LICENCES), "w", encoding="utf-8") as out:
             out.write(licences_of(modules) + "\n")
     with open(os.path.join(kept, "key"), "w", encoding="utf-8") as stamp:
-        stamp.write(key)
+        stamp.write(key_of(folder))
     return True
 
 
