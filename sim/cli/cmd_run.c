@@ -89,7 +89,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
                 (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
         if (outputs->dir)
-            fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,itl.csv,run.log%s}\n",
+            fprintf(stderr,
+                    "written: %s/{result.json,requests.csv,timeline.csv,itl.csv,run.log%s}\n",
                     outputs->dir, outputs->leaves_report ? "" : ",report.html");
     }
     if (status == KVT_OK && run->few_for_means)

@@ -6,9 +6,9 @@
 #include "kvt/sim.h"
 
 struct run_files {
-    const char *dir;   /* NULL: nothing is written */
+    const char *dir;    /* NULL: nothing is written */
     bool leaves_report; /* out, of the files */
-    bool made_dir;   /* it was not there before */
+    bool made_dir;      /* it was not there before */
     struct kvt_outfile *timeline;
 };
 

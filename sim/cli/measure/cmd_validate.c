@@ -249,10 +249,8 @@ static kvt_status timeline(const struct question *question, const char *cache_di
                                        .threads = (unsigned)question->threads,
                                        .quiet = question->quiet};
     struct timeline_outcome outcome = {0};
-    struct answer answer = {.plan = &plan,
-                            .outcome = &outcome,
-                            .print = print_timeline,
-                            .page_name = "timeline.html"};
+    struct answer answer = {
+        .plan = &plan, .outcome = &outcome, .print = print_timeline, .page_name = "timeline.html"};
     kvt_status status = validate_timeline(&plan, arena, &outcome, err);
 
     if (status == KVT_OK)

@@ -16,13 +16,12 @@ enum {
 static void put_points(struct report_page *report, const struct page_series *series)
 {
     for (size_t i = 0; i < series->count; i++)
-        report_point(report,
-                     (struct report_point){.series = series->name,
-                                           .x = series->x[i],
-                                           .y = series->y[i],
-                                           .kind = series->is_paper   ? REPORT_REFERENCE
-                                                   : series->is_cloud ? REPORT_MARK
-                                                                      : REPORT_ON_LINE});
+        report_point(report, (struct report_point){.series = series->name,
+                                                   .x = series->x[i],
+                                                   .y = series->y[i],
+                                                   .kind = series->is_paper   ? REPORT_REFERENCE
+                                                           : series->is_cloud ? REPORT_MARK
+                                                                              : REPORT_ON_LINE});
 }
 
 /* "Figure 4: GLM-5.3 at 100K" and "(a) output" make "Figure 4 (a) output". */

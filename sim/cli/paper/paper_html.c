@@ -13,8 +13,9 @@ static void put_scores(const struct page *page)
         struct paper_score score;
         paper_score_of(page->answer, (enum paper_class)c, &score);
         if (score.asked > 0)
-            report_say(page->report, "%s: %zu of %zu good%s.", paper_class_name((enum paper_class)c),
-                       score.good, score.asked, score.open > 0 ? ", some open" : "");
+            report_say(page->report, "%s: %zu of %zu good%s.",
+                       paper_class_name((enum paper_class)c), score.good, score.asked,
+                       score.open > 0 ? ", some open" : "");
     }
     report_say(page->report,
                "Exact ones must come out as printed. To calibrated ones a parameter was fitted: "
@@ -102,12 +103,16 @@ static kvt_status put_target(const struct page *page, const struct paper_line *l
 
 static kvt_status put_targets(const struct page *page, struct kvt_error *err)
 {
-    static const struct report_column columns[] = {
-        {"class", "", true},           {"target", "target", true},
-        {"statement", "statement", true}, {"paper", "paper", true},
-        {"here", "here", true},        {"unit", "unit", true},
-        {"error_percent", "error, %", false}, {"verdict", "verdict", true},
-        {"made_by", "made by", true},  {"remark", "", true}};
+    static const struct report_column columns[] = {{"class", "", true},
+                                                   {"target", "target", true},
+                                                   {"statement", "statement", true},
+                                                   {"paper", "paper", true},
+                                                   {"here", "here", true},
+                                                   {"unit", "unit", true},
+                                                   {"error_percent", "error, %", false},
+                                                   {"verdict", "verdict", true},
+                                                   {"made_by", "made by", true},
+                                                   {"remark", "", true}};
     kvt_status status = KVT_OK;
 
     report_section(page->report, "Targets", NULL);
@@ -214,11 +219,9 @@ static kvt_status put_all(struct page *page, struct kvt_error *err)
 kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena *arena,
                             FILE *stream, struct kvt_error *err)
 {
-    struct page page = {.answer = answer,
-                        .arena = arena,
-                        .report = report_page_new("paper", answer->paper->name)};
-    kvt_status status =
-        page.report != NULL ? put_all(&page, err) : kvt_fail_nomem(err, "a report");
+    struct page page = {
+        .answer = answer, .arena = arena, .report = report_page_new("paper", answer->paper->name)};
+    kvt_status status = page.report != NULL ? put_all(&page, err) : kvt_fail_nomem(err, "a report");
 
     if (status == KVT_OK)
         status = report_page_write(page.report, stream, err);

@@ -19,7 +19,7 @@ enum {
 #define DASHES                                                                                     \
     "[[1,0],[6,3],[2,2],[9,3,2,3],[4,1],[12,3],[1,3],[9,2,2,2,2,2],[3,5],[14,2,4,2],[5,5],[1,1]]"
 #define SHAPES                                                                                     \
-    "['circle','square','triangle-up','diamond','cross','triangle-down','triangle-right',"        \
+    "['circle','square','triangle-up','diamond','cross','triangle-down','triangle-right',"         \
     "'triangle-left']"
 #define FIGURE_FORMAT ",.5~r"
 
@@ -35,7 +35,8 @@ static cJSON *copy(const cJSON *tree)
     return cJSON_Duplicate(tree, true);
 }
 
-/* ---- Scales ------------------------------------------------------------------------------------ */
+/* ---- Scales ------------------------------------------------------------------------------------
+ */
 
 static bool is_marked(const struct sketch *sketch)
 {
@@ -122,9 +123,9 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
 
 static cJSON *tip(const struct report_axis *axis)
 {
-    return report_json("{'field': %s, 'type': 'quantitative', 'title': %s, 'format': '" FIGURE_FORMAT
-                       "'}",
-                       axis->name, axis->title);
+    return report_json(
+        "{'field': %s, 'type': 'quantitative', 'title': %s, 'format': '" FIGURE_FORMAT "'}",
+        axis->name, axis->title);
 }
 
 /* What a tooltip says of a mark whose x and y are numbers. */
@@ -135,7 +136,8 @@ static cJSON *tips(const struct sketch *sketch)
                        tip(&sketch->chart->y));
 }
 
-/* ---- Layers ------------------------------------------------------------------------------------ */
+/* ---- Layers ------------------------------------------------------------------------------------
+ */
 
 static bool add_layer(cJSON *layers, cJSON *layer)
 {
@@ -151,8 +153,8 @@ static bool add_rules(cJSON *layers, const struct report_chart *chart)
     cJSON *values = cJSON_CreateArray();
 
     for (size_t i = 0; i < chart->rule_count; i++) {
-        cJSON *value = report_json("{'at': %g, 'text': %s}", chart->rules[i].at,
-                                   chart->rules[i].text);
+        cJSON *value =
+            report_json("{'at': %g, 'text': %s}", chart->rules[i].at, chart->rules[i].text);
         if (value == NULL || !cJSON_AddItemToArray(values, value)) {
             cJSON_Delete(value);
             cJSON_Delete(values);
@@ -166,13 +168,14 @@ static bool add_rules(cJSON *layers, const struct report_chart *chart)
                                          " 'encoding': {'x': {'field': 'at', 'type':"
                                          " 'quantitative'}}}",
                                          values)) &&
-           add_layer(layers, report_json("{'data': {'values': %j},"
-                                         " 'mark': {'type': 'text', 'style': 'asideText',"
-                                         " 'align': 'left', 'baseline': 'bottom', 'dx': -2, 'dy': -3},"
-                                         " 'encoding': {'x': {'field': 'at', 'type':"
-                                         " 'quantitative'}, 'y': {'value': 0},"
-                                         " 'text': {'field': 'text', 'type': 'nominal'}}}",
-                                         again));
+           add_layer(layers,
+                     report_json("{'data': {'values': %j},"
+                                 " 'mark': {'type': 'text', 'style': 'asideText',"
+                                 " 'align': 'left', 'baseline': 'bottom', 'dx': -2, 'dy': -3},"
+                                 " 'encoding': {'x': {'field': 'at', 'type':"
+                                 " 'quantitative'}, 'y': {'value': 0},"
+                                 " 'text': {'field': 'text', 'type': 'nominal'}}}",
+                                 again));
 }
 
 /* Of the chart's own rows only those of some kinds, where there are kinds; a JSON array of them. */
@@ -195,10 +198,9 @@ static cJSON *marks(const struct sketch *sketch, cJSON *y)
         is_seen ? report_json("{'value': 1}")
                 : report_json("{'condition': {'param': 'near', 'empty': false, 'value': 1},"
                               " 'value': 0}");
-    cJSON *encoding =
-        report_json("{'x': %j, 'y': %j, 'color': %j, 'opacity': %j, 'tooltip': %j}",
-                    quantity(sketch, &sketch->chart->x, true), y,
-                    by_series(sketch, NULL, true), opacity, tips(sketch));
+    cJSON *encoding = report_json("{'x': %j, 'y': %j, 'color': %j, 'opacity': %j, 'tooltip': %j}",
+                                  quantity(sketch, &sketch->chart->x, true), y,
+                                  by_series(sketch, NULL, true), opacity, tips(sketch));
 
     if (is_seen) {
         cJSON *shape = by_series(sketch, SHAPES, true);
@@ -211,7 +213,8 @@ static cJSON *marks(const struct sketch *sketch, cJSON *y)
                        sketch->row_count > 200 ? 30.0 : 60.0, encoding);
 }
 
-/* ---- Forms ------------------------------------------------------------------------------------- */
+/* ---- Forms -------------------------------------------------------------------------------------
+ */
 
 /* Somebody else's points: open, and larger. */
 static cJSON *references(const struct sketch *sketch)
@@ -226,12 +229,12 @@ static cJSON *references(const struct sketch *sketch)
 static bool draw_lines(const struct sketch *sketch, cJSON *layers)
 {
     const struct report_chart *chart = sketch->chart;
-    cJSON *line = report_json(
-        "{'mark': {'type': 'line', 'strokeWidth': 2, 'interpolate': %s, 'clip': true},"
-        " 'encoding': {'x': %j, 'y': %j, 'color': %j, 'strokeDash': %j}}",
-        chart->is_stepped ? "step-after" : "linear", quantity(sketch, &chart->x, true),
-        quantity(sketch, &chart->y, false), by_series(sketch, NULL, true),
-        by_series(sketch, DASHES, !is_marked(sketch)));
+    cJSON *line =
+        report_json("{'mark': {'type': 'line', 'strokeWidth': 2, 'interpolate': %s, 'clip': true},"
+                    " 'encoding': {'x': %j, 'y': %j, 'color': %j, 'strokeDash': %j}}",
+                    chart->is_stepped ? "step-after" : "linear", quantity(sketch, &chart->x, true),
+                    quantity(sketch, &chart->y, false), by_series(sketch, NULL, true),
+                    by_series(sketch, DASHES, !is_marked(sketch)));
     cJSON *points = marks(sketch, quantity(sketch, &chart->y, false));
     bool ok = only(line, chart, "['line']") && only(points, chart, "['line', 'mark']");
 
@@ -283,10 +286,10 @@ static cJSON *category(const struct sketch *sketch)
 static cJSON *category_tips(const struct sketch *sketch, cJSON *more)
 {
     const struct report_chart *chart = sketch->chart;
-    cJSON *list = report_json("[{'field': %s, 'type': 'nominal', 'title': %s},"
-                              " {'field': %s, 'type': 'nominal', 'title': %s}, %j]",
-                              chart->y.name, chart->y.title, chart->series, chart->series,
-                              tip(&chart->x));
+    cJSON *list =
+        report_json("[{'field': %s, 'type': 'nominal', 'title': %s},"
+                    " {'field': %s, 'type': 'nominal', 'title': %s}, %j]",
+                    chart->y.name, chart->y.title, chart->series, chart->series, tip(&chart->x));
     cJSON *item = NULL;
 
     while (more != NULL && list != NULL && (item = cJSON_DetachItemFromArray(more, 0)) != NULL)
@@ -316,11 +319,11 @@ static cJSON *offset(const struct sketch *sketch)
 static bool draw_dots(const struct sketch *sketch, cJSON *layers)
 {
     const struct report_chart *chart = sketch->chart;
-    cJSON *interval =
-        report_json("{'mark': {'type': 'rule', 'strokeWidth': 2},"
-                    " 'encoding': {'y': %j, 'yOffset': %j, 'x': {'field': 'low', 'type':"
-                    " 'quantitative', 'title': %s}, 'x2': {'field': 'high'}, 'color': %j}}",
-                    category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, true));
+    cJSON *interval = report_json(
+        "{'mark': {'type': 'rule', 'strokeWidth': 2},"
+        " 'encoding': {'y': %j, 'yOffset': %j, 'x': {'field': 'low', 'type':"
+        " 'quantitative', 'title': %s}, 'x2': {'field': 'high'}, 'color': %j}}",
+        category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, true));
     cJSON *more = report_json("[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format':"
                               " '" FIGURE_FORMAT "'}, {'field': 'high', 'type': 'quantitative',"
                               " 'title': 'to', 'format': '" FIGURE_FORMAT "'}]");
@@ -328,7 +331,8 @@ static bool draw_dots(const struct sketch *sketch, cJSON *layers)
         "{'mark': {'type': 'point', 'filled': true, 'size': 60, 'opacity': 1},"
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': %j, 'color': %j, 'shape': %j, 'tooltip': %j}}",
         category(sketch), offset(sketch), quantity(sketch, &chart->x, true),
-        by_series(sketch, NULL, true), by_series(sketch, SHAPES, true), category_tips(sketch, more));
+        by_series(sketch, NULL, true), by_series(sketch, SHAPES, true),
+        category_tips(sketch, more));
     bool ok = add_layer(layers, interval);
 
     return add_layer(layers, dots) && ok;

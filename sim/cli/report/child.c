@@ -33,10 +33,9 @@ static kvt_status start(const char *const *argv, const char *package, FILE *cons
     if (failed == ENOENT)
         return kvt_fail(err, KVT_ERR_NOT_FOUND, argv[0],
                         "there is no such program on PATH; install what Debian calls %s", package);
-    return failed == 0
-               ? KVT_OK
-               : kvt_fail(err, KVT_ERR_UNSUPPORTED, argv[0], "it cannot be run: %s",
-                          strerror(failed));
+    return failed == 0 ? KVT_OK
+                       : kvt_fail(err, KVT_ERR_UNSUPPORTED, argv[0], "it cannot be run: %s",
+                                  strerror(failed));
 }
 
 static kvt_status read_all(FILE *stream, char **out, size_t *out_bytes, struct kvt_error *err)

@@ -97,9 +97,8 @@ static kvt_status answer(const struct question *question, struct report_page *pa
         return status;
     const char *slash = strrchr(page_path, '/');
     char *dir = strndup(page_path, (size_t)(slash - page_path));
-    status = dir != NULL
-                 ? report_figures(page, dir, question->svg, question->pdf, &count, err)
-                 : kvt_fail_nomem(err, "a file's name");
+    status = dir != NULL ? report_figures(page, dir, question->svg, question->pdf, &count, err)
+                         : kvt_fail_nomem(err, "a file's name");
     if (status == KVT_OK && !question->quiet)
         fprintf(stderr, "written: %zu charts into %s/figures, each with its .csv and .vl.json\n",
                 count, dir);
@@ -145,8 +144,8 @@ int kvt_cmd_report(const struct cli_command *command, int argc, char **argv)
 
     if (cli_parse(command, argc, argv, options, option_count, 1, 1, &positional, &exit_code)) {
         if (!read_figures(&question))
-            exit_code = cli_malformed("report --figures: found \"%s\", expected svg, pdf or svg,pdf",
-                                      question.figures);
+            exit_code = cli_malformed(
+                "report --figures: found \"%s\", expected svg, pdf or svg,pdf", question.figures);
         else if (!read_form(&question))
             exit_code = cli_malformed("report --table: found \"%s\", expected latex, md or csv",
                                       question.table);

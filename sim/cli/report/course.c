@@ -69,9 +69,9 @@ static void weigh(const double *row, double *weights)
     double span_s = row[COURSE_TO_S] - row[COURSE_FROM_S];
 
     for (int c = 0; c < COURSE_COLUMNS; c++) {
-        double weight = columns[c].how != MEAN            ? 1
+        double weight = columns[c].how != MEAN         ? 1
                         : columns[c].by == COURSE_TO_S ? span_s
-                                                          : row[columns[c].by];
+                                                       : row[columns[c].by];
         weights[c] = isfinite(row[c]) && weight > 0 ? weight : 0;
     }
 }

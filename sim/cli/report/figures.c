@@ -17,7 +17,8 @@ enum {
     DRAWN_BYTES_MAX = 512 << 20
 };
 
-/* ---- Drawn by node --------------------------------------------------------------------------------- */
+/* ---- Drawn by node
+ * --------------------------------------------------------------------------------- */
 
 /* Without the tables, of all sections. Borrows from the page. */
 static cJSON *charts_of(const cJSON *tree)
@@ -73,7 +74,8 @@ static kvt_status draw(const cJSON *charts, cJSON **out, struct kvt_error *err)
     return status;
 }
 
-/* ---- As files -------------------------------------------------------------------------------------- */
+/* ---- As files
+ * -------------------------------------------------------------------------------------- */
 
 static kvt_status write_file(const char *dir, const char *id, const char *ending, const char *bytes,
                              size_t byte_count, struct kvt_error *err)
@@ -136,15 +138,16 @@ kvt_status report_figures(struct report_page *page, const char *dir, bool svg, b
     const cJSON *each = NULL;
     char folder[PATH_BYTES];
     int length = snprintf(folder, sizeof folder, "%s/figures", dir);
-    kvt_status status = charts != NULL ? draw(charts, &drawn, err)
-                                       : kvt_fail_nomem(err, "the charts of a report");
+    kvt_status status =
+        charts != NULL ? draw(charts, &drawn, err) : kvt_fail_nomem(err, "the charts of a report");
 
     *count = 0;
     /* A date would make each file another. */
     if (status == KVT_OK && setenv("SOURCE_DATE_EPOCH", "0", 0) != 0)
         status = kvt_fail_nomem(err, "a variable");
     if (status == KVT_OK && (length < 0 || (size_t)length >= sizeof folder))
-        status = kvt_fail(err, KVT_ERR_INVALID, "report --figures", "the folder's name is too long");
+        status =
+            kvt_fail(err, KVT_ERR_INVALID, "report --figures", "the folder's name is too long");
     if (status == KVT_OK)
         status = kvt_mkdirs(folder, err);
     cJSON_ArrayForEach(each, drawn)

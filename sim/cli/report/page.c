@@ -85,7 +85,8 @@ static cJSON *text_of(const char *fmt, va_list arguments)
     return item;
 }
 
-/* ---- What a page opens with -------------------------------------------------------------------- */
+/* ---- What a page opens with --------------------------------------------------------------------
+ */
 
 void report_say(struct report_page *page, const char *fmt, ...)
 {
@@ -146,7 +147,8 @@ void report_put_badge(struct report_page *page, const struct kvt_badge *badge)
     replace(page, "badge", cJSON_CreateString(text));
 }
 
-/* ---- Sections ---------------------------------------------------------------------------------- */
+/* ---- Sections ----------------------------------------------------------------------------------
+ */
 
 /* A chart's specification depends on all of its points. */
 static void end_block(struct report_page *page)
@@ -212,7 +214,8 @@ void report_tree(struct report_page *page, cJSON *node)
     add_block(page, report_json("{'type': 'tree', 'root': %j}", node));
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------ */
+/* ---- Tables ------------------------------------------------------------------------------------
+ */
 
 static cJSON *column_of(const char *name, const char *title, bool is_text)
 {
@@ -260,7 +263,8 @@ void report_cell_text(struct report_page *page, const char *text, const char *st
                                  : report_json("{'text': %s, 'style': %s}", text, style));
 }
 
-/* ---- Charts ------------------------------------------------------------------------------------ */
+/* ---- Charts ------------------------------------------------------------------------------------
+ */
 
 static bool has_categories(const struct report_chart *chart)
 {
@@ -319,8 +323,7 @@ void report_point(struct report_page *page, struct report_point point)
     report_row(page);
     add_cell(page, cJSON_CreateString(point.series));
     add_cell(page, number(point.x));
-    add_cell(page,
-             has_categories(chart) ? cJSON_CreateString(point.category) : number(point.y));
+    add_cell(page, has_categories(chart) ? cJSON_CreateString(point.category) : number(point.y));
     if (chart->form == REPORT_DOTS) {
         add_cell(page, number(point.low));
         add_cell(page, number(point.high));
@@ -329,7 +332,8 @@ void report_point(struct report_page *page, struct report_point point)
         add_cell(page, cJSON_CreateString(kind_names[point.kind]));
 }
 
-/* ---- For who writes it ------------------------------------------------------------------------- */
+/* ---- For who writes it -------------------------------------------------------------------------
+ */
 
 bool report_is_file_name(const char *id)
 {

@@ -61,7 +61,8 @@ void report_fold(struct report_page *page, const char *title, const char *text);
  * the page's from here on. */
 void report_tree(struct report_page *page, cJSON *node);
 
-/* ---- Tables ------------------------------------------------------------------------------------ */
+/* ---- Tables ------------------------------------------------------------------------------------
+ */
 
 struct report_column {
     const char *name;  /* in CSV: no blanks, with its unit */
@@ -81,7 +82,8 @@ void report_row(struct report_page *page);
 void report_cell(struct report_page *page, double value);
 void report_cell_text(struct report_page *page, const char *text, const char *style);
 
-/* ---- Charts ------------------------------------------------------------------------------------ */
+/* ---- Charts ------------------------------------------------------------------------------------
+ */
 
 enum report_form {
     REPORT_LINES, /* x and y are numbers, a line a series; marks too where points are few */
@@ -108,11 +110,11 @@ struct report_chart {
     const char *title; /* what is seen */
     const char *note;  /* NULL: none */
     enum report_form form;
-    struct report_axis x, y;  /* y of BARS and DOTS: the category */
-    const char *series;       /* what the series are: the column's name */
-    bool is_stepped;          /* lines go across, then up */
-    bool is_wide;             /* takes the page's whole width */
-    bool has_kinds;           /* of LINES: points differ in kind, and all are marked */
+    struct report_axis x, y;      /* y of BARS and DOTS: the category */
+    const char *series;           /* what the series are: the column's name */
+    bool is_stepped;              /* lines go across, then up */
+    bool is_wide;                 /* takes the page's whole width */
+    bool has_kinds;               /* of LINES: points differ in kind, and all are marked */
     struct report_rule rules[32]; /* across x, dashed */
     size_t rule_count;
 };
@@ -125,9 +127,9 @@ enum report_point_kind {
 
 struct report_point {
     const char *series;
-    const char *category; /* of BARS and DOTS */
-    double x, y;          /* NaN: nothing here; a line is broken */
-    double low, high;     /* of DOTS; equal or NaN: no interval */
+    const char *category;        /* of BARS and DOTS */
+    double x, y;                 /* NaN: nothing here; a line is broken */
+    double low, high;            /* of DOTS; equal or NaN: no interval */
     enum report_point_kind kind; /* where the chart has_kinds */
 };
 
@@ -136,7 +138,8 @@ struct report_point {
 void report_chart(struct report_page *page, const struct report_chart *chart);
 void report_point(struct report_page *page, struct report_point point);
 
-/* ---- Output ------------------------------------------------------------------------------------ */
+/* ---- Output ------------------------------------------------------------------------------------
+ */
 
 /* page_html.c: all of report.html. */
 KVT_CHECKED kvt_status report_page_write(struct report_page *page, FILE *stream,

@@ -10,7 +10,8 @@
 #include "runtime.h"
 #include "template.h"
 
-/* ---- Texts --------------------------------------------------------------------------------------- */
+/* ---- Texts
+ * --------------------------------------------------------------------------------------- */
 
 static void put_text(FILE *stream, const char *text)
 {
@@ -90,7 +91,8 @@ void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES])
     group(digits, out);
 }
 
-/* ---- What a page opens with ------------------------------------------------------------------------ */
+/* ---- What a page opens with
+ * ------------------------------------------------------------------------ */
 
 static void put_head(const cJSON *tree, FILE *stream)
 {
@@ -197,7 +199,8 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
     fputs("</section>\n", stream);
 }
 
-/* ---- Blocks ---------------------------------------------------------------------------------------- */
+/* ---- Blocks
+ * ---------------------------------------------------------------------------------------- */
 
 enum {
     SHORT_BYTES = 24 /* of a text that is not broken into lines */
@@ -373,7 +376,8 @@ static void put_section(const cJSON *section, FILE *stream)
     fputs(is_among_charts ? "</div></section>\n" : "</section>\n", stream);
 }
 
-/* ---- The page ---------------------------------------------------------------------------------------- */
+/* ---- The page
+ * ---------------------------------------------------------------------------------------- */
 
 kvt_status report_page_write(struct report_page *page, FILE *stream, struct kvt_error *err)
 {

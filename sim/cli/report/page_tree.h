@@ -9,7 +9,8 @@ cJSON *report_page_finish(struct report_page *page);
 
 /* A text of an object; "" where there is none. */
 const char *report_text(const cJSON *object, const char *key);
-/* A cell's text, or NULL: it is a number or nothing. *style may be set, to be NULL where none is. */
+/* A cell's text, or NULL: it is a number or nothing. *style may be set, to be NULL where none is.
+ */
 const char *report_cell_as_text(const cJSON *cell, const char **style);
 enum {
     REPORT_NUMBER_BYTES = 40

@@ -14,8 +14,8 @@ struct report_kind {
 };
 
 /* The page of what lies in a folder, or of one file: an answer (result.json, compare.json and
- * others), or a page that was written. Refuses a folder with none, or with several answers. *page_path is
- * where the page of it belongs, the caller's to free(). */
+ * others), or a page that was written. Refuses a folder with none, or with several answers.
+ * *page_path is where the page of it belongs, the caller's to free(). */
 KVT_CHECKED kvt_status report_open(const char *path, struct report_page **out, char **page_path,
                                    struct kvt_error *err);
 
@@ -42,7 +42,8 @@ KVT_CHECKED kvt_status report_write_tree(const cJSON *tree, FILE *stream, struct
 /* What several kinds say alike. A tree's badge, and at the end the scenario in force. */
 void report_add_badge(struct report_page *page, const cJSON *tree);
 void report_add_scenario(struct report_page *page, const char *title, const cJSON *scenario);
-/* report_explain.c: what binds, and what a change would be worth; false: the result does not say. */
+/* report_explain.c: what binds, and what a change would be worth; false: the result does not say.
+ */
 bool report_add_explain(struct report_page *page, const cJSON *result);
 /* A number at a path of members, "metrics.mean_tpot_ms", or of the tree itself, ""; NaN: there is
  * none. */

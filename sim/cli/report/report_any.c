@@ -33,7 +33,8 @@ static void put_single(struct report_page *page, const cJSON *item)
 
 static void put_object(struct report_page *page, const char *name, const cJSON *object)
 {
-    static const struct report_column columns[] = {{"what", "what", true}, {"value", "value", true}};
+    static const struct report_column columns[] = {{"what", "what", true},
+                                                   {"value", "value", true}};
     const cJSON *item = NULL;
     size_t count = 0;
 

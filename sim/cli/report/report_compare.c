@@ -49,7 +49,8 @@ static const char *first_name(const cJSON *variants)
     return report_text(cJSON_GetArrayItem(variants, 0), "name");
 }
 
-/* ---- The answer ------------------------------------------------------------------------------------ */
+/* ---- The answer
+ * ------------------------------------------------------------------------------------ */
 
 /* "1.010 (1.009 to 1.011)". */
 static const char *ratio_text(const cJSON *variant, const char *metric, char out[80])
@@ -120,8 +121,9 @@ static void put_assumptions(struct report_page *page, const cJSON *tree, const c
     char text[128];
 
     snprintf(text, sizeof text, "%d, from %.0f on, the same for all; %s", count,
-             cJSON_IsNumber(cJSON_GetArrayItem(seeds, 0)) ? cJSON_GetArrayItem(seeds, 0)->valuedouble
-                                                          : (double)NAN,
+             cJSON_IsNumber(cJSON_GetArrayItem(seeds, 0))
+                 ? cJSON_GetArrayItem(seeds, 0)->valuedouble
+                 : (double)NAN,
              count > 1 ? "intervals are of 95 %, over seeds"
                        : "one seed has no interval: small differences prove nothing");
     report_assume(page, "Seeds", text, NULL);
@@ -135,7 +137,8 @@ static void put_assumptions(struct report_page *page, const cJSON *tree, const c
     }
 }
 
-/* ---- Charts ---------------------------------------------------------------------------------------- */
+/* ---- Charts
+ * ---------------------------------------------------------------------------------------- */
 
 static void put_ratio(struct report_page *page, const cJSON *variant, const char *metric,
                       const char *category, bool is_log)
@@ -143,12 +146,11 @@ static void put_ratio(struct report_page *page, const cJSON *variant, const char
     double ratio = of(variant, "ratios", metric);
 
     if (isfinite(ratio) && (ratio > 0 || !is_log))
-        report_point(page,
-                     (struct report_point){.series = report_text(variant, "name"),
-                                           .category = category,
-                                           .x = ratio,
-                                           .low = bound(variant, "ratios_ci95", metric, 0),
-                                           .high = bound(variant, "ratios_ci95", metric, 1)});
+        report_point(page, (struct report_point){.series = report_text(variant, "name"),
+                                                 .category = category,
+                                                 .x = ratio,
+                                                 .low = bound(variant, "ratios_ci95", metric, 0),
+                                                 .high = bound(variant, "ratios_ci95", metric, 1)});
 }
 
 /* Whether ratios lie so far apart that equal factors should look equal. */
@@ -177,9 +179,10 @@ static void put_ratios(struct report_page *page, const cJSON *variants, const ch
     const struct report_chart chart = {
         .id = id,
         .title = title,
-        .note = spread_is_wide(variants) ? "Equal factors are equally far apart; a ratio of 0 has no "
-                                           "place here."
-                                         : NULL,
+        .note = spread_is_wide(variants)
+                    ? "Equal factors are equally far apart; a ratio of 0 has no "
+                      "place here."
+                    : NULL,
         .form = REPORT_DOTS,
         .x = {.name = "ratio", .title = "ratio", .is_log = spread_is_wide(variants)},
         .y = {.name = "metric", .title = "metric"},
@@ -213,10 +216,10 @@ static void put_trade(struct report_page *page, const cJSON *variants, const cha
     report_chart(page, &chart);
     cJSON_ArrayForEach(variant, variants)
     {
-        report_point(page, (struct report_point){
-                               .series = report_text(variant, "name"),
-                               .x = of(variant, "metrics", "output_throughput_per_gpu"),
-                               .y = of(variant, "metrics", metric) * scale});
+        report_point(page,
+                     (struct report_point){.series = report_text(variant, "name"),
+                                           .x = of(variant, "metrics", "output_throughput_per_gpu"),
+                                           .y = of(variant, "metrics", metric) * scale});
     }
 }
 
@@ -256,7 +259,8 @@ static void put_presets_chart(struct report_page *page, const cJSON *tree)
     }
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------------- */
+/* ---- Tables
+ * ---------------------------------------------------------------------------------------- */
 
 static void put_table(struct report_page *page, const cJSON *variants, const char *id,
                       const char *title)
@@ -281,9 +285,9 @@ static void put_table(struct report_page *page, const cJSON *variants, const cha
 static void put_all(struct report_page *page, const cJSON *variants, const char *id)
 {
     static const struct report_column columns[] = {
-        {"variant", "variant", true},      {"metric", "metric", true},
-        {"value", "value", false},         {"value_low", "from", false},
-        {"value_high", "to", false},       {"ratio", "ratio", false},
+        {"variant", "variant", true},       {"metric", "metric", true},
+        {"value", "value", false},          {"value_low", "from", false},
+        {"value_high", "to", false},        {"ratio", "ratio", false},
         {"ratio_low", "ratio from", false}, {"ratio_high", "ratio to", false}};
     const cJSON *variant = NULL, *metric = NULL;
 
@@ -319,7 +323,8 @@ static void put_conditions(struct report_page *page, const cJSON *list)
     if (cJSON_GetArraySize(list) == 0)
         return;
     report_section(page, "Conditions", NULL);
-    report_table(page, "conditions", REPORT_OPEN, NULL, columns, sizeof columns / sizeof columns[0]);
+    report_table(page, "conditions", REPORT_OPEN, NULL, columns,
+                 sizeof columns / sizeof columns[0]);
     cJSON_ArrayForEach(entry, list)
     {
         bool failed = cJSON_IsTrue(kvt_json_find(entry, "failed"));
@@ -333,11 +338,14 @@ static void put_conditions(struct report_page *page, const cJSON *list)
 
 static void put_reference(struct report_page *page, const cJSON *reference)
 {
-    static const struct report_column columns[] = {
-        {"variant", "variant", true},     {"metric", "metric", true},
-        {"class", "class", true},         {"ours", "here", false},
-        {"reference", "there", false},    {"error_percent", "error, %", false},
-        {"tolerance_percent", "allowed, %", false}, {"verdict", "verdict", true}};
+    static const struct report_column columns[] = {{"variant", "variant", true},
+                                                   {"metric", "metric", true},
+                                                   {"class", "class", true},
+                                                   {"ours", "here", false},
+                                                   {"reference", "there", false},
+                                                   {"error_percent", "error, %", false},
+                                                   {"tolerance_percent", "allowed, %", false},
+                                                   {"verdict", "verdict", true}};
     const cJSON *entry = NULL;
 
     if (reference == NULL)
@@ -374,7 +382,8 @@ static void put_scenarios(struct report_page *page, const cJSON *variants)
     }
 }
 
-/* ---- The page ---------------------------------------------------------------------------------------- */
+/* ---- The page
+ * ---------------------------------------------------------------------------------------- */
 
 static void put_one(struct report_page *page, const cJSON *tree)
 {
@@ -428,8 +437,9 @@ kvt_status report_build_compare(struct report_page *page, const char *dir, const
     (void)dir;
     (void)err;
     if (strcmp(report_text(tree, "ending"), "interrupted") == 0)
-        report_say(page, "The comparison was interrupted: seeds that not every variant has finished "
-                         "are left out.");
+        report_say(page,
+                   "The comparison was interrupted: seeds that not every variant has finished "
+                   "are left out.");
     const cJSON *presets = kvt_json_find(tree, "presets");
     const cJSON *variants =
         kvt_json_find(presets != NULL ? cJSON_GetArrayItem(presets, 0) : tree, "variants");

@@ -40,7 +40,8 @@ static const char *choice(const cJSON *scenario, const char *object, const char 
     return report_text(kvt_json_find(scenario, object), key);
 }
 
-/* ---- The answer ---------------------------------------------------------------------------------- */
+/* ---- The answer
+ * ---------------------------------------------------------------------------------- */
 
 /* "4 x b300", of one pool; "" of several, or of hardware that is changed on the spot. */
 static const char *machine_text(const cJSON *scenario, char out[128])
@@ -133,16 +134,16 @@ static void put_assumptions(const struct source *source)
              choice(kvt_json_find(scenario, "cluster"), "import", "law"));
     report_assume(page, "Imports, queues, TTFT", text, basis(source, "mean_ttft_ms"));
     report_assume(page, "Bytes, slots", "counted from the model's layout", basis(source, "slots"));
-    snprintf(text, sizeof text, "%d", cJSON_GetArraySize(kvt_json_find(source->tree, "calibrated")));
+    snprintf(text, sizeof text, "%d",
+             cJSON_GetArraySize(kvt_json_find(source->tree, "calibrated")));
     if (strcmp(text, "0") != 0)
         report_assume(page, "Constants fitted to something", text, NULL);
     cJSON_ArrayForEach(item, kvt_json_find(source->tree, "calibrated"))
     {
         report_assume_more(page, cJSON_IsString(item) ? item->valuestring : "");
     }
-    cJSON_ArrayForEach(item,
-                       kvt_json_find(kvt_json_find(kvt_json_find(source->tree, "scaled"), "rows"),
-                                     "strata"))
+    cJSON_ArrayForEach(
+        item, kvt_json_find(kvt_json_find(kvt_json_find(source->tree, "scaled"), "rows"), "strata"))
     {
         snprintf(text, sizeof text,
                  "%.6g of %.6g stores of compress ratio %.6g are followed row by row, and each row "
@@ -153,7 +154,8 @@ static void put_assumptions(const struct source *source)
     }
 }
 
-/* ---- Over time ------------------------------------------------------------------------------------- */
+/* ---- Over time
+ * ------------------------------------------------------------------------------------- */
 
 static void begin_course(const struct source *source, const char *id, const char *title,
                          const char *series, struct report_axis y, enum report_form form)
@@ -211,8 +213,9 @@ static void put_courses(const struct source *source)
                  (struct report_axis){"tokens_per_s", "tokens/s", .is_from_zero = true},
                  REPORT_LINES);
     put_column(source, "all ranks", COURSE_OUTPUT_TOKENS, true, 1);
-    begin_course(source, "shares", "History in HBM, and selected rows that cross the link", "share of",
-                 (struct report_axis){"percent", "%", .is_from_zero = true}, REPORT_LINES);
+    begin_course(source, "shares", "History in HBM, and selected rows that cross the link",
+                 "share of", (struct report_axis){"percent", "%", .is_from_zero = true},
+                 REPORT_LINES);
     put_column(source, "coverage", COURSE_COVERAGE, false, 100);
     put_column(source, "host fetch share", COURSE_HOST_FETCH_SHARE, false, 100);
     begin_course(source, "step", "Mean duration of a step", "series",
@@ -233,7 +236,8 @@ static void put_courses(const struct source *source)
     put_column(source, "preemptions", COURSE_PREEMPTIONS, true, 1);
 }
 
-/* ---- Spreads and parts ----------------------------------------------------------------------------- */
+/* ---- Spreads and parts
+ * ----------------------------------------------------------------------------- */
 
 static void put_spread(struct report_page *page, const char *name, const struct spread *spread)
 {
@@ -320,7 +324,8 @@ static void put_bars(const struct source *source)
     put_parts(source->page, kvt_json_find(source->tree, "hbm_kv_peak_by_class"), "HBM", 1 / GIB);
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------------ */
+/* ---- Tables
+ * ------------------------------------------------------------------------------------------ */
 
 static void put_metric(const struct source *source, const struct kvt_metric_doc *doc)
 {
@@ -339,12 +344,16 @@ static void put_metric(const struct source *source, const struct kvt_metric_doc 
 
 static bool is_main(const char *name)
 {
-    static const char *const names[] = {
-        "output_throughput", "output_throughput_per_gpu", "request_throughput", "request_goodput",
-        "mean_ttft_ms",      "p99_ttft_ms",               "mean_tpot_ms",       "p99_tpot_ms",
-        "mean_itl_ms",       "p99_itl_ms",                "active_mean",        "slots",
-        "host_fetch_share",  "hot_miss_ratio",            "coverage_mean",      "tokens_per_round",
-        "hbm_kv_peak_bytes", "host_peak_bytes",           "preemptions"};
+    static const char *const names[] = {"output_throughput",  "output_throughput_per_gpu",
+                                        "request_throughput", "request_goodput",
+                                        "mean_ttft_ms",       "p99_ttft_ms",
+                                        "mean_tpot_ms",       "p99_tpot_ms",
+                                        "mean_itl_ms",        "p99_itl_ms",
+                                        "active_mean",        "slots",
+                                        "host_fetch_share",   "hot_miss_ratio",
+                                        "coverage_mean",      "tokens_per_round",
+                                        "hbm_kv_peak_bytes",  "host_peak_bytes",
+                                        "preemptions"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], name) == 0)
@@ -379,22 +388,22 @@ static void put_phases(const struct source *source)
 {
     static const char *const shown[] = {"output_throughput", "active_mean",      "mean_ttft_ms",
                                         "mean_tpot_ms",      "host_fetch_share", "coverage_mean"};
-    static const struct report_column columns[] = {
-        {"phase", "phase", false},
-        {"from_s", "from, s", false},
-        {"to_s", "to, s", false},
-        {"output_throughput", "output, tokens/s", false},
-        {"active_mean", "decoding", false},
-        {"mean_ttft_ms", "mean TTFT, ms", false},
-        {"mean_tpot_ms", "mean TPOT, ms", false},
-        {"host_fetch_share", "host fetch share", false},
-        {"coverage_mean", "coverage", false}};
+    static const struct report_column columns[] = {{"phase", "phase", false},
+                                                   {"from_s", "from, s", false},
+                                                   {"to_s", "to, s", false},
+                                                   {"output_throughput", "output, tokens/s", false},
+                                                   {"active_mean", "decoding", false},
+                                                   {"mean_ttft_ms", "mean TTFT, ms", false},
+                                                   {"mean_tpot_ms", "mean TPOT, ms", false},
+                                                   {"host_fetch_share", "host fetch share", false},
+                                                   {"coverage_mean", "coverage", false}};
     const cJSON *phases = kvt_json_find(source->tree, "phases"), *phase = NULL;
 
     if (cJSON_GetArraySize(phases) < 2)
         return;
     report_section(source->page, "Phases of the load", NULL);
-    report_table(source->page, "phases", REPORT_OPEN, NULL, columns, sizeof columns / sizeof columns[0]);
+    report_table(source->page, "phases", REPORT_OPEN, NULL, columns,
+                 sizeof columns / sizeof columns[0]);
     cJSON_ArrayForEach(phase, phases)
     {
         report_row(source->page);
@@ -435,7 +444,8 @@ static void put_conservation(const struct source *source)
                 report_number(source->tree, "scenario.seed"));
 }
 
-/* ---- The page ---------------------------------------------------------------------------------------- */
+/* ---- The page
+ * ---------------------------------------------------------------------------------------- */
 
 /* Where phases of the load begin, but for the first. */
 static void find_rules(struct source *source)

@@ -28,7 +28,8 @@ static double number_of(const cJSON *item, double scale)
 static void put_side(struct report_page *page, const cJSON *tree, const char *side, size_t q)
 {
     const cJSON *course = kvt_json_find(tree, side);
-    const cJSON *x = kvt_json_find(course, "from_s"), *y = kvt_json_find(course, quantities[q].column);
+    const cJSON *x = kvt_json_find(course, "from_s"),
+                *y = kvt_json_find(course, quantities[q].column);
 
     x = x != NULL ? x->child : NULL;
     y = y != NULL ? y->child : NULL;
@@ -58,9 +59,12 @@ static void put_courses(struct report_page *page, const cJSON *tree)
 static void put_phases(struct report_page *page, const cJSON *tree)
 {
     static const struct report_column columns[] = {
-        {"from_s", "from, s", false},       {"to_s", "to, s", false},
-        {"what", "mean over time", true},   {"unit", "unit", true},
-        {"measured", "measured", false},    {"predicted", "predicted", false},
+        {"from_s", "from, s", false},
+        {"to_s", "to, s", false},
+        {"what", "mean over time", true},
+        {"unit", "unit", true},
+        {"measured", "measured", false},
+        {"predicted", "predicted", false},
         {"mean_abs_difference", "mean absolute difference", false}};
     static const char *const sides[] = {"measured", "predicted", "mean_abs_difference"};
     const cJSON *phase = NULL;
@@ -88,9 +92,10 @@ static kvt_status build_timeline(struct report_page *page, const cJSON *tree)
     const cJSON *gpus = kvt_json_find(kvt_json_find(tree, "machine"), "gpus");
     const char *gpu = report_text(cJSON_GetArrayItem(gpus, 0), "name");
 
-    report_say(page, "The same schedule by two clocks: measured, every decision the simulator's and "
-                     "steps as long as they took; and simulated, steps as long as the timing model "
-                     "says. Differences judge nothing.");
+    report_say(page,
+               "The same schedule by two clocks: measured, every decision the simulator's and "
+               "steps as long as they took; and simulated, steps as long as the timing model "
+               "says. Differences judge nothing.");
     report_assume(page, "Measured", gpu[0] != '\0' ? gpu : "no GPU: the simulator beside itself",
                   gpu[0] != '\0' ? "measured" : NULL);
     report_assume(page, "Predicted: timing model", report_text(timing, "model"),

@@ -1,4 +1,5 @@
-/* runtime.c -- the files of runtime.py as constants; KVT_REPORT_RUNTIME is the folder they are in. */
+/* runtime.c -- the files of runtime.py as constants; KVT_REPORT_RUNTIME is the folder they are in.
+ */
 #include "runtime.h"
 
 #define EMBED(name, file)                                                                          \

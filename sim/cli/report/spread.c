@@ -38,10 +38,9 @@ static void latencies_of(const double *row, double out[LATENCIES])
 {
     out[LATENCY_TTFT_S] = (row[FIRST_TOKEN] - row[ARRIVAL]) * 1e-9;
     out[LATENCY_E2E_S] = (row[FINISHED] - row[ARRIVAL]) * 1e-9;
-    out[LATENCY_TPOT_MS] =
-        row[GENERATED] < 2
-            ? (double)NAN
-            : (row[LAST_TOKEN] - row[FIRST_TOKEN]) * 1e-6 / (row[GENERATED] - 1);
+    out[LATENCY_TPOT_MS] = row[GENERATED] < 2
+                               ? (double)NAN
+                               : (row[LAST_TOKEN] - row[FIRST_TOKEN]) * 1e-6 / (row[GENERATED] - 1);
 }
 
 struct growing {

@@ -11,14 +11,23 @@ struct escape {
     char letter;
     const char *as;
 };
-static const struct escape latex[] = {
-    {'\\', "\\textbackslash{}"}, {'{', "\\{"}, {'}', "\\}"}, {'$', "\\$"},
-    {'&', "\\&"},                {'#', "\\#"}, {'_', "\\_"}, {'%', "\\%"},
-    {'~', "\\textasciitilde{}"}, {'^', "\\textasciicircum{}"},
-    {'<', "\\textless{}"},       {'>', "\\textgreater{}"}, {'\n', " "}, {'\r', " "}};
-static const struct escape markdown[] = {{'|', "\\|"},  {'<', "&lt;"}, {'&', "&amp;"}, {'*', "\\*"},
-                                         {'_', "\\_"},  {'`', "\\`"},  {'[', "\\["},   {']', "\\]"},
-                                         {'\\', "\\\\"}, {'\n', " "},  {'\r', " "}};
+static const struct escape latex[] = {{'\\', "\\textbackslash{}"},
+                                      {'{', "\\{"},
+                                      {'}', "\\}"},
+                                      {'$', "\\$"},
+                                      {'&', "\\&"},
+                                      {'#', "\\#"},
+                                      {'_', "\\_"},
+                                      {'%', "\\%"},
+                                      {'~', "\\textasciitilde{}"},
+                                      {'^', "\\textasciicircum{}"},
+                                      {'<', "\\textless{}"},
+                                      {'>', "\\textgreater{}"},
+                                      {'\n', " "},
+                                      {'\r', " "}};
+static const struct escape markdown[] = {
+    {'|', "\\|"}, {'<', "&lt;"}, {'&', "&amp;"}, {'*', "\\*"}, {'_', "\\_"}, {'`', "\\`"},
+    {'[', "\\["}, {']', "\\]"},  {'\\', "\\\\"}, {'\n', " "},  {'\r', " "}};
 
 static void put_escaped(const char *text, const struct escape *escapes, size_t count, FILE *stream)
 {
