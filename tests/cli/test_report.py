@@ -16,8 +16,8 @@ from support import TOP, Skip, files_below, kvtide, refuses, succeeds, tiny
 HOSTILE = "</script><script>window.bad=1</script>\"'<img src=x onerror=window.bad=1>\n&amp;\u2028"
 PHASES = {"workload.requests": None, "workload.concurrency": None, "workload.arrival": "phases",
           "workload.phases": [{"concurrency": 2, "seconds": 0.5}, {"concurrency": 6, "seconds": 0.5}]}
-RUN_CHARTS = ["requests", "output", "shares", "step", "link", "memory", "ttft", "tpot", "step-parts",
-              "hbm-classes"]
+RUN_CHARTS = ["tpot-parts", "ttft-parts", "uses", "rows", "bytes", "requests", "output", "shares",
+              "step", "link", "memory", "ttft", "tpot", "step-parts", "hbm-classes"]
 
 
 def document(page):
