@@ -11,50 +11,12 @@
 
 /* ---- Making a run ------------------------------------------------------------ */
 
-static kvt_status open_lengths(const struct kvt_choice *choice, uint32_t longest,
-                               struct kvt_lengths *lengths, void **state, struct kvt_error *err)
-{
-    const struct kvt_length_law *law = (const struct kvt_length_law *)(const void *)choice->info;
-    struct kvt_length_env env = {.params = choice->params,
-                                 .minimum_tokens = 1,
-                                 .maximum_tokens = longest,
-                                 .host = kvt_host()};
-
-    if (!law)
-        return KVT_OK;
-    *state = kvt_plugin_state_new(law->state_bytes(&env));
-    if (!*state)
-        return kvt_fail_nomem(err, "the lengths of requests");
-    *lengths = (struct kvt_lengths){law, *state};
-    return law->init(*state, &env, err);
-}
-
 static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
 {
-    const struct kvt_scenario *scenario = sim->scenario;
-    uint32_t longest = scenario->llm->max_position_tokens;
-    struct kvt_arrival_env env = {.params = scenario->arrival.params,
-                                  .max_position_tokens = longest,
-                                  .run_seed = scenario->seed,
-                                  .host = kvt_host(),
-                                  .slo_class_count = scenario->slo_class_count};
-    const char *slo_classes[KVT_SLO_CLASSES_MAX];
-    kvt_status status;
+    kvt_status status = kvt_source_open(sim->scenario, &sim->workload, err);
 
-    for (uint32_t c = 0; c < scenario->slo_class_count; c++)
-        slo_classes[c] = scenario->slo_classes[c].name;
-    env.slo_classes = slo_classes;
-    if (scenario->has_task_table) {
-        env.tasks = scenario->tasks;
-        env.task_count = scenario->task_count;
-    }
-    sim->arrival = (const struct kvt_arrival *)(const void *)scenario->arrival.info;
-    status = open_lengths(&scenario->input_length, longest, &env.input, &sim->input_state, err);
-    if (status == KVT_OK)
-        status =
-            open_lengths(&scenario->output_length, longest, &env.output, &sim->output_state, err);
-    if (status == KVT_OK)
-        status = sim->arrival->open(&env, &sim->source, err);
+    sim->arrival = sim->workload.arrival;
+    sim->source = sim->workload.source;
     return status;
 }
 
@@ -327,14 +289,11 @@ void kvt_sim_free(struct kvt_sim *sim)
         kvt_rank_fini(&sim->ranks[r]);
     for (uint32_t g = 0; sim->groups && g < sim->group_count; g++)
         free(sim->groups[g].timing_state);
-    if (sim->arrival)
-        sim->arrival->close(sim->source);
+    kvt_source_close(&sim->workload);
     if (sim->speculation)
         sim->speculation->free(sim->speculation_data);
     sim_books_close(sim);
     kvt_eventq_free(sim->events);
-    free(sim->input_state);
-    free(sim->output_state);
     free(sim->router_state);
     free(sim->router_views);
     free(sim->router_choices);

@@ -321,6 +321,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                                           .input_tokens = spec->input_tokens,
                                           .output_tokens = spec->output_tokens,
                                           .turn = spec->turn,
+                                          .kind = spec->kind,
                                           .phase = (uint16_t)sim_phase_now(sim),
                                           .rank = UINT32_MAX};
     *live = (struct kvt_live){.id = id,

@@ -7,6 +7,7 @@
 #include "kvt/profile.h"
 #include "kvt/rank.h"
 #include "kvt/sim.h"
+#include "kvt/source.h"
 #include "kvt/workload.h"
 #include "sim_course.h"
 
@@ -55,9 +56,9 @@ struct kvt_sim {
     bool ended;
 
     /* What arrives. */
-    const struct kvt_arrival *arrival;
+    struct kvt_source workload;
+    const struct kvt_arrival *arrival; /* of workload, as is what follows */
     void *source;
-    void *input_state, *output_state;
     kvt_ns arrival_due_ns; /* of the ARRIVAL event under way; KVT_NS_NEVER: none */
     bool source_ended;
     uint32_t output_cap; /* longest usual output: what a request's hot caches are sized for */

@@ -30,7 +30,7 @@ HEADERS = {
     "kv": "layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
     "backend": "backend backend_pair backend_params calls gather look_ahead waves",
-    "scenario": "plugins scenario",
+    "scenario": "plugins scenario source",
     "report": "badge report size compare machine",
     "analytic": "analytic",
     "sim": "sim",

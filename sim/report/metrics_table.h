@@ -77,7 +77,11 @@
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
     X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption")            \
     X(slo_violation_s, "s", QUEUE,                                                                 \
-      "Time in which fewer of a class's finished requests met its bounds than `attain` asks")
+      "Time in which fewer of a class's finished requests met its bounds than `attain` asks")      \
+    X(slo_attained_share, "1", QUEUE,                                                              \
+      "Of the class that is worst off: requests that met all its bounds / those decided")          \
+    X(slo_margin, "1", QUEUE,                                                                      \
+      "Least of a class's attained share - `attain`: from 0 on every promise was kept")
 
 /* One double a metric; NaN: not defined for this run. */
 struct metric_values {

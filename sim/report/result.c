@@ -12,6 +12,7 @@
 #include "kvt/report.h"
 #include "kvt/version.h"
 #include "metrics_table.h"
+#include "service.h"
 
 /* Adds a member and says whether there was memory for it. */
 static bool add(cJSON *object, const char *key, cJSON *item)
@@ -466,7 +467,7 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_text(result, "ending", ending(run)) && add_text(result, "decision_hash", hash) &&
         add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
         (!run->analytic || add(result, "few_for_means", cJSON_CreateBool(run->few_for_means))) &&
-        add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
+        add_metrics(result, run, -1) && service_add(result, run) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
         add_step_parts(result, run) && add_outside(result, run) && add_measured(result, run) &&

@@ -20,6 +20,12 @@ static double metric(const cJSON *result, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
+static const char *text_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
 /* A number for people: 3 or 4 figures, "-" where it is not defined. */
 static const char *figure(double value, char out[16])
 {
@@ -121,6 +127,48 @@ static void put_latency(FILE *stream, const cJSON *result, const char *label, co
     fputc('\n', stream);
 }
 
+/* In twenty columns, as much of it as has room, in whole characters. */
+static void put_name(FILE *stream, const char *name)
+{
+    int cut = 18;
+
+    if (strlen(name) <= 20) {
+        fprintf(stream, "%-20s", name);
+        return;
+    }
+    while (cut > 0 && ((unsigned char)name[cut] & 0xC0) == 0x80)
+        cut--;
+    fprintf(stream, "%.*s..", cut, name);
+}
+
+/* A line a class, what its worst hundredth took. */
+static void put_classes(FILE *stream, const cJSON *result)
+{
+    static const struct {
+        const char *name;
+        double scale;
+    } columns[] = {{"attained_share", 100},  {"attain", 100},      {"request_goodput", 1},
+                   {"p99_ttft_ms", 1e-3}, {"p99_tpot_ms", 1}, {"p99_e2el_ms", 1e-3}};
+    const cJSON *classes = kvt_json_find(result, "classes"), *item;
+
+    if (!classes)
+        return;
+    fprintf(stream, "%-20s %9s %9s %9s %9s %9s %9s\n", "class (p99)", "met %", "asked %", "good/s",
+            "TTFT s", "TPOT ms", "E2E s");
+    cJSON_ArrayForEach(item, classes)
+    {
+        put_name(stream, text_at(item, "name"));
+        for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+            char text[16];
+            const cJSON *value = kvt_json_find(item, columns[i].name);
+            fprintf(stream, " %9s",
+                    figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN,
+                           text));
+        }
+        fputc('\n', stream);
+    }
+}
+
 static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     char a[16], b[16], c[16], d[16];
@@ -147,6 +195,7 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
                  "service    %s requests/s met all their bounds; some class fell short in %s s",
                  figure(metric(result, "request_goodput"), a),
                  figure(metric(result, "slo_violation_s"), b));
+    put_classes(stream, result);
 }
 
 static void put_rows(FILE *stream, const struct kvt_run *run)
@@ -343,12 +392,6 @@ static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *res
              "%%) and %" PRIu64 " more slots (first order)",
              figure(tpot * (1 - link_gain), a), 100 * link_gain, figure(tpot * (1 - gpu_gain), b),
              100 * gpu_gain, run->slots / run->ranks);
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
 }
 
 /* "host + draft": what was added to measured steps; "" where that is nothing. */

@@ -91,17 +91,25 @@ static kvt_status bind_file(struct kvt_load *load, const struct kvt_param_spec *
     return kvt_hash_input(load, &found, where, err);
 }
 
-static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
-                              struct kvt_error *err)
+/* Elements of a list are called by their number, and have their list's members. */
+static const struct kvt_key *key_at(const char *dotted)
 {
     const struct kvt_key *key = kvt_keys_root();
     char name[KVT_DOTTED_BYTES];
     for (const char *at = dotted; *at != '\0';) {
         size_t length = strcspn(at, ".");
         (void)snprintf(name, sizeof name, "%.*s", (int)length, at);
-        key = kvt_key_member(key, name);
+        if (strspn(name, "0123456789") != length)
+            key = kvt_key_member(key, name);
         at += length + (at[length] == '.' ? 1 : 0);
     }
+    return key;
+}
+
+kvt_status kvt_bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
+                           struct kvt_error *err)
+{
+    const struct kvt_key *key = key_at(dotted);
     const cJSON *object = kvt_tree_at(load->tree, dotted);
     const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
     struct kvt_param_value *values = kvt_arena_array(load->arena, info->param_count, sizeof *values,
@@ -145,7 +153,7 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (kvt_tree_at(load->tree, choices[i].dotted) == NULL)
             continue; /* lengths, where the arrival brings its own */
-        kvt_status status = bind_choice(load, choices[i].dotted, choices[i].choice, err);
+        kvt_status status = kvt_bind_choice(load, choices[i].dotted, choices[i].choice, err);
         if (status != KVT_OK)
             return status;
     }
@@ -323,27 +331,21 @@ static kvt_status bind_hot_tokens(struct kvt_load *load, struct kvt_scenario *ou
 
 /* A length that can never be served is a fault of the scenario, found before the
  * run: fixed and mean lengths against what the model can hold. */
-static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario *scenario,
-                                struct kvt_error *err)
+kvt_status kvt_check_length(struct kvt_load *load, const struct kvt_scenario *scenario,
+                            const char *dotted, const struct kvt_choice *choice,
+                            struct kvt_error *err)
 {
     static const char *const params[] = {"tokens", "mean_tokens"};
-    const struct {
-        const char *dotted;
-        const struct kvt_choice *choice;
-    } lengths[] = {{"workload.lengths.input", &scenario->input_length},
-                   {"workload.lengths.output", &scenario->output_length}};
     for (size_t i = 0; i < 2; i++) {
-        for (size_t j = 0; j < 2; j++) {
-            char path[KVT_DOTTED_BYTES];
-            char place[KVT_PLACE_BYTES];
-            const struct kvt_param_value *value = kvt_param_of(lengths[i].choice, params[j]);
-            if (value == NULL || value->number < scenario->llm->max_position_tokens)
-                continue;
-            (void)snprintf(path, sizeof path, "%s.%s", lengths[i].dotted, params[j]);
-            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                            "%.0f tokens; %s holds %u, prompt and answer together", value->number,
-                            scenario->llm->name, scenario->llm->max_position_tokens);
-        }
+        char path[KVT_DOTTED_BYTES];
+        char place[KVT_PLACE_BYTES];
+        const struct kvt_param_value *value = kvt_param_of(choice, params[i]);
+        if (value == NULL || value->number < scenario->llm->max_position_tokens)
+            continue;
+        (void)snprintf(path, sizeof path, "%s.%s", dotted, params[i]);
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
+                        "%.0f tokens; %s holds %u, prompt and answer together", value->number,
+                        scenario->llm->name, scenario->llm->max_position_tokens);
     }
     return KVT_OK;
 }
@@ -501,7 +503,11 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = kvt_bind_staging(load, out, err);
     if (status == KVT_OK)
-        status = check_lengths(load, out, err);
+        status = kvt_check_length(load, out, "workload.lengths.input", &out->input_length, err);
+    if (status == KVT_OK)
+        status = kvt_check_length(load, out, "workload.lengths.output", &out->output_length, err);
+    if (status == KVT_OK)
+        status = kvt_bind_kinds(load, out, err);
     if (status == KVT_OK)
         status = bind_prefill(load, &out->timing, &out->prefill, err);
     return status;

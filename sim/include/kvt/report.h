@@ -123,6 +123,29 @@ struct kvt_run {
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 
+/* What became of the requests of a class of slo.classes, or of a kind of workload.classes: those
+ * that had not ended when the warm-up did. Figures are NaN where they are not defined, as those of
+ * bounds without classes. */
+struct kvt_class_report {
+    const char *name; /* the scenario's */
+    uint64_t requests, completed, dropped;
+    uint64_t met;            /* of the completed, within every bound of their class */
+    uint64_t late;           /* of the others, not dropped, that can meet theirs no more */
+    double attain;           /* as asked; of a class */
+    double attained_share;   /* met / (completed + dropped + late) */
+    double request_goodput;  /* met / duration, a second */
+    double slo_violation_s;  /* as the metric, of this class alone */
+    struct kvt_summary ttft_ms, tpot_ms, e2el_ms; /* as the metrics */
+};
+/* By class, in the order of the scenario; *count is 0 where it has none, and in an analytic run. */
+KVT_CHECKED kvt_status kvt_run_classes(const struct kvt_run *run,
+                                       struct kvt_class_report out[KVT_SLO_CLASSES_MAX],
+                                       uint32_t *count, struct kvt_error *err);
+/* By kind, likewise. */
+KVT_CHECKED kvt_status kvt_run_kinds(const struct kvt_run *run,
+                                     struct kvt_class_report out[KVT_KINDS_MAX], uint32_t *count,
+                                     struct kvt_error *err);
+
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run);
 uint64_t kvt_run_arrived(const struct kvt_run *run);
 

@@ -67,6 +67,16 @@ struct kvt_slo_class {
     double attain;                    /* share of requests that must meet them */
 };
 
+/* A kind of requests that the workload draws (workload.classes). */
+struct kvt_kind {
+    const char *name;
+    double share; /* of the requests; shares sum to 1 */
+    struct kvt_choice input_length, output_length;
+    const char *slo_class; /* NULL: drawn from the shares of the classes */
+    const char *task;      /* NULL: workload.task */
+    uint32_t shared_prefix_tokens;
+};
+
 enum kvt_warmup_rule {
     KVT_WARMUP_NONE = 0,
     KVT_WARMUP_SECONDS,
@@ -95,6 +105,8 @@ struct kvt_scenario {
     struct kvt_prefill prefill;
     struct kvt_choice import, router, scheduling;
     struct kvt_choice arrival, input_length, output_length;
+    uint32_t kind_count; /* 0: all requests are alike */
+    struct kvt_kind kinds[KVT_KINDS_MAX];
     uint32_t slo_class_count;
     struct kvt_slo_class slo_classes[KVT_SLO_CLASSES_MAX];
     struct kvt_choice residency, replacement, selection, speculation, timing;
