@@ -20,12 +20,6 @@ static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
     return status;
 }
 
-/* Nodes that a pool's GPUs stand in, each with its DRAM. */
-static uint32_t nodes_of(const struct kvt_decode_pool *pool)
-{
-    return (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node;
-}
-
 static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
@@ -34,7 +28,7 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
         const struct kvt_decode_pool *pool = &scenario->pools[p];
         sim->rank_count += pool->dp;
         sim->group_count += pool->lockstep ? 1 : pool->dp;
-        sim->host_count += nodes_of(pool);
+        sim->host_count += kvt_pool_nodes(pool);
         sim->gpus += pool->gpus;
     }
     sim->ranks = calloc(sim->rank_count, sizeof *sim->ranks);
@@ -83,6 +77,8 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .host_copies = pool->host_pool_per_rank ? pool->tp : 1,
                                .index_offload_bytes = index_offload_bytes(pool),
                                .prefills_here = scenario->prefill.mode == KVT_PREFILL_COLOCATED,
+                               .prefill_cost =
+                                   scenario->prefill.is_roofline ? &pool->prefill_cost : NULL,
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
@@ -133,7 +129,7 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
 
     for (uint32_t p = 0; p < scenario->pool_count; p++) {
         const struct kvt_decode_pool *pool = &scenario->pools[p];
-        for (uint32_t h = 0; h < nodes_of(pool); h++)
+        for (uint32_t h = 0; h < kvt_pool_nodes(pool); h++)
             sim->hosts[first_host + h].capacity_bytes =
                 (uint64_t)(pool->host_dram_gib_per_node * (double)KVT_GIB);
         for (uint32_t r = 0; r < pool->dp; r++, rank++) {
@@ -155,7 +151,7 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
             sim->groups[group - 1].rank_count++;
             sim->group_of[rank] = group - 1;
         }
-        first_host += nodes_of(pool);
+        first_host += kvt_pool_nodes(pool);
     }
     return KVT_OK;
 }

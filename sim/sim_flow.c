@@ -200,10 +200,7 @@ static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
 static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, uint32_t to_tokens,
                              kvt_ns *out, struct kvt_error *err)
 {
-    const struct kvt_prefill *prefill = &sim->scenario->prefill;
-    double context = to_tokens, tokens = context - from_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + context / prefill->context_half_tokens : 1;
-    double seconds = tokens * slow / prefill->tokens_per_s;
+    double seconds = kvt_prefill_seconds(&sim->scenario->prefill, from_tokens, to_tokens);
 
     if (kvt_ns_from_seconds(seconds, out))
         return KVT_OK;
@@ -238,7 +235,7 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
     struct prefill *prefill = &sim->prefill;
 
     sim->prefilling++;
-    if (prefill->busy < sim->scenario->prefill.gpus)
+    if (prefill->busy < sim->scenario->prefill.servers)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
         size_t capacity = prefill->capacity ? prefill->capacity * 2 : 256;

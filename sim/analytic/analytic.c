@@ -263,6 +263,8 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
         tally->parts_ns[p] = in_ns(groups * result->parts_s[p]);
         tally->step_ns += tally->parts_ns[p];
     }
+    tally->pool_busy_ns[0] = groups * result->rank_step_s * 1e9;
+    tally->prefill_busy_ns = scale * result->admitted * march->prefill_s * 1e9;
     tally->held_ns = tally->running_ns + tally->importing_ns;
     tally->covered_ns = isnan(result->coverage) ? 0 : (double)tally->to_ns;
     tally->coverage_ns = isnan(result->coverage) ? 0 : result->coverage * (double)tally->to_ns;

@@ -163,13 +163,11 @@ static void read_prefill(const struct kvt_analytic_env *run, const struct inputs
                          struct march_env *march)
 {
     const struct kvt_prefill *prefill = &run->scenario->prefill;
-    double tokens = inputs->mean_input_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
 
     if (prefill->mode != KVT_PREFILL_SEPARATE)
         return;
-    march->prefill_servers = (double)prefill->gpus / run->rank_count;
-    march->prefill_s = tokens * slow / prefill->tokens_per_s;
+    march->prefill_servers = (double)prefill->servers / run->rank_count;
+    march->prefill_s = kvt_prefill_seconds(prefill, 0, inputs->mean_input_tokens);
 }
 
 /* Bytes of the pool that history shares, and of the one beside it. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expenses.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
 #include "service.h"
@@ -186,6 +187,7 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;
+    expenses_compute(run->scenario, tally, out);
     if (run->analytic)
         out->staging_peak_bytes = NAN;
     return service_levels(run, phase, out) && latencies(run, phase, out);

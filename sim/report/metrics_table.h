@@ -3,7 +3,8 @@
  * COUNTED     by the simulator, no time or law in it
  * ROWS        follows from which rows the law selects
  * TIME        follows from the timing model too
- * QUEUE       follows from the timing model and the import law too */
+ * QUEUE       follows from the timing model and the import law too
+ * PAID        follows from these, and from what the user says of prices and watts */
 #ifndef KVT_METRICS_TABLE_H
 #define KVT_METRICS_TABLE_H
 
@@ -20,6 +21,15 @@
     X(post_wave_mean_##key##_ms, "ms", QUEUE, "Mean without the first C submitted: " what)         \
     X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
     X(post_wave_p99_##key##_ms, "ms", QUEUE, "99th percentile without the first C submitted: " what)
+
+#define KVT_METRICS_OF_COSTS(X)                                                                    \
+    X(gpu_busy_share, "1", QUEUE, "Of the decode GPUs' time, a step of their rank under way")      \
+    X(prefill_busy_share, "1", QUEUE, "Of the prefill pool's time, a prompt under way")            \
+    X(mean_power_watts, "W", PAID, "Energy / duration")                                            \
+    X(energy_kwh, "kWh", PAID, "Of all GPUs and nodes, with what the site adds, over duration")    \
+    X(joules_per_output_token, "J", PAID, "Energy / total_output_tokens")                          \
+    X(usd_per_hour, "USD/h", PAID, "GPUs, host DRAM, and energy where it has a price")             \
+    X(usd_per_million_output_tokens, "USD", PAID, "usd_per_hour over a million tokens delivered")
 
 #define KVT_METRICS(X)                                                                             \
     X(duration, "s", QUEUE, "First submission to the end of the run, after the warm-up")           \
@@ -81,7 +91,8 @@
     X(slo_attained_share, "1", QUEUE,                                                              \
       "Of the class that is worst off: requests that met all its bounds / those decided")          \
     X(slo_margin, "1", QUEUE,                                                                      \
-      "Least of a class's attained share - `attain`: from 0 on every promise was kept")
+      "Least of a class's attained share - `attain`: from 0 on every promise was kept")            \
+    KVT_METRICS_OF_COSTS(X)
 
 /* One double a metric; NaN: not defined for this run. */
 struct metric_values {
@@ -117,7 +128,8 @@ enum metric_rests_on {
     COUNTED,
     ROWS,
     TIME,
-    QUEUE
+    QUEUE,
+    PAID
 };
 struct metric_row {
     const char *name, *unit, *help;

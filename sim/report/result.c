@@ -82,6 +82,14 @@ static bool adds_predicted(const struct kvt_run *run)
     return false;
 }
 
+/* Who is served when follows from how long prompts are on their way, too. */
+static enum kvt_basis run_queue_basis(const struct kvt_run *run, enum kvt_basis times)
+{
+    enum kvt_basis basis = worse(times, run->import_basis);
+
+    return run->scenario->prefill.is_roofline ? worse(basis, KVT_BASIS_DATASHEET) : basis;
+}
+
 /* Which rows are where follows from the law, and from what is accepted of drafts; with
  * optional pages, also from when they come and go. Without a hierarchy no selection matters. */
 static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
@@ -101,11 +109,13 @@ static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on r
     case COUNTED:
         return run->analytic ? law : KVT_BASIS_EXACT;
     case ROWS:
-        return run->needs.optional_pages ? worse(times, run->import_basis) : law;
+        return run->needs.optional_pages ? run_queue_basis(run, times) : law;
     case TIME:
         return times;
     case QUEUE:
-        return worse(times, run->import_basis);
+        return run_queue_basis(run, times);
+    case PAID:
+        return worse(run_queue_basis(run, times), KVT_BASIS_ASSUMED);
     }
     return KVT_BASIS_ASSUMED;
 }

@@ -1,73 +1,11 @@
 /* summary.c -- the terminal summary: what happened, and four lines of why. */
-#include <cjson/cJSON.h>
+#include "summary.h"
+
 #include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "calibrated.h"
-#include "kvt/json.h"
-#include "kvt/report.h"
 #include "metrics_table.h"
-
-enum {
-    COLUMNS = 80
-};
-
-static double metric(const cJSON *result, const char *name)
-{
-    const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-/* A number for people: 3 or 4 figures, "-" where it is not defined. */
-static const char *figure(double value, char out[16])
-{
-    if (!isfinite(value))
-        snprintf(out, 16, "-");
-    else if (value != 0 && fabs(value) < 0.01)
-        snprintf(out, 16, "%.2g", value);
-    else if (fabs(value) < 10)
-        snprintf(out, 16, "%.2f", value);
-    else if (fabs(value) < 1000)
-        snprintf(out, 16, "%.1f", value);
-    else
-        snprintf(out, 16, "%.0f", value);
-    return out;
-}
-
-static void put_line(FILE *stream, const char *fmt, ...) KVT_PRINTF(2, 3);
-static void put_line(FILE *stream, const char *fmt, ...)
-{
-    char line[1024];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    /* Breaks at a blank; what follows is set in by eleven. */
-    const char *rest = line;
-    int width = COLUMNS;
-    while (strlen(rest) > (size_t)width) {
-        int cut = width;
-        while (cut > 1 && rest[cut] != ' ')
-            cut--;
-        if (cut == 1)
-            cut = width;
-        fprintf(stream, "%.*s\n%11s", cut, rest, "");
-        rest += cut;
-        while (*rest == ' ')
-            rest++;
-        width = COLUMNS - 11;
-    }
-    fprintf(stream, "%s\n", rest);
-}
 
 static void put_head(FILE *stream, const struct kvt_run *run)
 {
@@ -127,48 +65,6 @@ static void put_latency(FILE *stream, const cJSON *result, const char *label, co
     fputc('\n', stream);
 }
 
-/* In twenty columns, as much of it as has room, in whole characters. */
-static void put_name(FILE *stream, const char *name)
-{
-    int cut = 18;
-
-    if (strlen(name) <= 20) {
-        fprintf(stream, "%-20s", name);
-        return;
-    }
-    while (cut > 0 && ((unsigned char)name[cut] & 0xC0) == 0x80)
-        cut--;
-    fprintf(stream, "%.*s..", cut, name);
-}
-
-/* A line a class, what its worst hundredth took. */
-static void put_classes(FILE *stream, const cJSON *result)
-{
-    static const struct {
-        const char *name;
-        double scale;
-    } columns[] = {{"attained_share", 100},  {"attain", 100},      {"request_goodput", 1},
-                   {"p99_ttft_ms", 1e-3}, {"p99_tpot_ms", 1}, {"p99_e2el_ms", 1e-3}};
-    const cJSON *classes = kvt_json_find(result, "classes"), *item;
-
-    if (!classes)
-        return;
-    fprintf(stream, "%-20s %9s %9s %9s %9s %9s %9s\n", "class (p99)", "met %", "asked %", "good/s",
-            "TTFT s", "TPOT ms", "E2E s");
-    cJSON_ArrayForEach(item, classes)
-    {
-        put_name(stream, text_at(item, "name"));
-        for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-            char text[16];
-            const cJSON *value = kvt_json_find(item, columns[i].name);
-            fprintf(stream, " %9s",
-                    figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN,
-                           text));
-        }
-        fputc('\n', stream);
-    }
-}
-
 static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     char a[16], b[16], c[16], d[16];
@@ -195,7 +91,7 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
                  "service    %s requests/s met all their bounds; some class fell short in %s s",
                  figure(metric(result, "request_goodput"), a),
                  figure(metric(result, "slo_violation_s"), b));
-    put_classes(stream, result);
+    summary_put_classes(stream, result);
 }
 
 static void put_rows(FILE *stream, const struct kvt_run *run)
@@ -667,6 +563,8 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
+    summary_put_prefill(stream, run, result);
+    summary_put_costs(stream, run, result);
     put_staging(stream, run);
     put_crossing(stream, run);
     put_caveats(stream, run, result);

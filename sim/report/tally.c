@@ -67,6 +67,9 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;
     into->held_ns += from->held_ns;
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        into->pool_busy_ns[p] += from->pool_busy_ns[p];
+    into->prefill_busy_ns += from->prefill_busy_ns;
     into->coverage_ns += from->coverage_ns;
     into->covered_ns += from->covered_ns;
     if (from->hbm_peak_bytes > into->hbm_peak_bytes) {

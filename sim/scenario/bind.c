@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bind.h"
-#include "kvt/profile.h"
 #include "kvt/speculation.h"
 
 /* ---- Plug-ins ------------------------------------------------------------------------- */
@@ -162,72 +161,6 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
 
 /* ---- The rest ---------------------------------------------------------------------------------
  */
-
-/* What a step takes for being one: of what ranks share, with nobody decoding. Where the rate is the
- * scenario's own number, whoever gave it has seen whole steps. */
-static double lone_step_ns(const struct kvt_choice *timing, const struct kvt_profile *profile)
-{
-    const double features[KVT_FEATURES] = {[KVT_FEATURE_STEP] = 1};
-    double ns = kvt_param_of(timing, "host_us_per_step")->number * 1e3;
-
-    for (int p = 0; p < KVT_PARTS; p++) {
-        if (kvt_profile_is_of_group((enum kvt_step_part)p))
-            ns += kvt_profile_ns(&profile->families[p], features);
-    }
-    return ns;
-}
-
-/* The rate, the context at which it has halved, and a step's fixed time, as the profile has them.
- */
-static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_choice *timing,
-                                        struct kvt_prefill *out, struct kvt_error *err)
-{
-    char place[KVT_PLACE_BYTES];
-    const char *where = kvt_load_place(load, "cluster.prefill.tokens_per_s", place);
-    const struct kvt_param_value *file = kvt_param_of(timing, "profile");
-    struct kvt_profile profile;
-
-    if (strcmp(timing->info->name, "profile") != 0)
-        return kvt_fail(
-            err, KVT_ERR_INVALID, where,
-            "\"profile\" takes timing \"profile\", and the timing is \"%s\"; a number of "
-            "tokens a second is expected",
-            timing->info->name);
-    kvt_status status = kvt_profile_load(file->text, &profile, err);
-    if (status != KVT_OK)
-        return status;
-    const struct kvt_profile_family *family = &profile.families[KVT_PART_PREFILL];
-    double token_ns = family->ns_per[0][KVT_FEATURE_PREFILL_TOKENS];
-    double context_ns = family->ns_per[0][KVT_FEATURE_PREFILL_CONTEXT_TOKENS];
-    if (!family->is_there)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "%s has no family prefill; a number of tokens a second is expected",
-                        file->text);
-    out->tokens_per_s = 1e9 / token_ns;
-    out->context_half_tokens = context_ns > 0 ? token_ns / context_ns : 0;
-    out->lone_step_ns = lone_step_ns(timing, &profile);
-    return KVT_OK;
-}
-
-static kvt_status bind_prefill(struct kvt_load *load, const struct kvt_choice *timing,
-                               struct kvt_prefill *out, struct kvt_error *err)
-{
-    const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
-    const char *mode = kvt_text_at(object, "mode");
-    if (strcmp(mode, "none") == 0)
-        return KVT_OK;
-    bool is_separate = strcmp(mode, "separate") == 0;
-    out->mode = is_separate ? KVT_PREFILL_SEPARATE : KVT_PREFILL_COLOCATED;
-    if (is_separate)
-        out->gpus = kvt_count_at(object, "gpus");
-    else
-        out->chunk_tokens = kvt_count_at(object, "chunk_tokens");
-    if (cJSON_IsString(kvt_tree_find(object, "tokens_per_s")))
-        return bind_profiled_prefill(load, timing, out, err);
-    out->tokens_per_s = kvt_real_at(object, "tokens_per_s");
-    out->context_half_tokens = kvt_real_at(object, "context_half_tokens");
-    return KVT_OK;
-}
 
 static kvt_status bind_classes(struct kvt_load *load, struct kvt_scenario *out,
                                struct kvt_error *err)
@@ -509,6 +442,8 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = kvt_bind_kinds(load, out, err);
     if (status == KVT_OK)
-        status = bind_prefill(load, &out->timing, &out->prefill, err);
+        status = kvt_bind_prefill(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_expenses(load, out, err);
     return status;
 }

@@ -58,6 +58,18 @@ KVT_CHECKED kvt_status kvt_check_length(struct kvt_load *load, const struct kvt_
                                         const char *dotted, const struct kvt_choice *choice,
                                         struct kvt_error *err);
 
+/* ---- bind_prefill.c: how prompts become KV --------------------------------------- */
+
+/* After model, hardware, pools and timing are bound. */
+KVT_CHECKED kvt_status kvt_bind_prefill(struct kvt_load *load, struct kvt_scenario *out,
+                                        struct kvt_error *err);
+
+/* ---- bind_expenses.c: what is paid ------------------------------------------------------ */
+
+/* After pools and prefill are bound. */
+KVT_CHECKED kvt_status kvt_bind_expenses(struct kvt_load *load, struct kvt_scenario *out,
+                                      struct kvt_error *err);
+
 /* ---- bind_kinds.c: kinds of requests ------------------------------------------ */
 
 /* After SLO classes, tasks and the run's fidelity are bound. */

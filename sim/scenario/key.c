@@ -166,8 +166,14 @@ const char *kvt_key_range(const struct kvt_key *key, char *out, size_t out_bytes
     if (key->type == KVT_KEY_HOT)
         (void)snprintf(out + used, out_bytes - used, ", a multiple of top_k as \"2k\", or \"%s\"",
                        key->word);
-    else if (key->word != NULL)
-        (void)snprintf(out + used, out_bytes - used, "%s\"%s\"", used > 0 ? ", or " : "",
-                       key->word);
+    for (size_t i = 0; key->type != KVT_KEY_HOT && key->word != NULL && used < out_bytes &&
+                       i < kvt_choice_count(key->word);
+         i++) {
+        size_t length = 0;
+        const char *word = kvt_choice_at(key->word, i, &length);
+        int wrote = snprintf(out + used, out_bytes - used, "%s\"%.*s\"", used > 0 ? ", or " : "",
+                             (int)length, word);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
     return out;
 }

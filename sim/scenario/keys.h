@@ -29,7 +29,7 @@ struct kvt_key {
     enum kvt_key_type type;
     double minimum, maximum;
     const char *choices; /* "a|b" */
-    const char *word;    /* a text that stands in the value's place: "auto" */
+    const char *word;    /* texts that stand in the value's place: "auto", "profile|roofline" */
     const char *dflt;    /* JSON; NULL: absent unless given. PLUGIN: the plug-in's name */
     bool required;       /* OBJECT: absent unless given, without the defaults of its members */
     bool takes_list; /* OBJECT: a list of such objects as well, at most maximum */

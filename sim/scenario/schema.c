@@ -294,8 +294,12 @@ static cJSON *bare_schema(struct maker *maker, const struct kvt_key *key)
 static cJSON *schema_of(struct maker *maker, const struct kvt_key *key)
 {
     cJSON *schema = bare_schema(maker, key);
-    if (key->word != NULL)
+    if (key->word != NULL && kvt_choice_count(key->word) == 1)
         schema = either(maker, schema, constant(maker, key->word));
+    else if (key->word != NULL) {
+        const struct kvt_key words = {.choices = key->word};
+        schema = either(maker, schema, choice_schema(maker, &words));
+    }
     if (key->help != NULL)
         set_text(maker, schema, "description", key->help);
     return schema;

@@ -13,6 +13,7 @@
 #include "kvt/page_watch.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
+#include "kvt/prefill.h"
 #include "kvt/prefix_pool.h"
 #include "kvt/request.h"
 #include "kvt/timing.h"
@@ -116,6 +117,7 @@ struct kvt_rank_env {
     struct kvt_host_pool *host;                                       /* borrowed */
     uint32_t host_copies;
     uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
+    const struct kvt_prefill_cost *prefill_cost; /* by which; NULL: at a rate that is not its own */
     bool prefills_here;           /* what is not found is computed here; else it is imported */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */

@@ -56,6 +56,8 @@ struct kvt_tally {
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
+    double pool_busy_ns[KVT_POOLS_MAX]; /* ranks of each decode pool with a step under way */
+    double prefill_busy_ns;             /* servers of the prefill pool that compute */
     double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */
     uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
     uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
