@@ -35,13 +35,14 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->groups = calloc(sim->group_count, sizeof *sim->groups);
     sim->hosts = calloc(sim->host_count, sizeof *sim->hosts);
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
+    sim->prefilling_for = calloc(sim->rank_count, sizeof *sim->prefilling_for);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
     sim->guesses = calloc(sim->rank_count, sizeof *sim->guesses);
     sim->rank_steps = calloc(sim->rank_count, sizeof *sim->rank_steps);
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
-    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
+    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->prefilling_for || !sim->loads ||
         !sim->guesses || !sim->rank_steps || !sim->router_views || !sim->router_choices ||
         !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
@@ -299,6 +300,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->ranks);
     free(sim->groups);
     free(sim->group_of);
+    free(sim->prefilling_for);
     free(sim->hosts);
     free(sim->loads);
     free(sim->guesses);

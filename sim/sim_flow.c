@@ -130,11 +130,13 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 }
 
 /* What the router may know of a rank. */
-static void view_rank(const struct kvt_rank *rank, const struct kvt_live *live, uint64_t slots,
-                      struct kvt_router_rank *view)
+static void view_rank(const struct kvt_sim *sim, uint32_t r, const struct kvt_live *live,
+                      uint64_t slots, struct kvt_router_rank *view)
 {
+    const struct kvt_rank *rank = &sim->ranks[r];
+
     *view = (struct kvt_router_rank){
-        .waiting = rank->waiting.count,
+        .waiting = rank->waiting.count + sim->prefilling_for[r],
         .running = rank->running.count + rank->arrived.count + rank->importing.count,
         .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
         .free_bytes = kvt_rank_free_bytes(rank),
@@ -172,7 +174,7 @@ static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
         if (!fits)
             continue;
         sim->router_choices[*count] = r;
-        view_rank(rank, live, slots, &sim->router_views[(*count)++]);
+        view_rank(sim, r, live, slots, &sim->router_views[(*count)++]);
     }
     return KVT_OK;
 }
@@ -235,6 +237,7 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
     struct prefill *prefill = &sim->prefill;
 
     sim->prefilling++;
+    sim->prefilling_for[sim->records[live->id].rank]++;
     if (prefill->busy < sim->scenario->prefill.servers)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
@@ -263,6 +266,28 @@ static kvt_status hand_to_rank(struct kvt_sim *sim, struct kvt_live *live, struc
     return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
 }
 
+/* Of the most urgent that wait for a server, the first; those behind it move up. */
+static struct kvt_live *take_urgent(struct prefill *prefill)
+{
+    size_t first = 0;
+    struct kvt_live **queue = prefill->queue;
+
+    for (size_t i = 1; i < prefill->count; i++) {
+        uint32_t best = queue[(prefill->head + first) % prefill->capacity]->priority;
+        if (best == 0)
+            break;
+        if (queue[(prefill->head + i) % prefill->capacity]->priority < best)
+            first = i;
+    }
+    struct kvt_live *taken = queue[(prefill->head + first) % prefill->capacity];
+    for (size_t i = first; i > 0; i--)
+        queue[(prefill->head + i) % prefill->capacity] =
+            queue[(prefill->head + i - 1) % prefill->capacity];
+    prefill->head = (prefill->head + 1) % prefill->capacity;
+    prefill->count--;
+    return taken;
+}
+
 kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt_error *err)
 {
     struct prefill *prefill = &sim->prefill;
@@ -270,12 +295,10 @@ kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt
 
     prefill->busy--;
     sim->prefilling--;
+    sim->prefilling_for[sim->records[request].rank]--;
     if (status != KVT_OK || prefill->count == 0)
         return status;
-    struct kvt_live *next = prefill->queue[prefill->head];
-    prefill->head = (prefill->head + 1) % prefill->capacity;
-    prefill->count--;
-    return begin_prefill(sim, next, err);
+    return begin_prefill(sim, take_urgent(prefill), err);
 }
 
 /* The request has ended, one way or the other; its memory is its rank's again. */

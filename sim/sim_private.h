@@ -69,6 +69,7 @@ struct kvt_sim {
     size_t record_count, record_capacity;
     uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */
+    uint32_t *prefilling_for;     /* [rank_count] in the prefill pool, or before it, by rank */
     uint64_t computing;           /* of importing, those whose prompts the ranks compute */
 
     /* Who serves them. */
