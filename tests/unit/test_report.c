@@ -271,9 +271,9 @@ START_TEST(the_table_of_requests_is_this_to_the_letter)
     records[0] = records[4];
     char *text = written(write_requests, &run);
     const char *rows = strchr(text, '\n') + 1;
-    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0\n"
+    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0,,\n"
                            "1,0,0,200000000,500000000,500000000,1,300,20,11,completed,all,3,"
-                           "5000000000,41,7,2,13,256\n");
+                           "5000000000,41,7,2,13,256,,0\n");
     free(text);
 }
 END_TEST
