@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/json.h"
+
 static bool within(double ms, double bound_ms)
 {
     return bound_ms <= 0 || isnan(ms) || ms <= bound_ms;
@@ -313,4 +315,42 @@ bool service_add(cJSON *result, const struct kvt_run *run)
            kvt_run_kinds(run, kinds, &kind_count, NULL) == KVT_OK &&
            add_reports(result, "classes", classes, class_count) &&
            add_reports(result, "kinds", kinds, kind_count);
+}
+
+/* ---- And back ---------------------------------------------------------------------------------- */
+
+/* The element of a list that has this name of so many bytes; NULL: none. */
+static const cJSON *named(const cJSON *list, const char *name, size_t name_bytes)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, list)
+    {
+        const cJSON *text = kvt_json_find(item, "name");
+        if (cJSON_IsString(text) && strlen(text->valuestring) == name_bytes &&
+            memcmp(text->valuestring, name, name_bytes) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+bool kvt_report_figure(const cJSON *result, const char *name, double *value)
+{
+    static const char *const lists[] = {"classes", "kinds"};
+    const cJSON *within = kvt_json_find(result, "metrics");
+    const char *figure = name;
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        size_t head = strlen(lists[i]) + 1; /* with its dot */
+        const char *last = strrchr(name, '.');
+        if (strncmp(name, lists[i], head - 1) != 0 || name[head - 1] != '.' ||
+            last < name + head)
+            continue;
+        /* A name may hold dots; a figure's does not. */
+        within = named(kvt_json_find(result, lists[i]), name + head, (size_t)(last - name) - head);
+        figure = last + 1;
+    }
+    const cJSON *item = within ? kvt_json_find(within, figure) : NULL;
+    *value = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+    return cJSON_IsNumber(item) || cJSON_IsNull(item);
 }

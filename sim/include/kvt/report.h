@@ -166,6 +166,11 @@ KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON
 /* What a run's figures rest on. gpu: the name of the one that ran its steps; NULL: not known. */
 void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out);
 
+/* A figure of a result by its name: of a metric as it is ("slo_margin"), of a class or a kind as
+ * "classes.NAME.attained_share", "kinds.NAME.p99_ttft_ms". *value is NaN where it is not defined.
+ * False: there is none of that name. */
+bool kvt_report_figure(const struct cJSON *result, const char *name, double *value);
+
 /* requests.csv, in order of arrival. */
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
 
