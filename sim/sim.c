@@ -42,9 +42,9 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
-    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->prefilling_for || !sim->loads ||
-        !sim->guesses || !sim->rank_steps || !sim->router_views || !sim->router_choices ||
-        !sim->events)
+    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->prefilling_for ||
+        !sim->loads || !sim->guesses || !sim->rank_steps || !sim->router_views ||
+        !sim->router_choices || !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }

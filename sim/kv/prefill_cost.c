@@ -65,8 +65,7 @@ static void set_weights(const struct kvt_prefill_env *env, struct kvt_prefill_co
 
     out->read_ns = dense_bytes / env->tp / hbm * 1e9;
     out->expert_ns = fmax(llm->weight_bytes - dense_bytes, 0) / expert_gpus / hbm * 1e9;
-    out->untouched =
-        llm->experts > 0 ? 1 - (double)llm->experts_active / (double)llm->experts : 0;
+    out->untouched = llm->experts > 0 ? 1 - (double)llm->experts_active / (double)llm->experts : 0;
 }
 
 kvt_status kvt_prefill_cost_of(const struct kvt_prefill_env *env, struct kvt_prefill_cost *out,
@@ -82,8 +81,8 @@ kvt_status kvt_prefill_cost_of(const struct kvt_prefill_env *env, struct kvt_pre
 
     kvt_status status = check_rate(hbm, "hbm_bytes_per_s", hardware, err);
     if (status == KVT_OK)
-        status = check_rate(dense_flops, env->dense_is_fp8 ? "fp8_flops" : "bf16_flops", hardware,
-                            err);
+        status =
+            check_rate(dense_flops, env->dense_is_fp8 ? "fp8_flops" : "bf16_flops", hardware, err);
     if (status == KVT_OK)
         status = check_rate(attend_flops, "bf16_flops", hardware, err);
     if (status == KVT_OK && bytes > 0)
@@ -96,10 +95,10 @@ kvt_status kvt_prefill_cost_of(const struct kvt_prefill_env *env, struct kvt_pre
     *out = (struct kvt_prefill_cost){
         .llm = llm,
         .math_ns = 2 * llm->active_parameters / env->tp / dense_flops * 1e9,
-        .exchange_ns = bytes > 0 ? llm->layers * bytes * 1e9 /
-                                       ((double)hardware->interconnect_bytes_per_s *
-                                        INTERCONNECT_EFFICIENCY)
-                                 : 0,
+        .exchange_ns =
+            bytes > 0 ? llm->layers * bytes * 1e9 /
+                            ((double)hardware->interconnect_bytes_per_s * INTERCONNECT_EFFICIENCY)
+                      : 0,
         .launch_ns = llm->layers * (LAYER_US + calls * COLLECTIVE_US) * 1e3,
         .context_ns = llm->index_heads > 0
                           ? scored * 1e9 *
@@ -116,8 +115,7 @@ kvt_status kvt_prefill_cost_of(const struct kvt_prefill_env *env, struct kvt_pre
 static double store_rows(const struct kvt_llm *llm, const struct kvt_store *store, double tokens)
 {
     double ratio = store->compress_ratio, full = llm->top_k * ratio;
-    double rows = tokens <= full ? tokens * tokens / (2 * ratio)
-                                 : llm->top_k * (tokens - full / 2);
+    double rows = tokens <= full ? tokens * tokens / (2 * ratio) : llm->top_k * (tokens - full / 2);
 
     return store->layers * rows;
 }

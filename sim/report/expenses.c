@@ -10,8 +10,8 @@
 #include "expenses.h"
 
 /* W, over s seconds in which all ranks (or servers) together were busy for busy_s. */
-static double pool_watts(const struct kvt_expenses *expenses, double gpus, double nodes, double ranks,
-                         double seconds, double busy_s)
+static double pool_watts(const struct kvt_expenses *expenses, double gpus, double nodes,
+                         double ranks, double seconds, double busy_s)
 {
     double busy_share = metric_ratio(busy_s, ranks * seconds);
 
@@ -29,7 +29,7 @@ static double pool_usd_per_hour(const struct kvt_decode_pool *pool)
 }
 
 void expenses_compute(const struct kvt_scenario *scenario, const struct kvt_tally *tally,
-                   struct metric_values *out)
+                      struct metric_values *out)
 {
     const struct kvt_prefill *prefill = &scenario->prefill;
     double seconds = (double)(tally->to_ns - tally->from_ns) / 1e9;

@@ -7,6 +7,6 @@
 
 /* The metrics of expenses, of a stretch of a run; NaN where the scenario says nothing of them. */
 void expenses_compute(const struct kvt_scenario *scenario, const struct kvt_tally *tally,
-                   struct metric_values *out);
+                      struct metric_values *out);
 
 #endif

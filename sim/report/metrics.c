@@ -34,7 +34,8 @@ static void summarise(const struct kvt_run *run, int phase, enum latency latency
     size_t n = 0;
 
     for (size_t i = from; i < run->record_count; i++) {
-        double ms = record_counts(run, i, phase) ? record_latency_ms(&run->records[i], latency) : NAN;
+        double ms =
+            record_counts(run, i, phase) ? record_latency_ms(&run->records[i], latency) : NAN;
         if (!isnan(ms))
             scratch[n++] = ms;
     }

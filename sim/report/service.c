@@ -38,10 +38,10 @@ static bool is_late(const struct kvt_run *run, const struct kvt_request_record *
     double age_ms = (double)(run->end_ns - record->arrival_ns) / 1e6;
     bool has_first = record->first_token_ns != KVT_NS_NEVER;
     double ttft_ms = has_first ? record_latency_ms(record, TTFT) : age_ms;
-    double tpot_ms = has_first && record->output_tokens > 1
-                         ? (double)(run->end_ns - record->first_token_ns) / 1e6 /
-                               (record->output_tokens - 1)
-                         : 0;
+    double tpot_ms =
+        has_first && record->output_tokens > 1
+            ? (double)(run->end_ns - record->first_token_ns) / 1e6 / (record->output_tokens - 1)
+            : 0;
 
     return !within(ttft_ms, bounds->ttft_ms) || !within(tpot_ms, bounds->tpot_ms) ||
            !within(age_ms, bounds->e2el_ms);
@@ -188,8 +188,8 @@ static void summarise(const struct kvt_run *run, bool by_kind, uint32_t number,
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
         bool is_of = number == (by_kind ? record->kind : record->slo_class);
-        double ms = is_of && record_counts(run, i, -1) ? record_latency_ms(record, latency)
-                                                       : (double)NAN;
+        double ms =
+            is_of && record_counts(run, i, -1) ? record_latency_ms(record, latency) : (double)NAN;
         if (!isnan(ms))
             scratch[n++] = ms;
     }
@@ -219,8 +219,8 @@ kvt_status kvt_run_classes(const struct kvt_run *run,
     double any_violation_s;
 
     *count = run->analytic ? 0 : run->scenario->slo_class_count;
-    if (*count == 0 || (fill_classes(run, -1, out, &any_violation_s) &&
-                        fill_latencies(run, false, *count, out)))
+    if (*count == 0 ||
+        (fill_classes(run, -1, out, &any_violation_s) && fill_latencies(run, false, *count, out)))
         return KVT_OK;
     return kvt_fail_nomem(err, "the classes of a run");
 }
@@ -317,7 +317,8 @@ bool service_add(cJSON *result, const struct kvt_run *run)
            add_reports(result, "kinds", kinds, kind_count);
 }
 
-/* ---- And back ---------------------------------------------------------------------------------- */
+/* ---- And back ----------------------------------------------------------------------------------
+ */
 
 /* The element of a list that has this name of so many bytes; NULL: none. */
 static const cJSON *named(const cJSON *list, const char *name, size_t name_bytes)
@@ -343,8 +344,7 @@ bool kvt_report_figure(const cJSON *result, const char *name, double *value)
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         size_t head = strlen(lists[i]) + 1; /* with its dot */
         const char *last = strrchr(name, '.');
-        if (strncmp(name, lists[i], head - 1) != 0 || name[head - 1] != '.' ||
-            last < name + head)
+        if (strncmp(name, lists[i], head - 1) != 0 || name[head - 1] != '.' || last < name + head)
             continue;
         /* A name may hold dots; a figure's does not. */
         within = named(kvt_json_find(result, lists[i]), name + head, (size_t)(last - name) - head);

@@ -313,10 +313,11 @@ static void put_basis(FILE *stream, const struct kvt_run *run)
     if (run->scenario->clock == KVT_CLOCK_MEASURED && added_names(run, added)[0])
         snprintf(added_basis, sizeof added_basis, " (%s: %s)", added,
                  kvt_basis_name(run->added_basis));
-    put_line(stream, "basis      %srows %s; step times %s%s; imports %s%s; selections: %s",
+    const char *prefill = run->scenario->prefill.is_roofline ? "; prefill datasheet" : "";
+    put_line(stream, "basis      %srows %s; step times %s%s; imports %s%s%s; selections: %s",
              run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
              kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis), added_basis,
-             kvt_basis_name(run->import_basis), drafts, run->law_description);
+             kvt_basis_name(run->import_basis), prefill, drafts, run->law_description);
 }
 
 /* ---- What was fitted, scaled, cut short ------------------------------------------ */

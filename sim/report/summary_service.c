@@ -20,8 +20,8 @@ void summary_put_classes(FILE *stream, const cJSON *result)
     static const struct {
         const char *name;
         double scale;
-    } columns[] = {{"attained_share", 100},  {"attain", 100},      {"request_goodput", 1},
-                   {"p99_ttft_ms", 1e-3}, {"p99_tpot_ms", 1}, {"p99_e2el_ms", 1e-3}};
+    } columns[] = {{"attained_share", 100}, {"attain", 100},    {"request_goodput", 1},
+                   {"p99_ttft_ms", 1e-3},   {"p99_tpot_ms", 1}, {"p99_e2el_ms", 1e-3}};
     const cJSON *classes = kvt_json_find(result, "classes"), *item;
 
     if (!classes)
@@ -34,9 +34,9 @@ void summary_put_classes(FILE *stream, const cJSON *result)
         for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
             char text[16];
             const cJSON *value = kvt_json_find(item, columns[i].name);
-            fprintf(stream, " %9s",
-                    figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN,
-                           text));
+            fprintf(
+                stream, " %9s",
+                figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN, text));
         }
         fputc('\n', stream);
     }
@@ -51,8 +51,7 @@ void summary_put_costs(FILE *stream, const struct kvt_run *run, const cJSON *res
                  figure(metric(result, "usd_per_hour"), a),
                  figure(metric(result, "usd_per_million_output_tokens"), b));
     if (run->scenario->has_watts)
-        put_line(stream,
-                 "energy     %s kWh, %s kW on average, %s J an output token (your watts)",
+        put_line(stream, "energy     %s kWh, %s kW on average, %s J an output token (your watts)",
                  figure(metric(result, "energy_kwh"), a),
                  figure(metric(result, "mean_power_watts") / 1e3, b),
                  figure(metric(result, "joules_per_output_token"), c));
@@ -61,17 +60,17 @@ void summary_put_costs(FILE *stream, const struct kvt_run *run, const cJSON *res
 void summary_put_prefill(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_prefill *prefill = &run->scenario->prefill;
-    double tokens = run->total.admitted > 0
-                        ? (double)run->total.input_tokens / (double)run->total.admitted
-                        : 0;
+    double tokens =
+        run->total.admitted > 0 ? (double)run->total.input_tokens / (double)run->total.admitted : 0;
     char a[16], b[16];
 
     if (prefill->mode != KVT_PREFILL_SEPARATE || !prefill->is_roofline || tokens <= 0)
         return;
     double seconds = kvt_prefill_seconds(prefill, 0, tokens);
     put_line(stream,
-             "prefill    %u servers of %u x %s: %.0f tokens in %s s each, %.0f a second; busy %s "
+             "prefill    %u server%s of %u x %s: %.0f tokens in %s s each, %.0f a second; busy %s "
              "%% of the time",
-             prefill->servers, prefill->tp, prefill->hardware->name, tokens, figure(seconds, a),
-             tokens / seconds, figure(100 * metric(result, "prefill_busy_share"), b));
+             prefill->servers, prefill->servers == 1 ? "" : "s", prefill->tp,
+             prefill->hardware->name, tokens, figure(seconds, a), tokens / seconds,
+             figure(100 * metric(result, "prefill_busy_share"), b));
 }

@@ -68,7 +68,7 @@ KVT_CHECKED kvt_status kvt_bind_prefill(struct kvt_load *load, struct kvt_scenar
 
 /* After pools and prefill are bound. */
 KVT_CHECKED kvt_status kvt_bind_expenses(struct kvt_load *load, struct kvt_scenario *out,
-                                      struct kvt_error *err);
+                                         struct kvt_error *err);
 
 /* ---- bind_kinds.c: kinds of requests ------------------------------------------ */
 

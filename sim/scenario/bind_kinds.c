@@ -60,8 +60,7 @@ static kvt_status check_slo_class(struct kvt_load *load, const struct kvt_scenar
         const char *name = scenario->slo_classes[c].name;
         if (strcmp(name, kind->slo_class) == 0)
             return KVT_OK;
-        int wrote =
-            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", name);
+        int wrote = snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", name);
         used = wrote > 0 && used + (size_t)wrote < sizeof names ? used + (size_t)wrote : used;
     }
     (void)snprintf(dotted, sizeof dotted, "workload.classes.%u.slo_class", number);

@@ -82,22 +82,22 @@ static kvt_status cost_of(struct kvt_load *load, const struct kvt_scenario *scen
 {
     char place[KVT_PLACE_BYTES];
     const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
-    const struct kvt_prefill_env env = {
-        .llm = scenario->llm,
-        .hardware = hardware,
-        .tp = tp,
-        .ep = ep,
-        .flops_efficiency = kvt_real_at(object, "flops_efficiency"),
-        .dense_is_fp8 = strcmp(kvt_text_at(object, "dense_math"), "fp8") == 0};
+    const struct kvt_prefill_env env = {.llm = scenario->llm,
+                                        .hardware = hardware,
+                                        .tp = tp,
+                                        .ep = ep,
+                                        .flops_efficiency = kvt_real_at(object, "flops_efficiency"),
+                                        .dense_is_fp8 =
+                                            strcmp(kvt_text_at(object, "dense_math"), "fp8") == 0};
     struct kvt_error why;
 
     kvt_status status = kvt_prefill_cost_of(&env, out, &why);
     if (status == KVT_OK)
         return KVT_OK;
-    return kvt_fail(err, status,
-                    kvt_load_place(load, "cluster.prefill.hardware|cluster.prefill.tokens_per_s",
-                                   place),
-                    "%s: %s", why.where, why.message);
+    return kvt_fail(
+        err, status,
+        kvt_load_place(load, "cluster.prefill.hardware|cluster.prefill.tokens_per_s", place),
+        "%s: %s", why.where, why.message);
 }
 
 static kvt_status bind_roofline(struct kvt_load *load, struct kvt_scenario *out,
@@ -109,8 +109,7 @@ static kvt_status bind_roofline(struct kvt_load *load, struct kvt_scenario *out,
     prefill->is_roofline = true;
     if (prefill->mode == KVT_PREFILL_SEPARATE) {
         if (kvt_tree_at(load->tree, "cluster.prefill.hardware") != NULL)
-            status =
-                kvt_bind_hardware(load, "cluster.prefill.hardware", &prefill->hardware, err);
+            status = kvt_bind_hardware(load, "cluster.prefill.hardware", &prefill->hardware, err);
         if (status == KVT_OK)
             status = check_weights(load, out, prefill, err);
         return status == KVT_OK ? cost_of(load, out, prefill->hardware, prefill->tp, prefill->ep,
@@ -141,8 +140,8 @@ static kvt_status bind_servers(struct kvt_load *load, const cJSON *object,
     if (prefill->gpus % prefill->tp != 0)
         return kvt_fail(err, KVT_ERR_INVALID,
                         kvt_load_place(load, "cluster.prefill.gpus|cluster.prefill.tp", place),
-                        "%u GPUs are no servers of %u; a multiple of tp is expected",
-                        prefill->gpus, prefill->tp);
+                        "%u GPUs are no servers of %u; a multiple of tp is expected", prefill->gpus,
+                        prefill->tp);
     if (prefill->gpus % prefill->ep != 0)
         return kvt_fail(err, KVT_ERR_INVALID,
                         kvt_load_place(load, "cluster.prefill.gpus|cluster.prefill.ep", place),

@@ -402,8 +402,9 @@ static const struct kvt_key kind_keys[] = {
      .maximum = KVT_CLASS_NAME_BYTES - 1,
      .idle = without_events},
     {.name = "shared_prefix_tokens",
-     .help = "The first tokens of every prompt of this kind, or all of one that is shorter, are the "
-             "same, and found again where they were kept; 0: none.",
+     .help =
+         "The first tokens of every prompt of this kind, or all of one that is shorter, are the "
+         "same, and found again where they were kept; 0: none.",
      .type = KVT_KEY_COUNT,
      .minimum = 0,
      .maximum = 1e9,

@@ -62,9 +62,8 @@ static void reset_kinds(void)
 {
     const double shares[] = {0.2, 0.5, 0.3};
     for (int k = 0; k < 3; k++)
-        kinds[k] = (struct kvt_request_kind){.share = shares[k],
-                                             .input = {&about, &tokens[k]},
-                                             .output = {&about, &tokens[3]}};
+        kinds[k] = (struct kvt_request_kind){
+            .share = shares[k], .input = {&about, &tokens[k]}, .output = {&about, &tokens[3]}};
 }
 
 static void *opened_with(const struct kvt_request_kind *of, size_t kind_count)
@@ -95,8 +94,8 @@ static bool next(void *source, kvt_ns *now_ns, struct kvt_request_spec *spec)
     for (;;) {
         enum kvt_arrival_answer answer = KVT_ARRIVAL_END;
         kvt_ns due_ns = 0;
-        ck_assert_int_eq(
-            kvt_arrival_open.poll(source, *now_ns, 0, &answer, spec, &due_ns, NULL), KVT_OK);
+        ck_assert_int_eq(kvt_arrival_open.poll(source, *now_ns, 0, &answer, spec, &due_ns, NULL),
+                         KVT_OK);
         if (answer != KVT_ARRIVAL_LATER)
             return answer == KVT_ARRIVAL_NOW;
         *now_ns = due_ns;

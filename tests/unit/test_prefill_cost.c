@@ -56,8 +56,7 @@ static void near(double value, double wanted, double relative)
 START_TEST(a_short_prompt_takes_what_its_operations_do)
 {
     double fp8 = 1979e12 * 0.4, bf16 = 989.5e12 * 0.4, hbm = 4.8e12 * 0.8;
-    double seconds =
-        8e13 / fp8 + 8.6016e10 / fp8 + 21 * 6.8 * 5e5 / hbm + 5.431296e12 / bf16;
+    double seconds = 8e13 / fp8 + 8.6016e10 / fp8 + 21 * 6.8 * 5e5 / hbm + 5.431296e12 / bf16;
     struct kvt_prefill_cost one = cost();
 
     near(kvt_prefill_beside_ns(&one, 0, 1000) * 1e-9, seconds, 1e-9);
@@ -69,8 +68,8 @@ START_TEST(a_long_prompt_attends_to_top_k_rows_and_scores_them_all)
 {
     double fp8 = 1979e12 * 0.4, bf16 = 989.5e12 * 0.4, hbm = 4.8e12 * 0.8;
     double rows = 2048.0 * 1024 + 7952 * 2048.0;
-    double seconds = 8e14 / fp8 + 21 * 5e7 * (8192 / fp8 + 6.8 / hbm) +
-                     78 * 2.0 * 64 * 1088 * rows / bf16;
+    double seconds =
+        8e14 / fp8 + 21 * 5e7 * (8192 / fp8 + 6.8 / hbm) + 78 * 2.0 * 64 * 1088 * rows / bf16;
     struct kvt_prefill_cost one = cost();
 
     near(kvt_prefill_beside_ns(&one, 0, 10000) * 1e-9, seconds, 1e-9);
@@ -135,9 +134,10 @@ START_TEST(compressed_stores_have_fewer_rows)
 }
 END_TEST
 
-/* ---- Whatever the model ----------------------------------------------------------------------- */
+/* ---- Whatever the model -----------------------------------------------------------------------
+ */
 
-static const char *const models[] = {"glm-5.3",       "deepseek-v3.2",         "deepseek-v4-flash",
+static const char *const models[] = {"glm-5.3",      "deepseek-v3.2",       "deepseek-v4-flash",
                                      "llama-3.1-8b", "deepseek-v4.1-flash", "glm-5"};
 
 START_TEST(chunks_take_as_long_as_the_whole)

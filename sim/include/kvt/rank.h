@@ -118,7 +118,7 @@ struct kvt_rank_env {
     uint32_t host_copies;
     uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
     const struct kvt_prefill_cost *prefill_cost; /* by which; NULL: at a rate that is not its own */
-    bool prefills_here;           /* what is not found is computed here; else it is imported */
+    bool prefills_here; /* what is not found is computed here; else it is imported */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;

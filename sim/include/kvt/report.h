@@ -58,8 +58,8 @@ struct kvt_tally {
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
     double pool_busy_ns[KVT_POOLS_MAX]; /* ranks of each decode pool with a step under way */
     double prefill_busy_ns;             /* servers of the prefill pool that compute */
-    double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */
-    uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
+    double coverage_ns, covered_ns;     /* coverage, and 1, while rows are eligible; mean = ratio */
+    uint64_t hbm_peak_bytes;            /* over all GPUs, every class */
     uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
     uint64_t host_peak_bytes;                    /* over all nodes */
 };
@@ -131,12 +131,12 @@ struct kvt_run {
 struct kvt_class_report {
     const char *name; /* the scenario's */
     uint64_t requests, completed, dropped;
-    uint64_t met;            /* of the completed, within every bound of their class */
-    uint64_t late;           /* of the others, not dropped, that can meet theirs no more */
-    double attain;           /* as asked; of a class */
-    double attained_share;   /* met / (completed + dropped + late) */
-    double request_goodput;  /* met / duration, a second */
-    double slo_violation_s;  /* as the metric, of this class alone */
+    uint64_t met;           /* of the completed, within every bound of their class */
+    uint64_t late;          /* of the others, not dropped, that can meet theirs no more */
+    double attain;          /* as asked; of a class */
+    double attained_share;  /* met / (completed + dropped + late) */
+    double request_goodput; /* met / duration, a second */
+    double slo_violation_s; /* as the metric, of this class alone */
     struct kvt_summary ttft_ms, tpot_ms, e2el_ms; /* as the metrics */
 };
 /* By class, in the order of the scenario; *count is 0 where it has none, and in an analytic run. */

@@ -61,7 +61,7 @@ enum kvt_prefill_mode {
 };
 struct kvt_prefill {
     enum kvt_prefill_mode mode;
-    uint32_t gpus, servers;     /* of the pool, tp GPUs a server; separate */
+    uint32_t gpus, servers; /* of the pool, tp GPUs a server; separate */
     uint32_t tp, ep;
     const struct kvt_hardware *hardware;
     bool is_roofline;             /* timed by cost; the rates below are 0 then */
@@ -172,8 +172,7 @@ struct kvt_scenario_options {
 };
 
 /* How long a server of the prefill pool computes tokens [from, to) of a prompt. */
-double kvt_prefill_seconds(const struct kvt_prefill *prefill, double from_tokens,
-                           double to_tokens);
+double kvt_prefill_seconds(const struct kvt_prefill *prefill, double from_tokens, double to_tokens);
 
 /* Nodes that the pool's GPUs stand in. */
 static inline uint32_t kvt_pool_nodes(const struct kvt_decode_pool *pool)
