@@ -22,7 +22,7 @@
     X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
     X(post_wave_p99_##key##_ms, "ms", QUEUE, "99th percentile without the first C submitted: " what)
 
-#define KVT_METRICS_OF_COSTS(X)                                                                    \
+#define KVT_METRICS_OF_EXPENSES(X)                                                                    \
     X(gpu_busy_share, "1", QUEUE, "Of the decode GPUs' time, a step of their rank under way")      \
     X(prefill_busy_share, "1", QUEUE, "Of the prefill pool's time, a prompt under way")            \
     X(mean_power_watts, "W", PAID, "Energy / duration")                                            \
@@ -92,7 +92,7 @@
       "Of the class that is worst off: requests that met all its bounds / those decided")          \
     X(slo_margin, "1", QUEUE,                                                                      \
       "Least of a class's attained share - `attain`: from 0 on every promise was kept")            \
-    KVT_METRICS_OF_COSTS(X)
+    KVT_METRICS_OF_EXPENSES(X)
 
 /* One double a metric; NaN: not defined for this run. */
 struct metric_values {
