@@ -227,6 +227,7 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
         return status;
     live->counted_pages = found_tokens / KVT_PAGE_ROWS;
     sim->prefill.busy++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL);
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_PREFILL_DONE, 0,
                     live->id, err);
@@ -238,6 +239,7 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
 
     sim->prefilling++;
     sim->prefilling_for[sim->records[live->id].rank]++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL_QUEUE);
     if (prefill->busy < sim->scenario->prefill.servers)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
@@ -263,6 +265,7 @@ static kvt_status hand_to_rank(struct kvt_sim *sim, struct kvt_live *live, struc
     kvt_status status = kvt_rank_enqueue(&sim->ranks[rank], live, err);
 
     sim->records[live->id].status = KVT_REQUEST_WAITING;
+    sim_wait(sim, live, KVT_WAIT_QUEUE);
     return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
 }
 
@@ -350,6 +353,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                               .max_tokens =
                                   sim_longest_context(sim, spec->input_tokens, spec->output_tokens),
                               .arrival_ns = sim->now_ns,
+                              .wait_since_ns = sim->now_ns,
                               .tag = spec->tag};
     sim->live[id] = live;
     sim->record_count++;
@@ -441,6 +445,7 @@ static kvt_status queue_computing(struct kvt_sim *sim, uint32_t rank, struct kvt
                                   struct kvt_error *err)
 {
     sim->computing++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL);
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return kvt_rank_queue_prefill(&sim->ranks[rank], live, err);
 }
@@ -480,6 +485,7 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
             kvt_rank_begin_import(&sim->ranks[rank], sim->now_ns, &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
+        sim_wait(sim, live, KVT_WAIT_IMPORT);
         status = expect(sim, rank, live, err);
         if (status == KVT_OK && duration_ns == 0 && live->prefill_left > 0)
             status =
@@ -497,12 +503,18 @@ void sim_deliver(struct kvt_sim *sim, struct kvt_live *live, uint32_t tokens)
     struct kvt_request_record *record = &sim->records[live->id];
     bool first = live->generated_tokens == 0;
 
+    if (first)
+        sim_end_wait(sim, live);
     live->generated_tokens += tokens;
     record->generated_tokens = live->generated_tokens;
     sim->tally.output_tokens += tokens;
     if (first) {
         record->first_token_ns = sim->now_ns;
-    } else if (sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
+    } else {
+        sim->tally.itl_ns += (double)(sim->now_ns - record->last_token_ns);
+        sim->tally.itl_count++;
+    }
+    if (!first && sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
         uint64_t gap_ns = (uint64_t)(sim->now_ns - record->last_token_ns);
         kvt_histogram_add(sim->run.itl, gap_ns, 1);
         kvt_histogram_add(sim->run.phase_itl[record->phase], gap_ns, 1);
@@ -534,6 +546,7 @@ kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_e
     record->status = KVT_REQUEST_COMPLETED;
     record->missed_rows = live->missed_rows;
     record->selected_rows = live->selected_rows;
+    sim_end_tokens(sim, live);
     sim->tally.completed++;
     sim->completed++;
     sim->in_flight--;

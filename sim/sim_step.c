@@ -66,6 +66,7 @@ static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
             record->admitted_ns = sim->now_ns;
             record->prefix_hit_tokens = live->shared.page_count * KVT_PAGE_ROWS;
         }
+        sim_wait(sim, rank->importing.items[i], KVT_WAIT_IMPORT_QUEUE);
         sim->waiting--;
         sim->importing++;
     }
@@ -176,6 +177,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
+    group->stall_ns = stall_ns;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
         sim->ranks[r].last_step_requests = sim->rank_steps[r].item_count;
@@ -245,6 +247,7 @@ static kvt_status end_rank_prefill(struct kvt_sim *sim, uint32_t r, struct kvt_e
     for (; live; live = kvt_rank_end_prefill(&sim->ranks[r], sim->now_ns, &done_ns)) {
         sim->computing--;
         sim->records[live->id].status = KVT_REQUEST_IMPORTING;
+        sim_wait(sim, live, KVT_WAIT_IMPORT);
         kvt_status status =
             sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r, live->id, err);
         if (status != KVT_OK)
@@ -273,6 +276,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
             continue;
         }
         kvt_live_commit(live, done_ns);
+        sim_took_part(&sim->groups[sim->group_of[r]], live);
         live->round_tokens = 0;
         sim_deliver(sim, live, delivered);
         if (live->generated_tokens < live->output_tokens) {

@@ -191,5 +191,6 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     expenses_compute(run->scenario, tally, out);
     if (run->analytic)
         out->staging_peak_bytes = NAN;
-    return service_levels(run, phase, out) && latencies(run, phase, out);
+    return service_levels(run, phase, out) && latencies(run, phase, out) &&
+           transition_metrics(run, phase, out);
 }

@@ -72,43 +72,74 @@ static void count_request(const struct kvt_run *run, const struct kvt_request_re
     out->requests++;
 }
 
-/* Of requests that finish in each interval of the run, [interval_count]. */
+/* Of requests that finish in each interval. */
 struct attainment {
     uint32_t finished, met;
 };
 
-static double seconds_of(const struct kvt_run *run, size_t interval)
+static bool is_counted(const struct kvt_request_record *record, int phase, long long from_ns)
 {
-    double from_s = (double)interval * run->scenario->interval_s;
-
-    return fmin(run->scenario->interval_s, (double)run->end_ns * 1e-9 - from_s);
+    return record->status == KVT_REQUEST_COMPLETED && record->finished_ns >= from_ns &&
+           is_of_phase(record, phase);
 }
 
-static bool fell_short(const struct attainment *of, const struct kvt_slo_class *slo_class)
+/* Whether in an interval a class met its bounds less often than it must; only: that one, or any
+ * (-1). */
+static bool fell_short(const struct kvt_scenario *scenario, const struct attainment *attained,
+                       int only)
 {
-    return (double)of->met < slo_class->attain * (double)of->finished;
+    bool is_short = false;
+
+    for (uint32_t c = 0; c < scenario->slo_class_count; c++)
+        is_short |= (only < 0 || only == (int)c) &&
+                    (double)attained[c].met <
+                        scenario->slo_classes[c].attain * (double)attained[c].finished;
+    return is_short;
 }
 
-/* [interval_count][classes], or NULL when memory is short. */
-static struct attainment *attain_by_interval(const struct kvt_run *run, int phase,
-                                             size_t *interval_count)
+/* Seconds of [from, to) as slo_violated_s() has them, of some class in any_s and of each in
+ * of_class_s[], which may be NULL. */
+static bool violations(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
+                       double *any_s, double *of_class_s)
 {
-    uint32_t classes = run->scenario->slo_class_count;
-    double interval_ns = run->scenario->interval_s * (double)KVT_NS_PER_S;
+    const struct kvt_scenario *scenario = run->scenario;
+    uint32_t classes = scenario->slo_class_count;
+    double interval_ns = scenario->interval_s * (double)KVT_NS_PER_S;
+    size_t first = (size_t)((double)from_ns / interval_ns);
+    size_t count = (size_t)((double)to_ns / interval_ns) + 1 - first;
+    struct attainment *attained = calloc(count * classes, sizeof *attained);
 
-    *interval_count = (size_t)((double)run->end_ns / interval_ns) + 1;
-    struct attainment *attained = calloc(*interval_count * classes, sizeof *attained);
-    for (size_t i = 0; attained && i < run->record_count; i++) {
+    if (!attained)
+        return false;
+    for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
-        if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < run->warmup_ns ||
-            !is_of_phase(record, phase))
+        size_t interval = (size_t)((double)record->finished_ns / interval_ns) - first;
+        if (!is_counted(record, phase, from_ns) || interval >= count)
             continue;
-        size_t interval = (size_t)((double)record->finished_ns / interval_ns);
-        struct attainment *of = &attained[interval * classes + record->slo_class];
-        of->finished++;
-        of->met += record_meets_bounds(run, record);
+        attained[interval * classes + record->slo_class].finished++;
+        attained[interval * classes + record->slo_class].met += record_meets_bounds(run, record);
     }
-    return attained;
+    *any_s = 0;
+    for (int c = -1; c < (of_class_s ? (int)classes : 0); c++) {
+        double violated_ns = 0;
+        for (size_t i = 0; i < count; i++) {
+            double begin_ns = fmax((double)(first + i) * interval_ns, (double)from_ns);
+            double end_ns = fmin((double)(first + i + 1) * interval_ns, (double)to_ns);
+            if (end_ns > begin_ns && fell_short(scenario, &attained[i * classes], c))
+                violated_ns += end_ns - begin_ns;
+        }
+        *(c < 0 ? any_s : &of_class_s[c]) = violated_ns * 1e-9;
+    }
+    free(attained);
+    return true;
+}
+
+bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
+                    double *out)
+{
+    *out = NAN;
+    return run->scenario->slo_class_count == 0 || run->analytic ||
+           violations(run, phase, from_ns, to_ns, out, NULL);
 }
 
 static double phase_seconds(const struct kvt_run *run, int phase)
@@ -124,15 +155,14 @@ static bool fill_classes(const struct kvt_run *run, int phase, struct kvt_class_
 {
     const struct kvt_scenario *scenario = run->scenario;
     uint32_t classes = scenario->slo_class_count;
-    double duration_s = phase_seconds(run, phase);
-    size_t interval_count;
-    struct attainment *attained = attain_by_interval(run, phase, &interval_count);
+    double duration_s = phase_seconds(run, phase), violated_s[KVT_SLO_CLASSES_MAX];
 
-    if (!attained)
+    if (!violations(run, phase, run->warmup_ns, run->end_ns, any_violation_s, violated_s))
         return false;
     for (uint32_t c = 0; c < classes; c++)
         out[c] = (struct kvt_class_report){.name = scenario->slo_classes[c].name,
-                                           .attain = scenario->slo_classes[c].attain};
+                                           .attain = scenario->slo_classes[c].attain,
+                                           .slo_violation_s = violated_s[c]};
     for (size_t i = 0; i < run->record_count; i++) {
         if (is_of_phase(&run->records[i], phase))
             count_request(run, &run->records[i], true, &out[run->records[i].slo_class]);
@@ -142,17 +172,6 @@ static bool fill_classes(const struct kvt_run *run, int phase, struct kvt_class_
             (double)out[c].met, (double)(out[c].completed + out[c].dropped + out[c].late));
         out[c].request_goodput = metric_ratio((double)out[c].met, duration_s);
     }
-    *any_violation_s = 0;
-    for (size_t i = 0; i < interval_count; i++) {
-        bool any = false;
-        for (uint32_t c = 0; c < classes; c++) {
-            bool short_of = fell_short(&attained[i * classes + c], &scenario->slo_classes[c]);
-            out[c].slo_violation_s += short_of ? seconds_of(run, i) : 0;
-            any = any || short_of;
-        }
-        *any_violation_s += any ? seconds_of(run, i) : 0;
-    }
-    free(attained);
     return true;
 }
 
@@ -253,12 +272,6 @@ kvt_status kvt_run_kinds(const struct kvt_run *run, struct kvt_class_report out[
 
 /* ---- As JSON -------------------------------------------------------------------------------- */
 
-static bool add_number(cJSON *object, const char *key, double value)
-{
-    return isfinite(value) ? cJSON_AddNumberToObject(object, key, value) != NULL
-                           : cJSON_AddNullToObject(object, key) != NULL;
-}
-
 static bool add_summary(cJSON *object, const char *key, const struct kvt_summary *summary)
 {
     const struct {
@@ -270,7 +283,7 @@ static bool add_summary(cJSON *object, const char *key, const struct kvt_summary
     for (size_t i = 0; i < sizeof figures / sizeof figures[0] && ok; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s_%s_ms", figures[i].prefix, key);
-        ok = add_number(object, name, figures[i].value);
+        ok = kvt_json_add_number(object, name, figures[i].value);
     }
     return ok;
 }
@@ -281,15 +294,15 @@ static bool add_report(cJSON *list, const struct kvt_class_report *report)
 
     return object && cJSON_AddItemToArray(list, object) &&
            cJSON_AddStringToObject(object, "name", report->name) &&
-           add_number(object, "requests", (double)report->requests) &&
-           add_number(object, "completed", (double)report->completed) &&
-           add_number(object, "dropped", (double)report->dropped) &&
-           add_number(object, "late", (double)report->late) &&
-           add_number(object, "met", (double)report->met) &&
-           add_number(object, "attain", report->attain) &&
-           add_number(object, "attained_share", report->attained_share) &&
-           add_number(object, "request_goodput", report->request_goodput) &&
-           add_number(object, "slo_violation_s", report->slo_violation_s) &&
+           kvt_json_add_number(object, "requests", (double)report->requests) &&
+           kvt_json_add_number(object, "completed", (double)report->completed) &&
+           kvt_json_add_number(object, "dropped", (double)report->dropped) &&
+           kvt_json_add_number(object, "late", (double)report->late) &&
+           kvt_json_add_number(object, "met", (double)report->met) &&
+           kvt_json_add_number(object, "attain", report->attain) &&
+           kvt_json_add_number(object, "attained_share", report->attained_share) &&
+           kvt_json_add_number(object, "request_goodput", report->request_goodput) &&
+           kvt_json_add_number(object, "slo_violation_s", report->slo_violation_s) &&
            add_summary(object, "ttft", &report->ttft_ms) &&
            add_summary(object, "tpot", &report->tpot_ms) &&
            add_summary(object, "e2el", &report->e2el_ms);

@@ -1,6 +1,10 @@
 /* summary_service.c -- the summary of classes, costs and the prefill pool. */
 #include "summary.h"
 
+#include <string.h>
+
+#include "text.h"
+
 /* In twenty columns, as much of it as has room, in whole characters. */
 static void put_name(FILE *stream, const char *name)
 {
@@ -34,27 +38,27 @@ void summary_put_classes(FILE *stream, const cJSON *result)
         for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
             char text[16];
             const cJSON *value = kvt_json_find(item, columns[i].name);
-            fprintf(
-                stream, " %9s",
-                figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN, text));
+            fprintf(stream, " %9s",
+                    text_figure(cJSON_IsNumber(value) ? columns[i].scale * value->valuedouble : NAN,
+                                text));
         }
         fputc('\n', stream);
     }
 }
 
-void summary_put_costs(FILE *stream, const struct kvt_run *run, const cJSON *result)
+void summary_put_expenses(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     char a[16], b[16], c[16];
 
     if (run->scenario->has_usd)
-        put_line(stream, "money      %s USD an hour, %s USD a million output tokens (your prices)",
-                 figure(metric(result, "usd_per_hour"), a),
-                 figure(metric(result, "usd_per_million_output_tokens"), b));
+        text_line(stream, "money      %s USD an hour, %s USD a million output tokens (your prices)",
+                  text_figure(metric(result, "usd_per_hour"), a),
+                  text_figure(metric(result, "usd_per_million_output_tokens"), b));
     if (run->scenario->has_watts)
-        put_line(stream, "energy     %s kWh, %s kW on average, %s J an output token (your watts)",
-                 figure(metric(result, "energy_kwh"), a),
-                 figure(metric(result, "mean_power_watts") / 1e3, b),
-                 figure(metric(result, "joules_per_output_token"), c));
+        text_line(stream, "energy     %s kWh, %s kW on average, %s J an output token (your watts)",
+                  text_figure(metric(result, "energy_kwh"), a),
+                  text_figure(metric(result, "mean_power_watts") / 1e3, b),
+                  text_figure(metric(result, "joules_per_output_token"), c));
 }
 
 void summary_put_prefill(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -67,10 +71,10 @@ void summary_put_prefill(FILE *stream, const struct kvt_run *run, const cJSON *r
     if (prefill->mode != KVT_PREFILL_SEPARATE || !prefill->is_roofline || tokens <= 0)
         return;
     double seconds = kvt_prefill_seconds(prefill, 0, tokens);
-    put_line(stream,
-             "prefill    %u server%s of %u x %s: %.0f tokens in %s s each, %.0f a second; busy %s "
-             "%% of the time",
-             prefill->servers, prefill->servers == 1 ? "" : "s", prefill->tp,
-             prefill->hardware->name, tokens, figure(seconds, a), tokens / seconds,
-             figure(100 * metric(result, "prefill_busy_share"), b));
+    text_line(stream,
+              "prefill    %u server%s of %u x %s: %.0f tokens in %s s each, %.0f a second; busy %s "
+              "%% of the time",
+              prefill->servers, prefill->servers == 1 ? "" : "s", prefill->tp,
+              prefill->hardware->name, tokens, text_figure(seconds, a), tokens / seconds,
+              text_figure(100 * metric(result, "prefill_busy_share"), b));
 }

@@ -22,7 +22,8 @@ enum {
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
     X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns) X(prefetched_rows)           \
-    X(prefetch_wasted_rows) X(deepened_rows) X(prefill_busy_ns)
+    X(prefetch_wasted_rows) X(deepened_rows) X(prefill_busy_ns) X(import_busy_ns) X(itl_ns) \
+    X(itl_count)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
@@ -32,12 +33,11 @@ struct sums {
     SUMS(MEMBER)
 #undef MEMBER
 };
-_Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
-                                               KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
-                                               3 * KVT_PARTS * sizeof(kvt_ns) +
-                                               KVT_SAMPLED_COUNTS * sizeof(double) +
-                                               KVT_POOLS_MAX * sizeof(double) +
-                                               (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
+_Static_assert(sizeof(struct kvt_tally) ==
+                   sizeof(struct sums) + 2 * sizeof(kvt_ns) +
+                       KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
+                       3 * KVT_PARTS * sizeof(kvt_ns) + KVT_SAMPLED_COUNTS * sizeof(double) +
+                       KVT_POOLS_MAX * sizeof(double) + (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
 static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
