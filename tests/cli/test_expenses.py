@@ -119,6 +119,16 @@ def a_prefill_pool_pays_and_works_too(folder):
     near(metrics["energy_kwh"], joules / 3.6e6)
 
 
+def who_is_being_prefilled_for_a_rank_counts_there(folder):
+    """A slow pool before two ranks: those that come meanwhile do not all go to the first."""
+    run(folder, {"cluster.prefill": {"mode": "separate", "tokens_per_s": 20000},
+                 "workload": {"arrival": "open", "rate": 100, "requests": 40,
+                              "lengths": support.TINY["workload"]["lengths"]}})
+    with open(folder / "out/requests.csv", encoding="utf-8", newline="") as file:
+        ranks = [row["rank"] for row in csv.DictReader(file)]
+    assert all(15 <= ranks.count(rank) <= 25 for rank in "01"), ranks
+
+
 def mean_values_know_what_is_paid(folder):
     """With somebody always there, and beside a prefill pool that is half busy."""
     paid = {**POWER, "cluster.decode.usd_per_gpu_hour": 2, "selection": {"law": "tape", "tapes": 4},
@@ -242,6 +252,7 @@ CASES = (
     money_is_gpus_host_dram_and_energy,
     each_pool_has_its_own,
     a_prefill_pool_pays_and_works_too,
+    who_is_being_prefilled_for_a_rank_counts_there,
     mean_values_know_what_is_paid,
     prefill_takes_what_the_data_sheet_says,
     decoding_ranks_compute_by_their_data_sheet_as_well,
