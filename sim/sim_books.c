@@ -151,6 +151,7 @@ void sim_books_advance(struct kvt_sim *sim)
         if (sim->groups[g].stepping)
             sim->tally.pool_busy_ns[sim->groups[g].pool] += ns * (double)sim->groups[g].rank_count;
     }
+    sim->tally.down_ns += ns * (double)sim->faults.down_count;
     double covered = eligible_rows > 0 ? 1 : 0;
     double coverage = eligible_rows > 0 ? (double)ready_rows / (double)eligible_rows : 0;
     sim->tally.coverage_ns += ns * coverage;

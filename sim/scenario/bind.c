@@ -445,5 +445,7 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = kvt_bind_prefill(load, out, err);
     if (status == KVT_OK)
         status = kvt_bind_expenses(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_faults(load, out, err);
     return status;
 }

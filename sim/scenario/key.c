@@ -103,6 +103,18 @@ int kvt_choice_index(const char *choices, const char *name)
     return -1;
 }
 
+/* "\"a\"", or "\"a\" or \"b\"", behind what is there. */
+static void append_words(const char *words, char *out, size_t out_bytes)
+{
+    size_t count = kvt_choice_count(words);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = 0, used = strlen(out);
+        const char *word = kvt_choice_at(words, i, &length);
+        const char *before = i > 0 ? " or " : used > 0 ? ", or " : "";
+        (void)snprintf(out + used, out_bytes - used, "%s\"%.*s\"", before, (int)length, word);
+    }
+}
+
 /* "1 to 4096", or "at least 1" where nothing bounds it from above. */
 static const char *number_range(const struct kvt_key *key, char *out, size_t out_bytes)
 {
@@ -166,14 +178,7 @@ const char *kvt_key_range(const struct kvt_key *key, char *out, size_t out_bytes
     if (key->type == KVT_KEY_HOT)
         (void)snprintf(out + used, out_bytes - used, ", a multiple of top_k as \"2k\", or \"%s\"",
                        key->word);
-    for (size_t i = 0; key->type != KVT_KEY_HOT && key->word != NULL && used < out_bytes &&
-                       i < kvt_choice_count(key->word);
-         i++) {
-        size_t length = 0;
-        const char *word = kvt_choice_at(key->word, i, &length);
-        int wrote = snprintf(out + used, out_bytes - used, "%s\"%.*s\"", used > 0 ? ", or " : "",
-                             (int)length, word);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
+    else if (key->word != NULL)
+        append_words(key->word, out, out_bytes);
     return out;
 }

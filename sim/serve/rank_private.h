@@ -17,7 +17,8 @@ enum rank_decision {
     DECIDE_RESIZE,
     DECIDE_LAND,
     DECIDE_KEEP,
-    DECIDE_ADOPT
+    DECIDE_ADOPT,
+    DECIDE_KEEP_COPY
 };
 
 /* One boundary of one rank. */
@@ -39,6 +40,8 @@ uint64_t rank_held_bytes(const struct kvt_live *live, enum kvt_mem_class mem_cla
 /* Gives back what is its own and takes it off the running batch; what it holds of the store it
  * goes on holding. */
 void rank_give_up(struct kvt_rank *rank, struct kvt_live *live);
+/* As at first: they know of nobody. */
+KVT_CHECKED kvt_status rank_restart_policies(struct kvt_rank *rank, struct kvt_error *err);
 
 /* ---- boundary.c ---- */
 
@@ -151,7 +154,10 @@ KVT_CHECKED kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *li
  * has host_bytes. */
 void rank_drop_copies(struct kvt_rank *rank, uint64_t host_bytes, const struct kvt_live *spare);
 void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live);
-/* Rows that need not be computed or come from outside: on host since it was put aside, or found. */
+/* Rows of payload that need not be computed or come from outside: on host since it was put aside,
+ * or found. */
 uint32_t rank_known_tokens(const struct kvt_live *live);
+/* Of those, the ones whose index rows need not either: all, or none. */
+uint32_t rank_known_index_tokens(const struct kvt_live *live);
 
 #endif

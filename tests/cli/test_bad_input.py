@@ -84,7 +84,10 @@ MEANING = (
     (tree(cluster__decode__pools={"unified_gib": -1}), "#/cluster/decode/pools/unified_gib"),
     (tree(cluster__decode__pools=[]), "#/cluster/decode/pools"),
     (tree(cluster__decode=[]), "#/cluster/decode"),
-    (tree(cluster__faults=[]), "#/cluster/faults"),
+    (tree(cluster__faults=[{"kind": "rank", "at_s": -1}]), "#/cluster/faults/0/at_s"),
+    (tree(cluster__faults=[{"kind": "rank", "at_s": 1, "which": 2**53}]),
+     "#/cluster/faults/0/which"),
+    (tree(cluster__faults=[{"kind": "rank", "at_s": 1}] * 257), "#/cluster/faults"),
     (tree(cluster__import={"law": "teleport"}), "#/cluster/import"),
     (tree(workload__concurrency=0), "#/workload/concurrency"),
     (tree(workload__concurrency=1e18), "#/workload/concurrency"),
@@ -217,7 +220,7 @@ def bad_models_and_hardware_are_refused_by_themselves_and_in_a_scenario(folder):
 
 def a_missing_key_is_what_a_data_file_is_told_of(folder):
     """Not the source that was given for it."""
-    optional = ("engines", "basis", "cliff", "pass", "made", "machine", "leave_one_out", "points")
+    optional = ("basis", "cliff", "pass", "made", "machine", "leave_one_out", "points")
     for file in sorted((TOP / "models").glob("*/*.json")):
         shipped = json.loads(file.read_text(encoding="utf-8"))
         if file.parent.name == "llm" and shipped["name"] != "glm-5.3":

@@ -13,7 +13,7 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "trace", "paper", "list", "check", "completion")
+COMMANDS = ("run", "size", "compare", "sweep", "trace", "paper", "list", "check", "completion")
 WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
 # Wall-clock figures live in run.log alone.
 SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
@@ -51,7 +51,8 @@ def the_version_names_a_version_and_a_commit(folder):
 def usage_errors_are_one_sentence_and_status_2(folder):
     for arguments, word in (
             (("frobnicate",), "no command frobnicate"),
-            (("sweep",), "sweep"),
+            (("sweep",), "--out DIR is missing"),
+            (("sweep", "--out", "x"), "nothing varies"),
             (("plan", "--help"), "plan"),
             (("run", "--sed", "seed=1"), "--s"),
             (("run", "--seeed", "1"), "did you mean --seed"),
@@ -83,7 +84,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--set", "=1"), "PATH"),
             (("run", "--set", "residency.polcy=lru"), "polcy"),
             (("size",), "0 arguments"),
-            (("size", "quickstart", "--engine", "trtllm"), "ideal vllm sglang"),
+            (("size", "quickstart", "--engine", "llama.cpp"), "there are: ideal"),
             (("size", "quickstart", "--tokens", "1,"), "--tokens"),
             (("compare",), "0 arguments"),
             (("compare", "quickstart"), "two or more"),
@@ -152,7 +153,7 @@ def every_shipped_scenario_and_file_is_sound(folder):
     for path in files:
         noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter",
                 "acceptance": "acceptance table", "costs": "cost table",
-                "profiles": "profile"}[path.split("/")[-2]]
+                "profiles": "profile", "engine": "engine"}[path.split("/")[-2]]
         assert "%s: ok (%s)" % (path, noun) in said, said
 
 

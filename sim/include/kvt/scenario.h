@@ -9,6 +9,7 @@
 
 #include "kvt/arena.h"
 #include "kvt/crossing.h"
+#include "kvt/faults.h"
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
@@ -121,6 +122,8 @@ struct kvt_scenario {
     double usd_per_kwh;      /* 0: not given */
     double pue;              /* power of the site over that of its machines; 1 unless given */
     struct kvt_choice import, router, scheduling;
+    const struct kvt_fault *faults; /* [fault_count], as they were given */
+    uint32_t fault_count;
     struct kvt_choice arrival, input_length, output_length;
     uint32_t kind_count; /* 0: all requests are alike */
     struct kvt_kind kinds[KVT_KINDS_MAX];
@@ -208,6 +211,13 @@ static inline bool kvt_scenario_takes_turns(const struct kvt_scenario *scenario)
  * the scenario says so: "--set timing.model", or "FILE#/timing/model". Others stay; err may be
  * NULL. */
 void kvt_scenario_locate(const struct kvt_scenario *scenario, struct kvt_error *err);
+
+/* Ranks and nodes of all decode pools, in the order of pools. */
+uint32_t kvt_scenario_rank_count(const struct kvt_scenario *scenario);
+uint32_t kvt_scenario_node_count(const struct kvt_scenario *scenario);
+/* Whether a fault takes this rank down, were `which` what it hits; of a link: slows its own. */
+bool kvt_fault_hits(const struct kvt_scenario *scenario, const struct kvt_fault *fault,
+                    uint32_t which, uint32_t rank);
 
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {
