@@ -13,6 +13,8 @@ static double prefill_ns(const struct kvt_prefill *prefill, const struct kvt_ran
 
     if (load->prefill_tokens == 0)
         return 0;
+    if (prefill->is_roofline)
+        return load->prefill_ns;
     if (prefill->context_half_tokens > 0)
         tokens += load->prefill_context_tokens / prefill->context_half_tokens;
     return tokens / prefill->tokens_per_s * (double)KVT_NS_PER_S;

@@ -30,6 +30,8 @@ void kvt_rank_share_prefill(struct kvt_rank *rank, uint32_t budget_tokens,
         load->prefill_tokens += chunk;
         /* Its first token has one row behind it more than there were, the last one chunk more. */
         load->prefill_context_tokens += chunk * (first + (chunk + 1) / 2.0);
+        if (rank->env.prefill_cost)
+            load->prefill_ns += kvt_prefill_beside_ns(rank->env.prefill_cost, first, first + chunk);
     }
 }
 

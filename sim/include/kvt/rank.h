@@ -13,6 +13,7 @@
 #include "kvt/page_watch.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
+#include "kvt/prefill.h"
 #include "kvt/prefix_pool.h"
 #include "kvt/request.h"
 #include "kvt/timing.h"
@@ -133,6 +134,7 @@ struct kvt_rank_env {
     uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
     bool prefills_here;           /* what is not found is computed here; else it is imported */
     bool prefill_computes;        /* prompts are computed, here or elsewhere; else they exist */
+    const struct kvt_prefill_cost *prefill_cost; /* what they take here; NULL: a rate says it */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;
