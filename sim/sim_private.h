@@ -178,10 +178,12 @@ KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, str
 double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
                    double features[KVT_FEATURES], double *waited_ns);
 
-/* What a step of the group, whose loads are in sim->loads, takes by the run's clock; the other
- * clock's figures go to the books too. Refuses one that takes longer than KVT_STEP_NS_MAX. */
+/* What a step of the group, whose loads are in sim->loads, takes by the run's clock, and its parts;
+ * the other clock's figures go to the books too. Refuses one that takes longer than
+ * KVT_STEP_NS_MAX. */
 KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group,
-                                     uint32_t requests, kvt_ns *out, struct kvt_error *err);
+                                     uint32_t requests, kvt_ns parts_ns[KVT_PARTS], kvt_ns *out,
+                                     struct kvt_error *err);
 
 /* ---- sim_analytic.c: mean values instead of events ---- */
 

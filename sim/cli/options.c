@@ -126,6 +126,7 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         *(bool *)option->target = true;
         return true;
     case CLI_TEXT:
+    case CLI_MAYBE_PAIR:
         if (*(const char **)option->target) {
             *exit_code = cli_malformed("%s: %s is given twice", command->name, option->name);
             return false;
@@ -215,6 +216,8 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
             }
         } else if (equals) {
             value = equals + 1;
+        } else if (option->kind == CLI_MAYBE_PAIR) {
+            value = i + 1 < argc && is_pair(argv[i + 1]) ? argv[++i] : "";
         } else if (i + 1 < argc) {
             value = argv[++i];
         } else {

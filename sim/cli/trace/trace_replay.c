@@ -335,7 +335,7 @@ static kvt_status replay(const struct question *question, const struct recorded 
                                             .interval_context = &files,
                                             .on_prepare = cli_progress_prepare,
                                             .prepare_context = &progress};
-    kvt_status status = run_files_begin(&files, err);
+    kvt_status status = run_files_begin(&files, scenario, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
