@@ -1,8 +1,8 @@
 /* openmetrics.c -- timeline.om: a sample an interval of every metric, at the interval's end.
  *
  *     before the first:       counters at 0
- *     as an interval closes:  its figures, counters as sums up to there, go to a file without a
- * name at the end:             metric by metric, that file is read again; histograms come from the
+ *     as an interval closes:  its figures, counters as sums up to there, go to a spool
+ *     at the end:             metric by metric, the spool is read again; histograms come from the
  *                             requests in order of when each was done
  *
  * Times are seconds of the run, from 0. Gauges that an engine samples at an instant are means over
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/scenario.h"
 
@@ -138,26 +139,25 @@ static const struct metric {
 };
 
 struct openmetrics {
-    const struct kvt_scenario *scenario;
-    FILE *intervals;         /* [interval_count][FIGURES] doubles */
-    uint64_t interval_count; /* the start with them */
-    double capacity_bytes;   /* HBM for KV over all GPUs */
-    double sums[FIGURES];    /* of counters */
-    bool has_failed;         /* to write */
+    struct kvt_outfile *spool; /* [interval_count][FIGURES] doubles; never committed */
+    FILE *intervals;           /* the spool, once it is read again */
+    uint64_t interval_count;   /* the start with them */
+    double capacity_bytes;     /* HBM for KV over all GPUs */
+    double sums[FIGURES];      /* of counters */
+    bool has_failed;           /* to write */
 };
 
-kvt_status openmetrics_begin(const struct kvt_scenario *scenario, struct openmetrics **out,
-                             struct kvt_error *err)
+kvt_status openmetrics_begin(const char *path, const struct kvt_scenario *scenario,
+                             struct openmetrics **out, struct kvt_error *err)
 {
     struct openmetrics *om = calloc(1, sizeof *om);
 
     if (!om)
         return kvt_fail_nomem(err, "timeline.om");
-    om->scenario = scenario;
-    om->intervals = tmpfile();
-    if (!om->intervals) {
+    kvt_status status = kvt_outfile_open(path, &om->spool, err);
+    if (status != KVT_OK) {
         free(om);
-        return kvt_fail(err, KVT_ERR_IO, "timeline.om", "no temporary file can be opened");
+        return status;
     }
     for (uint32_t p = 0; p < scenario->pool_count; p++) {
         const struct kvt_decode_pool *pool = &scenario->pools[p];
@@ -170,8 +170,11 @@ kvt_status openmetrics_begin(const struct kvt_scenario *scenario, struct openmet
 
 void openmetrics_free(struct openmetrics *om)
 {
-    if (om)
+    if (!om)
+        return;
+    if (om->intervals)
         (void)fclose(om->intervals);
+    kvt_outfile_discard(om->spool);
     free(om);
 }
 
@@ -212,7 +215,7 @@ static void count(double sums[FIGURES], const struct kvt_tally *interval)
 
 static void keep(struct openmetrics *om, const double figures[FIGURES])
 {
-    if (fwrite(figures, FIGURES * sizeof figures[0], 1, om->intervals) != 1)
+    if (fwrite(figures, FIGURES * sizeof figures[0], 1, kvt_outfile_stream(om->spool)) != 1)
         om->has_failed = true;
     om->interval_count++;
 }
@@ -442,8 +445,14 @@ static void write_latency(struct openmetrics *om, enum latency latency, struct d
 kvt_status openmetrics_write(struct openmetrics *om, const struct kvt_run *run, FILE *stream,
                              struct kvt_error *err)
 {
-    struct done *done = calloc(run->record_count + 1, sizeof *done);
+    struct done *done = NULL;
 
+    if (fflush(kvt_outfile_stream(om->spool)) != 0 || om->has_failed)
+        return kvt_fail(err, KVT_ERR_IO, "timeline.om", "its spool cannot be written");
+    kvt_status status = kvt_file_open(kvt_outfile_temporary(om->spool), &om->intervals, err);
+    if (status != KVT_OK)
+        return status;
+    done = calloc(run->record_count + 1, sizeof *done);
     if (!done)
         return kvt_fail_nomem(err, "timeline.om");
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++)
@@ -453,7 +462,7 @@ kvt_status openmetrics_write(struct openmetrics *om, const struct kvt_run *run, 
         write_latency(om, (enum latency)l, done, run, stream);
     fputs("# EOF\n", stream);
     free(done);
-    if (om->has_failed || ferror(om->intervals))
-        return kvt_fail(err, KVT_ERR_IO, "timeline.om", "its temporary file cannot be written");
-    return KVT_OK;
+    return ferror(om->intervals)
+               ? kvt_fail(err, KVT_ERR_IO, "timeline.om", "its spool cannot be read")
+               : KVT_OK;
 }

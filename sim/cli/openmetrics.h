@@ -9,9 +9,9 @@
 
 struct openmetrics; /* private to openmetrics.c */
 
-/* The scenario is borrowed until openmetrics_free(). What intervals say is kept in a file without a
- * name until the end, for the format wants all of a metric together. */
-KVT_CHECKED kvt_status openmetrics_begin(const struct kvt_scenario *scenario,
+/* What intervals say is kept beside `path` until openmetrics_free(), for the format wants all of a
+ * metric together. */
+KVT_CHECKED kvt_status openmetrics_begin(const char *path, const struct kvt_scenario *scenario,
                                          struct openmetrics **out, struct kvt_error *err);
 /* As an interval closes. */
 void openmetrics_interval(struct openmetrics *metrics, const struct kvt_tally *interval);

@@ -6,15 +6,36 @@
 
 #include "kvt/report.h"
 
+enum {
+    PATH_BYTES = 4096
+};
+
+static kvt_status path_of(const struct run_files *files, const char *name, char out[PATH_BYTES],
+                          struct kvt_error *err)
+{
+    int length = snprintf(out, PATH_BYTES, "%s/%s", files->dir, name);
+
+    if (length < 0 || length >= PATH_BYTES)
+        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
+    return KVT_OK;
+}
+
 static kvt_status open_out(const struct run_files *files, const char *name,
                            struct kvt_outfile **out, struct kvt_error *err)
 {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", files->dir, name);
+    char path[PATH_BYTES];
+    kvt_status status = path_of(files, name, path, err);
 
-    if (length < 0 || (size_t)length >= sizeof path)
-        return kvt_fail(err, KVT_ERR_INVALID, "--out", "the folder's name is too long");
-    return kvt_outfile_open(path, out, err);
+    return status == KVT_OK ? kvt_outfile_open(path, out, err) : status;
+}
+
+static kvt_status begin_openmetrics(struct run_files *files, const struct kvt_scenario *scenario,
+                                    struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+    kvt_status status = path_of(files, "timeline.om", path, err);
+
+    return status == KVT_OK ? openmetrics_begin(path, scenario, &files->openmetrics, err) : status;
 }
 
 void run_files_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
@@ -57,7 +78,7 @@ kvt_status run_files_begin(struct run_files *files, const struct kvt_scenario *s
     if (status == KVT_OK)
         kvt_report_timeline_header(kvt_outfile_stream(files->timeline));
     if (status == KVT_OK)
-        status = openmetrics_begin(scenario, &files->openmetrics, err);
+        status = begin_openmetrics(files, scenario, err);
     if (status == KVT_OK && files->wants_perfetto)
         status = begin_perfetto(files, scenario, err);
     return status;

@@ -85,7 +85,8 @@ START_TEST(of_sglangs_ranks_one_is_counted)
 }
 END_TEST
 
-/* By metric, as OpenMetrics wants it: 2 of the first engine's three times are of one scrape each. */
+/* By metric, as OpenMetrics wants it: 2 of the first engine's three times are of one scrape each.
+ */
 START_TEST(samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_counts)
 {
     double figures[ENGINE_FIGURES];
