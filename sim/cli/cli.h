@@ -63,6 +63,24 @@ void cli_parsed_free(const struct cli_option *options, size_t option_count,
 int cli_parse_shard(const char *option, const char *text, uint32_t parts, uint32_t *shard,
                     uint32_t *shards);
 
+/* ---- help.c: options, as --help prints them and as others read them ------------------------- */
+
+/* What --help of a command comes to: printed, or told within cli_help_each(). */
+void cli_help(const struct cli_command *command, const struct cli_option *options,
+              size_t option_count);
+/* The same of a command whose first argument is one of several actions, whose names are the
+ * command's, a blank, and the action's. */
+void cli_help_actions(const struct cli_command *command, const struct cli_command *actions,
+                      size_t action_count);
+typedef void cli_help_tell(void *context, const struct cli_command *command,
+                           const struct cli_option *options, size_t option_count);
+/* Every command with its options, an action as a command of its own behind the one that it
+ * belongs to, which is told without options. */
+void cli_help_each(cli_help_tell *tell, void *context);
+
+/* commands.c: all of them, in the order of `kvtide --help`. */
+const struct cli_command *cli_commands(size_t *count);
+
 /* Prints "kvtide: WHERE: MESSAGE" to stderr and returns the exit status that the
  * error's kind stands for. */
 int cli_fail(const struct kvt_error *err);
@@ -172,5 +190,6 @@ int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_calibrate(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_list(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_check(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_completion(const struct cli_command *command, int argc, char **argv);
 
 #endif

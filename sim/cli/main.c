@@ -1,35 +1,10 @@
-/* main.c -- the command: a table of subcommands. */
+/* main.c -- the command: which of its subcommands is meant. */
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
 #include "kvt/version.h"
-
-static const struct cli_command commands[] = {
-    {"run", "[SCENARIO|RESULT.json] [options]", "Runs a scenario and reports on it.", kvt_cmd_run},
-    {"size", "SCENARIO [options]", "Static bytes: what fits, what limits it, host DRAM per node.",
-     kvt_cmd_size},
-    {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
-     "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
-    {"trace", "ACTION FILE.. [options]",
-     "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
-    {"validate",
-     "[SCENARIO..] [--suite decisions|time|fidelity|public] [--measured FILE..] [options]",
-     "A GPU or an engine's own figures against the simulator; levels of fidelity against exact.",
-     kvt_cmd_validate},
-    {"paper", "[--only ID].. [options]",
-     "The reference paper's statements beside what comes out here.", kvt_cmd_paper},
-    {"calibrate", "--from FILE.. --scenario SCENARIO [options]",
-     "Step times out of vLLM's or SGLang's own benchmarks: a profile.", kvt_cmd_calibrate},
-    {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
-     kvt_cmd_list},
-    {"check", "FILE.. | SCENARIO --print [options]",
-     "Checks input files and plug-ins; prints the scenario in force.", kvt_cmd_check},
-};
-enum {
-    COMMANDS = sizeof commands / sizeof commands[0]
-};
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
@@ -49,14 +24,20 @@ static void print_examples(void)
 
 static void print_commands(void)
 {
+    size_t count = 0;
+    const struct cli_command *commands = cli_commands(&count);
+
     puts("usage: kvtide COMMAND [arguments]\n");
-    for (size_t i = 0; i < COMMANDS; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    for (size_t i = 0; i < count; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
     puts("\nExit status: 0 done, 1 the answer is no, 2 malformed question, 3 the machine can't.");
 }
 
 static int run_command(int argc, char **argv)
 {
+    size_t count = 0;
+    const struct cli_command *commands = cli_commands(&count);
+
     if (argc < 2) {
         print_examples();
         return CLI_DONE;
@@ -69,7 +50,7 @@ static int run_command(int argc, char **argv)
         printf("kvtide %s (%s)\n", kvt_version(), kvt_commit());
         return CLI_DONE;
     }
-    for (size_t i = 0; i < COMMANDS; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(&commands[i], argc - 1, argv + 1);
     }

@@ -62,20 +62,6 @@ int cli_malformed(const char *fmt, ...)
     return CLI_MALFORMED;
 }
 
-static void print_help(const struct cli_command *command, const struct cli_option *options,
-                       size_t option_count)
-{
-    printf("usage: kvtide %s %s\n\n%s\n", command->name, command->usage, command->summary);
-    if (option_count > 0)
-        printf("\n");
-    for (size_t i = 0; i < option_count; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
-        printf("  %-26s %s\n", left, options[i].help);
-    }
-}
-
 /* How many letters at the start two names share: enough to guess a typo. */
 static size_t common_prefix(const char *a, const char *b)
 {
@@ -197,7 +183,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
             continue;
         }
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
-            print_help(command, options, option_count);
+            cli_help(command, options, option_count);
             *exit_code = CLI_DONE;
             return false;
         }

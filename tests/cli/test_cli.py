@@ -13,7 +13,7 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "trace", "paper", "list", "check")
+COMMANDS = ("run", "size", "compare", "trace", "paper", "list", "check", "completion")
 WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv", "timeline.om"]
 # Wall-clock figures live in run.log alone.
 SAME_BYTES = ("requests.csv", "result.json", "timeline.csv", "timeline.om")

@@ -45,14 +45,6 @@ static const char *word_of(const struct cli_command *action)
     return action->name + strlen(FAMILY);
 }
 
-static void print_actions(const struct cli_command *command)
-{
-    printf("usage: kvtide %s %s\n\n%s\n\n", command->name, command->usage, command->summary);
-    for (size_t i = 0; i < ACTIONS; i++)
-        printf("  %-9s %s\n", word_of(&actions[i]), actions[i].summary);
-    printf("\nkvtide %s ACTION --help says more.\n", command->name);
-}
-
 /* "stats convert" */
 static void list_actions(char *names, size_t names_bytes)
 {
@@ -68,7 +60,7 @@ int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     char names[128];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-        print_actions(command);
+        cli_help_actions(command, actions, ACTIONS);
         return CLI_DONE;
     }
     for (size_t i = 0; i < ACTIONS; i++) {

@@ -1,0 +1,137 @@
+/* completion_zsh.c -- for zsh: _arguments of each command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "completion.h"
+
+/* What _arguments reads in brackets and quotes is written so that it does not end them. */
+static void put_text(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr("[]:\\", *text) != NULL)
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
+static void put_action(enum completion_kind kind, const char *value)
+{
+    const char *source = completion_source(kind);
+
+    if (kind == COMPLETION_CHOICES) {
+        putchar('(');
+        for (; *value != '\0'; value++)
+            putchar(*value == '|' ? ' ' : *value);
+        putchar(')');
+    } else if (kind == COMPLETION_DIR) {
+        fputs("_files -/", stdout);
+    } else if (kind == COMPLETION_FILE) {
+        fputs("_files", stdout);
+    } else if (source != NULL) {
+        printf("{_kvtide_names %s %s}", kind == COMPLETION_KEY ? "=" : "''", source);
+    }
+}
+
+static void put_option(const struct cli_option *option)
+{
+    bool repeats = option->kind != CLI_TEXT && option->kind != CLI_FLAG;
+
+    printf("            '%s%s[", repeats ? "*" : "", option->name);
+    put_text(option->help);
+    putchar(']');
+    if (option->value) {
+        putchar(':');
+        put_text(option->value);
+        putchar(':');
+        put_action(completion_of_option(option), option->value);
+    }
+    printf("' \\\n");
+}
+
+static void tell_case(void *context, const struct cli_command *command,
+                      const struct cli_option *options, size_t option_count)
+{
+    enum completion_kind kind = completion_of_command(command);
+
+    (void)context;
+    printf(
+        "    ('%s')\n        _arguments \\\n            '(-h --help)'{-h,--help}'[says more]' \\\n",
+        command->name);
+    for (size_t i = 0; i < option_count; i++)
+        put_option(&options[i]);
+    printf("            '*:");
+    put_text(command->usage);
+    putchar(':');
+    put_action(kind == COMPLETION_NOTHING ? COMPLETION_FILE : kind, command->usage);
+    printf("' ;;\n");
+}
+
+static void tell_name(void *context, const struct cli_command *command,
+                      const struct cli_option *options, size_t option_count)
+{
+    (void)context;
+    (void)options;
+    (void)option_count;
+    printf("        '%s:", command->name);
+    put_text(command->summary);
+    printf("'\n");
+}
+
+static const char head[] = "#compdef kvtide\n"
+                           "# zsh completion of kvtide, made by `kvtide completion zsh`\n"
+                           "_kvtide_names() {\n"
+                           "    local suffix=$1 name\n"
+                           "    shift\n"
+                           "    local -a names\n"
+                           "    for name in ${(f)\"$(_call_program names $@ 2>/dev/null)\"}; do\n"
+                           "        case $name in\n"
+                           "        ('   '*) ;;\n"
+                           "        (*) names+=(${${=name}[1]}) ;;\n"
+                           "        esac\n"
+                           "    done\n"
+                           "    compadd -S \"$suffix\" -a names\n"
+                           "    [[ -n $suffix ]] || _files\n"
+                           "}\n"
+                           "_kvtide() {\n"
+                           "    local command name\n"
+                           "    local -a names firsts seconds\n"
+                           "    names=(\n";
+
+static const char choose_command[] =
+    "    )\n"
+    "    for name in $names; do\n"
+    "        if [[ ${name%%:*} == *' '* ]]; then\n"
+    "            [[ ${name%% *} != $words[2] ]] || seconds+=(${name#* })\n"
+    "        else\n"
+    "            firsts+=($name)\n"
+    "        fi\n"
+    "    done\n"
+    "    if (( CURRENT == 2 )); then\n"
+    "        _describe command firsts\n"
+    "        return\n"
+    "    fi\n"
+    "    if (( CURRENT == 3 && $#seconds )); then\n"
+    "        _describe action seconds\n"
+    "        return\n"
+    "    fi\n"
+    "    command=$words[2]\n"
+    "    shift words\n"
+    "    (( CURRENT-- ))\n"
+    "    if (( $#seconds )); then\n"
+    "        command=\"$command $words[2]\"\n"
+    "        shift words\n"
+    "        (( CURRENT-- ))\n"
+    "    fi\n"
+    "    case $command in\n";
+
+void completion_zsh(void)
+{
+    fputs(head, stdout);
+    cli_help_each(tell_name, NULL);
+    fputs(choose_command, stdout);
+    cli_help_each(tell_case, NULL);
+    printf("    esac\n}\n_kvtide \"$@\"\n");
+}

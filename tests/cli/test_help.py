@@ -1,0 +1,183 @@
+"""Help, the manual and what shells complete: all of one table, so that they cannot part."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import support
+from support import KVTIDE, Skip, refuses, succeeds
+
+ACTIONS = ("stats", "convert", "record", "replay", "merge", "mrc")
+
+
+def commands():
+    """Every command, and each action of trace as "trace ACTION"."""
+    names = re.findall(r"^  ([a-z]+) ", succeeds("--help"), re.MULTILINE)
+    assert {"run", "size", "trace", "completion"} <= set(names), names
+    return [name for name in names if name != "trace"] + ["trace " + name for name in ACTIONS]
+
+
+def options_of(command):
+    said = succeeds(*command.split(), "--help")
+    return re.findall(r"^  (--?[a-z0-9-]+)", said, re.MULTILINE)
+
+
+def needs(program):
+    if shutil.which(program) is None:
+        raise Skip("no %s here" % program)
+
+
+def completed(line, point=None):
+    """What bash offers at the end of the line, or at a point of it, as bash would call the function.
+
+    COMP_WORDS are parted as bash parts them, at '=' and ':' too."""
+    script = "\n".join((
+        'source <("$1" completion bash)',
+        'COMP_LINE=$2 COMP_POINT=$3',
+        'read -ra COMP_WORDS <<<"$(sed "s/[=:]/ & /g" <<<"$2")"',
+        'COMP_CWORD=$((${#COMP_WORDS[@]} - 1))',
+        'compopt() { :; }',
+        '_kvtide',
+        'printf "%s\\n" "${COMPREPLY[@]}"'))
+    typed = line.replace("kvtide", KVTIDE, 1)
+    done = subprocess.run(
+        ("bash", "-c", script, "bash", KVTIDE, typed,
+         str(len(typed) if point is None else len(typed) - len(line) + point)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+    assert done.stderr == "", done.stderr
+    return done.stdout.split()
+
+
+def help_fits_80_columns(folder):
+    for command in commands():
+        said = succeeds(*command.split(), "--help")
+        wide = [line for line in said.splitlines() if len(line) > 80]
+        assert not wide, wide
+
+
+def bash_completes_commands_actions_options_and_values(folder):
+    assert completed("kvtide ru") == ["run"]
+    assert set(completed("kvtide ")) >= {"run", "trace", "compare", "--help"}
+    assert completed("kvtide trace st") == ["stats"]
+    assert set(completed("kvtide trace ")) == {*ACTIONS, "--help"}
+    assert set(completed("kvtide run --fid")) == {"--fidelity"}
+    assert set(completed("kvtide run --fidelity ")) == {"exact", "sampled", "analytic"}
+    assert set(completed("kvtide trace mrc --pol")) == {"--policies"}
+    assert completed("kvtide completion b") == ["bash"]
+    assert "quickstart" in completed("kvtide run quick")
+    assert completed("kvtide list scen") == ["scenarios"]
+    assert "host_fetch_share" in completed("kvtide compare a b --metric host_f")
+    # A key ends in '=', and bash wants what follows the last '=' or ':' alone.
+    assert completed("kvtide run --set residency.hot_") == ["residency.hot_tokens="]
+    # The cursor stands within the line.
+    assert completed("kvtide ru --quiet", len("kvtide ru")) == ["run"]
+
+
+def bash_completes_files_and_folders(folder):
+    (folder / "mine.json").write_text("{}")
+    (folder / "results").mkdir()
+    where = os.getcwd()
+    try:
+        os.chdir(folder)
+        assert completed("kvtide run mi") == ["mine.json"]
+        assert completed("kvtide run --out re") == ["results"]
+        assert completed("kvtide run --out mi") == []
+        assert completed("kvtide check mi") == ["mine.json"]
+    finally:
+        os.chdir(where)
+
+
+def every_option_of_every_command_is_completed(folder):
+    for command in commands():
+        offered = set(completed("kvtide %s -" % command))
+        assert offered == {"--help", *options_of(command)}, (command, offered)
+
+
+def other_shells_read_their_scripts(folder):
+    missing = []
+    for shell in ("zsh", "fish"):
+        script = succeeds("completion", shell)
+        for command in commands():
+            assert all(option[2:] in script for option in options_of(command)), (shell, command)
+        if shutil.which(shell) is None:
+            missing.append(shell)
+            continue
+        done = subprocess.run((shell, "-n"), input=script, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        assert done.returncode == 0 and done.stdout == "", (shell, done.stdout)
+    if missing:
+        raise Skip("no %s here" % " and no ".join(missing))
+
+
+def fish_offers_what_the_table_has(folder):
+    needs("fish")
+    script = folder / "kvtide.fish"
+    script.write_text(succeeds("completion", "fish"))
+    path = folder / "bin"
+    path.mkdir()
+    (path / "kvtide").symlink_to(KVTIDE)
+
+    def offered(line):
+        done = subprocess.run(
+            ("fish", "--no-config", "-c", "source %s; complete -C %r" % (script, line)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True,
+            env={**os.environ, "PATH": "%s:%s" % (path, os.environ["PATH"]), "HOME": str(folder)})
+        return {text.split("\t")[0] for text in done.stdout.splitlines()}
+
+    assert "run" in offered("kvtide r")
+    assert {"stats", "merge"} <= offered("kvtide trace ")
+    assert "stats" not in offered("kvtide trace stats ")
+    assert {"exact", "sampled", "analytic"} <= offered("kvtide run --fidelity ")
+    assert "--policies" in offered("kvtide trace mrc --pol")
+    assert "--policies" not in offered("kvtide run --pol")
+    assert "quickstart" in offered("kvtide run q")
+
+
+def another_shell_is_named(folder):
+    said = refuses(2, "completion", "tcsh")
+    assert 'found "tcsh", expected bash, zsh, fish or mdoc' in said, said
+
+
+def manual():
+    path = support.TOP / "build" / os.environ.get("KVT_VARIANT", "release") / "kvtide.1"
+    if not path.exists():
+        raise Skip("no manual was built beside this program")
+    return path
+
+
+def the_manual_has_every_command_and_option(folder):
+    needs("mandoc")
+    text = subprocess.run(("mandoc", "-T", "utf8", "-O", "width=200", str(manual())), check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    text = re.sub(".\b", "", text)  # bold and underlined letters are struck twice
+    for command in commands():
+        section = re.search(r"^   %s$(.*?)(?=^ {0,3}\S)" % command, text, re.MULTILINE | re.DOTALL)
+        assert section, command
+        for option in options_of(command):
+            assert re.search(r"^ +%s\b" % option, section.group(1), re.MULTILINE), (command, option)
+    for word in ("EXIT STATUS", "KVT_DATA", "requests.csv"):
+        assert word in text, word
+
+
+def the_manual_is_clean_to_its_linter(folder):
+    needs("mandoc")
+    done = subprocess.run(("mandoc", "-T", "lint", "-W", "warning", str(manual())),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+CASES = (
+    help_fits_80_columns,
+    bash_completes_commands_actions_options_and_values,
+    bash_completes_files_and_folders,
+    every_option_of_every_command_is_completed,
+    other_shells_read_their_scripts,
+    fish_offers_what_the_table_has,
+    another_shell_is_named,
+    the_manual_has_every_command_and_option,
+    the_manual_is_clean_to_its_linter,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))
