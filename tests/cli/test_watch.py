@@ -20,6 +20,8 @@ APART = {"cluster.decode.lockstep": False, "cluster.prefill": {"mode": "separate
          "cluster.import": {"law": "rate", "queue": 3, "rate": 1},
          "workload.concurrency": 10, "workload.requests": 30, "run.fidelity": "exact"}
 BESIDE = {"cluster.import": None, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 40000, "chunk_tokens": 1024}}
+# Two GPUs a rank, each with a copy on host of its own.
+SPLIT = {"cluster.decode.gpus": 4, "cluster.decode.tp": 2, "cluster.decode.host_pool": "per_rank"}
 LANES = {1: "ranks", 2: "links", 3: "imports", 4: "prefill servers", 5: "run", 6: "requests"}
 
 
@@ -170,7 +172,8 @@ def check_totals(events, lanes, timeline):
 
 
 def every_lane_says_what_the_tables_say(folder):
-    for name, changes in (("lockstep", {}), ("apart", APART), ("beside", BESIDE)):
+    for name, changes in (("lockstep", {}), ("apart", APART), ("beside", BESIDE),
+                          ("split", SPLIT)):
         place = folder / name
         place.mkdir()
         out, said = ran(place, changes, "--perfetto")
