@@ -81,13 +81,14 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
     sim->guesses = calloc(sim->rank_count, sizeof *sim->guesses);
+    sim->shared_loads = calloc(sim->rank_count, sizeof *sim->shared_loads);
     sim->rank_steps = calloc(sim->rank_count, sizeof *sim->rank_steps);
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
     if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
-        !sim->guesses || !sim->rank_steps || !sim->router_views || !sim->router_choices ||
-        !sim->events)
+        !sim->guesses || !sim->shared_loads || !sim->rank_steps || !sim->router_views ||
+        !sim->router_choices || !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }
@@ -131,6 +132,40 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
 
+/* The same model in another setting, for what that would change. */
+static kvt_status open_other_timing(struct group *group, const struct kvt_timing_env *env,
+                                    enum kvt_what_if what_if, struct kvt_error *err)
+{
+    void *state = kvt_plugin_state_new(group->timing->state_bytes(env));
+
+    group->if_states[what_if] = state;
+    if (!state)
+        return kvt_fail_nomem(err, "a timing model");
+    return group->timing->init(state, env, err);
+}
+
+/* A link that is faster; and one rank more, over which experts are spread where they were over all
+ * ranks. */
+static kvt_status open_what_ifs(struct group *group, const struct kvt_timing_env *env,
+                                struct kvt_error *err)
+{
+    struct kvt_hardware faster = *env->hardware;
+    struct kvt_timing_env other = *env;
+
+    faster.link_h2d_bytes_per_s =
+        (uint64_t)((double)faster.link_h2d_bytes_per_s * KVT_IF_LINK_FACTOR);
+    other.hardware = &faster;
+    kvt_status status = open_other_timing(group, &other, KVT_IF_FASTER_LINK, err);
+    if (status != KVT_OK)
+        return status;
+    uint32_t gpus = env->tp * (env->dp + 1);
+    other = *env;
+    other.dp = env->dp + 1;
+    other.ep = env->ep == env->tp * env->dp && env->ep > 1 ? gpus : env->ep;
+    other.ranks_per_link_node = gpus < env->gpus_per_node ? gpus : env->gpus_per_node;
+    return open_other_timing(group, &other, KVT_IF_MORE_RANKS, err);
+}
+
 static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct kvt_error *err)
 {
     const struct kvt_scenario *scenario = sim->scenario;
@@ -163,7 +198,9 @@ static kvt_status open_timing(struct kvt_sim *sim, struct group *group, struct k
     group->timing_state = kvt_plugin_state_new(group->timing->state_bytes(&env));
     if (!group->timing_state)
         return kvt_fail_nomem(err, "a timing model");
-    return group->timing->init(group->timing_state, &env, err);
+    kvt_status status = group->timing->init(group->timing_state, &env, err);
+    return status == KVT_OK && group->timing->reads_hardware ? open_what_ifs(group, &env, err)
+                                                             : status;
 }
 
 static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
@@ -327,8 +364,11 @@ void kvt_sim_free(struct kvt_sim *sim)
         sim->backend->ops->close(sim->backend);
     for (uint32_t r = 0; sim->ranks && r < sim->rank_count; r++)
         kvt_rank_fini(&sim->ranks[r]);
-    for (uint32_t g = 0; sim->groups && g < sim->group_count; g++)
+    for (uint32_t g = 0; sim->groups && g < sim->group_count; g++) {
         free(sim->groups[g].timing_state);
+        for (int i = 0; i < KVT_WHAT_IFS; i++)
+            free(sim->groups[g].if_states[i]);
+    }
     if (sim->arrival)
         sim->arrival->close(sim->source);
     if (sim->speculation)
@@ -349,6 +389,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->hosts);
     free(sim->loads);
     free(sim->guesses);
+    free(sim->shared_loads);
     free(sim->rank_steps);
     free(sim->items);
     free(sim->rounds);
@@ -410,8 +451,7 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
             return diagnose_stall(sim, err);
         return sim_books_interval(sim, err);
     case EVENT_WARMUP:
-        sim_books_cut(sim);
-        return KVT_OK;
+        return sim_books_cut(sim, err);
     case EVENT_STOP:
         sim->ended = true;
         return KVT_OK;

@@ -104,6 +104,7 @@ void sim_books_close(struct kvt_sim *sim)
     for (uint32_t p = 0; p < KVT_PHASES_MAX; p++)
         kvt_histogram_free(sim->run.phase_itl[p]);
     sim_course_close(&sim->course);
+    free(sim->intervals);
 }
 
 /* Requests that wait on ranks whose node had no DRAM for them at the last boundary. */
@@ -116,6 +117,15 @@ static uint64_t waiting_for_host(const struct kvt_sim *sim)
             waiting += sim->ranks[r].waiting.count;
     }
     return waiting;
+}
+
+static uint64_t imports_under_way(const struct kvt_sim *sim)
+{
+    uint64_t imports = 0;
+
+    for (uint32_t r = 0; r < sim->rank_count; r++)
+        imports += sim->ranks[r].imports_under_way;
+    return imports;
 }
 
 void sim_books_advance(struct kvt_sim *sim)
@@ -133,6 +143,8 @@ void sim_books_advance(struct kvt_sim *sim)
     sim->tally.waiting_ns += ns * (double)(sim->waiting - sim->prefilling);
     sim->tally.prefilling_ns += ns * (double)(sim->prefilling + sim->computing);
     sim->tally.host_short_ns += ns * (double)waiting_for_host(sim);
+    sim->tally.prefill_busy_ns += ns * (double)sim->prefill.busy;
+    sim->tally.import_busy_ns += ns * (double)imports_under_way(sim);
     sim->tally.importing_ns += ns * (double)(sim->importing - sim->computing);
     sim->tally.held_ns += ns * (double)(sim->importing + sim->decoding);
     double covered = eligible_rows > 0 ? 1 : 0;
@@ -218,8 +230,34 @@ static void note_best_interval(struct kvt_sim *sim)
         sim->run.max_output_tokens_per_s = rate;
 }
 
-void sim_books_cut(struct kvt_sim *sim)
+/* What tells later how the run went from one load to another. */
+static kvt_status keep_interval(struct kvt_sim *sim, struct kvt_error *err)
 {
+    const struct kvt_tally *tally = &sim->tally;
+
+    if (sim->run.phase_count < 2)
+        return KVT_OK;
+    if (sim->run.interval_count == sim->interval_capacity) {
+        size_t capacity = sim->interval_capacity ? sim->interval_capacity * 2 : 1024;
+        struct kvt_interval *intervals = realloc(sim->intervals, capacity * sizeof *sim->intervals);
+        if (!intervals)
+            return kvt_fail_nomem(err, "the intervals of a run");
+        sim->intervals = intervals;
+        sim->interval_capacity = capacity;
+    }
+    sim->intervals[sim->run.interval_count++] = (struct kvt_interval){
+        .from_ns = tally->from_ns,
+        .to_ns = tally->to_ns,
+        .coverage = tally->covered_ns > 0 ? tally->coverage_ns / tally->covered_ns : (double)NAN,
+        .mean_itl_ms =
+            tally->itl_count > 0 ? tally->itl_ns * 1e-6 / (double)tally->itl_count : (double)NAN,
+        .pages_released = tally->pages_released};
+    return KVT_OK;
+}
+
+kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
     struct kvt_tally *tally = &sim->tally;
 
     sim_books_collect(sim);
@@ -229,18 +267,20 @@ void sim_books_cut(struct kvt_sim *sim)
             kvt_tally_merge(&sim->run.total, tally);
             kvt_tally_merge(&sim->run.phases[phase], tally);
             note_best_interval(sim);
+            status = keep_interval(sim, err);
         }
         if (sim->options.on_interval)
             sim->options.on_interval(sim->options.interval_context, tally, sim->run.stratum_count);
     }
     end_warmup_if_due(sim);
     *tally = (struct kvt_tally){.from_ns = sim->now_ns, .to_ns = sim->now_ns};
+    return status;
 }
 
 kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err)
 {
-    sim_books_cut(sim);
-    return schedule_interval(sim, err);
+    kvt_status status = sim_books_cut(sim, err);
+    return status == KVT_OK ? schedule_interval(sim, err) : status;
 }
 
 /* Time means over the central half of [from, to). */
@@ -256,6 +296,45 @@ static void central_half(const struct kvt_sim *sim, kvt_ns from_ns, kvt_ns to_ns
     *coverage = integrals[COURSE_COVERED] > 0
                     ? integrals[COURSE_COVERAGE] / integrals[COURSE_COVERED]
                     : NAN;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* Those of the ranks of one node, which share its DRAM; and with hot caches twice as large. */
+static kvt_status count_node_slots(struct kvt_sim *sim, uint32_t host, uint32_t input,
+                                   uint32_t longest, struct kvt_error *err)
+{
+    struct kvt_run *run = &sim->run;
+    uint64_t by_pools = 0, by_host = 0, of_twice_hot = 0;
+
+    for (uint32_t r = 0; r < sim->rank_count; r++) {
+        uint64_t slots[2], twice[2];
+        if (sim->ranks[r].env.host != &sim->hosts[host])
+            continue;
+        kvt_status status =
+            kvt_rank_slots_by_pool(&sim->ranks[r], input, longest, 1, slots, &by_host, err);
+        if (status == KVT_OK)
+            status = kvt_rank_slots_by_pool(&sim->ranks[r], input, longest, 2, twice, NULL, err);
+        if (status != KVT_OK)
+            return status;
+        by_pools = plus(by_pools, smaller(slots[0], slots[1]));
+        of_twice_hot = plus(of_twice_hot, smaller(twice[0], twice[1]));
+        run->slots_by.pool[0] = plus(run->slots_by.pool[0], slots[0]);
+        run->slots_by.pool[1] = plus(run->slots_by.pool[1], slots[1]);
+    }
+    run->slots += smaller(by_pools, by_host);
+    run->slots_by.host = plus(run->slots_by.host, by_host);
+    if (sim->ranks[0].hot_tokens > 0)
+        run->slots_of_twice_hot += smaller(of_twice_hot, by_host);
+    return KVT_OK;
 }
 
 /* Slots for requests of the workload's mean input: what fits the pools of each rank,
@@ -274,18 +353,9 @@ static kvt_status count_slots(struct kvt_sim *sim, struct kvt_error *err)
     uint32_t input = (uint32_t)llround((double)tokens / (double)requests);
     uint32_t longest = sim_longest_context(sim, input, 0);
     for (uint32_t h = 0; h < sim->host_count; h++) {
-        uint64_t by_pools = 0, by_host = 0;
-        for (uint32_t r = 0; r < sim->rank_count; r++) {
-            uint64_t slots;
-            if (sim->ranks[r].env.host != &sim->hosts[h])
-                continue;
-            kvt_status status =
-                kvt_rank_slots(&sim->ranks[r], input, longest, &slots, &by_host, err);
-            if (status != KVT_OK)
-                return status;
-            by_pools += slots;
-        }
-        sim->run.slots += by_pools < by_host ? by_pools : by_host;
+        kvt_status status = count_node_slots(sim, h, input, longest, err);
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -328,6 +398,7 @@ static void record_unfinished(struct kvt_sim *sim)
             continue;
         sim->records[i].selected_rows = live->selected_rows;
         sim->records[i].missed_rows = live->missed_rows;
+        sim_end_tokens(sim, live);
     }
 }
 
@@ -379,6 +450,9 @@ void sim_books_describe(struct kvt_sim *sim)
     run->import_basis = sim->ranks[0].import->basis;
     run->acceptance_basis = acceptance_basis(sim);
     run->needs = sim->ranks[0].needs;
+    run->times_read_hardware = !run->analytic && sim->groups[0].timing->reads_hardware;
+    for (uint32_t r = 0; r < sim->rank_count; r++)
+        run->import_servers += sim->ranks[r].import->servers(sim->ranks[r].import_state);
     run->is_bound = kvt_choice_has(&sim->scenario->residency, KVT_CLAIRVOYANT) ||
                     kvt_choice_has(&sim->scenario->replacement, KVT_CLAIRVOYANT);
     run->law_basis = ((const struct kvt_law *)(const void *)sim->scenario->selection.info)->basis;
@@ -387,8 +461,9 @@ void sim_books_describe(struct kvt_sim *sim)
 kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_error *err)
 {
     struct kvt_run *run = &sim->run;
-    sim_books_cut(sim);
-    kvt_status status = check_conservation(sim, err);
+    kvt_status status = sim_books_cut(sim, err);
+    if (status == KVT_OK)
+        status = check_conservation(sim, err);
     if (status == KVT_OK)
         status = count_slots(sim, err);
     if (status != KVT_OK)
@@ -406,6 +481,11 @@ kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted, struct kvt_er
     sim->backend->ops->sampling(sim->backend, &run->sampling);
     sim_books_describe(sim);
     describe_outside(sim);
+    for (uint32_t p = 0; p < run->phase_count; p++)
+        run->phase_load[p] = sim->arrival->phase_load
+                                 ? (double)sim->arrival->phase_load(sim->source, p)
+                                 : (double)NAN;
+    run->intervals = sim->intervals;
     run->law_description = sim->backend->ops->describe(sim->backend);
     run->runs_drafts = kvt_backend_runs_drafts(sim->backend);
     if (sim->backend->ops->proof)

@@ -242,6 +242,7 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
     live->counted_pages = found_tokens / KVT_PAGE_ROWS;
     tell_prefill(sim, live->id, end_tokens - found_tokens, duration_ns);
     sim->prefill.busy++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL);
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_PREFILL_DONE, 0,
                     live->id, err);
@@ -252,6 +253,7 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
     struct prefill *prefill = &sim->prefill;
 
     sim->prefilling++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL_QUEUE);
     if (prefill->busy < sim->scenario->prefill.gpus)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
@@ -277,6 +279,7 @@ static kvt_status hand_to_rank(struct kvt_sim *sim, struct kvt_live *live, struc
     kvt_status status = kvt_rank_enqueue(&sim->ranks[rank], live, err);
 
     sim->records[live->id].status = KVT_REQUEST_WAITING;
+    sim_wait(sim, live, KVT_WAIT_QUEUE);
     return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
 }
 
@@ -343,6 +346,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                               .max_tokens =
                                   sim_longest_context(sim, spec->input_tokens, spec->output_tokens),
                               .arrival_ns = sim->now_ns,
+                              .wait_since_ns = sim->now_ns,
                               .tag = spec->tag};
     sim->live[id] = live;
     sim->record_count++;
@@ -434,6 +438,7 @@ static kvt_status queue_computing(struct kvt_sim *sim, uint32_t rank, struct kvt
                                   struct kvt_error *err)
 {
     sim->computing++;
+    sim_wait(sim, live, KVT_WAIT_PREFILL);
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return kvt_rank_queue_prefill(&sim->ranks[rank], live, err);
 }
@@ -473,6 +478,7 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
             kvt_rank_begin_import(&sim->ranks[rank], sim->now_ns, &live, &duration_ns, err);
         if (status != KVT_OK || !live)
             return status;
+        sim_wait(sim, live, KVT_WAIT_IMPORT);
         status = expect(sim, rank, live, err);
         if (status == KVT_OK && duration_ns == 0 && live->prefill_left > 0)
             status =
@@ -490,12 +496,18 @@ void sim_deliver(struct kvt_sim *sim, struct kvt_live *live, uint32_t tokens)
     struct kvt_request_record *record = &sim->records[live->id];
     bool first = live->generated_tokens == 0;
 
+    if (first)
+        sim_end_wait(sim, live);
     live->generated_tokens += tokens;
     record->generated_tokens = live->generated_tokens;
     sim->tally.output_tokens += tokens;
     if (first) {
         record->first_token_ns = sim->now_ns;
-    } else if (sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
+    } else {
+        sim->tally.itl_ns += (double)(sim->now_ns - record->last_token_ns);
+        sim->tally.itl_count++;
+    }
+    if (!first && sim->warmup_ns != KVT_NS_NEVER && record->arrival_ns >= sim->warmup_ns) {
         uint64_t gap_ns = (uint64_t)(sim->now_ns - record->last_token_ns);
         kvt_histogram_add(sim->run.itl, gap_ns, 1);
         kvt_histogram_add(sim->run.phase_itl[record->phase], gap_ns, 1);
@@ -527,6 +539,7 @@ kvt_status sim_complete(struct kvt_sim *sim, struct kvt_live *live, struct kvt_e
     record->status = KVT_REQUEST_COMPLETED;
     record->missed_rows = live->missed_rows;
     record->selected_rows = live->selected_rows;
+    sim_end_tokens(sim, live);
     sim->tally.completed++;
     sim->completed++;
     sim->in_flight--;

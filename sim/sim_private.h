@@ -29,6 +29,9 @@ struct group {
     kvt_ns fill_boundary_ns; /* of the boundary that waits for pages on their way up */
     const struct kvt_timing_model *timing;
     void *timing_state;
+    void *if_states[KVT_WHAT_IFS];      /* in other settings; NULL: those would say nothing */
+    kvt_ns parts_ns[KVT_PARTS];         /* of the step under way, ... */
+    kvt_ns stall_ns;                    /* ... and what held it up */
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
     const struct kvt_prefetch *prefetch;
@@ -88,6 +91,7 @@ struct kvt_sim {
     /* The step in hand. */
     struct kvt_rank_load *loads;          /* [rank_count] of each rank's newest step */
     struct kvt_rank_load *guesses;        /* scratch [rank_count] */
+    struct kvt_rank_load *shared_loads;   /* scratch [rank_count] */
     struct kvt_rank_step *rank_steps;     /* scratch [rank_count] */
     struct kvt_step_item *items;          /* scratch [round_capacity] */
     struct kvt_round *rounds;             /* scratch [round_capacity] */
@@ -103,6 +107,8 @@ struct kvt_sim {
     struct sim_course course; /* for means over the central half */
     kvt_ns interval_ns;
     uint64_t interval_count;
+    struct kvt_interval *intervals; /* [run.interval_count]; where there are phases to compare */
+    size_t interval_capacity;
     kvt_ns warmup_ns; /* KVT_NS_NEVER: not reached yet */
     struct outside_count {
         struct kvt_outside first; /* of its part and feature */
@@ -177,13 +183,36 @@ KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, str
  * is what the others waited for it. features as in struct kvt_step_times; NULL: nobody asks. */
 double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
                    double features[KVT_FEATURES], double *waited_ns);
+/* The same where the ranks share `all`; *slowest is the rank that takes longest, from loads[0]. */
+double sim_predict_of(const struct group *group, const struct kvt_group_load *all,
+                      struct kvt_rank_load *loads, double parts[KVT_PARTS], double *waited_ns,
+                      uint32_t *slowest);
+struct kvt_group_load sim_group_load(const struct group *group, const struct kvt_rank_load *loads);
 
-/* What a step of the group, whose loads are in sim->loads, takes by the run's clock, and its parts;
- * the other clock's figures go to the books too. Refuses one that takes longer than
- * KVT_STEP_NS_MAX. */
-KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group,
-                                     uint32_t requests, kvt_ns parts_ns[KVT_PARTS], kvt_ns *out,
-                                     struct kvt_error *err);
+/* What a step of the group, whose loads are in sim->loads, takes by the run's clock; the other
+ * clock's figures go to the books too, the step's parts to the group. Refuses one that takes longer
+ * than KVT_STEP_NS_MAX. */
+KVT_CHECKED kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requests,
+                                     kvt_ns *out, struct kvt_error *err);
+
+/* ---- sim_what_if.c: how long steps would take otherwise ---- */
+
+/* To the books, of a step of the group whose loads are in sim->loads: how long it would take on a
+ * faster link, or with more ranks; and how long its slowest rank keeps the link busy. Decides
+ * nothing. requests: that decode in it; step_ns: as predicted. */
+void sim_book_what_ifs(struct kvt_sim *sim, const struct group *group, uint32_t requests,
+                       kvt_ns step_ns);
+
+/* ---- sim_waits.c: of what latencies consist ---- */
+
+/* Until now a request that has no token yet was where it was; from now on it is there. */
+void sim_wait(const struct kvt_sim *sim, struct kvt_live *live, enum kvt_wait_part part);
+/* Its first token goes out now. */
+void sim_end_wait(struct kvt_sim *sim, struct kvt_live *live);
+/* It delivers tokens of the group's step that ends now. */
+void sim_took_part(const struct group *group, struct kvt_live *live);
+/* It has ended, or the run has. */
+void sim_end_tokens(struct kvt_sim *sim, const struct kvt_live *live);
 
 /* ---- sim_analytic.c: mean values instead of events ---- */
 
@@ -202,7 +231,7 @@ void sim_books_advance(struct kvt_sim *sim);
 /* The counters that ranks have gathered, and the peaks. */
 void sim_books_collect(struct kvt_sim *sim);
 /* Closes the interval under way, short as it may be, and opens the next. */
-void sim_books_cut(struct kvt_sim *sim);
+KVT_CHECKED kvt_status sim_books_cut(struct kvt_sim *sim, struct kvt_error *err);
 /* The same at its regular end, with the next one's scheduled. */
 KVT_CHECKED kvt_status sim_books_interval(struct kvt_sim *sim, struct kvt_error *err);
 KVT_CHECKED kvt_status sim_books_finish(struct kvt_sim *sim, bool interrupted,

@@ -66,6 +66,7 @@ static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
             record->admitted_ns = sim->now_ns;
             record->prefix_hit_tokens = live->shared.page_count * KVT_PAGE_ROWS;
         }
+        sim_wait(sim, rank->importing.items[i], KVT_WAIT_IMPORT_QUEUE);
         sim->waiting--;
         sim->importing++;
     }
@@ -151,7 +152,7 @@ static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
 
 /* Whoever watches. */
 static void tell_step(const struct kvt_sim *sim, const struct group *group, kvt_ns stall_ns,
-                      kvt_ns step_ns, const kvt_ns parts_ns[KVT_PARTS])
+                      kvt_ns step_ns)
 {
     const struct kvt_observer *observer = sim->options.observer;
 
@@ -162,7 +163,7 @@ static void tell_step(const struct kvt_sim *sim, const struct group *group, kvt_
             .from_ns = sim->now_ns,
             .stall_ns = stall_ns,
             .step_ns = step_ns,
-            .parts_ns = parts_ns,
+            .parts_ns = group->parts_ns,
             .load = load,
             .wire_bytes = sim_gpus_of(sim, r) * (load->wire_bytes + load->ahead.wire_bytes),
             .items = sim->rank_steps[r].items,
@@ -191,15 +192,16 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
         book_rank_step(sim, group->first_rank + r);
         share_prefill(sim, group->first_rank + r);
     }
-    kvt_ns step_ns = 0, parts_ns[KVT_PARTS];
-    status = sim_time_step(sim, group, count, parts_ns, &step_ns, err);
+    kvt_ns step_ns = 0;
+    status = sim_time_step(sim, group, count, &step_ns, err);
     if (status != KVT_OK)
         return status;
     if (sim->options.observer && sim->options.observer->on_step)
-        tell_step(sim, group, stall_ns, step_ns, parts_ns);
+        tell_step(sim, group, stall_ns, step_ns);
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
+    group->stall_ns = stall_ns;
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         sim->ranks[r].last_step_ns = step_ns + stall_ns;
         sim->ranks[r].last_step_requests = sim->rank_steps[r].item_count;
@@ -269,6 +271,7 @@ static kvt_status end_rank_prefill(struct kvt_sim *sim, uint32_t r, struct kvt_e
     for (; live; live = kvt_rank_end_prefill(&sim->ranks[r], sim->now_ns, &done_ns)) {
         sim->computing--;
         sim->records[live->id].status = KVT_REQUEST_IMPORTING;
+        sim_wait(sim, live, KVT_WAIT_IMPORT);
         kvt_status status =
             sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r, live->id, err);
         if (status != KVT_OK)
@@ -297,6 +300,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
             continue;
         }
         kvt_live_commit(live, done_ns);
+        sim_took_part(&sim->groups[sim->group_of[r]], live);
         live->round_tokens = 0;
         sim_deliver(sim, live, delivered);
         if (live->generated_tokens < live->output_tokens) {

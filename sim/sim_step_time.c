@@ -62,8 +62,7 @@ static bool in_range(struct kvt_sim *sim, const struct group *group)
     return true;
 }
 
-static struct kvt_group_load group_load(const struct group *group,
-                                        const struct kvt_rank_load *loads)
+struct kvt_group_load sim_group_load(const struct group *group, const struct kvt_rank_load *loads)
 {
     struct kvt_group_load load = {.ranks = group->rank_count};
 
@@ -97,17 +96,17 @@ static void keep_features(const struct group *group, const struct kvt_group_load
         features[f] = shared[f];
 }
 
-double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
-                   double features[KVT_FEATURES], double *waited_ns)
+double sim_predict_of(const struct group *group, const struct kvt_group_load *all,
+                      struct kvt_rank_load *loads, double parts[KVT_PARTS], double *waited_ns,
+                      uint32_t *slowest)
 {
-    double shared[KVT_PARTS] = {0}, slowest[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
-    const struct kvt_group_load load = group_load(group, loads);
-    uint32_t slowest_rank = 0;
+    double shared[KVT_PARTS] = {0}, slowest_parts[KVT_PARTS] = {0}, slowest_ns = 0, all_ns = 0;
 
-    group->timing->group_step(group->timing_state, &load, shared);
+    *slowest = 0;
+    group->timing->group_step(group->timing_state, all, shared);
     for (uint32_t r = 0; r < group->rank_count; r++) {
         double own[KVT_PARTS] = {0};
-        loads[r].group_queries = load.queries;
+        loads[r].group_queries = all->queries;
         predict_rank(group, &loads[r], own);
         own[KVT_PART_FETCH] +=
             kvt_ahead_exposed_ns(group->timing, group->timing_state, group->prefetch->lead,
@@ -116,19 +115,29 @@ double sim_predict(const struct group *group, struct kvt_rank_load *loads, doubl
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {
             slowest_ns = rank_ns;
-            slowest_rank = r;
-            memcpy(slowest, own, sizeof slowest);
+            *slowest = r;
+            memcpy(slowest_parts, own, sizeof slowest_parts);
         }
     }
-    if (features)
-        keep_features(group, &load, &loads[slowest_rank], features);
-    if (load.queries == 0 && slowest[KVT_PART_PREFILL] > 0)
+    if (all->queries == 0 && slowest_parts[KVT_PART_PREFILL] > 0)
         shared[KVT_PART_PREFILL] = group->prefill->lone_step_ns;
     for (int p = 0; p < KVT_PARTS; p++)
-        parts[p] = round(shared[p] + slowest[p]);
+        parts[p] = round(shared[p] + slowest_parts[p]);
     *waited_ns = group->rank_count * slowest_ns - all_ns;
     double total_ns = sum(parts);
     return total_ns < 1 ? 1 : total_ns;
+}
+
+double sim_predict(const struct group *group, struct kvt_rank_load *loads, double parts[KVT_PARTS],
+                   double features[KVT_FEATURES], double *waited_ns)
+{
+    const struct kvt_group_load load = sim_group_load(group, loads);
+    uint32_t slowest;
+    double total_ns = sim_predict_of(group, &load, loads, parts, waited_ns, &slowest);
+
+    if (features)
+        keep_features(group, &load, &loads[slowest], features);
+    return total_ns;
 }
 
 /* Whether the clock can add them up; what is no number is not. */
@@ -174,6 +183,7 @@ static kvt_status predict(struct kvt_sim *sim, const struct group *group,
     for (int p = 0; p < KVT_PARTS; p++)
         times->predicted_parts_ns[p] = (kvt_ns)parts[p];
     times->in_range = in_range(sim, group);
+    sim_book_what_ifs(sim, group, times->requests, times->predicted_ns);
     return KVT_OK;
 }
 
@@ -262,7 +272,7 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
     }
     if (times->measured_ns == KVT_NS_NEVER)
         return;
-    const struct kvt_group_load load = group_load(group, loads);
+    const struct kvt_group_load load = sim_group_load(group, loads);
     const struct kvt_rank_load run =
         load_as_run(&loads[slowest], &sim->rank_steps[group->first_rank + slowest].outcome);
     keep_features(group, &load, &run, times->features);
@@ -273,8 +283,8 @@ static void measure(const struct kvt_sim *sim, const struct group *group,
     *waited_ns = (double)(group->rank_count * slowest_ns - all_ns);
 }
 
-kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group, uint32_t requests,
-                         kvt_ns parts_ns[KVT_PARTS], kvt_ns *out, struct kvt_error *err)
+kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requests, kvt_ns *out,
+                         struct kvt_error *err)
 {
     struct kvt_step_times times = {.first_rank = group->first_rank,
                                    .rank_count = group->rank_count,
@@ -296,8 +306,8 @@ kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group, uint32_
     for (int p = 0; p < KVT_PARTS; p++) {
         kvt_ns measured_ns = times.measured_parts_ns[p], added_ns = times.added_parts_ns[p];
         kvt_ns part_ns = by_measured ? measured_ns + added_ns : times.predicted_parts_ns[p];
-        parts_ns[p] = part_ns;
         tally->parts_ns[p] += part_ns;
+        group->parts_ns[p] = part_ns;
         tally->measured_parts_ns[p] += measured_ns;
         tally->added_parts_ns[p] += added_ns;
         step_ns += part_ns;
@@ -310,7 +320,7 @@ kvt_status sim_time_step(struct kvt_sim *sim, const struct group *group, uint32_
     tally->barrier_wait_ns += (kvt_ns)llround(by_measured ? measured_waited_ns : waited_ns);
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         times.queries += sim->loads[r].queries;
-        sim->ranks[r].last_fetch_ns = parts_ns[KVT_PART_FETCH];
+        sim->ranks[r].last_fetch_ns = group->parts_ns[KVT_PART_FETCH];
     }
     if (sim->options.on_step && requests > 0)
         sim->options.on_step(sim->options.step_context, &times);

@@ -31,7 +31,7 @@ HEADERS = {
     "serve": "rank request",
     "backend": "backend backend_pair backend_params calls gather look_ahead waves",
     "scenario": "plugins scenario",
-    "report": "badge report size compare machine",
+    "report": "badge explain report size compare machine",
     "analytic": "analytic",
     "sim": "sim",
 }

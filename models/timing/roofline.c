@@ -288,4 +288,5 @@ const struct kvt_timing_model kvt_timing_roofline = {
     .group_step = kvt_roofline_group_step,
     .rank_step = kvt_roofline_rank_step,
     .link_ns = kvt_roofline_link_ns,
+    .reads_hardware = true,
 };

@@ -307,6 +307,11 @@ static bool is_few(const struct march_env *march, const struct march_result *res
            march->mean_output_tokens < OUTPUT_TOKENS_MIN;
 }
 
+static uint64_t times(uint64_t slots, double ranks)
+{
+    return slots == UINT64_MAX ? slots : slots * (uint64_t)ranks;
+}
+
 static void fill_run(const struct march_env *march, const struct inputs *inputs,
                      const struct march_result *result, double repeat, struct kvt_run *run)
 {
@@ -332,6 +337,10 @@ static void fill_run(const struct march_env *march, const struct inputs *inputs,
     run->phase_coverage_mean[0] = run->coverage_mean;
     run->max_concurrent_requests = whole(ranks * result->in_flight_peak);
     run->slots = inputs->slots * march->surfaces->run->rank_count;
+    run->slots_by = (struct kvt_slots_by){
+        .pool = {times(inputs->slots_by.pool[0], ranks), times(inputs->slots_by.pool[1], ranks)},
+        .host = times(inputs->slots_by.host, ranks)};
+    run->slots_of_twice_hot = times(inputs->slots_of_twice_hot, ranks);
     run->stratum_count = march->surfaces->stratum_count;
     memcpy(run->strata, march->surfaces->strata,
            run->stratum_count * sizeof *march->surfaces->strata);

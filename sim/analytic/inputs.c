@@ -65,6 +65,21 @@ static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs
     return KVT_OK;
 }
 
+static kvt_status read_slots_of_twice_hot(const struct kvt_analytic_env *run, uint32_t input,
+                                          uint32_t last, struct inputs *inputs,
+                                          struct kvt_error *err)
+{
+    uint64_t slots[2];
+    kvt_status status = kvt_rank_slots_by_pool(run->rank, input, last, 2, slots, NULL, err);
+
+    if (status != KVT_OK)
+        return status;
+    inputs->slots_of_twice_hot = slots[0] < slots[1] ? slots[0] : slots[1];
+    if (inputs->slots_by.host < inputs->slots_of_twice_hot)
+        inputs->slots_of_twice_hot = inputs->slots_by.host;
+    return KVT_OK;
+}
+
 static kvt_status read_slots(const struct kvt_analytic_env *run, struct inputs *inputs,
                              struct kvt_error *err)
 {
@@ -83,6 +98,12 @@ static kvt_status read_slots(const struct kvt_analytic_env *run, struct inputs *
     if (by_host != UINT64_MAX)
         by_host = by_host * run->hosts / run->rank_count;
     inputs->slots = by_pools < by_host ? by_pools : by_host;
+    inputs->slots_by.host = by_host;
+    status = kvt_rank_slots_by_pool(run->rank, input, last, 1, inputs->slots_by.pool, NULL, err);
+    if (status == KVT_OK && run->rank->hot_tokens > 0)
+        status = read_slots_of_twice_hot(run, input, last, inputs, err);
+    if (status != KVT_OK)
+        return status;
     if (inputs->slots == 0)
         return kvt_fail(err, KVT_ERR_INVALID, run->scenario->name,
                         "a request of %u input tokens, the mean, fits no rank: larger "

@@ -13,6 +13,8 @@ struct inputs {
     double requests;                   /* in all; INFINITY: no end */
     struct kvt_session_bytes required; /* of a request of the mean input */
     uint64_t slots;                    /* of one rank */
+    struct kvt_slots_by slots_by;      /* likewise */
+    uint64_t slots_of_twice_hot;       /* likewise; 0: no hot caches */
 };
 
 /* inputs_free() in any case. */

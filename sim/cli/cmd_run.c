@@ -12,6 +12,7 @@
 #include "kvt/workload.h"
 #include "run_files.h"
 #include "run_sets.h"
+#include "sparkline.h"
 
 #define NOT_GIVEN UINT64_MAX /* a count */
 
@@ -21,7 +22,7 @@ struct run_options {
     const char *cache, *out;
     const char *perfetto; /* its window; NULL: not asked for */
     uint64_t threads, perfetto_events;
-    bool quiet, json;
+    bool quiet, json, sparklines;
 };
 
 static void show_done(void *context, double done_fraction)
@@ -53,6 +54,23 @@ static void say_left_out(const struct run_files *outputs)
                 (unsigned long long)outputs->perfetto_account.events, left_out);
 }
 
+/* Who wants to know of each interval. */
+struct listeners {
+    struct run_files *files;
+    struct sparklines *lines;
+    bool sparklines;
+};
+
+static void on_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
+{
+    const struct listeners *listeners = context;
+
+    if (listeners->files->dir)
+        run_files_interval(listeners->files, interval, stratum_count);
+    if (listeners->sparklines)
+        sparklines_add(listeners->lines, interval, stratum_count);
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct run_files *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -64,12 +82,15 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     cJSON *result = NULL, *machine = NULL;
     char *text = NULL;
     bool interrupted = false;
+    struct sparklines lines = {0};
+    struct listeners listeners = {
+        .files = outputs, .lines = &lines, .sparklines = options->sparklines && !options->json};
 
     cli_progress_begin(&progress, &start, options->quiet);
     struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
                                           .cache_dir = options->cache,
-                                          .on_interval = outputs->dir ? run_files_interval : NULL,
-                                          .interval_context = outputs,
+                                          .on_interval = on_interval,
+                                          .interval_context = &listeners,
                                           .on_prepare = cli_progress_prepare,
                                           .prepare_context = &progress};
     kvt_status status = run_files_begin(outputs, scenario, err);
@@ -103,6 +124,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         fputs(text, stdout);
     else if (status == KVT_OK)
         kvt_report_summary(stdout, run, result);
+    if (status == KVT_OK && listeners.sparklines)
+        status = sparklines_put(&lines, sparklines_in_utf8(), err);
     if (status == KVT_OK && !options->quiet) {
         fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
                 (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
@@ -133,6 +156,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     }
     run_files_end(outputs, status);
     free(text);
+    sparklines_free(&lines);
     cJSON_Delete(machine);
     cJSON_Delete(result);
     kvt_sim_free(sim);
@@ -235,6 +259,8 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--perfetto-events", "N", "events that it holds at most (500000)", CLI_COUNT,
          &options.perfetto_events},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
+        {"--sparklines", NULL, "the course of the run beneath the summary, a line a quantity",
+         CLI_FLAG, &options.sparklines},
         {"--quiet", NULL, "no progress", CLI_FLAG, &options.quiet},
     };
     const size_t option_count = sizeof table / sizeof table[0];

@@ -56,6 +56,8 @@ enum figure {
     FIGURE_PAGES_FILLED,
     FIGURE_PAGES_RELEASED,
     FIGURE_STEPS,
+    FIGURE_ITL_COUNT, /* gaps between deliveries, and their seconds */
+    FIGURE_ITL_SUM,
     FIGURES
 };
 
@@ -207,6 +209,8 @@ static void count(double sums[FIGURES], const struct kvt_tally *interval)
         [FIGURE_PAGES_FILLED] = (double)interval->pages_filled,
         [FIGURE_PAGES_RELEASED] = (double)interval->pages_released,
         [FIGURE_STEPS] = (double)interval->decode_steps,
+        [FIGURE_ITL_COUNT] = (double)interval->itl_count,
+        [FIGURE_ITL_SUM] = interval->itl_ns * 1e-9,
     };
 
     for (int f = FIGURE_COUNTERS; f < FIGURES; f++)
@@ -323,6 +327,22 @@ static void write_classes(struct openmetrics *om, FILE *stream)
             fprintf(stream, "%s{class=\"%s\"}", name, kvt_mem_class_name((enum kvt_mem_class)c));
             put_value(stream, figures[FIGURE_HBM_CLASS + c], figures[FIGURE_TO_S]);
         }
+    }
+}
+
+/* Gaps are not kept one by one: no buckets, which makes it a summary. */
+static void write_gaps(struct openmetrics *om, FILE *stream)
+{
+    static const char name[] = "vllm:inter_token_latency_seconds";
+    double figures[FIGURES];
+
+    put_head(stream, name, "summary", "seconds", "From one delivery to the next.");
+    rewind(om->intervals);
+    while (next_interval(om, figures)) {
+        fprintf(stream, "%s_count", name);
+        put_value(stream, figures[FIGURE_ITL_COUNT], figures[FIGURE_TO_S]);
+        fprintf(stream, "%s_sum", name);
+        put_value(stream, figures[FIGURE_ITL_SUM], figures[FIGURE_TO_S]);
     }
 }
 
@@ -458,6 +478,7 @@ kvt_status openmetrics_write(struct openmetrics *om, const struct kvt_run *run, 
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++)
         write_metric(om, &metrics[m], stream);
     write_classes(om, stream);
+    write_gaps(om, stream);
     for (int l = 0; l < LATENCIES; l++)
         write_latency(om, (enum latency)l, done, run, stream);
     fputs("# EOF\n", stream);

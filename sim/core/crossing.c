@@ -96,3 +96,11 @@ double kvt_ahead_exposed_ns(const struct kvt_timing_model *timing, const void *t
         left_ns = 0;
     return ahead_ns > left_ns ? ahead_ns - left_ns : 0;
 }
+
+double kvt_link_busy_ns(const struct kvt_timing_model *timing, const void *timing_state,
+                        const struct kvt_rank_load *load)
+{
+    const struct kvt_rank_load all = all_demanded(load);
+
+    return link_ns(timing, timing_state, &all);
+}

@@ -165,35 +165,37 @@ struct attainment {
     uint32_t finished, met;
 };
 
-/* Seconds in which some class met its bounds less often than it must, told by the
- * requests that finished in each interval; the last may be short. */
+/* Intervals of [from, to), whole or in part, in which some class fell short. */
 static double violated_s(const struct kvt_run *run, const struct attainment *attained,
-                         size_t interval_count)
+                         double interval_ns, double from_ns, double to_ns)
 {
     const struct kvt_scenario *scenario = run->scenario;
-    double violated = 0;
+    double violated_ns = 0;
+    size_t first = (size_t)(from_ns / interval_ns);
 
-    for (size_t i = 0; i < interval_count; i++) {
-        double from_s = (double)i * scenario->interval_s;
+    for (size_t i = 0; (double)(first + i) * interval_ns < to_ns; i++) {
+        double begin_ns = fmax((double)(first + i) * interval_ns, from_ns);
+        double end_ns = fmin((double)(first + i + 1) * interval_ns, to_ns);
         bool fell_short = false;
         for (uint32_t c = 0; c < scenario->slo_class_count; c++) {
             const struct attainment *of = &attained[i * scenario->slo_class_count + c];
             fell_short |= (double)of->met < scenario->slo_classes[c].attain * (double)of->finished;
         }
         if (fell_short)
-            violated += fmin(scenario->interval_s, (double)run->end_ns * 1e-9 - from_s);
+            violated_ns += end_ns - begin_ns;
     }
-    return violated;
+    return violated_ns * 1e-9;
 }
 
-static bool service_levels(const struct kvt_run *run, int phase, double duration_s,
-                           struct metric_values *out)
+bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
+                    double *out)
 {
     const struct kvt_scenario *scenario = run->scenario;
-    double interval_ns = scenario->interval_s * (double)KVT_NS_PER_S, met = 0;
-    size_t interval_count = (size_t)((double)run->end_ns / interval_ns) + 1;
+    double interval_ns = scenario->interval_s * (double)KVT_NS_PER_S;
+    size_t first = (size_t)((double)from_ns / interval_ns);
+    size_t interval_count = (size_t)((double)to_ns / interval_ns) + 1 - first;
 
-    out->request_goodput = out->slo_violation_s = NAN;
+    *out = NAN;
     if (scenario->slo_class_count == 0 || run->analytic)
         return true;
     struct attainment *attained =
@@ -202,20 +204,37 @@ static bool service_levels(const struct kvt_run *run, int phase, double duration
         return false;
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
-        if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < run->warmup_ns ||
-            (phase >= 0 && run->records[i].phase != phase))
+        if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < from_ns ||
+            (phase >= 0 && record->phase != phase))
             continue;
-        size_t interval = (size_t)((double)record->finished_ns / interval_ns);
+        size_t interval = (size_t)((double)record->finished_ns / interval_ns) - first;
+        if (interval >= interval_count)
+            continue;
         struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
-        bool ok = meets_bounds(record, &scenario->slo_classes[record->slo_class]);
         of->finished++;
-        of->met += ok;
-        met += ok;
+        of->met += meets_bounds(record, &scenario->slo_classes[record->slo_class]);
     }
-    out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
-    out->slo_violation_s = violated_s(run, attained, interval_count);
+    *out = violated_s(run, attained, interval_ns, (double)from_ns, (double)to_ns);
     free(attained);
     return true;
+}
+
+static bool service_levels(const struct kvt_run *run, int phase, double duration_s,
+                           struct metric_values *out)
+{
+    const struct kvt_scenario *scenario = run->scenario;
+    double met = 0;
+
+    out->request_goodput = NAN;
+    for (size_t i = 0; i < run->record_count && scenario->slo_class_count > 0; i++) {
+        const struct kvt_request_record *record = &run->records[i];
+        if (record->status == KVT_REQUEST_COMPLETED && record->finished_ns >= run->warmup_ns &&
+            (phase < 0 || record->phase == phase))
+            met += meets_bounds(record, &scenario->slo_classes[record->slo_class]);
+    }
+    if (scenario->slo_class_count > 0 && !run->analytic)
+        out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
+    return slo_violated_s(run, phase, run->warmup_ns, run->end_ns, &out->slo_violation_s);
 }
 
 /* ---- Rows and the rest ------------------------------------------------------------- */
@@ -294,5 +313,6 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     out->slots = (double)run->slots;
     if (run->analytic)
         out->staging_peak_bytes = NAN;
-    return service_levels(run, phase, out->duration, out) && latencies(run, phase, out);
+    return service_levels(run, phase, out->duration, out) && latencies(run, phase, out) &&
+           transition_metrics(run, phase, out);
 }

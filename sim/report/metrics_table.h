@@ -21,6 +21,17 @@
     X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
     X(post_wave_p99_##key##_ms, "ms", QUEUE, "99th percentile without the first C submitted: " what)
 
+/* After a step of the load, where the workload has phases (transitions.c). */
+#define KVT_METRICS_OF_TRANSITIONS(X)                                                              \
+    X(admission_after_step_s, "s", QUEUE,                                                          \
+      "From a step up until all who came with it are admitted, or all slots are held")             \
+    X(first_tokens_after_step_s, "s", QUEUE,                                                       \
+      "From a step up until those who were admitted by then have their first tokens")              \
+    X(worst_itl_second_ms, "ms", QUEUE,                                                            \
+      "After a step up, the highest mean ITL of an interval in which pages were released")         \
+    X(coverage_regain_s, "s", QUEUE,                                                               \
+      "From a step down until coverage is 0.9 of what it was under no more load")
+
 #define KVT_METRICS(X)                                                                             \
     X(duration, "s", QUEUE, "First submission to the end of the run, after the warm-up")           \
     X(completed, "1", QUEUE, "Requests that delivered their last token")                           \
@@ -77,7 +88,8 @@
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
     X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption")            \
     X(slo_violation_s, "s", QUEUE,                                                                 \
-      "Time in which fewer of a class's finished requests met its bounds than `attain` asks")
+      "Time in which fewer of a class's finished requests met its bounds than `attain` asks")      \
+    KVT_METRICS_OF_TRANSITIONS(X)
 
 /* One double a metric; NaN: not defined for this run. */
 struct metric_values {
@@ -95,6 +107,24 @@ static inline double metric_ratio(double a, double b)
 struct kvt_run;
 /* phase: index, or -1 for the whole run. False when memory is short. */
 _Bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out);
+
+/* metrics.c: seconds of [from, to) in which some class met its bounds less often than it must, told
+ * by the requests that finished in each interval there: those that arrived in a phase, or any (-1).
+ * NaN without classes. False when memory is short. */
+_Bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
+                     double *out);
+
+/* transitions.c: what came of the step of the load with which phase p began. What is not defined,
+ * or never came, is NaN. */
+struct transition {
+    _Bool is_there, is_up;
+    long long at_ns;
+    unsigned long long burst_requests, burst_admitted; /* that came with it; in, by its end */
+    double admission_s, first_tokens_s, worst_itl_ms;
+    double coverage_before, coverage_regain_s;
+};
+_Bool transition_compute(const struct kvt_run *run, unsigned p, struct transition *out);
+_Bool transition_metrics(const struct kvt_run *run, int phase, struct metric_values *out);
 
 /* Half-widths of 99 % intervals, over the metric's value, of what sampling leaves open. */
 struct sampled_errors {

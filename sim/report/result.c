@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calibrated.h"
+#include "kvt/explain.h"
 #include "kvt/json.h"
 #include "kvt/plugins.h"
 #include "kvt/report.h"
@@ -49,6 +50,12 @@ static bool add_text(cJSON *object, const char *key, const char *text)
 static bool add_copy(cJSON *object, const char *key, const cJSON *tree)
 {
     return add(object, key, tree ? cJSON_Duplicate(tree, true) : cJSON_CreateObject());
+}
+
+/* Of the metrics that are there by now. */
+static bool add_explain(cJSON *object, const struct kvt_run *run, int phase)
+{
+    return add(object, "explain", kvt_explain_tree(run, phase, kvt_json_find(object, "metrics")));
 }
 
 static bool add_metrics(cJSON *object, const struct kvt_run *run, int phase)
@@ -287,9 +294,14 @@ static bool add_phases(cJSON *object, const struct kvt_run *run)
         ok = phase && cJSON_AddItemToArray(phases, phase) && add_number(phase, "phase", p) &&
              add_number(phase, "from_s", (double)run->phases[p].from_ns * 1e-9) &&
              add_number(phase, "to_s", (double)run->phases[p].to_ns * 1e-9) &&
-             add_metrics(phase, run, (int)p);
+             add_metrics(phase, run, (int)p) && add_explain(phase, run, (int)p);
     }
     return ok;
+}
+
+static bool add_transitions(cJSON *result, const struct kvt_run *run)
+{
+    return run->phase_count < 2 || add(result, "transitions", kvt_transitions_tree(run));
 }
 
 static bool add_peak(cJSON *object, const struct kvt_run *run)
@@ -473,6 +485,7 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         kvt_badge_add(result, &badge) && add_scaled(result, run) && add_calibrated(result, run) &&
         add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
+        add_explain(result, run, -1) && add_transitions(result, run) &&
         add_number(result, "events", (double)run->events) &&
         add_number(result, "tied_events", (double)run->tied_events) &&
         add_copy(result, "inputs", run->scenario->inputs) && add_plugins(result, run->scenario) &&

@@ -2,65 +2,19 @@
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "calibrated.h"
+#include "kvt/explain.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
-
-enum {
-    COLUMNS = 80
-};
+#include "text.h"
 
 static double metric(const cJSON *result, const char *name)
 {
     const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
-/* A number for people: 3 or 4 figures, "-" where it is not defined. */
-static const char *figure(double value, char out[16])
-{
-    if (!isfinite(value))
-        snprintf(out, 16, "-");
-    else if (value != 0 && fabs(value) < 0.01)
-        snprintf(out, 16, "%.2g", value);
-    else if (fabs(value) < 10)
-        snprintf(out, 16, "%.2f", value);
-    else if (fabs(value) < 1000)
-        snprintf(out, 16, "%.1f", value);
-    else
-        snprintf(out, 16, "%.0f", value);
-    return out;
-}
-
-static void put_line(FILE *stream, const char *fmt, ...) KVT_PRINTF(2, 3);
-static void put_line(FILE *stream, const char *fmt, ...)
-{
-    char line[1024];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    /* Breaks at a blank; what follows is set in by eleven. */
-    const char *rest = line;
-    int width = COLUMNS;
-    while (strlen(rest) > (size_t)width) {
-        int cut = width;
-        while (cut > 1 && rest[cut] != ' ')
-            cut--;
-        if (cut == 1)
-            cut = width;
-        fprintf(stream, "%.*s\n%11s", cut, rest, "");
-        rest += cut;
-        while (*rest == ' ')
-            rest++;
-        width = COLUMNS - 11;
-    }
-    fprintf(stream, "%s\n", rest);
 }
 
 static void put_head(FILE *stream, const struct kvt_run *run)
@@ -72,13 +26,11 @@ static void put_head(FILE *stream, const struct kvt_run *run)
     for (uint32_t p = 0; p < scenario->pool_count && used < sizeof gpus; p++)
         used += (size_t)snprintf(gpus + used, sizeof gpus - used, "%s%u x %s", p ? " + " : "",
                                  scenario->pools[p].gpus, scenario->pools[p].hardware->name);
-    put_line(stream, "%s: %s on %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
-             scenario->llm->name, gpus, scenario->residency.info->name,
-             scenario->arrival.info->name, kvt_fidelity_name(scenario->fidelity),
-             scenario->timing.info->name, scenario->seed);
-    for (int i = 0; i < COLUMNS; i++)
-        fputc('-', stream);
-    fputc('\n', stream);
+    text_line(stream, "%s: %s on %s, %s, %s, %s, %s, seed %" PRIu64, scenario->name,
+              scenario->llm->name, gpus, scenario->residency.info->name,
+              scenario->arrival.info->name, kvt_fidelity_name(scenario->fidelity),
+              scenario->timing.info->name, scenario->seed);
+    text_rule(stream);
 }
 
 static void put_requests(FILE *stream, const struct kvt_run *run)
@@ -93,17 +45,17 @@ static void put_requests(FILE *stream, const struct kvt_run *run)
             used += (size_t)snprintf(dropped + used, sizeof dropped - used, " + %s %" PRIu64,
                                      kvt_drop_reason_name((enum kvt_drop_reason)r),
                                      account->dropped[r]);
-        put_line(stream, "trace      %s: rows read %" PRIu64 " = used %" PRIu64 "%s",
-                 account->format, account->rows_read, account->used, dropped);
+        text_line(stream, "trace      %s: rows read %" PRIu64 " = used %" PRIu64 "%s",
+                  account->format, account->rows_read, account->used, dropped);
         if (account->unused)
-            put_line(stream, "unused     of the trace, this version reads and does not use: %s",
-                     account->unused);
+            text_line(stream, "unused     of the trace, this version reads and does not use: %s",
+                      account->unused);
     }
-    put_line(stream,
-             "requests   arrived %" PRIu64 " = completed %" PRIu64 " + running %" PRIu64
-             " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
-             kvt_run_arrived(run), counts.completed, counts.running, counts.waiting,
-             counts.unservable);
+    text_line(stream,
+              "requests   arrived %" PRIu64 " = completed %" PRIu64 " + running %" PRIu64
+              " + waiting %" PRIu64 " + dropped %" PRIu64 " (unservable)",
+              kvt_run_arrived(run), counts.completed, counts.running, counts.waiting,
+              counts.unservable);
 }
 
 static void put_latency(FILE *stream, const cJSON *result, const char *label, const char *key,
@@ -116,7 +68,7 @@ static void put_latency(FILE *stream, const cJSON *result, const char *label, co
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
         char name[64], text[16];
         snprintf(name, sizeof name, "%s_%s_ms", columns[i], key);
-        fprintf(stream, " %10s", figure(metric(result, name) * scale, text));
+        fprintf(stream, " %10s", text_figure(metric(result, name) * scale, text));
     }
     fputc('\n', stream);
 }
@@ -125,28 +77,28 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
 {
     char a[16], b[16], c[16], d[16];
 
-    put_line(stream, "output     %s tokens/s, %s per GPU, over %s s; %s requests/s",
-             figure(metric(result, "output_throughput"), a),
-             figure(metric(result, "output_throughput_per_gpu"), b),
-             figure(metric(result, "duration"), c),
-             figure(metric(result, "request_throughput"), d));
+    text_line(stream, "output     %s tokens/s, %s per GPU, over %s s; %s requests/s",
+              text_figure(metric(result, "output_throughput"), a),
+              text_figure(metric(result, "output_throughput_per_gpu"), b),
+              text_figure(metric(result, "duration"), c),
+              text_figure(metric(result, "request_throughput"), d));
     fprintf(stream, "%-10s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p99",
             "post-wave", "its p99");
     put_latency(stream, result, "TTFT s", "ttft", 1e-3);
     put_latency(stream, result, "TPOT ms", "tpot", 1);
     put_latency(stream, result, "ITL ms", "itl", 1);
     put_latency(stream, result, "E2E s", "e2el", 1e-3);
-    put_line(stream,
-             "active     %s of %" PRIu64
-             " slots, coverage %s (over the central half); host fetch share %s %%",
-             figure(metric(result, "active_mean"), a), run->slots,
-             figure(metric(result, "coverage_mean"), b),
-             figure(100 * metric(result, "host_fetch_share"), c));
+    text_line(stream,
+              "active     %s of %" PRIu64
+              " slots, coverage %s (over the central half); host fetch share %s %%",
+              text_figure(metric(result, "active_mean"), a), run->slots,
+              text_figure(metric(result, "coverage_mean"), b),
+              text_figure(100 * metric(result, "host_fetch_share"), c));
     if (run->scenario->slo_class_count > 0)
-        put_line(stream,
-                 "service    %s requests/s met all their bounds; some class fell short in %s s",
-                 figure(metric(result, "request_goodput"), a),
-                 figure(metric(result, "slo_violation_s"), b));
+        text_line(stream,
+                  "service    %s requests/s met all their bounds; some class fell short in %s s",
+                  text_figure(metric(result, "request_goodput"), a),
+                  text_figure(metric(result, "slo_violation_s"), b));
 }
 
 static void put_rows(FILE *stream, const struct kvt_run *run)
@@ -157,15 +109,15 @@ static void put_rows(FILE *stream, const struct kvt_run *run)
 
     for (uint32_t s = 0; s < run->stratum_count; s++)
         kvt_row_counts_add(&sum, &run->total.rows[s]);
-    put_line(stream,
-             "selected   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
-             " + missed %" PRIu64,
-             sum.selected, of, sum.tail, sum.page, sum.hot, sum.missed);
-    put_line(stream,
-             "distinct   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
-             " + filled %" PRIu64 " + staged %" PRIu64,
-             sum.union_rows, of, sum.union_tail, sum.union_page, sum.union_hot, sum.filled,
-             sum.staged);
+    text_line(stream,
+              "selected   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+              " + missed %" PRIu64,
+              sum.selected, of, sum.tail, sum.page, sum.hot, sum.missed);
+    text_line(stream,
+              "distinct   %" PRIu64 "%s = tail %" PRIu64 " + optional %" PRIu64 " + hot %" PRIu64
+              " + filled %" PRIu64 " + staged %" PRIu64,
+              sum.union_rows, of, sum.union_tail, sum.union_page, sum.union_hot, sum.filled,
+              sum.staged);
 }
 
 static void put_memory(FILE *stream, const struct kvt_run *run)
@@ -180,16 +132,16 @@ static void put_memory(FILE *stream, const struct kvt_run *run)
                                      used ? ", " : "", kvt_mem_class_name((enum kvt_mem_class)c),
                                      (double)run->total.hbm_peak_by_class[c] / gib);
     }
-    put_line(stream, "memory     HBM peak %.2f GiB over %u GPUs (%s); host peak %.2f GiB",
-             (double)run->total.hbm_peak_bytes / gib, run->gpus, classes,
-             (double)run->total.host_peak_bytes / gib);
+    text_line(stream, "memory     HBM peak %.2f GiB over %u GPUs (%s); host peak %.2f GiB",
+              (double)run->total.hbm_peak_bytes / gib, run->gpus, classes,
+              (double)run->total.host_peak_bytes / gib);
     if (run->total.prefix_hit_tokens > 0)
-        put_line(stream, "prefixes   %" PRIu64 " of %" PRIu64 " prompt tokens were found, %.1f %%",
-                 run->total.prefix_hit_tokens, run->total.input_tokens,
-                 100 * (double)run->total.prefix_hit_tokens / (double)run->total.input_tokens);
+        text_line(stream, "prefixes   %" PRIu64 " of %" PRIu64 " prompt tokens were found, %.1f %%",
+                  run->total.prefix_hit_tokens, run->total.input_tokens,
+                  100 * (double)run->total.prefix_hit_tokens / (double)run->total.input_tokens);
     if (run->total.preemptions > 0 || run->total.backup_stall_ns > 0)
-        put_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
-                 run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);
+        text_line(stream, "pressure   %" PRIu64 " preemptions, %.3f s of steps held up by backups",
+                  run->total.preemptions, (double)run->total.backup_stall_ns * 1e-9);
 }
 
 /* What a smaller staging has cost; with the whole of the worst case it costs nothing. */
@@ -199,12 +151,12 @@ static void put_staging(FILE *stream, const struct kvt_run *run)
 
     if (!kvt_scenario_takes_turns(run->scenario) || total->decode_steps == 0)
         return;
-    put_line(stream,
-             "staging    %g of the widest call a session: %" PRIu64
-             " waves beyond the first, %.2f a step; at most %.1f MiB in one",
-             run->scenario->staging_fraction, total->staging_waves,
-             (double)total->staging_waves / (double)total->decode_steps,
-             (double)total->staging_peak_bytes / (double)(1 << 20));
+    text_line(stream,
+              "staging    %g of the widest call a session: %" PRIu64
+              " waves beyond the first, %.2f a step; at most %.1f MiB in one",
+              run->scenario->staging_fraction, total->staging_waves,
+              (double)total->staging_waves / (double)total->decode_steps,
+              (double)total->staging_peak_bytes / (double)(1 << 20));
 }
 
 /* How missed rows crossed the link, where not all of them did whole and on demand. */
@@ -216,17 +168,18 @@ static void put_crossing(FILE *stream, const struct kvt_run *run)
     double missed = total->counts[KVT_SAMPLED_FETCHED];
 
     if (kvt_predicts_rows(prefetch))
-        put_line(stream,
-                 "prefetch   %.0f of %.0f missed rows were sent ahead (%.1f %%, lead %s), and %.0f "
-                 "in vain",
-                 total->prefetched_rows, missed,
-                 missed > 0 ? 100 * total->prefetched_rows / missed : 0,
-                 kvt_prefetch_lead_name(prefetch->lead), total->prefetch_wasted_rows);
+        text_line(
+            stream,
+            "prefetch   %.0f of %.0f missed rows were sent ahead (%.1f %%, lead %s), and %.0f "
+            "in vain",
+            total->prefetched_rows, missed, missed > 0 ? 100 * total->prefetched_rows / missed : 0,
+            kvt_prefetch_lead_name(prefetch->lead), total->prefetch_wasted_rows);
     if (kvt_reads_planes(depth))
-        put_line(stream,
-                 "planes     %.0f cached rows were deepened beside %.0f missed; the first plane is "
-                 "%g of a row, enough for %g of the reads",
-                 total->deepened_rows, missed, depth->shallow_fraction, depth->shallow_share);
+        text_line(
+            stream,
+            "planes     %.0f cached rows were deepened beside %.0f missed; the first plane is "
+            "%g of a row, enough for %g of the reads",
+            total->deepened_rows, missed, depth->shallow_fraction, depth->shallow_share);
 }
 
 static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -242,107 +195,13 @@ static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *res
         char text[6][16];
         fprintf(stream, "%-10.0f %10s %10s %10s %10s %10s %10s\n",
                 kvt_json_find(phase, "phase")->valuedouble,
-                figure(kvt_json_find(phase, "from_s")->valuedouble, text[5]),
-                figure(kvt_json_find(phase, "to_s")->valuedouble, text[0]),
-                figure(metric(phase, "output_throughput_per_gpu"), text[1]),
-                figure(metric(phase, "active_mean"), text[2]),
-                figure(metric(phase, "coverage_mean"), text[3]),
-                figure(100 * metric(phase, "host_fetch_share"), text[4]));
+                text_figure(kvt_json_find(phase, "from_s")->valuedouble, text[5]),
+                text_figure(kvt_json_find(phase, "to_s")->valuedouble, text[0]),
+                text_figure(metric(phase, "output_throughput_per_gpu"), text[1]),
+                text_figure(metric(phase, "active_mean"), text[2]),
+                text_figure(metric(phase, "coverage_mean"), text[3]),
+                text_figure(100 * metric(phase, "host_fetch_share"), text[4]));
     }
-}
-
-/* ---- The four lines of explanation -------------------------------------------- */
-
-/* Of the time that steps took, backups awaited before them included. */
-static double share_of_steps(const struct kvt_run *run, kvt_ns ns)
-{
-    kvt_ns all_ns = run->total.step_ns + run->total.backup_stall_ns;
-    return all_ns > 0 ? (double)ns / (double)all_ns : 0;
-}
-
-static double part_share(const struct kvt_run *run, enum kvt_step_part part)
-{
-    return share_of_steps(run, run->total.parts_ns[part]);
-}
-
-static void put_parts(FILE *stream, const struct kvt_run *run, const cJSON *result)
-{
-    char text[300] = "", number[16];
-    size_t used = 0;
-    double tpot = metric(result, "mean_tpot_ms");
-
-    if (!isfinite(tpot)) {
-        put_line(stream, "TPOT       no request that counts has delivered a second token");
-        return;
-    }
-    for (int p = 0; p < KVT_PARTS; p++) {
-        double share = part_share(run, (enum kvt_step_part)p);
-        if (share > 0.0005)
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", used ? " + " : "",
-                                 kvt_step_part_name((enum kvt_step_part)p), share * tpot);
-    }
-    double stall_share = share_of_steps(run, run->total.backup_stall_ns);
-    if (stall_share > 0.0005)
-        snprintf(text + used, sizeof text - used, "%sbackup stall %.1f", used ? " + " : "",
-                 stall_share * tpot);
-    put_line(stream, "TPOT       %s ms = %s", figure(tpot, number), text);
-}
-
-/* What keeps more requests from decoding at once. */
-static const char *limit_of(const struct kvt_run *run, double waiting, double prefilling,
-                            double importing, double active)
-{
-    const struct kvt_tally *total = &run->total;
-
-    if (kvt_run_arrived(run) == 0)
-        return "nothing arrived";
-    if (kvt_run_count_requests(run).unservable == kvt_run_arrived(run))
-        return "memory: not one request can ever fit";
-    if (waiting >= 1 || total->preemptions > 0)
-        return total->host_short_ns > 0.5 * total->waiting_ns ? "host DRAM: requests wait for room"
-                                                              : "HBM: requests wait for room";
-    if (prefilling > importing && prefilling > 0.05 * (active + prefilling))
-        return "prefill: requests wait for it or are in it";
-    if (importing >= 0.5 && importing > 0.05 * (active + importing))
-        return "import: requests that fit wait for their history";
-    return "the load: every request that arrives is served at once";
-}
-
-static void put_limit(FILE *stream, const struct kvt_run *run)
-{
-    const struct kvt_tally *total = &run->total;
-    double ns = total->to_ns > total->from_ns ? (double)(total->to_ns - total->from_ns) : 1;
-    double waiting = total->waiting_ns / ns, prefilling = total->prefilling_ns / ns;
-    double importing = total->importing_ns / ns, active = total->running_ns / ns;
-    char prefill[48] = "";
-
-    if (prefilling > 0)
-        snprintf(prefill, sizeof prefill, "%.1f in or before prefill, ", prefilling);
-    put_line(stream,
-             "limit      %s (on average %.1f decode, %s%.1f are imported, %.1f wait; %" PRIu64
-             " slots)",
-             limit_of(run, waiting, prefilling, importing, active), active, prefill, importing,
-             waiting, run->slots);
-}
-
-/* First order: a tenth more link shortens the fetch part by 1 - 1/1.1; one more
- * rank takes 1/(G+1) of every rank's own part and adds its slots. */
-static void put_change(FILE *stream, const struct kvt_run *run, const cJSON *result)
-{
-    double tpot = metric(result, "mean_tpot_ms");
-    double own = 1 - part_share(run, KVT_PART_DENSE) - part_share(run, KVT_PART_HOST);
-    double link_gain = part_share(run, KVT_PART_FETCH) * (1 - 1 / 1.1);
-    double gpu_gain = own / (run->ranks + 1);
-    char a[16], b[16];
-
-    if (!isfinite(tpot) || run->ranks == 0)
-        return;
-    put_line(stream,
-             "change     10 %% more link: TPOT %s ms (-%.1f %%); one more rank: TPOT %s ms (-%.1f "
-             "%%) and %" PRIu64 " more slots (first order)",
-             figure(tpot * (1 - link_gain), a), 100 * link_gain, figure(tpot * (1 - gpu_gain), b),
-             100 * gpu_gain, run->slots / run->ranks);
 }
 
 static const char *text_at(const cJSON *object, const char *key)
@@ -363,21 +222,6 @@ static const char *added_names(const struct kvt_run *run, char out[96])
                                      kvt_step_part_name((enum kvt_step_part)p));
     }
     return out;
-}
-
-static void put_basis(FILE *stream, const struct kvt_run *run)
-{
-    char drafts[48] = "", added[96], added_basis[160] = "";
-
-    if (run->scenario->queries_max > 1)
-        snprintf(drafts, sizeof drafts, "; drafts %s", kvt_basis_name(run->acceptance_basis));
-    if (run->scenario->clock == KVT_CLOCK_MEASURED && added_names(run, added)[0])
-        snprintf(added_basis, sizeof added_basis, " (%s: %s)", added,
-                 kvt_basis_name(run->added_basis));
-    put_line(stream, "basis      %srows %s; step times %s%s; imports %s%s; selections: %s",
-             run->analytic ? "fidelity analytic: mean values, no percentiles; " : "",
-             kvt_basis_name(run->law_basis), kvt_basis_name(run->timing_basis), added_basis,
-             kvt_basis_name(run->import_basis), drafts, run->law_description);
 }
 
 /* ---- What was fitted, scaled, cut short ------------------------------------------ */
@@ -417,7 +261,7 @@ static const char *percent(double relative, char out[24])
     if (!isfinite(relative))
         snprintf(out, 24, "not known");
     else
-        snprintf(out, 24, "+-%s %%", figure(100 * relative, text));
+        snprintf(out, 24, "+-%s %%", text_figure(100 * relative, text));
     return out;
 }
 
@@ -431,9 +275,10 @@ static void put_followed(FILE *stream, const struct kvt_run *run, uint32_t s)
         snprintf(requests, sizeof requests, "%u requests of each rank",
                  run->scenario->sample_requests);
     if (isfinite(stand_for))
-        snprintf(times, sizeof times, ", and stand for %s times as many", figure(stand_for, scale));
-    put_line(stream, "scaled     rows: %u of %u stores (compress ratio %u) of %s are followed%s",
-             stratum->followed, stratum->stores, stratum->compress_ratio, requests, times);
+        snprintf(times, sizeof times, ", and stand for %s times as many",
+                 text_figure(stand_for, scale));
+    text_line(stream, "scaled     rows: %u of %u stores (compress ratio %u) of %s are followed%s",
+              stratum->followed, stratum->stores, stratum->compress_ratio, requests, times);
 }
 
 /* Of those metrics that the run has. */
@@ -456,7 +301,7 @@ static void put_sampling(FILE *stream, const struct kvt_run *run, const cJSON *r
                                      parts[i].title, percent(parts[i].error, number));
     }
     if (used > 0 && run->total.decode_steps > 0)
-        put_line(stream, "sampling   leaves open, 99 %% of the time: %s (of the value)", text);
+        text_line(stream, "sampling   leaves open, 99 %% of the time: %s (of the value)", text);
 }
 
 static void put_scaled(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -483,7 +328,7 @@ static void print_measured_parts(char *text, size_t bytes, const struct kvt_tall
         if (parts_ns[p] > 0 && (double)parts_ns[p] > 0.0005 * (double)total->measured_ns)
             used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used ? " + " : "",
                                      kvt_step_part_name((enum kvt_step_part)p),
-                                     figure((double)parts_ns[p] / 1e6 / steps, number));
+                                     text_figure((double)parts_ns[p] / 1e6 / steps, number));
     }
 }
 
@@ -494,8 +339,9 @@ static void print_rate(char *text, size_t bytes, uint64_t moved_bytes, double ns
 
     text[0] = '\0';
     if (moved_bytes > 0)
-        snprintf(text, bytes, ", %s GB %s at %s GB/s", figure((double)moved_bytes * 1e-9, size),
-                 when, figure((double)moved_bytes / ns, rate));
+        snprintf(text, bytes, ", %s GB %s at %s GB/s",
+                 text_figure((double)moved_bytes * 1e-9, size), when,
+                 text_figure((double)moved_bytes / ns, rate));
 }
 
 static void put_imports(FILE *stream, const struct kvt_backend_imports *imports)
@@ -507,8 +353,8 @@ static void put_imports(FILE *stream, const struct kvt_backend_imports *imports)
     print_rate(beside, sizeof beside, imports->beside_bytes, imports->beside_ns, "beside steps");
     print_rate(joining, sizeof joining, imports->joining_bytes, imports->joining_ns,
                "as they joined");
-    put_line(stream, "imports    of %" PRIu64 " requests over the link%s%s; %s ms waited for",
-             imports->requests, beside, joining, figure(imports->waited_ns * 1e-6, number));
+    text_line(stream, "imports    of %" PRIu64 " requests over the link%s%s; %s ms waited for",
+              imports->requests, beside, joining, text_figure(imports->waited_ns * 1e-6, number));
 }
 
 /* The backend's own figures, what of a step it does not run, and whether they count. */
@@ -521,23 +367,23 @@ static void put_measured(FILE *stream, const struct kvt_run *run)
         return;
     print_measured_parts(text, sizeof text, total, total->measured_parts_ns);
     print_measured_parts(added, sizeof added, total, total->added_parts_ns);
-    put_line(stream, "measured   %" PRIu64 " steps of %s ms = %s%s%s%s", total->measured_steps,
-             figure((double)total->measured_ns / 1e6 / (double)total->measured_steps, number), text,
-             added[0] ? "; not in it, for no backend runs it: " : "", added,
-             added[0] ? ", as predicted" : "");
+    text_line(stream, "measured   %" PRIu64 " steps of %s ms = %s%s%s%s", total->measured_steps,
+              text_figure((double)total->measured_ns / 1e6 / (double)total->measured_steps, number),
+              text, added[0] ? "; not in it, for no backend runs it: " : "", added,
+              added[0] ? ", as predicted" : "");
     put_imports(stream, &run->proof.imports);
     if (run->proof.checked_queries > 0)
         snprintf(attention, sizeof attention, "; attention: %" PRIu64 " of %" PRIu64 " differ",
                  run->proof.unequal_queries, run->proof.checked_queries);
     if (run->scenario->clock != KVT_CLOCK_MEASURED)
-        put_line(stream,
-                 "clock      predicted: what was measured is told beside, and decides nothing%s",
-                 attention);
+        text_line(stream,
+                  "clock      predicted: what was measured is told beside, and decides nothing%s",
+                  attention);
     else if (added_names(run, names)[0])
-        put_line(stream, "clock      measured, and %s as predicted: not reproducible%s", names,
-                 attention);
+        text_line(stream, "clock      measured, and %s as predicted: not reproducible%s", names,
+                  attention);
     else
-        put_line(stream, "clock      measured: not reproducible%s", attention);
+        text_line(stream, "clock      measured: not reproducible%s", attention);
 }
 
 static void put_scaled_backend(FILE *stream, const cJSON *result)
@@ -551,7 +397,7 @@ static void put_scaled_backend(FILE *stream, const cJSON *result)
         (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "",
                          item->string, item->valuedouble);
     if (used > 0)
-        put_line(stream, "scaled     on the GPU: %s%s%s", text, times[0] ? "; " : "", times);
+        text_line(stream, "scaled     on the GPU: %s%s%s", text, times[0] ? "; " : "", times);
 }
 
 /* What this result proves, and what not: as the result has it, and on which GPU. */
@@ -564,18 +410,18 @@ static void put_badge(FILE *stream, const struct kvt_run *run, const cJSON *resu
 
     kvt_run_badge(run, gpu[0] ? gpu : NULL, &badge);
     kvt_badge_print(&badge, text);
-    put_line(stream, "badge      %s", text);
+    text_line(stream, "badge      %s", text);
 }
 
 static void put_outside(FILE *stream, const struct kvt_outside *outside)
 {
     if (outside->feature)
-        put_line(stream, "           most often %s: %s %.4g, known %.4g to %.4g",
-                 kvt_step_part_name(outside->part), outside->feature, outside->value,
-                 outside->least, outside->most);
+        text_line(stream, "           most often %s: %s %.4g, known %.4g to %.4g",
+                  kvt_step_part_name(outside->part), outside->feature, outside->value,
+                  outside->least, outside->most);
     else
-        put_line(stream, "           most often %s: nothing of it is known",
-                 kvt_step_part_name(outside->part));
+        text_line(stream, "           most often %s: nothing of it is known",
+                  kvt_step_part_name(outside->part));
 }
 
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -590,29 +436,31 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
     append_calibrated(calibrated, sizeof calibrated, scenario, "timing", &scenario->timing);
     append_calibrated(calibrated, sizeof calibrated, scenario, "cluster.import", &scenario->import);
     if (calibrated[0])
-        put_line(stream, "calibrated %s", calibrated);
+        text_line(stream, "calibrated %s", calibrated);
     put_scaled(stream, run, result);
     put_scaled_backend(stream, result);
     put_measured(stream, run);
     if (run->total.extrapolated_steps > 0)
-        put_line(stream, "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
-                 100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
-                 scenario->timing.info->name);
+        text_line(stream,
+                  "range      %.1f %% of steps lie outside what timing \"%s\" was fitted to",
+                  100 * (double)run->total.extrapolated_steps / (double)run->total.decode_steps,
+                  scenario->timing.info->name);
     if (run->says_outside)
         put_outside(stream, &run->outside);
     if (run->few_for_means)
-        put_line(stream, "range      fewer requests or shorter answers than mean values stand for "
-                         "(docs/fidelity.md): these are extrapolated");
+        text_line(stream, "range      fewer requests or shorter answers than mean values stand for "
+                          "(docs/fidelity.md): these are extrapolated");
     if (run->warmup_ns >= run->end_ns && run->end_ns > 0)
-        put_line(stream, "warm-up    the rule run.warmup cut the whole run: nothing is left");
+        text_line(stream, "warm-up    the rule run.warmup cut the whole run: nothing is left");
     else if (run->warmup_ns > 0)
-        put_line(stream,
-                 "warm-up    the first %.3f s are cut (run.warmup), but not from the line requests",
-                 (double)run->warmup_ns * 1e-9);
+        text_line(
+            stream,
+            "warm-up    the first %.3f s are cut (run.warmup), but not from the line requests",
+            (double)run->warmup_ns * 1e-9);
     if (run->is_bound)
-        put_line(stream, "bound      a policy saw the future: a bound, not what can be had");
+        text_line(stream, "bound      a policy saw the future: a bound, not what can be had");
     if (run->interrupted)
-        put_line(stream, "ending     interrupted: the figures cover what was simulated");
+        text_line(stream, "ending     interrupted: the figures cover what was simulated");
     put_badge(stream, run, result);
 }
 
@@ -627,8 +475,5 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_staging(stream, run);
     put_crossing(stream, run);
     put_caveats(stream, run, result);
-    put_parts(stream, run, result);
-    put_limit(stream, run);
-    put_change(stream, run, result);
-    put_basis(stream, run);
+    kvt_explain_put_lines(stream, result);
 }

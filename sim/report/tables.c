@@ -54,7 +54,7 @@ void kvt_report_timeline_header(FILE *stream)
           "followed_selected_rows,followed_tail_rows,followed_optional_rows,followed_hot_rows,"
           "followed_missed_rows,h2d_wire_bytes,fill_bytes,d2h_bytes,import_bytes,pages_filled,"
           "pages_released,decode_steps,mean_step_ms,barrier_wait_share,hbm_kv_peak_bytes,"
-          "host_peak_bytes\n",
+          "host_peak_bytes,mean_itl_ms\n",
           stream);
 }
 
@@ -109,5 +109,6 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uin
         ',');
     put(stream, metric_ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns), ',');
     put(stream, (double)interval->hbm_peak_bytes, ',');
-    put(stream, (double)interval->host_peak_bytes, '\n');
+    put(stream, (double)interval->host_peak_bytes, ',');
+    put(stream, metric_ratio(interval->itl_ns * 1e-6, (double)interval->itl_count), '\n');
 }

@@ -42,6 +42,10 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->rank_ns += from->rank_ns;
     into->barrier_wait_ns += from->barrier_wait_ns;
     into->backup_stall_ns += from->backup_stall_ns;
+    into->token_ns += from->token_ns;
+    into->link_busy_ns += from->link_busy_ns;
+    for (int i = 0; i < KVT_WHAT_IFS; i++)
+        into->if_ns[i] += from->if_ns[i];
     into->h2d_payload_bytes += from->h2d_payload_bytes;
     into->h2d_wire_bytes += from->h2d_wire_bytes;
     into->prefetched_rows += from->prefetched_rows;
@@ -67,6 +71,10 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;
     into->held_ns += from->held_ns;
+    into->import_busy_ns += from->import_busy_ns;
+    into->prefill_busy_ns += from->prefill_busy_ns;
+    into->itl_ns += from->itl_ns;
+    into->itl_count += from->itl_count;
     into->coverage_ns += from->coverage_ns;
     into->covered_ns += from->covered_ns;
     if (from->hbm_peak_bytes > into->hbm_peak_bytes) {

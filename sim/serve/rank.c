@@ -237,10 +237,10 @@ kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32_t input_tok
     return KVT_OK;
 }
 
-static uint64_t slots_in_pools(const struct kvt_rank *rank,
-                               const struct kvt_session_bytes *required)
+static void slots_in_pools(const struct kvt_rank *rank, const struct kvt_session_bytes *required,
+                           uint64_t slots[2])
 {
-    uint64_t by_pool[2] = {0, 0}, kept[2] = {0, 0}, slots = UINT64_MAX;
+    uint64_t by_pool[2] = {0, 0}, kept[2] = {0, 0};
 
     for (int c = 0; c < KVT_MEM_CLASSES; c++) {
         by_pool[rank->memory.pool_of[c]] += required->hbm_by_class[c];
@@ -248,32 +248,50 @@ static uint64_t slots_in_pools(const struct kvt_rank *rank,
     }
     for (int p = 0; p < 2; p++) {
         uint64_t room_bytes = rank->memory.pool_bytes[p] - kept[p];
-        uint64_t fit = by_pool[p] ? room_bytes / by_pool[p] : UINT64_MAX;
-        slots = fit < slots ? fit : slots;
+        slots[p] = by_pool[p] ? room_bytes / by_pool[p] : UINT64_MAX;
     }
-    return slots;
 }
 
-kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, uint32_t max_tokens,
-                          uint64_t *by_pools, uint64_t *by_host, struct kvt_error *err)
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+kvt_status kvt_rank_slots_by_pool(const struct kvt_rank *rank, uint32_t input_tokens,
+                                  uint32_t max_tokens, uint32_t hot_factor, uint64_t by_pool[2],
+                                  uint64_t *by_host, struct kvt_error *err)
 {
     uint32_t ways[2], count = list_ways(rank, ways);
     struct kvt_session_bytes required = {0};
 
-    *by_pools = 0;
+    by_pool[0] = by_pool[1] = 0;
     for (uint32_t w = 0; w < count; w++) {
+        uint64_t slots[2], hot_tokens = (uint64_t)ways[w] * hot_factor;
         kvt_status status =
-            kvt_rank_required(rank, input_tokens, max_tokens, ways[w], &required, err);
+            kvt_rank_required(rank, input_tokens, max_tokens,
+                              (uint32_t)smaller(hot_tokens, UINT32_MAX), &required, err);
         if (status != KVT_OK)
             return status;
-        uint64_t slots = slots_in_pools(rank, &required);
-        *by_pools = slots > *by_pools ? slots : *by_pools;
+        slots_in_pools(rank, &required, slots);
+        if (smaller(slots[0], slots[1]) > smaller(by_pool[0], by_pool[1]))
+            memcpy(by_pool, slots, sizeof slots);
     }
     if (by_host)
         *by_host = required.host_bytes ? rank->env.host->capacity_bytes / rank->memory.host_copies /
                                              required.host_bytes
                                        : UINT64_MAX;
     return KVT_OK;
+}
+
+kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, uint32_t max_tokens,
+                          uint64_t *by_pools, uint64_t *by_host, struct kvt_error *err)
+{
+    uint64_t by_pool[2];
+    kvt_status status =
+        kvt_rank_slots_by_pool(rank, input_tokens, max_tokens, 1, by_pool, by_host, err);
+
+    *by_pools = status == KVT_OK ? smaller(by_pool[0], by_pool[1]) : 0;
+    return status;
 }
 
 void rank_tell(const struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,

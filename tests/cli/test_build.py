@@ -70,6 +70,9 @@ def release_only():
 
 def files_below(folder):
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+# The manual, and what shells complete.
+WORDS = {"share/man/man1/kvtide.1", "share/bash-completion/completions/kvtide",
+         "share/zsh/site-functions/_kvtide", "share/fish/vendor_completions.d/kvtide.fish"}
 
 
 def data_files():
@@ -142,7 +145,7 @@ def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
     release_only()
     succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
     data = {"share/kvt/" + path for path in data_files()}
-    expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data
+    expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data | WORDS
     staged = files_below(scratch / "usr")
     assert staged == expected, "differs in %s" % sorted(staged ^ expected)
     for path in staged:
@@ -200,7 +203,7 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
     programs = {"bin/kvtide", "bin/libcjson.so.1"}
     programs |= {"share/kvt/example/%s.so" % path.stem
                  for path in (TOP / "policies/example").glob("*.c")}
-    expected = programs | texts | licences | data | headers() | device_files()
+    expected = programs | texts | licences | data | headers() | device_files() | WORDS
     assert files_below(folder) == expected, sorted(files_below(folder) ^ expected)
     tarball = tree / "build/dist" / (folder.name + ".tar.gz")
     before = tarball.read_bytes()

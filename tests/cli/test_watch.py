@@ -286,7 +286,8 @@ LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 NUMBER = r"(?:[+-]?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?))"
 META = re.compile(r"# (TYPE|UNIT|HELP) (%s) (\S.*)" % NAME)
 SAMPLE = re.compile(r"(%s)(?:\{(%s(?:,%s)*)\})? (%s) (%s)" % (NAME, LABEL, LABEL, NUMBER, NUMBER))
-ENDS = {"gauge": {""}, "counter": {"_total"}, "histogram": {"_bucket", "_count", "_sum"}}
+ENDS = {"gauge": {""}, "counter": {"_total"}, "histogram": {"_bucket", "_count", "_sum"},
+        "summary": {"_count", "_sum"}}
 
 
 def families_of(text):
@@ -321,6 +322,10 @@ def families_of(text):
 def check_series(name, kind, samples):
     if kind == "histogram":
         return check_histogram(name, samples)
+    if kind == "summary":
+        assert [end for end, _, _, _ in samples] == ["_count", "_sum"] * (len(samples) // 2), name
+        samples = sorted(((end, end, value, at) for end, _, value, at in samples),
+                         key=lambda sample: sample[0])
     for labels, series in itertools.groupby(samples, key=lambda sample: sample[1]):
         series = list(series)
         times = [at for _, _, _, at in series]
@@ -414,6 +419,12 @@ def timeline_om_is_openmetrics_and_says_what_the_tables_say(folder):
         sums = list(itertools.accumulate(Decimal(row[column]) for row in timeline))
         assert [value for _, _, value, _ in families[name]] == [0] + sums, name
         assert [at for _, _, _, at in families[name]] == [0] + until, name
+    gaps = families["vllm:inter_token_latency_seconds"]
+    for (_, _, n, at), (_, _, s, _), row, before in zip(
+            gaps[2::2], gaps[3::2], timeline, zip(gaps[0::2], gaps[1::2])):
+        if row["mean_itl_ms"]:
+            assert math.isclose((s - before[1][2]) * 1000 / (n - before[0][2]),
+                                Decimal(row["mean_itl_ms"]), rel_tol=1e-9), (at, row)
     rows = table(out / "requests.csv")
     prompts = sum(int(row["input_tokens"]) for row in rows)
     assert families["vllm:prompt_tokens"][-1][2] == prompts

@@ -66,6 +66,16 @@ static void start(void)
     records[5] = record_of(450, -1, -1, 0, KVT_REQUEST_UNSERVABLE);
     run.records = records;
     run.record_count = RECORDS;
+    /* What three requests with a TPOT of 10, 30 and 20 ms and four with a TTFT of 100, 200, 40 and
+     * 200 ms were waiting for. */
+    struct kvt_latency_parts *parts = &run.latency_parts[0];
+    *parts = (struct kvt_latency_parts){.ttft_requests = 4, .tpot_requests = 3};
+    parts->ttft_ns[KVT_WAIT_QUEUE] = 100.0 * MS;
+    parts->ttft_ns[KVT_WAIT_IMPORT] = 440.0 * MS;
+    parts->tpot_ns[KVT_PART_DENSE] = 33.0 * MS;
+    parts->tpot_ns[KVT_PART_FETCH] = 12.0 * MS;
+    parts->tpot_ns[KVT_TOKEN_BACKUP_STALL] = 10.0 * MS;
+    parts->tpot_ns[KVT_TOKEN_BESIDE] = 5.0 * MS;
 }
 
 static void end(void)
@@ -313,11 +323,13 @@ START_TEST(a_row_of_the_timeline_is_its_interval)
                                 .arrived = 3,
                                 .output_tokens = 70,
                                 .running_ns = 2.0 * 500 * MS,
+                                .itl_ns = 50.0 * MS,
+                                .itl_count = 4,
                                 .coverage_ns = 1,
                                 .covered_ns = 4};
     char *text = written(write_timeline, &run);
     const char *row = strchr(text, '\n') + 1;
-    ck_assert_str_eq(row, "1,1.5,3,0,0,0,70,2,0,0,0,,0.25,0,0,0,0,0,0,0,0,0,0,0,0,,,0,0\n");
+    ck_assert_str_eq(row, "1,1.5,3,0,0,0,70,2,0,0,0,,0.25,0,0,0,0,0,0,0,0,0,0,0,0,,,0,0,12.5\n");
     free(text);
 }
 END_TEST
@@ -372,22 +384,35 @@ START_TEST(waves_are_told_where_there_can_be_any)
 }
 END_TEST
 
-START_TEST(the_parts_of_tpot_sum_to_it)
+/* Sum of the members, which are numbers. */
+static double sum_of(const cJSON *object)
 {
-    run.total.backup_stall_ns = run.total.step_ns; /* as long as all steps together */
-    char *text = written(write_summary, &run);
-    char *line = strstr(text, "\nTPOT       ") + strlen("\nTPOT       ");
-    double tpot = strtod(line, NULL), sum = 0;
-    char *end = strstr(line, "\nlimit");
-    ck_assert_ptr_nonnull(end);
-    *end = '\0';
-    for (char *at = strchr(line, '=') + 1; *at != '\0';) {
-        if (*at >= '0' && *at <= '9')
-            sum += strtod(at, &at);
-        else
-            at++;
+    const cJSON *item;
+    double sum = 0;
+    cJSON_ArrayForEach(item, object) sum += item->valuedouble;
+    return sum;
+}
+
+START_TEST(the_parts_of_a_latency_sum_to_it)
+{
+    static const char *const latencies[] = {"tpot", "ttft"};
+    cJSON *result = result_of(&run);
+    const cJSON *tree = kvt_json_find(result, "explain");
+    for (size_t i = 0; i < 2; i++) {
+        const cJSON *latency = kvt_json_find(tree, latencies[i]);
+        ck_assert_double_eq_tol(kvt_json_find(latency, "ms")->valuedouble,
+                                sum_of(kvt_json_find(latency, "parts_ms")), 1e-9);
     }
-    ck_assert_double_eq_tol(sum, tpot, 0.05 * (KVT_PARTS + 1));
+    const cJSON *parts = kvt_json_find(kvt_json_find(tree, "tpot"), "parts_ms");
+    ck_assert_double_eq_tol(kvt_json_find(parts, "fetch")->valuedouble, 4, 1e-12);
+    ck_assert_double_eq_tol(kvt_json_find(parts, "backup_stall")->valuedouble, 10 / 3.0, 1e-12);
+    const cJSON *step = kvt_json_find(tree, "step");
+    ck_assert_double_eq_tol(kvt_json_find(step, "ms")->valuedouble,
+                            sum_of(kvt_json_find(step, "parts_ms")), 1e-9);
+    cJSON_Delete(result);
+    char *text = written(write_summary, &run);
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nTPOT       20.0 ms = dense 11.0 + fetch 4.0 + backup stall 3.3"));
     free(text);
 }
 END_TEST
@@ -451,7 +476,7 @@ static Suite *report_suite(void)
     tcase_add_test(tcase, a_row_of_the_timeline_is_its_interval);
     tcase_add_loop_test(tcase, the_summary_fits_its_columns_and_accounts_for_everything, 0, 2);
     tcase_add_test(tcase, waves_are_told_where_there_can_be_any);
-    tcase_add_test(tcase, the_parts_of_tpot_sum_to_it);
+    tcase_add_test(tcase, the_parts_of_a_latency_sum_to_it);
     tcase_add_test(tcase, a_result_for_which_memory_runs_out_leaves_nothing_behind);
     tcase_add_test(tcase, a_run_for_which_memory_runs_out_leaves_nothing_behind);
     suite_add_tcase(suite, tcase);

@@ -142,6 +142,12 @@ static uint64_t phases_most_in_flight(const void *source)
     return most;
 }
 
+static uint64_t phases_phase_load(const void *source, uint32_t phase)
+{
+    const struct phases *phases = source;
+    return phases->list[phase].concurrency;
+}
+
 static uint64_t phases_expected(const void *source)
 {
     (void)source;
@@ -191,4 +197,5 @@ const struct kvt_arrival kvt_arrival_phases = {
     .extent = phases_extent,
     .account = phases_account,
     .most_in_flight = phases_most_in_flight,
+    .phase_load = phases_phase_load,
 };

@@ -62,5 +62,9 @@ double kvt_ahead_exposed_ns(const struct kvt_timing_model *timing, const void *t
                             const struct kvt_rank_load *load, const double shared[KVT_PARTS],
                             const double own[KVT_PARTS]);
 
+/* How long the link is busy with a load's missed rows, waited for or not, ns. */
+double kvt_link_busy_ns(const struct kvt_timing_model *timing, const void *timing_state,
+                        const struct kvt_rank_load *load);
+
 KVT_END_DECLS
 #endif

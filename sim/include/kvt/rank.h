@@ -38,6 +38,11 @@ KVT_CHECKED kvt_status kvt_shared_init(struct kvt_shared *shared, const uint64_t
                                        uint32_t key_count, struct kvt_error *err);
 void kvt_shared_fini(struct kvt_shared *shared); /* of one that is zeroed too */
 
+enum {
+    KVT_LIVE_WAITS = 8,
+    KVT_LIVE_TOKEN_PARTS = 16
+};
+
 /* A request that has arrived and not ended. */
 struct kvt_live {
     uint32_t id; /* also the index of its record */
@@ -67,8 +72,12 @@ struct kvt_live {
                                * scheduling policy wants no entries */
     uint32_t passed_by;       /* how often somebody behind it was let in while it waits */
     struct kvt_shared shared;
-    struct kvt_page_watch watch; /* of its pages, once admitted; no pages: nobody asks */
-    uint64_t tag;                /* the workload's own */
+    struct kvt_page_watch watch;    /* of its pages, once admitted; no pages: nobody asks */
+    uint64_t tag;                   /* the workload's own */
+    kvt_ns wait_since_ns;           /* before its first token: since when it is where it is, ... */
+    uint32_t wait_part;             /* ... and where, its owner's numbers */
+    kvt_ns wait_ns[KVT_LIVE_WAITS]; /* and how long it was where */
+    kvt_ns token_ns[KVT_LIVE_TOKEN_PARTS]; /* after it: of what the steps that it was in consist */
     struct kvt_holding holding;
     struct kvt_pages pages;
 };
@@ -246,6 +255,13 @@ KVT_CHECKED kvt_status kvt_rank_can_ever_fit(const struct kvt_rank *rank, uint32
 KVT_CHECKED kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens,
                                       uint32_t max_tokens, uint64_t *by_pools, uint64_t *by_host,
                                       struct kvt_error *err);
+
+/* The same by each of its pools, in the best of the ways that the policy has, with hot caches
+ * hot_factor times as large; UINT64_MAX: nothing of such a request is in that pool. */
+KVT_CHECKED kvt_status kvt_rank_slots_by_pool(const struct kvt_rank *rank, uint32_t input_tokens,
+                                              uint32_t max_tokens, uint32_t hot_factor,
+                                              uint64_t by_pool[2], uint64_t *by_host,
+                                              struct kvt_error *err);
 
 KVT_CHECKED kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live,
                                         struct kvt_error *err);

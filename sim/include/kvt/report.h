@@ -20,6 +20,44 @@ enum {
     KVT_PHASES_MAX = 256
 };
 
+/* Where a request is before its first token: TTFT is the sum of these. The token comes as the
+ * history is there; it waits for no step. */
+enum kvt_wait_part {
+    KVT_WAIT_PREFILL_QUEUE = 0, /* before the prefill pool */
+    KVT_WAIT_PREFILL,           /* in it, or its prompt is computed on its rank */
+    KVT_WAIT_QUEUE,             /* for a slot of its rank */
+    KVT_WAIT_IMPORT_QUEUE,      /* has a slot; others' histories come in before its own */
+    KVT_WAIT_IMPORT,            /* its history comes in */
+    KVT_WAIT_PARTS
+};
+const char *kvt_wait_part_name(enum kvt_wait_part part); /* "prefill_queue", ...; never NULL */
+
+/* Between its first token and its last a request is in steps, whose parts it is in; in steps that
+ * rows on their way to host held up; or in neither: it waits to join the batch, sits steps out, or
+ * was put aside. */
+enum kvt_token_part {
+    KVT_TOKEN_BACKUP_STALL = KVT_PARTS,
+    KVT_TOKEN_BESIDE,
+    KVT_TOKEN_PARTS
+};
+const char *kvt_token_part_name(int part); /* a step part's, or "backup stall", "beside steps" */
+
+/* Parts of latencies, summed over the requests that their means are of. */
+struct kvt_latency_parts {
+    uint64_t ttft_requests, tpot_requests;
+    double ttft_ns[KVT_WAIT_PARTS];
+    double tpot_ns[KVT_TOKEN_PARTS]; /* of each request over its tokens after the first */
+};
+
+/* How long steps would have been, were something else and every batch the same. */
+enum kvt_what_if {
+    KVT_IF_FASTER_LINK = 0, /* by a tenth, host to GPU */
+    KVT_IF_MORE_RANKS,      /* one rank more shares the requests */
+    KVT_IF_HALF_LOAD,       /* half the requests on the same ranks: how steps grow with them */
+    KVT_WHAT_IFS
+};
+#define KVT_IF_LINK_FACTOR 1.1
+
 /* Sums over a stretch of the run: an interval, a phase, all of it. Merging two
  * neighbours gives the tally of both. */
 struct kvt_tally {
@@ -43,6 +81,9 @@ struct kvt_tally {
     kvt_ns added_parts_ns[KVT_PARTS];    /* to those: predicted, of parts that no backend runs */
     kvt_ns rank_ns, barrier_wait_ns; /* summed over ranks: step time, and waiting for the slowest */
     kvt_ns backup_stall_ns;
+    double token_ns;            /* predicted steps, each as often as requests decode in it */
+    double link_busy_ns;        /* of the group's slowest rank, with missed rows: hidden ones too */
+    double if_ns[KVT_WHAT_IFS]; /* instead of token_ns */
     double h2d_payload_bytes, h2d_wire_bytes; /* of missed rows; scaled when sampled */
     double prefetched_rows, prefetch_wasted_rows, deepened_rows; /* likewise */
     uint64_t recall_bytes; /* from host to HBM, of what was put aside or found */
@@ -56,6 +97,10 @@ struct kvt_tally {
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
+    double import_busy_ns,
+        prefill_busy_ns;            /* imports under way; GPUs of the prefill pool at work */
+    double itl_ns;                  /* gaps between deliveries, summed, ... */
+    uint64_t itl_count;             /* ... and how many: whoever's, the warm-up's too */
     double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */
     uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
     uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
@@ -74,6 +119,21 @@ struct kvt_request_counts {
 struct kvt_mean_latencies {
     double ttft_ms, tpot_ms, itl_ms, e2el_ms;
     double post_wave_ttft_ms, post_wave_tpot_ms, post_wave_itl_ms, post_wave_e2el_ms;
+};
+
+/* What transitions are told by, of each interval that counts. */
+struct kvt_interval {
+    kvt_ns from_ns, to_ns;
+    double coverage;    /* NaN: nothing to cover */
+    double mean_itl_ms; /* NaN: no gap ended */
+    uint64_t pages_released;
+};
+
+/* Requests of the workload's usual input that fit at once by one thing alone, over all ranks;
+ * UINT64_MAX: they take none of it. */
+struct kvt_slots_by {
+    uint64_t pool[2]; /* index rows and the rest, or the one pool */
+    uint64_t host;
 };
 
 /* Everything a finished run leaves. Borrowed by the report functions. */
@@ -101,6 +161,14 @@ struct kvt_run {
     double max_output_tokens_per_s;          /* of the best interval */
     uint64_t max_concurrent_requests;
     uint64_t slots; /* requests of the workload's usual input that fit, all ranks */
+    struct kvt_slots_by slots_by;
+    uint64_t slots_of_twice_hot; /* with hot caches twice as large; 0: there are none */
+    uint64_t import_servers;     /* imports that may be under way at once, all ranks */
+    bool times_read_hardware;    /* if_ns[] are of other hardware; else of other loads alone */
+    struct kvt_latency_parts latency_parts[KVT_PHASES_MAX]; /* by the phase of arrival */
+    double phase_load[KVT_PHASES_MAX];    /* requests offered at once; NaN: not known */
+    const struct kvt_interval *intervals; /* [interval_count]; none where there is one phase */
+    size_t interval_count;
     uint32_t gpus, ranks;
     uint64_t decision_hash;
     enum kvt_basis timing_basis, import_basis, law_basis;
@@ -137,6 +205,9 @@ const struct kvt_metric_doc *kvt_metric_docs(size_t *count);
 /* The whole of result.json as a tree; free with cJSON_Delete(). */
 KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON **out,
                                          struct kvt_error *err);
+
+/* An array of what came of each step of the load; NULL when memory is short. */
+struct cJSON *kvt_transitions_tree(const struct kvt_run *run);
 
 /* What a run's figures rest on. gpu: the name of the one that ran its steps; NULL: not known. */
 void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out);

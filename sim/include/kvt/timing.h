@@ -156,6 +156,10 @@ struct kvt_timing_model {
     /* How long the link is busy with the missed rows of a load, hidden or not, ns. Optional: as
      * long as rank_step() has fetches take. */
     double (*link_ns)(const void *state, const struct kvt_rank_load *load);
+
+    /* Times follow from env's hardware and how the weights lie on it. Else a model has figures of
+     * its own, and another env says nothing. */
+    bool reads_hardware;
 };
 
 /* How long one request's history takes to come in, once its turn has come. */

@@ -154,6 +154,8 @@ struct kvt_arrival {
     void (*on_finished)(void *source, uint64_t tag, bool is_completed, kvt_ns now_ns);
     /* Optional. Requests that are in flight at once, at most; without it nobody knows. */
     uint64_t (*most_in_flight)(const void *source);
+    /* Optional. Requests that a phase offers at once; without it nobody knows. */
+    uint64_t (*phase_load)(const void *source, uint32_t phase);
 };
 
 /* ---- Trace files, by themselves ---------------------------------------------- */
