@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "kvt/compare.h"
 #include "kvt/costs.h"
+#include "kvt/engine.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/profile.h"
@@ -62,6 +63,13 @@ static kvt_status check_drafter(const cJSON *tree, const char *path, struct kvt_
 {
     struct kvt_drafter drafter;
     return kvt_drafter_from_json(tree, path, arena, &drafter, err);
+}
+
+static kvt_status check_engine_file(const cJSON *tree, const char *path, struct kvt_arena *arena,
+                                    struct kvt_error *err)
+{
+    struct kvt_engine engine;
+    return kvt_engine_from_json(tree, path, arena, &engine, err);
 }
 
 static kvt_status check_acceptance(const cJSON *tree, const char *path, struct kvt_arena *arena,
@@ -180,6 +188,7 @@ static const struct file_kind {
     {"kvtide/llm/1", "model", check_model},
     {"kvtide/hardware/1", "hardware", check_hardware},
     {"kvtide/drafter/1", "drafter", check_drafter},
+    {"kvtide/engine/1", "engine", check_engine_file},
     {"kvtide/acceptance/1", "acceptance table", check_acceptance},
     {"kvtide/costs/1", "cost table", check_costs},
     {"kvtide/profile/1", "profile", check_profile},

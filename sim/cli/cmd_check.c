@@ -5,10 +5,12 @@
 
 #include "check.h"
 #include "cli.h"
+#include "engine/engine.h"
 #include "kvt/json.h"
 
 struct question {
     struct cli_texts files, sets;
+    const char *engine, *export, *hardware, *tokens;
     bool print, schema, machine, json;
 };
 
@@ -221,9 +223,37 @@ static int print_schema(void)
 
 /* ---- The command ------------------------------------------------------------------------ */
 
+/* What stands behind -- is the engine's. */
+static int answer_engine(const struct question *question)
+{
+    const struct engine_question asked = {.engine = question->engine,
+                                          .hardware = question->hardware,
+                                          .tokens = question->tokens,
+                                          .sets = &question->sets,
+                                          .words = &question->files,
+                                          .print = question->print,
+                                          .json = question->json};
+
+    if (question->schema || question->machine)
+        return cli_malformed("check --engine: --schema and --machine are questions of their own");
+    if (question->export == NULL)
+        return engine_check(&asked);
+    if (strcmp(question->export, "flags") != 0)
+        return cli_malformed("check --export: found \"%s\", expected \"flags\"", question->export);
+    if (question->files.count != 1 || question->print || question->hardware || question->tokens)
+        return cli_malformed("check SCENARIO --engine E --export flags takes one scenario, --set "
+                             "and --json");
+    return engine_check_export(&asked);
+}
+
 static int answer(const struct question *question)
 {
     size_t files = question->files.count;
+
+    if (question->engine != NULL)
+        return answer_engine(question);
+    if (question->export != NULL || question->hardware != NULL || question->tokens != NULL)
+        return cli_malformed("check: --export, --hardware and --tokens go with --engine");
 
     if (question->print + question->schema + question->machine > 1)
         return cli_malformed("check: --print, --schema and --machine are one question each");
@@ -253,11 +283,19 @@ int kvt_cmd_check(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--print", NULL, "prints the scenario in force, with the origin of every value", CLI_FLAG,
          &question.print},
-        {"--set", "PATH=VALUE", "with --print: changes a value of the scenario; repeatable",
-         CLI_TEXTS, &question.sets},
+        {"--set", "PATH=VALUE",
+         "with --print or --engine: changes a value of the scenario; repeatable", CLI_TEXTS,
+         &question.sets},
         CLI_PLUGIN_OPTION,
         {"--schema", NULL, "prints the JSON Schema of scenarios", CLI_FLAG, &question.schema},
         {"--machine", NULL, "checks GPUs, their links and the host", CLI_FLAG, &question.machine},
+        {"--engine", "vllm|sglang|trtllm", "what it would do with the flags behind --; or a file",
+         CLI_TEXT, &question.engine},
+        {"--hardware", "GPU", "with --engine: which GPU (h200)", CLI_TEXT, &question.hardware},
+        {"--tokens", "N,N..", "with --engine: context lengths to size it at", CLI_TEXT,
+         &question.tokens},
+        {"--export", "flags", "with --engine: a scenario as flags of the engine", CLI_TEXT,
+         &question.export},
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
     };
     const size_t option_count = sizeof options / sizeof options[0];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "engine/engine.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/size.h"
@@ -21,22 +22,6 @@ struct question {
     struct cli_texts sets;
     bool json;
 };
-
-static kvt_status find_engine(const char *name, enum kvt_engine *out, struct kvt_error *err)
-{
-    if (name == NULL) {
-        *out = KVT_ENGINE_IDEAL;
-        return KVT_OK;
-    }
-    for (int i = 0; i < KVT_ENGINES; i++) {
-        if (strcmp(name, kvt_engine_name((enum kvt_engine)i)) == 0) {
-            *out = (enum kvt_engine)i;
-            return KVT_OK;
-        }
-    }
-    return kvt_fail(err, KVT_ERR_NOT_FOUND, "size --engine",
-                    "no engine \"%s\"; there are: ideal vllm sglang", name);
-}
 
 /* "32768,100032" to counts. */
 static kvt_status parse_lengths(const char *text, uint64_t lengths[LENGTHS_MAX], size_t *count,
@@ -145,7 +130,7 @@ static void print_fit(const struct kvt_scenario *scenario, const struct kvt_size
     }
 }
 
-static void print_for_people(const struct kvt_scenario *scenario, enum kvt_engine engine,
+static void print_for_people(const struct kvt_scenario *scenario, const struct kvt_engine *engine,
                              const struct kvt_size *sizes, size_t count)
 {
     printf("%s: %s\n", scenario->name, scenario->llm->name);
@@ -162,7 +147,7 @@ static void print_for_people(const struct kvt_scenario *scenario, enum kvt_engin
 
 /* ---- The command --------------------------------------------------------------- */
 
-static kvt_status print_json(const struct kvt_scenario *scenario, enum kvt_engine engine,
+static kvt_status print_json(const struct kvt_scenario *scenario, const struct kvt_engine *engine,
                              const struct kvt_size *sizes, size_t count, struct kvt_error *err)
 {
     cJSON *tree = kvt_size_tree(scenario, engine, sizes, count);
@@ -204,8 +189,9 @@ static kvt_status answer(const struct question *question, struct kvt_arena *aren
     struct kvt_size *sizes = NULL;
     uint64_t lengths[LENGTHS_MAX];
     size_t count = 1;
-    enum kvt_engine engine = KVT_ENGINE_IDEAL;
-    kvt_status status = find_engine(question->engine, &engine, err);
+    const struct kvt_engine *engine = KVT_ENGINE_IDEAL;
+    kvt_status status = kvt_engine_load(question->engine != NULL ? question->engine : "ideal",
+                                        cli_data_dir(), arena, &engine, err);
 
     if (status == KVT_OK && question->tokens != NULL) {
         status = parse_lengths(question->tokens, lengths, &count, err);
@@ -240,15 +226,19 @@ static kvt_status answer(const struct question *question, struct kvt_arena *aren
 int kvt_cmd_size(const struct cli_command *command, int argc, char **argv)
 {
     struct question question = {0};
+    const char *log = NULL, *hardware = NULL;
     bool quiet = false;
     const struct cli_option options[] = {
         {"--tokens", "N,N..", "context lengths; without it, the scenario's own", CLI_TEXT,
          &question.tokens},
-        {"--engine", "ENGINE", "whose allocator counts: ideal, vllm or sglang", CLI_TEXT,
+        {"--engine", "ideal|vllm|sglang|trtllm", "whose allocator counts; or a file", CLI_TEXT,
          &question.engine},
         {"--set", "PATH=VALUE", "changes a value of the scenario; may be repeated", CLI_TEXTS,
          &question.sets},
         CLI_PLUGIN_OPTION,
+        {"--from-log", "FILE", "what fits in what an engine got, by its start-up log", CLI_TEXT,
+         &log},
+        {"--hardware", "GPU", "with --from-log: which GPU (h200)", CLI_TEXT, &hardware},
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no effect on the answer; there is nothing else to print", CLI_FLAG,
          &quiet},
@@ -261,7 +251,23 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv)
     int exit_code = CLI_DONE;
     kvt_status status = KVT_OK;
 
-    if (!cli_parse(command, argc, argv, options, option_count, 1, 1, &positional, &exit_code)) {
+    if (!cli_parse(command, argc, argv, options, option_count, 0, (size_t)argc, &positional,
+                   &exit_code)) {
+        cli_parsed_free(options, option_count, &positional);
+        return exit_code;
+    }
+    if (log != NULL || hardware != NULL || positional.count != 1) {
+        const struct engine_question asked = {.engine = question.engine,
+                                              .hardware = hardware,
+                                              .tokens = question.tokens,
+                                              .sets = &question.sets,
+                                              .words = &positional,
+                                              .json = question.json};
+        exit_code = log != NULL        ? engine_size_log(log, &asked)
+                    : hardware != NULL ? cli_malformed("size: --hardware goes with --from-log")
+                                       : cli_malformed("size: %zu arguments given; usage: kvtide "
+                                                       "size %s",
+                                                       positional.count, command->usage);
         cli_parsed_free(options, option_count, &positional);
         return exit_code;
     }

@@ -3,8 +3,8 @@
 
 static const struct cli_command commands[] = {
     {"run", "[SCENARIO|RESULT.json] [options]", "Runs a scenario and reports on it.", kvt_cmd_run},
-    {"size", "SCENARIO [options]", "Static bytes: what fits, what limits it, host DRAM per node.",
-     kvt_cmd_size},
+    {"size", "SCENARIO [options] | --from-log FILE [-- FLAGS..]",
+     "Static bytes: what fits, what limits it, host DRAM per node.", kvt_cmd_size},
     {"compare", "A[,PATH=VALUE..] B[,PATH=VALUE..].. [options]",
      "Runs scenarios on the same seeds; ratios to the first.", kvt_cmd_compare},
     {"explain", "RESULT.json [OTHER.json] [options]",
@@ -22,7 +22,7 @@ static const struct cli_command commands[] = {
      "Step times out of vLLM's or SGLang's own benchmarks: a profile.", kvt_cmd_calibrate},
     {"list", "[WHAT] [options]", "Models, hardware, policies, laws, scenarios, metrics, keys.",
      kvt_cmd_list},
-    {"check", "FILE.. | SCENARIO --print [options]",
+    {"check", "FILE.. | SCENARIO --print [options] | --engine E -- FLAGS..",
      "Checks input files and plug-ins; prints the scenario in force.", kvt_cmd_check},
     {"completion", "bash|zsh|fish|mdoc",
      "What a shell completes of all this; mdoc: the options, for the manual.", kvt_cmd_completion},

@@ -31,12 +31,12 @@ KVT_CHECKED kvt_status list_file_of(const char *name, const char *folder, const 
                                     struct kvt_error *err);
 
 /* list_files.c: what is shipped as files. */
-list_fill list_models, list_hardware, list_drafters, list_scenarios;
+list_fill list_models, list_hardware, list_drafters, list_engines, list_scenarios;
 /* list_plugins.c */
 list_fill list_policies, list_residency, list_replacement, list_scheduling, list_router, list_laws,
     list_timing, list_import, list_arrivals, list_lengths, list_speculation, list_backends;
 /* list_words.c: the words of files and options. */
-list_fill list_metrics, list_keys, list_formats, list_engines;
+list_fill list_metrics, list_keys, list_formats;
 
 /* Members, one by one; false when memory is short. A NULL text adds nothing. */
 bool list_add_text(cJSON *entry, const char *key, const char *text);

@@ -1,4 +1,4 @@
-/* list_files.c -- models, hardware, drafters and scenarios, each read from its file, for
+/* list_files.c -- models, hardware, drafters, engines and scenarios, each read from its file, for
  * `kvtide list`. */
 #include <dirent.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "kvt/engine.h"
 #include "list.h"
 
 enum {
@@ -188,6 +189,55 @@ static kvt_status add_drafter(cJSON *array, const cJSON *tree, const char *path,
     return ok ? KVT_OK : kvt_fail_nomem(err, "the list of drafters");
 }
 
+/* Rules by what comes of them, in a few words each: docs/engines.md has the rest. */
+static bool list_rules(cJSON *entry, const struct kvt_engine *engine, struct kvt_arena *arena)
+{
+    for (int effect = 0; effect < KVT_ENGINE_EFFECTS; effect++) {
+        const char *ids = NULL;
+
+        for (uint32_t i = 0; i < engine->rule_count; i++) {
+            if (engine->rules[i].effect != (enum kvt_engine_effect)effect)
+                continue;
+            ids = ids != NULL ? kvt_arena_printf(arena, "%s, %s", ids, engine->rules[i].id)
+                              : engine->rules[i].id;
+            if (ids == NULL)
+                return false;
+        }
+        if (!list_add_text(entry, kvt_engine_effect_name((enum kvt_engine_effect)effect), ids))
+            return false;
+    }
+    return true;
+}
+
+static kvt_status add_engine(cJSON *array, const cJSON *tree, const char *path,
+                             struct kvt_arena *arena, struct kvt_error *err)
+{
+    struct kvt_engine engine;
+    kvt_status status = kvt_engine_from_json(tree, path, arena, &engine, err);
+
+    if (status != KVT_OK)
+        return status;
+    cJSON *entry = list_add_entry(array, "name", engine.name);
+    bool ok = entry != NULL && list_add_text(entry, "summary", engine.summary) &&
+              list_add_text(entry, "family", engine.family) &&
+              list_add_text(entry, "describes", engine.describes) &&
+              list_add_number(entry, "page_tokens", engine.layout.page_tokens) &&
+              list_add_number(entry, "memory_fraction", engine.memory_fraction) &&
+              list_add_number(entry, "workspace_gib", engine.workspace_gib) &&
+              list_add_text(entry, "admission", engine.admission) &&
+              list_rules(entry, &engine, arena);
+    return ok ? KVT_OK : kvt_fail_nomem(err, "the list of engines");
+}
+
+/* Rows as they are: what `size` counts without an engine. */
+static bool add_ideal(cJSON *array)
+{
+    cJSON *entry = list_add_entry(array, "name", "ideal");
+
+    return entry != NULL &&
+           list_add_text(entry, "summary", "no engine: rows as they are, without pages");
+}
+
 static kvt_status add_one(cJSON *array, const char *folder, const char *name, add_file *add,
                           struct kvt_error *err)
 {
@@ -232,6 +282,13 @@ kvt_status list_hardware(cJSON *array, struct kvt_error *err)
 kvt_status list_drafters(cJSON *array, struct kvt_error *err)
 {
     return add_folder(array, "models/drafters", add_drafter, err);
+}
+
+kvt_status list_engines(cJSON *array, struct kvt_error *err)
+{
+    if (!add_ideal(array))
+        return kvt_fail_nomem(err, "the list of engines");
+    return add_folder(array, "models/engine", add_engine, err);
 }
 
 /* ---- Scenarios -------------------------------------------------------------------- */

@@ -1,5 +1,4 @@
-/* list_words.c -- metrics, keys, trace formats and engines, for `kvtide list`. */
-#include "kvt/layout.h"
+/* list_words.c -- metrics, keys and trace formats, for `kvtide list`. */
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 #include "list.h"
@@ -70,15 +69,6 @@ kvt_status list_formats(cJSON *array, struct kvt_error *err)
     for (const char *const *name = kvt_trace_formats(); *name != NULL; name++) {
         if (list_add_entry(array, "name", *name) == NULL)
             return kvt_fail_nomem(err, "the list of trace formats");
-    }
-    return KVT_OK;
-}
-
-kvt_status list_engines(cJSON *array, struct kvt_error *err)
-{
-    for (int i = 0; i < KVT_ENGINES; i++) {
-        if (list_add_entry(array, "name", kvt_engine_name((enum kvt_engine)i)) == NULL)
-            return kvt_fail_nomem(err, "the list of engines");
     }
     return KVT_OK;
 }

@@ -4,14 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-const char *kvt_engine_name(enum kvt_engine engine)
-{
-    static const char *const names[KVT_ENGINES] = {
-        [KVT_ENGINE_IDEAL] = "ideal", [KVT_ENGINE_VLLM] = "vllm", [KVT_ENGINE_SGLANG] = "sglang"};
-
-    return (unsigned)engine < KVT_ENGINES ? names[engine] : "unknown";
-}
-
 uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
                        uint64_t hot_tokens, uint64_t max_tokens)
 {
@@ -25,11 +17,6 @@ uint32_t kvt_hot_slots(const struct kvt_llm *llm, const struct kvt_store *store,
         slots = rows;
     }
     return slots < UINT32_MAX ? (uint32_t)slots : UINT32_MAX;
-}
-
-static uint64_t pages_of(uint64_t rows)
-{
-    return (rows + KVT_PAGE_ROWS - 1) / KVT_PAGE_ROWS;
 }
 
 static uint64_t store_row_bytes(const struct kvt_llm *llm, const struct kvt_store *store)
@@ -103,53 +90,81 @@ static void count_ideal(const struct kvt_session_spec *spec, struct kvt_session_
     }
 }
 
-/* ---- vLLM ------------------------------------------------------------------
+/* ---- Engines -----------------------------------------------------------------
  *
- *     blocks = ceil(tokens / 64) x index groups
- *            + payload groups x (ceil(hot / 64) + tail pages)
+ * One pool of blocks, as vLLM has it:
  *
- * of one shared pool; without hierarchy, ceil(tokens / 64) resident pages. From
- * vLLM's published concurrency calculator and hisparse/layout.py @0492a439. */
-static void count_vllm(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
+ *     blocks = pages + payload groups x (pages of the hot cache + tail pages)
+ *
+ * an index page being a block; without hierarchy, pages of all rows. Its published concurrency
+ * calculator, and hisparse/layout.py @0492a439.
+ *
+ * Pools of rows, as SGLang and TensorRT-LLM have them: index and host rows by the page, a hot cache
+ * and the newest rows beside it, tables per payload layer and not per store
+ * (hisparse_coordinator.py @009e640a; SparseKvCacheOffloadConfig). */
+static uint64_t engine_pages(const struct kvt_engine_layout *layout, const struct kvt_llm *llm,
+                             uint64_t rows)
 {
-    const struct kvt_llm *llm = spec->llm;
-    const struct kvt_vllm_layout *layout = &llm->vllm;
-    uint64_t pages = pages_of(spec->tokens);
-    uint64_t hot_pages = 0;
+    uint64_t page = llm->index_heads > 0 ? layout->page_tokens : layout->dense_page_tokens;
 
-    if (spec->needs.host_backing) {
-        out->host_bytes = pages * layout->host_page_bytes;
-    }
-    if (spec->needs.history_in_hbm) {
-        uint64_t index_page_bytes = layout->resident_page_bytes - layout->host_page_bytes;
-
-        out->hbm_by_class[KVT_MEM_INDEX] = pages * index_page_bytes;
-        out->hbm_by_class[KVT_MEM_PAYLOAD] = pages * layout->host_page_bytes;
-        return;
-    }
-    for (uint32_t i = 0; i < llm->store_count; i++) {
-        uint64_t slots = kvt_hot_slots(llm, &llm->stores[i], spec->hot_tokens, spec->max_tokens);
-
-        hot_pages = pages_of(slots) > hot_pages ? pages_of(slots) : hot_pages;
-    }
-    out->hbm_by_class[KVT_MEM_INDEX] = pages * layout->index_groups * layout->gpu_page_bytes;
-    out->hbm_by_class[KVT_MEM_HOT] = hot_pages * layout->payload_groups * layout->gpu_page_bytes;
-    out->hbm_by_class[KVT_MEM_TAIL] =
-        (uint64_t)layout->tail_pages * layout->payload_groups * layout->gpu_page_bytes;
+    return (rows + page - 1) / page;
 }
 
-/* ---- SGLang ----------------------------------------------------------------
- *
- * hisparse_coordinator.py @009e640a: a device buffer of B rows and one page, whose
- * first row holds the newest token; index and host rows by the page of 64; tables
- * per payload layer, not per store. Rows of the model file's format. */
-static void count_sglang(const struct kvt_session_spec *spec, struct kvt_session_bytes *out)
+static uint64_t engine_page_rows(const struct kvt_engine_layout *layout, const struct kvt_llm *llm)
+{
+    return llm->index_heads > 0 ? layout->page_tokens : layout->dense_page_tokens;
+}
+
+static void count_blocks(const struct kvt_session_spec *spec,
+                         const struct kvt_engine_layout *layout, struct kvt_session_bytes *out)
 {
     const struct kvt_llm *llm = spec->llm;
+    uint64_t page_rows = engine_page_rows(layout, llm);
+    uint64_t pages = engine_pages(layout, llm, spec->tokens);
+    uint64_t payload_bytes = 0, hot_pages = 0;
+
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        uint64_t slots = kvt_hot_slots(llm, &llm->stores[i], spec->hot_tokens, spec->max_tokens);
+        uint64_t slot_pages = engine_pages(layout, llm, slots);
+
+        payload_bytes += page_rows * store_row_bytes(llm, &llm->stores[i]);
+        hot_pages = slot_pages > hot_pages ? slot_pages : hot_pages;
+    }
+    if (spec->needs.host_backing)
+        out->host_bytes = pages * payload_bytes;
+    if (spec->needs.history_in_hbm) {
+        out->hbm_by_class[KVT_MEM_INDEX] =
+            pages * page_rows * llm->store_count * llm->index.capacity_bytes;
+        out->hbm_by_class[KVT_MEM_PAYLOAD] = pages * payload_bytes;
+        return;
+    }
+    struct kvt_engine_blocks blocks = kvt_engine_blocks_of(layout, llm);
+    uint64_t group_bytes = blocks.payload_groups * blocks.block_bytes;
+    out->hbm_by_class[KVT_MEM_INDEX] = pages * blocks.block_bytes;
+    out->hbm_by_class[KVT_MEM_HOT] = hot_pages * group_bytes;
+    out->hbm_by_class[KVT_MEM_TAIL] = layout->tail_pages * group_bytes;
+}
+
+/* Rows of the newest tokens that stand beside so many hot slots. */
+static uint64_t engine_tail_rows(const struct kvt_engine_layout *layout, const struct kvt_llm *llm,
+                                 uint64_t slots)
+{
+    uint64_t page_rows = engine_page_rows(layout, llm);
+    uint64_t rows = (uint64_t)layout->tail_pages * page_rows + layout->tail_rows;
+
+    if (!layout->hot_rounded)
+        return rows;
+    return engine_pages(layout, llm, slots + rows) * page_rows - slots;
+}
+
+static void count_rows(const struct kvt_session_spec *spec, const struct kvt_engine_layout *layout,
+                       struct kvt_session_bytes *out)
+{
+    const struct kvt_llm *llm = spec->llm;
+    uint64_t rows = engine_pages(layout, llm, spec->tokens) * engine_page_rows(layout, llm);
 
     for (uint32_t i = 0; i < llm->store_count; i++) {
         const struct kvt_store *store = &llm->stores[i];
-        uint64_t rows = pages_of(spec->tokens / store->compress_ratio) * KVT_PAGE_ROWS;
         uint64_t row_bytes = store_row_bytes(llm, store);
 
         out->hbm_by_class[KVT_MEM_INDEX] += rows * llm->index.capacity_bytes;
@@ -160,50 +175,42 @@ static void count_sglang(const struct kvt_session_spec *spec, struct kvt_session
             out->hbm_by_class[KVT_MEM_PAYLOAD] += rows * row_bytes;
         } else {
             uint64_t slots = kvt_hot_slots(llm, store, spec->hot_tokens, spec->max_tokens);
-            uint64_t padded = slots + KVT_PAGE_ROWS;
+            uint64_t tail = engine_tail_rows(layout, llm, slots);
 
             out->hbm_by_class[KVT_MEM_HOT] += slots * row_bytes;
-            out->hbm_by_class[KVT_MEM_TAIL] += KVT_PAGE_ROWS * row_bytes;
-            out->metadata_bytes += store->layers * (padded * llm->sglang.table_bytes_per_slot +
-                                                    slots * llm->sglang.order_bytes_per_slot);
+            out->hbm_by_class[KVT_MEM_TAIL] += tail * row_bytes;
+            out->metadata_bytes += store->layers * ((slots + tail) * layout->table_bytes_per_slot +
+                                                    slots * layout->order_bytes_per_slot);
         }
     }
 }
 
-/* Both engines keep every row that some query of a call reads in the hot cache. */
-static kvt_status check_engine(const struct kvt_session_spec *spec, enum kvt_engine engine,
+/* Engines keep every row that some query of a call reads in the hot cache. */
+static kvt_status check_engine(const struct kvt_session_spec *spec, const struct kvt_engine *engine,
                                struct kvt_error *err)
 {
     const struct kvt_llm *llm = spec->llm;
-    uint64_t least = (uint64_t)spec->queries_max * llm->top_k;
-    uint64_t page_bytes = (uint64_t)ceil(kvt_llm_payload_bytes_per_token(llm) * KVT_PAGE_ROWS);
-    bool known = engine == KVT_ENGINE_VLLM ? llm->vllm.gpu_page_bytes > 0
-                                           : llm->sglang.table_bytes_per_slot > 0;
+    double least = engine->hot_least_per_query * spec->queries_max * llm->top_k;
 
-    if (!known) {
-        return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->path,
-                        "no layout of %s for %s: the file has no engines.%s, or index_topk or "
-                        "block_tokens changed the rows that it is for; \"ideal\" needs none",
-                        kvt_engine_name(engine), llm->name, kvt_engine_name(engine));
+    for (uint32_t i = 0; i < llm->store_count; i++) {
+        if (llm->stores[i].compress_ratio > 1) {
+            return kvt_fail(err, KVT_ERR_UNSUPPORTED, llm->path,
+                            "no layout of %s for %s: some of its rows are of %u tokens, and no "
+                            "engine's layout of such rows is established; \"ideal\" needs none",
+                            engine->name, llm->name, llm->stores[i].compress_ratio);
+        }
     }
-    if (engine == KVT_ENGINE_VLLM && llm->vllm.host_page_bytes < page_bytes) {
-        return kvt_fail(err, KVT_ERR_INVALID, llm->path,
-                        "engines.vllm.host_page_bytes %llu does not hold 64 tokens of %s rows, "
-                        "which take %llu: engines.vllm of this row format is expected",
-                        (unsigned long long)llm->vllm.host_page_bytes, llm->payload.name,
-                        (unsigned long long)page_bytes);
-    }
-    if (!spec->needs.history_in_hbm && spec->queries_max > 1 && spec->hot_tokens < least) {
+    if (!spec->needs.history_in_hbm && spec->queries_max > 1 && (double)spec->hot_tokens < least) {
         return kvt_fail(err, KVT_ERR_INVALID, "residency.hot_tokens",
-                        "%s has no staging: %u queries of %u rows need at least %llu hot tokens; "
+                        "%s has no staging: %u queries of %u rows need at least %.0f hot tokens; "
                         "there are %llu",
-                        kvt_engine_name(engine), spec->queries_max, llm->top_k,
-                        (unsigned long long)least, (unsigned long long)spec->hot_tokens);
+                        engine->name, spec->queries_max, llm->top_k, least,
+                        (unsigned long long)spec->hot_tokens);
     }
     return KVT_OK;
 }
 
-static kvt_status check_spec(const struct kvt_session_spec *spec, enum kvt_engine engine,
+static kvt_status check_spec(const struct kvt_session_spec *spec, const struct kvt_engine *engine,
                              struct kvt_error *err)
 {
     if (spec->max_tokens < spec->tokens || spec->max_tokens > UINT32_MAX) {
@@ -216,19 +223,10 @@ static kvt_status check_spec(const struct kvt_session_spec *spec, enum kvt_engin
         return kvt_fail(err, KVT_ERR_INVALID, spec->llm->name,
                         "a round of 0 queries: it has at least 1");
     }
-    switch (engine) {
-    case KVT_ENGINE_IDEAL:
-        return KVT_OK;
-    case KVT_ENGINE_VLLM:
-    case KVT_ENGINE_SGLANG:
-        return check_engine(spec, engine, err);
-    default:
-        return kvt_fail(err, KVT_ERR_INVALID, spec->llm->name,
-                        "engine number %u; there are ideal, vllm and sglang", (unsigned)engine);
-    }
+    return engine != NULL ? check_engine(spec, engine, err) : KVT_OK;
 }
 
-kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, enum kvt_engine engine,
+kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, const struct kvt_engine *engine,
                              struct kvt_session_bytes *out, struct kvt_error *err)
 {
     struct kvt_session_bytes bytes = {0};
@@ -237,12 +235,12 @@ kvt_status kvt_session_bytes(const struct kvt_session_spec *spec, enum kvt_engin
     if (status != KVT_OK) {
         return status;
     }
-    if (engine == KVT_ENGINE_VLLM) {
-        count_vllm(spec, &bytes);
-    } else if (engine == KVT_ENGINE_SGLANG) {
-        count_sglang(spec, &bytes);
-    } else {
+    if (engine == NULL) {
         count_ideal(spec, &bytes);
+    } else if (engine->layout.kind == KVT_ENGINE_BLOCKS) {
+        count_blocks(spec, &engine->layout, &bytes);
+    } else {
+        count_rows(spec, &engine->layout, &bytes);
     }
     if (spec->drafter != NULL) {
         bytes.hbm_by_class[KVT_MEM_RING] += kvt_drafter_ring_bytes(spec->drafter);

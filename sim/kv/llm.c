@@ -70,24 +70,6 @@ static const struct kvt_field selector_fields[] = {
     {"store", KVT_FIELD_U32, 0, KVT_STORES_MAX - 1, offsetof(struct kvt_selector, store)},
 };
 
-static const struct kvt_field vllm_fields[] = {
-    {"gpu_page_bytes", KVT_FIELD_U64, 1, 1e12, offsetof(struct kvt_vllm_layout, gpu_page_bytes)},
-    {"resident_page_bytes", KVT_FIELD_U64, 1, 1e12,
-     offsetof(struct kvt_vllm_layout, resident_page_bytes)},
-    {"host_page_bytes", KVT_FIELD_U64, 1, 1e12, offsetof(struct kvt_vllm_layout, host_page_bytes)},
-    {"payload_groups", KVT_FIELD_U32, 1, LAYERS_MAX,
-     offsetof(struct kvt_vllm_layout, payload_groups)},
-    {"index_groups", KVT_FIELD_U32, 1, LAYERS_MAX, offsetof(struct kvt_vllm_layout, index_groups)},
-    {"tail_pages", KVT_FIELD_U32, 0, 1 << 16, offsetof(struct kvt_vllm_layout, tail_pages)},
-};
-
-static const struct kvt_field sglang_fields[] = {
-    {"table_bytes_per_slot", KVT_FIELD_U32, 1, 1 << 16,
-     offsetof(struct kvt_sglang_layout, table_bytes_per_slot)},
-    {"order_bytes_per_slot", KVT_FIELD_U32, 0, 1 << 16,
-     offsetof(struct kvt_sglang_layout, order_bytes_per_slot)},
-};
-
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 /* Numbers that only some rows have: another is refused with its key. */
@@ -306,42 +288,6 @@ static kvt_status read_selectors(const cJSON *tree, const char *where, struct kv
     return status == KVT_OK ? check_each_store_is_selected(where, llm, err) : status;
 }
 
-/* Both members are optional: an engine that is not there refuses to be sized. */
-static kvt_status read_engines(const cJSON *tree, const char *where, struct kvt_llm *llm,
-                               struct kvt_error *err)
-{
-    static const char *const keys[] = {"vllm", "sglang"};
-    char place[PLACE_BYTES];
-    char inner[PLACE_BYTES + 16];
-    const cJSON *engines = NULL;
-    const cJSON *vllm = NULL;
-    const cJSON *sglang = NULL;
-    kvt_status status = kvt_json_get_object(tree, where, "engines", false, &engines, err);
-
-    if (status != KVT_OK || engines == NULL) {
-        return status;
-    }
-    (void)snprintf(place, sizeof place, "%s/engines", where);
-    status = kvt_json_check_keys(engines, place, keys, LENGTH(keys), err);
-    if (status == KVT_OK) {
-        status = kvt_json_get_object(engines, place, "vllm", false, &vllm, err);
-    }
-    if (status == KVT_OK && vllm != NULL) {
-        (void)snprintf(inner, sizeof inner, "%s/vllm", place);
-        status = kvt_fields_read(vllm, inner, vllm_fields, LENGTH(vllm_fields), NULL, 0, &llm->vllm,
-                                 err);
-    }
-    if (status == KVT_OK) {
-        status = kvt_json_get_object(engines, place, "sglang", false, &sglang, err);
-    }
-    if (status == KVT_OK && sglang != NULL) {
-        (void)snprintf(inner, sizeof inner, "%s/sglang", place);
-        status = kvt_fields_read(sglang, inner, sglang_fields, LENGTH(sglang_fields), NULL, 0,
-                                 &llm->sglang, err);
-    }
-    return status;
-}
-
 /* A dense model has no indexer, and then selects every row there can be; any other has one, with
  * rows to scan. */
 static kvt_status check_indexer(const char *where, const struct kvt_llm *llm, struct kvt_error *err)
@@ -378,21 +324,14 @@ static kvt_status check_whole(const char *where, const struct kvt_llm *llm, stru
                         "part",
                         llm->dense_weight_bytes, llm->weight_bytes);
     }
-    if (llm->vllm.gpu_page_bytes > 0 && llm->vllm.host_page_bytes > llm->vllm.resident_page_bytes) {
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "engines.vllm: a host page of %llu bytes is larger than a resident page of "
-                        "%llu, which holds the same payload rows and the index rows",
-                        (unsigned long long)llm->vllm.host_page_bytes,
-                        (unsigned long long)llm->vllm.resident_page_bytes);
-    }
     return KVT_OK;
 }
 
 kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct kvt_arena *arena,
                              struct kvt_llm *out, struct kvt_error *err)
 {
-    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload", "index",        "stores",
-                                         "selectors",        "engines", LLM_CHANGE_KEYS};
+    static const char *const others[] = {KVT_JSON_HEAD_KEYS, "payload",   "index",
+                                         "stores",           "selectors", LLM_CHANGE_KEYS};
     struct kvt_model_head head;
     struct kvt_llm llm = {0};
     kvt_status status = kvt_model_head_read(tree, path, "kvtide/llm/1", arena, &head, err);
@@ -412,9 +351,6 @@ kvt_status kvt_llm_from_json(const struct cJSON *tree, const char *path, struct 
     }
     if (status == KVT_OK) {
         status = read_selectors(tree, head.where, &llm, err);
-    }
-    if (status == KVT_OK) {
-        status = read_engines(tree, head.where, &llm, err);
     }
     if (status == KVT_OK) {
         status = check_whole(head.where, &llm, err);

@@ -96,7 +96,6 @@ kvt_status kvt_llm_share_index(struct kvt_llm *llm, const bool *is_full, const c
         return KVT_OK;
     llm->selector_count = kept;
     close_ranks(llm);
-    llm->vllm = (struct kvt_vllm_layout){0}; /* its groups were those of the file's indexers */
     return KVT_OK;
 }
 
@@ -195,8 +194,6 @@ kvt_status kvt_llm_make_blocks(struct kvt_llm *llm, uint32_t rows, const char *w
     payload->capacity_bytes *= rows;
     payload->rebuild_flops *= rows;
     llm->top_k /= rows;
-    llm->vllm = (struct kvt_vllm_layout){0}; /* no engine's layout is of such rows */
-    llm->sglang = (struct kvt_sglang_layout){0};
     return KVT_OK;
 }
 

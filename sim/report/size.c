@@ -122,7 +122,7 @@ static struct kvt_size_pool fill_pool(const struct kvt_decode_pool *pool,
     return filled;
 }
 
-static kvt_status fill_side(const struct kvt_scenario *scenario, enum kvt_engine engine,
+static kvt_status fill_side(const struct kvt_scenario *scenario, const struct kvt_engine *engine,
                             const struct kvt_session_spec *spec, struct kvt_size_side *out,
                             struct kvt_error *err)
 {
@@ -141,8 +141,8 @@ static kvt_status fill_side(const struct kvt_scenario *scenario, enum kvt_engine
     return KVT_OK;
 }
 
-kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engine, uint64_t tokens,
-                       struct kvt_size *out, struct kvt_error *err)
+kvt_status kvt_size_at(const struct kvt_scenario *scenario, const struct kvt_engine *engine,
+                       uint64_t tokens, struct kvt_size *out, struct kvt_error *err)
 {
     struct kvt_size size = {.tokens = tokens};
     struct kvt_session_spec spec = {

@@ -98,7 +98,8 @@ static bool add_gpu(cJSON *pools, const struct kvt_decode_pool *pool)
            cJSON_AddBoolToObject(gpu, "weights_fit", pool->weights_fit) != NULL;
 }
 
-static bool add_head(cJSON *tree, const struct kvt_scenario *scenario, enum kvt_engine engine)
+static bool add_head(cJSON *tree, const struct kvt_scenario *scenario,
+                     const struct kvt_engine *engine)
 {
     cJSON *gpus = NULL;
     bool ok = add_text(tree, "schema", "kvtide/size/1") &&
@@ -118,7 +119,7 @@ static bool add_head(cJSON *tree, const struct kvt_scenario *scenario, enum kvt_
     return ok;
 }
 
-cJSON *kvt_size_tree(const struct kvt_scenario *scenario, enum kvt_engine engine,
+cJSON *kvt_size_tree(const struct kvt_scenario *scenario, const struct kvt_engine *engine,
                      const struct kvt_size *sizes, size_t size_count)
 {
     cJSON *tree = cJSON_CreateObject();

@@ -44,8 +44,8 @@ def the_hierarchical_policies_do_not(_):
 
 def the_scenario_in_force_names_its_sources(_):
     printed = succeeds("check", "agentic-74k", "--print")
-    line = [line for line in printed.splitlines() if "sources.engines.vllm.host_page_bytes" in line]
-    assert len(line) == 1 and '"64 x 78 x 656"' in line[0], line
+    line = [line for line in printed.splitlines() if line.startswith("model.sources.payload ")]
+    assert len(line) == 1 and "FlashMLA" in line[0], line
 
 
 CASES = (

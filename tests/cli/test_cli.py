@@ -83,7 +83,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("run", "--set", "=1"), "PATH"),
             (("run", "--set", "residency.polcy=lru"), "polcy"),
             (("size",), "0 arguments"),
-            (("size", "quickstart", "--engine", "trtllm"), "ideal vllm sglang"),
+            (("size", "quickstart", "--engine", "llama.cpp"), "there are: ideal"),
             (("size", "quickstart", "--tokens", "1,"), "--tokens"),
             (("compare",), "0 arguments"),
             (("compare", "quickstart"), "two or more"),
@@ -152,7 +152,7 @@ def every_shipped_scenario_and_file_is_sound(folder):
     for path in files:
         noun = {"llm": "model", "hardware": "hardware", "drafters": "drafter",
                 "acceptance": "acceptance table", "costs": "cost table",
-                "profiles": "profile"}[path.split("/")[-2]]
+                "profiles": "profile", "engine": "engine"}[path.split("/")[-2]]
         assert "%s: ok (%s)" % (path, noun) in said, said
 
 

@@ -63,6 +63,17 @@ const struct kvt_drafter *shipped_drafter(struct kvt_arena *arena, const char *n
     return drafter;
 }
 
+const struct kvt_engine *shipped_engine(struct kvt_arena *arena, const char *name)
+{
+    struct kvt_engine *engine = room_for(arena, sizeof *engine);
+    cJSON *tree = shipped_tree("engine", name);
+    struct kvt_error err;
+
+    expect_loaded(kvt_engine_from_json(tree, name, arena, engine, &err), &err);
+    cJSON_Delete(tree);
+    return engine;
+}
+
 const struct kvt_hardware *shipped_hardware(struct kvt_arena *arena, const char *name)
 {
     struct kvt_hardware *hardware = room_for(arena, sizeof *hardware);

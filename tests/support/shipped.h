@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "kvt/engine.h"
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 
@@ -15,6 +16,7 @@ cJSON *shipped_tree(const char *folder, const char *name);
 const struct kvt_llm *shipped_llm(struct kvt_arena *arena, const char *name);
 const struct kvt_drafter *shipped_drafter(struct kvt_arena *arena, const char *name);
 const struct kvt_hardware *shipped_hardware(struct kvt_arena *arena, const char *name);
+const struct kvt_engine *shipped_engine(struct kvt_arena *arena, const char *name);
 
 /* One change to a tree: the member at a JSON pointer becomes `value` (JSON text),
  * appears, or, with NULL, goes. */

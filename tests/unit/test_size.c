@@ -99,7 +99,7 @@ static void unmake(void)
     kvt_arena_free(arena);
 }
 
-static struct kvt_size size_at(enum kvt_engine engine, uint64_t tokens)
+static struct kvt_size size_at(const struct kvt_engine *engine, uint64_t tokens)
 {
     struct kvt_size size = {0};
     struct kvt_error err;
@@ -114,7 +114,7 @@ static struct kvt_size size_at(enum kvt_engine engine, uint64_t tokens)
 
 START_TEST(vllms_calculator_says_4_against_39_and_134_gib)
 {
-    struct kvt_size size = size_at(KVT_ENGINE_VLLM, 81920);
+    struct kvt_size size = size_at(shipped_engine(arena, "vllm-2026-09"), 81920);
 
     ck_assert_uint_eq(size.resident.running, 4);
     ck_assert_uint_eq(size.scenario.running, 39);
@@ -170,7 +170,7 @@ START_TEST(a_resident_scenario_equals_its_own_baseline)
     struct kvt_size size;
 
     use_residency("resident");
-    size = size_at(KVT_ENGINE_VLLM, 81920);
+    size = size_at(shipped_engine(arena, "vllm-2026-09"), 81920);
     ck_assert_uint_eq(size.scenario.running, 4);
     ck_assert_mem_eq(&size.scenario.session, &size.resident.session, sizeof size.resident.session);
 }
@@ -247,7 +247,7 @@ START_TEST(host_dram_is_shared_by_the_copies_of_a_node)
     pool->host_pool_per_rank = hosts[_i].per_rank;
     /* Room for five requests of each copy and half a sixth. */
     pool->host_dram_gib_per_node = 5.5 * (double)(hosts[_i].copies * host_bytes) / (double)KVT_GIB;
-    filled = size_at(KVT_ENGINE_VLLM, 81920).scenario.pools[0];
+    filled = size_at(shipped_engine(arena, "vllm-2026-09"), 81920).scenario.pools[0];
     ck_assert_uint_eq(filled.running_per_gpu, 5);
     ck_assert_uint_eq(filled.running, UINT64_C(5) * hosts[_i].dp);
     ck_assert_int_eq(filled.limited_by, KVT_SIZE_HOST_DRAM);
@@ -262,7 +262,7 @@ START_TEST(weights_that_do_not_fit_run_nothing)
     scenario.pools[0].hardware = shipped_hardware(arena, "h100");
     scenario.pools[0].weights_fit = false;
     scenario.pools[0].index_pool_bytes = 0;
-    size = size_at(KVT_ENGINE_VLLM, 81920);
+    size = size_at(shipped_engine(arena, "vllm-2026-09"), 81920);
     ck_assert_uint_eq(size.scenario.running, 0);
     ck_assert_int_eq(size.scenario.pools[0].limited_by, KVT_SIZE_WEIGHTS);
     ck_assert(!kvt_size_weights_fit(&scenario));
@@ -288,7 +288,7 @@ START_TEST(longer_requests_never_fit_more_often)
     uint64_t before = UINT64_MAX;
 
     for (uint64_t tokens = 1; tokens <= scenario.llm->max_position_tokens; tokens *= 2) {
-        uint64_t running = size_at(KVT_ENGINE_VLLM, tokens).scenario.running;
+        uint64_t running = size_at(shipped_engine(arena, "vllm-2026-09"), tokens).scenario.running;
 
         ck_assert_uint_le(running, before);
         before = running;
@@ -317,8 +317,9 @@ START_TEST(the_json_carries_every_key_at_the_top_and_in_the_list)
                                        "running",    "session_hbm_by_class", "running_per_gpu",
                                        "limited_by", "host_bytes_at_limit",  "session_outside_sum",
                                        "resident"};
-    struct kvt_size sizes[2] = {size_at(KVT_ENGINE_VLLM, 81920), size_at(KVT_ENGINE_VLLM, 32768)};
-    cJSON *tree = kvt_size_tree(&scenario, KVT_ENGINE_VLLM, sizes, 2);
+    struct kvt_size sizes[2] = {size_at(shipped_engine(arena, "vllm-2026-09"), 81920),
+                                size_at(shipped_engine(arena, "vllm-2026-09"), 32768)};
+    cJSON *tree = kvt_size_tree(&scenario, shipped_engine(arena, "vllm-2026-09"), sizes, 2);
     const cJSON *list = kvt_json_find(tree, "sizes");
 
     ck_assert_int_eq(cJSON_GetArraySize(list), 2);
@@ -398,8 +399,9 @@ START_TEST(an_engine_without_a_layout_is_refused)
     struct kvt_error err = {0};
 
     scenario.llm = shipped_llm(arena, "deepseek-v4.1-flash");
-    ck_assert_int_eq(kvt_size_at(&scenario, KVT_ENGINE_VLLM, 500000, &size, &err),
-                     KVT_ERR_UNSUPPORTED);
+    ck_assert_int_eq(
+        kvt_size_at(&scenario, shipped_engine(arena, "vllm-2026-09"), 500000, &size, &err),
+        KVT_ERR_UNSUPPORTED);
 }
 END_TEST
 

@@ -1,10 +1,11 @@
 /* kvt/layout.h -- bytes of a session: what must be in HBM, what in host DRAM.
  *
- * Three ways to count: `ideal` counts rows as they are; `vllm` and `sglang`
- * count what those engines' allocators hand out for them, pages padded. */
+ * Rows are counted as they are (KVT_ENGINE_IDEAL), or as an engine's allocators hand out pages and
+ * blocks for them (kvt/engine.h). */
 #ifndef KVT_LAYOUT_H
 #define KVT_LAYOUT_H
 
+#include "kvt/engine.h"
 #include "kvt/llm.h"
 #include "kvt/policy.h"
 
@@ -14,13 +15,8 @@ enum {
     KVT_GRANULE_BYTES = 65536
 };
 
-enum kvt_engine {
-    KVT_ENGINE_IDEAL = 0,
-    KVT_ENGINE_VLLM,
-    KVT_ENGINE_SGLANG,
-    KVT_ENGINES
-};
-const char *kvt_engine_name(enum kvt_engine engine);
+/* No engine: rows as they are. */
+#define KVT_ENGINE_IDEAL ((const struct kvt_engine *)0)
 
 /* Hot slots of a store: min(floor(hot_tokens / ratio), rows at rows_max_tokens),
  * at least min(top_k, those rows). */
@@ -75,24 +71,24 @@ struct kvt_session_bytes {
     uint64_t hbm_by_class[KVT_MEM_CLASSES];
     uint64_t hbm_bytes; /* their sum: what is required */
     uint64_t host_bytes;
-    uint64_t metadata_bytes;     /* resolver tables; outside the sum. 0 for vLLM: not published */
-    uint64_t window_bytes;       /* state outside the hierarchy (windows, far-compressed rows);
-                                  * outside the sum */
+    uint64_t metadata_bytes; /* resolver tables; outside the sum. 0 where an engine does not say */
+    uint64_t window_bytes;   /* state outside the hierarchy (windows, far-compressed rows);
+                              * outside the sum */
     uint64_t rank_staging_bytes; /* that a rank holds once, whoever it runs: what the widest call
                                   * needs beyond a session's share; outside the sum */
 };
 
-/* ideal: index rows of all tokens; then either every payload row (needs.history_in_hbm),
- * or the hot slots and the tail's rows of every payload layer and, from two queries
- * on, a share of the staging (kvt_staging_of()), where there is any. A drafter adds its ring either
- * way. Host bytes, where needs.host_backing: every payload row. vllm, sglang: the
- * same in those engines' pages; neither stages, so that both want queries_max * top_k hot tokens.
- * Their sources stand above each in layout.c. KVT_ERR_UNSUPPORTED: the model file gives no layout
- * for the engine. KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot
- * cache too small for the engine. */
+/* Without an engine: index rows of all tokens; then either every payload row
+ * (needs.history_in_hbm), or the hot slots and the tail's rows of every payload layer and, from two
+ * queries on, a share of the staging (kvt_staging_of()), where there is any. A drafter adds its
+ * ring either way. Host bytes, where needs.host_backing: every payload row. With one: the same in
+ * its pages; engines do not stage, so that they want hot_least_per_query * queries_max * top_k hot
+ * tokens. KVT_ERR_UNSUPPORTED: compressed rows, or rows in blocks, whose layout no engine file
+ * gives. KVT_ERR_INVALID: max_tokens below tokens or past 2^32 - 1, no query, or a hot cache too
+ * small for the engine. */
 KVT_CHECKED kvt_status kvt_session_bytes(const struct kvt_session_spec *spec,
-                                         enum kvt_engine engine, struct kvt_session_bytes *out,
-                                         struct kvt_error *err);
+                                         const struct kvt_engine *engine,
+                                         struct kvt_session_bytes *out, struct kvt_error *err);
 
 /* Granules of KVT_GRANULE_BYTES that so many of a store's rows fall on, rows at random:
  * G (1 - (1 - 1/G)^m), G granules in all; what a gather from host memory pays for. */

@@ -32,24 +32,6 @@ struct kvt_row_format {
     double rebuild_flops;    /* of a payload row, where it was fetched, in each layer; 0: none */
 };
 
-/* Where vLLM pads: bytes and counts of its block pool for this model, 64 tokens a
- * page. gpu_page_bytes 0: the model file gives no layout. */
-struct kvt_vllm_layout {
-    uint64_t gpu_page_bytes;      /* one block of the shared GPU pool */
-    uint64_t resident_page_bytes; /* one page of a request without hierarchy, index and payload */
-    uint64_t host_page_bytes;     /* one page in the host pool */
-    uint32_t payload_groups;      /* GPU blocks that hold one page of all payload layers */
-    uint32_t index_groups;        /* GPU blocks that hold one page of index rows */
-    uint32_t tail_pages;          /* retained per payload group */
-};
-
-/* SGLang's tables beside the rows, of one payload layer and one request.
- * table_bytes_per_slot 0: the model file gives no layout. */
-struct kvt_sglang_layout {
-    uint32_t table_bytes_per_slot; /* per slot, those of the extra page included */
-    uint32_t order_bytes_per_slot; /* per slot of the recency order */
-};
-
 struct kvt_llm {
     const char *name;
     const char *path;    /* where it was loaded from */
@@ -71,8 +53,6 @@ struct kvt_llm {
     uint32_t store_count, selector_count;
     struct kvt_store stores[KVT_STORES_MAX];
     struct kvt_selector selectors[KVT_SELECTORS_MAX];
-    struct kvt_vllm_layout vllm;
-    struct kvt_sglang_layout sglang;
 };
 
 enum {

@@ -45,8 +45,9 @@ struct kvt_size {
  * ring and staging. Only what is required counts (session.hbm_bytes): tables and
  * windows stand outside, as in the paper's slots. KVT_ERR_INVALID: no token, or more
  * than the model has positions. */
-KVT_CHECKED kvt_status kvt_size_at(const struct kvt_scenario *scenario, enum kvt_engine engine,
-                                   uint64_t tokens, struct kvt_size *out, struct kvt_error *err);
+KVT_CHECKED kvt_status kvt_size_at(const struct kvt_scenario *scenario,
+                                   const struct kvt_engine *engine, uint64_t tokens,
+                                   struct kvt_size *out, struct kvt_error *err);
 
 /* The context that the scenario's own workload asks for: the longest of its few
  * input lengths, or, where lengths are spread, its longest context. Opens the
@@ -59,7 +60,8 @@ bool kvt_size_weights_fit(const struct kvt_scenario *scenario);
 
 /* sizes[size_count] as `kvtide size --json` prints them, the first one's keys also
  * at the top. NULL when memory is short; cJSON_Delete() it. */
-KVT_CHECKED struct cJSON *kvt_size_tree(const struct kvt_scenario *scenario, enum kvt_engine engine,
+KVT_CHECKED struct cJSON *kvt_size_tree(const struct kvt_scenario *scenario,
+                                        const struct kvt_engine *engine,
                                         const struct kvt_size *sizes, size_t size_count);
 
 KVT_END_DECLS

@@ -1,0 +1,436 @@
+/* flags.c -- an engine's flags, or the arguments that its log prints, to facts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cli.h"
+#include "engine.h"
+#include "kvt/file.h"
+#include "kvt/json.h"
+
+enum {
+    MEMBER_BYTES = 256,
+    CONFIG_BYTES_MAX = 1 << 20
+};
+
+bool engine_note(struct engine_notes *notes, struct kvt_arena *arena, const char *text)
+{
+    if (text == NULL)
+        return false;
+    if (notes->count == notes->room) {
+        size_t room = notes->room > 0 ? notes->room * 2 : 16;
+        const char **items = kvt_arena_array(arena, room, sizeof *items, _Alignof(const char *));
+
+        if (items == NULL)
+            return false;
+        if (notes->count > 0)
+            memcpy(items, notes->items, notes->count * sizeof *items);
+        notes->items = items;
+        notes->room = room;
+    }
+    notes->items[notes->count++] = text;
+    return true;
+}
+
+/* What one reading of flags shares. */
+struct reading {
+    const struct kvt_engine *engine;
+    struct kvt_arena *arena;
+    struct engine_flags *out;
+    const char *flag; /* that is being read */
+};
+
+/* ---- Names ------------------------------------------------------------------------------- */
+
+/* '_' is '-', as the engines' parsers have it; leading ones do not count, so that the names of a
+ * log are found, too. */
+static bool is_same(const char *a, size_t a_length, const char *b)
+{
+    while (a_length > 0 && *a == '-') {
+        a++;
+        a_length--;
+    }
+    while (*b == '-')
+        b++;
+    for (; a_length > 0 && *b != '\0'; a++, b++, a_length--) {
+        char x = *a == '_' ? '-' : *a, y = *b == '_' ? '-' : *b;
+        if (x != y)
+            return false;
+    }
+    return a_length == 0 && *b == '\0';
+}
+
+static bool is_flag(const struct kvt_engine_flag *flag, const char *name, size_t length)
+{
+    if (is_same(name, length, flag->flag))
+        return true;
+    for (uint32_t i = 0; i < flag->alias_count; i++) {
+        if (is_same(name, length, flag->aliases[i]))
+            return true;
+    }
+    return false;
+}
+
+static const struct kvt_engine_flag *find_flag(const struct kvt_engine *engine, const char *name,
+                                               size_t length)
+{
+    for (uint32_t i = 0; i < engine->flag_count; i++) {
+        if (is_flag(&engine->flags[i], name, length))
+            return &engine->flags[i];
+    }
+    return NULL;
+}
+
+static bool is_passive(const char *const *names, uint32_t count, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_same(name, length, names[i]))
+            return true;
+    }
+    return false;
+}
+
+/* ---- Values ------------------------------------------------------------------------------ */
+
+static kvt_status refuse(const struct reading *reading, const struct kvt_engine_flag *flag,
+                         const char *found, const char *expected, struct kvt_error *err)
+{
+    return kvt_fail(err, KVT_ERR_INVALID, reading->flag, "%s%sfound \"%.60s\", expected %s",
+                    flag->member != NULL ? flag->member : "", flag->member != NULL ? ": " : "",
+                    found, expected);
+}
+
+/* "4096", "0.92", "32k" (1000s) and "32K" (1024s), as vLLM's parser reads counts. */
+static bool read_number(const char *text, double *out)
+{
+    static const char units[] = "kmgKMG";
+    static const double scales[] = {1e3, 1e6, 1e9, 1024, 1024.0 * 1024, 1024.0 * 1024 * 1024};
+    char digits[64];
+    double scale = 1;
+    size_t length = strlen(text);
+    const char *unit = length > 0 ? strchr(units, text[length - 1]) : NULL;
+
+    if (length == 0 || length >= sizeof digits)
+        return false;
+    if (unit != NULL && *unit != '\0') {
+        scale = scales[unit - units];
+        length--;
+    }
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    if (kvt_text_real(digits, "", -1e15, 1e15, out, NULL) != KVT_OK)
+        return false;
+    *out *= scale;
+    return true;
+}
+
+static const char *our_word(const struct kvt_engine_flag *flag, const char *theirs)
+{
+    for (uint32_t i = 0; i < flag->word_count; i++) {
+        if (strcmp(flag->words[i].theirs, theirs) == 0)
+            return flag->words[i].ours;
+    }
+    return theirs;
+}
+
+/* A value as text: of a flag, or of a member that is no text. */
+static kvt_status set_value(struct reading *reading, const struct kvt_engine_flag *flag,
+                            const char *value, struct kvt_error *err)
+{
+    size_t count = 0;
+    const struct kvt_engine_fact_doc *docs = kvt_engine_facts(&count);
+    double number = 0;
+
+    if (flag->fact < 0)
+        return KVT_OK;
+    const char *name = docs[flag->fact].name;
+    if (docs[flag->fact].kind == KVT_FACT_TEXT) {
+        const char *text = kvt_arena_strdup(reading->arena, our_word(flag, value));
+        if (text == NULL)
+            return kvt_fail_nomem(err, reading->flag);
+        kvt_engine_set_text(&reading->out->facts, name, text);
+        return KVT_OK;
+    }
+    if (docs[flag->fact].kind == KVT_FACT_BOOL) {
+        if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
+            return refuse(reading, flag, value, "true or false", err);
+        kvt_engine_set_number(&reading->out->facts, name, strcmp(value, "true") == 0);
+        return KVT_OK;
+    }
+    if (!read_number(value, &number) || number < 0)
+        return refuse(reading, flag, value, "a number from 0 on", err);
+    kvt_engine_set_number(&reading->out->facts, name,
+                          number / (flag->per > 0 ? flag->per : 1) + flag->plus);
+    return KVT_OK;
+}
+
+/* ---- Members of JSON values -------------------------------------------------------------- */
+
+static kvt_status set_member(struct reading *reading, const char *member, const char *value,
+                             struct kvt_error *err)
+{
+    bool is_known = false;
+    kvt_status status = KVT_OK;
+
+    for (uint32_t i = 0; status == KVT_OK && i < reading->engine->flag_count; i++) {
+        const struct kvt_engine_flag *flag = &reading->engine->flags[i];
+
+        if (flag->member == NULL || strcmp(flag->member, member) != 0 ||
+            !is_flag(flag, reading->flag, strlen(reading->flag)))
+            continue;
+        if (flag->is == NULL) {
+            is_known = true;
+            status = set_value(reading, flag, value, err);
+        } else if (strcmp(flag->is, value) == 0) {
+            size_t count = 0;
+            is_known = true;
+            kvt_engine_set_number(&reading->out->facts, kvt_engine_facts(&count)[flag->fact].name,
+                                  1);
+        }
+    }
+    if (status == KVT_OK && !is_known &&
+        !engine_note(
+            &reading->out->ignored, reading->arena,
+            kvt_arena_printf(reading->arena, "%s: %s = %.80s", reading->flag, member, value)))
+        return kvt_fail_nomem(err, reading->flag);
+    return status;
+}
+
+/* Every leaf by its path, "a.b[].c"; an empty object says nothing. */
+static kvt_status walk(struct reading *reading, const cJSON *node, const char *path,
+                       struct kvt_error *err)
+{
+    char inner[MEMBER_BYTES], number[32];
+    const cJSON *item = NULL;
+    kvt_status status = KVT_OK;
+
+    if (cJSON_IsObject(node) || cJSON_IsArray(node)) {
+        cJSON_ArrayForEach(item, node)
+        {
+            int length = cJSON_IsArray(node) ? snprintf(inner, sizeof inner, "%s[]", path)
+                                             : snprintf(inner, sizeof inner, "%s%s%s", path,
+                                                        path[0] != '\0' ? "." : "", item->string);
+            if (length < 0 || (size_t)length >= sizeof inner)
+                return kvt_fail(err, KVT_ERR_INVALID, reading->flag, "names too long: \"%.60s..\"",
+                                path);
+            status = walk(reading, item, inner, err);
+            if (status != KVT_OK)
+                return status;
+        }
+        return KVT_OK;
+    }
+    if (cJSON_IsNull(node))
+        return KVT_OK;
+    if (cJSON_IsBool(node))
+        return set_member(reading, path, cJSON_IsTrue(node) ? "true" : "false", err);
+    if (cJSON_IsNumber(node)) {
+        kvt_json_print_number(node->valuedouble, number);
+        return set_member(reading, path, number, err);
+    }
+    return set_member(reading, path, node->valuestring, err);
+}
+
+static kvt_status note_file(struct reading *reading, const char *value, struct kvt_error *err)
+{
+    const char *text =
+        kvt_arena_printf(reading->arena, "%s %.120s (not read: its keys can be given as JSON)",
+                         reading->flag, value);
+
+    return engine_note(&reading->out->ignored, reading->arena, text)
+               ? KVT_OK
+               : kvt_fail_nomem(err, reading->flag);
+}
+
+/* JSON, or the path of a file; a file of JSON is read, and one of YAML is named. */
+static kvt_status read_json(struct reading *reading, const char *value, struct kvt_error *err)
+{
+    cJSON *tree = NULL;
+    char *text = NULL;
+    size_t text_bytes = strlen(value);
+    const char *begin = value + strspn(value, " \t\r\n");
+    kvt_status status = KVT_OK;
+
+    if (*begin != '{' && *begin != '[') {
+        if (kvt_file_read(value, CONFIG_BYTES_MAX, &text, &text_bytes, NULL) != KVT_OK)
+            return strpbrk(value, "/.") != NULL ? note_file(reading, value, err)
+                                                : kvt_fail(err, KVT_ERR_INVALID, reading->flag,
+                                                           "found \"%.60s\", expected JSON", value);
+        if (kvt_json_parse(text, text_bytes, value, 1, &tree, NULL) != KVT_OK) {
+            free(text);
+            return note_file(reading, value, err);
+        }
+    } else {
+        status = kvt_json_parse(value, text_bytes, reading->flag, 1, &tree, err);
+    }
+    if (status == KVT_OK)
+        status = walk(reading, tree, "", err);
+    cJSON_Delete(tree);
+    free(text);
+    return status;
+}
+
+/* ---- One flag ----------------------------------------------------------------------------- */
+
+/* name[0..length), and its value, where it has one. */
+static kvt_status read_flag(struct reading *reading, const struct kvt_engine_flag *flag,
+                            const char *value, struct kvt_error *err)
+{
+    size_t count = 0;
+
+    if (flag->is_switch) {
+        kvt_engine_set_number(&reading->out->facts, kvt_engine_facts(&count)[flag->fact].name,
+                              flag->sets);
+        return KVT_OK;
+    }
+    if (value == NULL)
+        return kvt_fail(err, KVT_ERR_INVALID, reading->flag, "a value is expected behind it");
+    return flag->member != NULL ? read_json(reading, value, err)
+                                : set_value(reading, flag, value, err);
+}
+
+/* "--kv-transfer-config.kv_connector": a member by its path. */
+static const struct kvt_engine_flag *find_dotted(const struct kvt_engine *engine, const char *name,
+                                                 size_t length, const char **member)
+{
+    const char *dot = memchr(name, '.', length);
+    const struct kvt_engine_flag *flag =
+        dot != NULL ? find_flag(engine, name, (size_t)(dot - name)) : NULL;
+
+    *member = dot != NULL ? dot + 1 : NULL;
+    return flag != NULL && flag->member != NULL ? flag : NULL;
+}
+
+static bool is_launcher(const char *word)
+{
+    static const char *const names[] = {"vllm",    "serve",  "trtllm-serve", "sglang",
+                                        "python3", "python", "launch_server"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(word, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool note_ignored(struct reading *reading, const char *name, const char *value)
+{
+    return engine_note(&reading->out->ignored, reading->arena,
+                       value != NULL ? kvt_arena_printf(reading->arena, "%.80s %.80s", name, value)
+                                     : kvt_arena_strdup(reading->arena, name));
+}
+
+/* A word that is no flag: the command, or the model behind it. */
+static kvt_status read_bare(struct reading *reading, const char *word, struct kvt_error *err)
+{
+    const char *model = kvt_arena_strdup(reading->arena, word);
+
+    if (is_launcher(word))
+        return KVT_OK;
+    if (model == NULL)
+        return kvt_fail_nomem(err, word);
+    if (kvt_engine_knows(&reading->out->facts, "model"))
+        return note_ignored(reading, word, NULL) ? KVT_OK : kvt_fail_nomem(err, word);
+    kvt_engine_set_text(&reading->out->facts, "model", model);
+    return KVT_OK;
+}
+
+/* A word that looks like a number or JSON is a value, even behind '-'. */
+static bool is_value(const char *word)
+{
+    return word[0] != '-' || (word[1] >= '0' && word[1] <= '9');
+}
+
+kvt_status engine_read_words(const struct kvt_engine *engine, const char *const *words,
+                             size_t count, struct kvt_arena *arena, struct engine_flags *out,
+                             struct kvt_error *err)
+{
+    struct reading reading = {.engine = engine, .arena = arena, .out = out};
+    kvt_status status = KVT_OK;
+
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        const char *word = words[i];
+        const char *equals = strchr(word, '=');
+        size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
+        const char *next = i + 1 < count && is_value(words[i + 1]) ? words[i + 1] : NULL;
+        const char *value = equals != NULL ? equals + 1 : next;
+        const char *member = NULL;
+
+        if (word[0] != '-') {
+            status = read_bare(&reading, word, err);
+            continue;
+        }
+        reading.flag = kvt_arena_printf(arena, "%.*s", (int)length, word);
+        if (reading.flag == NULL)
+            return kvt_fail_nomem(err, word);
+        const struct kvt_engine_flag *flag = find_flag(engine, word, length);
+        const struct kvt_engine_flag *dotted = find_dotted(engine, word, length, &member);
+        bool takes_value = true;
+        if (flag != NULL) {
+            takes_value = !flag->is_switch;
+            if (!takes_value && equals != NULL)
+                return kvt_fail(err, KVT_ERR_INVALID, reading.flag, "it takes no value");
+            status = read_flag(&reading, flag, takes_value ? value : NULL, err);
+        } else if (dotted != NULL && value != NULL) {
+            reading.flag = dotted->flag;
+            status = set_member(
+                &reading, kvt_arena_printf(arena, "%.*s", (int)(word + length - member), member),
+                value, err);
+        } else if (is_passive(engine->passive_switches, engine->passive_switch_count, word,
+                              length)) {
+            takes_value = false;
+        } else if (!is_passive(engine->passive_values, engine->passive_value_count, word, length) &&
+                   !note_ignored(&reading, reading.flag, value)) {
+            status = kvt_fail_nomem(err, word);
+        }
+        i += takes_value && equals == NULL && next != NULL;
+    }
+    return status;
+}
+
+/* ---- Arguments of a log -------------------------------------------------------------------- */
+
+static kvt_status read_argument(struct reading *reading, const cJSON *item, struct kvt_error *err)
+{
+    const struct kvt_engine_flag *flag =
+        find_flag(reading->engine, item->string, strlen(item->string));
+    char number[32];
+
+    if (cJSON_IsNull(item) || flag == NULL)
+        return KVT_OK; /* a log prints everything that can be said, defaults too */
+    reading->flag = item->string;
+    if (flag->is_switch && cJSON_IsBool(item)) {
+        size_t count = 0;
+        /* --disable-radix-cache sets a fact to false: it is printed as disable_radix_cache. */
+        kvt_engine_set_number(&reading->out->facts, kvt_engine_facts(&count)[flag->fact].name,
+                              cJSON_IsTrue(item) == flag->sets);
+        return KVT_OK;
+    }
+    if (flag->member != NULL)
+        return cJSON_IsString(item) ? read_json(reading, item->valuestring, err)
+                                    : walk(reading, item, "", err);
+    if (cJSON_IsNumber(item)) {
+        if (item->valuedouble < 0)
+            return KVT_OK; /* -1: off */
+        kvt_json_print_number(item->valuedouble, number);
+        return set_value(reading, flag, number, err);
+    }
+    if (cJSON_IsBool(item))
+        return set_value(reading, flag, cJSON_IsTrue(item) ? "true" : "false", err);
+    return cJSON_IsString(item) ? set_value(reading, flag, item->valuestring, err) : KVT_OK;
+}
+
+kvt_status engine_read_arguments(const struct kvt_engine *engine, const cJSON *arguments,
+                                 struct kvt_arena *arena, struct engine_flags *out,
+                                 struct kvt_error *err)
+{
+    struct reading reading = {.engine = engine, .arena = arena, .out = out};
+    const cJSON *item = NULL;
+    kvt_status status = KVT_OK;
+
+    cJSON_ArrayForEach(item, arguments)
+    {
+        if (status == KVT_OK && item->string != NULL)
+            status = read_argument(&reading, item, err);
+    }
+    return status;
+}
