@@ -122,6 +122,7 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .host_copies = pool->host_pool_per_rank ? pool->tp : 1,
                                .index_offload_bytes = index_offload_bytes(pool),
                                .prefills_here = scenario->prefill.mode == KVT_PREFILL_COLOCATED,
+                               .prefill_computes = scenario->prefill.mode != KVT_PREFILL_NONE,
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
@@ -297,6 +298,8 @@ static kvt_status begin(struct kvt_sim *sim, struct kvt_error *err)
     if (status == KVT_OK)
         status = sim_books_open(sim, err);
     if (status == KVT_OK)
+        status = sim_faults_open(sim, err);
+    if (status == KVT_OK)
         status = sim_poll_arrivals(sim, err);
     return status == KVT_OK ? sim_books_begin(sim, err) : status;
 }
@@ -374,6 +377,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     if (sim->speculation)
         sim->speculation->free(sim->speculation_data);
     sim_books_close(sim);
+    sim_faults_close(sim);
     kvt_eventq_free(sim->events);
     free(sim->input_state);
     free(sim->output_state);
@@ -406,6 +410,8 @@ static kvt_status diagnose_stall(const struct kvt_sim *sim, struct kvt_error *er
 {
     const struct kvt_rank *worst = &sim->ranks[0];
 
+    if (sim->faults.homeless_count > 0)
+        return sim_diagnose_homeless(sim, err);
     for (uint32_t r = 1; r < sim->rank_count; r++) {
         if (sim->ranks[r].waiting.count > worst->waiting.count)
             worst = &sim->ranks[r];
@@ -431,12 +437,18 @@ static bool nothing_moves(const struct kvt_sim *sim)
     return kvt_eventq_length(sim->events) <= clockwork;
 }
 
+/* No rank is left for anybody, and the run has an end: until then they wait, and are counted so. */
+static bool waits_to_the_end(const struct kvt_sim *sim)
+{
+    return sim->end_ns != KVT_NS_NEVER && sim->faults.homeless_count == sim->in_flight;
+}
+
 static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
                            struct kvt_error *err)
 {
     switch ((enum event_kind)event->kind) {
     case EVENT_STEP_DONE:
-        return sim_on_step_done(sim, event->target, err);
+        return sim_on_step_done(sim, event->target, event->payload, err);
     case EVENT_IMPORT_DONE:
         return sim_on_import_done(sim, event->target, event->payload, err);
     case EVENT_PREFILL_DONE:
@@ -447,7 +459,7 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
     case EVENT_BOUNDARY:
         return sim_on_boundary(sim, event->target, err);
     case EVENT_INTERVAL:
-        if (nothing_moves(sim) && sim->in_flight > 0)
+        if (nothing_moves(sim) && sim->in_flight > 0 && !waits_to_the_end(sim))
             return diagnose_stall(sim, err);
         return sim_books_interval(sim, err);
     case EVENT_WARMUP:
@@ -455,6 +467,10 @@ static kvt_status on_event(struct kvt_sim *sim, const struct kvt_event *event,
     case EVENT_STOP:
         sim->ended = true;
         return KVT_OK;
+    case EVENT_FAULT:
+        return sim_on_fault(sim, event->target, err);
+    case EVENT_REPAIR:
+        return sim_on_repair(sim, event->target, err);
     }
     return kvt_fail(err, KVT_ERR_INTERNAL, sim->scenario->name, "event of kind %u", event->kind);
 }

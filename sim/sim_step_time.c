@@ -111,6 +111,8 @@ double sim_predict_of(const struct group *group, const struct kvt_group_load *al
         own[KVT_PART_FETCH] +=
             kvt_ahead_exposed_ns(group->timing, group->timing_state, group->prefetch->lead,
                                  group->selectors, &loads[r], shared, own);
+        if (group->link_factor)
+            own[KVT_PART_FETCH] /= group->link_factor[r];
         double rank_ns = sum(own);
         all_ns += rank_ns;
         if (rank_ns >= slowest_ns) {

@@ -10,6 +10,8 @@ static const struct cli_command commands[] = {
     {"explain", "RESULT.json [OTHER.json] [options]",
      "Where a run's time and bytes went, what binds and what would next; or how two differ.",
      kvt_cmd_explain},
+    {"sweep", "[SCENARIO] --vary PATH=V1,V2,.. --out DIR [options] | --merge DIR.. --out DIR",
+     "Runs many points of a scenario, on threads, machines and shards.", kvt_cmd_sweep},
     {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate",

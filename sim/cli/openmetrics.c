@@ -34,6 +34,7 @@ enum figure {
     FIGURE_COVERAGE,
     FIGURE_STEP_S,
     FIGURE_BARRIER_SHARE,
+    FIGURE_DOWN,
     FIGURE_HBM_BYTES,
     FIGURE_HOST_BYTES,
     FIGURE_HBM_CLASS,                                     /* one a class */
@@ -56,6 +57,7 @@ enum figure {
     FIGURE_PAGES_FILLED,
     FIGURE_PAGES_RELEASED,
     FIGURE_STEPS,
+    FIGURE_INTERRUPTED,
     FIGURE_ITL_COUNT, /* gaps between deliveries, and their seconds */
     FIGURE_ITL_SUM,
     FIGURES
@@ -119,6 +121,7 @@ static const struct metric {
     {"kvtide:step_seconds", "", "seconds", "Mean duration of a decode step.", FIGURE_STEP_S, GAUGE},
     {"kvtide:barrier_wait_ratio", "", "ratio", "Time of ranks that wait for the slowest.",
      FIGURE_BARRIER_SHARE, GAUGE},
+    {"kvtide:ranks_down", "", NULL, "Ranks that are down, mean.", FIGURE_DOWN, GAUGE},
     {"kvtide:hbm_kv_peak_bytes", "", "bytes", "HBM in use over all GPUs, peak of the interval.",
      FIGURE_HBM_BYTES, GAUGE},
     {"kvtide:host_peak_bytes", "", "bytes", "Host DRAM in use over all nodes, peak.",
@@ -137,6 +140,8 @@ static const struct metric {
     {"kvtide:import_bytes", "", "bytes", "Histories from outside.", FIGURE_IMPORT_BYTES, COUNTER},
     {"kvtide:pages_filled", "", NULL, "Pages brought up.", FIGURE_PAGES_FILLED, COUNTER},
     {"kvtide:pages_released", "", NULL, "Pages given up.", FIGURE_PAGES_RELEASED, COUNTER},
+    {"kvtide:requests_interrupted", "", NULL, "Requests that faults interrupted.",
+     FIGURE_INTERRUPTED, COUNTER},
     {"kvtide:decode_steps", "", NULL, "Steps of groups of ranks.", FIGURE_STEPS, COUNTER},
 };
 
@@ -209,6 +214,7 @@ static void count(double sums[FIGURES], const struct kvt_tally *interval)
         [FIGURE_PAGES_FILLED] = (double)interval->pages_filled,
         [FIGURE_PAGES_RELEASED] = (double)interval->pages_released,
         [FIGURE_STEPS] = (double)interval->decode_steps,
+        [FIGURE_INTERRUPTED] = (double)interval->interrupted,
         [FIGURE_ITL_COUNT] = (double)interval->itl_count,
         [FIGURE_ITL_SUM] = interval->itl_ns * 1e-9,
     };
@@ -254,6 +260,7 @@ void openmetrics_interval(struct openmetrics *om, const struct kvt_tally *interv
         [FIGURE_STEP_S] = ratio((double)interval->step_ns * 1e-9, (double)interval->decode_steps),
         [FIGURE_BARRIER_SHARE] =
             ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns),
+        [FIGURE_DOWN] = ratio(interval->down_ns, ns),
         [FIGURE_HBM_BYTES] = (double)interval->hbm_peak_bytes,
         [FIGURE_HOST_BYTES] = (double)interval->host_peak_bytes,
     };

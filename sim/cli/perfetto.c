@@ -48,6 +48,7 @@ static const char *const link_names[LINK_LANES] = {"host to HBM", "HBM to host",
 enum {
     REQUEST_EVENTS = 8,      /* at most: four spans */
     IMPORT_LANES_MAX = 4096, /* a rank, so that lanes of ranks have numbers of their own */
+    AGAIN = 1000000,         /* between the numbers of a lane and of those that stand in for it */
     FLOW_BEGUN = 1,          /* of a request's arrow */
     FLOW_ENDED = 2
 };
@@ -72,6 +73,8 @@ struct perfetto {
     bool has_any;   /* written something, which the next is set apart from */
     uint32_t rank_count;
     struct lanes *imports; /* [rank_count] */
+    struct lanes *steps;   /* [rank_count] one each, but after a fault */
+    struct lanes *links;   /* [LINK_LANES x rank_count] likewise */
     struct lanes prefill;
     uint8_t *flows; /* [flow_capacity] of requests by number */
     size_t flow_capacity;
@@ -221,6 +224,28 @@ static uint32_t take_lane(struct perfetto *perfetto, struct lanes *lanes, kvt_ns
     return lane;
 }
 
+/* The number of a lane that is taken once at a time, but where a fault has cut short what was to
+ * take it longer: that is drawn whole, and what comes then is beside it. */
+static uint32_t lane_of(struct perfetto *perfetto, enum process process, struct lanes *lanes,
+                        uint32_t number, kvt_ns from_ns, kvt_ns to_ns)
+{
+    uint32_t known = lanes->count;
+    uint32_t place = take_lane(perfetto, lanes, from_ns, to_ns);
+    char name[64];
+
+    if (place == UINT32_MAX || place == 0)
+        return number;
+    if (place == known) {
+        if (process == PROCESS_RANKS)
+            snprintf(name, sizeof name, "rank %" PRIu32 ", after a fault", number);
+        else
+            snprintf(name, sizeof name, "rank %" PRIu32 ", %s, after a fault", number / LINK_LANES,
+                     link_names[number % LINK_LANES]);
+        name_lane(perfetto, process, AGAIN * place + number, name);
+    }
+    return AGAIN * place + number;
+}
+
 /* Where a request's arrow is; NULL when memory is short. */
 static uint8_t *flow_of(struct perfetto *perfetto, uint32_t request)
 {
@@ -253,21 +278,22 @@ static void lead_flow(struct perfetto *perfetto, uint32_t request, enum process 
 /* ---- What is told -------------------------------------------------------------------------- */
 
 static void put_parts(struct perfetto *perfetto, const struct kvt_observed_step *step,
-                      kvt_ns from_ns)
+                      uint32_t lane, kvt_ns from_ns)
 {
+    uint32_t fetch_lane = LINK_LANES * step->rank + LANE_FETCH;
     kvt_ns at_ns = from_ns, owed_ns = 0;
-
     for (int p = 0; p < KVT_PARTS; p++) {
         kvt_ns part_ns = step->parts_ns[p] + owed_ns;
         owed_ns = part_ns < 0 ? part_ns : 0;
         if (part_ns <= 0)
             continue;
-        begin_slice(perfetto, kvt_step_part_name((enum kvt_step_part)p), PROCESS_RANKS, step->rank,
-                    at_ns, at_ns + part_ns);
+        begin_slice(perfetto, kvt_step_part_name((enum kvt_step_part)p), PROCESS_RANKS, lane, at_ns,
+                    at_ns + part_ns);
         fputs("}}", perfetto->stream);
         if (p == KVT_PART_FETCH && step->wire_bytes > 0) {
-            begin_slice(perfetto, "fetch", PROCESS_LINKS, LINK_LANES * step->rank + LANE_FETCH,
-                        at_ns, at_ns + part_ns);
+            uint32_t number = lane_of(perfetto, PROCESS_LINKS, &perfetto->links[fetch_lane],
+                                      fetch_lane, at_ns, at_ns + part_ns);
+            begin_slice(perfetto, "fetch", PROCESS_LINKS, number, at_ns, at_ns + part_ns);
             put_number(perfetto->stream, "bytes", round(step->wire_bytes), '}');
             fputc('}', perfetto->stream);
         }
@@ -285,14 +311,15 @@ static uint64_t count_events(const struct kvt_observed_step *step)
     return count + step->item_count;
 }
 
-static void end_flows(struct perfetto *perfetto, const struct kvt_observed_step *step, kvt_ns at_ns)
+static void end_flows(struct perfetto *perfetto, const struct kvt_observed_step *step,
+                      uint32_t lane, kvt_ns at_ns)
 {
     for (uint32_t i = 0; i < step->item_count; i++) {
         uint32_t request = step->items[i].request;
         uint8_t *flow = flow_of(perfetto, request);
         if (!flow || *flow != FLOW_BEGUN)
             continue;
-        put_flow(perfetto, "f", request, PROCESS_RANKS, step->rank, at_ns);
+        put_flow(perfetto, "f", request, PROCESS_RANKS, lane, at_ns);
         *flow |= FLOW_ENDED;
     }
 }
@@ -307,7 +334,9 @@ static void on_step(void *context, const struct kvt_observed_step *step)
 
     if (!takes(perfetto, PERFETTO_STEPS, step->from_ns, to_ns, count_events(step)))
         return;
-    begin_slice(perfetto, waits ? "waits for the others" : "step", PROCESS_RANKS, step->rank,
+    uint32_t lane = lane_of(perfetto, PROCESS_RANKS, &perfetto->steps[step->rank], step->rank,
+                            step->from_ns, to_ns);
+    begin_slice(perfetto, waits ? "waits for the others" : "step", PROCESS_RANKS, lane,
                 step->from_ns, to_ns);
     put_number(stream, "requests", step->item_count, ',');
     put_number(stream, "queries", load->queries, ',');
@@ -320,11 +349,11 @@ static void on_step(void *context, const struct kvt_observed_step *step)
     if (waits)
         return;
     if (step->stall_ns > 0) {
-        begin_slice(perfetto, "backup stall", PROCESS_RANKS, step->rank, step->from_ns, begun_ns);
+        begin_slice(perfetto, "backup stall", PROCESS_RANKS, lane, step->from_ns, begun_ns);
         fputs("}}", stream);
     }
-    put_parts(perfetto, step, begun_ns);
-    end_flows(perfetto, step, step->from_ns);
+    put_parts(perfetto, step, lane, begun_ns);
+    end_flows(perfetto, step, lane, step->from_ns);
 }
 
 static void on_transfer(void *context, const struct kvt_transfer *transfer)
@@ -348,6 +377,9 @@ static void on_transfer(void *context, const struct kvt_transfer *transfer)
         snprintf(name, sizeof name, "rank %" PRIu32 ", import %" PRIu32, transfer->rank, place);
         if (place == known)
             name_lane(perfetto, process, lane, name);
+    } else {
+        lane = lane_of(perfetto, process, &perfetto->links[lane], lane, transfer->from_ns,
+                       transfer->to_ns);
     }
     begin_slice(perfetto, kvt_transfer_kind_name(transfer->kind), process, lane, transfer->from_ns,
                 transfer->to_ns);
@@ -397,13 +429,16 @@ void perfetto_interval(struct perfetto *perfetto, const struct kvt_tally *interv
     kvt_ns at_ns = interval->from_ns;
     double ns = (double)(interval->to_ns - interval->from_ns);
 
-    if (ns <= 0 || !takes(perfetto, PERFETTO_COUNTERS, at_ns, interval->to_ns, 4))
+    if (ns <= 0 || !takes(perfetto, PERFETTO_COUNTERS, at_ns, interval->to_ns, 5))
         return;
     begin_counter(perfetto, "requests", at_ns);
     put_number(stream, "decoding", interval->running_ns / ns, ',');
     put_number(stream, "importing", interval->importing_ns / ns, ',');
     put_number(stream, "prefilling", interval->prefilling_ns / ns, ',');
     put_number(stream, "waiting", interval->waiting_ns / ns, '}');
+    fputc('}', stream);
+    begin_counter(perfetto, "ranks down", at_ns);
+    put_number(stream, "down", interval->down_ns / ns, '}');
     fputc('}', stream);
     begin_counter(perfetto, "coverage", at_ns);
     put_number(stream, "coverage",
@@ -520,7 +555,9 @@ kvt_status perfetto_begin(FILE *stream, const struct kvt_scenario *scenario, dou
     for (uint32_t p = 0; p < scenario->pool_count; p++)
         perfetto->rank_count += scenario->pools[p].dp;
     perfetto->imports = calloc(perfetto->rank_count, sizeof *perfetto->imports);
-    if (!perfetto->imports) {
+    perfetto->steps = calloc(perfetto->rank_count, sizeof *perfetto->steps);
+    perfetto->links = calloc((size_t)LINK_LANES * perfetto->rank_count, sizeof *perfetto->links);
+    if (!perfetto->imports || !perfetto->steps || !perfetto->links) {
         perfetto_free(perfetto);
         return kvt_fail_nomem(err, "perfetto.json");
     }
@@ -580,13 +617,20 @@ void perfetto_left_out(const struct perfetto_account *account, char out[160])
     }
 }
 
+static void free_lanes(struct lanes *lanes, uint32_t count)
+{
+    for (uint32_t i = 0; lanes && i < count; i++)
+        free(lanes[i].free_ns);
+    free(lanes);
+}
+
 void perfetto_free(struct perfetto *perfetto)
 {
     if (!perfetto)
         return;
-    for (uint32_t r = 0; perfetto->imports && r < perfetto->rank_count; r++)
-        free(perfetto->imports[r].free_ns);
-    free(perfetto->imports);
+    free_lanes(perfetto->imports, perfetto->rank_count);
+    free_lanes(perfetto->steps, perfetto->rank_count);
+    free_lanes(perfetto->links, LINK_LANES * perfetto->rank_count);
     free(perfetto->prefill.free_ns);
     free(perfetto->flows);
     free(perfetto);

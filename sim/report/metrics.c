@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "faults.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
 
@@ -277,7 +278,8 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
 {
     double steps = (double)tally->decode_steps, rounds = (double)tally->rounds;
 
-    out->tokens_per_round = metric_ratio((double)tally->round_tokens, rounds);
+    out->tokens_per_round =
+        metric_ratio((double)tally->round_tokens - (double)tally->lost_tokens, rounds);
     out->decode_steps = steps;
     out->mean_step_ms = metric_ratio((double)tally->step_ns * 1e-6, steps);
     out->barrier_wait_share = metric_ratio((double)tally->barrier_wait_ns, (double)tally->rank_ns);
@@ -301,6 +303,15 @@ static void steps_and_bytes(const struct kvt_tally *tally, struct metric_values 
     out->host_peak_bytes = (double)tally->host_peak_bytes;
 }
 
+static void faults(const struct kvt_run *run, const struct kvt_tally *tally, int phase,
+                   struct metric_values *out)
+{
+    out->faults = (double)tally->faults;
+    out->requests_interrupted = (double)tally->interrupted;
+    out->fault_kept_tokens = phase < 0 ? faults_kept_tokens(run) : NAN;
+    out->fault_recovery_s = phase < 0 ? faults_recovery_s(run) : NAN;
+}
+
 bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out)
 {
     const struct kvt_tally *tally = phase < 0 ? &run->total : &run->phases[phase];
@@ -308,6 +319,7 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     throughput(run, tally, phase, out);
     steps_and_bytes(tally, out);
     rows(tally, out);
+    faults(run, tally, phase, out);
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;

@@ -86,7 +86,12 @@
     X(preemptions, "1", QUEUE, "Requests put aside for want of memory")                            \
     X(unservable, "1", COUNTED, "Requests that could never fit")                                   \
     X(prefix_hit_tokens, "tokens", COUNTED, "Prompt tokens found in a cache")                      \
-    X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption")            \
+    X(reprefill_tokens, "tokens", QUEUE, "Context brought in again after a preemption or fault")   \
+    X(faults, "1", QUEUE, "Faults that struck")                                                    \
+    X(requests_interrupted, "1", QUEUE, "Requests that lost what they had to a fault, each time")  \
+    X(fault_kept_tokens, "tokens", QUEUE, "Of their rows, those kept on host")                     \
+    X(fault_recovery_s, "s", QUEUE,                                                                \
+      "From a fault until all it interrupted decode again or have ended; the longest")             \
     X(slo_violation_s, "s", QUEUE,                                                                 \
       "Time in which fewer of a class's finished requests met its bounds than `attain` asks")      \
     KVT_METRICS_OF_TRANSITIONS(X)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calibrated.h"
+#include "faults.h"
 #include "kvt/explain.h"
 #include "kvt/json.h"
 #include "kvt/plugins.h"
@@ -481,9 +482,9 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
         add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
         add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        add_step_parts(result, run) && add_outside(result, run) && add_measured(result, run) &&
-        kvt_badge_add(result, &badge) && add_scaled(result, run) && add_calibrated(result, run) &&
-        add_text(result, "selections", run->law_description) &&
+        faults_add(result, run) && add_step_parts(result, run) && add_outside(result, run) &&
+        add_measured(result, run) && kvt_badge_add(result, &badge) && add_scaled(result, run) &&
+        add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_explain(result, run, -1) && add_transitions(result, run) &&
         add_number(result, "events", (double)run->events) &&

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calibrated.h"
+#include "faults.h"
 #include "kvt/explain.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
@@ -424,6 +425,16 @@ static void put_outside(FILE *stream, const struct kvt_outside *outside)
                   kvt_step_part_name(outside->part));
 }
 
+static void put_faults(FILE *stream, const struct kvt_run *run)
+{
+    char text[FAULT_TEXT_BYTES];
+
+    for (uint32_t i = 0; i < run->fault_count; i++) {
+        faults_say(&run->faults[i], text, sizeof text);
+        text_line(stream, "fault      %s", text);
+    }
+}
+
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_scenario *scenario = run->scenario;
@@ -474,6 +485,7 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_memory(stream, run);
     put_staging(stream, run);
     put_crossing(stream, run);
+    put_faults(stream, run);
     put_caveats(stream, run, result);
     kvt_explain_put_lines(stream, result);
 }

@@ -19,7 +19,7 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
     fputs("request,arrival_ns,admitted_ns,first_token_ns,last_token_ns,finished_ns,rank,"
           "input_tokens,output_tokens,generated_tokens,status,slo_class,preemptions,"
           "followed_selected_rows,followed_missed_rows,session_id,turn,line,"
-          "prefix_hit_tokens\n",
+          "prefix_hit_tokens,interruptions\n",
           stream);
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -43,7 +43,7 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
         fprintf(stream, ",%u,", record->turn);
         if (record->line > 0)
             fprintf(stream, "%" PRIu64, record->line);
-        fprintf(stream, ",%u\n", record->prefix_hit_tokens);
+        fprintf(stream, ",%u,%u\n", record->prefix_hit_tokens, record->interruptions);
     }
 }
 
@@ -54,7 +54,7 @@ void kvt_report_timeline_header(FILE *stream)
           "followed_selected_rows,followed_tail_rows,followed_optional_rows,followed_hot_rows,"
           "followed_missed_rows,h2d_wire_bytes,fill_bytes,d2h_bytes,import_bytes,pages_filled,"
           "pages_released,decode_steps,mean_step_ms,barrier_wait_share,hbm_kv_peak_bytes,"
-          "host_peak_bytes,mean_itl_ms\n",
+          "host_peak_bytes,mean_itl_ms,ranks_down_mean,requests_interrupted\n",
           stream);
 }
 
@@ -110,5 +110,7 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uin
     put(stream, metric_ratio((double)interval->barrier_wait_ns, (double)interval->rank_ns), ',');
     put(stream, (double)interval->hbm_peak_bytes, ',');
     put(stream, (double)interval->host_peak_bytes, ',');
-    put(stream, metric_ratio(interval->itl_ns * 1e-6, (double)interval->itl_count), '\n');
+    put(stream, metric_ratio(interval->itl_ns * 1e-6, (double)interval->itl_count), ',');
+    put(stream, metric_ratio(interval->down_ns, ns), ',');
+    put(stream, (double)interval->interrupted, '\n');
 }

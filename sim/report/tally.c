@@ -82,6 +82,10 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
         memcpy(into->hbm_peak_by_class, from->hbm_peak_by_class, sizeof into->hbm_peak_by_class);
     }
     into->host_peak_bytes = larger(into->host_peak_bytes, from->host_peak_bytes);
+    into->faults += from->faults;
+    into->interrupted += from->interrupted;
+    into->lost_tokens += from->lost_tokens;
+    into->down_ns += from->down_ns;
 }
 
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run)

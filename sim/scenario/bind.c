@@ -504,5 +504,7 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
         status = check_lengths(load, out, err);
     if (status == KVT_OK)
         status = bind_prefill(load, &out->timing, &out->prefill, err);
+    if (status == KVT_OK)
+        status = kvt_bind_faults(load, out, err);
     return status;
 }

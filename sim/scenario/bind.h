@@ -85,4 +85,10 @@ KVT_CHECKED kvt_status kvt_bind_crossing(struct kvt_load *load, struct kvt_scena
 KVT_CHECKED kvt_status kvt_bind_pools(struct kvt_load *load, struct kvt_scenario *out,
                                       struct kvt_error *err);
 
+/* ---- bind_faults.c: what fails ---------------------------------------------------- */
+
+/* Last: it asks about pools, prefill, fidelity and backend. */
+KVT_CHECKED kvt_status kvt_bind_faults(struct kvt_load *load, struct kvt_scenario *out,
+                                       struct kvt_error *err);
+
 #endif

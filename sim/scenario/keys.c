@@ -265,9 +265,12 @@ static const struct kvt_key cluster_keys[] = {
      .dflt = "\"fcfs\"",
      .idle = without_events},
     {.name = "faults",
-     .help = "Failures of GPUs and links.",
+     .help = "Failures of ranks, nodes, links and prefill servers.",
      .type = KVT_KEY_LIST,
-     .refused = "failures of GPUs and links belong to a later version"},
+     .maximum = KVT_FAULTS_MAX,
+     .dflt = "[]",
+     .members = kvt_fault_keys,
+     .member_count = KVT_FAULT_KEYS},
 };
 
 /* ---- workload ------------------------------------------------------------------ */

@@ -63,11 +63,17 @@ uint32_t rank_known_tokens(const struct kvt_live *live)
     return live->aside_tokens > 0 ? live->aside_tokens : live->shared.page_count * KVT_PAGE_ROWS;
 }
 
+uint32_t rank_known_index_tokens(const struct kvt_live *live)
+{
+    return live->aside_lacks_index ? 0 : rank_known_tokens(live);
+}
+
 void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live)
 {
     rank_let_go(rank, live);
     kvt_rank_memory_give_all(&rank->memory, &live->holding);
     live->aside_tokens = 0;
+    live->aside_lacks_index = false;
     rank->counters.copies_dropped++;
 }
 

@@ -102,6 +102,14 @@ static kvt_status init_policies(struct kvt_rank *rank, struct kvt_error *err)
     return check_needs(rank, err);
 }
 
+kvt_status rank_restart_policies(struct kvt_rank *rank, struct kvt_error *err)
+{
+    free(rank->residency_state);
+    free(rank->scheduling_state);
+    free(rank->import_state);
+    return init_policies(rank, err);
+}
+
 /* What the widest call needs beyond a session's share of staging. Where the pool has less, all of
  * it: then nobody ever fits. */
 static kvt_status keep_staging(struct kvt_rank *rank, struct kvt_error *err)

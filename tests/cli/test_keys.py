@@ -98,6 +98,9 @@ RECORDED = {"model": SMALL_MODEL, "residency": {"policy": "hisparse", "hot_token
 # Rows that a predictor knows, and rows on host in two planes.
 PREDICTED = {**HISPARSE, "residency.prefetch": {"recall": 0.8, "precision": 0.5}}
 PLANES = {**HISPARSE, "residency.read_depth": {"shallow_share": 0.5}}
+# A rank of two that fails while it decodes.
+FAILS = {"kind": "rank", "at_s": 0.1, "which": 0, "back_after_s": 0.1}
+FAULTY = {**HISPARSE, "workload.lengths.output.mean_tokens": 150}
 # What a step computes takes longer than what it reads.
 SLOW_MATH = {**HISPARSE, "timing.flops_efficiency": 0.01}
 TWO_WAY = {"cluster.decode.tp": 2, "cluster.decode.dp": 1}
@@ -130,6 +133,13 @@ def drafting(method, key, value, base=None):
 
 def tape(key, value, base=None):
     return ("selection(tape)." + key, (base or HISPARSE, {"selection." + key: value}))
+
+
+def fault(key, value, first=FAILS, base=None):
+    """One key of a fault changed, beside what is there."""
+    return ("cluster.faults[]." + key,
+            ({**(base or FAULTY), "cluster.faults": [first]},
+             {"cluster.faults": [{**first, key: value}]}))
 
 
 def score(key, value):
@@ -203,6 +213,18 @@ TABLE = {
     "cluster.prefill.tokens_per_s": (SEPARATE, {"cluster.prefill.tokens_per_s": 90000}),
     "cluster.prefill.context_half_tokens": (SEPARATE, {"cluster.prefill.context_half_tokens": 5000}),
     "cluster.prefill.chunk_tokens": (COLOCATED, {"cluster.prefill.chunk_tokens": 256}),
+    "cluster.faults": (FAULTY, {"cluster.faults": [FAILS]}),
+    "cluster.faults[].kind": (
+        {**FAULTY, "cluster.faults": [dict(FAILS, group="goes_on")]},
+        {"cluster.faults": [dict(FAILS, group="goes_on", kind="node")]}),
+    **dict([
+        fault("at_s", 0.15), fault("which", 1), fault("back_after_s", 0.3), fault("reload_s", 0.2),
+        fault("group", "goes_on"), fault("host_copy", "kept"),
+        fault("bandwidth_factor", 0.01,
+              {"kind": "link", "at_s": 0, "which": 0, "bandwidth_factor": 0.9}, WIDE),
+        fault("servers", 2, {"kind": "prefill", "at_s": 0, "back_after_s": 1},
+              {**SEPARATE, "cluster.prefill.gpus": 3}),
+    ]),
     "cluster.import.law": (PAPER, {"cluster.import": {"law": "rate"}}),
     "cluster.import(rate).rate": ({}, {"cluster.import.rate": 2.385}),
     "cluster.import(rate).staging": (HISPARSE, {"cluster.import.staging": 0.001}),

@@ -22,6 +22,11 @@ APART = {"cluster.decode.lockstep": False, "cluster.prefill": {"mode": "separate
 BESIDE = {"cluster.import": None, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 40000, "chunk_tokens": 1024}}
 # Two GPUs a rank, each with a copy on host of its own.
 SPLIT = {"cluster.decode.gpus": 4, "cluster.decode.tp": 2, "cluster.decode.host_pool": "per_rank"}
+# What a slow link was to carry is not over when its rank is back.
+FAULTS = {"cluster.import": {"law": "rate", "rate": 1000}, "run.fidelity": "exact",
+          "cluster.faults": [
+    {"kind": "link", "which": 0, "at_s": 0.03, "back_after_s": 0.3, "bandwidth_factor": 0.001},
+    {"kind": "rank", "which": 0, "at_s": 0.06, "back_after_s": 0.0001, "reload_s": 0}]}
 LANES = {1: "ranks", 2: "links", 3: "imports", 4: "prefill servers", 5: "run", 6: "requests"}
 
 
@@ -173,7 +178,7 @@ def check_totals(events, lanes, timeline):
 
 def every_lane_says_what_the_tables_say(folder):
     for name, changes in (("lockstep", {}), ("apart", APART), ("beside", BESIDE),
-                          ("split", SPLIT)):
+                          ("split", SPLIT), ("faults", FAULTS)):
         place = folder / name
         place.mkdir()
         out, said = ran(place, changes, "--perfetto")
@@ -187,6 +192,11 @@ def every_lane_says_what_the_tables_say(folder):
         check_totals(events, lanes, timeline)
         steps = [sum(1 for _, _, what, _ in found if what == "step")
                  for (pid, _), found in lanes.items() if pid == 1]
+        if name == "faults":
+            again = {e["args"]["name"] for e in events
+                     if e["name"] == "thread_name" and "after a fault" in e["args"]["name"]}
+            assert {"rank 0, after a fault", "rank 0, missing rows, after a fault"} <= again, again
+            assert total(timeline, "ranks_down_mean") > 0
         if name == "apart":
             assert sum(steps) == total(timeline, "decode_steps"), steps
             prefilled = [said["request"] for (pid, _), found in lanes.items() if pid == 4
@@ -379,6 +389,7 @@ GAUGES = {"vllm:num_requests_running": "running_mean", "sglang:num_running_reqs"
           "kvtide:allocated_slots": "allocated_slots_mean", "kvtide:coverage_ratio": "coverage",
           "kvtide:host_fetch_ratio": "host_fetch_share",
           "kvtide:barrier_wait_ratio": "barrier_wait_share",
+          "kvtide:ranks_down": "ranks_down_mean",
           "kvtide:hbm_kv_peak_bytes": "hbm_kv_peak_bytes",
           "kvtide:host_peak_bytes": "host_peak_bytes"}
 COUNTERS = {"vllm:generation_tokens": "output_tokens", "sglang:generation_tokens": "output_tokens",
@@ -387,6 +398,7 @@ COUNTERS = {"vllm:generation_tokens": "output_tokens", "sglang:generation_tokens
             "kvtide:h2d_wire_bytes": "h2d_wire_bytes", "kvtide:fill_bytes": "fill_bytes",
             "kvtide:d2h_bytes": "d2h_bytes", "kvtide:import_bytes": "import_bytes",
             "kvtide:pages_filled": "pages_filled", "kvtide:pages_released": "pages_released",
+            "kvtide:requests_interrupted": "requests_interrupted",
             "kvtide:decode_steps": "decode_steps"}
 
 

@@ -277,13 +277,14 @@ START_TEST(the_table_of_requests_is_this_to_the_letter)
     records[1].selected_rows = 5000000000;
     records[1].missed_rows = 41;
     records[1].preemptions = 3;
+    records[1].interruptions = 2;
     run.record_count = 2;
     records[0] = records[4];
     char *text = written(write_requests, &run);
     const char *rows = strchr(text, '\n') + 1;
-    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0\n"
+    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0,0\n"
                            "1,0,0,200000000,500000000,500000000,1,300,20,11,completed,all,3,"
-                           "5000000000,41,7,2,13,256\n");
+                           "5000000000,41,7,2,13,256,2\n");
     free(text);
 }
 END_TEST
@@ -326,10 +327,13 @@ START_TEST(a_row_of_the_timeline_is_its_interval)
                                 .itl_ns = 50.0 * MS,
                                 .itl_count = 4,
                                 .coverage_ns = 1,
-                                .covered_ns = 4};
+                                .covered_ns = 4,
+                                .interrupted = 9,
+                                .down_ns = 1.5 * 500 * MS};
     char *text = written(write_timeline, &run);
     const char *row = strchr(text, '\n') + 1;
-    ck_assert_str_eq(row, "1,1.5,3,0,0,0,70,2,0,0,0,,0.25,0,0,0,0,0,0,0,0,0,0,0,0,,,0,0,12.5\n");
+    ck_assert_str_eq(row,
+                     "1,1.5,3,0,0,0,70,2,0,0,0,,0.25,0,0,0,0,0,0,0,0,0,0,0,0,,,0,0,12.5,1.5,9\n");
     free(text);
 }
 END_TEST

@@ -105,6 +105,10 @@ struct kvt_tally {
     uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
     uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
     uint64_t host_peak_bytes;                    /* over all nodes */
+    /* Of faults. */
+    uint64_t faults, interrupted; /* that struck; requests that these interrupted */
+    uint64_t lost_tokens;         /* of round_tokens, that were never delivered */
+    double down_ns;               /* integral of the ranks that are down */
 };
 /* `from` begins where `into` ends (or into is empty: from_ns == to_ns). */
 void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from);
@@ -188,6 +192,8 @@ struct kvt_run {
     bool runs_drafts;               /* as in struct kvt_step_times */
     bool says_outside;              /* outside is known */
     struct kvt_outside outside; /* what of steps out of range was so most often, as first seen */
+    const struct kvt_fault_report *faults; /* [fault_count] as the scenario lists them */
+    uint32_t fault_count;
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 

@@ -9,6 +9,7 @@
 
 #include "kvt/arena.h"
 #include "kvt/crossing.h"
+#include "kvt/faults.h"
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
@@ -94,6 +95,8 @@ struct kvt_scenario {
     struct kvt_decode_pool pools[KVT_POOLS_MAX];
     struct kvt_prefill prefill;
     struct kvt_choice import, router, scheduling;
+    const struct kvt_fault *faults; /* [fault_count], as they were given */
+    uint32_t fault_count;
     struct kvt_choice arrival, input_length, output_length;
     uint32_t slo_class_count;
     struct kvt_slo_class slo_classes[KVT_SLO_CLASSES_MAX];
@@ -170,6 +173,13 @@ static inline bool kvt_scenario_takes_turns(const struct kvt_scenario *scenario)
  * the scenario says so: "--set timing.model", or "FILE#/timing/model". Others stay; err may be
  * NULL. */
 void kvt_scenario_locate(const struct kvt_scenario *scenario, struct kvt_error *err);
+
+/* Ranks and nodes of all decode pools, in the order of pools. */
+uint32_t kvt_scenario_rank_count(const struct kvt_scenario *scenario);
+uint32_t kvt_scenario_node_count(const struct kvt_scenario *scenario);
+/* Whether a fault takes this rank down, were `which` what it hits; of a link: slows its own. */
+bool kvt_fault_hits(const struct kvt_scenario *scenario, const struct kvt_fault *fault,
+                    uint32_t which, uint32_t rank);
 
 /* One documented key, for `check`, the schema and the tests that change each. */
 struct kvt_key_doc {
