@@ -22,6 +22,7 @@
 #include "kvt/backend.h"
 #include "kvt/json.h"
 #include "kvt/scenario.h"
+#include "perfetto_lanes.h"
 
 enum process {
     PROCESS_RANKS = 1,
@@ -46,21 +47,14 @@ enum link_lane {
 static const char *const link_names[LINK_LANES] = {"host to HBM", "HBM to host", "missing rows"};
 
 enum {
-    REQUEST_EVENTS = 8,      /* at most: four spans */
-    IMPORT_LANES_MAX = 4096, /* a rank, so that lanes of ranks have numbers of their own */
-    AGAIN = 1000000,         /* between the numbers of a lane and of those that stand in for it */
-    FLOW_BEGUN = 1,          /* of a request's arrow */
+    REQUEST_EVENTS = 8, /* at most: four spans */
+    AGAIN = 1000000,    /* between the numbers of a lane and of those that stand in for it */
+    FLOW_BEGUN = 1,     /* of a request's arrow */
     FLOW_ENDED = 2
 };
 
 static const char *const kind_names[PERFETTO_KINDS] = {
     "steps", "transfers", "prefills", "counters", "requests",
-};
-
-/* Lanes that are taken for a while, the first free one first. */
-struct lanes {
-    kvt_ns *free_ns; /* [count] */
-    uint32_t count, capacity;
 };
 
 struct perfetto {
@@ -72,10 +66,10 @@ struct perfetto {
     kvt_ns full_ns; /* when there was no more room, but for requests; KVT_NS_NEVER: not yet */
     bool has_any;   /* written something, which the next is set apart from */
     uint32_t rank_count;
-    struct lanes *imports; /* [rank_count] */
-    struct lanes *steps;   /* [rank_count] one each, but after a fault */
-    struct lanes *links;   /* [LINK_LANES x rank_count] likewise */
-    struct lanes prefill;
+    struct perfetto_lanes *imports; /* [rank_count] */
+    struct perfetto_lanes *steps;   /* [rank_count] one each, but after a fault */
+    struct perfetto_lanes *links;   /* [LINK_LANES x rank_count] likewise */
+    struct perfetto_lanes prefill;
     uint8_t *flows; /* [flow_capacity] of requests by number */
     size_t flow_capacity;
     bool is_short_of_memory;
@@ -197,42 +191,19 @@ static void put_flow(struct perfetto *perfetto, const char *phase, uint32_t requ
     fputs(phase[0] == 'f' ? ",\"bp\":\"e\"}" : "}", perfetto->stream);
 }
 
-/* ---- Room that grows ----------------------------------------------------------------------- */
-
-/* A free lane, which is then taken; UINT32_MAX: none can be had. */
-static uint32_t take_lane(struct perfetto *perfetto, struct lanes *lanes, kvt_ns from_ns,
-                          kvt_ns to_ns)
-{
-    uint32_t lane = 0;
-
-    while (lane < lanes->count && lanes->free_ns[lane] > from_ns)
-        lane++;
-    if (lane == lanes->capacity) {
-        uint32_t capacity = lanes->capacity > 0 ? 2 * lanes->capacity : 4;
-        kvt_ns *grown =
-            capacity <= IMPORT_LANES_MAX ? realloc(lanes->free_ns, capacity * sizeof *grown) : NULL;
-        if (!grown) {
-            perfetto->is_short_of_memory = capacity <= IMPORT_LANES_MAX;
-            return UINT32_MAX;
-        }
-        lanes->free_ns = grown;
-        lanes->capacity = capacity;
-    }
-    if (lane == lanes->count)
-        lanes->count++;
-    lanes->free_ns[lane] = to_ns;
-    return lane;
-}
+/* ---- Lanes and arrows -------------------------------------------------------------------------
+ */
 
 /* The number of a lane that is taken once at a time, but where a fault has cut short what was to
  * take it longer: that is drawn whole, and what comes then is beside it. */
-static uint32_t lane_of(struct perfetto *perfetto, enum process process, struct lanes *lanes,
-                        uint32_t number, kvt_ns from_ns, kvt_ns to_ns)
+static uint32_t lane_of(struct perfetto *perfetto, enum process process,
+                        struct perfetto_lanes *lanes, uint32_t number, kvt_ns from_ns, kvt_ns to_ns)
 {
     uint32_t known = lanes->count;
-    uint32_t place = take_lane(perfetto, lanes, from_ns, to_ns);
+    uint32_t place = perfetto_lanes_take(lanes, from_ns, to_ns);
     char name[64];
 
+    perfetto->is_short_of_memory = perfetto->is_short_of_memory || place == UINT32_MAX;
     if (place == UINT32_MAX || place == 0)
         return number;
     if (place == known) {
@@ -366,14 +337,15 @@ static void on_transfer(void *context, const struct kvt_transfer *transfer)
     if (!takes(perfetto, PERFETTO_TRANSFERS, transfer->from_ns, transfer->to_ns, 2))
         return;
     if (transfer->kind == KVT_TRANSFER_IMPORT) {
-        struct lanes *lanes = &perfetto->imports[transfer->rank];
+        struct perfetto_lanes *lanes = &perfetto->imports[transfer->rank];
         uint32_t known = lanes->count;
-        uint32_t place = take_lane(perfetto, lanes, transfer->from_ns, transfer->to_ns);
+        uint32_t place = perfetto_lanes_take(lanes, transfer->from_ns, transfer->to_ns);
         char name[48];
+        perfetto->is_short_of_memory = perfetto->is_short_of_memory || place == UINT32_MAX;
         if (place == UINT32_MAX)
             return;
         process = PROCESS_IMPORTS;
-        lane = transfer->rank * IMPORT_LANES_MAX + place;
+        lane = transfer->rank * PERFETTO_LANES_MAX + place;
         snprintf(name, sizeof name, "rank %" PRIu32 ", import %" PRIu32, transfer->rank, place);
         if (place == known)
             name_lane(perfetto, process, lane, name);
@@ -399,7 +371,8 @@ static void on_prefill(void *context, const struct kvt_observed_prefill *prefill
 
     if (!takes(perfetto, PERFETTO_PREFILLS, prefill->from_ns, prefill->to_ns, 2))
         return;
-    uint32_t lane = take_lane(perfetto, &perfetto->prefill, prefill->from_ns, prefill->to_ns);
+    uint32_t lane = perfetto_lanes_take(&perfetto->prefill, prefill->from_ns, prefill->to_ns);
+    perfetto->is_short_of_memory = perfetto->is_short_of_memory || lane == UINT32_MAX;
     if (lane == UINT32_MAX)
         return;
     snprintf(name, sizeof name, "server %" PRIu32, lane);
@@ -617,20 +590,13 @@ void perfetto_left_out(const struct perfetto_account *account, char out[160])
     }
 }
 
-static void free_lanes(struct lanes *lanes, uint32_t count)
-{
-    for (uint32_t i = 0; lanes && i < count; i++)
-        free(lanes[i].free_ns);
-    free(lanes);
-}
-
 void perfetto_free(struct perfetto *perfetto)
 {
     if (!perfetto)
         return;
-    free_lanes(perfetto->imports, perfetto->rank_count);
-    free_lanes(perfetto->steps, perfetto->rank_count);
-    free_lanes(perfetto->links, LINK_LANES * perfetto->rank_count);
+    perfetto_lanes_free(perfetto->imports, perfetto->rank_count);
+    perfetto_lanes_free(perfetto->steps, perfetto->rank_count);
+    perfetto_lanes_free(perfetto->links, LINK_LANES * perfetto->rank_count);
     free(perfetto->prefill.free_ns);
     free(perfetto->flows);
     free(perfetto);
