@@ -86,7 +86,9 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
                                .speculation = scenario->speculation.info->name,
-                               .run_seed = scenario->seed};
+                               .run_seed = scenario->seed,
+                               .gpus = pool->tp,
+                               .observer = sim->options.observer};
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
 

@@ -238,6 +238,19 @@ static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, ui
                     to_tokens - from_tokens, seconds);
 }
 
+static void tell_prefill(const struct kvt_sim *sim, uint32_t request, uint32_t tokens,
+                         kvt_ns duration_ns)
+{
+    const struct kvt_observer *observer = sim->options.observer;
+    const struct kvt_observed_prefill prefill = {.request = request,
+                                                 .tokens = tokens,
+                                                 .from_ns = sim->now_ns,
+                                                 .to_ns = sim_after(sim, duration_ns)};
+
+    if (observer && observer->on_prefill)
+        observer->on_prefill(observer->context, &prefill);
+}
+
 /* The pool is told what of the prompt the rank has as it begins, and computes the rest; or, when
  * pages that it was told of have been reclaimed since, these. */
 static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
@@ -253,6 +266,7 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
     if (status != KVT_OK)
         return status;
     live->counted_pages = found_tokens / KVT_PAGE_ROWS;
+    tell_prefill(sim, live->id, end_tokens - found_tokens, duration_ns);
     sim->prefill.busy++;
     live->prefill_turn = ++sim->prefill.turns;
     sim_wait(sim, live, KVT_WAIT_PREFILL);

@@ -14,9 +14,9 @@ import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
 COMMANDS = ("run", "size", "compare", "sweep", "trace", "paper", "list", "check", "completion")
-WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
+WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv", "timeline.om"]
 # Wall-clock figures live in run.log alone.
-SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
+SAME_BYTES = ("requests.csv", "result.json", "timeline.csv", "timeline.om")
 
 
 def bytes_of(folder):

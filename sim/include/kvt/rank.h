@@ -119,6 +119,8 @@ struct kvt_link {
 kvt_ns kvt_link_send(struct kvt_link *link, kvt_ns now_ns, uint64_t bytes);
 uint64_t kvt_link_backlog_bytes(const struct kvt_link *link, kvt_ns now_ns);
 
+struct kvt_observer;
+
 struct kvt_rank_env {
     uint32_t index;
     const struct kvt_llm *llm;
@@ -138,6 +140,8 @@ struct kvt_rank_env {
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;
+    uint32_t gpus;                       /* of the rank: its tensor-parallel peers */
+    const struct kvt_observer *observer; /* who watches; borrowed; NULL: nobody */
 };
 
 /* What a rank did since its owner last looked. */

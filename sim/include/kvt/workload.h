@@ -61,6 +61,7 @@ struct kvt_trace_account {
     const char *format;         /* as detected or given */
     uint64_t requests;          /* that will come: used, unless a row stands for many (servegen) */
     uint64_t hash_id_requests;  /* of these, with hash_ids whose block size is known */
+    bool hash_ids_left_out;     /* and which their requests come without: ordered_keys_only */
     uint64_t orphan_turns;      /* rows whose parent is not above them, taken as first turns */
     /* "hash_ids, think_s": what the file says beside times and lengths and this version does not
      * simulate; NULL: nothing. Of these, what kvtide's own format cannot take over. Both borrowed
@@ -192,7 +193,8 @@ struct kvt_trace_options {
     bool any_task;  /* without tasks[]: requests come with theirs all the same */
     bool page_keys; /* requests come with page_keys, where the file says anything about contents */
     bool ordered_keys_only; /* with page_keys: in a file that is out of order, whose rows are held,
-                             * they come without hash ids' and chats' */
+                             * they come without hash ids' and chats'; not so where an object is a
+                             * conversation, which no sorting could put in order */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */
