@@ -130,11 +130,13 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 }
 
 /* What the router may know of a rank. */
-static void view_rank(const struct kvt_rank *rank, const struct kvt_live *live, uint64_t slots,
-                      struct kvt_router_rank *view)
+static void view_rank(const struct kvt_sim *sim, uint32_t r, const struct kvt_live *live,
+                      uint64_t slots, struct kvt_router_rank *view)
 {
+    const struct kvt_rank *rank = &sim->ranks[r];
+
     *view = (struct kvt_router_rank){
-        .waiting = rank->waiting.count,
+        .waiting = rank->waiting.count + sim->prefilling_for[r],
         .running = rank->running.count + rank->arrived.count + rank->importing.count,
         .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
         .free_bytes = kvt_rank_free_bytes(rank),
@@ -145,9 +147,11 @@ static void view_rank(const struct kvt_rank *rank, const struct kvt_live *live, 
                             rank->prefixes.holding.bytes[KVT_MEM_PAYLOAD];
 }
 
-/* The ranks on which the request could run to its end, were they empty; the router
- * chooses among these. None: it is unservable. Ranks of a pool are alike in that. */
-static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live, uint32_t *count,
+/* The ranks on which the request could run to its end, were they empty; of those that are up, and
+ * stand on `host` unless that is NULL, the router chooses one. None at all: it is not *servable.
+ * Ranks of a pool are alike in that. */
+static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
+                               const struct kvt_host_pool *host, uint32_t *count, bool *servable,
                                struct kvt_error *err)
 {
     uint64_t longest = (uint64_t)live->input_tokens + live->output_tokens, slots = 0;
@@ -155,6 +159,7 @@ static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
     bool fits = false;
 
     *count = 0;
+    *servable = false;
     if (longest > sim->scenario->llm->max_position_tokens)
         return KVT_OK;
     for (uint32_t r = 0; r < sim->rank_count; r++) {
@@ -169,21 +174,45 @@ static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
         if (status != KVT_OK)
             return status;
         known_pool = pool;
-        if (!fits)
+        *servable = *servable || fits;
+        if (!fits || sim_is_down(sim, r) || (host && rank->env.host != host))
             continue;
         sim->router_choices[*count] = r;
-        view_rank(rank, live, slots, &sim->router_views[(*count)++]);
+        view_rank(sim, r, live, slots, &sim->router_views[(*count)++]);
     }
     return KVT_OK;
 }
 
-/* record->rank stays UINT32_MAX where no rank can serve the request. */
-static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
-                        struct kvt_request_record *record, struct kvt_error *err)
+/* What of it is left on host binds it to that node while a rank is up there; elsewhere it goes
+ * without, and keeps it where it has to wait. */
+static kvt_status list_places(struct kvt_sim *sim, struct kvt_live *live, uint32_t *count,
+                              bool *servable, struct kvt_error *err)
 {
-    uint32_t count = 0;
-    kvt_status status = list_choices(sim, live, &count, err);
+    struct kvt_rank *last = NULL;
+    kvt_status status = KVT_OK;
 
+    *count = 0;
+    if (live->aside_tokens > 0) {
+        last = &sim->ranks[sim->records[live->id].rank];
+        status = list_choices(sim, live, last->env.host, count, servable, err);
+    }
+    if (status != KVT_OK || *count > 0)
+        return status;
+    status = list_choices(sim, live, NULL, count, servable, err);
+    if (status == KVT_OK && last && *count > 0)
+        kvt_rank_forget_copy(last, live);
+    return status;
+}
+
+/* *routed: to record->rank. Not, and servable: every rank that could serve it is down. */
+static kvt_status route(struct kvt_sim *sim, struct kvt_live *live, bool *routed, bool *servable,
+                        struct kvt_error *err)
+{
+    struct kvt_request_record *record = &sim->records[live->id];
+    uint32_t count = 0;
+    kvt_status status = list_places(sim, live, &count, servable, err);
+
+    *routed = count > 0;
     if (status != KVT_OK || count == 0)
         return status;
     uint32_t choice = sim->router->route(sim->router_state, live->id, live->input_tokens,
@@ -200,16 +229,26 @@ static kvt_status route(struct kvt_sim *sim, const struct kvt_live *live,
 static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, uint32_t to_tokens,
                              kvt_ns *out, struct kvt_error *err)
 {
-    const struct kvt_prefill *prefill = &sim->scenario->prefill;
-    double context = to_tokens, tokens = context - from_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + context / prefill->context_half_tokens : 1;
-    double seconds = tokens * slow / prefill->tokens_per_s;
+    double seconds = kvt_prefill_seconds(&sim->scenario->prefill, from_tokens, to_tokens);
 
     if (kvt_ns_from_seconds(seconds, out))
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "cluster.prefill.tokens_per_s",
                     "prefill of %u tokens takes %g s, which is past the end of time",
                     to_tokens - from_tokens, seconds);
+}
+
+static void tell_prefill(const struct kvt_sim *sim, uint32_t request, uint32_t tokens,
+                         kvt_ns duration_ns)
+{
+    const struct kvt_observer *observer = sim->options.observer;
+    const struct kvt_observed_prefill prefill = {.request = request,
+                                                 .tokens = tokens,
+                                                 .from_ns = sim->now_ns,
+                                                 .to_ns = sim_after(sim, duration_ns)};
+
+    if (observer && observer->on_prefill)
+        observer->on_prefill(observer->context, &prefill);
 }
 
 /* The pool is told what of the prompt the rank has as it begins, and computes the rest; or, when
@@ -219,7 +258,7 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
     const struct kvt_rank *rank = &sim->ranks[sim->records[live->id].rank];
     uint32_t found_tokens = kvt_rank_prefix_pages(rank, live) * KVT_PAGE_ROWS;
     uint32_t end_tokens =
-        live->counted_pages > 0 ? live->counted_pages * KVT_PAGE_ROWS : live->input_tokens;
+        live->counted_pages > 0 ? live->counted_pages * KVT_PAGE_ROWS : kvt_live_context(live);
     kvt_ns duration_ns;
 
     found_tokens = found_tokens < end_tokens ? found_tokens : end_tokens;
@@ -227,11 +266,53 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
     if (status != KVT_OK)
         return status;
     live->counted_pages = found_tokens / KVT_PAGE_ROWS;
+    tell_prefill(sim, live->id, end_tokens - found_tokens, duration_ns);
     sim->prefill.busy++;
+    live->prefill_turn = ++sim->prefill.turns;
     sim_wait(sim, live, KVT_WAIT_PREFILL);
     sim->records[live->id].status = KVT_REQUEST_PREFILLING;
     return sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE, EVENT_PREFILL_DONE, 0,
-                    live->id, err);
+                    sim_awaited(live), err);
+}
+
+/* Of the most urgent that wait for a server, the first; those behind it move up. */
+static struct kvt_live *take_urgent(struct prefill *prefill)
+{
+    size_t first = 0;
+    struct kvt_live **queue = prefill->queue;
+
+    for (size_t i = 1; i < prefill->count; i++) {
+        uint32_t best = queue[(prefill->head + first) % prefill->capacity]->priority;
+        if (best == 0)
+            break;
+        if (queue[(prefill->head + i) % prefill->capacity]->priority < best)
+            first = i;
+    }
+    struct kvt_live *taken = queue[(prefill->head + first) % prefill->capacity];
+    for (size_t i = first; i > 0; i--)
+        queue[(prefill->head + i) % prefill->capacity] =
+            queue[(prefill->head + i - 1) % prefill->capacity];
+    prefill->head = (prefill->head + 1) % prefill->capacity;
+    prefill->count--;
+    return taken;
+}
+
+kvt_status sim_begin_prefills(struct kvt_sim *sim, struct kvt_error *err)
+{
+    struct prefill *prefill = &sim->prefill;
+    kvt_status status = KVT_OK;
+
+    while (status == KVT_OK && prefill->count > 0 &&
+           prefill->busy < sim->scenario->prefill.servers - prefill->failed)
+        status = begin_prefill(sim, take_urgent(prefill), err);
+    return status;
+}
+
+void sim_leave_prefill(struct kvt_sim *sim, const struct kvt_live *live)
+{
+    sim->prefill.busy--;
+    sim->prefilling--;
+    sim->prefilling_for[sim->records[live->id].rank]--;
 }
 
 kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
@@ -239,8 +320,9 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
     struct prefill *prefill = &sim->prefill;
 
     sim->prefilling++;
+    sim->prefilling_for[sim->records[live->id].rank]++;
     sim_wait(sim, live, KVT_WAIT_PREFILL_QUEUE);
-    if (prefill->busy < sim->scenario->prefill.gpus)
+    if (prefill->busy < sim->scenario->prefill.servers - prefill->failed)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
         size_t capacity = prefill->capacity ? prefill->capacity * 2 : 256;
@@ -250,38 +332,68 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
         for (size_t i = 0; i < prefill->count; i++)
             queue[i] = prefill->queue[(prefill->head + i) % prefill->capacity];
         free(prefill->queue);
-        *prefill = (struct prefill){
-            .busy = prefill->busy, .queue = queue, .count = prefill->count, .capacity = capacity};
+        prefill->queue = queue;
+        prefill->head = 0;
+        prefill->capacity = capacity;
     }
-    prefill->queue[(prefill->head + prefill->count) % prefill->capacity] = live;
+    if (live->fault > 0) { /* it was interrupted */
+        prefill->head = (prefill->head + prefill->capacity - 1) % prefill->capacity;
+        prefill->queue[prefill->head] = live;
+    } else {
+        prefill->queue[(prefill->head + prefill->count) % prefill->capacity] = live;
+    }
     prefill->count++;
     return KVT_OK;
 }
 
-/* Into the queue of its rank. */
+/* Into the queue of its rank; of another where that has failed meanwhile. */
 static kvt_status hand_to_rank(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
 {
-    uint32_t rank = sim->records[live->id].rank;
-    kvt_status status = kvt_rank_enqueue(&sim->ranks[rank], live, err);
+    struct kvt_request_record *record = &sim->records[live->id];
+    bool routed = true, servable;
+    kvt_status status = KVT_OK;
 
-    sim->records[live->id].status = KVT_REQUEST_WAITING;
+    record->status = KVT_REQUEST_WAITING;
     sim_wait(sim, live, KVT_WAIT_QUEUE);
-    return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[rank], err) : status;
+    if (sim_is_down(sim, record->rank))
+        status = route(sim, live, &routed, &servable, err);
+    if (status == KVT_OK && !routed)
+        return sim_shelter(sim, live, err);
+    if (status != KVT_OK)
+        return status;
+    struct kvt_rank *rank = &sim->ranks[record->rank];
+    status = live->fault > 0 ? kvt_rank_enqueue_first(rank, live, err)
+                             : kvt_rank_enqueue(rank, live, err);
+    return status == KVT_OK ? sim_schedule_boundary(sim, sim->group_of[record->rank], err) : status;
 }
 
-kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request, struct kvt_error *err)
+static kvt_status send_off(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
 {
-    struct prefill *prefill = &sim->prefill;
-    kvt_status status = hand_to_rank(sim, sim->live[request], err);
+    if (sim->scenario->prefill.mode == KVT_PREFILL_SEPARATE && !live->was_prefilled)
+        return sim_queue_prefill(sim, live, err);
+    return hand_to_rank(sim, live, err);
+}
 
-    prefill->busy--;
-    sim->prefilling--;
-    if (status != KVT_OK || prefill->count == 0)
+kvt_status sim_place(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
+{
+    bool routed, servable;
+    kvt_status status = route(sim, live, &routed, &servable, err);
+
+    if (status != KVT_OK)
         return status;
-    struct kvt_live *next = prefill->queue[prefill->head];
-    prefill->head = (prefill->head + 1) % prefill->capacity;
-    prefill->count--;
-    return begin_prefill(sim, next, err);
+    return routed ? send_off(sim, live, err) : sim_shelter(sim, live, err);
+}
+
+kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t payload, struct kvt_error *err)
+{
+    struct kvt_live *live = sim_find_awaited(sim, payload);
+
+    if (!live)
+        return KVT_OK;
+    sim_leave_prefill(sim, live);
+    live->was_prefilled = true;
+    kvt_status status = hand_to_rank(sim, live, err);
+    return status == KVT_OK ? sim_begin_prefills(sim, err) : status;
 }
 
 /* The request has ended, one way or the other; its memory is its rank's again. */
@@ -324,6 +436,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                                           .input_tokens = spec->input_tokens,
                                           .output_tokens = spec->output_tokens,
                                           .turn = spec->turn,
+                                          .kind = spec->kind,
                                           .phase = (uint16_t)sim_phase_now(sim),
                                           .rank = UINT32_MAX};
     *live = (struct kvt_live){.id = id,
@@ -340,6 +453,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     live->drafting = kvt_plugin_state_new(sim->speculation->request_bytes(sim->speculation_data));
     if (!live->drafting)
         return kvt_fail_nomem(err, "a request");
+    bool routed = false, servable = true;
     uint32_t task = 0;
     status = task_of(sim, spec, &task, err);
     if (status != KVT_OK)
@@ -349,10 +463,10 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     if (status == KVT_OK)
         status = class_of(sim, spec, id, &record->slo_class, err);
     if (status == KVT_OK)
-        status = route(sim, live, record, err);
+        status = route(sim, live, &routed, &servable, err);
     if (status != KVT_OK)
         return status;
-    if (record->rank == UINT32_MAX) {
+    if (!servable) {
         drop(sim, id);
         return KVT_OK;
     }
@@ -362,9 +476,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
     sim->in_flight++;
     if (sim->in_flight > sim->run.max_concurrent_requests)
         sim->run.max_concurrent_requests = sim->in_flight;
-    if (sim->scenario->prefill.mode == KVT_PREFILL_SEPARATE)
-        return sim_queue_prefill(sim, live, err);
-    return hand_to_rank(sim, live, err);
+    return routed ? send_off(sim, live, err) : sim_shelter(sim, live, err);
 }
 
 /* A closed loop lets the next one in for each that is dropped, at once and without
@@ -471,7 +583,7 @@ kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_erro
                 queue_computing(sim, rank, live, err); /* nothing to await: into the next step */
         else if (status == KVT_OK)
             status = sim_push(sim, sim_after(sim, duration_ns), KVT_PHASE_COMPLETE,
-                              EVENT_IMPORT_DONE, rank, live->id, err);
+                              EVENT_IMPORT_DONE, rank, sim_awaited(live), err);
         if (status != KVT_OK)
             return status;
     }
@@ -552,10 +664,12 @@ static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_
     if (first)
         sim_deliver(sim, live, 1);
     if (last) {
+        sim_note_decoding(sim, live);
         status = sim_complete(sim, live, err);
         return status == KVT_OK ? sim_poll_arrivals(sim, err) : status;
     }
     sim->decoding++;
+    sim_note_decoding(sim, live);
     sim->records[live->id].status = KVT_REQUEST_RUNNING;
     const struct kvt_backend_admission admission = admission_of(live, rank);
     status = sim->backend->ops->admit(sim->backend, &admission, err);
@@ -563,12 +677,14 @@ static kvt_status begin_decoding(struct kvt_sim *sim, uint32_t rank, struct kvt_
     return status;
 }
 
-kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
+kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t payload,
                               struct kvt_error *err)
 {
-    struct kvt_live *live = sim->live[request];
+    struct kvt_live *live = sim_find_awaited(sim, payload);
     kvt_status status;
 
+    if (!live)
+        return KVT_OK;
     if (live->prefill_left > 0)
         status = queue_computing(sim, rank, live, err);
     else

@@ -7,18 +7,21 @@
 #include "kvt/profile.h"
 #include "kvt/rank.h"
 #include "kvt/sim.h"
+#include "kvt/source.h"
 #include "kvt/workload.h"
 #include "sim_course.h"
 
 enum event_kind {
-    EVENT_STEP_DONE,    /* target: group */
-    EVENT_IMPORT_DONE,  /* target: rank, payload: request */
-    EVENT_PREFILL_DONE, /* payload: request */
+    EVENT_STEP_DONE,    /* target: group, payload: its step */
+    EVENT_IMPORT_DONE,  /* target: rank, payload: request, as sim_awaited() has it */
+    EVENT_PREFILL_DONE, /* payload: likewise */
     EVENT_ARRIVAL,      /* the source said to ask again now */
     EVENT_BOUNDARY,     /* target: group */
     EVENT_INTERVAL,
     EVENT_WARMUP, /* ends now: what is counted begins */
-    EVENT_STOP
+    EVENT_STOP,
+    EVENT_FAULT, /* target: fault */
+    EVENT_REPAIR /* target: fault */
 };
 
 /* Ranks that step together: all of a pool in lockstep, or one rank. */
@@ -35,14 +38,30 @@ struct group {
     struct kvt_profile_setting setting; /* what of the pool features of a step depend on */
     const struct kvt_prefill *prefill;  /* at which rate prompts are computed beside */
     const struct kvt_prefetch *prefetch;
-    uint32_t selectors; /* of the model */
+    uint32_t selectors;        /* of the model */
+    uint64_t step_serial;      /* of the step under way; what an event says of another is void */
+    const double *link_factor; /* [rank_count] share of its link that each has; NULL: all of it */
 };
 
 /* The prefill pool: servers, and a queue before them. */
 struct prefill {
     uint32_t busy;
+    uint32_t failed;         /* servers that cannot be used */
+    uint64_t turns;          /* prompts begun so far */
     struct kvt_live **queue; /* ring [capacity] */
     size_t head, count, capacity;
+};
+
+/* What has failed; all NULL where nothing will. */
+struct faults {
+    uint32_t *down; /* [rank_count] faults that keep each rank down */
+    uint32_t down_count;
+    double *link_factor;              /* [rank_count] */
+    struct kvt_fault_report *reports; /* [of the scenario] */
+    struct kvt_live **homeless;       /* [homeless_count] wait for any rank to come back */
+    size_t homeless_count, homeless_capacity;
+    struct kvt_live **leaving; /* scratch */
+    size_t leaving_count, leaving_capacity;
 };
 
 enum {
@@ -58,9 +77,9 @@ struct kvt_sim {
     bool ended;
 
     /* What arrives. */
-    const struct kvt_arrival *arrival;
+    struct kvt_source workload;
+    const struct kvt_arrival *arrival; /* of workload, as is what follows */
     void *source;
-    void *input_state, *output_state;
     kvt_ns arrival_due_ns; /* of the ARRIVAL event under way; KVT_NS_NEVER: none */
     bool source_ended;
     uint32_t output_cap; /* longest usual output: what a request's hot caches are sized for */
@@ -71,6 +90,7 @@ struct kvt_sim {
     size_t record_count, record_capacity;
     uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */
+    uint32_t *prefilling_for;     /* [rank_count] in the prefill pool, or before it, by rank */
     uint64_t computing;           /* of importing, those whose prompts the ranks compute */
 
     /* Who serves them. */
@@ -84,6 +104,7 @@ struct kvt_sim {
     struct kvt_router_rank *router_views; /* scratch [rank_count] */
     uint32_t *router_choices;             /* scratch [rank_count] */
     struct prefill prefill;
+    struct faults faults;
     struct kvt_backend *backend;
     const struct kvt_speculation_method *speculation;
     void *speculation_data;
@@ -153,6 +174,41 @@ KVT_CHECKED kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *l
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 
+/* Sends a request that has no rank on its way: routed, and prefilled where prompts are. Where all
+ * ranks that could ever hold it are down, it waits for one to come back. */
+KVT_CHECKED kvt_status sim_place(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err);
+/* Its prompt is computed, or its server has failed: the server is free. */
+void sim_leave_prefill(struct kvt_sim *sim, const struct kvt_live *live);
+/* Prompts that wait, as far as there are servers. */
+KVT_CHECKED kvt_status sim_begin_prefills(struct kvt_sim *sim, struct kvt_error *err);
+
+/* ---- sim_faults.c: what fails ---- */
+
+KVT_CHECKED kvt_status sim_faults_open(struct kvt_sim *sim, struct kvt_error *err);
+void sim_faults_close(struct kvt_sim *sim);
+bool sim_is_down(const struct kvt_sim *sim, uint32_t rank);
+KVT_CHECKED kvt_status sim_on_fault(struct kvt_sim *sim, uint32_t index, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_repair(struct kvt_sim *sim, uint32_t index, struct kvt_error *err);
+/* It waits until a rank has come back. */
+KVT_CHECKED kvt_status sim_shelter(struct kvt_sim *sim, struct kvt_live *live,
+                                   struct kvt_error *err);
+/* It decodes, or has said all it had to: a fault may be recovered from. */
+void sim_note_decoding(struct kvt_sim *sim, struct kvt_live *live);
+/* Everybody left waits for a rank, and none will come. */
+KVT_CHECKED kvt_status sim_diagnose_homeless(const struct kvt_sim *sim, struct kvt_error *err);
+
+/* An event's payload: the request as it is now. One that has been interrupted since, or has ended,
+ * is awaited no more: NULL. */
+static inline uint64_t sim_awaited(const struct kvt_live *live)
+{
+    return (uint64_t)live->epoch << 32 | live->id;
+}
+static inline struct kvt_live *sim_find_awaited(const struct kvt_sim *sim, uint64_t payload)
+{
+    struct kvt_live *live = sim->live[(uint32_t)payload];
+    return live && live->epoch == payload >> 32 ? live : NULL;
+}
+
 /* ---- sim_round.c: what each request of a step drafts and verifies ---- */
 
 /* Fills sim->rounds, sim->items and the items of sim->rank_steps for the ranks of a
@@ -173,7 +229,11 @@ KVT_CHECKED kvt_status sim_check_hooks(const struct kvt_sim *sim, struct kvt_err
 /* ---- sim_step.c: boundaries and decode steps ---- */
 
 KVT_CHECKED kvt_status sim_on_boundary(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
-KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, struct kvt_error *err);
+/* step: the group's step_serial as it began. */
+KVT_CHECKED kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t group, uint64_t step,
+                                        struct kvt_error *err);
+/* Tokens that the request's round will deliver: what it commits, and no more than is left. */
+uint32_t sim_round_delivery(const struct kvt_live *live);
 
 /* ---- sim_step_time.c: how long a step takes ---- */
 

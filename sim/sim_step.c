@@ -72,8 +72,7 @@ static void note_admissions(struct kvt_sim *sim, const struct kvt_rank *rank)
     }
 }
 
-/* Tokens that the request's round will deliver: what it commits, and no more than is left. */
-static uint32_t round_delivery(const struct kvt_live *live)
+uint32_t sim_round_delivery(const struct kvt_live *live)
 {
     uint32_t left = live->output_tokens - live->generated_tokens;
     return live->round_tokens < left ? live->round_tokens : left;
@@ -92,7 +91,7 @@ static void book_rank_step(struct kvt_sim *sim, uint32_t r)
         struct kvt_live *live = sim->live[step->items[i].request];
         live->selected_rows += step->items[i].selected_rows;
         live->missed_rows += step->items[i].missed_rows;
-        sim->tally.round_tokens += round_delivery(live);
+        sim->tally.round_tokens += sim_round_delivery(live);
     }
     for (uint32_t s = 0; s < KVT_STRATA_MAX; s++)
         kvt_row_counts_add(&sim->tally.rows[s], &step->outcome.rows[s]);
@@ -150,6 +149,28 @@ static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
     return ready_ns - sim->now_ns;
 }
 
+/* Whoever watches. */
+static void tell_step(const struct kvt_sim *sim, const struct group *group, kvt_ns stall_ns,
+                      kvt_ns step_ns)
+{
+    const struct kvt_observer *observer = sim->options.observer;
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        const struct kvt_rank_load *load = &sim->loads[r];
+        const struct kvt_observed_step step = {
+            .rank = r,
+            .from_ns = sim->now_ns,
+            .stall_ns = stall_ns,
+            .step_ns = step_ns,
+            .parts_ns = group->parts_ns,
+            .load = load,
+            .wire_bytes = sim_gpus_of(sim, r) * (load->wire_bytes + load->ahead.wire_bytes),
+            .items = sim->rank_steps[r].items,
+            .item_count = sim->rank_steps[r].item_count};
+        observer->on_step(observer->context, &step);
+    }
+}
+
 static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
@@ -174,6 +195,8 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     status = sim_time_step(sim, group, count, &step_ns, err);
     if (status != KVT_OK)
         return status;
+    if (sim->options.observer && sim->options.observer->on_step)
+        tell_step(sim, group, stall_ns, step_ns);
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;
@@ -184,7 +207,7 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     }
     group->stepping = true;
     return sim_push(sim, sim_after(sim, stall_ns + step_ns), KVT_PHASE_COMPLETE, EVENT_STEP_DONE, g,
-                    0, err);
+                    ++group->step_serial, err);
 }
 
 /* Requests stand still, and a transfer that is under way may make the room they want: a
@@ -248,8 +271,8 @@ static kvt_status end_rank_prefill(struct kvt_sim *sim, uint32_t r, struct kvt_e
         sim->computing--;
         sim->records[live->id].status = KVT_REQUEST_IMPORTING;
         sim_wait(sim, live, KVT_WAIT_IMPORT);
-        kvt_status status =
-            sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r, live->id, err);
+        kvt_status status = sim_push(sim, done_ns, KVT_PHASE_COMPLETE, EVENT_IMPORT_DONE, r,
+                                     sim_awaited(live), err);
         if (status != KVT_OK)
             return status;
     }
@@ -264,7 +287,7 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
 
     for (uint32_t i = 0; i < rank->running.count; i++) {
         struct kvt_live *live = rank->running.items[i];
-        live->round_tokens = round_delivery(live); /* rows past the answer's end are nobody's */
+        live->round_tokens = sim_round_delivery(live); /* rows past the answer's end are nobody's */
         tokens += live->round_tokens;
     }
     kvt_ns done_ns = kvt_rank_queue_backup(rank, sim->now_ns, tokens);
@@ -292,11 +315,13 @@ static kvt_status end_rank_step(struct kvt_sim *sim, uint32_t r, struct kvt_erro
     return end_rank_prefill(sim, r, err);
 }
 
-kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
+kvt_status sim_on_step_done(struct kvt_sim *sim, uint32_t g, uint64_t step, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
     kvt_status status = KVT_OK;
 
+    if (!group->stepping || step != group->step_serial) /* its ranks failed meanwhile */
+        return KVT_OK;
     group->stepping = false;
     for (uint32_t r = group->first_rank;
          r < group->first_rank + group->rank_count && status == KVT_OK; r++)

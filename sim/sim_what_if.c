@@ -100,6 +100,8 @@ static double link_busy_ns(const struct kvt_sim *sim, const struct group *group)
         if (load->requests == 0)
             continue;
         double busy_ns = kvt_link_busy_ns(group->timing, group->timing_state, load);
+        if (group->link_factor)
+            busy_ns /= group->link_factor[r - group->first_rank];
         most_ns = busy_ns > most_ns ? busy_ns : most_ns;
     }
     return most_ns;

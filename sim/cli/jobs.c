@@ -12,7 +12,8 @@
 #include <time.h>
 
 enum {
-    SHOW_NS = 200000000
+    SHOW_NS = 200000000,
+    PUMP_NS = 1000000
 };
 
 struct cli_job {
@@ -27,6 +28,7 @@ struct pool {
     pthread_mutex_t lock; /* guards what follows, and progress */
     pthread_cond_t ended; /* a thread has */
     size_t next, running_threads;
+    size_t done_elsewhere; /* by others, as jobs->pump says */
     bool has_failed;
     size_t failed_job;
     kvt_status status;    /* of the failed job with the lowest number */
@@ -59,11 +61,25 @@ void cli_job_on_advance(void *context, double done_fraction)
 
 static double overall_progress(const struct pool *pool)
 {
-    double sum = 0;
+    double sum = (double)pool->done_elsewhere;
 
     for (size_t i = 0; i < pool->jobs->count; i++)
         sum += pool->each[i].progress;
     return sum / (double)pool->jobs->count;
+}
+
+/* A thread that takes a job meanwhile is not kept waiting. */
+static bool pump(struct pool *pool)
+{
+    size_t done = 0;
+
+    if (pool->jobs->pump == NULL)
+        return false;
+    (void)pthread_mutex_unlock(&pool->lock);
+    bool goes_on = pool->jobs->pump(pool->jobs->context, &done);
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->done_elsewhere = done;
+    return goes_on;
 }
 
 /* Until the last thread has ended. */
@@ -74,10 +90,10 @@ static void watch(struct pool *pool)
 
     cli_progress_begin(&progress, &start, pool->jobs->quiet);
     (void)pthread_mutex_lock(&pool->lock);
-    while (pool->running_threads > 0) {
+    while (pump(pool) || pool->running_threads > 0) {
         struct timespec until;
         (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += SHOW_NS;
+        until.tv_nsec += pool->jobs->pump != NULL ? PUMP_NS : SHOW_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         (void)pthread_cond_timedwait(&pool->ended, &pool->lock, &until);
@@ -100,15 +116,33 @@ static void note_failure(struct pool *pool, size_t index, kvt_status status,
     pool->err = *err;
 }
 
+/* The lock is held, but for take(), which may wait. */
+static bool take_job(struct pool *pool, size_t *index)
+{
+    const struct cli_jobs *jobs = pool->jobs;
+    bool taken;
+
+    if (pool->has_failed || cli_interrupted())
+        return false;
+    if (jobs->take == NULL) {
+        *index = pool->next++;
+        return *index < jobs->count;
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    taken = jobs->take(jobs->context, index);
+    (void)pthread_mutex_lock(&pool->lock);
+    return taken;
+}
+
 static void *work(void *context)
 {
     struct pool *pool = context;
     const struct cli_jobs *jobs = pool->jobs;
+    size_t index;
 
     (void)pthread_mutex_lock(&pool->lock);
-    while (pool->next < jobs->count && !pool->has_failed && !cli_interrupted()) {
+    while (take_job(pool, &index)) {
         struct kvt_error err;
-        size_t index = pool->next++;
         (void)pthread_mutex_unlock(&pool->lock);
         kvt_status status =
             jobs->run(jobs->context, index, pool->threads_per_job, &pool->each[index], &err);
@@ -142,8 +176,14 @@ static void run_all(struct pool *pool)
         pool->running_threads -= wanted - started - (started == 0 ? 1 : 0);
         (void)pthread_mutex_unlock(&pool->lock);
     }
-    if (started == 0)
+    if (started == 0 && pool->jobs->pump == NULL) {
         (void)work(pool); /* the system gives no thread: this one does it all */
+    } else if (started == 0) {
+        (void)kvt_fail_nomem(&pool->err, pool->jobs->what); /* which has the others to talk to */
+        pool->has_failed = true;
+        pool->status = KVT_ERR_NOMEM;
+        pool->running_threads = 0;
+    }
     watch(pool);
     for (unsigned i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);

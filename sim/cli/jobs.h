@@ -27,6 +27,13 @@ struct cli_jobs {
      * writes, and writes its own place. KVT_ERR_INTERRUPTED after a signal is no failure. */
     kvt_status (*run)(void *context, size_t index, unsigned threads, struct cli_job *job,
                       struct kvt_error *err);
+    /* Where jobs come from instead of 0, 1, .. in turn, where others work on them too: *index below
+     * count; false once there is none. May wait for one. Optional. */
+    bool (*take)(void *context, size_t *index);
+    /* Called every millisecond or so by the caller's thread, to talk to those others: sets how many
+     * jobs they have done, and says whether to go on calling when every thread here has ended. Must
+     * end the waiting of take() after a signal. Optional. */
+    bool (*pump)(void *context, size_t *done_elsewhere);
     void *context;
 };
 

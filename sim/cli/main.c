@@ -8,7 +8,7 @@
 
 /* Commands of the design that this version does not have, so that asking for one
  * gets an answer and not a shrug. */
-static const char *const later[] = {"sweep", "plan"};
+static const char *const later[] = {"plan"};
 
 static void print_examples(void)
 {

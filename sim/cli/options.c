@@ -92,8 +92,8 @@ static void complain_unknown(const struct cli_command *command, const char *name
 
 static bool append(struct cli_texts *texts, const char *text, int argc)
 {
-    if (!texts->items)
-        texts->items = malloc((size_t)argc * sizeof *texts->items);
+    if (!texts->items) /* an argument each, and a NULL behind it */
+        texts->items = malloc(2 * (size_t)argc * sizeof *texts->items);
     if (!texts->items)
         return false;
     texts->items[texts->count++] = text;
@@ -112,6 +112,7 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         *(bool *)option->target = true;
         return true;
     case CLI_TEXT:
+    case CLI_MAYBE_PAIR:
         if (*(const char **)option->target) {
             *exit_code = cli_malformed("%s: %s is given twice", command->name, option->name);
             return false;
@@ -120,6 +121,7 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         return true;
     case CLI_TEXTS:
     case CLI_PAIRS:
+    case CLI_GROUPS:
         if (append(option->target, value, argc))
             return true;
         *exit_code = CLI_CANNOT;
@@ -144,9 +146,13 @@ static bool store(const struct cli_command *command, const struct cli_option *op
     return false;
 }
 
-static bool is_pair(const char *arg)
+/* Does arg belong to the option whose value stands before it? */
+static bool goes_on(const struct cli_option *option, const char *arg)
 {
-    return arg[0] != '-' && strchr(arg, ':') != NULL;
+    bool is_pair = option->kind == CLI_PAIRS || option->kind == CLI_MAYBE_PAIR;
+    int mark = is_pair ? ':' : option->kind == CLI_GROUPS ? '=' : '\0';
+
+    return mark != '\0' && arg[0] != '-' && strchr(arg, mark) != NULL;
 }
 
 static const struct cli_option *find(const struct cli_option *options, size_t option_count,
@@ -201,6 +207,8 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
             }
         } else if (equals) {
             value = equals + 1;
+        } else if (option->kind == CLI_MAYBE_PAIR) {
+            value = i + 1 < argc && goes_on(option, argv[i + 1]) ? argv[++i] : "";
         } else if (i + 1 < argc) {
             value = argv[++i];
         } else {
@@ -210,9 +218,13 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
         }
         if (!store(command, option, value, argc, exit_code))
             return false;
-        while (option->kind == CLI_PAIRS && i + 1 < argc && is_pair(argv[i + 1])) {
+        while (option->kind != CLI_MAYBE_PAIR && i + 1 < argc && goes_on(option, argv[i + 1])) {
             if (!store(command, option, argv[++i], argc, exit_code))
                 return false;
+        }
+        if (option->kind == CLI_GROUPS && !append(option->target, NULL, argc)) {
+            *exit_code = CLI_CANNOT;
+            return false;
         }
     }
     if (positional->count < min_positional || positional->count > max_positional) {
@@ -227,7 +239,8 @@ void cli_parsed_free(const struct cli_option *options, size_t option_count,
                      struct cli_texts *positional)
 {
     for (size_t i = 0; i < option_count; i++) {
-        if (options[i].kind == CLI_TEXTS || options[i].kind == CLI_PAIRS) {
+        if (options[i].kind == CLI_TEXTS || options[i].kind == CLI_PAIRS ||
+            options[i].kind == CLI_GROUPS) {
             struct cli_texts *texts = options[i].target;
             free(texts->items);
             *texts = (struct cli_texts){0};

@@ -71,6 +71,8 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;
     into->held_ns += from->held_ns;
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        into->pool_busy_ns[p] += from->pool_busy_ns[p];
     into->import_busy_ns += from->import_busy_ns;
     into->prefill_busy_ns += from->prefill_busy_ns;
     into->itl_ns += from->itl_ns;
@@ -82,6 +84,10 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
         memcpy(into->hbm_peak_by_class, from->hbm_peak_by_class, sizeof into->hbm_peak_by_class);
     }
     into->host_peak_bytes = larger(into->host_peak_bytes, from->host_peak_bytes);
+    into->faults += from->faults;
+    into->interrupted += from->interrupted;
+    into->lost_tokens += from->lost_tokens;
+    into->down_ns += from->down_ns;
 }
 
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run)

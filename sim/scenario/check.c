@@ -215,7 +215,8 @@ static kvt_status check_hot(const struct kvt_key *key, const struct kvt_at *at, 
 kvt_status kvt_value_check(const struct kvt_key *key, const struct kvt_at *at, const cJSON *value,
                            struct kvt_error *err)
 {
-    if (key->word != NULL && cJSON_IsString(value) && strcmp(value->valuestring, key->word) == 0)
+    if (key->word != NULL && cJSON_IsString(value) &&
+        kvt_choice_index(key->word, value->valuestring) >= 0)
         return KVT_OK;
     switch (key->type) {
     case KVT_KEY_COUNT:

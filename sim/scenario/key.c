@@ -103,6 +103,18 @@ int kvt_choice_index(const char *choices, const char *name)
     return -1;
 }
 
+/* "\"a\"", or "\"a\" or \"b\"", behind what is there. */
+static void append_words(const char *words, char *out, size_t out_bytes)
+{
+    size_t count = kvt_choice_count(words);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = 0, used = strlen(out);
+        const char *word = kvt_choice_at(words, i, &length);
+        const char *before = i > 0 ? " or " : used > 0 ? ", or " : "";
+        (void)snprintf(out + used, out_bytes - used, "%s\"%.*s\"", before, (int)length, word);
+    }
+}
+
 /* "1 to 4096", or "at least 1" where nothing bounds it from above. */
 static const char *number_range(const struct kvt_key *key, char *out, size_t out_bytes)
 {
@@ -167,7 +179,6 @@ const char *kvt_key_range(const struct kvt_key *key, char *out, size_t out_bytes
         (void)snprintf(out + used, out_bytes - used, ", a multiple of top_k as \"2k\", or \"%s\"",
                        key->word);
     else if (key->word != NULL)
-        (void)snprintf(out + used, out_bytes - used, "%s\"%s\"", used > 0 ? ", or " : "",
-                       key->word);
+        append_words(key->word, out, out_bytes);
     return out;
 }

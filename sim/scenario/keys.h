@@ -29,12 +29,12 @@ struct kvt_key {
     enum kvt_key_type type;
     double minimum, maximum;
     const char *choices; /* "a|b" */
-    const char *word;    /* a text that stands in the value's place: "auto" */
+    const char *word;    /* texts that stand in the value's place: "auto", "a|b" */
     const char *dflt;    /* JSON; NULL: absent unless given. PLUGIN: the plug-in's name */
-    bool required;
-    bool takes_list; /* OBJECT: a list of such objects as well, at most maximum */
-    bool is_path;    /* TEXT: of a file, relative to the file that gives it */
-    bool is_name;    /* TEXT: a shipped name of `folder`, or a path as above */
+    bool required;       /* OBJECT: absent unless given, without the defaults of its members */
+    bool takes_list;     /* OBJECT: a list of such objects as well, at most maximum */
+    bool is_path;        /* TEXT: of a file, relative to the file that gives it */
+    bool is_name;        /* TEXT: a shipped name of `folder`, or a path as above */
 
     const char *refused; /* NULL, or why this version refuses the key */
 
@@ -62,6 +62,11 @@ struct kvt_key {
     bool (*belongs)(const struct kvt_plugin_info *info);
     const char *belongs_why; /* the sentence when not */
 };
+
+enum {
+    KVT_FAULT_KEYS = 9
+};
+extern const struct kvt_key kvt_fault_keys[KVT_FAULT_KEYS]; /* of one fault: fault_keys.c */
 
 /* The whole scenario: an object. */
 const struct kvt_key *kvt_keys_root(void);

@@ -156,6 +156,13 @@ static cJSON *choice_schema(struct maker *maker, const struct kvt_key *key)
     return schema;
 }
 
+/* The word, or one of the words, that stand in a value's place. */
+static cJSON *words_schema(struct maker *maker, const char *words)
+{
+    const struct kvt_key choice = {.choices = words};
+    return kvt_choice_count(words) > 1 ? choice_schema(maker, &choice) : constant(maker, words);
+}
+
 static cJSON *records_schema(struct maker *maker, const struct kvt_key *key)
 {
     cJSON *properties = new_object(maker);
@@ -295,7 +302,7 @@ static cJSON *schema_of(struct maker *maker, const struct kvt_key *key)
 {
     cJSON *schema = bare_schema(maker, key);
     if (key->word != NULL)
-        schema = either(maker, schema, constant(maker, key->word));
+        schema = either(maker, schema, words_schema(maker, key->word));
     if (key->help != NULL)
         set_text(maker, schema, "description", key->help);
     return schema;

@@ -85,12 +85,13 @@ static kvt_status admit(struct kvt_rank *rank, const struct entry *entry, struct
     wait_queue_remove_at(&rank->waiting, entry->at);
     rank_decide(rank, DECIDE_ADMIT, live->id, rank->env.index, context);
     rank_use_prefix(rank, live);
-    if (live->generated_tokens == 0) {
+    if (!live->was_admitted) {
         rank->counters.admitted++;
         rank->counters.admitted_input_tokens += live->input_tokens;
     } else {
-        rank->counters.reprefill_tokens += context - rank_known_tokens(live);
+        rank->counters.reprefill_tokens += context - rank_known_index_tokens(live);
     }
+    live->was_admitted = true;
     return KVT_OK;
 }
 
@@ -173,7 +174,7 @@ static bool is_refused_again(const struct kvt_rank *rank, const struct kvt_live 
 /* Prefill elsewhere has computed what was not found as it began; the rest must be found now. */
 static bool has_lost_pages(const struct kvt_live *live)
 {
-    return live->generated_tokens == 0 && live->shared.page_count < live->counted_pages;
+    return rank_known_index_tokens(live) / KVT_PAGE_ROWS < live->counted_pages;
 }
 
 /* The next one comes in with what it finds, goes back to be prefilled, or is as it was. */
@@ -195,8 +196,10 @@ static kvt_status admit_next(const struct boundary *boundary, struct entry *entr
         return boundary->hooks->prefill_again(boundary->hooks->context, live, err);
     }
     kvt_status status = try_entry(boundary, entry, goes_on, err);
-    if (status == KVT_OK && *goes_on)
+    if (status == KVT_OK && *goes_on) {
+        live->counted_pages = 0; /* from here on it holds them */
         return admit(rank, entry, err);
+    }
     /* What was put aside goes on holding its copies. */
     if (live->aside_tokens == 0)
         rank_let_go(rank, live);

@@ -54,7 +54,7 @@ kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *live, kvt_ns n
     uint64_t bytes = (tokens - written_tokens) * rank->row_bytes_per_token + index_bytes;
     rank->counters.backup_bytes += bytes;
     live->aside_tokens = tokens;
-    live->aside_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
+    live->aside_ns = rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes);
     return KVT_OK;
 }
 
@@ -63,11 +63,17 @@ uint32_t rank_known_tokens(const struct kvt_live *live)
     return live->aside_tokens > 0 ? live->aside_tokens : live->shared.page_count * KVT_PAGE_ROWS;
 }
 
+uint32_t rank_known_index_tokens(const struct kvt_live *live)
+{
+    return live->aside_lacks_index ? 0 : rank_known_tokens(live);
+}
+
 void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live)
 {
     rank_let_go(rank, live);
     kvt_rank_memory_give_all(&rank->memory, &live->holding);
     live->aside_tokens = 0;
+    live->aside_lacks_index = false;
     rank->counters.copies_dropped++;
 }
 

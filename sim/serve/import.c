@@ -66,7 +66,8 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     uint64_t by_class[KVT_MEM_CLASSES] = {[KVT_MEM_PAYLOAD] = bytes};
 
     live->writes_later = rank->needs.deferred_backup;
-    if (live->pages.whole && live->aside_tokens == 0 && rank->needs.host_backing) {
+    if (live->pages.whole && rank_known_tokens(live) < live->pages.committed_tokens &&
+        rank->needs.host_backing) {
         kvt_pages_land(&live->pages, 0);
         kvt_pages_found(&live->pages, rank_known_tokens(live));
         shipment->host_bytes = 0;
@@ -87,20 +88,38 @@ static kvt_status land(struct kvt_rank *rank, struct kvt_live *live,
     return status;
 }
 
+/* Index rows of what is on host are there too, or come from outside with the rest. */
+static kvt_status lacking_index(const struct kvt_rank *rank, const struct kvt_live *live,
+                                uint64_t *index_bytes, struct kvt_error *err)
+{
+    struct kvt_session_bytes bytes;
+
+    *index_bytes = 0;
+    if (!live->aside_lacks_index)
+        return KVT_OK;
+    kvt_status status = kvt_rank_required(rank, live->aside_tokens, live->max_tokens,
+                                          live->hot_tokens, &bytes, err);
+    *index_bytes = bytes.hbm_by_class[KVT_MEM_INDEX];
+    return status;
+}
+
 /* What has to come in from where. Rows that are on host are brought up, not sent again. */
 static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_ns,
                        struct shipment *shipment, struct kvt_error *err)
 {
     struct kvt_residency_landing landing;
-    uint64_t known_hbm_bytes = 0, known_host_bytes = 0;
+    uint64_t known_hbm_bytes = 0, known_host_bytes = 0, lacking_bytes = 0;
     kvt_status status = in_hbm(rank, live, kvt_live_context(live), &shipment->hbm_bytes,
                                &shipment->host_bytes, err);
 
     if (status == KVT_OK && rank_known_tokens(live) > 0)
         status =
             in_hbm(rank, live, rank_known_tokens(live), &known_hbm_bytes, &known_host_bytes, err);
+    if (status == KVT_OK)
+        status = lacking_index(rank, live, &lacking_bytes, err);
     if (status != KVT_OK)
         return status;
+    known_hbm_bytes -= lacking_bytes;
     shipment->recalled_bytes = live->aside_tokens > 0 ? known_hbm_bytes : live->shared.recall_bytes;
     shipment->hbm_bytes -= known_hbm_bytes;
     shipment->host_bytes -= known_host_bytes;
@@ -108,12 +127,13 @@ static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_
     if (status == KVT_OK)
         status = land(rank, live, &landing, known_host_bytes, shipment, err);
     if (rank->env.prefills_here) {
-        live->prefill_left = kvt_live_context(live) - rank_known_tokens(live);
+        live->prefill_left = kvt_live_context(live) - rank_known_index_tokens(live);
         shipment->hbm_bytes = shipment->host_bytes = 0;
     }
     return status;
 }
 
+/* How long it takes, what comes from outside beside what comes up from host. */
 static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns,
                     const struct shipment *shipment)
 {
@@ -122,13 +142,16 @@ static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns n
     if (shipment->hbm_bytes + shipment->host_bytes > 0)
         outside_ns = rank->import->duration_ns(rank->import_state, live->id, shipment->host_bytes,
                                                shipment->hbm_bytes);
+    rank_tell(rank, KVT_TRANSFER_IMPORT, live->id, now_ns, now_ns + outside_ns,
+              rank->env.gpus * shipment->hbm_bytes +
+                  rank->memory.host_copies * shipment->host_bytes);
     /* What it knows may still be on its way to host. */
     if (live->aside_tokens > 0 && live->aside_ns > from_ns)
         from_ns = live->aside_ns;
     if (live->shared.page_count > 0 && (rank->needs.host_backing || shipment->recalled_bytes > 0))
         from_ns = rank_prefix_ready_ns(rank, live, from_ns);
     if (shipment->recalled_bytes > 0)
-        from_ns = kvt_link_send(&rank->h2d, from_ns, shipment->recalled_bytes);
+        from_ns = rank_send(rank, KVT_TRANSFER_RECALL, live->id, from_ns, shipment->recalled_bytes);
     recall_ns = from_ns - now_ns;
     return outside_ns > recall_ns ? outside_ns : recall_ns;
 }
@@ -174,6 +197,7 @@ static kvt_status end_aside(struct kvt_rank *rank, struct kvt_live *live, struct
                                   surplus < own_bytes ? surplus : own_bytes);
     }
     live->aside_tokens = 0;
+    live->aside_lacks_index = false;
     return status;
 }
 

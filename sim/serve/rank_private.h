@@ -2,6 +2,7 @@
 #ifndef KVT_RANK_PRIVATE_H
 #define KVT_RANK_PRIVATE_H
 
+#include "kvt/observer.h"
 #include "kvt/rank.h"
 
 enum {
@@ -17,7 +18,8 @@ enum rank_decision {
     DECIDE_RESIZE,
     DECIDE_LAND,
     DECIDE_KEEP,
-    DECIDE_ADOPT
+    DECIDE_ADOPT,
+    DECIDE_KEEP_COPY
 };
 
 /* One boundary of one rank. */
@@ -36,9 +38,18 @@ uint64_t rank_held_bytes(const struct kvt_live *live, enum kvt_mem_class mem_cla
 
 /* ---- rank.c ---- */
 
+/* Over the link that a transfer of its kind takes; returns when it is there. */
+kvt_ns rank_send(struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+                 kvt_ns now_ns, uint64_t bytes);
+/* Tells the observer, if any. bytes over all GPUs, or copies. */
+void rank_tell(const struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+               kvt_ns from_ns, kvt_ns to_ns, uint64_t bytes);
+
 /* Gives back what is its own and takes it off the running batch; what it holds of the store it
  * goes on holding. */
 void rank_give_up(struct kvt_rank *rank, struct kvt_live *live);
+/* As at first: they know of nobody. */
+KVT_CHECKED kvt_status rank_restart_policies(struct kvt_rank *rank, struct kvt_error *err);
 
 /* ---- boundary.c ---- */
 
@@ -151,7 +162,10 @@ KVT_CHECKED kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *li
  * has host_bytes. */
 void rank_drop_copies(struct kvt_rank *rank, uint64_t host_bytes, const struct kvt_live *spare);
 void rank_drop_copy(struct kvt_rank *rank, struct kvt_live *live);
-/* Rows that need not be computed or come from outside: on host since it was put aside, or found. */
+/* Rows of payload that need not be computed or come from outside: on host since it was put aside,
+ * or found. */
 uint32_t rank_known_tokens(const struct kvt_live *live);
+/* Of those, the ones whose index rows need not either: all, or none. */
+uint32_t rank_known_index_tokens(const struct kvt_live *live);
 
 #endif

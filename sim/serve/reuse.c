@@ -89,6 +89,9 @@ uint32_t rank_look_up(const struct kvt_rank *rank, const struct kvt_shared *shar
 
 uint32_t kvt_rank_prefix_pages(const struct kvt_rank *rank, const struct kvt_live *live)
 {
+    /* What is on host since it was put aside is looked up nowhere. */
+    if (live->aside_tokens > 0)
+        return rank_known_index_tokens(live) / KVT_PAGE_ROWS;
     /* Of a request that holds pages, homes[] says which. */
     if (live->shared.page_count > 0)
         return live->shared.page_count;
@@ -227,7 +230,7 @@ void rank_use_prefix(struct kvt_rank *rank, struct kvt_live *live)
         in_hbm = take_over(rank, live);
     if (live->pages.whole)
         shared->recall_bytes += (shared->page_count - in_hbm) * rank->page_bytes;
-    if (live->generated_tokens == 0)
+    if (!live->was_admitted)
         rank->counters.prefix_hit_tokens += (uint64_t)shared->page_count * KVT_PAGE_ROWS;
 }
 
@@ -421,7 +424,7 @@ static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_
     bytes += (store->inserted_pages[KVT_PREFIX_INDEX_HOST] - before) *
              rank->prefixes.page_bytes[KVT_PREFIX_INDEX_HOST];
     rank->counters.backup_bytes += bytes;
-    kvt_ns done_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
+    kvt_ns done_ns = rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes);
     if (status == KVT_OK && (rank->needs.host_backing || bytes > 0))
         status = note_write(rank, live->shared.keys[0], now_ns, done_ns, err);
     return status;

@@ -22,7 +22,7 @@ CUDA = os.environ.get("KVT_CUDA", "0")
 DATA = {"models": ("models", ".json"), "scenarios": ("workloads/scenarios", (".json", ".csv")),
         "schema": ("docs/schema", ".json"), "calls": ("tests/golden/calls", ".txt"),
         "paper": ("validation/paper", ".json"), "public": ("validation/public", ".json"),
-        "grids": ("validation/grids", ".json"), "example": ("policies/example", (".c", "Makefile"))}
+        "grids": ("validation/grids", ".json"), "slurm": ("docs/slurm", ".sbatch"), "example": ("policies/example", (".c", "Makefile"))}
 # Of a folder of many files the one that a command reads.
 DATA_ALONE = {"measured/h200-bench.json"}
 OLDEST_GLIBC = (2, 36)
@@ -108,6 +108,18 @@ def a_value_outside_its_choices_is_refused(tree, scratch):
     refuses(tree, "PREFIX=/a b: an absolute path without", "PREFIX=/a b")
 
 
+def mpi_is_refused_when_demanded_without_a_compiler_and_answered_when_left_to_us(tree, scratch):
+    mpicc = scratch / "bin/mpicc"
+    mpicc.parent.mkdir()
+    mpicc.write_text("#!/bin/sh\nexit 1\n")
+    mpicc.chmod(0o755)
+    path = "%s:%s" % (mpicc.parent, os.environ["PATH"])
+    status, said = scons(tree, "-n", "cuda=0", "mpi=1", PATH=path)
+    assert status == 2 and "mpi=1: no mpicc that works; Debian package: libopenmpi-dev" in said, said
+    assert succeeds(tree, "-n", "cuda=0", PATH=path).startswith("mpi: no ("), "auto"
+    assert "mpi" not in succeeds(tree, "-n", "cuda=0", "mpi=0").splitlines()[0]
+
+
 def cuda_is_refused_when_demanded_without_a_toolkit_and_answered_when_left_to_us(tree, scratch):
     nvcc = scratch / "bin/nvcc"  # a compiler and nothing beside it
     nvcc.parent.mkdir()
@@ -168,6 +180,7 @@ def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
     succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
     data = {"share/kvt/" + path for path in data_files()}
     expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data | WORDS
+    expected |= {"lib/kvt/kvt_mpi.so"} if shutil.which("mpicc") else set()
     staged = files_below(scratch / "usr")
     assert staged == expected, "differs in %s" % sorted(staged ^ expected)
     for path in staged:
@@ -266,6 +279,7 @@ def the_unpacked_program_finds_its_data_from_any_folder(tree, scratch):
 CASES = (
     an_unknown_setting_is_refused_wherever_it_stands,
     a_value_outside_its_choices_is_refused,
+    mpi_is_refused_when_demanded_without_a_compiler_and_answered_when_left_to_us,
     cuda_is_refused_when_demanded_without_a_toolkit_and_answered_when_left_to_us,
     everything_missing_is_named_at_once_and_its_arrival_noticed,
     what_draws_reports_is_asked_for_before_anything_is_built,

@@ -13,10 +13,10 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "report", "trace", "paper", "list", "check", "completion")
-WRITTEN = ["itl.csv", "report.html", "requests.csv", "result.json", "run.log", "timeline.csv"]
+COMMANDS = ("run", "size", "compare", "report", "sweep", "trace", "paper", "list", "check", "completion")
+WRITTEN = ["itl.csv", "report.html", "requests.csv", "result.json", "run.log", "timeline.csv", "timeline.om"]
 # Wall-clock figures live in run.log alone.
-SAME_BYTES = ("itl.csv", "report.html", "requests.csv", "result.json", "timeline.csv")
+SAME_BYTES = ("itl.csv", "report.html", "requests.csv", "result.json", "timeline.csv", "timeline.om")
 
 
 def bytes_of(folder):
@@ -51,7 +51,8 @@ def the_version_names_a_version_and_a_commit(folder):
 def usage_errors_are_one_sentence_and_status_2(folder):
     for arguments, word in (
             (("frobnicate",), "no command frobnicate"),
-            (("sweep",), "sweep"),
+            (("sweep",), "--out DIR is missing"),
+            (("sweep", "--out", "x"), "nothing varies"),
             (("plan", "--help"), "plan"),
             (("run", "--sed", "seed=1"), "--s"),
             (("run", "--seeed", "1"), "did you mean --seed"),

@@ -55,7 +55,7 @@ def is_refused(sentence, *arguments):
 def a_run_leaves_a_page_that_says_what_its_files_say(folder):
     out = a_run(folder, PHASES)
     assert files_below(out) == ["itl.csv", "report.html", "requests.csv", "result.json", "run.log",
-                                "timeline.csv"]
+                                "timeline.csv", "timeline.om"]
     page, result = document(out / "report.html"), json.loads((out / "result.json").read_text())
     assert page["schema"] == "kvtide/page/1" and page["kind"] == "run"
     metrics = result["metrics"]

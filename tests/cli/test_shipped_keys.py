@@ -31,6 +31,11 @@ SCENARIOS = {
         "workload": {"lengths": LENGTHS, "phases": [{"concurrency": 4, "seconds": 0.6},
                                                     {"concurrency": 24, "seconds": 0.6}]}},
         ("workload.", "run.")),
+    "rank-loss": ("rank-loss", {
+        **TAPE, "cluster": {"decode": CROWDED, "faults": [
+            {"kind": "rank", "which": 2, "at_s": 2, "back_after_s": 1, "group": "goes_on"}]},
+        "workload": CLOSED, "run": {"duration_s": 6}},
+        ("cluster.", "workload.")),
     "deepseek-v4.1-flash-500k": ("deepseek-v4.1-flash-500k", {
         **TAPE, "residency": {"hot_tokens": 2048},
         "workload": {**CLOSED, "concurrency": 16, "requests": 24},
@@ -201,6 +206,8 @@ def figures(path, *arguments):
     if done.returncode != 0:
         return done.returncode, done.stderr
     result = json.loads(done.stdout)
+    for phase in result.get("phases") or []:
+        phase.pop("explain", None)  # says what the machine could do, too
     return 0, (result["metrics"], result.get("phases"), result["decision_hash"])
 
 

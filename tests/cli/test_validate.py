@@ -162,6 +162,7 @@ SHIPPED = {
     "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
     "vllm-calculator": "some be put aside", "strata-sessions": "a load that is not steady",
     "moira-100k": "does not see of every", "pulse-100k": None,
+    "rank-loss": "of which mean values know none",
     "indexcache-200k": None, "spin-blocks": None, "shadowkv-122k": None,
     "triforce-122k": None, "magicdec-32k": None,
     "deepseek-v4.1-flash-500k": None,

@@ -42,6 +42,7 @@ static const char *const shipped[] = {
     "quickstart",  "glm-5.3-32k",     "glm-5.3-100k", "deepseek-v4.1-flash-500k",
     "load-step",   "vllm-calculator", "policy-lab",   "prefetch-100k",
     "readkv-100k", "strata-sessions", "moira-100k",   "pulse-100k",
+    "rank-loss",
 };
 enum {
     SHIPPED = sizeof shipped / sizeof shipped[0]

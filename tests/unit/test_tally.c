@@ -22,7 +22,9 @@ enum {
     X(pages_kept) X(backups_forced) X(resizes) X(demotions) X(running_ns) X(waiting_ns)            \
     X(importing_ns) X(held_ns) X(coverage_ns) X(covered_ns) X(prefilling_ns) X(host_short_ns)      \
     X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns) X(prefetched_rows)           \
-    X(prefetch_wasted_rows) X(deepened_rows)
+    X(prefetch_wasted_rows) X(deepened_rows)                                                       \
+    X(token_ns) X(link_busy_ns) X(import_busy_ns) X(prefill_busy_ns) X(itl_ns) X(itl_count)        \
+    X(faults) X(interrupted) X(lost_tokens) X(down_ns)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that
@@ -36,6 +38,7 @@ _Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_
                                                KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
                                                3 * KVT_PARTS * sizeof(kvt_ns) +
                                                KVT_SAMPLED_COUNTS * sizeof(double) +
+                                               (KVT_POOLS_MAX + KVT_WHAT_IFS) * sizeof(double) +
                                                (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
@@ -53,8 +56,12 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
         tally.measured_parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
         tally.added_parts_ns[p] = 1 + (kvt_ns)kvt_rng_below(rng, 1000);
     }
+    for (int w = 0; w < KVT_WHAT_IFS; w++)
+        tally.if_ns[w] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        tally.pool_busy_ns[p] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
         uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)] = {0};
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
@@ -77,8 +84,12 @@ START_TEST(every_sum_adds_up)
 #define SUMMED(member) ck_assert_uint_eq((uint64_t)both.member, (uint64_t)(a.member + b.member));
     SUMS(SUMMED)
 #undef SUMMED
+    for (int w = 0; w < KVT_WHAT_IFS; w++)
+        ck_assert_double_eq(both.if_ns[w], a.if_ns[w] + b.if_ns[w]);
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         ck_assert_double_eq(both.counts[c], a.counts[c] + b.counts[c]);
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        ck_assert_double_eq(both.pool_busy_ns[p], a.pool_busy_ns[p] + b.pool_busy_ns[p]);
     for (int p = 0; p < KVT_PARTS; p++) {
         ck_assert_int_eq(both.parts_ns[p], a.parts_ns[p] + b.parts_ns[p]);
         ck_assert_int_eq(both.measured_parts_ns[p],

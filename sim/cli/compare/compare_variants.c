@@ -2,38 +2,16 @@
 #include <assert.h>
 #include <string.h>
 
+#include "../axis.h"
 #include "compare.h"
 #include "kvt/json.h"
-
-/* Length of text up to the next comma that parts two changes: those inside brackets,
- * braces and quotes belong to a value. */
-static size_t piece_length(const char *text)
-{
-    unsigned depth = 0;
-    bool quoted = false;
-    size_t i = 0;
-
-    for (; text[i] != '\0'; i++) {
-        if (quoted && text[i] == '\\' && text[i + 1] != '\0')
-            i++;
-        else if (text[i] == '"')
-            quoted = !quoted;
-        else if (!quoted && (text[i] == '[' || text[i] == '{'))
-            depth++;
-        else if (!quoted && (text[i] == ']' || text[i] == '}') && depth > 0)
-            depth--;
-        else if (!quoted && depth == 0 && text[i] == ',')
-            break;
-    }
-    return i;
-}
 
 static size_t count_changes(const char *argument)
 {
     size_t count = 0;
 
-    for (argument += piece_length(argument); *argument == ','; count++)
-        argument += 1 + piece_length(argument + 1);
+    for (argument += cli_piece_length(argument); *argument == ','; count++)
+        argument += 1 + cli_piece_length(argument + 1);
     return count;
 }
 
@@ -42,7 +20,7 @@ static kvt_status split(const char *argument, struct kvt_arena *arena, struct kv
                         struct kvt_error *err)
 {
     size_t count = count_changes(argument);
-    size_t length = piece_length(argument);
+    size_t length = cli_piece_length(argument);
     const char **changes =
         kvt_arena_array(arena, count + 1, sizeof *changes, _Alignof(const char *));
 
@@ -54,7 +32,7 @@ static kvt_status split(const char *argument, struct kvt_arena *arena, struct kv
                         "\"%.100s\" names no scenario; it is SCENARIO[,PATH=VALUE]..", argument);
     for (size_t i = 0; i < count; i++) {
         argument += length + 1;
-        length = piece_length(argument);
+        length = cli_piece_length(argument);
         char *change = kvt_arena_printf(arena, "%.*s", (int)length, argument);
         if (change == NULL)
             return kvt_fail_nomem(err, "a variant");

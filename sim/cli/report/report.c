@@ -30,7 +30,8 @@ enum {
 
 /* Where commands put their answers, and the page of one that is drawn from more than its file
  * holds. */
-static const char *const answers[] = {"result.json", "compare.json", "validate.json", "paper.html"};
+static const char *const answers[] = {"result.json",  "compare.json", "validate.json",
+                                      "results.json", "plan.json",    "paper.html"};
 enum {
     ANSWERS = sizeof answers / sizeof answers[0]
 };
@@ -177,7 +178,7 @@ static kvt_status find_answer(const char *dir, const char **name, struct kvt_err
     if (*name == NULL)
         return kvt_fail(err, KVT_ERR_NOT_FOUND, dir,
                         "found no answer of kvtide, expected result.json, compare.json, "
-                        "validate.json or paper.html");
+                        "validate.json, results.json, plan.json or paper.html");
     return KVT_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "kvt/page_watch.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
+#include "kvt/prefill.h"
 #include "kvt/prefix_pool.h"
 #include "kvt/request.h"
 #include "kvt/timing.h"
@@ -65,6 +66,12 @@ struct kvt_live {
     bool writes_later;        /* what landed in HBM; else once its import is over */
     uint32_t aside_tokens;    /* put aside: rows that wait on host, index rows with them */
     kvt_ns aside_ns;          /* when they are all there */
+    bool aside_lacks_index;   /* their index rows do not: they were lost with a rank */
+    bool was_admitted;        /* what it was admitted with has been counted */
+    uint32_t fault;           /* 1 + the fault that interrupted it; 0: none, or it decodes again */
+    uint32_t epoch;           /* how often it was interrupted: what was awaited before has gone */
+    bool was_prefilled;       /* its prompt has been computed elsewhere, and waits there */
+    uint64_t prefill_turn;    /* in which the prefill pool has begun with it */
     uint32_t counted_pages;   /* found when its prefill elsewhere began, and not computed there */
     uint32_t prefill_left;    /* tokens of its history still to be computed on its rank */
     uint32_t prefill_chunk;   /* of those, in the step under way */
@@ -112,6 +119,8 @@ struct kvt_link {
 kvt_ns kvt_link_send(struct kvt_link *link, kvt_ns now_ns, uint64_t bytes);
 uint64_t kvt_link_backlog_bytes(const struct kvt_link *link, kvt_ns now_ns);
 
+struct kvt_observer;
+
 struct kvt_rank_env {
     uint32_t index;
     const struct kvt_llm *llm;
@@ -126,9 +135,13 @@ struct kvt_rank_env {
     uint32_t host_copies;
     uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
     bool prefills_here;           /* what is not found is computed here; else it is imported */
+    bool prefill_computes;        /* prompts are computed, here or elsewhere; else they exist */
+    const struct kvt_prefill_cost *prefill_cost; /* what they take here; NULL: a rate says it */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;
+    uint32_t gpus;                       /* of the rank: its tensor-parallel peers */
+    const struct kvt_observer *observer; /* who watches; borrowed; NULL: nobody */
 };
 
 /* What a rank did since its owner last looked. */
@@ -317,6 +330,35 @@ void kvt_rank_share_prefill(struct kvt_rank *rank, uint32_t budget_tokens,
 /* After the step: the next request whose prompt is computed leaves, NULL when there is none. Its
  * rows that belong on host are there at *done_ns. */
 struct kvt_live *kvt_rank_end_prefill(struct kvt_rank *rank, kvt_ns now_ns, kvt_ns *done_ns);
+
+/* ---- loss.c: a rank fails ---- */
+
+/* What becomes of host copies as the rank's HBM goes. */
+struct kvt_rank_fate {
+    bool keeps_host;  /* rows that are on host by then outlive it ... */
+    bool keeps_index; /* ... and so do their index rows, of which there are copies */
+};
+/* Added to: what went, and what of host DRAM is kept. Host bytes of one copy. */
+struct kvt_rank_loss {
+    uint64_t hbm_bytes[KVT_MEM_CLASSES]; /* of each GPU, staging that the rank keeps left out */
+    uint64_t host_bytes, host_kept_bytes;
+    uint64_t prefix_pages;
+};
+/* The rank is empty afterwards, as it was at first, with its queue: everybody in its lists belongs
+ * to the caller. requests[count] are all of them, in the order in which they may keep what is left
+ * of them on host: live->aside_tokens rows, held in the DRAM of this rank's node until the request
+ * is let in by a rank of that node, or kvt_rank_forget_copy(). */
+KVT_CHECKED kvt_status kvt_rank_lose(struct kvt_rank *rank, kvt_ns now_ns,
+                                     const struct kvt_rank_fate *fate,
+                                     struct kvt_live *const *requests, uint32_t count,
+                                     struct kvt_rank_loss *loss, struct kvt_error *err);
+/* Of a request in no list: what it holds on host goes. rank: any of that node. */
+void kvt_rank_forget_copy(struct kvt_rank *rank, struct kvt_live *live);
+/* Before everybody who waits. */
+KVT_CHECKED kvt_status kvt_rank_enqueue_first(struct kvt_rank *rank, struct kvt_live *live,
+                                              struct kvt_error *err);
+/* What is sent from now on takes the link at this share of its hardware's rates. */
+void kvt_rank_set_link(struct kvt_rank *rank, double factor);
 
 /* Bytes, pages and counts agree, and every committed row has a home by now_ns. Checked at the
  * end of every run, and by tests. */

@@ -33,8 +33,10 @@ struct kvt_request_record {
     uint32_t turn;
     uint32_t rank; /* UINT32_MAX before routing */
     uint16_t slo_class, preemptions;
-    uint16_t phase; /* of the workload, in which it arrived */
-    uint8_t status; /* enum kvt_request_status */
+    uint16_t interruptions; /* by faults */
+    uint16_t phase;         /* of the workload, in which it arrived */
+    uint16_t kind;          /* of workload.classes; 0 where there are none */
+    uint8_t status;         /* enum kvt_request_status */
 };
 
 KVT_END_DECLS
