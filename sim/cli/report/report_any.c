@@ -50,8 +50,8 @@ static void put_object(struct report_page *page, const char *name, const cJSON *
     }
 }
 
-/* A list whose elements are objects with single values. */
-static void put_list(struct report_page *page, const char *name, const cJSON *list, bool is_main)
+/* A list whose elements are objects with single values; false: it is none. */
+static bool put_list(struct report_page *page, const char *name, const cJSON *list, bool is_main)
 {
     struct report_column columns[COLUMNS_MAX];
     const cJSON *first = cJSON_GetArrayItem(list, 0), *item = NULL;
@@ -64,19 +64,20 @@ static void put_list(struct report_page *page, const char *name, const cJSON *li
                 (struct report_column){item->string, item->string, !cJSON_IsNumber(item)};
     }
     if (!cJSON_IsObject(first) || count == 0)
-        return;
+        return false;
     report_table(page, name, is_main ? REPORT_MAIN : REPORT_OPEN, name, columns, count);
     cJSON_ArrayForEach(item, list)
     {
         if (rows++ == ROWS_MAX) {
             report_paragraph(page, "The first %d of %d; the file has all.", ROWS_MAX,
                              cJSON_GetArraySize(list));
-            return;
+            return true;
         }
         report_row(page);
         for (size_t c = 0; c < count; c++)
             put_single(page, kvt_json_find(item, columns[c].name));
     }
+    return true;
 }
 
 kvt_status report_build_any(struct report_page *page, const char *dir, const cJSON *tree,
@@ -94,10 +95,8 @@ kvt_status report_build_any(struct report_page *page, const char *dir, const cJS
         if (cJSON_IsObject(item) && strcmp(item->string, "badge") != 0 &&
             strcmp(item->string, "scenario") != 0)
             put_object(page, item->string, item);
-        if (cJSON_IsArray(item)) {
-            put_list(page, item->string, item, !has_main);
+        if (cJSON_IsArray(item) && put_list(page, item->string, item, !has_main))
             has_main = true;
-        }
     }
     char *text = kvt_json_print(tree);
     if (text == NULL)
