@@ -34,7 +34,7 @@ struct sweep_point {
 
 struct sweep_question {
     const char *source;
-    const char *data_dir; /* cli_data_dir(), which is not for many threads */
+    const char *data_dir;    /* cli_data_dir(), which is not for many threads */
     const char *const *sets; /* [set_count] of all points, before their own */
     size_t set_count;
     struct sweep_grid grid;
