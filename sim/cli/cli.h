@@ -188,6 +188,7 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_explain(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_sweep(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_report(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv);

@@ -22,7 +22,7 @@ struct run_options {
     const char *cache, *out;
     const char *perfetto; /* its window; NULL: not asked for */
     uint64_t threads, perfetto_events;
-    bool quiet, json, sparklines;
+    bool no_report, quiet, json, sparklines;
 };
 
 static void show_done(void *context, double done_fraction)
@@ -131,8 +131,10 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                 (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
         if (outputs->dir)
             fprintf(stderr,
-                    "written: %s/{result.json,requests.csv,timeline.csv,timeline.om,%srun.log}\n",
-                    outputs->dir, outputs->wants_perfetto ? "perfetto.json," : "");
+                    "written: "
+                    "%s/{result.json,requests.csv,timeline.csv,timeline.om,itl.csv,%s%srun.log}\n",
+                    outputs->dir, outputs->wants_perfetto ? "perfetto.json," : "",
+                    outputs->leaves_report ? "" : "report.html,");
     }
     if (status == KVT_OK && outputs->wants_perfetto)
         say_left_out(outputs);
@@ -204,6 +206,7 @@ static int run_command(struct run_options *options, const char *source)
     struct kvt_error err;
     struct kvt_scenario scenario;
     struct run_files outputs = {.dir = options->out,
+                                .leaves_report = options->no_report,
                                 .wants_perfetto = options->perfetto != NULL,
                                 .perfetto_events = options->perfetto_events != NOT_GIVEN
                                                        ? options->perfetto_events
@@ -251,8 +254,10 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &options.threads},
         CLI_PLUGIN_OPTION,
-        {"--out", "DIR", "keeps result.json, requests.csv, timeline.csv and .om, run.log there",
+        {"--out", "DIR", "keeps result.json, its tables (.csv, .om), run.log and report.html there",
          CLI_TEXT, &options.out},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &options.no_report},
         {"--perfetto", "[FROM:TO]",
          "writes perfetto.json too, for ui.perfetto.dev; of seconds FROM:TO", CLI_MAYBE_PAIR,
          &options.perfetto},

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "kvt/report.h"
+#include "report/report.h"
 
 enum {
     PATH_BYTES = 4096
@@ -89,6 +90,7 @@ static void remove_old_result(const struct run_files *files)
 {
     char path[4096];
 
+    report_remove(files->dir);
     if (snprintf(path, sizeof path, "%s/result.json", files->dir) < (int)sizeof path)
         (void)remove(path);
 }
@@ -96,12 +98,15 @@ static void remove_old_result(const struct run_files *files)
 kvt_status run_files_write(struct run_files *files, const struct kvt_run *run,
                            const char *result_text, double wall_s, struct kvt_error *err)
 {
-    struct kvt_outfile *requests = NULL, *result = NULL, *log = NULL, *openmetrics = NULL;
+    struct kvt_outfile *requests = NULL, *itl = NULL, *result = NULL, *log = NULL,
+                       *openmetrics = NULL;
     kvt_status status;
 
     if (!files->dir)
         return KVT_OK;
     status = open_out(files, "requests.csv", &requests, err);
+    if (status == KVT_OK)
+        status = open_out(files, "itl.csv", &itl, err);
     if (status == KVT_OK)
         status = open_out(files, "run.log", &log, err);
     if (status == KVT_OK)
@@ -114,19 +119,23 @@ kvt_status run_files_write(struct run_files *files, const struct kvt_run *run,
         status = open_out(files, "result.json", &result, err);
     if (status == KVT_OK) {
         kvt_report_requests_csv(run, kvt_outfile_stream(requests));
+        kvt_report_itl_csv(run, kvt_outfile_stream(itl));
         fprintf(kvt_outfile_stream(log), "wall_s %.3f\nsimulated_s %.3f\nevents %llu\n", wall_s,
                 (double)run->end_ns * 1e-9, (unsigned long long)run->events);
         fputs(result_text, kvt_outfile_stream(result));
         remove_old_result(files);
-        struct kvt_outfile **all[] = {&files->timeline, &openmetrics, &files->perfetto_file,
-                                      &requests,        &log,         &result};
+        struct kvt_outfile **all[] = {
+            &files->timeline, &openmetrics, &files->perfetto_file, &requests, &itl, &log, &result};
         for (size_t i = 0; i < sizeof all / sizeof all[0] && status == KVT_OK; i++) {
             if (*all[i])
                 status = kvt_outfile_commit(*all[i], err);
             *all[i] = NULL;
         }
     }
+    if (status == KVT_OK && !files->leaves_report)
+        status = report_write(files->dir, "result.json", err);
     kvt_outfile_discard(requests);
+    kvt_outfile_discard(itl);
     kvt_outfile_discard(log);
     kvt_outfile_discard(openmetrics);
     kvt_outfile_discard(result);

@@ -1,4 +1,4 @@
-/* tables.c -- requests.csv and timeline.csv. */
+/* tables.c -- requests.csv, timeline.csv and itl.csv. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -132,4 +132,16 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uin
     put(stream, metric_ratio(interval->itl_ns * 1e-6, (double)interval->itl_count), ',');
     put(stream, metric_ratio(interval->down_ns, ns), ',');
     put(stream, (double)interval->interrupted, '\n');
+}
+
+void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream)
+{
+    fputs("share,itl_ms\n", stream);
+    if (run->analytic || kvt_histogram_count(run->itl) == 0)
+        return;
+    for (int i = 0; i < KVT_ITL_ROWS; i++) {
+        double share = (double)i / (KVT_ITL_ROWS - 1);
+        put(stream, share, ',');
+        put(stream, kvt_histogram_quantile(run->itl, share) / 1e6, '\n');
+    }
 }
