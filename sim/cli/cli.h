@@ -186,6 +186,7 @@ KVT_CHECKED kvt_status cli_advance(struct kvt_sim *sim,
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_explain(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_sweep(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_report(const struct cli_command *command, int argc, char **argv);

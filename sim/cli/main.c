@@ -6,10 +6,6 @@
 #include "cli.h"
 #include "kvt/version.h"
 
-/* Commands of the design that this version does not have, so that asking for one
- * gets an answer and not a shrug. */
-static const char *const later[] = {"plan"};
-
 static void print_examples(void)
 {
     puts(
@@ -53,10 +49,6 @@ static int run_command(int argc, char **argv)
     for (size_t i = 0; i < count; i++) {
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(&commands[i], argc - 1, argv + 1);
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(argv[1], later[i]) == 0)
-            return cli_malformed("%s: this version of kvtide does not have it yet", argv[1]);
     }
     return cli_malformed("no command %s; kvtide --help lists them", argv[1]);
 }

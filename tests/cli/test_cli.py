@@ -53,7 +53,7 @@ def usage_errors_are_one_sentence_and_status_2(folder):
             (("frobnicate",), "no command frobnicate"),
             (("sweep",), "--out DIR is missing"),
             (("sweep", "--out", "x"), "nothing varies"),
-            (("plan", "--help"), "plan"),
+            (("plan", "quickstart"), "no objective is given"),
             (("run", "--sed", "seed=1"), "--s"),
             (("run", "--seeed", "1"), "did you mean --seed"),
             (("run", "--out"), "--out DIR"),

@@ -96,6 +96,11 @@ KVT_CHECKED kvt_status engine_print_export(const struct engine_export *export, b
                                            struct kvt_arena *arena, bool *runs,
                                            struct kvt_error *err);
 
+/* The same as a tree, for a report of something larger; cJSON_Delete() it. */
+KVT_CHECKED kvt_status engine_export_tree(const struct engine_export *export,
+                                          struct kvt_arena *arena, cJSON **out,
+                                          struct kvt_error *err);
+
 /* The facts of a scenario, and those of a model alone. */
 void engine_model_facts(const struct kvt_engine *engine, const struct kvt_llm *llm,
                         struct kvt_engine_facts *facts);

@@ -343,23 +343,47 @@ static void print_obstacles(const struct engine_export *export, const struct nea
     }
 }
 
+/* Puts what was found into the tree, that of the other engines too. */
+static kvt_status fill_tree(const struct engine_export *export, struct kvt_arena *arena,
+                            cJSON *tree, struct nearest *nearest, struct kvt_error *err)
+{
+    cJSON *beside = tree != NULL ? cJSON_AddArrayToObject(tree, "engines") : NULL;
+    kvt_status status = beside != NULL ? find_nearest(export, arena, nearest, beside, err)
+                                       : kvt_fail_nomem(err, "an export");
+
+    if (status == KVT_OK &&
+        !(kvt_json_add_text(tree, "schema", "kvtide/engine-export/1") &&
+          kvt_json_add_text(tree, "engine", export->engine->name) &&
+          kvt_json_add_bool(tree, "runs", export->obstacle_count == 0) &&
+          add_lines(tree, "flags", &export->lines) && add_obstacles(tree, export) &&
+          add_lines(tree, "warnings", &export->warnings) &&
+          kvt_json_add_text(tree, "nearest", nearest->engine->name)))
+        status = kvt_fail_nomem(err, "an export");
+    return status;
+}
+
+kvt_status engine_export_tree(const struct engine_export *export, struct kvt_arena *arena,
+                              cJSON **out, struct kvt_error *err)
+{
+    cJSON *tree = cJSON_CreateObject();
+    struct nearest nearest;
+    kvt_status status = fill_tree(export, arena, tree, &nearest, err);
+
+    if (status == KVT_OK)
+        *out = tree;
+    else
+        cJSON_Delete(tree);
+    return status;
+}
+
 kvt_status engine_print_export(const struct engine_export *export, bool json,
                                struct kvt_arena *arena, bool *runs, struct kvt_error *err)
 {
     cJSON *tree = cJSON_CreateObject();
-    cJSON *beside = tree != NULL ? cJSON_AddArrayToObject(tree, "engines") : NULL;
     struct nearest nearest;
-    kvt_status status = beside != NULL ? find_nearest(export, arena, &nearest, beside, err)
-                                       : kvt_fail_nomem(err, "an export");
+    kvt_status status = fill_tree(export, arena, tree, &nearest, err);
 
     *runs = export->obstacle_count == 0;
-    if (status == KVT_OK &&
-        !(kvt_json_add_text(tree, "schema", "kvtide/engine-export/1") &&
-          kvt_json_add_text(tree, "engine", export->engine->name) &&
-          kvt_json_add_bool(tree, "runs", *runs) && add_lines(tree, "flags", &export->lines) &&
-          add_obstacles(tree, export) && add_lines(tree, "warnings", &export->warnings) &&
-          kvt_json_add_text(tree, "nearest", nearest.engine->name)))
-        status = kvt_fail_nomem(err, "an export");
     if (status == KVT_OK && json) {
         status = check_print_tree(tree, err);
     } else if (status == KVT_OK && *runs) {
@@ -368,7 +392,7 @@ kvt_status engine_print_export(const struct engine_export *export, bool json,
         for (size_t i = 0; i < export->warnings.count; i++)
             fprintf(stderr, "kvtide: %s: %s\n", export->engine->name, export->warnings.items[i]);
     } else if (status == KVT_OK) {
-        print_obstacles(export, &nearest, beside, arena);
+        print_obstacles(export, &nearest, kvt_json_find(tree, "engines"), arena);
     }
     cJSON_Delete(tree);
     return status;

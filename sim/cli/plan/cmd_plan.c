@@ -1,0 +1,285 @@
+/* cmd_plan.c -- kvtide plan: the most, or the least, of something that still holds some bounds. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/engine.h"
+#include "kvt/file.h"
+#include "kvt/json.h"
+#include "plan.h"
+
+/* ---- Files
+ * ------------------------------------------------------------------------------------------------
+ */
+
+struct plan_files {
+    struct kvt_outfile *plan, *scenario; /* NULL: nothing is written */
+};
+
+/* Before the runs, so that a folder that cannot be written costs none of them. */
+static kvt_status open_files(const char *dir, struct kvt_arena *arena, struct plan_files *files,
+                             struct kvt_error *err)
+{
+    if (dir == NULL)
+        return KVT_OK;
+    const char *plan = kvt_arena_printf(arena, "%s/plan.json", dir);
+    const char *scenario = kvt_arena_printf(arena, "%s/scenario.json", dir);
+    kvt_status status =
+        plan != NULL && scenario != NULL ? kvt_mkdirs(dir, err) : kvt_fail_nomem(err, "a name");
+    if (status == KVT_OK)
+        status = kvt_outfile_open(plan, &files->plan, err);
+    return status == KVT_OK ? kvt_outfile_open(scenario, &files->scenario, err) : status;
+}
+
+static void discard_files(struct plan_files *files)
+{
+    kvt_outfile_discard(files->plan);
+    kvt_outfile_discard(files->scenario);
+    *files = (struct plan_files){NULL, NULL};
+}
+
+static kvt_status commit(struct kvt_outfile **file, const char *text, struct kvt_error *err)
+{
+    struct kvt_outfile *out = *file;
+
+    *file = NULL;
+    fprintf(kvt_outfile_stream(out), "%s\n", text);
+    return kvt_outfile_commit(out, err);
+}
+
+/* The scenario in force at the answer: it runs by itself. */
+static kvt_status write_scenario(const struct plan *plan, const struct plan_answer *answer,
+                                 struct plan_files *files, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_scenario *scenario =
+        arena != NULL ? kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario))
+                      : NULL;
+    kvt_status status = scenario != NULL
+                            ? plan_load(plan, answer->best, answer->best->answer,
+                                        answer->best->is_simulated ? PLAN_SIMULATED : PLAN_ANALYTIC,
+                                        arena, scenario, err)
+                            : kvt_fail_nomem(err, "scenario.json");
+    char *text = status == KVT_OK ? kvt_json_print(scenario->tree) : NULL;
+
+    if (status == KVT_OK && text == NULL)
+        status = kvt_fail_nomem(err, "scenario.json");
+    if (status == KVT_OK)
+        status = commit(&files->scenario, text, err);
+    free(text);
+    kvt_arena_free(arena);
+    return status;
+}
+
+/* ---- Telling
+ * ---------------------------------------------------------------------------------------------- */
+
+static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
+                       struct plan_export *export, struct plan_files *files, struct kvt_error *err)
+{
+    const struct plan_options *options = plan->question.options;
+    cJSON *tree = plan_tree(plan, answer);
+    bool is_whole = tree != NULL;
+
+    if (is_whole && export->tree != NULL) {
+        is_whole = kvt_json_add(tree, "engine", export->tree);
+        export->tree = NULL;
+    }
+    char *text = is_whole ? kvt_json_print(tree) : NULL;
+    kvt_status status = text != NULL ? KVT_OK : kvt_fail_nomem(err, "plan.json");
+
+    if (status == KVT_OK && files->scenario != NULL && answer->is_met)
+        status = write_scenario(plan, answer, files, err);
+    if (status == KVT_OK && files->plan != NULL)
+        status = commit(&files->plan, text, err);
+    if (status == KVT_OK && options->json)
+        puts(text);
+    else if (status == KVT_OK) {
+        plan_print(plan, answer);
+        status = plan_export_print(export, err);
+    }
+    free(text);
+    cJSON_Delete(tree);
+    return status;
+}
+
+/* ---- The plan
+ * --------------------------------------------------------------------------------------------- */
+
+static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
+                                  struct kvt_error *err)
+{
+    const struct plan_question *question = &plan->question;
+    kvt_status status = KVT_OK;
+
+    answer->mean_values = kvt_arena_array(plan->arena, plan->choice_count,
+                                          sizeof *answer->mean_values, _Alignof(double *));
+    if (answer->mean_values == NULL)
+        return kvt_fail_nomem(err, "a plan");
+    for (size_t i = 0; status == KVT_OK && !plan->interrupted && i < plan->choice_count; i++) {
+        struct plan_choice *choice = &plan->choices[i];
+        long at = plan_told_at(plan, choice);
+        if (choice->status == PLAN_REFUSED || choice->no_analytic != NULL || at < 0)
+            continue;
+        double *metrics =
+            kvt_arena_array(plan->arena, question->metric_count, sizeof *metrics, _Alignof(double));
+        if (metrics == NULL)
+            return kvt_fail_nomem(err, "a plan");
+        answer->mean_values[i] = metrics;
+        status = plan_mean_values(plan, choice, at, metrics, err);
+    }
+    return status;
+}
+
+static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, struct kvt_error *err)
+{
+    struct plan_choice *best = NULL;
+
+    plan_rank(plan);
+    best = &plan->choices[plan->order[0]];
+    answer->best = best->status == PLAN_REFUSED ? NULL : best;
+    answer->is_met = best->status == PLAN_MET;
+    kvt_status status = KVT_OK;
+    if (answer->is_met && !plan->interrupted)
+        status = plan_interval(plan, best, err);
+    if (status == KVT_OK && answer->is_met)
+        status = plan_bind(plan, best, &answer->binding, err);
+    if (status == KVT_OK && answer->is_met && !plan->interrupted && !plan->question.worth_none) {
+        status = plan_weigh(plan, best, answer->worth, err);
+        answer->worth_count = PLAN_WORTH;
+    }
+    return status == KVT_OK ? add_mean_values(plan, answer, err) : status;
+}
+
+static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct plan_export *export,
+                        struct plan_files *files, struct kvt_error *err)
+{
+    const struct kvt_engine *engine = NULL;
+    kvt_status status = plan_read_question(plan->question.options, plan, err);
+
+    if (status == KVT_OK)
+        status = plan_make_choices(plan, err);
+    if (status == KVT_OK && plan->question.options->engine != NULL)
+        status = kvt_engine_load(plan->question.options->engine, cli_data_dir(), plan->arena,
+                                 &engine, err); /* before the runs, as every file is */
+    if (status == KVT_OK)
+        status = open_files(plan->question.options->out, plan->arena, files, err);
+    if (status == KVT_OK)
+        status = plan_runs_new(plan, err);
+    if (status == KVT_OK)
+        status = kvt_surfaces_new(&plan->surfaces, err);
+    if (status == KVT_OK)
+        status = plan_solve(plan, plan->choices, plan->choice_count, err);
+    if (status == KVT_OK)
+        status = find_answer(plan, answer, err);
+    if (status == KVT_OK)
+        status = plan_export(plan, answer, export, err);
+    return status == KVT_OK ? tell(plan, answer, export, files, err) : status;
+}
+
+static void free_plan(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        curve_free(&plan->choices[i].curve);
+        kvt_arena_free(plan->choices[i].arena);
+        free(plan->choices[i].points);
+    }
+    plan_runs_free(plan->runs);
+    kvt_surfaces_free(plan->surfaces);
+    kvt_arena_free(plan->arena);
+}
+
+static int make_plan(const struct plan_options *options)
+{
+    struct kvt_error err;
+    struct plan plan = {.question.options = options, .arena = kvt_arena_new(1 << 18)};
+    struct plan_answer answer = {.best = NULL};
+    struct plan_files files = {NULL, NULL};
+    struct plan_export export = {.runs = true};
+    int exit_code;
+
+    if (plan.arena == NULL) {
+        (void)kvt_fail_nomem(&err, "a plan");
+        return cli_fail(&err);
+    }
+    cli_catch_signals();
+    kvt_status status = solve(&plan, &answer, &export, &files, &err);
+    exit_code = status != KVT_OK                                    ? cli_fail(&err)
+                : answer.is_met && !plan.interrupted && export.runs ? CLI_DONE
+                                                                    : CLI_NO;
+    plan_export_free(&export);
+    discard_files(&files);
+    free_plan(&plan);
+    return exit_code;
+}
+
+static int check_limits(const struct plan_options *options)
+{
+    if (options->seeds < 1 || options->seeds > PLAN_SEEDS_MAX)
+        return cli_malformed("plan --seeds: found %llu, expected 1 to %d",
+                             (unsigned long long)options->seeds, PLAN_SEEDS_MAX);
+    if (options->threads < 1 || options->threads > CLI_THREADS_MAX)
+        return cli_malformed("plan --threads: found %llu, expected 1 to %d",
+                             (unsigned long long)options->threads, CLI_THREADS_MAX);
+    if ((options->engine != NULL) != (options->export != NULL))
+        return cli_malformed(options->export != NULL
+                                 ? "plan --export: whose flags? --engine is expected beside it"
+                                 : "plan --engine: --export flags is expected beside it");
+    if (options->export != NULL && strcmp(options->export, "flags") != 0)
+        return cli_malformed("plan --export: found \"%.100s\", expected flags", options->export);
+    return CLI_DONE;
+}
+
+int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
+{
+    struct plan_options asked = {.seeds = 3, .threads = 2};
+    int exit_code = CLI_DONE;
+    const struct cli_option options[] = {
+        {"--slo", "METRIC<=LIMIT|classes|class:NAME",
+         "must hold; < <= > >=, any metric, or the bounds of slo.classes; repeatable", CLI_TEXTS,
+         &asked.slo},
+        {"--maximize", "PATH=LOW:HIGH|METRIC", "what there should be most of", CLI_TEXT,
+         &asked.maximize},
+        {"--minimize", "PATH=LOW:HIGH|METRIC", "or least of", CLI_TEXT, &asked.minimize},
+        {"--over", "PATH=V1,V2..", "choices, each solved for itself; repeatable: their product",
+         CLI_TEXTS, &asked.over},
+        {"--survive", "rank=1|node=1", "the bounds must hold while that fails", CLI_TEXT,
+         &asked.survive},
+        {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
+         &asked.sets},
+        CLI_PLUGIN_OPTION,
+        {"--seeds", "N", "simulates each value on N seeds, the same for all (3)", CLI_COUNT,
+         &asked.seeds},
+        {"--fidelity", "exact|sampled|analytic",
+         "of what is simulated (the scenario's); analytic simulates nothing", CLI_TEXT,
+         &asked.fidelity},
+        {"--no-analytic", NULL, "simulates at once, without mean values before", CLI_FLAG,
+         &asked.no_analytic},
+        {"--simulate", "N|all", "simulates the best N choices that mean values find (8)", CLI_TEXT,
+         &asked.simulate},
+        {"--precision", "SHARE", "of a value that is no whole number (0.01)", CLI_TEXT,
+         &asked.precision},
+        {"--worth", "analytic|simulated|none", "how what more is worth is found (analytic)",
+         CLI_TEXT, &asked.worth},
+        {"--engine", "E", "that is to run the answer: vllm, sglang, trtllm, or a file", CLI_TEXT,
+         &asked.engine},
+        {"--export", "flags", "prints what it takes, or why it cannot", CLI_TEXT, &asked.export},
+        {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &asked.cache},
+        {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT, &asked.threads},
+        {"--out", "DIR", "writes plan.json there, and scenario.json, which is the answer", CLI_TEXT,
+         &asked.out},
+        {"--json", NULL, "prints plan.json instead of the table", CLI_FLAG, &asked.json},
+        {"--quiet", NULL, "no progress", CLI_FLAG, &asked.quiet},
+    };
+    const size_t option_count = sizeof options / sizeof options[0];
+
+    if (cli_parse(command, argc, argv, options, option_count, 1, 1, &asked.scenario, &exit_code)) {
+        exit_code = check_limits(&asked);
+        if (exit_code == CLI_DONE)
+            exit_code = make_plan(&asked);
+    }
+    cli_parsed_free(options, option_count, &asked.scenario);
+    return exit_code;
+}

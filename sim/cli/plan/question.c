@@ -1,0 +1,283 @@
+/* question.c -- the command line of `kvtide plan`: what must hold, what is wanted most. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvt/file.h"
+#include "plan.h"
+
+static const char where_slo[] = "plan --slo";
+
+/* ---- Bounds ------------------------------------------------------------------------------------
+ */
+
+double plan_slack(const struct plan_bound *bound, double value)
+{
+    double scale = bound->limit != 0 ? fabs(bound->limit) : 1;
+    bool is_upper = bound->op == KVT_LESS || bound->op == KVT_LESS_EQUAL;
+
+    return (is_upper ? bound->limit - value : value - bound->limit) / scale;
+}
+
+bool plan_holds(const struct plan_bound *bound, double value)
+{
+    const struct kvt_condition condition = {.op = bound->op, .bound = bound->limit};
+
+    return !isnan(value) && kvt_condition_holds(&condition, value);
+}
+
+static kvt_status read_condition(const char *text, struct plan_bound *out, struct kvt_error *err)
+{
+    struct kvt_condition condition;
+    kvt_status status = kvt_condition_parse(text, where_slo, &condition, err);
+
+    if (status == KVT_OK)
+        *out = (struct plan_bound){
+            .text = text, .op = condition.op, .limit = condition.bound, .metric = condition.metric};
+    return status;
+}
+
+static kvt_status read_bounds(const struct plan_options *options, struct plan_question *question,
+                              struct kvt_error *err)
+{
+    if (options->slo.count > PLAN_BOUNDS_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, where_slo, "given %zu times, at most %d are taken",
+                        options->slo.count, PLAN_BOUNDS_MAX);
+    for (size_t i = 0; i < options->slo.count; i++) {
+        if (plan_is_of_classes(options->slo.items[i]))
+            continue; /* once the scenario is known */
+        kvt_status status =
+            read_condition(options->slo.items[i], &question->bounds[question->bound_count], err);
+        if (status != KVT_OK)
+            return status;
+        question->bound_count++;
+    }
+    return KVT_OK;
+}
+
+/* ---- What is wanted most --------------------------------------------------------------------- */
+
+static bool is_whole(const char *text, size_t bytes)
+{
+    return bytes > 0 && strspn(text, "0123456789") >= bytes;
+}
+
+/* "PATH=LOW:HIGH" with a step put behind it: 1 between whole numbers, else the largest factor of at
+ * most 1 + precision, or difference of so much of the range, that meets HIGH. Any other text as it
+ * is. NULL: no memory. */
+static const char *with_step(const char *text, double precision, struct kvt_arena *arena)
+{
+    const char *equals = strchr(text, '=');
+    const char *low_text = equals != NULL ? equals + 1 : "";
+    const char *colon = strchr(low_text, ':');
+    const char *high_text = colon != NULL ? colon + 1 : "";
+    double low = 0, high = 0;
+    char head[64];
+
+    if (colon == NULL || (size_t)(colon - low_text) >= sizeof head)
+        return text;
+    memcpy(head, low_text, (size_t)(colon - low_text));
+    head[colon - low_text] = '\0';
+    if (kvt_text_real(head, "", -1e300, 1e300, &low, NULL) != KVT_OK ||
+        kvt_text_real(high_text, "", -1e300, 1e300, &high, NULL) != KVT_OK)
+        return text;
+    if (is_whole(head, strlen(head)) && is_whole(high_text, strlen(high_text)))
+        return kvt_arena_printf(arena, "%s:1", text);
+    if (!(high > low))
+        return kvt_arena_printf(arena, "%s:1", text); /* one value, or an empty range */
+    if (low > 0)
+        return kvt_arena_printf(arena, "%s:*%.17g", text,
+                                pow(high / low, 1 / ceil(log(high / low) / log1p(precision))));
+    return kvt_arena_printf(arena, "%s:%.17g", text, (high - low) / ceil(1 / precision));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Values in order, the one that is wanted most at the end, none twice. */
+static kvt_status take_values(const struct cli_axis *axis, const char *where, struct plan *plan,
+                              struct kvt_error *err)
+{
+    struct plan_question *question = &plan->question;
+    double *values =
+        kvt_arena_array(plan->arena, axis->value_count, sizeof *values, _Alignof(double));
+    size_t kept = 0;
+
+    if (values == NULL)
+        return kvt_fail_nomem(err, "the values of an objective");
+    for (size_t i = 0; i < axis->value_count; i++) {
+        kvt_status status = kvt_text_real(axis->values[i], where, -1e300, 1e300, &values[i], err);
+        if (status != KVT_OK)
+            return status;
+    }
+    qsort(values, axis->value_count, sizeof *values, by_value);
+    for (size_t i = 0; i < axis->value_count; i++) {
+        if (i == 0 || values[i] != values[kept - 1])
+            values[kept++] = values[i];
+    }
+    question->low = values[0];
+    question->high = values[kept - 1];
+    for (size_t i = 0; !question->maximizes && i < kept / 2; i++) {
+        double other = values[i];
+        values[i] = values[kept - 1 - i];
+        values[kept - 1 - i] = other;
+    }
+    question->values = values;
+    question->value_count = (long)kept;
+    return KVT_OK;
+}
+
+static kvt_status read_precision(const char *text, double *out, struct kvt_error *err)
+{
+    *out = 0.01;
+    return text == NULL ? KVT_OK : kvt_text_real(text, "plan --precision", 1e-6, 0.5, out, err);
+}
+
+static kvt_status read_objective(const struct plan_options *options, struct plan *plan,
+                                 struct kvt_error *err)
+{
+    struct plan_question *question = &plan->question;
+    const char *text = options->maximize != NULL ? options->maximize : options->minimize;
+    const char *where = options->maximize != NULL ? "plan --maximize" : "plan --minimize";
+    static const double nothing[] = {0};
+    struct cli_axis axis;
+    double precision = 0;
+
+    if ((options->maximize != NULL) == (options->minimize != NULL))
+        return kvt_fail(err, KVT_ERR_INVALID, "plan",
+                        "%s; one of --maximize and --minimize is expected, with PATH=LOW:HIGH or "
+                        "a METRIC",
+                        text != NULL ? "two objectives are given" : "no objective is given");
+    question->maximizes = options->maximize != NULL;
+    kvt_status status = read_precision(options->precision, &precision, err);
+    if (status != KVT_OK)
+        return status;
+    if (strchr(text, '=') == NULL) {
+        question->values = nothing;
+        question->value_count = 1;
+        return kvt_metric_find(text, where, &question->metric, err);
+    }
+    const char *stepped = with_step(text, precision, plan->arena);
+    if (stepped == NULL)
+        return kvt_fail_nomem(err, "an objective");
+    status = cli_axis_parse(stepped, where, plan->arena, &axis, err);
+    if (status == KVT_OK)
+        status = take_values(&axis, where, plan, err);
+    question->path = axis.path;
+    if (status == KVT_OK && options->slo.count == 0)
+        status = kvt_fail(err, KVT_ERR_INVALID, where,
+                          "without a bound the answer is the end of the range; at least one --slo "
+                          "'METRIC<LIMIT' is expected");
+    return status;
+}
+
+/* ---- Choices, and how to go about it ------------------------------------------------------------
+ */
+
+static kvt_status read_axes(const struct plan_options *options, struct plan *plan,
+                            struct kvt_error *err)
+{
+    struct plan_question *question = &plan->question;
+
+    if (options->over.count > PLAN_AXES_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, "plan --over",
+                        "given %zu times, at most %d are taken", options->over.count,
+                        PLAN_AXES_MAX);
+    for (size_t i = 0; i < options->over.count; i++) {
+        struct cli_axis *axis = &question->axes[i];
+        kvt_status status =
+            cli_axis_parse(options->over.items[i], "plan --over", plan->arena, axis, err);
+        if (status != KVT_OK)
+            return status;
+        question->axis_count++;
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(question->axes[k].path, axis->path) == 0)
+                return kvt_fail(err, KVT_ERR_INVALID, "plan --over",
+                                "%s is given twice; its values belong into one list", axis->path);
+        }
+        if (question->path != NULL && strcmp(question->path, axis->path) == 0)
+            return kvt_fail(err, KVT_ERR_INVALID, "plan --over",
+                            "%s is the objective; it cannot be a choice as well", axis->path);
+    }
+    return KVT_OK;
+}
+
+static kvt_status read_simulate(const char *text, size_t *out, struct kvt_error *err)
+{
+    uint64_t count = 8;
+
+    if (text != NULL && strcmp(text, "all") == 0)
+        count = PLAN_CHOICES_MAX;
+    else if (text != NULL) {
+        kvt_status status = kvt_text_count(text, "plan --simulate", PLAN_CHOICES_MAX, &count, err);
+        if (status != KVT_OK)
+            return status;
+        if (count == 0)
+            return kvt_fail(err, KVT_ERR_INVALID, "plan --simulate",
+                            "found 0, expected 1 to %d, or all; --fidelity analytic simulates none",
+                            PLAN_CHOICES_MAX);
+    }
+    *out = (size_t)count;
+    return KVT_OK;
+}
+
+static kvt_status read_worth(const char *text, struct plan_question *question,
+                             struct kvt_error *err)
+{
+    question->worth_none = text != NULL && strcmp(text, "none") == 0;
+    question->worth_simulated = text != NULL && strcmp(text, "simulated") == 0;
+    if (text != NULL && !question->worth_none && !question->worth_simulated &&
+        strcmp(text, "analytic") != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "plan --worth",
+                        "found \"%.100s\", expected analytic, simulated or none", text);
+    return KVT_OK;
+}
+
+static kvt_status read_fidelity(const struct plan_options *options, struct plan_question *question,
+                                struct kvt_error *err)
+{
+    static const char *const names[] = {"exact", "sampled", "analytic"};
+    bool known = options->fidelity == NULL;
+
+    for (size_t i = 0; options->fidelity != NULL && i < sizeof names / sizeof names[0]; i++)
+        known = known || strcmp(options->fidelity, names[i]) == 0;
+    if (!known)
+        return kvt_fail(err, KVT_ERR_INVALID, "plan --fidelity",
+                        "found \"%.100s\", expected exact, sampled or analytic", options->fidelity);
+    question->analytic_only =
+        options->fidelity != NULL && strcmp(options->fidelity, "analytic") == 0;
+    if (question->analytic_only && options->no_analytic)
+        return kvt_fail(err, KVT_ERR_INVALID, "plan --no-analytic",
+                        "--fidelity analytic asks for nothing else");
+    return KVT_OK;
+}
+
+kvt_status plan_read_question(const struct plan_options *options, struct plan *plan,
+                              struct kvt_error *err)
+{
+    struct plan_question *question = &plan->question;
+
+    question->options = options;
+    question->source = options->scenario.items[0];
+    question->threads = (unsigned)options->threads;
+    question->seed_count = (size_t)options->seeds;
+    (void)kvt_metric_docs(&question->metric_count);
+    kvt_status status = read_bounds(options, question, err);
+    if (status == KVT_OK)
+        status = read_objective(options, plan, err);
+    if (status == KVT_OK)
+        status = read_axes(options, plan, err);
+    if (status == KVT_OK)
+        status = read_simulate(options->simulate, &question->simulate_max, err);
+    if (status == KVT_OK)
+        status = read_worth(options->worth, question, err);
+    if (status == KVT_OK)
+        status = read_fidelity(options, question, err);
+    if (status == KVT_OK)
+        status = cli_cache_dir(options->cache, plan->arena, &question->cache_dir, err);
+    return status;
+}

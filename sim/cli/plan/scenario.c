@@ -1,0 +1,206 @@
+/* scenario.c -- a choice at a value, as a scenario.
+ *
+ *     the scenario, --set, the choice, the objective, what fails, the level
+ *
+ * Each with what goes along with it: a key that is changed alone would make another kind of
+ * scenario of it, or one that is refused. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvt/json.h"
+#include "plan.h"
+
+static const struct cJSON *find_path(const struct cJSON *node, const char *path)
+{
+    char name[64];
+
+    while (node != NULL && *path != '\0') {
+        size_t length = strcspn(path, ".");
+        if (length >= sizeof name)
+            return NULL;
+        memcpy(name, path, length);
+        name[length] = '\0';
+        node = kvt_json_find(node, name);
+        path += length + (path[length] == '.');
+    }
+    return node;
+}
+
+static double number_at(const struct cJSON *tree, const char *path)
+{
+    const cJSON *item = find_path(tree, path);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out)
+{
+    *out =
+        (struct plan_along){.concurrency = number_at(scenario->tree, "workload.concurrency"),
+                            .requests = number_at(scenario->tree, "workload.requests"),
+                            .conversations = number_at(scenario->tree, "workload.conversations")};
+    if (scenario->pool_count == 1) {
+        out->gpus = scenario->pools[0].gpus;
+        out->tensor_gpus = scenario->pools[0].tp;
+        out->expert_gpus = scenario->pools[0].ep;
+    }
+}
+
+bool plan_is_refusal(kvt_status status)
+{
+    return status == KVT_ERR_INVALID || status == KVT_ERR_PARSE || status == KVT_ERR_NOT_FOUND ||
+           status == KVT_ERR_UNSUPPORTED || status == KVT_ERR_STALLED || status == KVT_ERR_POLICY;
+}
+
+/* ---- What goes along ---------------------------------------------------------------------------
+ */
+
+/* Whether somebody asks for values of the path, or of something that holds it. */
+static bool is_asked_for(const struct plan_question *question, const char *path)
+{
+    for (size_t i = 0; i <= question->axis_count; i++) {
+        const char *asked = i < question->axis_count ? question->axes[i].path : question->path;
+        size_t length = asked != NULL ? strlen(asked) : 0;
+        if (length > 0 && strncmp(asked, path, length) == 0 &&
+            (path[length] == '\0' || path[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static kvt_status push(const char *path, const char *value, struct kvt_arena *arena,
+                       const char **sets, size_t *count, struct kvt_error *err)
+{
+    if (*count == PLAN_SETS_MAX)
+        return kvt_fail(err, KVT_ERR_INVALID, "plan", "a choice of more than %d settings",
+                        PLAN_SETS_MAX);
+    sets[*count] = kvt_arena_printf(arena, "%s=%s", path, value);
+    if (sets[*count] == NULL)
+        return kvt_fail_nomem(err, "a choice");
+    (*count)++;
+    return KVT_OK;
+}
+
+static kvt_status push_count(const struct plan_question *question, const char *path, double value,
+                             struct kvt_arena *arena, const char **sets, size_t *count,
+                             struct kvt_error *err)
+{
+    char text[32];
+
+    if (is_asked_for(question, path))
+        return KVT_OK;
+    kvt_json_print_number(value, text);
+    return push(path, text, arena, sets, count, err);
+}
+
+/* Replicas follow from GPUs, and experts that were spread over all of them are again. */
+static kvt_status along_gpus(const struct plan_question *question, const struct plan_along *along,
+                             double gpus, struct kvt_arena *arena, const char **sets, size_t *count,
+                             struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    if (along->gpus == 0)
+        return KVT_OK; /* several pools: each is set by its number, and says its replicas itself */
+    if (!is_asked_for(question, "cluster.decode.dp"))
+        status = push("cluster.decode.dp", "auto", arena, sets, count, err);
+    if (status == KVT_OK && along->expert_gpus == along->gpus && along->gpus > 1)
+        status = push_count(question, "cluster.decode.ep", gpus, arena, sets, count, err);
+    return status;
+}
+
+/* As many requests for each one at a time as before, so that runs are of like length. */
+static kvt_status along_concurrency(const struct plan_question *question,
+                                    const struct plan_along *along, double concurrency,
+                                    struct kvt_arena *arena, const char **sets, size_t *count,
+                                    struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    if (along->concurrency > 0 && along->requests > 0)
+        status = push_count(question, "workload.requests",
+                            ceil(along->requests / along->concurrency * concurrency), arena, sets,
+                            count, err);
+    if (status == KVT_OK && along->concurrency > 0 && along->conversations > 0)
+        status = push_count(question, "workload.conversations",
+                            ceil(along->conversations / along->concurrency * concurrency), arena,
+                            sets, count, err);
+    return status;
+}
+
+kvt_status plan_set(const struct plan_question *question, const struct plan_along *along,
+                    const char *path, const char *value, struct kvt_arena *arena, const char **sets,
+                    size_t *count, struct kvt_error *err)
+{
+    double number = NAN;
+    kvt_status status = push(path, value, arena, sets, count, err);
+
+    if (status != KVT_OK || sscanf(value, "%lf", &number) != 1)
+        return status;
+    if (strcmp(path, "cluster.decode.gpus") == 0)
+        return along_gpus(question, along, number, arena, sets, count, err);
+    if (strcmp(path, "workload.concurrency") == 0 ||
+        strcmp(path, "workload.closed.concurrency") == 0)
+        return along_concurrency(question, along, number, arena, sets, count, err);
+    return KVT_OK;
+}
+
+/* ---- Loading ------------------------------------------------------------------------------------
+ */
+
+static kvt_status collect(const struct plan *plan, const struct plan_choice *choice, long at,
+                          enum plan_level level, struct kvt_arena *arena, const char **sets,
+                          size_t *count, struct kvt_error *err)
+{
+    const struct plan_question *question = &plan->question;
+    const struct plan_options *options = question->options;
+    const char *objective[PLAN_SETS_MAX];
+    size_t objective_count = 0;
+    char value[32];
+    kvt_status status = KVT_OK;
+
+    for (size_t i = 0; i < options->sets.count; i++)
+        sets[(*count)++] = options->sets.items[i];
+    for (size_t i = 0; i < choice->set_count; i++)
+        sets[(*count)++] = choice->sets[i];
+    if (question->path != NULL && at >= 0) {
+        kvt_json_print_number(question->values[at], value);
+        status = plan_set(question, &choice->along, question->path, value, arena, objective,
+                          &objective_count, err);
+    }
+    for (size_t i = 0; i < objective_count; i++)
+        sets[(*count)++] = objective[i];
+    if (question->survive_set != NULL && level != PLAN_ANALYTIC) /* which knows of no events */
+        sets[(*count)++] = question->survive_set;
+    if (level == PLAN_ANALYTIC)
+        sets[(*count)++] = "run.fidelity=analytic";
+    else if (options->fidelity != NULL) {
+        sets[*count] = kvt_arena_printf(arena, "run.fidelity=%s", options->fidelity);
+        if (sets[(*count)++] == NULL)
+            status = kvt_fail_nomem(err, "a choice");
+    }
+    return status;
+}
+
+kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
+                     enum plan_level level, struct kvt_arena *arena, struct kvt_scenario *out,
+                     struct kvt_error *err)
+{
+    const struct cli_texts *common = &plan->question.options->sets;
+    size_t count = 0, room = common->count + choice->set_count + PLAN_SETS_MAX + 3;
+    const char **sets = kvt_arena_array(arena, room, sizeof *sets, _Alignof(const char *));
+
+    if (sets == NULL)
+        return kvt_fail_nomem(err, "a choice");
+    kvt_status status = collect(plan, choice, at, level, arena, sets, &count, err);
+    if (status != KVT_OK)
+        return status;
+    const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
+                                                 .plugins = cli_plugins(),
+                                                 .sets = sets,
+                                                 .set_count = count,
+                                                 .common_sets =
+                                                     plan->is_strict ? 0 : common->count};
+    return kvt_scenario_load(plan->question.source, &options, arena, out, err);
+}

@@ -1,0 +1,382 @@
+/* text.c -- a plan for people: the answer first, then the choices, what more is worth, and what it
+ * rests on. 80 columns. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvt/json.h"
+#include "plan.h"
+
+enum {
+    INDENT = 11,
+    NAME_COLUMNS = 30
+};
+
+static const char *figure(double value, char out[32])
+{
+    if (!isfinite(value))
+        (void)snprintf(out, 32, "-");
+    else if (value == floor(value) && fabs(value) < 1e6)
+        (void)snprintf(out, 32, "%.0f", value);
+    else
+        (void)snprintf(out, 32, fabs(value) >= 1e5 || fabs(value) < 1e-3 ? "%.3g" : "%.4g", value);
+    return out;
+}
+
+static void put_line(const char *head, const char *text)
+{
+    printf("%-*s", INDENT, head);
+    (void)cli_put_wrapped(text, INDENT, INDENT);
+    putchar('\n');
+}
+
+static const char *metric_name(size_t metric)
+{
+    size_t count = 0;
+
+    return kvt_metric_docs(&count)[metric].name;
+}
+
+/* "49.3 [48.9, 49.6]", the interval where there is one. */
+static void put_estimate(char *out, size_t bytes, const struct kvt_estimate *estimate)
+{
+    char mean[32], low[32], high[32];
+
+    if (isfinite(estimate->low))
+        (void)snprintf(out, bytes, "%s [%s, %s]", figure(estimate->mean, mean),
+                       figure(estimate->low, low), figure(estimate->high, high));
+    else
+        (void)snprintf(out, bytes, "%s", figure(estimate->mean, mean));
+}
+
+static void put_question(const struct plan *plan)
+{
+    const struct plan_question *question = &plan->question;
+    char text[2048], low[32], high[32];
+    size_t used = 0;
+
+    if (question->path != NULL)
+        used = (size_t)snprintf(text, sizeof text, "%s: the %s %s of %s to %s", question->name,
+                                question->maximizes ? "largest" : "smallest", question->path,
+                                figure(question->low, low), figure(question->high, high));
+    else
+        used = (size_t)snprintf(text, sizeof text, "%s: the %s %s", question->name,
+                                question->maximizes ? "largest" : "smallest",
+                                metric_name(question->metric));
+    for (size_t b = 0; b < question->bound_count && used < sizeof text; b++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s",
+                                 b == 0 ? " with" : " and", question->bounds[b].text);
+    if (question->options->survive != NULL && used < sizeof text)
+        (void)snprintf(text + used, sizeof text - used, ", while %s fails",
+                       question->options->survive);
+    put_line("plan", text);
+}
+
+/* ---- The answer
+ * ------------------------------------------------------------------------------------------ */
+
+/* Bounds and output at a value, as simulated or else by mean values. */
+static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
+                          const struct plan_choice *choice, long at)
+{
+    const struct plan_question *question = &plan->question;
+    const struct plan_point *point = plan_point_at(choice, at);
+    const double *figures = curve_known(&choice->curve, at);
+    size_t used = 0, output = 0;
+    char number[128];
+
+    if (point != NULL && point->metrics != NULL &&
+        kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) == KVT_OK) {
+        put_estimate(number, sizeof number, &point->metrics[output]);
+        used = (size_t)snprintf(text, bytes, "%s tokens/s/GPU", number);
+    }
+    for (size_t b = 0; b < question->bound_count && used < bytes; b++) {
+        const struct kvt_estimate alone = {figures != NULL ? figures[b] : (double)NAN, NAN, NAN};
+        char name[96];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(question->bounds[b].text, "<>"),
+                       question->bounds[b].text);
+        put_estimate(number, sizeof number,
+                     point != NULL && point->bounds != NULL ? &point->bounds[b] : &alone);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? "; " : "", name,
+                                 number);
+    }
+    return used;
+}
+
+static void put_answer(const struct plan *plan, const struct plan_answer *answer)
+{
+    const struct plan_choice *best = answer->best;
+    const struct plan_question *question = &plan->question;
+    char text[2048], value[32], low[32], high[32];
+    size_t used = 0;
+
+    if (question->path != NULL) {
+        used = (size_t)snprintf(text, sizeof text, "%s: %s %s", best->name, question->path,
+                                figure(question->values[best->answer], value));
+        long first = question->maximizes ? best->sure : best->not_sure;
+        long last = question->maximizes ? best->not_sure : best->sure;
+        if (first >= 0 || last >= 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, " [%s, %s]",
+                                     first >= 0 ? figure(question->values[first], low) : "-",
+                                     last >= 0 ? figure(question->values[last], high) : "-");
+    } else {
+        const struct plan_point *point = plan_point_at(best, 0);
+        const double *figures = curve_known(&best->curve, 0);
+        const struct kvt_estimate alone = {
+            figures != NULL ? figures[question->bound_count] : (double)NAN, NAN, NAN};
+        char number[128];
+        put_estimate(number, sizeof number,
+                     point != NULL && point->metrics != NULL ? &point->metrics[question->metric]
+                                                             : &alone);
+        used = (size_t)snprintf(text, sizeof text, "%s: %s %s", best->name,
+                                metric_name(question->metric), number);
+    }
+    if (used < sizeof text - 2) {
+        (void)strcpy(text + used, "; ");
+        (void)put_figures(text + used + 2, sizeof text - used - 2, plan, best, best->answer);
+    }
+    put_line("answer", text);
+}
+
+static void put_binding(const struct plan *plan, const struct plan_answer *answer)
+{
+    const struct plan_binding *binding = &answer->binding;
+    char text[2048], value[32], at[32];
+    size_t used = 0;
+
+    if (binding->kind == NULL)
+        used = (size_t)snprintf(text, sizeof text, "not known");
+    else
+        used =
+            (size_t)snprintf(text, sizeof text, "%.700s%s", binding->constraint,
+                             strcmp(binding->kind, "range") == 0 ? ", the end of the range" : "");
+    if (isfinite(binding->value))
+        used += (size_t)snprintf(text + used, sizeof text - used, ": %s",
+                                 figure(binding->value, value));
+    if (binding->at >= 0 && plan->question.path != NULL)
+        used += (size_t)snprintf(text + used, sizeof text - used, " at %s",
+                                 figure(plan->question.values[binding->at], at));
+    if (binding->because != NULL)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (%s)", binding->because);
+    if (binding->next != NULL)
+        (void)snprintf(text + used, sizeof text - used, "; next: %s, %.0f %% left", binding->next,
+                       100 * binding->next_slack);
+    put_line("binding", text);
+}
+
+/* ---- Unreachable
+ * ------------------------------------------------------------------------------------------ */
+
+static void put_unmet(const struct plan *plan, const cJSON *tree)
+{
+    const cJSON *item;
+
+    put_line("answer", plan->interrupted ? "none: interrupted before one was found"
+                                         : "none: no value of any choice holds all bounds");
+    cJSON_ArrayForEach(item, kvt_json_find(tree, "nearest"))
+    {
+        char text[1024], number[32], at[32];
+        const cJSON *value = kvt_json_find(item, "value"), *where = kvt_json_find(item, "at");
+        const cJSON *choice = kvt_json_find(item, "choice"), *by = kvt_json_find(item, "by");
+        size_t used = (size_t)snprintf(
+            text, sizeof text, "%s: %s", kvt_json_find(item, "bound")->valuestring,
+            cJSON_IsNumber(value) ? figure(value->valuedouble, number) : "has no value");
+        if (cJSON_IsString(choice))
+            used += (size_t)snprintf(text + used, sizeof text - used, " with %.300s",
+                                     choice->valuestring);
+        if (cJSON_IsNumber(where) && isfinite(where->valuedouble) && plan->question.path != NULL)
+            used += (size_t)snprintf(text + used, sizeof text - used, " at %s",
+                                     figure(where->valuedouble, at));
+        if (cJSON_IsString(by))
+            (void)snprintf(text + used, sizeof text - used, " (%s)", by->valuestring);
+        put_line("nearest", text);
+    }
+}
+
+/* ---- The choices
+ * ----------------------------------------------------------------------------------------- */
+
+/* What a choice is told of in one word or one number. */
+static void put_verdict(const struct plan *plan, const struct plan_choice *choice)
+{
+    const struct plan_question *question = &plan->question;
+    char value[32], other[32];
+    const char *said = choice->status == PLAN_UNREACHED    ? "none"
+                       : choice->status == PLAN_UNFINISHED ? "unfinished"
+                                                           : "-";
+
+    if (question->path != NULL) {
+        if (choice->answer >= 0)
+            said = figure(question->values[choice->answer], value);
+        printf(" %10s %9s", said,
+               choice->analytic_answer >= 0
+                   ? figure(question->values[choice->analytic_answer], other)
+                   : "-");
+        return;
+    }
+    const struct plan_point *point = plan_point_at(choice, 0);
+    const double *figures = curve_known(&choice->curve, 0);
+    if (point != NULL && point->metrics != NULL)
+        said = figure(point->metrics[question->metric].mean, value);
+    printf(" %10s %9s", said,
+           figures != NULL && choice->no_analytic == NULL
+               ? figure(figures[question->bound_count], other)
+               : "-");
+}
+
+static void put_choice(const struct plan *plan, const struct plan_choice *choice)
+{
+    const struct plan_question *question = &plan->question;
+    int columns = (int)strlen(choice->name);
+    long at = plan_told_at(plan, choice);
+    const struct plan_point *point = plan_point_at(choice, at);
+    const double *figures = curve_known(&choice->curve, at);
+    size_t output = 0;
+    char number[32];
+
+    if (columns > NAME_COLUMNS)
+        printf("%s\n%*s", choice->name, NAME_COLUMNS, "");
+    else
+        printf("%-*s", NAME_COLUMNS, choice->name);
+    put_verdict(plan, choice);
+    double per_gpu = NAN;
+    if (point != NULL && point->metrics != NULL &&
+        kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) == KVT_OK)
+        per_gpu = point->metrics[output].mean;
+    printf(" %8s", figure(per_gpu, number));
+    for (size_t b = 0; b < question->bound_count && b < 2; b++) {
+        double value = point != NULL && point->bounds != NULL ? point->bounds[b].mean
+                       : figures != NULL                      ? figures[b]
+                                                              : (double)NAN;
+        bool holds = plan_holds(&question->bounds[b], value);
+        printf(" %8s%s", figure(value, number), holds || isnan(value) ? " " : "*");
+    }
+    puts(choice->is_bound ? " bound" : "");
+}
+
+static void put_refused(const struct plan_choice *choice)
+{
+    char text[PLAN_REASON_BYTES + 300];
+
+    (void)snprintf(text, sizeof text, "%.250s: %.500s", choice->name,
+                   choice->reason != NULL ? choice->reason : "");
+    put_line("refused", text);
+}
+
+static void put_choices(const struct plan *plan)
+{
+    const struct plan_question *question = &plan->question;
+    bool breaks = false;
+
+    printf("\n%-*s %10s %9s %8s", NAME_COLUMNS, "choice", "answer", "analytic", "tok/s/GPU");
+    for (size_t b = 0; b < question->bound_count && b < 2; b++)
+        printf(" bound %zu ", b + 1);
+    putchar('\n');
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        const struct plan_choice *choice = &plan->choices[plan->order[i]];
+        if (choice->status == PLAN_REFUSED)
+            continue;
+        put_choice(plan, choice);
+        breaks = breaks || choice->status == PLAN_UNREACHED;
+    }
+    if (breaks)
+        puts("* breaks the bound, at the value where they come nearest to holding");
+    putchar('\n');
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        if (plan->choices[plan->order[i]].status == PLAN_REFUSED)
+            put_refused(&plan->choices[plan->order[i]]);
+    }
+}
+
+/* ---- What more is worth, and what it rests on
+ * -------------------------------------------------------- */
+
+static void put_worth(const struct plan_answer *answer)
+{
+    for (size_t i = 0; i < answer->worth_count; i++) {
+        const struct plan_worth *worth = &answer->worth[i];
+        char text[PLAN_REASON_BYTES + 200], value[32], difference[32];
+        if (worth->refused != NULL)
+            (void)snprintf(text, sizeof text, "%s: not told: %.500s", worth->change,
+                           worth->refused);
+        else if (!isfinite(worth->value))
+            (void)snprintf(text, sizeof text, "%s: no answer", worth->change);
+        else
+            (void)snprintf(text, sizeof text, "%s: %s%s (%s%s)%s", worth->change,
+                           figure(worth->value, value), worth->is_range_end ? " or more" : "",
+                           worth->difference >= 0 ? "+" : "", figure(worth->difference, difference),
+                           worth->level == PLAN_SIMULATED ? "" : ", by mean values");
+        put_line("worth", text);
+    }
+}
+
+static void put_method(const struct plan *plan, const struct plan_choice *best)
+{
+    char text[1024];
+    size_t used = 0, runs = 0;
+
+    for (size_t i = 0; i < plan->choice_count; i++)
+        runs += plan->choices[i].point_count;
+    if (best->no_analytic != NULL)
+        used = (size_t)snprintf(text, sizeof text, "no mean values (%.300s); ", best->no_analytic);
+    else
+        used = (size_t)snprintf(
+            text, sizeof text, "mean values at %zu values%s; ", best->curve.point_count,
+            best->curve.is_scanned ? ", a scan, for they are not monotone" : "");
+    if (!curve_is_monotone(&best->curve) && best->no_analytic != NULL)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "not monotone on the values tried, of which this is the last; ");
+    if (runs > 0)
+        (void)snprintf(text + used, sizeof text - used,
+                       "%zu values of all choices simulated on %zu seed%s", runs,
+                       plan->question.seed_count, plan->question.seed_count > 1 ? "s" : "");
+    else
+        (void)snprintf(text + used, sizeof text - used, "nothing was simulated");
+    put_line("method", text);
+}
+
+static void put_calibrated(const cJSON *tree)
+{
+    const cJSON *item;
+    char text[1024];
+    size_t used = 0;
+
+    cJSON_ArrayForEach(item, kvt_json_find(tree, "calibrated"))
+    {
+        if (cJSON_IsString(item) && used < sizeof text) /* "NAME = VALUE (fitted to ..)" */
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%.*s", used > 0 ? ", " : "",
+                                 (int)strcspn(item->valuestring, " "), item->valuestring);
+    }
+    if (used > 0)
+        put_line("calibrated", text);
+}
+
+void plan_print(const struct plan *plan, const struct plan_answer *answer)
+{
+    const struct plan_choice *best = answer->best;
+    cJSON *tree = plan_tree(plan, answer); /* what is nearest, and what it rests on */
+
+    put_question(plan);
+    if (answer->is_met) {
+        put_answer(plan, answer);
+        put_binding(plan, answer);
+    } else {
+        put_unmet(plan, tree);
+    }
+    put_choices(plan);
+    put_worth(answer);
+    if (best != NULL) {
+        const struct plan_point *point = plan_point_at(best, plan_told_at(plan, best));
+        put_method(plan, best);
+        if (point != NULL && point->basis != NULL && point->basis[0] != '\0')
+            put_line("basis", point->basis);
+        put_calibrated(tree);
+        if (point != NULL && point->result != NULL)
+            cli_print_badge(&point->badge);
+    }
+    if (plan->interrupted)
+        put_line("ending", "interrupted: what was known by then");
+    cJSON_Delete(tree);
+}

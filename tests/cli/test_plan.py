@@ -1,0 +1,340 @@
+"""kvtide plan: the answer against every value of the range, choices, refusals, and the same bytes."""
+import json
+import math
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import support
+from support import KVTIDE, files_below, kvtide, refuses, succeeds, tiny
+
+RANGE = range(1, 11)
+INPUT = "workload.concurrency=%d:%d" % (RANGE[0], RANGE[-1])
+
+
+def planned(*arguments, status=0):
+    done = kvtide("plan", *arguments, "--json", "--quiet")
+    assert done.returncode == status, (arguments, done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+def metrics_of(path, seeds, *sets):
+    """Each metric's mean over the seeds, by runs of their own."""
+    options = [word for change in sets for word in ("--set", change)]
+    runs = [json.loads(succeeds("run", path, "--seed", seed, "--json", "--quiet", *options))["metrics"]
+            for seed in seeds]
+    return {name: None if None in [run[name] for run in runs]
+            else statistics.fmean(run[name] for run in runs) for name in runs[0]}
+
+
+def curve_of(path, metric, seeds=(1, 2)):
+    """The metric at every value; requests go along, two for each one at a time."""
+    return {value: metrics_of(path, seeds, "workload.concurrency=%d" % value,
+                              "workload.requests=%d" % (2 * value))[metric] for value in RANGE}
+
+
+def last_meeting(curve, limit):
+    """The last value that holds an upper bound while the next does not, from the low end."""
+    return max((value for value in curve if curve[value] <= limit), default=None)
+
+
+# --- Answers ----------------------------------------------------------------------------------------
+
+
+def the_answer_is_that_of_looking_at_every_value(folder):
+    path = tiny(folder)
+    curve = curve_of(path, "mean_e2el_ms")
+    values = sorted(curve.values())
+    for limit in (values[2] * 1.001, (values[6] + values[7]) / 2):
+        wanted = last_meeting(curve, limit)
+        assert curve[wanted] <= limit < curve[wanted + 1], curve
+        for how in ((), ("--no-analytic",)):
+            plan = planned(path, "--slo", "mean_e2el_ms<=%r" % limit, "--maximize", INPUT,
+                           "--seeds", 2, "--worth", "none", *how)
+            assert plan["met"] and plan["answer"]["value"] == wanted, (how, wanted, plan["answer"])
+            found = plan["answer"]["metrics"]["mean_e2el_ms"]
+            assert math.isclose(found, curve[wanted], rel_tol=1e-12), (found, curve[wanted])
+            binding = plan["binding"]
+            assert binding["kind"] == "bound" and binding["at"] == wanted + 1
+            assert math.isclose(binding["value"], curve[wanted + 1], rel_tol=1e-12)
+
+
+def two_bounds_hold_at_once(folder):
+    path = tiny(folder)
+    latency, output = curve_of(path, "mean_e2el_ms"), curve_of(path, "output_throughput")
+    limit, least = latency[6] * 1.0001, output[5] * 0.9999
+    both = [value for value in RANGE if latency[value] <= limit and output[value] >= least]
+    plan = planned(path, "--slo", "mean_e2el_ms<=%r" % limit, "--slo", "output_throughput>=%r" % least,
+                   "--maximize", INPUT, "--seeds", 2, "--worth", "none")
+    assert plan["answer"]["value"] == max(both), (both, plan["answer"])
+    assert all(bound["holds"] for bound in plan["interval"]["bounds"])
+    plan = planned(path, "--slo", "mean_e2el_ms<=%r" % limit, "--slo", "output_throughput>=%r" % least,
+                   "--minimize", INPUT, "--seeds", 2, "--worth", "none")
+    assert plan["answer"]["value"] == min(both), (both, plan["answer"])
+
+
+def mean_values_that_are_wrong_do_not_hide_the_answer(folder):
+    """Overloaded prefill that a hard stop cuts: mean values count those served first alone."""
+    path = tiny(folder, changes={
+        "workload": {"arrival": "open", "rate": 50, "lengths": support.TINY["workload"]["lengths"]},
+        "cluster.prefill": {"mode": "separate", "tokens_per_s": 100000}, "run.duration_s": 4})
+    curve = {gpus: metrics_of(path, (1,), "cluster.prefill.gpus=%d" % gpus)["mean_ttft_ms"] for gpus in range(1, 9)}
+    wanted = min(gpus for gpus in curve if curve[gpus] <= 150)
+    assert 1 < wanted < 8 and curve[wanted - 1] > 150, curve
+    plan = planned(path, "--slo", "mean_ttft_ms<=150", "--minimize", "cluster.prefill.gpus=1:8", "--seeds", 1,
+                   "--worth", "none")
+    assert plan["answer"]["value"] == wanted, (curve, plan["choices"])
+
+
+def the_end_of_the_range_binds_where_every_value_holds(folder):
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:4",
+                   "--seeds", 1)
+    assert plan["answer"]["value"] == 4
+    assert plan["binding"]["kind"] == "range" and plan["binding"]["constraint"] == "workload.concurrency <= 4"
+    assert plan["interval"]["value"] == [None, None] and plan["answer"]["metrics_ci95"] == {}
+
+
+def what_cannot_be_reached_ends_with_1_and_the_nearest(folder):
+    path = tiny(folder)
+    curve = curve_of(path, "mean_e2el_ms", (1,))
+    plan = planned(path, "--slo", "mean_e2el_ms<=0.001", "--maximize", INPUT, "--seeds", 1, status=1)
+    assert plan["met"] is False and plan["answer"] is None and plan["worth"] == []
+    nearest, = plan["nearest"]
+    best = min(curve, key=curve.get)
+    assert nearest["at"] == best and math.isclose(nearest["value"], curve[best], rel_tol=1e-12), nearest
+    assert plan["choices"][0]["status"] == "unreachable"
+    said = kvtide("plan", path, "--slo", "mean_e2el_ms<=0.001", "--maximize", INPUT, "--seeds", 1, "--quiet")
+    assert said.returncode == 1 and "none: no value of any choice holds all bounds" in said.stdout
+    assert re.search(r"nearest +mean_e2el_ms<=0.001: [0-9.]+ with tiny at %d \(simulated\)" % best, said.stdout)
+
+
+def a_metric_is_the_best_of_the_choices_that_hold(folder):
+    path = tiny(folder)
+    sizes = (1024, 2048, 4096)
+    each = {size: metrics_of(path, (1, 2), "residency.hot_tokens=%d" % size) for size in sizes}
+    order = sorted(sizes, key=lambda size: each[size]["host_fetch_share"])
+    over = "residency.hot_tokens=" + ",".join(map(str, sizes))
+    plan = planned(path, "--minimize", "host_fetch_share", "--over", over, "--seeds", 2)
+    assert [choice["choice"] for choice in plan["choices"]] == ["hot_tokens=%d" % size for size in order]
+    assert math.isclose(plan["answer"]["metrics"]["host_fetch_share"], each[order[0]]["host_fetch_share"])
+    assert plan["binding"]["kind"] == "choices"
+    limit = each[order[0]]["mean_tpot_ms"]
+    other = min(each[size]["mean_tpot_ms"] for size in order[1:])
+    if limit > other:
+        plan = planned(path, "--minimize", "host_fetch_share", "--over", over, "--seeds", 2, "--slo",
+                       "mean_tpot_ms<%r" % limit)
+        assert plan["answer"]["choice"] != "hot_tokens=%d" % order[0]
+        assert plan["binding"]["kind"] == "bound"
+
+
+def gpus_take_their_replicas_along(folder):
+    path = tiny(folder)
+    plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--minimize", "cluster.decode.gpus=1:4", "--seeds", 2,
+                   "--out", folder / "out")
+    assert plan["answer"]["value"] == 2, plan["answer"]
+    assert plan["binding"]["kind"] == "refused" and plan["binding"]["at"] == 1
+    assert "weights of deepseek-v4.1-flash do not fit" in plan["binding"]["constraint"]
+    force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
+    decode = force["cluster"]["decode"]
+    assert (decode["gpus"], decode["dp"], decode["ep"]) == (2, "auto", 2), decode
+    assert plan["interval"] | {"bounds": 0} == {"value": [1, 2], "surely_held": 2, "surely_broken": 1,
+                                               "bounds": 0}, plan["interval"]
+    assert plan["worth"][0]["refused"] == "GPUs are what is asked for"
+    assert plan["worth"][1]["difference"] == 0  # host DRAM does not bind
+
+
+# --- Choices ----------------------------------------------------------------------------------------
+
+
+def a_choice_that_is_refused_is_told_with_its_reason(folder):
+    path = tiny(folder)
+    plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:3", "--seeds", 1,
+                   "--over", "residency.policy=adaptive,nonsense,hisparse", "--worth", "none")
+    names = [(choice["choice"], choice["status"]) for choice in plan["choices"]]
+    assert names[2] == ("nonsense", "refused") and {name for name, _ in names[:2]} == {"adaptive", "hisparse"}
+    assert "nonsense" in plan["choices"][2]["reason"]
+    said = succeeds("plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:3",
+                    "--seeds", 1, "--over", "residency.policy=adaptive,nonsense", "--quiet")
+    assert re.search(r"^refused +nonsense: ", said, re.MULTILINE), said
+    assert all(len(line) <= 80 for line in said.splitlines()), said
+    assert said.splitlines()[1].startswith("plan ") or said.startswith("plan "), said
+
+
+def only_the_best_by_mean_values_are_simulated(folder):
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:3",
+                   "--seeds", 1, "--over", "residency.hot_tokens=1024,2048,4096", "--simulate", 1,
+                   "--worth", "none")
+    assert sorted(choice["by"] for choice in plan["choices"]) == ["analytic", "analytic", "simulated"]
+    assert plan["answer"]["by"] == "simulated"
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:3",
+                   "--fidelity", "analytic", "--worth", "none")
+    assert plan["answer"]["by"] == "analytic" and plan["answer"]["value"] == 3
+    assert plan["choices"][0]["method"]["values_run"] == 0
+
+
+# --- What the scenario says ---------------------------------------------------------------------------
+
+CLASSES = [{"name": "fast", "share": 0.5, "tpot_ms": 3.6, "attain": 0.5}, {"name": "slow", "share": 0.5, "ttft_ms": 1e6}]
+
+
+def classes_bring_their_own_bounds(folder):
+    path = tiny(folder, changes={"slo.classes": CLASSES})
+    result = json.loads(succeeds("run", path, "--json", "--quiet"))
+    if "classes" not in result:
+        raise support.Skip("results tell nothing of classes here")
+    share = {value: statistics.fmean(
+        next(item for item in json.loads(succeeds(
+            "run", path, "--seed", seed, "--json", "--quiet", "--set", "workload.concurrency=%d" % value,
+            "--set", "workload.requests=%d" % (2 * value)))["classes"] if item["name"] == "fast")["attained_share"]
+        for seed in (1, 2)) for value in RANGE}
+    wanted = max((value for value in RANGE if share[value] >= 0.5), default=None)
+    plan = planned(path, "--slo", "classes", "--maximize", INPUT, "--seeds", 2, "--worth", "none",
+                   status=0 if wanted else 1)
+    assert plan["choices"][0]["bounds"][0]["bound"] == "class:fast>=0.5", plan["choices"]
+    if wanted:
+        found = plan["answer"]["value"]
+        assert share[found] >= 0.5 and (found == RANGE[-1] or share[found + 1] < 0.5), (share, found)
+
+
+def what_fails_is_part_of_the_runs(folder):
+    path = tiny(folder)
+    fault = '{"kind": "rank", "at_s": 0.05, "group": "goes_on"}'
+    tried = kvtide("check", path, "--print", "--set", "cluster.faults=[%s]" % fault)
+    if tried.returncode != 0:
+        raise support.Skip("nothing fails here")
+    bounds = ("--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=4:4", "--seeds", 1, "--worth", "none")
+    whole = planned(path, *bounds)["answer"]["metrics"]
+    hurt = planned(path, *bounds, "--survive", fault, "--out", folder / "out")["answer"]["metrics"]
+    assert hurt["mean_e2el_ms"] > whole["mean_e2el_ms"], (hurt, whole)
+    force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
+    assert force["cluster"]["faults"][0]["kind"] == "rank"
+
+
+def the_answer_becomes_flags_or_obstacles(folder):
+    path = tiny(folder)
+    ask = ("plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:2", "--seeds", 1,
+           "--worth", "none", "--quiet", "--export", "flags", "--engine")
+    done = kvtide(*ask, "vllm", "--json")
+    engine = json.loads(done.stdout)["engine"]
+    assert done.returncode == (0 if engine["runs"] else 1), done.returncode
+    assert engine["flags"] and (engine["runs"] or engine["obstacles"]), engine
+    said = kvtide(*ask, "vllm")
+    assert said.returncode == done.returncode and (engine["runs"] or "does not run this scenario" in said.stdout)
+    refuses(2, *ask, "no-such-engine")
+
+
+# --- Files, bytes, signals --------------------------------------------------------------------------
+
+
+def the_answers_scenario_runs_by_itself(folder):
+    path = tiny(folder)
+    plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:4", "--seeds", 1,
+                   "--over", "residency.policy=hisparse", "--set", "residency.hot_tokens=1024",
+                   "--out", folder / "out")
+    assert files_below(folder / "out") == ["plan.json", "scenario.json"]
+    assert json.loads((folder / "out/plan.json").read_text(encoding="utf-8")) == plan
+    assert plan["schema"] == "kvtide/plan/1" and plan["ending"] == "complete"
+    run = json.loads(succeeds("run", folder / "out/scenario.json", "--json", "--quiet"))
+    assert run["metrics"] == plan["answer"]["metrics"]
+    assert run["scenario"]["workload"]["requests"] == 8 and run["scenario"]["residency"]["hot_tokens"] == 1024
+
+
+def threads_do_not_change_a_byte(folder):
+    arguments = ("plan", tiny(folder), "--slo", "mean_tpot_ms<=4", "--maximize", INPUT, "--seeds", 2,
+                 "--over", "residency.policy=adaptive,hisparse", "--json", "--quiet")
+    said = [kvtide(*arguments, "--threads", threads) for threads in (1, 3)]
+    assert said[0].returncode in (0, 1) and said[0].stdout, said[0].stderr
+    assert said[0].stdout == said[1].stdout
+
+
+def an_interrupted_plan_says_so(folder):
+    path = tiny(folder, changes={"workload.lengths.output.mean_tokens": 4000, "run.fidelity": "exact"})
+    process = subprocess.Popen(
+        [KVTIDE, "plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:1000",
+         "--no-analytic", "--quiet", "--json", "--out", str(folder / "out")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=support.TIMEOUT_S)
+    assert process.returncode == 1, (process.returncode, complained)
+    plan = json.loads(said)
+    assert plan["ending"] == "interrupted" and plan["met"] is False
+    assert files_below(folder / "out") == ["plan.json"]
+
+
+# --- Malformed questions ----------------------------------------------------------------------------
+
+BOUND = ("--slo", "mean_tpot_ms<=5")
+MOST = ("--maximize", "workload.concurrency=1:4")
+MALFORMED = (
+    ((*MOST,), "without a bound the answer is the end of the range"),
+    ((*BOUND,), "no objective is given"),
+    ((*BOUND, *MOST, "--minimize", "workload.concurrency=1:4"), "two objectives are given"),
+    ((*MOST, "--slo", "tpot<5"), "no metric \"tpot\""),
+    ((*MOST, "--slo", "mean_tpot_ms=5"), "is not METRIC<"),
+    ((*MOST, "--slo", "classes"), "has no slo.classes"),
+    ((*MOST, "--slo", "class:gold", "--set", 'slo.classes=[{"name": "tin", "share": 1, "ttft_ms": 5}]'),
+     "no class \"gold\" among the 1 of slo.classes; the first is tin"),
+    ((*BOUND, "--maximize", "workload.concurrency=4:1"), "is empty"),
+    ((*BOUND, "--maximize", "workload.concurrency=x,y"), "x"),
+    ((*BOUND, "--maximize", "workload.concurency=1:4"), "concurency"),
+    ((*BOUND, "--maximize", "nothing_like_it"), "no metric \"nothing_like_it\""),
+    ((*BOUND, *MOST, "--over", "residency.policy"), "residency.policy"),
+    ((*BOUND, *MOST, "--over", "workload.concurrency=1,2"), "it cannot be a choice as well"),
+    ((*BOUND, *MOST, "--over", "seed=1,2", "--over", "seed=3"), "seed is given twice"),
+    ((*BOUND, *MOST, "--over", "seed=1:2000:1"), "more than 1024 choices"),
+    ((*BOUND, *MOST, "--over", "residency.policy=nonsense"), "nonsense"),
+    ((*BOUND, *MOST, "--set", "nonsense=1"), "nonsense"),
+    ((*BOUND, *MOST, "--set", "residency=resident", "--set", "residency.hot_tokens=2048"), "hot_tokens"),
+    ((*BOUND, *MOST, "--fidelity", "best"), "expected exact, sampled or analytic"),
+    ((*BOUND, *MOST, "--fidelity", "analytic", "--no-analytic"), "--fidelity analytic asks for nothing else"),
+    ((*BOUND, *MOST, "--worth", "much"), "expected analytic, simulated or none"),
+    ((*BOUND, *MOST, "--simulate", "0"), "found 0"),
+    ((*BOUND, *MOST, "--simulate", "some"), "some"),
+    ((*BOUND, *MOST, "--precision", "2"), "--precision"),
+    ((*BOUND, *MOST, "--export", "flags"), "--engine is expected beside it"),
+    ((*BOUND, *MOST, "--engine", "vllm"), "--export flags is expected beside it"),
+    ((*BOUND, *MOST, "--engine", "vllm", "--export", "yaml"), "expected flags"),
+    ((*BOUND, *MOST, "--survive", "gpu=1"), "expected rank=N, node=N"),
+    ((*BOUND, *MOST, "--survive", "rank=1"), "run.duration_s is 0"),
+    ((*BOUND, *MOST, "--survive", "rank=0@1"), "asks for no fault"),
+)
+
+
+def malformed_questions_are_one_sentence(folder):
+    path = tiny(folder)
+    for arguments, says in MALFORMED:
+        said = refuses(2, "plan", path, *arguments, "--out", folder / "out")
+        assert says in said, (arguments, said)
+    assert not (folder / "out").exists() or files_below(folder / "out") == []
+    for arguments, says in (((path, *BOUND, *MOST, "--seeds", 0), "found 0, expected 1 to 64"),
+                            ((path, *BOUND, *MOST, "--threads", 0), "found 0, expected 1 to 256")):
+        assert says in refuses(2, "plan", *arguments)
+    done = kvtide("plan", *BOUND, *MOST)
+    assert done.returncode == 2, done.stderr
+
+
+CASES = (
+    the_answer_is_that_of_looking_at_every_value,
+    two_bounds_hold_at_once,
+    mean_values_that_are_wrong_do_not_hide_the_answer,
+    the_end_of_the_range_binds_where_every_value_holds,
+    what_cannot_be_reached_ends_with_1_and_the_nearest,
+    a_metric_is_the_best_of_the_choices_that_hold,
+    gpus_take_their_replicas_along,
+    a_choice_that_is_refused_is_told_with_its_reason,
+    only_the_best_by_mean_values_are_simulated,
+    classes_bring_their_own_bounds,
+    what_fails_is_part_of_the_runs,
+    the_answer_becomes_flags_or_obstacles,
+    the_answers_scenario_runs_by_itself,
+    threads_do_not_change_a_byte,
+    an_interrupted_plan_says_so,
+    malformed_questions_are_one_sentence,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))
