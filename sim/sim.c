@@ -11,57 +11,13 @@
 
 /* ---- Making a run ------------------------------------------------------------ */
 
-static kvt_status open_lengths(const struct kvt_choice *choice, uint32_t longest,
-                               struct kvt_lengths *lengths, void **state, struct kvt_error *err)
-{
-    const struct kvt_length_law *law = (const struct kvt_length_law *)(const void *)choice->info;
-    struct kvt_length_env env = {.params = choice->params,
-                                 .minimum_tokens = 1,
-                                 .maximum_tokens = longest,
-                                 .host = kvt_host()};
-
-    if (!law)
-        return KVT_OK;
-    *state = kvt_plugin_state_new(law->state_bytes(&env));
-    if (!*state)
-        return kvt_fail_nomem(err, "the lengths of requests");
-    *lengths = (struct kvt_lengths){law, *state};
-    return law->init(*state, &env, err);
-}
-
 static kvt_status open_source(struct kvt_sim *sim, struct kvt_error *err)
 {
-    const struct kvt_scenario *scenario = sim->scenario;
-    uint32_t longest = scenario->llm->max_position_tokens;
-    struct kvt_arrival_env env = {.params = scenario->arrival.params,
-                                  .max_position_tokens = longest,
-                                  .run_seed = scenario->seed,
-                                  .host = kvt_host(),
-                                  .slo_class_count = scenario->slo_class_count};
-    const char *slo_classes[KVT_SLO_CLASSES_MAX];
-    kvt_status status;
+    kvt_status status = kvt_source_open(sim->scenario, &sim->workload, err);
 
-    for (uint32_t c = 0; c < scenario->slo_class_count; c++)
-        slo_classes[c] = scenario->slo_classes[c].name;
-    env.slo_classes = slo_classes;
-    if (scenario->has_task_table) {
-        env.tasks = scenario->tasks;
-        env.task_count = scenario->task_count;
-    }
-    sim->arrival = (const struct kvt_arrival *)(const void *)scenario->arrival.info;
-    status = open_lengths(&scenario->input_length, longest, &env.input, &sim->input_state, err);
-    if (status == KVT_OK)
-        status =
-            open_lengths(&scenario->output_length, longest, &env.output, &sim->output_state, err);
-    if (status == KVT_OK)
-        status = sim->arrival->open(&env, &sim->source, err);
+    sim->arrival = sim->workload.arrival;
+    sim->source = sim->workload.source;
     return status;
-}
-
-/* Nodes that a pool's GPUs stand in, each with its DRAM. */
-static uint32_t nodes_of(const struct kvt_decode_pool *pool)
-{
-    return (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node;
 }
 
 static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
@@ -72,13 +28,14 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
         const struct kvt_decode_pool *pool = &scenario->pools[p];
         sim->rank_count += pool->dp;
         sim->group_count += pool->lockstep ? 1 : pool->dp;
-        sim->host_count += nodes_of(pool);
+        sim->host_count += kvt_pool_nodes(pool);
         sim->gpus += pool->gpus;
     }
     sim->ranks = calloc(sim->rank_count, sizeof *sim->ranks);
     sim->groups = calloc(sim->group_count, sizeof *sim->groups);
     sim->hosts = calloc(sim->host_count, sizeof *sim->hosts);
     sim->group_of = calloc(sim->rank_count, sizeof *sim->group_of);
+    sim->prefilling_for = calloc(sim->rank_count, sizeof *sim->prefilling_for);
     sim->loads = calloc(sim->rank_count, sizeof *sim->loads);
     sim->guesses = calloc(sim->rank_count, sizeof *sim->guesses);
     sim->shared_loads = calloc(sim->rank_count, sizeof *sim->shared_loads);
@@ -86,9 +43,9 @@ static kvt_status make_room(struct kvt_sim *sim, struct kvt_error *err)
     sim->router_views = calloc(sim->rank_count, sizeof *sim->router_views);
     sim->router_choices = calloc(sim->rank_count, sizeof *sim->router_choices);
     sim->events = kvt_eventq_new(1024);
-    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->loads ||
-        !sim->guesses || !sim->shared_loads || !sim->rank_steps || !sim->router_views ||
-        !sim->router_choices || !sim->events)
+    if (!sim->ranks || !sim->groups || !sim->hosts || !sim->group_of || !sim->prefilling_for ||
+        !sim->loads || !sim->guesses || !sim->shared_loads || !sim->rank_steps ||
+        !sim->router_views || !sim->router_choices || !sim->events)
         return kvt_fail_nomem(err, "the ranks of a run");
     return KVT_OK;
 }
@@ -123,11 +80,15 @@ static kvt_status open_rank(struct kvt_sim *sim, uint32_t index, const struct kv
                                .index_offload_bytes = index_offload_bytes(pool),
                                .prefills_here = scenario->prefill.mode == KVT_PREFILL_COLOCATED,
                                .prefill_computes = scenario->prefill.mode != KVT_PREFILL_NONE,
+                               .prefill_cost =
+                                   scenario->prefill.is_roofline ? &pool->prefill_cost : NULL,
                                .residency = scenario->residency,
                                .scheduling = scenario->scheduling,
                                .import = scenario->import,
                                .speculation = scenario->speculation.info->name,
-                               .run_seed = scenario->seed};
+                               .run_seed = scenario->seed,
+                               .gpus = pool->tp,
+                               .observer = sim->options.observer};
     return kvt_rank_init(&sim->ranks[index], &env, &sim->decisions, err);
 }
 
@@ -209,7 +170,7 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
 
     for (uint32_t p = 0; p < scenario->pool_count; p++) {
         const struct kvt_decode_pool *pool = &scenario->pools[p];
-        for (uint32_t h = 0; h < nodes_of(pool); h++)
+        for (uint32_t h = 0; h < kvt_pool_nodes(pool); h++)
             sim->hosts[first_host + h].capacity_bytes =
                 (uint64_t)(pool->host_dram_gib_per_node * (double)KVT_GIB);
         for (uint32_t r = 0; r < pool->dp; r++, rank++) {
@@ -231,7 +192,7 @@ static kvt_status open_pools(struct kvt_sim *sim, struct kvt_error *err)
             sim->groups[group - 1].rank_count++;
             sim->group_of[rank] = group - 1;
         }
-        first_host += nodes_of(pool);
+        first_host += kvt_pool_nodes(pool);
     }
     return KVT_OK;
 }
@@ -370,15 +331,12 @@ void kvt_sim_free(struct kvt_sim *sim)
         for (int i = 0; i < KVT_WHAT_IFS; i++)
             free(sim->groups[g].if_states[i]);
     }
-    if (sim->arrival)
-        sim->arrival->close(sim->source);
+    kvt_source_close(&sim->workload);
     if (sim->speculation)
         sim->speculation->free(sim->speculation_data);
     sim_books_close(sim);
     sim_faults_close(sim);
     kvt_eventq_free(sim->events);
-    free(sim->input_state);
-    free(sim->output_state);
     free(sim->router_state);
     free(sim->router_views);
     free(sim->router_choices);
@@ -388,6 +346,7 @@ void kvt_sim_free(struct kvt_sim *sim)
     free(sim->ranks);
     free(sim->groups);
     free(sim->group_of);
+    free(sim->prefilling_for);
     free(sim->hosts);
     free(sim->loads);
     free(sim->guesses);

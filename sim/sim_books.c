@@ -147,6 +147,10 @@ void sim_books_advance(struct kvt_sim *sim)
     sim->tally.import_busy_ns += ns * (double)imports_under_way(sim);
     sim->tally.importing_ns += ns * (double)(sim->importing - sim->computing);
     sim->tally.held_ns += ns * (double)(sim->importing + sim->decoding);
+    for (uint32_t g = 0; g < sim->group_count; g++) {
+        if (sim->groups[g].stepping)
+            sim->tally.pool_busy_ns[sim->groups[g].pool] += ns * (double)sim->groups[g].rank_count;
+    }
     sim->tally.down_ns += ns * (double)sim->faults.down_count;
     double covered = eligible_rows > 0 ? 1 : 0;
     double coverage = eligible_rows > 0 ? (double)ready_rows / (double)eligible_rows : 0;

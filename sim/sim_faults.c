@@ -395,10 +395,9 @@ static kvt_status fail_servers(struct kvt_sim *sim, uint32_t index, struct kvt_e
     kvt_status status = KVT_OK;
 
     prefill->failed += sim->faults.reports[index].fault->servers;
-    while (prefill->busy > sim->scenario->prefill.gpus - prefill->failed && status == KVT_OK) {
+    while (prefill->busy > sim->scenario->prefill.servers - prefill->failed && status == KVT_OK) {
         struct kvt_live *live = newest_prompt(sim);
-        prefill->busy--;
-        sim->prefilling--;
+        sim_leave_prefill(sim, live);
         sim->faults.reports[index].prefilling++;
         interrupt(sim, index, live);
         live->counted_pages = 0;

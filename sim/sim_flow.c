@@ -130,11 +130,13 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 }
 
 /* What the router may know of a rank. */
-static void view_rank(const struct kvt_rank *rank, const struct kvt_live *live, uint64_t slots,
-                      struct kvt_router_rank *view)
+static void view_rank(const struct kvt_sim *sim, uint32_t r, const struct kvt_live *live,
+                      uint64_t slots, struct kvt_router_rank *view)
 {
+    const struct kvt_rank *rank = &sim->ranks[r];
+
     *view = (struct kvt_router_rank){
-        .waiting = rank->waiting.count,
+        .waiting = rank->waiting.count + sim->prefilling_for[r],
         .running = rank->running.count + rank->arrived.count + rank->importing.count,
         .slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots,
         .free_bytes = kvt_rank_free_bytes(rank),
@@ -176,7 +178,7 @@ static kvt_status list_choices(struct kvt_sim *sim, const struct kvt_live *live,
         if (!fits || sim_is_down(sim, r) || (host && rank->env.host != host))
             continue;
         sim->router_choices[*count] = r;
-        view_rank(rank, live, slots, &sim->router_views[(*count)++]);
+        view_rank(sim, r, live, slots, &sim->router_views[(*count)++]);
     }
     return KVT_OK;
 }
@@ -227,16 +229,26 @@ static kvt_status route(struct kvt_sim *sim, struct kvt_live *live, bool *routed
 static kvt_status prefill_ns(const struct kvt_sim *sim, uint32_t from_tokens, uint32_t to_tokens,
                              kvt_ns *out, struct kvt_error *err)
 {
-    const struct kvt_prefill *prefill = &sim->scenario->prefill;
-    double context = to_tokens, tokens = context - from_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + context / prefill->context_half_tokens : 1;
-    double seconds = tokens * slow / prefill->tokens_per_s;
+    double seconds = kvt_prefill_seconds(&sim->scenario->prefill, from_tokens, to_tokens);
 
     if (kvt_ns_from_seconds(seconds, out))
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "cluster.prefill.tokens_per_s",
                     "prefill of %u tokens takes %g s, which is past the end of time",
                     to_tokens - from_tokens, seconds);
+}
+
+static void tell_prefill(const struct kvt_sim *sim, uint32_t request, uint32_t tokens,
+                         kvt_ns duration_ns)
+{
+    const struct kvt_observer *observer = sim->options.observer;
+    const struct kvt_observed_prefill prefill = {.request = request,
+                                                 .tokens = tokens,
+                                                 .from_ns = sim->now_ns,
+                                                 .to_ns = sim_after(sim, duration_ns)};
+
+    if (observer && observer->on_prefill)
+        observer->on_prefill(observer->context, &prefill);
 }
 
 /* The pool is told what of the prompt the rank has as it begins, and computes the rest; or, when
@@ -254,6 +266,7 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
     if (status != KVT_OK)
         return status;
     live->counted_pages = found_tokens / KVT_PAGE_ROWS;
+    tell_prefill(sim, live->id, end_tokens - found_tokens, duration_ns);
     sim->prefill.busy++;
     live->prefill_turn = ++sim->prefill.turns;
     sim_wait(sim, live, KVT_WAIT_PREFILL);
@@ -262,19 +275,44 @@ static kvt_status begin_prefill(struct kvt_sim *sim, struct kvt_live *live, stru
                     sim_awaited(live), err);
 }
 
+/* Of the most urgent that wait for a server, the first; those behind it move up. */
+static struct kvt_live *take_urgent(struct prefill *prefill)
+{
+    size_t first = 0;
+    struct kvt_live **queue = prefill->queue;
+
+    for (size_t i = 1; i < prefill->count; i++) {
+        uint32_t best = queue[(prefill->head + first) % prefill->capacity]->priority;
+        if (best == 0)
+            break;
+        if (queue[(prefill->head + i) % prefill->capacity]->priority < best)
+            first = i;
+    }
+    struct kvt_live *taken = queue[(prefill->head + first) % prefill->capacity];
+    for (size_t i = first; i > 0; i--)
+        queue[(prefill->head + i) % prefill->capacity] =
+            queue[(prefill->head + i - 1) % prefill->capacity];
+    prefill->head = (prefill->head + 1) % prefill->capacity;
+    prefill->count--;
+    return taken;
+}
+
 kvt_status sim_begin_prefills(struct kvt_sim *sim, struct kvt_error *err)
 {
     struct prefill *prefill = &sim->prefill;
     kvt_status status = KVT_OK;
 
     while (status == KVT_OK && prefill->count > 0 &&
-           prefill->busy < sim->scenario->prefill.gpus - prefill->failed) {
-        struct kvt_live *next = prefill->queue[prefill->head];
-        prefill->head = (prefill->head + 1) % prefill->capacity;
-        prefill->count--;
-        status = begin_prefill(sim, next, err);
-    }
+           prefill->busy < sim->scenario->prefill.servers - prefill->failed)
+        status = begin_prefill(sim, take_urgent(prefill), err);
     return status;
+}
+
+void sim_leave_prefill(struct kvt_sim *sim, const struct kvt_live *live)
+{
+    sim->prefill.busy--;
+    sim->prefilling--;
+    sim->prefilling_for[sim->records[live->id].rank]--;
 }
 
 kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err)
@@ -282,8 +320,9 @@ kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live, struct 
     struct prefill *prefill = &sim->prefill;
 
     sim->prefilling++;
+    sim->prefilling_for[sim->records[live->id].rank]++;
     sim_wait(sim, live, KVT_WAIT_PREFILL_QUEUE);
-    if (prefill->busy < sim->scenario->prefill.gpus - prefill->failed)
+    if (prefill->busy < sim->scenario->prefill.servers - prefill->failed)
         return begin_prefill(sim, live, err);
     if (prefill->count == prefill->capacity) {
         size_t capacity = prefill->capacity ? prefill->capacity * 2 : 256;
@@ -351,8 +390,7 @@ kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t payload, struct kvt
 
     if (!live)
         return KVT_OK;
-    sim->prefill.busy--;
-    sim->prefilling--;
+    sim_leave_prefill(sim, live);
     live->was_prefilled = true;
     kvt_status status = hand_to_rank(sim, live, err);
     return status == KVT_OK ? sim_begin_prefills(sim, err) : status;
@@ -398,6 +436,7 @@ static kvt_status arrive(struct kvt_sim *sim, const struct kvt_request_spec *spe
                                           .input_tokens = spec->input_tokens,
                                           .output_tokens = spec->output_tokens,
                                           .turn = spec->turn,
+                                          .kind = spec->kind,
                                           .phase = (uint16_t)sim_phase_now(sim),
                                           .rank = UINT32_MAX};
     *live = (struct kvt_live){.id = id,

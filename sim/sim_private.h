@@ -7,6 +7,7 @@
 #include "kvt/profile.h"
 #include "kvt/rank.h"
 #include "kvt/sim.h"
+#include "kvt/source.h"
 #include "kvt/workload.h"
 #include "sim_course.h"
 
@@ -76,9 +77,9 @@ struct kvt_sim {
     bool ended;
 
     /* What arrives. */
-    const struct kvt_arrival *arrival;
+    struct kvt_source workload;
+    const struct kvt_arrival *arrival; /* of workload, as is what follows */
     void *source;
-    void *input_state, *output_state;
     kvt_ns arrival_due_ns; /* of the ARRIVAL event under way; KVT_NS_NEVER: none */
     bool source_ended;
     uint32_t output_cap; /* longest usual output: what a request's hot caches are sized for */
@@ -89,6 +90,7 @@ struct kvt_sim {
     size_t record_count, record_capacity;
     uint64_t in_flight, importing, decoding, completed;
     uint64_t waiting, prefilling; /* prefilling ones wait too */
+    uint32_t *prefilling_for;     /* [rank_count] in the prefill pool, or before it, by rank */
     uint64_t computing;           /* of importing, those whose prompts the ranks compute */
 
     /* Who serves them. */
@@ -175,6 +177,8 @@ KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, str
 /* Sends a request that has no rank on its way: routed, and prefilled where prompts are. Where all
  * ranks that could ever hold it are down, it waits for one to come back. */
 KVT_CHECKED kvt_status sim_place(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err);
+/* Its prompt is computed, or its server has failed: the server is free. */
+void sim_leave_prefill(struct kvt_sim *sim, const struct kvt_live *live);
 /* Prompts that wait, as far as there are servers. */
 KVT_CHECKED kvt_status sim_begin_prefills(struct kvt_sim *sim, struct kvt_error *err);
 

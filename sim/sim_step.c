@@ -149,6 +149,28 @@ static kvt_ns backup_stall_ns(const struct kvt_sim *sim, uint32_t count)
     return ready_ns - sim->now_ns;
 }
 
+/* Whoever watches. */
+static void tell_step(const struct kvt_sim *sim, const struct group *group, kvt_ns stall_ns,
+                      kvt_ns step_ns)
+{
+    const struct kvt_observer *observer = sim->options.observer;
+
+    for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
+        const struct kvt_rank_load *load = &sim->loads[r];
+        const struct kvt_observed_step step = {
+            .rank = r,
+            .from_ns = sim->now_ns,
+            .stall_ns = stall_ns,
+            .step_ns = step_ns,
+            .parts_ns = group->parts_ns,
+            .load = load,
+            .wire_bytes = sim_gpus_of(sim, r) * (load->wire_bytes + load->ahead.wire_bytes),
+            .items = sim->rank_steps[r].items,
+            .item_count = sim->rank_steps[r].item_count};
+        observer->on_step(observer->context, &step);
+    }
+}
+
 static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *err)
 {
     struct group *group = &sim->groups[g];
@@ -173,6 +195,8 @@ static kvt_status begin_step(struct kvt_sim *sim, uint32_t g, struct kvt_error *
     status = sim_time_step(sim, group, count, &step_ns, err);
     if (status != KVT_OK)
         return status;
+    if (sim->options.observer && sim->options.observer->on_step)
+        tell_step(sim, group, stall_ns, step_ns);
     sim->tally.decode_steps++;
     sim->tally.step_ns += step_ns;
     sim->tally.backup_stall_ns += stall_ns;

@@ -13,6 +13,8 @@ static double prefill_ns(const struct kvt_prefill *prefill, const struct kvt_ran
 
     if (load->prefill_tokens == 0)
         return 0;
+    if (prefill->is_roofline)
+        return load->prefill_ns;
     if (prefill->context_half_tokens > 0)
         tokens += load->prefill_context_tokens / prefill->context_half_tokens;
     return tokens / prefill->tokens_per_s * (double)KVT_NS_PER_S;
@@ -301,14 +303,13 @@ kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requ
     measure(sim, group, &times, &measured_waited_ns);
     bool is_measured = times.measured_ns != KVT_NS_NEVER;
     bool by_measured = is_measured && sim->scenario->clock == KVT_CLOCK_MEASURED;
-    kvt_ns step_ns = 0, fetch_ns = 0;
+    kvt_ns step_ns = 0;
     tally->extrapolated_steps += !times.in_range;
     tally->measured_steps += is_measured;
     tally->measured_ns += is_measured ? times.measured_ns : 0;
     for (int p = 0; p < KVT_PARTS; p++) {
         kvt_ns measured_ns = times.measured_parts_ns[p], added_ns = times.added_parts_ns[p];
         kvt_ns part_ns = by_measured ? measured_ns + added_ns : times.predicted_parts_ns[p];
-        fetch_ns = p == KVT_PART_FETCH ? part_ns : fetch_ns;
         tally->parts_ns[p] += part_ns;
         group->parts_ns[p] = part_ns;
         tally->measured_parts_ns[p] += measured_ns;
@@ -323,7 +324,7 @@ kvt_status sim_time_step(struct kvt_sim *sim, struct group *group, uint32_t requ
     tally->barrier_wait_ns += (kvt_ns)llround(by_measured ? measured_waited_ns : waited_ns);
     for (uint32_t r = group->first_rank; r < group->first_rank + group->rank_count; r++) {
         times.queries += sim->loads[r].queries;
-        sim->ranks[r].last_fetch_ns = fetch_ns;
+        sim->ranks[r].last_fetch_ns = group->parts_ns[KVT_PART_FETCH];
     }
     if (sim->options.on_step && requests > 0)
         sim->options.on_step(sim->options.step_context, &times);

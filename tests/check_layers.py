@@ -26,11 +26,11 @@ HEADERS = {
     "base": "base cpu error arena rng clock hash json file version",
     "core": "crew event metrics plugin policy law kvsel timing llm hardware workload row_counts "
             "row_set sampling speculation costs profile page_keys order "
-            "page_watch recorder crossing faults",
-    "kv": "engine layout resolver memory pages prefix prefix_pool strata",
+            "page_watch recorder crossing faults observer",
+    "kv": "engine prefill layout resolver memory pages prefix prefix_pool strata",
     "serve": "rank request",
     "backend": "backend backend_pair backend_params calls gather look_ahead waves",
-    "scenario": "plugins scenario",
+    "scenario": "plugins scenario source",
     "report": "badge explain report size compare machine",
     "analytic": "analytic",
     "sim": "sim",

@@ -80,6 +80,11 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
         scenario->prefill.mode != KVT_PREFILL_SEPARATE)
         return refuse("cluster.prefill.mode", "a prefill that shares the decoding GPUs has none",
                       err);
+    for (uint32_t k = 0; k < scenario->kind_count && scenario->has_task_table; k++) {
+        const char *task = scenario->kinds[k].task;
+        if (task && strcmp(task, scenario->tasks[0]) != 0)
+            return refuse("workload.classes", "has all requests draft as workload.task does", err);
+    }
     if (kvt_scenario_takes_turns(scenario))
         return refuse("speculation.staging_fraction",
                       "makes no waves of calls that outgrow their staging", err);
@@ -233,6 +238,18 @@ static void fill_bytes(const struct march_env *march, const struct inputs *input
     tally->host_peak_bytes = whole(ranks * copies * result->host_peak_bytes);
 }
 
+/* Share of the time in which nobody decodes on ranks that step together, were requests to come and
+ * go by themselves: a march has always somebody there, be it a fraction. */
+static double idle_share(const struct march_env *march, const struct march_result *result)
+{
+    const struct kvt_analytic_env *run = march->surfaces->run;
+    double ranks = run->lockstep ? run->rank_count : 1;
+    double decoding = result->counted_s > 0 ? ranks * result->running_s / result->counted_s : 0;
+    double places = ranks * march->in_flight;
+
+    return march->closed ? pow(fmax(1 - decoding / places, 0), places) : exp(-decoding);
+}
+
 static void fill_tally(const struct march_env *march, const struct inputs *inputs,
                        const struct march_result *result, double repeat, struct kvt_tally *tally)
 {
@@ -263,6 +280,8 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
         tally->parts_ns[p] = in_ns(groups * result->parts_s[p]);
         tally->step_ns += tally->parts_ns[p];
     }
+    tally->pool_busy_ns[0] = scale * result->counted_s * (1 - idle_share(march, result)) * 1e9;
+    tally->prefill_busy_ns = scale * result->admitted * march->prefill_s * 1e9;
     tally->held_ns = tally->running_ns + tally->importing_ns;
     tally->covered_ns = isnan(result->coverage) ? 0 : (double)tally->to_ns;
     tally->coverage_ns = isnan(result->coverage) ? 0 : result->coverage * (double)tally->to_ns;

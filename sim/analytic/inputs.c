@@ -50,6 +50,7 @@ static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs
                             "the model takes: fidelity \"analytic\" leaves nobody out; exact does",
                             spec.input_tokens, spec.output_tokens,
                             run->scenario->llm->max_position_tokens);
+        inputs->input_tokens[inputs->length_count] = spec.input_tokens;
         inputs->output_tokens[inputs->length_count++] = spec.output_tokens;
         input += spec.input_tokens;
         output += spec.output_tokens;
@@ -120,8 +121,9 @@ kvt_status inputs_read(const struct kvt_analytic_env *run, struct inputs *out,
     uint64_t expected = run->arrival->expected(run->source);
 
     *out = (struct inputs){.requests = expected > 0 ? (double)expected : INFINITY};
+    out->input_tokens = malloc(LENGTHS_MAX * sizeof *out->input_tokens);
     out->output_tokens = malloc(LENGTHS_MAX * sizeof *out->output_tokens);
-    if (!out->output_tokens)
+    if (!out->input_tokens || !out->output_tokens)
         return kvt_fail_nomem(err, "the lengths of requests");
     run->arrival->extent(run->source, &longest, &out->output_cap, inputs, &input_count);
     kvt_status status = read_lengths(run, out, err);
@@ -130,6 +132,7 @@ kvt_status inputs_read(const struct kvt_analytic_env *run, struct inputs *out,
 
 void inputs_free(struct inputs *inputs)
 {
+    free(inputs->input_tokens);
     free(inputs->output_tokens);
 }
 
@@ -180,17 +183,24 @@ static void read_imports(const struct kvt_analytic_env *run, const struct inputs
     march->import_scv = sum > 0 ? fmax(squares * count / (sum * sum) - 1, 0) : 0;
 }
 
+/* Longer prompts take more than in proportion: the mean is over prompts, not of the mean one. */
 static void read_prefill(const struct kvt_analytic_env *run, const struct inputs *inputs,
                          struct march_env *march)
 {
     const struct kvt_prefill *prefill = &run->scenario->prefill;
-    double tokens = inputs->mean_input_tokens;
-    double slow = prefill->context_half_tokens > 0 ? 1 + tokens / prefill->context_half_tokens : 1;
+    double sum = 0, squares = 0;
 
     if (prefill->mode != KVT_PREFILL_SEPARATE)
         return;
-    march->prefill_servers = (double)prefill->gpus / run->rank_count;
-    march->prefill_s = tokens * slow / prefill->tokens_per_s;
+    march->prefill_servers = (double)prefill->servers / run->rank_count;
+    for (size_t i = 0; i < inputs->length_count; i++) {
+        double s = kvt_prefill_seconds(prefill, 0, inputs->input_tokens[i]);
+        sum += s;
+        squares += s * s;
+    }
+    march->prefill_s = sum / (double)inputs->length_count;
+    march->prefill_scv =
+        sum > 0 ? fmax(squares * (double)inputs->length_count / (sum * sum) - 1, 0) : 0;
 }
 
 /* Bytes of the pool that history shares, and of the one beside it. */

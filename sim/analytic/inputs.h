@@ -6,7 +6,7 @@
 
 /* What is asked of the scenario once, before its surfaces. */
 struct inputs {
-    uint32_t *output_tokens; /* [length_count] of the first requests */
+    uint32_t *input_tokens, *output_tokens; /* [length_count] of the first requests */
     size_t length_count;
     double mean_input_tokens, mean_output_tokens;
     uint32_t output_cap;               /* longest usual output */

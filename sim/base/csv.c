@@ -238,3 +238,18 @@ uint64_t kvt_csv_line(const struct kvt_csv *csv)
 {
     return csv->row_line;
 }
+
+void kvt_csv_put(FILE *stream, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        (void)fputs(text, stream);
+        return;
+    }
+    (void)fputc('"', stream);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            (void)fputc('"', stream);
+        (void)fputc(*text, stream);
+    }
+    (void)fputc('"', stream);
+}

@@ -15,15 +15,16 @@ enum cli_exit {
 };
 
 enum cli_option_kind {
-    CLI_FLAG,   /* bool *            --json */
-    CLI_TEXT,   /* const char **     --out DIR; at most once */
-    CLI_TEXTS,  /* struct cli_texts *, --set A --set B */
-    CLI_PAIRS,  /* struct cli_texts *, --goodput ttft:2000 tpot:50: also the words after the
-                 * first that have a ':' */
-    CLI_GROUPS, /* struct cli_texts *, --zip A=1,2 B=3,4: also the words after the first that
-                 * have a '='; a NULL behind those of each option */
-    CLI_COUNT,  /* uint64_t *        --threads 4 */
-    CLI_PLUGIN  /* NULL              --plugin FILE.so: loaded at once; repeatable */
+    CLI_FLAG,       /* bool *            --json */
+    CLI_TEXT,       /* const char **     --out DIR; at most once */
+    CLI_TEXTS,      /* struct cli_texts *, --set A --set B */
+    CLI_PAIRS,      /* struct cli_texts *, --goodput ttft:2000 tpot:50: also the words after the
+                     * first that have a ':' */
+    CLI_GROUPS,     /* struct cli_texts *, --zip A=1,2 B=3,4: also the words after the first that
+                     * have a '='; a NULL behind those of each option */
+    CLI_MAYBE_PAIR, /* const char **, --perfetto 10:20: the next word where it has a ':', else "" */
+    CLI_COUNT,      /* uint64_t *        --threads 4 */
+    CLI_PLUGIN      /* NULL              --plugin FILE.so: loaded at once; repeatable */
 };
 
 struct cli_texts {
@@ -188,6 +189,7 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_explain(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_sweep(const struct cli_command *command, int argc, char **argv);
+int kvt_cmd_report(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_trace(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv);

@@ -9,16 +9,20 @@
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/sim.h"
+#include "kvt/workload.h"
 #include "run_files.h"
 #include "run_sets.h"
 #include "sparkline.h"
+
+#define NOT_GIVEN UINT64_MAX /* a count */
 
 struct run_options {
     struct run_sets scenario;
     struct cli_texts goodput;
     const char *cache, *out;
-    uint64_t threads;
-    bool quiet, json, sparklines;
+    const char *perfetto; /* its window; NULL: not asked for */
+    uint64_t threads, perfetto_events;
+    bool no_report, quiet, json, sparklines;
 };
 
 static void show_done(void *context, double done_fraction)
@@ -35,6 +39,19 @@ static bool nothing_completed(const struct kvt_run *run)
 static bool warmup_is_all(const struct kvt_run *run)
 {
     return run->warmup_ns >= run->end_ns && run->end_ns > 0;
+}
+
+/* A file that lacks something says so, and so do we. */
+static void say_left_out(const struct run_files *outputs)
+{
+    char left_out[160];
+
+    perfetto_left_out(&outputs->perfetto_account, left_out);
+    if (left_out[0] != '\0')
+        fprintf(stderr,
+                "kvtide: perfetto.json: %llu events; left out for want of room: %s; a window "
+                "(--perfetto FROM:TO) or more events (--perfetto-events) hold them\n",
+                (unsigned long long)outputs->perfetto_account.events, left_out);
 }
 
 /* Who wants to know of each interval. */
@@ -76,7 +93,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                           .interval_context = &listeners,
                                           .on_prepare = cli_progress_prepare,
                                           .prepare_context = &progress};
-    kvt_status status = run_files_begin(outputs, err);
+    kvt_status status = run_files_begin(outputs, scenario, err);
+    sim_options.observer = run_files_observer(outputs);
     if (status == KVT_OK && kvt_backend_runs(&scenario->backend))
         status = cli_machine(options->quiet, &machine, err);
     if (status == KVT_OK)
@@ -112,9 +130,14 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
                 (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
         if (outputs->dir)
-            fprintf(stderr, "written: %s/{result.json,requests.csv,timeline.csv,run.log}\n",
-                    outputs->dir);
+            fprintf(stderr,
+                    "written: "
+                    "%s/{result.json,requests.csv,timeline.csv,timeline.om,itl.csv,%s%srun.log}\n",
+                    outputs->dir, outputs->wants_perfetto ? "perfetto.json," : "",
+                    outputs->leaves_report ? "" : "report.html,");
     }
+    if (status == KVT_OK && outputs->wants_perfetto)
+        say_left_out(outputs);
     if (status == KVT_OK && run->few_for_means)
         fprintf(stderr,
                 "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
@@ -160,11 +183,34 @@ static kvt_status add_goodput(const struct cli_texts *words, const char *source,
     return kvt_scenario_load(source, options, arena, scenario, err);
 }
 
+/* What it would show must be there. */
+static kvt_status check_perfetto(const struct run_options *options,
+                                 const struct kvt_scenario *scenario, struct run_files *outputs,
+                                 struct kvt_error *err)
+{
+    static const char where[] = "run --perfetto";
+
+    if (!options->out)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "perfetto.json is one of a run's files; --out DIR is expected with it");
+    if (scenario->fidelity == KVT_FIDELITY_ANALYTIC)
+        return kvt_fail(err, KVT_ERR_INVALID, where,
+                        "a run of mean values has no steps to show; --fidelity sampled or exact "
+                        "is expected");
+    return kvt_trace_parse_window(options->perfetto, where, &outputs->perfetto_from_s,
+                                  &outputs->perfetto_to_s, err);
+}
+
 static int run_command(struct run_options *options, const char *source)
 {
     struct kvt_error err;
     struct kvt_scenario scenario;
-    struct run_files outputs = {.dir = options->out};
+    struct run_files outputs = {.dir = options->out,
+                                .leaves_report = options->no_report,
+                                .wants_perfetto = options->perfetto != NULL,
+                                .perfetto_events = options->perfetto_events != NOT_GIVEN
+                                                       ? options->perfetto_events
+                                                       : PERFETTO_EVENTS};
     bool answer_is_no = false;
     char texts[RUN_SETS_MORE][RUN_SETS_BYTES];
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
@@ -179,6 +225,8 @@ static int run_command(struct run_options *options, const char *source)
         status = kvt_fail(&err, KVT_ERR_INVALID, "run", "an option's value is too long");
     if (status == KVT_OK)
         status = kvt_scenario_load(source, &scenario_options, arena, &scenario, &err);
+    if (status == KVT_OK && options->perfetto)
+        status = check_perfetto(options, &scenario, &outputs, &err);
     if (status == KVT_OK)
         status = cli_cache_dir(options->cache, arena, &options->cache, &err);
     if (status == KVT_OK && options->goodput.count > 0)
@@ -195,7 +243,7 @@ static int run_command(struct run_options *options, const char *source)
 
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
 {
-    struct run_options options = {.threads = 2};
+    struct run_options options = {.threads = 2, .perfetto_events = NOT_GIVEN};
     struct cli_texts positional;
     int exit_code;
     const struct cli_option table[] = {
@@ -206,8 +254,15 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &options.threads},
         CLI_PLUGIN_OPTION,
-        {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,
-         &options.out},
+        {"--out", "DIR", "keeps result.json, its tables (.csv, .om), run.log and report.html there",
+         CLI_TEXT, &options.out},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &options.no_report},
+        {"--perfetto", "[FROM:TO]",
+         "writes perfetto.json too, for ui.perfetto.dev; of seconds FROM:TO", CLI_MAYBE_PAIR,
+         &options.perfetto},
+        {"--perfetto-events", "N", "events that it holds at most (500000)", CLI_COUNT,
+         &options.perfetto_events},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
         {"--sparklines", NULL, "the course of the run beneath the summary, a line a quantity",
          CLI_FLAG, &options.sparklines},
@@ -216,7 +271,13 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
     const size_t option_count = sizeof table / sizeof table[0];
 
     if (cli_parse(command, argc, argv, table, option_count, 0, 1, &positional, &exit_code)) {
-        if (options.threads < 1 || options.threads > 1024) {
+        if (options.perfetto_events != NOT_GIVEN && !options.perfetto) {
+            exit_code = cli_malformed("run --perfetto-events: how many events perfetto.json holds; "
+                                      "--perfetto is expected with it");
+        } else if (options.perfetto_events < 1000) {
+            exit_code = cli_malformed("run --perfetto-events: found %llu, expected 1000 or more",
+                                      (unsigned long long)options.perfetto_events);
+        } else if (options.threads < 1 || options.threads > 1024) {
             exit_code = cli_malformed("run --threads: found %llu, expected 1 to 1024",
                                       (unsigned long long)options.threads);
         } else {

@@ -15,6 +15,8 @@ static const struct cli_command commands[] = {
      kvt_cmd_explain},
     {"sweep", "[SCENARIO] --vary PATH=V1,V2,.. --out DIR [options] | --merge DIR.. --out DIR",
      "Runs many points of a scenario, on threads, machines and shards.", kvt_cmd_sweep},
+    {"report", "DIR|FILE [options]",
+     "The page of an answer in a folder, its charts as vector files, its table.", kvt_cmd_report},
     {"trace", "ACTION FILE.. [options]",
      "Reads, counts and converts traces of requests, and selections.", kvt_cmd_trace},
     {"validate",

@@ -112,6 +112,7 @@ static bool store(const struct cli_command *command, const struct cli_option *op
         *(bool *)option->target = true;
         return true;
     case CLI_TEXT:
+    case CLI_MAYBE_PAIR:
         if (*(const char **)option->target) {
             *exit_code = cli_malformed("%s: %s is given twice", command->name, option->name);
             return false;
@@ -148,7 +149,8 @@ static bool store(const struct cli_command *command, const struct cli_option *op
 /* Does arg belong to the option whose value stands before it? */
 static bool goes_on(const struct cli_option *option, const char *arg)
 {
-    int mark = option->kind == CLI_PAIRS ? ':' : option->kind == CLI_GROUPS ? '=' : '\0';
+    bool is_pair = option->kind == CLI_PAIRS || option->kind == CLI_MAYBE_PAIR;
+    int mark = is_pair ? ':' : option->kind == CLI_GROUPS ? '=' : '\0';
 
     return mark != '\0' && arg[0] != '-' && strchr(arg, mark) != NULL;
 }
@@ -205,6 +207,8 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
             }
         } else if (equals) {
             value = equals + 1;
+        } else if (option->kind == CLI_MAYBE_PAIR) {
+            value = i + 1 < argc && goes_on(option, argv[i + 1]) ? argv[++i] : "";
         } else if (i + 1 < argc) {
             value = argv[++i];
         } else {
@@ -214,7 +218,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
         }
         if (!store(command, option, value, argc, exit_code))
             return false;
-        while (i + 1 < argc && goes_on(option, argv[i + 1])) {
+        while (option->kind != CLI_MAYBE_PAIR && i + 1 < argc && goes_on(option, argv[i + 1])) {
             if (!store(command, option, argv[++i], argc, exit_code))
                 return false;
         }

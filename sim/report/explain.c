@@ -282,6 +282,8 @@ static bool add_basis(cJSON *tree, const struct kvt_run *run)
               kvt_json_add_text(basis, "imports", kvt_basis_name(run->import_basis)) &&
               kvt_json_add_text(basis, "selections", run->law_description);
 
+    if (ok && run->scenario->prefill.is_roofline)
+        ok = kvt_json_add_text(basis, "prefill", kvt_basis_name(KVT_BASIS_DATASHEET));
     if (ok && run->scenario->queries_max > 1)
         ok = kvt_json_add_text(basis, "drafts", kvt_basis_name(run->acceptance_basis));
     if (ok && run->scenario->clock == KVT_CLOCK_MEASURED && added_names(run, added)[0])

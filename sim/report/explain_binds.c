@@ -103,7 +103,7 @@ static double prefill_use(const struct explain_of *of, double ns)
     const struct kvt_tally *tally = of->tally;
 
     if (scenario->prefill.mode == KVT_PREFILL_SEPARATE)
-        return over(tally->prefill_busy_ns, ns * scenario->prefill.gpus);
+        return over(tally->prefill_busy_ns, ns * scenario->prefill.servers);
     if (scenario->prefill.mode == KVT_PREFILL_COLOCATED)
         return over((double)tally->parts_ns[KVT_PART_PREFILL], (double)tally->step_ns);
     return NAN;
@@ -143,7 +143,7 @@ static double capacity_of(const struct kvt_run *run, enum explain_bind bind)
         return slots(run->slots_by.host);
     case EXPLAIN_PREFILL:
         return run->scenario->prefill.mode == KVT_PREFILL_SEPARATE
-                   ? (double)run->scenario->prefill.gpus
+                   ? (double)run->scenario->prefill.servers
                    : (double)NAN;
     case EXPLAIN_IMPORT:
         return (double)run->import_servers;

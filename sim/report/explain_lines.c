@@ -149,19 +149,23 @@ void explain_put_basis(FILE *stream, const cJSON *tree)
 {
     const cJSON *basis = explain_object(tree, "basis");
     const char *drafts = explain_text(basis, "drafts"), *added = explain_text(basis, "added");
-    char of_drafts[48] = "", of_added[160] = "";
+    const char *prefill = explain_text(basis, "prefill");
+    char of_drafts[48] = "", of_added[160] = "", of_prefill[48] = "";
 
+    if (prefill[0])
+        snprintf(of_prefill, sizeof of_prefill, "; prefill %.32s", prefill);
     if (drafts[0])
         snprintf(of_drafts, sizeof of_drafts, "; drafts %.32s", drafts);
     if (added[0])
         snprintf(of_added, sizeof of_added, " (%.96s: %.32s)", explain_text(basis, "added_parts"),
                  added);
-    text_line(stream, "basis      %srows %s; step times %s%s; imports %s%s; selections: %s",
+    text_line(stream, "basis      %srows %s; step times %s%s; imports %s%s%s; selections: %s",
               cJSON_IsTrue(kvt_json_find(basis, "mean_values"))
                   ? "fidelity analytic: mean values, no percentiles; "
                   : "",
               explain_text(basis, "rows"), explain_text(basis, "step_times"), of_added,
-              explain_text(basis, "imports"), of_drafts, explain_text(basis, "selections"));
+              explain_text(basis, "imports"), of_prefill, of_drafts,
+              explain_text(basis, "selections"));
 }
 
 void kvt_explain_put_lines(FILE *stream, const cJSON *result)

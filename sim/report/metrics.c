@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expenses.h"
 #include "faults.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
+#include "service.h"
 
 const struct metric_row metric_rows[] = {
 #define KVT_ROW(name, unit, rests_on, help) {#name, unit, help, rests_on},
@@ -27,47 +29,14 @@ const struct kvt_metric_doc *kvt_metric_docs(size_t *count)
 
 /* ---- Latencies: exact values of requests, or the ITL histogram ---------------- */
 
-enum latency {
-    TTFT,
-    TPOT,
-    E2EL
-};
-
-/* One request's latency in ms, or NaN where it has none. A request still decoding
- * when the run was stopped counts in TPOT with what it has delivered. */
-static double latency_ms(const struct kvt_request_record *record, enum latency latency)
-{
-    if (record->first_token_ns == KVT_NS_NEVER)
-        return NAN;
-    switch (latency) {
-    case TTFT:
-        return (double)(record->first_token_ns - record->arrival_ns) / 1e6;
-    case TPOT:
-        if (record->generated_tokens < 2)
-            return NAN;
-        return (double)(record->last_token_ns - record->first_token_ns) / 1e6 /
-               (record->generated_tokens - 1);
-    case E2EL:
-        if (record->finished_ns == KVT_NS_NEVER)
-            return NAN;
-        return (double)(record->finished_ns - record->arrival_ns) / 1e6;
-    }
-    return NAN;
-}
-
-static bool counts(const struct kvt_run *run, size_t i, int phase)
-{
-    return run->records[i].arrival_ns >= run->warmup_ns &&
-           (phase < 0 || run->records[i].phase == phase);
-}
-
 static void summarise(const struct kvt_run *run, int phase, enum latency latency, size_t from,
                       double *scratch, struct kvt_summary *out)
 {
     size_t n = 0;
 
     for (size_t i = from; i < run->record_count; i++) {
-        double ms = counts(run, i, phase) ? latency_ms(&run->records[i], latency) : NAN;
+        double ms =
+            record_counts(run, i, phase) ? record_latency_ms(&run->records[i], latency) : NAN;
         if (!isnan(ms))
             scratch[n++] = ms;
     }
@@ -144,98 +113,6 @@ static bool latencies(const struct kvt_run *run, int phase, struct metric_values
     STORE_LATENCY(out, e2el, all[E2EL], post[E2EL]);
     STORE_LATENCY(out, itl, itl, post_itl);
     return true;
-}
-
-/* ---- Service levels -------------------------------------------------------------- */
-
-static bool within(double ms, double bound_ms)
-{
-    return bound_ms <= 0 || isnan(ms) || ms <= bound_ms;
-}
-
-static bool meets_bounds(const struct kvt_request_record *record,
-                         const struct kvt_slo_class *bounds)
-{
-    return within(latency_ms(record, TTFT), bounds->ttft_ms) &&
-           within(latency_ms(record, TPOT), bounds->tpot_ms) &&
-           within(latency_ms(record, E2EL), bounds->e2el_ms);
-}
-
-/* What became of a class's requests that finished in one interval. */
-struct attainment {
-    uint32_t finished, met;
-};
-
-/* Intervals of [from, to), whole or in part, in which some class fell short. */
-static double violated_s(const struct kvt_run *run, const struct attainment *attained,
-                         double interval_ns, double from_ns, double to_ns)
-{
-    const struct kvt_scenario *scenario = run->scenario;
-    double violated_ns = 0;
-    size_t first = (size_t)(from_ns / interval_ns);
-
-    for (size_t i = 0; (double)(first + i) * interval_ns < to_ns; i++) {
-        double begin_ns = fmax((double)(first + i) * interval_ns, from_ns);
-        double end_ns = fmin((double)(first + i + 1) * interval_ns, to_ns);
-        bool fell_short = false;
-        for (uint32_t c = 0; c < scenario->slo_class_count; c++) {
-            const struct attainment *of = &attained[i * scenario->slo_class_count + c];
-            fell_short |= (double)of->met < scenario->slo_classes[c].attain * (double)of->finished;
-        }
-        if (fell_short)
-            violated_ns += end_ns - begin_ns;
-    }
-    return violated_ns * 1e-9;
-}
-
-bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
-                    double *out)
-{
-    const struct kvt_scenario *scenario = run->scenario;
-    double interval_ns = scenario->interval_s * (double)KVT_NS_PER_S;
-    size_t first = (size_t)((double)from_ns / interval_ns);
-    size_t interval_count = (size_t)((double)to_ns / interval_ns) + 1 - first;
-
-    *out = NAN;
-    if (scenario->slo_class_count == 0 || run->analytic)
-        return true;
-    struct attainment *attained =
-        calloc(interval_count * scenario->slo_class_count, sizeof *attained);
-    if (!attained)
-        return false;
-    for (size_t i = 0; i < run->record_count; i++) {
-        const struct kvt_request_record *record = &run->records[i];
-        if (record->status != KVT_REQUEST_COMPLETED || record->finished_ns < from_ns ||
-            (phase >= 0 && record->phase != phase))
-            continue;
-        size_t interval = (size_t)((double)record->finished_ns / interval_ns) - first;
-        if (interval >= interval_count)
-            continue;
-        struct attainment *of = &attained[interval * scenario->slo_class_count + record->slo_class];
-        of->finished++;
-        of->met += meets_bounds(record, &scenario->slo_classes[record->slo_class]);
-    }
-    *out = violated_s(run, attained, interval_ns, (double)from_ns, (double)to_ns);
-    free(attained);
-    return true;
-}
-
-static bool service_levels(const struct kvt_run *run, int phase, double duration_s,
-                           struct metric_values *out)
-{
-    const struct kvt_scenario *scenario = run->scenario;
-    double met = 0;
-
-    out->request_goodput = NAN;
-    for (size_t i = 0; i < run->record_count && scenario->slo_class_count > 0; i++) {
-        const struct kvt_request_record *record = &run->records[i];
-        if (record->status == KVT_REQUEST_COMPLETED && record->finished_ns >= run->warmup_ns &&
-            (phase < 0 || record->phase == phase))
-            met += meets_bounds(record, &scenario->slo_classes[record->slo_class]);
-    }
-    if (scenario->slo_class_count > 0 && !run->analytic)
-        out->request_goodput = duration_s > 0 ? met / duration_s : NAN;
-    return slo_violated_s(run, phase, run->warmup_ns, run->end_ns, &out->slo_violation_s);
 }
 
 /* ---- Rows and the rest ------------------------------------------------------------- */
@@ -323,8 +200,9 @@ bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_v
     out->active_mean = phase < 0 ? run->active_mean : run->phase_active_mean[phase];
     out->coverage_mean = phase < 0 ? run->coverage_mean : run->phase_coverage_mean[phase];
     out->slots = (double)run->slots;
+    expenses_compute(run->scenario, tally, out);
     if (run->analytic)
         out->staging_peak_bytes = NAN;
-    return service_levels(run, phase, out->duration, out) && latencies(run, phase, out) &&
+    return service_levels(run, phase, out) && latencies(run, phase, out) &&
            transition_metrics(run, phase, out);
 }

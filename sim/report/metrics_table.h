@@ -3,7 +3,8 @@
  * COUNTED     by the simulator, no time or law in it
  * ROWS        follows from which rows the law selects
  * TIME        follows from the timing model too
- * QUEUE       follows from the timing model and the import law too */
+ * QUEUE       follows from the timing model and the import law too
+ * PAID        follows from these, and from what the user says of prices and watts */
 #ifndef KVT_METRICS_TABLE_H
 #define KVT_METRICS_TABLE_H
 
@@ -20,6 +21,15 @@
     X(post_wave_mean_##key##_ms, "ms", QUEUE, "Mean without the first C submitted: " what)         \
     X(post_wave_p50_##key##_ms, "ms", QUEUE, "Median without the first C submitted: " what)        \
     X(post_wave_p99_##key##_ms, "ms", QUEUE, "99th percentile without the first C submitted: " what)
+
+#define KVT_METRICS_OF_EXPENSES(X)                                                                 \
+    X(gpu_busy_share, "1", QUEUE, "Of the decode GPUs' time, a step of their rank under way")      \
+    X(prefill_busy_share, "1", QUEUE, "Of the prefill pool's time, a prompt under way")            \
+    X(mean_power_watts, "W", PAID, "Energy / duration")                                            \
+    X(energy_kwh, "kWh", PAID, "Of all GPUs and nodes, with what the site adds, over duration")    \
+    X(joules_per_output_token, "J", PAID, "Energy / total_output_tokens")                          \
+    X(usd_per_hour, "USD/h", PAID, "GPUs, host DRAM, and energy where it has a price")             \
+    X(usd_per_million_output_tokens, "USD", PAID, "usd_per_hour over a million tokens delivered")
 
 /* After a step of the load, where the workload has phases (transitions.c). */
 #define KVT_METRICS_OF_TRANSITIONS(X)                                                              \
@@ -94,6 +104,11 @@
       "From a fault until all it interrupted decode again or have ended; the longest")             \
     X(slo_violation_s, "s", QUEUE,                                                                 \
       "Time in which fewer of a class's finished requests met its bounds than `attain` asks")      \
+    X(slo_attained_share, "1", QUEUE,                                                              \
+      "Of the class that is worst off: requests that met all its bounds / those decided")          \
+    X(slo_margin, "1", QUEUE,                                                                      \
+      "Least of a class's attained share - `attain`: from 0 on every promise was kept")            \
+    KVT_METRICS_OF_EXPENSES(X)                                                                     \
     KVT_METRICS_OF_TRANSITIONS(X)
 
 /* One double a metric; NaN: not defined for this run. */
@@ -113,7 +128,7 @@ struct kvt_run;
 /* phase: index, or -1 for the whole run. False when memory is short. */
 _Bool metric_values_compute(const struct kvt_run *run, int phase, struct metric_values *out);
 
-/* metrics.c: seconds of [from, to) in which some class met its bounds less often than it must, told
+/* service.c: seconds of [from, to) in which some class met its bounds less often than it must, told
  * by the requests that finished in each interval there: those that arrived in a phase, or any (-1).
  * NaN without classes. False when memory is short. */
 _Bool slo_violated_s(const struct kvt_run *run, int phase, long long from_ns, long long to_ns,
@@ -148,7 +163,8 @@ enum metric_rests_on {
     COUNTED,
     ROWS,
     TIME,
-    QUEUE
+    QUEUE,
+    PAID
 };
 struct metric_row {
     const char *name, *unit, *help;

@@ -14,6 +14,7 @@
 #include "kvt/report.h"
 #include "kvt/version.h"
 #include "metrics_table.h"
+#include "service.h"
 
 /* Adds a member and says whether there was memory for it. */
 static bool add(cJSON *object, const char *key, cJSON *item)
@@ -89,6 +90,14 @@ static bool adds_predicted(const struct kvt_run *run)
     return false;
 }
 
+/* Who is served when follows from how long prompts are on their way, too. */
+static enum kvt_basis run_queue_basis(const struct kvt_run *run, enum kvt_basis times)
+{
+    enum kvt_basis basis = worse(times, run->import_basis);
+
+    return run->scenario->prefill.is_roofline ? worse(basis, KVT_BASIS_DATASHEET) : basis;
+}
+
 /* Which rows are where follows from the law, and from what is accepted of drafts; with
  * optional pages, also from when they come and go. Without a hierarchy no selection matters. */
 static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on rests_on)
@@ -108,11 +117,13 @@ static enum kvt_basis basis_of(const struct kvt_run *run, enum metric_rests_on r
     case COUNTED:
         return run->analytic ? law : KVT_BASIS_EXACT;
     case ROWS:
-        return run->needs.optional_pages ? worse(times, run->import_basis) : law;
+        return run->needs.optional_pages ? run_queue_basis(run, times) : law;
     case TIME:
         return times;
     case QUEUE:
-        return worse(times, run->import_basis);
+        return run_queue_basis(run, times);
+    case PAID:
+        return worse(run_queue_basis(run, times), KVT_BASIS_ASSUMED);
     }
     return KVT_BASIS_ASSUMED;
 }
@@ -479,12 +490,13 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         add_text(result, "ending", ending(run)) && add_text(result, "decision_hash", hash) &&
         add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
         (!run->analytic || add(result, "few_for_means", cJSON_CreateBool(run->few_for_means))) &&
-        add_metrics(result, run, -1) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
-        add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
-        add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
-        faults_add(result, run) && add_step_parts(result, run) && add_outside(result, run) &&
-        add_measured(result, run) && kvt_badge_add(result, &badge) && add_scaled(result, run) &&
-        add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
+        add_metrics(result, run, -1) && service_add(result, run) &&
+        add(result, "metrics_ci95", cJSON_CreateObject()) && add_basis(result, run) &&
+        add_phases(result, run) && add_requests(result, run) && add_rows(result, run) &&
+        add_trace(result, run->account) && add_peak(result, run) && faults_add(result, run) &&
+        add_step_parts(result, run) && add_outside(result, run) && add_measured(result, run) &&
+        kvt_badge_add(result, &badge) && add_scaled(result, run) && add_calibrated(result, run) &&
+        add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_explain(result, run, -1) && add_transitions(result, run) &&
         add_number(result, "events", (double)run->events) &&

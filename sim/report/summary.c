@@ -10,13 +10,8 @@
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
+#include "summary.h"
 #include "text.h"
-
-static double metric(const cJSON *result, const char *name)
-{
-    const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
 
 static void put_head(FILE *stream, const struct kvt_run *run)
 {
@@ -100,6 +95,7 @@ static void put_serving(FILE *stream, const struct kvt_run *run, const cJSON *re
                   "service    %s requests/s met all their bounds; some class fell short in %s s",
                   text_figure(metric(result, "request_goodput"), a),
                   text_figure(metric(result, "slo_violation_s"), b));
+    summary_put_classes(stream, result);
 }
 
 static void put_rows(FILE *stream, const struct kvt_run *run)
@@ -203,12 +199,6 @@ static void put_phases(FILE *stream, const struct kvt_run *run, const cJSON *res
                 text_figure(metric(phase, "coverage_mean"), text[3]),
                 text_figure(100 * metric(phase, "host_fetch_share"), text[4]));
     }
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
 }
 
 /* "host + draft": what was added to measured steps; "" where that is nothing. */
@@ -483,6 +473,8 @@ void kvt_report_summary(FILE *stream, const struct kvt_run *run, const cJSON *re
     put_phases(stream, run, result);
     put_rows(stream, run);
     put_memory(stream, run);
+    summary_put_prefill(stream, run, result);
+    summary_put_expenses(stream, run, result);
     put_staging(stream, run);
     put_crossing(stream, run);
     put_faults(stream, run);

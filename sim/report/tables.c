@@ -1,10 +1,12 @@
-/* tables.c -- requests.csv and timeline.csv. */
+/* tables.c -- requests.csv, timeline.csv and itl.csv. */
 #include <inttypes.h>
 #include <math.h>
 
+#include "kvt/file.h"
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "metrics_table.h"
+#include "service.h"
 
 static void put_ns(FILE *stream, kvt_ns ns)
 {
@@ -14,12 +16,28 @@ static void put_ns(FILE *stream, kvt_ns ns)
         fprintf(stream, "%" PRId64 ",", ns);
 }
 
+/* The kind, where there are any, and whether what was promised was kept, once that is known. */
+static void put_kind_and_met(const struct kvt_run *run, const struct kvt_request_record *record,
+                             FILE *stream)
+{
+    if (run->scenario->kind_count > 0)
+        kvt_csv_put(stream, run->scenario->kinds[record->kind].name);
+    fputc(',', stream);
+    if (run->scenario->slo_class_count > 0) {
+        if (record->status == KVT_REQUEST_COMPLETED)
+            fputs(record_meets_bounds(run, record) ? "1" : "0", stream);
+        else if (record->status == KVT_REQUEST_UNSERVABLE)
+            fputc('0', stream);
+    }
+    fputc('\n', stream);
+}
+
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
 {
     fputs("request,arrival_ns,admitted_ns,first_token_ns,last_token_ns,finished_ns,rank,"
           "input_tokens,output_tokens,generated_tokens,status,slo_class,preemptions,"
           "followed_selected_rows,followed_missed_rows,session_id,turn,line,"
-          "prefix_hit_tokens,interruptions\n",
+          "prefix_hit_tokens,interruptions,kind,slo_met\n",
           stream);
     for (size_t i = 0; i < run->record_count; i++) {
         const struct kvt_request_record *record = &run->records[i];
@@ -35,7 +53,7 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
                 record->generated_tokens,
                 kvt_request_status_name((enum kvt_request_status)record->status));
         if (run->scenario->slo_class_count > 0)
-            fputs(run->scenario->slo_classes[record->slo_class].name, stream);
+            kvt_csv_put(stream, run->scenario->slo_classes[record->slo_class].name);
         fprintf(stream, ",%u,%" PRIu64 ",%" PRIu64 ",", record->preemptions, record->selected_rows,
                 record->missed_rows);
         if (record->session != UINT64_MAX)
@@ -43,7 +61,8 @@ void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream)
         fprintf(stream, ",%u,", record->turn);
         if (record->line > 0)
             fprintf(stream, "%" PRIu64, record->line);
-        fprintf(stream, ",%u,%u\n", record->prefix_hit_tokens, record->interruptions);
+        fprintf(stream, ",%u,%u,", record->prefix_hit_tokens, record->interruptions);
+        put_kind_and_met(run, record, stream);
     }
 }
 
@@ -113,4 +132,16 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uin
     put(stream, metric_ratio(interval->itl_ns * 1e-6, (double)interval->itl_count), ',');
     put(stream, metric_ratio(interval->down_ns, ns), ',');
     put(stream, (double)interval->interrupted, '\n');
+}
+
+void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream)
+{
+    fputs("share,itl_ms\n", stream);
+    if (run->analytic || kvt_histogram_count(run->itl) == 0)
+        return;
+    for (int i = 0; i < KVT_ITL_ROWS; i++) {
+        double share = (double)i / (KVT_ITL_ROWS - 1);
+        put(stream, share, ',');
+        put(stream, kvt_histogram_quantile(run->itl, share) / 1e6, '\n');
+    }
 }

@@ -71,6 +71,8 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;
     into->held_ns += from->held_ns;
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        into->pool_busy_ns[p] += from->pool_busy_ns[p];
     into->import_busy_ns += from->import_busy_ns;
     into->prefill_busy_ns += from->prefill_busy_ns;
     into->itl_ns += from->itl_ns;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bind.h"
-#include "kvt/profile.h"
 #include "kvt/speculation.h"
 
 /* ---- Plug-ins ------------------------------------------------------------------------- */
@@ -91,17 +90,25 @@ static kvt_status bind_file(struct kvt_load *load, const struct kvt_param_spec *
     return kvt_hash_input(load, &found, where, err);
 }
 
-static kvt_status bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
-                              struct kvt_error *err)
+/* Elements of a list are called by their number, and have their list's members. */
+static const struct kvt_key *key_at(const char *dotted)
 {
     const struct kvt_key *key = kvt_keys_root();
     char name[KVT_DOTTED_BYTES];
     for (const char *at = dotted; *at != '\0';) {
         size_t length = strcspn(at, ".");
         (void)snprintf(name, sizeof name, "%.*s", (int)length, at);
-        key = kvt_key_member(key, name);
+        if (strspn(name, "0123456789") != length)
+            key = kvt_key_member(key, name);
         at += length + (at[length] == '.' ? 1 : 0);
     }
+    return key;
+}
+
+kvt_status kvt_bind_choice(struct kvt_load *load, const char *dotted, struct kvt_choice *out,
+                           struct kvt_error *err)
+{
+    const struct kvt_key *key = key_at(dotted);
     const cJSON *object = kvt_tree_at(load->tree, dotted);
     const struct kvt_plugin_info *info = kvt_chosen(load, key, object);
     struct kvt_param_value *values = kvt_arena_array(load->arena, info->param_count, sizeof *values,
@@ -145,7 +152,7 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (kvt_tree_at(load->tree, choices[i].dotted) == NULL)
             continue; /* lengths, where the arrival brings its own */
-        kvt_status status = bind_choice(load, choices[i].dotted, choices[i].choice, err);
+        kvt_status status = kvt_bind_choice(load, choices[i].dotted, choices[i].choice, err);
         if (status != KVT_OK)
             return status;
     }
@@ -154,72 +161,6 @@ static kvt_status bind_choices(struct kvt_load *load, struct kvt_scenario *out,
 
 /* ---- The rest ---------------------------------------------------------------------------------
  */
-
-/* What a step takes for being one: of what ranks share, with nobody decoding. Where the rate is the
- * scenario's own number, whoever gave it has seen whole steps. */
-static double lone_step_ns(const struct kvt_choice *timing, const struct kvt_profile *profile)
-{
-    const double features[KVT_FEATURES] = {[KVT_FEATURE_STEP] = 1};
-    double ns = kvt_param_of(timing, "host_us_per_step")->number * 1e3;
-
-    for (int p = 0; p < KVT_PARTS; p++) {
-        if (kvt_profile_is_of_group((enum kvt_step_part)p))
-            ns += kvt_profile_ns(&profile->families[p], features);
-    }
-    return ns;
-}
-
-/* The rate, the context at which it has halved, and a step's fixed time, as the profile has them.
- */
-static kvt_status bind_profiled_prefill(struct kvt_load *load, const struct kvt_choice *timing,
-                                        struct kvt_prefill *out, struct kvt_error *err)
-{
-    char place[KVT_PLACE_BYTES];
-    const char *where = kvt_load_place(load, "cluster.prefill.tokens_per_s", place);
-    const struct kvt_param_value *file = kvt_param_of(timing, "profile");
-    struct kvt_profile profile;
-
-    if (strcmp(timing->info->name, "profile") != 0)
-        return kvt_fail(
-            err, KVT_ERR_INVALID, where,
-            "\"profile\" takes timing \"profile\", and the timing is \"%s\"; a number of "
-            "tokens a second is expected",
-            timing->info->name);
-    kvt_status status = kvt_profile_load(file->text, &profile, err);
-    if (status != KVT_OK)
-        return status;
-    const struct kvt_profile_family *family = &profile.families[KVT_PART_PREFILL];
-    double token_ns = family->ns_per[0][KVT_FEATURE_PREFILL_TOKENS];
-    double context_ns = family->ns_per[0][KVT_FEATURE_PREFILL_CONTEXT_TOKENS];
-    if (!family->is_there)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "%s has no family prefill; a number of tokens a second is expected",
-                        file->text);
-    out->tokens_per_s = 1e9 / token_ns;
-    out->context_half_tokens = context_ns > 0 ? token_ns / context_ns : 0;
-    out->lone_step_ns = lone_step_ns(timing, &profile);
-    return KVT_OK;
-}
-
-static kvt_status bind_prefill(struct kvt_load *load, const struct kvt_choice *timing,
-                               struct kvt_prefill *out, struct kvt_error *err)
-{
-    const cJSON *object = kvt_tree_at(load->tree, "cluster.prefill");
-    const char *mode = kvt_text_at(object, "mode");
-    if (strcmp(mode, "none") == 0)
-        return KVT_OK;
-    bool is_separate = strcmp(mode, "separate") == 0;
-    out->mode = is_separate ? KVT_PREFILL_SEPARATE : KVT_PREFILL_COLOCATED;
-    if (is_separate)
-        out->gpus = kvt_count_at(object, "gpus");
-    else
-        out->chunk_tokens = kvt_count_at(object, "chunk_tokens");
-    if (cJSON_IsString(kvt_tree_find(object, "tokens_per_s")))
-        return bind_profiled_prefill(load, timing, out, err);
-    out->tokens_per_s = kvt_real_at(object, "tokens_per_s");
-    out->context_half_tokens = kvt_real_at(object, "context_half_tokens");
-    return KVT_OK;
-}
 
 static kvt_status bind_classes(struct kvt_load *load, struct kvt_scenario *out,
                                struct kvt_error *err)
@@ -323,27 +264,21 @@ static kvt_status bind_hot_tokens(struct kvt_load *load, struct kvt_scenario *ou
 
 /* A length that can never be served is a fault of the scenario, found before the
  * run: fixed and mean lengths against what the model can hold. */
-static kvt_status check_lengths(struct kvt_load *load, const struct kvt_scenario *scenario,
-                                struct kvt_error *err)
+kvt_status kvt_check_length(struct kvt_load *load, const struct kvt_scenario *scenario,
+                            const char *dotted, const struct kvt_choice *choice,
+                            struct kvt_error *err)
 {
     static const char *const params[] = {"tokens", "mean_tokens"};
-    const struct {
-        const char *dotted;
-        const struct kvt_choice *choice;
-    } lengths[] = {{"workload.lengths.input", &scenario->input_length},
-                   {"workload.lengths.output", &scenario->output_length}};
     for (size_t i = 0; i < 2; i++) {
-        for (size_t j = 0; j < 2; j++) {
-            char path[KVT_DOTTED_BYTES];
-            char place[KVT_PLACE_BYTES];
-            const struct kvt_param_value *value = kvt_param_of(lengths[i].choice, params[j]);
-            if (value == NULL || value->number < scenario->llm->max_position_tokens)
-                continue;
-            (void)snprintf(path, sizeof path, "%s.%s", lengths[i].dotted, params[j]);
-            return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                            "%.0f tokens; %s holds %u, prompt and answer together", value->number,
-                            scenario->llm->name, scenario->llm->max_position_tokens);
-        }
+        char path[KVT_DOTTED_BYTES];
+        char place[KVT_PLACE_BYTES];
+        const struct kvt_param_value *value = kvt_param_of(choice, params[i]);
+        if (value == NULL || value->number < scenario->llm->max_position_tokens)
+            continue;
+        (void)snprintf(path, sizeof path, "%s.%s", dotted, params[i]);
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
+                        "%.0f tokens; %s holds %u, prompt and answer together", value->number,
+                        scenario->llm->name, scenario->llm->max_position_tokens);
     }
     return KVT_OK;
 }
@@ -501,9 +436,15 @@ kvt_status kvt_tree_bind(struct kvt_load *load, struct kvt_scenario *out, struct
     if (status == KVT_OK)
         status = kvt_bind_staging(load, out, err);
     if (status == KVT_OK)
-        status = check_lengths(load, out, err);
+        status = kvt_check_length(load, out, "workload.lengths.input", &out->input_length, err);
     if (status == KVT_OK)
-        status = bind_prefill(load, &out->timing, &out->prefill, err);
+        status = kvt_check_length(load, out, "workload.lengths.output", &out->output_length, err);
+    if (status == KVT_OK)
+        status = kvt_bind_kinds(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_prefill(load, out, err);
+    if (status == KVT_OK)
+        status = kvt_bind_expenses(load, out, err);
     if (status == KVT_OK)
         status = kvt_bind_faults(load, out, err);
     return status;

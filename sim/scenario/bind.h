@@ -50,6 +50,32 @@ KVT_CHECKED kvt_status kvt_bind_param(struct kvt_arena *arena, const struct kvt_
                                       const cJSON *node, struct kvt_param_value *out,
                                       struct kvt_error *err);
 
+/* The plug-in that is chosen at a dotted path of the tree, with its values. */
+KVT_CHECKED kvt_status kvt_bind_choice(struct kvt_load *load, const char *dotted,
+                                       struct kvt_choice *out, struct kvt_error *err);
+/* Refuses a length, chosen at a dotted path, that the model can never hold. */
+KVT_CHECKED kvt_status kvt_check_length(struct kvt_load *load, const struct kvt_scenario *scenario,
+                                        const char *dotted, const struct kvt_choice *choice,
+                                        struct kvt_error *err);
+
+/* ---- bind_prefill.c: how prompts become KV --------------------------------------- */
+
+/* After model, hardware, pools and timing are bound. */
+KVT_CHECKED kvt_status kvt_bind_prefill(struct kvt_load *load, struct kvt_scenario *out,
+                                        struct kvt_error *err);
+
+/* ---- bind_expenses.c: what is paid ------------------------------------------------------ */
+
+/* After pools and prefill are bound. */
+KVT_CHECKED kvt_status kvt_bind_expenses(struct kvt_load *load, struct kvt_scenario *out,
+                                         struct kvt_error *err);
+
+/* ---- bind_kinds.c: kinds of requests ------------------------------------------ */
+
+/* After SLO classes, tasks and the run's fidelity are bound. */
+KVT_CHECKED kvt_status kvt_bind_kinds(struct kvt_load *load, struct kvt_scenario *out,
+                                      struct kvt_error *err);
+
 /* ---- bind_files.c: the files that a scenario names ------------------------------ */
 
 KVT_CHECKED kvt_status kvt_bind_model(struct kvt_load *load, struct kvt_scenario *out,

@@ -138,10 +138,10 @@ static kvt_status bind_servers(const struct given *given, const cJSON *object,
         return kvt_fail(err, KVT_ERR_INVALID, place_of(given, "kind", place),
                         "kind \"prefill\" takes servers of their own: cluster.prefill.mode "
                         "\"separate\" is expected");
-    if (out->servers <= prefill->gpus)
+    if (out->servers <= prefill->servers)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, place_of(given, "servers", place),
-                    "%u servers fail, and cluster.prefill has %u", out->servers, prefill->gpus);
+                    "%u servers fail, and cluster.prefill has %u", out->servers, prefill->servers);
 }
 
 static kvt_status bind_fault(const struct given *given, const cJSON *object, struct kvt_fault *out,
@@ -214,11 +214,11 @@ static kvt_status check_overlaps(const struct given *given, const struct kvt_fau
 
     if (fault->kind == KVT_FAULT_PREFILL) {
         uint64_t servers = servers_lost(faults, count, given->index);
-        if (servers <= given->scenario->prefill.gpus)
+        if (servers <= given->scenario->prefill.servers)
             return KVT_OK;
         return kvt_fail(err, KVT_ERR_INVALID, place_of(given, "servers", place),
                         "%llu servers will have failed by then, and cluster.prefill has %u",
-                        (unsigned long long)servers, given->scenario->prefill.gpus);
+                        (unsigned long long)servers, given->scenario->prefill.servers);
     }
     for (uint32_t i = 0; i < given->index; i++) {
         uint32_t rank = find_common(given->scenario, &faults[i], fault);

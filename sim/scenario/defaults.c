@@ -133,7 +133,7 @@ kvt_status kvt_default_member(struct kvt_load *load, const struct kvt_key *membe
         return default_chosen(load, member, object, err);
     if (member->dflt != NULL)
         return default_json(load, member, object, err);
-    if (member->type != KVT_KEY_OBJECT)
+    if (member->type != KVT_KEY_OBJECT || member->required)
         return KVT_OK;
     cJSON *node = NULL;
     kvt_status status = kvt_default_object(load, member, &node, err);

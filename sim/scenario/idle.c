@@ -88,7 +88,11 @@ static bool takes_effect_away(const struct kvt_idle *idle, const cJSON *cause)
         return false; /* a key under a switch, which is off */
     if (cJSON_IsString(cause))
         return idle->values != NULL && kvt_choice_index(idle->values, cause->valuestring) >= 0;
-    double number = cJSON_IsBool(cause) ? cJSON_IsTrue(cause) : cause->valuedouble;
+    double number = cause->valuedouble;
+    if (cJSON_IsBool(cause))
+        number = cJSON_IsTrue(cause);
+    else if (cJSON_IsArray(cause))
+        number = cJSON_GetArraySize(cause);
     return idle->values == NULL && number >= idle->from && number <= idle->to;
 }
 

@@ -9,7 +9,6 @@
 /* 2^53 - 1: from 2^53 on, a JSON number may stand for the whole number beside it. */
 #define COUNT_MAX 9007199254740991.0
 #define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
-#define LATER "belongs to a later version"
 
 /* ---- What takes a key's effect away ---------------------------------------------- */
 
@@ -49,10 +48,19 @@ static const struct kvt_idle without_planes[KVT_IDLE_MAX] = {
      .to = 0,
      .cure = "a residency.read_depth.shallow_share above 0"},
 };
-static const struct kvt_idle with_profiled_prefill[KVT_IDLE_MAX] = {
+static const struct kvt_idle with_prefill_model[KVT_IDLE_MAX] = {
+    {.beside = "cluster.prefill.tokens_per_s",
+     .values = "profile|roofline",
+     .cure = "a number in cluster.prefill.tokens_per_s"},
+};
+static const struct kvt_idle without_prefill_roofline[KVT_IDLE_MAX] = {
     {.beside = "cluster.prefill.tokens_per_s",
      .values = "profile",
-     .cure = "a number in cluster.prefill.tokens_per_s"},
+     .cure = "cluster.prefill.tokens_per_s \"roofline\""},
+    {.beside = "cluster.prefill.tokens_per_s",
+     .from = 0,
+     .to = 1e9,
+     .cure = "cluster.prefill.tokens_per_s \"roofline\""},
 };
 static const struct kvt_idle without_imports[KVT_IDLE_MAX] = {
     {.beside = "cluster.prefill.mode",
@@ -64,6 +72,11 @@ static const struct kvt_idle without_events[KVT_IDLE_MAX] = {
     {.beside = "run.fidelity",
      .values = "analytic",
      .cure = "run.fidelity \"exact\" or \"sampled\""},
+};
+
+/* Each kind of requests has its own. */
+static const struct kvt_idle with_kinds[KVT_IDLE_MAX] = {
+    {.beside = "classes", .from = 1, .to = KVT_KINDS_MAX, .cure = "an empty list of classes"},
 };
 
 /* ---- cluster ------------------------------------------------------------------ */
@@ -88,6 +101,21 @@ static const struct kvt_key pools_keys[] = {
      .maximum = GIB_MAX,
      .excludes = "unified_gib"},
 };
+
+/* What somebody pays: no default, and no price of ours. */
+#define USD_GPU_HELP "What a GPU of this pool costs, US dollars an hour."
+#define IDLE_HELP "What a GPU of this pool draws while it does nothing, W; with busy_watts_per_gpu."
+#define BUSY_HELP "What it draws while its rank's step, or its prompt, is computed, W."
+#define AMOUNT(name_, help_, most_)                                                                \
+    .name = (name_), .help = (help_), .type = KVT_KEY_REAL, .minimum = 0, .maximum = (most_)
+#define PRICE(name_, help_, most_)                                                                 \
+    {                                                                                              \
+        AMOUNT(name_, help_, most_)                                                                \
+    }
+#define PRICE_(name_, help_, most_)                                                                \
+    {                                                                                              \
+        AMOUNT(name_, help_, most_), .when_key = "mode", .when = "separate"                        \
+    }
 
 static const struct kvt_key decode_keys[] = {
     {.name = "hardware",
@@ -178,15 +206,23 @@ static const struct kvt_key decode_keys[] = {
      .maximum = 1e6,
      .word = "hardware",
      .dflt = "\"hardware\""},
+    PRICE("usd_per_gpu_hour", USD_GPU_HELP, 1e6),
+    PRICE("usd_per_host_gib_hour",
+          "What a GiB of the host DRAM that KV may take costs, US dollars an hour.", 1e6),
+    PRICE("idle_watts_per_gpu", IDLE_HELP, 1e6),
+    PRICE("busy_watts_per_gpu", BUSY_HELP, 1e6),
+    PRICE("watts_per_node", "What a node of this pool draws beside its GPUs, W.", 1e6),
 };
 
 static const struct kvt_key prefill_keys[] = {
     {.name = "hardware",
-     .help = "GPU of the prefill pool.",
+     .help = "GPU of the prefill pool, where it is not the scenario's.",
      .type = KVT_KEY_FILE,
      .folder = "models/hardware",
      .noun = "hardware",
-     .refused = "prefill is timed by tokens_per_s in this version; a GPU to time it by " LATER},
+     .when_key = "mode",
+     .when = "separate",
+     .idle = without_prefill_roofline},
     {.name = "mode",
      .help = "Where prompts are computed; none: histories exist and are imported; separate: on "
              "servers of their own, then imported; colocated: on the decoding ranks, a chunk a "
@@ -196,23 +232,57 @@ static const struct kvt_key prefill_keys[] = {
      .dflt = "\"none\"",
      .is_switch = true},
     {.name = "gpus",
-     .help = "Servers of the prefill pool.",
+     .help = "GPUs of the prefill pool: tp to a server.",
      .type = KVT_KEY_COUNT,
      .minimum = 1,
      .maximum = 4096,
      .dflt = "1",
      .when_key = "mode",
      .when = "separate"},
+    {.name = "tp",
+     .help = "GPUs of a server (tensor parallel), which computes a prompt at a time.",
+     .type = KVT_KEY_COUNT,
+     .minimum = 1,
+     .maximum = 1024,
+     .dflt = "1",
+     .when_key = "mode",
+     .when = "separate"},
+    {.name = "ep",
+     .help = "GPUs of the pool that share the experts: 1, or a divisor of gpus.",
+     .type = KVT_KEY_COUNT,
+     .minimum = 1,
+     .maximum = 4096,
+     .dflt = "1",
+     .when_key = "mode",
+     .when = "separate",
+     .idle = without_prefill_roofline},
     {.name = "tokens_per_s",
      .help = "Rate of one server, or of one decoding rank, at no context; profile is what timing "
-             "\"profile\" measured, by context too.",
+             "\"profile\" measured, by context too; roofline is what the GPU's data sheet gives.",
      .type = KVT_KEY_REAL,
      .minimum = 0.001,
      .maximum = 1e9,
-     .word = "profile",
+     .word = "profile|roofline",
      .required = true,
      .when_key = "mode",
      .when = "separate|colocated"},
+    {.name = "flops_efficiency",
+     .help = "Share of the data sheet's flops that prefill reaches; assumed.",
+     .type = KVT_KEY_REAL,
+     .minimum = 0.01,
+     .maximum = 1,
+     .dflt = "0.4",
+     .when_key = "mode",
+     .when = "separate|colocated",
+     .idle = without_prefill_roofline},
+    {.name = "dense_math",
+     .help = "Format of projections, experts and index scores.",
+     .type = KVT_KEY_CHOICE,
+     .choices = "bf16|fp8",
+     .dflt = "\"fp8\"",
+     .when_key = "mode",
+     .when = "separate|colocated",
+     .idle = without_prefill_roofline},
     {.name = "chunk_tokens",
      .help = "Most tokens of one step of a rank, queries of decoding requests included.",
      .type = KVT_KEY_COUNT,
@@ -229,7 +299,10 @@ static const struct kvt_key prefill_keys[] = {
      .dflt = "0",
      .when_key = "mode",
      .when = "separate|colocated",
-     .idle = with_profiled_prefill},
+     .idle = with_prefill_model},
+    PRICE_("usd_per_gpu_hour", USD_GPU_HELP, 1e6),
+    PRICE_("idle_watts_per_gpu", IDLE_HELP, 1e6),
+    PRICE_("busy_watts_per_gpu", BUSY_HELP, 1e6),
 };
 
 static const struct kvt_key cluster_keys[] = {
@@ -264,6 +337,12 @@ static const struct kvt_key cluster_keys[] = {
      .name_key = "policy",
      .dflt = "\"fcfs\"",
      .idle = without_events},
+    PRICE("usd_per_kwh", "What energy costs, US dollars a kWh.", 1e6),
+    {.name = "pue",
+     .help = "Power of the site over that of its machines; 1 unless given.",
+     .type = KVT_KEY_REAL,
+     .minimum = 1,
+     .maximum = 100},
     {.name = "faults",
      .help = "Failures of ranks, nodes, links and prefill servers.",
      .type = KVT_KEY_LIST,
@@ -295,17 +374,62 @@ static const struct kvt_key lengths_keys[] = {
      .dflt = "\"lognormal\""},
 };
 
+static const struct kvt_key kind_keys[] = {
+    {.name = "name",
+     .help = "Name of the kind, for reports.",
+     .type = KVT_KEY_TEXT,
+     .minimum = 1,
+     .maximum = KVT_CLASS_NAME_BYTES - 1,
+     .required = true},
+    {.name = "share",
+     .help = "Share of the requests; shares sum to 1.",
+     .type = KVT_KEY_REAL,
+     .minimum = 0,
+     .maximum = 1,
+     .required = true},
+    {.name = "lengths",
+     .help = "How long requests of this kind are.",
+     .type = KVT_KEY_OBJECT,
+     .required = true,
+     MEMBERS(lengths_keys)},
+    {.name = "task",
+     .help = "What they are about: a list in speculation.acceptance; workload.task unless given.",
+     .type = KVT_KEY_TEXT,
+     .minimum = 1,
+     .maximum = KVT_TASK_NAME_BYTES - 1,
+     .idle = without_drafts},
+    {.name = "slo_class",
+     .help = "Which of slo.classes they belong to; drawn by the shares there unless given.",
+     .type = KVT_KEY_TEXT,
+     .minimum = 1,
+     .maximum = KVT_CLASS_NAME_BYTES - 1,
+     .idle = without_events},
+    {.name = "shared_prefix_tokens",
+     .help =
+         "The first tokens of every prompt of this kind, or all of one that is shorter, are the "
+         "same, and found again where they were kept; 0: none.",
+     .type = KVT_KEY_COUNT,
+     .minimum = 0,
+     .maximum = 1e9,
+     .dflt = "0",
+     .idle = without_events},
+};
+
 static const struct kvt_key workload_keys[] = {
     {.name = "lengths",
      .help = "How long requests are, where the arrival does not say.",
      .type = KVT_KEY_OBJECT,
      .belongs = takes_lengths,
      .belongs_why = "its requests bring their own lengths",
+     .idle = with_kinds,
      MEMBERS(lengths_keys)},
     {.name = "classes",
-     .help = "Kinds of requests with lengths of their own.",
+     .help = "Kinds of requests with lengths of their own, drawn by share.",
      .type = KVT_KEY_LIST,
-     .refused = "kinds of requests with lengths of their own belong to a later version"},
+     .maximum = KVT_KINDS_MAX,
+     .belongs = takes_lengths,
+     .belongs_why = "its requests bring their own lengths",
+     MEMBERS(kind_keys)},
     {.name = "task",
      .help = "What requests are about that do not say so: a list in speculation.acceptance.",
      .type = KVT_KEY_TEXT,
@@ -331,7 +455,7 @@ static const struct kvt_key class_keys[] = {
      .maximum = 1,
      .required = true},
     {.name = "priority",
-     .help = "For scheduling policies; lower is more urgent.",
+     .help = "For scheduling policies, and the queue of the prefill pool; lower is more urgent.",
      .type = KVT_KEY_COUNT,
      .minimum = 0,
      .maximum = 1000,

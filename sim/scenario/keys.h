@@ -31,10 +31,10 @@ struct kvt_key {
     const char *choices; /* "a|b" */
     const char *word;    /* texts that stand in the value's place: "auto", "a|b" */
     const char *dflt;    /* JSON; NULL: absent unless given. PLUGIN: the plug-in's name */
-    bool required;
-    bool takes_list; /* OBJECT: a list of such objects as well, at most maximum */
-    bool is_path;    /* TEXT: of a file, relative to the file that gives it */
-    bool is_name;    /* TEXT: a shipped name of `folder`, or a path as above */
+    bool required;       /* OBJECT: absent unless given, without the defaults of its members */
+    bool takes_list;     /* OBJECT: a list of such objects as well, at most maximum */
+    bool is_path;        /* TEXT: of a file, relative to the file that gives it */
+    bool is_name;        /* TEXT: a shipped name of `folder`, or a path as above */
 
     const char *refused; /* NULL, or why this version refuses the key */
 

@@ -81,6 +81,8 @@ const char *kvt_idle_cures(const struct kvt_idle *idle, char *out, size_t out_by
 
     out[0] = '\0';
     for (size_t i = 0; idle != NULL && i < KVT_IDLE_MAX && idle[i].beside != NULL; i++) {
+        if (i > 0 && strcmp(idle[i].cure, idle[i - 1].cure) == 0)
+            continue;
         int wrote = snprintf(out + used, out_bytes - used, "%s%s", i > 0 ? "; " : "", idle[i].cure);
         used += wrote > 0 ? (size_t)wrote : 0;
         if (used >= out_bytes)

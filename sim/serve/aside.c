@@ -54,7 +54,7 @@ kvt_status rank_set_aside(struct kvt_rank *rank, struct kvt_live *live, kvt_ns n
     uint64_t bytes = (tokens - written_tokens) * rank->row_bytes_per_token + index_bytes;
     rank->counters.backup_bytes += bytes;
     live->aside_tokens = tokens;
-    live->aside_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
+    live->aside_ns = rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes);
     return KVT_OK;
 }
 

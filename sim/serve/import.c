@@ -133,6 +133,7 @@ static kvt_status pack(struct kvt_rank *rank, struct kvt_live *live, kvt_ns now_
     return status;
 }
 
+/* How long it takes, what comes from outside beside what comes up from host. */
 static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns now_ns,
                     const struct shipment *shipment)
 {
@@ -141,13 +142,16 @@ static kvt_ns carry(struct kvt_rank *rank, const struct kvt_live *live, kvt_ns n
     if (shipment->hbm_bytes + shipment->host_bytes > 0)
         outside_ns = rank->import->duration_ns(rank->import_state, live->id, shipment->host_bytes,
                                                shipment->hbm_bytes);
+    rank_tell(rank, KVT_TRANSFER_IMPORT, live->id, now_ns, now_ns + outside_ns,
+              rank->env.gpus * shipment->hbm_bytes +
+                  rank->memory.host_copies * shipment->host_bytes);
     /* What it knows may still be on its way to host. */
     if (live->aside_tokens > 0 && live->aside_ns > from_ns)
         from_ns = live->aside_ns;
     if (live->shared.page_count > 0 && (rank->needs.host_backing || shipment->recalled_bytes > 0))
         from_ns = rank_prefix_ready_ns(rank, live, from_ns);
     if (shipment->recalled_bytes > 0)
-        from_ns = kvt_link_send(&rank->h2d, from_ns, shipment->recalled_bytes);
+        from_ns = rank_send(rank, KVT_TRANSFER_RECALL, live->id, from_ns, shipment->recalled_bytes);
     recall_ns = from_ns - now_ns;
     return outside_ns > recall_ns ? outside_ns : recall_ns;
 }

@@ -106,7 +106,7 @@ static kvt_status refill(struct kvt_rank *rank, struct kvt_live *live,
         (struct kvt_fill){.live = live,
                           .first = action->first,
                           .count = action->count,
-                          .done_ns = kvt_link_send(&rank->h2d, now_ns, bytes)};
+                          .done_ns = rank_send(rank, KVT_TRANSFER_FILL, live->id, now_ns, bytes)};
     return KVT_OK;
 }
 
@@ -117,7 +117,8 @@ void rank_write_back(struct kvt_rank *rank, struct kvt_live *live, uint32_t toke
 
     rank->counters.backup_bytes += bytes;
     rank_decide(rank, DECIDE_BACKUP, live->id, pages->queued_tokens, tokens);
-    kvt_pages_queue_backup(pages, tokens, kvt_link_send(&rank->d2h, now_ns, bytes));
+    kvt_pages_queue_backup(pages, tokens,
+                           rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes));
 }
 
 static kvt_status back_up(struct kvt_rank *rank, struct kvt_live *live,

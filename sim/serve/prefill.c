@@ -30,6 +30,8 @@ void kvt_rank_share_prefill(struct kvt_rank *rank, uint32_t budget_tokens,
         load->prefill_tokens += chunk;
         /* Its first token has one row behind it more than there were, the last one chunk more. */
         load->prefill_context_tokens += chunk * (first + (chunk + 1) / 2.0);
+        if (rank->env.prefill_cost)
+            load->prefill_ns += kvt_prefill_beside_ns(rank->env.prefill_cost, first, first + chunk);
     }
 }
 
@@ -44,7 +46,7 @@ static kvt_ns send_computed(struct kvt_rank *rank, const struct kvt_live *live, 
         return now_ns;
     uint64_t bytes = (uint64_t)(end - first) * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
-    return kvt_link_send(&rank->d2h, now_ns, bytes);
+    return rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes);
 }
 
 struct kvt_live *kvt_rank_end_prefill(struct kvt_rank *rank, kvt_ns now_ns, kvt_ns *done_ns)

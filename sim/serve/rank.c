@@ -302,6 +302,34 @@ kvt_status kvt_rank_slots(const struct kvt_rank *rank, uint32_t input_tokens, ui
     return status;
 }
 
+void rank_tell(const struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+               kvt_ns from_ns, kvt_ns to_ns, uint64_t bytes)
+{
+    const struct kvt_observer *observer = rank->env.observer;
+    const struct kvt_transfer transfer = {.kind = kind,
+                                          .rank = rank->env.index,
+                                          .request = request,
+                                          .from_ns = from_ns,
+                                          .to_ns = to_ns,
+                                          .bytes = bytes};
+
+    if (observer && observer->on_transfer && bytes > 0)
+        observer->on_transfer(observer->context, &transfer);
+}
+
+kvt_ns rank_send(struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+                 kvt_ns now_ns, uint64_t bytes)
+{
+    bool leaves = kind == KVT_TRANSFER_BACKUP;
+    struct kvt_link *link = leaves ? &rank->d2h : &rank->h2d;
+    kvt_ns from_ns = link->free_ns > now_ns ? link->free_ns : now_ns;
+    kvt_ns done_ns = kvt_link_send(link, now_ns, bytes);
+
+    rank_tell(rank, kind, request, from_ns, done_ns,
+              bytes * (leaves ? rank->memory.host_copies : rank->env.gpus));
+    return done_ns;
+}
+
 kvt_status kvt_rank_enqueue(struct kvt_rank *rank, struct kvt_live *live, struct kvt_error *err)
 {
     return wait_queue_push_last(&rank->waiting, live, err);
@@ -313,7 +341,7 @@ kvt_ns kvt_rank_queue_backup(struct kvt_rank *rank, kvt_ns now_ns, uint64_t toke
         return now_ns;
     uint64_t bytes = tokens * rank->row_bytes_per_token;
     rank->counters.backup_bytes += bytes;
-    return kvt_link_send(&rank->d2h, now_ns, bytes);
+    return rank_send(rank, KVT_TRANSFER_BACKUP, KVT_TRANSFER_OF_MANY, now_ns, bytes);
 }
 
 void kvt_live_commit(struct kvt_live *live, kvt_ns done_ns)

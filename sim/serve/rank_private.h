@@ -2,6 +2,7 @@
 #ifndef KVT_RANK_PRIVATE_H
 #define KVT_RANK_PRIVATE_H
 
+#include "kvt/observer.h"
 #include "kvt/rank.h"
 
 enum {
@@ -36,6 +37,13 @@ void rank_decide(struct kvt_rank *rank, enum rank_decision decision, uint32_t re
 uint64_t rank_held_bytes(const struct kvt_live *live, enum kvt_mem_class mem_class);
 
 /* ---- rank.c ---- */
+
+/* Over the link that a transfer of its kind takes; returns when it is there. */
+kvt_ns rank_send(struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+                 kvt_ns now_ns, uint64_t bytes);
+/* Tells the observer, if any. bytes over all GPUs, or copies. */
+void rank_tell(const struct kvt_rank *rank, enum kvt_transfer_kind kind, uint32_t request,
+               kvt_ns from_ns, kvt_ns to_ns, uint64_t bytes);
 
 /* Gives back what is its own and takes it off the running batch; what it holds of the store it
  * goes on holding. */

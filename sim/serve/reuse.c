@@ -424,7 +424,7 @@ static kvt_status leave_pages(struct kvt_rank *rank, struct kvt_live *live, kvt_
     bytes += (store->inserted_pages[KVT_PREFIX_INDEX_HOST] - before) *
              rank->prefixes.page_bytes[KVT_PREFIX_INDEX_HOST];
     rank->counters.backup_bytes += bytes;
-    kvt_ns done_ns = kvt_link_send(&rank->d2h, now_ns, bytes);
+    kvt_ns done_ns = rank_send(rank, KVT_TRANSFER_BACKUP, live->id, now_ns, bytes);
     if (status == KVT_OK && (rank->needs.host_backing || bytes > 0))
         status = note_write(rank, live->shared.keys[0], now_ns, done_ns, err);
     return status;

@@ -13,7 +13,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("SConstruct", "LICENSE", "README.md", "CHANGELOG.md", "sim", "backend_cuda", "policies",
            "models", "workloads", "docs", "tests", "validation")
-BUILT = ("build/sconsign.dblite", "build/release/sim", "build/release/backend_cuda",
+BUILT = ("build/sconsign.dblite", "build/vega", "build/release/report-runtime", "build/release/sim", "build/release/backend_cuda",
          "build/release/policies", "build/release/models", "build/release/workloads",
          "build/release/tests/cuda")
 # As the objects are that the copy takes along.
@@ -147,6 +147,28 @@ def everything_missing_is_named_at_once_and_its_arrival_noticed(tree, scratch):
     succeeds(tree, "-n")
 
 
+def what_draws_reports_is_asked_for_before_anything_is_built(tree, scratch):
+    npm = scratch / "npm"
+    kept = tree / "build/vega"
+    away = tree / "build/vega-away"
+    path = "%s:%s" % (scratch, os.environ["PATH"])
+    kept.rename(away)
+    try:
+        npm.write_text("#!/bin/sh\n[ \"$1\" = --version ] || { echo npm error code ENOTFOUND; exit 1; }\n")
+        npm.chmod(0o755)
+        status, said = scons(tree, "-n", PATH=path)
+        assert status == 2 and "npm ci: npm error code ENOTFOUND" in said, said
+        assert "let npm reach a registry, or copy build/vega here" in said, said
+        npm.write_text("#!/bin/sh\nexit 1\n")
+        status, said = scons(tree, "-n", PATH=path, CC="no-such-compiler")
+        assert status == 2 and "apt-get install gcc libc6-dev libcsv-dev nodejs npm" in said, said
+        succeeds(tree, "-h", PATH=path)
+        assert not kept.exists()
+    finally:
+        away.rename(kept)
+    succeeds(tree, "-n", PATH=path)  # what is kept needs no npm
+
+
 def help_needs_nothing_installed_and_names_every_setting(tree, scratch):
     said = succeeds(tree, "-h", PKG_CONFIG_LIBDIR=str(scratch / "none"), CC="no-such-compiler")
     for setting in ("mode", "sanitize", "cuda", "CUDA_ARCHS", "werror", "verbose", "PREFIX", "DESTDIR"):
@@ -210,7 +232,7 @@ def the_tarball_holds_program_data_and_licences(tree, scratch):
     release_only()
     folder = unpacked_dist(tree, scratch)
     texts = {"LICENSE", "README.md", "CHANGELOG.md", "docs/cuda.md", "docs/validation.md"}
-    names = ("gsl", "libcsv", "cjson") + (("libstdc++",) if CUDA != "0" else ())
+    names = ("gsl", "libcsv", "cjson", "vega-lite") + (("libstdc++",) if CUDA != "0" else ())
     licences = {"licences/" + name for name in names}
     data = {"share/kvt/" + path for path in data_files()}
     programs = {"bin/kvtide", "bin/libcjson.so.1"}
@@ -260,6 +282,7 @@ CASES = (
     mpi_is_refused_when_demanded_without_a_compiler_and_answered_when_left_to_us,
     cuda_is_refused_when_demanded_without_a_toolkit_and_answered_when_left_to_us,
     everything_missing_is_named_at_once_and_its_arrival_noticed,
+    what_draws_reports_is_asked_for_before_anything_is_built,
     help_needs_nothing_installed_and_names_every_setting,
     an_installation_is_complete_and_does_not_know_its_stage,
     a_program_builds_against_the_installation,

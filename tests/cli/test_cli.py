@@ -13,10 +13,10 @@ import time
 import support
 from support import KVTIDE, TOP, files_below, kvtide, refuses, succeeds, tiny
 
-COMMANDS = ("run", "size", "compare", "sweep", "trace", "paper", "list", "check", "completion")
-WRITTEN = ["requests.csv", "result.json", "run.log", "timeline.csv"]
+COMMANDS = ("run", "size", "compare", "report", "sweep", "trace", "paper", "list", "check", "completion")
+WRITTEN = ["itl.csv", "report.html", "requests.csv", "result.json", "run.log", "timeline.csv", "timeline.om"]
 # Wall-clock figures live in run.log alone.
-SAME_BYTES = ("requests.csv", "result.json", "timeline.csv")
+SAME_BYTES = ("itl.csv", "report.html", "requests.csv", "result.json", "timeline.csv", "timeline.om")
 
 
 def bytes_of(folder):

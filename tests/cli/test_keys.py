@@ -454,6 +454,90 @@ TABLE = {
     ]),
 }
 
+# Kinds of requests: the first with a member changed, in its lengths where that is named by a dot.
+TWO_KINDS = [{"name": "a", "share": 0.5, "lengths": {"input": {"law": "fixed", "tokens": 3000},
+                                                     "output": {"law": "fixed", "tokens": 30}}},
+             {"name": "b", "share": 0.5, "lengths": support.TINY["workload"]["lengths"]}]
+KINDS = {"workload.lengths": None, "workload.classes": TWO_KINDS}
+
+
+def with_kinds(**first):
+    return {"workload.classes": [dict(TWO_KINDS[0], **first), TWO_KINDS[1]]}
+
+
+def with_lengths(side, law):
+    return with_kinds(lengths={**TWO_KINDS[0]["lengths"], side: law})
+
+
+def kind_lengths(side, base, change):
+    """The key of the member that differs, or of the law."""
+    differs = [name for name in change if base.get(name) != change[name]]
+    member = "(%s).%s" % (base["law"], differs[0]) if base["law"] == change["law"] else ".law"
+    return ("workload.classes[].lengths.%s%s" % (side, member),
+            ({**KINDS, **with_lengths(side, base)}, with_lengths(side, change)))
+
+
+FIXED = {"law": "fixed", "tokens": 50}
+PROMPTS = {**LOGNORMAL, "mean_tokens": 3000}
+KEPT = {"cluster.import": None, "cluster.prefill": {"mode": "colocated", "tokens_per_s": 50000}}
+TABLE.update({
+    "workload.classes": ({}, KINDS),
+    "workload.classes[].name": (KINDS, with_kinds(name="c"), NAMED),
+    "workload.classes[].share": (KINDS, {"workload.classes": [
+        dict(TWO_KINDS[0], share=0.1), dict(TWO_KINDS[1], share=0.9)]}),
+    "workload.classes[].lengths": (KINDS, with_kinds(lengths={})),
+    "workload.classes[].lengths.input": (KINDS, with_lengths("input", FIXED)),
+    "workload.classes[].lengths.output": (KINDS, with_lengths("output", FIXED)),
+    **dict([
+        kind_lengths("input", FIXED, PROMPTS),
+        kind_lengths("input", FIXED, {**FIXED, "tokens": 60}),
+        kind_lengths("input", PROMPTS, {**PROMPTS, "mean_tokens": 2500}),
+        kind_lengths("input", PROMPTS, {**PROMPTS, "cv": 0.1}),
+        kind_lengths("input", {"law": "empirical", "path": "./lengths.csv"},
+                     {"law": "empirical", "path": "./longer.csv"}),
+        kind_lengths("output", FIXED, LOGNORMAL),
+        kind_lengths("output", FIXED, {**FIXED, "tokens": 60}),
+        kind_lengths("output", LOGNORMAL, {**LOGNORMAL, "mean_tokens": 50}),
+        kind_lengths("output", LOGNORMAL, {**LOGNORMAL, "cv": 0.1}),
+        kind_lengths("output", {"law": "empirical", "path": "./short.csv"},
+                     {"law": "empirical", "path": "./lengths.csv"}),
+    ]),
+    "workload.classes[].task": (
+        {**ROOMY, **KINDS, "speculation": {**MTP, "acceptance": "dflash"}, "workload.task": "chat"},
+        with_kinds(task="math")),
+    "workload.classes[].slo_class": ({**SLO, **KINDS, **with_kinds(slo_class="a")},
+                                     with_kinds(slo_class="b")),
+    "workload.classes[].shared_prefix_tokens": (
+        {**KINDS, **KEPT, **with_kinds(shared_prefix_tokens=1024)},
+        with_kinds(shared_prefix_tokens=2048)),
+})
+
+# A prefill pool by its data sheet, and what is paid.
+PREFILL = {"cluster.prefill": {"mode": "separate", "gpus": 4, "tokens_per_s": "roofline", "ep": 4}}
+WATTS = {"cluster.decode.idle_watts_per_gpu": 150, "cluster.decode.busy_watts_per_gpu": 900}
+PAID = {"cluster.decode.usd_per_gpu_hour": 3}
+PAID_PREFILL = {**PREFILL, **WATTS, **PAID, "cluster.prefill.usd_per_gpu_hour": 2,
+                "cluster.prefill.idle_watts_per_gpu": 100,
+                "cluster.prefill.busy_watts_per_gpu": 700}
+TABLE.update({
+    "cluster.prefill.hardware": (PREFILL, {"cluster.prefill.hardware": "gb300"}),
+    "cluster.prefill.tp": (PREFILL, {"cluster.prefill.tp": 2}),
+    "cluster.prefill.ep": (PREFILL, {"cluster.prefill.ep": 2}),
+    "cluster.prefill.flops_efficiency": (PREFILL, {"cluster.prefill.flops_efficiency": 0.3}),
+    "cluster.prefill.dense_math": (PREFILL, {"cluster.prefill.dense_math": "bf16"}),
+    "cluster.decode.usd_per_gpu_hour": ({}, PAID),
+    "cluster.decode.usd_per_host_gib_hour": (PAID, {"cluster.decode.usd_per_host_gib_hour": 0.001}),
+    "cluster.decode.idle_watts_per_gpu": (WATTS, {"cluster.decode.idle_watts_per_gpu": 100}),
+    "cluster.decode.busy_watts_per_gpu": (WATTS, {"cluster.decode.busy_watts_per_gpu": 800}),
+    "cluster.decode.watts_per_node": (WATTS, {"cluster.decode.watts_per_node": 2000}),
+    "cluster.prefill.usd_per_gpu_hour": (PAID_PREFILL, {"cluster.prefill.usd_per_gpu_hour": 1}),
+    "cluster.prefill.idle_watts_per_gpu": (PAID_PREFILL, {"cluster.prefill.idle_watts_per_gpu": 1}),
+    "cluster.prefill.busy_watts_per_gpu": (PAID_PREFILL,
+                                           {"cluster.prefill.busy_watts_per_gpu": 600}),
+    "cluster.usd_per_kwh": (WATTS, {"cluster.usd_per_kwh": 0.2}),
+    "cluster.pue": (WATTS, {"cluster.pue": 1.3}),
+})
+
 DRAFTER = {
     "schema": "kvtide/drafter/1", "name": "any", "summary": "a layer of the model",
     "models": ["deepseek-v4.1-flash"], "layers": 1, "kv_heads": 1, "head_dim": 576,
@@ -623,6 +707,15 @@ IDLE = (
      "speculation.promotion=by_count", 'speculation.overflow "staging"'),
     (("cluster.prefill.mode=colocated", "cluster.prefill.tokens_per_s=8000"),
      "cluster.import.law=rate", 'cluster.prefill.mode "none" or "separate"'),
+    (("cluster.prefill.mode=separate", "cluster.prefill.tokens_per_s=8000"),
+     "cluster.prefill.hardware=h200", 'cluster.prefill.tokens_per_s "roofline"'),
+    (("cluster.prefill.mode=separate", "cluster.prefill.tokens_per_s=roofline",
+      "cluster.prefill.gpus=4", "cluster.prefill.ep=4"),
+     "cluster.prefill.context_half_tokens=9", "a number in cluster.prefill.tokens_per_s"),
+    (('workload.classes=[{"name": "a", "share": 1, "lengths": {}}]',),
+     "workload.lengths.input.tokens=9", "an empty list of classes"),
+    ((), "cluster.usd_per_kwh=0.1", "cluster.decode.idle_watts_per_gpu"),
+    ((), "cluster.pue=1.2", "cluster.decode.idle_watts_per_gpu"),
 )
 DSPARK = tuple(("speculation." + given, "fixed_drafts 0") for given in (
     "costs=deepseek-v4-flash-b300", "early_stop=true", "confidence_auc=0.7",
@@ -714,6 +807,39 @@ CROSSED = (
       "cluster.prefill.context_half_tokens=0.001"), "--set cluster.prefill.tokens_per_s",
      "past the end of time"),
     (("fidelity",), "--set", "has no '='"),
+    (('workload.classes=[{"name":"a","share":0.4,"lengths":{}}]',), "--set workload.classes",
+     "sum to 0.4"),
+    (('workload.classes=[{"name":"a","share":1}]',), "--set workload.classes.0.lengths",
+     "lengths is missing"),
+    (('workload.classes=[{"name":"a","share":0.5,"lengths":{}},'
+      '{"name":"a","share":0.5,"lengths":{}}]',), "--set workload.classes", 'are called "a"'),
+    (('workload.classes=[{"name":"a","share":1,"lengths":{},"slo_class":"x"}]',),
+     "--set workload.classes.0.slo_class", "there are: none"),
+    (("speculation=dflash2",
+      'workload.classes=[{"name":"a","share":1,"lengths":{},"task":"cooking"}]'),
+     "--set workload.classes.0.task", "no such task"),
+    (('workload.classes=[{"name":"a","share":1,"lengths":{"input":{"tokens":2e6}}}]',),
+     "--set workload.classes.0.lengths.input.tokens", "prompt and answer together"),
+    (('workload.classes=[{"name":"a","share":-1,"lengths":{}}]',),
+     "--set workload.classes.0.share", "-1 is out of range"),
+    (("workload.arrival=sessions", 'workload.classes=[{"name":"a","share":1,"lengths":{}}]'),
+     "--set workload.classes", "bring their own lengths"),
+    (("cluster.decode.usd_per_gpu_hour=-1",), "--set cluster.decode.usd_per_gpu_hour",
+     "-1 is out of range"),
+    (("cluster.decode.idle_watts_per_gpu=300", "cluster.decode.busy_watts_per_gpu=200"),
+     "--set cluster.decode.busy_watts_per_gpu", "no less busy than idle"),
+    (("cluster.decode.busy_watts_per_gpu=200",),
+     "scenarios/quickstart.json#/cluster/decode/idle_watts_per_gpu", "is missing"),
+    (("cluster.decode.usd_per_gpu_hour=2", "cluster.prefill.mode=separate",
+      "cluster.prefill.tokens_per_s=9000"),
+     "scenarios/quickstart.json#/cluster/prefill/usd_per_gpu_hour", "have a price"),
+    (("cluster.pue=0.9",), "--set cluster.pue", "expected 1 to 100"),
+    (("cluster.prefill.mode=separate", "cluster.prefill.tokens_per_s=roofline",
+      "cluster.prefill.hardware=h200", "cluster.prefill.gpus=4", "cluster.prefill.tp=4"),
+     "--set cluster.prefill.tp", "do not fit the prefill pool"),
+    (("cluster.prefill.mode=separate", "cluster.prefill.tokens_per_s=9000",
+      "cluster.prefill.gpus=4", "cluster.prefill.tp=3"), "--set cluster.prefill.tp",
+     "a multiple of tp is expected"),
 )
 
 

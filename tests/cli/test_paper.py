@@ -131,12 +131,21 @@ def the_folder_gets_both_files_and_the_page_needs_nothing_else(folder):
     assert files_below(out) == ["paper.html", "paper.json"]
     assert (out / "paper.json").read_text(encoding="utf-8") == printed
     page = (out / "paper.html").read_text(encoding="utf-8")
-    for outside in ("http:", "https:", "<script", "src=", "@import", "url("):
-        assert outside not in page, outside
-    assert "<svg" in page and "Figure 8" in page and "T1.hisparse.100k" in page
-    assert "decisions no | kernel time no | engine no" in page  # nothing was run
-    assert page.count("<section>") == page.count("</section>") == 12
-    assert "not run here" in page  # figures of runs that were not asked for
+    assert "default-src 'none'" in page  # tests/cli/test_report.py: nothing else is asked for
+    shown = page[:page.index("<script")]
+    for outside in ("http:", "https:", "src=", "@import", "url("):
+        assert outside not in shown.partition("<footer>")[0], outside
+    assert "Figure 8" in shown and "T1.hisparse.100k" in shown
+    assert "decisions no | kernel time no | engine no" in shown  # nothing was run
+    assert shown.count("<h2>Figure ") == 8 and shown.count("<h2>Table ") == 4
+    assert "not run here" in shown  # figures of runs that were not asked for
+    document = json.loads(re.search(r'id="page">(.*?)</script>', page, re.DOTALL).group(1))
+    charts = {block["id"]: block for section in document["sections"]
+              for block in section["blocks"] if block["type"] == "chart"}
+    kinds = {row[3] for row in charts["figure-8-1"]["rows"]}
+    assert kinds == {"line", "mark"}, kinds  # a fitted line, and what was measured
+    targets = succeeds("report", out, "--table", "csv").splitlines()
+    assert len(targets) == 1 + len(json.loads(printed)["targets"])
 
 
 def a_folder_that_cannot_be_written_costs_no_run(folder):

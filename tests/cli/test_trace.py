@@ -13,7 +13,9 @@ KVTIDE = os.path.abspath(os.environ.get("KVTIDE", TOP / "build/kvtide"))
 SAMPLES = TOP / "tests/unit/data/traces"
 CONVERTED = ("kvtide.csv mooncake.jsonl azure2023.csv azure2024.csv burstgpt3.csv qwen-bailian.jsonl"
              " client-trace.csv llmservingsim.jsonl"
-             " llmservingsim-conversation.jsonl vidur.csv splitwise.csv vllm.json apex.jsonl")
+             " llmservingsim-conversation.jsonl vidur.csv splitwise.csv vllm.json apex.jsonl"
+             " ragpulse/0_trace.jsonl mooncake-delays.jsonl aiperf.jsonl weka.jsonl guidellm.json"
+             " blis.csv blis-growing.csv sglang-burst.jsonl burstgpt-without-fails.csv")
 MIXED = "arrival_s,input_tokens,output_tokens,slo_class\n5,40,2,\"a, \"\"b\"\"\"\n3,0,9,\n4.25,10,1,c\n"
 
 REFUSED = (  # arguments; what stderr says

@@ -134,7 +134,14 @@ static const struct refusal in_files[] = {
     {"\"cluster\": {\"prefill\": {\"gpus\": 2}}", "t.json#/cluster/prefill/gpus",
      "gpus has no effect while mode is \"none\""},
     {"\"cluster\": {\"prefill\": {\"hardware\": \"h100\"}}", "t.json#/cluster/prefill/hardware",
-     "prefill is timed by tokens_per_s in this version"},
+     "hardware has no effect while mode is \"none\""},
+    {"\"cluster\": {\"prefill\": {\"mode\": \"separate\", \"hardware\": \"h100\", "
+     "\"tokens_per_s\": 9}}",
+     "t.json#/cluster/prefill/hardware", "it takes cluster.prefill.tokens_per_s \"roofline\""},
+    {"\"cluster\": {\"prefill\": {\"mode\": \"separate\", \"tokens_per_s\": \"fast\"}}",
+     "t.json#/cluster/prefill/tokens_per_s", "or \"profile\" or \"roofline\""},
+    {"\"cluster\": {\"decode\": {\"usd_per_gpu_hour\": -3}}",
+     "t.json#/cluster/decode/usd_per_gpu_hour", "-3 is out of range"},
     {"\"cluster\": {\"decode\": {\"model\": \"glm-5\"}}", "t.json#/cluster/decode/model",
      "unknown key \"model\" here; it stands at the top of a scenario"},
     {"\"cluster\": {\"decode\": {\"speculation_workspace_gib\": 0.5}}",
@@ -163,7 +170,13 @@ static const struct refusal in_files[] = {
      "refill_gb_per_s belongs to policy \"adaptive\"; here policy is \"hisparse\""},
     {"\"residency\": {\"optional_capacity_fraction\": 1.5}",
      "t.json#/residency/optional_capacity_fraction", "1.5 is out of range, expected 0 to 1"},
-    {"\"workload\": {\"classes\": []}", "t.json#/workload/classes", "belong to a later version"},
+    {"\"workload\": {\"classes\": 3}", "t.json#/workload/classes", "3 is not a list of objects"},
+    {"\"workload\": {\"classes\": [{\"name\": \"a\", \"share\": 1, \"lengths\": {}, "
+     "\"colour\": 1}]}",
+     "t.json#/workload/classes/0/colour", "unknown key"},
+    {"\"workload\": {\"classes\": [{\"name\": \"a\", \"share\": 1, \"lengths\": "
+     "{\"input\": {\"tokens\": 2.5}}}]}",
+     "t.json#/workload/classes/0/lengths/input/tokens", "not a whole number"},
     {"\"workload\": {\"task\": \"code\"}", "t.json#/workload/task",
      "task has no effect while speculation.method is \"none\""},
     {"\"speculation\": {\"method\": \"dflash2\", \"retrieval\": \"each_query\", "

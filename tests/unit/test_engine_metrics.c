@@ -85,6 +85,24 @@ START_TEST(of_sglangs_ranks_one_is_counted)
 }
 END_TEST
 
+/* By metric, as OpenMetrics wants it: 2 of the first engine's three times are of one scrape each.
+ */
+START_TEST(samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_counts)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of("# TYPE vllm:num_requests_running gauge\n"
+               "vllm:num_requests_running 5 1\nvllm:num_requests_running{engine=\"1\"} 2 1\n"
+               "vllm:num_requests_running 6 2.5\nvllm:num_requests_running{engine=\"1\"} 0 2.5\n"
+               "vllm:generation_tokens_total 100 1\nvllm:generation_tokens_total 175 2.5\n"
+               "sglang:num_running_reqs 50 1\nsglang:generation_tokens_total 100 1\n"
+               "sglang:generation_tokens_total 175 2.5\n# EOF\n",
+               figures);
+
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 7);
+    ck_assert_double_eq(figures[ENGINE_OUTPUT_TOKENS], 75);
+}
+END_TEST
+
 START_TEST(files_follow_one_another)
 {
     struct engine_metrics metrics = {.peak_running = NAN};
@@ -153,6 +171,8 @@ int main(void)
     tcase_add_test(texts, counters_grow_from_the_first_scrape_to_the_last);
     tcase_add_test(texts, one_scrape_counts_since_the_engine_began);
     tcase_add_test(texts, of_sglangs_ranks_one_is_counted);
+    tcase_add_test(texts,
+                   samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_counts);
     tcase_add_test(texts, files_follow_one_another);
     tcase_add_test(texts, a_benchmark_is_no_metrics);
     tcase_add_loop_test(texts, what_is_no_sample_is_refused_with_its_line, 0,

@@ -220,6 +220,41 @@ START_TEST(requests_are_accounted_for_in_one_line)
 }
 END_TEST
 
+START_TEST(a_figure_is_found_by_its_name)
+{
+    static const struct {
+        const char *name;
+        bool is_there, is_number;
+    } names[] = {{"request_goodput", true, true},
+                 {"usd_per_hour", true, false},
+                 {"classes.all.attained_share", true, true},
+                 {"classes.all.p99_tpot_ms", true, true},
+                 {"classes.all", false, false},
+                 {"classes.all.", false, false},
+                 {"classes..attained_share", false, false},
+                 {"classes.attained_share", false, false},
+                 {"classes.al.attained_share", false, false},
+                 {"classes.all.usd_per_hour", false, false},
+                 {"kinds.all.attained_share", false, false},
+                 {"attained_share", false, false},
+                 {"", false, false},
+                 {".", false, false}};
+    cJSON *result = result_of(&run);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        double value = 7;
+        ck_assert_msg(kvt_report_figure(result, names[i].name, &value) == names[i].is_there, "%s",
+                      names[i].name);
+        ck_assert_msg(!isnan(value) == names[i].is_number, "%s", names[i].name);
+    }
+    const cJSON *classes = kvt_json_find(result, "classes");
+    cJSON *name = cJSON_GetObjectItemCaseSensitive(classes->child, "name");
+    ck_assert_ptr_nonnull(cJSON_SetValuestring(name, "a.b"));
+    double value;
+    ck_assert(kvt_report_figure(result, "classes.a.b.met", &value));
+    cJSON_Delete(result);
+}
+END_TEST
+
 START_TEST(every_documented_metric_is_in_the_result_and_rests_on_something)
 {
     size_t count;
@@ -282,9 +317,9 @@ START_TEST(the_table_of_requests_is_this_to_the_letter)
     records[0] = records[4];
     char *text = written(write_requests, &run);
     const char *rows = strchr(text, '\n') + 1;
-    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0,0\n"
+    ck_assert_str_eq(rows, "0,400000000,,,,,,300,20,0,waiting,all,0,0,0,,0,,0,0,,\n"
                            "1,0,0,200000000,500000000,500000000,1,300,20,11,completed,all,3,"
-                           "5000000000,41,7,2,13,256,2\n");
+                           "5000000000,41,7,2,13,256,2,,0\n");
     free(text);
 }
 END_TEST
@@ -474,6 +509,7 @@ static Suite *report_suite(void)
     tcase_add_test(tcase, service_levels_count_who_met_all_their_bounds);
     tcase_add_test(tcase, rows_of_a_sample_are_scaled_by_kind);
     tcase_add_test(tcase, requests_are_accounted_for_in_one_line);
+    tcase_add_test(tcase, a_figure_is_found_by_its_name);
     tcase_add_test(tcase, every_documented_metric_is_in_the_result_and_rests_on_something);
     tcase_add_test(tcase, the_table_of_requests_is_this_to_the_letter);
     tcase_add_loop_test(tcase, rows_have_as_many_columns_as_their_header, 0, 2);

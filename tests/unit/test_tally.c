@@ -34,11 +34,12 @@ struct sums {
     SUMS(MEMBER)
 #undef MEMBER
 };
-_Static_assert(sizeof(struct kvt_tally) ==
-                   sizeof(struct sums) + 2 * sizeof(kvt_ns) +
-                       KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
-                       3 * KVT_PARTS * sizeof(kvt_ns) + KVT_SAMPLED_COUNTS * sizeof(double) +
-                       KVT_WHAT_IFS * sizeof(double) + (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
+_Static_assert(sizeof(struct kvt_tally) == sizeof(struct sums) + 2 * sizeof(kvt_ns) +
+                                               KVT_STRATA_MAX * sizeof(struct kvt_row_counts) +
+                                               3 * KVT_PARTS * sizeof(kvt_ns) +
+                                               KVT_SAMPLED_COUNTS * sizeof(double) +
+                                               (KVT_POOLS_MAX + KVT_WHAT_IFS) * sizeof(double) +
+                                               (3 + KVT_MEM_CLASSES) * sizeof(uint64_t),
                "a member of kvt_tally is not in SUMS");
 
 static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
@@ -59,6 +60,8 @@ static struct kvt_tally drawn(struct kvt_rng *rng, kvt_ns from_ns, kvt_ns to_ns)
         tally.if_ns[w] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         tally.counts[c] = 1 + (double)kvt_rng_below(rng, 1000);
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        tally.pool_busy_ns[p] = 1 + (double)kvt_rng_below(rng, 1000);
     for (int s = 0; s < KVT_STRATA_MAX; s++) {
         uint64_t words[sizeof tally.rows[s] / sizeof(uint64_t)] = {0};
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
@@ -85,6 +88,8 @@ START_TEST(every_sum_adds_up)
         ck_assert_double_eq(both.if_ns[w], a.if_ns[w] + b.if_ns[w]);
     for (int c = 0; c < KVT_SAMPLED_COUNTS; c++)
         ck_assert_double_eq(both.counts[c], a.counts[c] + b.counts[c]);
+    for (int p = 0; p < KVT_POOLS_MAX; p++)
+        ck_assert_double_eq(both.pool_busy_ns[p], a.pool_busy_ns[p] + b.pool_busy_ns[p]);
     for (int p = 0; p < KVT_PARTS; p++) {
         ck_assert_int_eq(both.parts_ns[p], a.parts_ns[p] + b.parts_ns[p]);
         ck_assert_int_eq(both.measured_parts_ns[p],

@@ -24,6 +24,7 @@ static const struct sample {
     {"azure2024.csv", "azure", 1715299199.00993, 1.49007,
      "0:2162/5; 990070000:2399/6; 1490070000:76/15"},
     {"burstgpt1.csv", "burstgpt", 5, 40, "0:472/18; 40000000000:1087/230"},
+    {"burstgpt-without-fails.csv", "burstgpt", 7, 0, "0:64/3; 0:65/4"},
     {"qwen-bailian.jsonl", "qwen-bailian", 61.114, 29.886,
      "0:33/132 s159.0; 9136000000:48/5 s159.1; 29386000000:49/6 s159.2; "
      "29886000000:16/1 s162.0"},
@@ -142,6 +143,7 @@ START_TEST(what_cannot_be_replayed_is_refused_with_the_reason)
     static const struct {
         const char *file, *says;
     } cases[] = {
+        {"guidellm.csv", "a summary, without a single request; give GuideLLM's benchmarks.json"},
         {"vllm-summary.json", "no array \"start_times\": only a result saved with every request"},
         {"vidur-no-arrivals.csv", "no column for the arrival time; it may be named arrival_s, "},
         {"client-dataset.json", "are no format's; there are: kvtide, "},

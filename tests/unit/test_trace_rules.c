@@ -359,7 +359,7 @@ static const struct refusal {
     {BYTES("{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 5, \"hash_ids\": [1, 2, "
            "3]}"),
      "block sizes that would fit: 34 (no power of two)"},
-    {BYTES("{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 5, \"hash_ids\": []}"),
+    {BYTES("{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 5, \"hash_ids\": [1, 2]}"),
      "block sizes that would fit: none"},
     {BYTES("{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 5, \"hash_ids\": [1.5]}"),
      "entry 0 of hash_ids is not a whole number"},

@@ -35,7 +35,10 @@ static kvt_status closed_open(const struct kvt_arrival_env *env, void **out, str
 
 static void closed_close(void *source)
 {
-    free(source);
+    struct closed *closed = source;
+    if (closed != NULL)
+        kvt_drawn_free(&closed->drawn);
+    free(closed);
 }
 
 static kvt_status closed_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
@@ -44,15 +47,13 @@ static kvt_status closed_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
 {
     struct closed *closed = source;
     (void)due_ns;
-    (void)err;
     if (closed->requests > 0 && closed->given == closed->requests) {
         *answer = KVT_ARRIVAL_END;
     } else if (in_flight >= closed->concurrency) {
         *answer = KVT_ARRIVAL_WAIT;
     } else {
-        *spec = kvt_drawn_request(&closed->drawn, closed->given, now_ns);
-        closed->given++;
         *answer = KVT_ARRIVAL_NOW;
+        return kvt_drawn_request(&closed->drawn, closed->given++, now_ns, spec, err);
     }
     return KVT_OK;
 }

@@ -78,7 +78,10 @@ static kvt_status open_open(const struct kvt_arrival_env *env, void **out, struc
 
 static void open_close(void *source)
 {
-    free(source);
+    struct open_loop *loop = source;
+    if (loop != NULL)
+        kvt_drawn_free(&loop->drawn);
+    free(loop);
 }
 
 static kvt_status open_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
@@ -96,7 +99,9 @@ static kvt_status open_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
         *due_ns = loop->next_ns;
         return KVT_OK;
     }
-    *spec = kvt_drawn_request(&loop->drawn, loop->given, loop->next_ns);
+    kvt_status status = kvt_drawn_request(&loop->drawn, loop->given, loop->next_ns, spec, err);
+    if (status != KVT_OK)
+        return status;
     *answer = KVT_ARRIVAL_NOW;
     loop->given++;
     return loop->given == loop->requests ? KVT_OK : plan_next(loop, err);

@@ -79,7 +79,10 @@ static kvt_status phases_open(const struct kvt_arrival_env *env, void **out, str
 
 static void phases_close(void *source)
 {
-    free(source);
+    struct phases *phases = source;
+    if (phases != NULL)
+        kvt_drawn_free(&phases->drawn);
+    free(phases);
 }
 
 /* The last phase has no end here: past it, reports still need a number. */
@@ -103,7 +106,6 @@ static kvt_status phases_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
                               kvt_ns *due_ns, struct kvt_error *err)
 {
     struct phases *phases = source;
-    (void)err;
     if (now_ns >= phases_end_ns(phases)) {
         *answer = KVT_ARRIVAL_END;
         return KVT_OK;
@@ -114,10 +116,8 @@ static kvt_status phases_poll(void *source, kvt_ns now_ns, uint64_t in_flight,
         *due_ns = phase->end_ns;
         return KVT_OK;
     }
-    *spec = kvt_drawn_request(&phases->drawn, phases->given, now_ns);
-    phases->given++;
     *answer = KVT_ARRIVAL_NOW;
-    return KVT_OK;
+    return kvt_drawn_request(&phases->drawn, phases->given++, now_ns, spec, err);
 }
 
 static uint32_t phases_phase_count(const void *source)

@@ -202,8 +202,9 @@ static const struct kvt_param_spec replay_params[] = {
          .type = KVT_PARAM_CHOICE,
          .default_text = "auto",
          .choices =
-             "auto|kvtide|qwen-bailian|mooncake|azure|burstgpt|servegen|"
-             "llmservingsim-agentic|llmservingsim|vidur|splitwise|vllm|sglang|apex|csv|jsonl"},
+             "auto|kvtide|qwen-bailian|ragpulse|mooncake|aiperf|weka|guidellm|blis|azure|burstgpt|"
+             "servegen|llmservingsim-agentic|llmservingsim|vidur|splitwise|vllm|sglang|apex|csv|"
+             "jsonl"},
     [PARAM_RATE_SCALE] = {.name = "rate_scale",
                           .help = "how many times faster than recorded requests come",
                           .type = KVT_PARAM_REAL,

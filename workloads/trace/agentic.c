@@ -8,15 +8,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "kvt/file.h"
 #include "trace_file.h"
 
 struct agentic_reader {
     struct kvt_trace_source source;
-    struct kvt_lines *lines;
-    cJSON *object;            /* the conversation in hand; NULL: none */
+    struct kvt_trace_objects *objects;
+    const cJSON *object;      /* the conversation in hand; NULL: none */
     const cJSON *sub_request; /* of it, the next to give; NULL: none is left */
     struct kvt_trace_row row; /* of the conversation's next request */
     uint64_t ordinal;         /* conversations so far: names those without an id */
@@ -27,8 +25,7 @@ static void agentic_close(void *state)
     struct agentic_reader *reader = state;
     if (reader == NULL)
         return;
-    cJSON_Delete(reader->object);
-    kvt_lines_close(reader->lines);
+    kvt_trace_objects_close(reader->objects);
     free(reader);
 }
 
@@ -39,7 +36,7 @@ static kvt_status agentic_open(const struct kvt_trace_source *source, void **out
     if (reader == NULL)
         return kvt_fail_nomem(err, "the reader of a trace");
     reader->source = *source;
-    kvt_status status = kvt_lines_open(source->path, &reader->lines, err);
+    kvt_status status = kvt_trace_objects_open(source, &reader->objects, err);
     if (status != KVT_OK) {
         agentic_close(reader);
         return status;
@@ -54,16 +51,8 @@ static kvt_status put_member(const struct agentic_reader *reader, const cJSON *o
                              struct kvt_trace_row *row, struct kvt_error *err)
 {
     const struct kvt_trace_place place = {
-        .path = reader->source.path, .line = kvt_lines_number(reader->lines), .name = name};
-    const cJSON *item = kvt_json_find(object, name);
-    struct kvt_trace_value value = {.text = NULL};
-    char where[256];
-    if (item == NULL) {
-        kvt_trace_where(&place, where);
-        return kvt_fail(err, KVT_ERR_PARSE, where, "no \"%s\" in this object", name);
-    }
-    kvt_status status = kvt_trace_value_of_json(item, &place, &value, err);
-    return status == KVT_OK ? kvt_trace_put(column, &value, &place, row, err) : status;
+        .path = reader->source.path, .line = kvt_trace_objects_line(reader->objects), .name = ""};
+    return kvt_trace_put_member(&place, object, name, column, row, err);
 }
 
 static kvt_status begin_conversation(struct agentic_reader *reader, struct kvt_error *err)
@@ -71,7 +60,7 @@ static kvt_status begin_conversation(struct agentic_reader *reader, struct kvt_e
     const struct kvt_trace_column arrival = {KVT_TRACE_ARRIVAL, 1};
     const struct kvt_trace_column session = {KVT_TRACE_SESSION, 0};
     const cJSON *list = kvt_json_find(reader->object, "sub_requests");
-    uint64_t line = kvt_lines_number(reader->lines);
+    uint64_t line = kvt_trace_objects_line(reader->objects);
     if (!cJSON_IsArray(list) || list->child == NULL) {
         char where[256];
         (void)snprintf(where, sizeof where, "%s:%" PRIu64 "#/sub_requests", reader->source.path,
@@ -92,21 +81,11 @@ static kvt_status begin_conversation(struct agentic_reader *reader, struct kvt_e
     return status;
 }
 
-/* The next line that is not blank into reader->object; NULL at the end. */
+/* The next line's conversation into reader->object; NULL at the end. */
 static kvt_status next_object(struct agentic_reader *reader, struct kvt_error *err)
 {
-    char *text = NULL;
-    size_t text_bytes = 0;
-    cJSON_Delete(reader->object);
-    reader->object = NULL;
-    do {
-        kvt_status status = kvt_lines_next(reader->lines, &text, &text_bytes, err);
-        if (status != KVT_OK || text == NULL)
-            return status;
-    } while (text[strspn(text, " \t")] == '\0');
-    kvt_status status = kvt_json_parse(text, text_bytes, reader->source.path,
-                                       kvt_lines_number(reader->lines), &reader->object, err);
-    return status == KVT_OK ? begin_conversation(reader, err) : status;
+    kvt_status status = kvt_trace_objects_next(reader->objects, &reader->object, err);
+    return status == KVT_OK && reader->object != NULL ? begin_conversation(reader, err) : status;
 }
 
 /* One request, and what stands for the next one: it follows, by this one's tool. */

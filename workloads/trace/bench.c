@@ -3,16 +3,16 @@
  * One object a run, with arrays that have one entry a request. Runs may follow
  * each other as JSON Lines (--append-result), or one object may be spread over
  * many lines. A request failed where `errors` has text, or where it has neither
- * a first token (ttfts 0) nor any other (itls empty). */
+ * a first token (ttfts 0) nor any other (itls empty).
+ *
+ * SGLang keeps no start times. With request_rate infinite, its default, all requests are there
+ * when the run begins, behind the client's semaphore: they arrive at 0. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvt/file.h"
 #include "trace_file.h"
-
-#define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
 
 enum array {
     START_TIMES = 0,
@@ -31,10 +31,11 @@ static const char *const array_names[ARRAYS] = {
 
 struct bench_reader {
     struct kvt_trace_source source;
-    struct kvt_lines *lines; /* NULL for a document */
-    cJSON *run;              /* the object in hand; NULL: none */
-    uint64_t line;           /* where it begins */
-    bool is_document_done;
+    struct kvt_trace_objects *objects;
+    const cJSON *run;            /* the object in hand; NULL: none */
+    uint64_t line;               /* where it begins */
+    uint64_t ordinal;            /* 1-based */
+    bool has_starts;             /* it says when its requests came */
     size_t index;                /* of the next request in it */
     const cJSON *cursor[ARRAYS]; /* that request's entry of each array; NULL: no such array */
 };
@@ -44,8 +45,7 @@ static void bench_close(void *state)
     struct bench_reader *reader = state;
     if (reader == NULL)
         return;
-    cJSON_Delete(reader->run);
-    kvt_lines_close(reader->lines);
+    kvt_trace_objects_close(reader->objects);
     free(reader);
 }
 
@@ -56,12 +56,10 @@ static kvt_status bench_open(const struct kvt_trace_source *source, void **out,
     if (reader == NULL)
         return kvt_fail_nomem(err, "the reader of a trace");
     reader->source = *source;
-    if (!source->is_document) {
-        kvt_status status = kvt_lines_open(source->path, &reader->lines, err);
-        if (status != KVT_OK) {
-            bench_close(reader);
-            return status;
-        }
+    kvt_status status = kvt_trace_objects_open(source, &reader->objects, err);
+    if (status != KVT_OK) {
+        bench_close(reader);
+        return status;
     }
     *out = reader;
     return KVT_OK;
@@ -72,19 +70,36 @@ static void run_where(const struct bench_reader *reader, char where[256])
     (void)snprintf(where, 256, "%s:%" PRIu64, reader->source.path, reader->line);
 }
 
+/* Whether a run without start times says itself that all its requests came at once. */
+static kvt_status check_burst(const struct bench_reader *reader, const char *where,
+                              struct kvt_error *err)
+{
+    const cJSON *rate = kvt_json_find(reader->run, "request_rate");
+    if (cJSON_IsString(rate) && strcmp(rate->valuestring, "inf") == 0) {
+        if (reader->ordinal == 1)
+            return KVT_OK;
+        return kvt_fail(err, KVT_ERR_PARSE, where,
+                        "a second run, and neither says when it began (\"start_times\"); one run "
+                        "to a file is expected");
+    }
+    return kvt_fail(err, KVT_ERR_PARSE, where,
+                    "no array \"start_times\", and request_rate is not infinite: when its requests "
+                    "came was not kept");
+}
+
 /* Finds the arrays of a run and holds their lengths against each other. */
 static kvt_status check_run(struct bench_reader *reader, struct kvt_error *err)
 {
     char where[256];
     run_where(reader, where);
-    if (!cJSON_IsObject(reader->run))
-        return kvt_fail(err, KVT_ERR_PARSE, where, "a benchmark's result is an object");
     int expected = -1;
+    int first = -1;
+    bool may_lack_starts = kvt_json_find(reader->run, array_names[INPUT_LENS]) != NULL;
     for (int i = 0; i < ARRAYS; i++) {
         const cJSON *array = kvt_json_find(reader->run, array_names[i]);
         reader->cursor[i] = NULL;
         bool is_there = array != NULL && !cJSON_IsNull(array);
-        if (!is_there && i >= REQUIRED)
+        if (!is_there && (i >= REQUIRED || (i == START_TIMES && may_lack_starts)))
             continue;
         if (!is_there)
             return kvt_fail(err, KVT_ERR_PARSE, where,
@@ -94,38 +109,27 @@ static kvt_status check_run(struct bench_reader *reader, struct kvt_error *err)
         if (!cJSON_IsArray(array))
             return kvt_fail(err, KVT_ERR_PARSE, where, "\"%s\" is not an array", array_names[i]);
         int count = cJSON_GetArraySize(array);
-        if (expected >= 0 && count != expected)
+        if (first >= 0 && count != expected)
             return kvt_fail(err, KVT_ERR_PARSE, where,
                             "\"%s\" has %d entries, \"%s\" %d: there is one a request",
-                            array_names[i], count, array_names[START_TIMES], expected);
+                            array_names[i], count, array_names[first], expected);
+        if (first < 0)
+            first = i;
         expected = count;
         reader->cursor[i] = array->child;
     }
     reader->index = 0;
-    return KVT_OK;
+    reader->has_starts = first == START_TIMES;
+    return reader->has_starts ? KVT_OK : check_burst(reader, where, err);
 }
 
 /* The next object into reader->run; NULL at the end. */
 static kvt_status next_run(struct bench_reader *reader, struct kvt_error *err)
 {
-    cJSON_Delete(reader->run);
-    reader->run = NULL;
-    if (reader->source.is_document) {
-        if (reader->is_document_done)
-            return KVT_OK;
-        reader->is_document_done = true;
-        reader->line = 1;
-        return kvt_json_load(reader->source.path, DOCUMENT_BYTES_MAX, &reader->run, err);
-    }
-    char *text = NULL;
-    size_t text_bytes = 0;
-    do {
-        kvt_status status = kvt_lines_next(reader->lines, &text, &text_bytes, err);
-        if (status != KVT_OK || text == NULL)
-            return status;
-    } while (text[strspn(text, " \t")] == '\0');
-    reader->line = kvt_lines_number(reader->lines);
-    return kvt_json_parse(text, text_bytes, reader->source.path, reader->line, &reader->run, err);
+    kvt_status status = kvt_trace_objects_next(reader->objects, &reader->run, err);
+    reader->line = kvt_trace_objects_line(reader->objects);
+    reader->ordinal++;
+    return status;
 }
 
 static bool has_failed(const struct bench_reader *reader)
@@ -163,7 +167,7 @@ static kvt_status bench_next(void *state, struct kvt_trace_row *row, bool *more,
 {
     struct bench_reader *reader = state;
     *more = false;
-    while (reader->run == NULL || reader->cursor[START_TIMES] == NULL) {
+    while (reader->run == NULL || reader->cursor[INPUT_LENS] == NULL) {
         kvt_status status = next_run(reader, err);
         if (status != KVT_OK || reader->run == NULL)
             return status;
@@ -173,7 +177,7 @@ static kvt_status bench_next(void *state, struct kvt_trace_row *row, bool *more,
     }
     *row = kvt_trace_row_at(reader->line);
     row->kind = has_failed(reader) ? KVT_TRACE_ROW_FAILED : KVT_TRACE_ROW_REQUEST;
-    for (int i = 0; i < REQUIRED; i++) {
+    for (int i = reader->has_starts ? START_TIMES : INPUT_LENS; i < REQUIRED; i++) {
         kvt_status status = put_entry(reader, (enum array)i, row, err);
         if (status != KVT_OK)
             return status;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "kvt/hash.h"
 #include "trace_file.h"
 
 enum {
@@ -66,14 +67,18 @@ kvt_status kvt_trace_check_blocks(const cJSON *hash_ids, uint32_t input_tokens,
                     count, input_tokens, block_tokens, expected, candidates);
 }
 
-kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint32_t input_tokens, uint32_t block_tokens,
-                                struct kvt_page_keys *keys, struct kvt_error *err)
+kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint64_t scope, uint32_t input_tokens,
+                                uint32_t block_tokens, struct kvt_page_keys *keys,
+                                struct kvt_error *err)
 {
     kvt_status status = kvt_page_keys_begin(keys, input_tokens, err);
     uint32_t left_tokens = input_tokens;
     for (const cJSON *id = hash_ids->child; status == KVT_OK && id != NULL; id = id->next) {
         uint32_t tokens = left_tokens < block_tokens ? left_tokens : block_tokens;
-        kvt_page_keys_run(keys, kvt_content(KVT_CONTENT_BLOCK, (uint64_t)id->valuedouble), tokens);
+        uint64_t name = (uint64_t)id->valuedouble;
+        if (scope != 0)
+            name = kvt_chain64(scope, name);
+        kvt_page_keys_run(keys, kvt_content(KVT_CONTENT_BLOCK, name), tokens);
         left_tokens -= tokens;
     }
     return status;

@@ -51,14 +51,19 @@ static const struct alias {
     {"token_size", {KVT_TRACE_OUTPUT, 0}},
     {"session_id", {KVT_TRACE_SESSION, 0}},
     {"turn", {KVT_TRACE_TURN, 0}},
+    {"round_index", {KVT_TRACE_TURN, 0}},
     {"slo_class", {KVT_TRACE_SLO_CLASS, 0}},
     {"prefix_tokens", {KVT_TRACE_PREFIX_TOKENS, 0}},
+    {"prefix_length", {KVT_TRACE_PREFIX_TOKENS, 0}},
     {"think_s", {KVT_TRACE_THINK_S, UNIT_S}},
+    {"think_time_us", {KVT_TRACE_THINK_S, UNIT_US}},
     {"hash_ids", {KVT_TRACE_HASH_IDS, 0}},
+    {"block_hash_ids", {KVT_TRACE_HASH_IDS, 0}},
     {"chat_id", {KVT_TRACE_CHAT_ID, 0}},
     {"parent_chat_id", {KVT_TRACE_PARENT_CHAT_ID, 0}},
     {"prefix_group", {KVT_TRACE_PREFIX_GROUP, 0}},
     {"tenant", {KVT_TRACE_TENANT, 0}},
+    {"tenant_id", {KVT_TRACE_TENANT, 0}},
     {"task", {KVT_TRACE_TASK, 0}},
     {"sub_requests", {KVT_TRACE_SUB_REQUESTS, 0}},
 };
@@ -150,11 +155,16 @@ static bool has_field(uint32_t fields, enum kvt_trace_field field)
     return (fields >> field & 1) != 0;
 }
 
+bool kvt_trace_reads_hash_ids(const struct kvt_trace_source *source)
+{
+    return source->format->block_tokens > 0 || source->has_parts;
+}
+
 /* Whether what a file says in this field reaches the run. */
 static bool is_used(enum kvt_trace_field field, uint32_t fields,
-                    const struct kvt_trace_format *format)
+                    const struct kvt_trace_source *source)
 {
-    bool follows_chats = format->shape == KVT_TRACE_JSON_LINES;
+    bool follows_chats = source->format->shape == KVT_TRACE_JSON_LINES;
     switch (field) {
     case KVT_TRACE_SESSION:
     case KVT_TRACE_TURN:
@@ -169,15 +179,15 @@ static bool is_used(enum kvt_trace_field field, uint32_t fields,
     case KVT_TRACE_PARENT_CHAT_ID:
         return follows_chats && has_field(fields, KVT_TRACE_CHAT_ID);
     case KVT_TRACE_HASH_IDS:
-        return format->block_tokens > 0;
+        return kvt_trace_reads_hash_ids(source);
     case KVT_TRACE_SUB_REQUESTS:
-        return format->reader == &kvt_trace_agentic_reader;
+        return source->format->reader == &kvt_trace_agentic_reader;
     default:
         return false;
     }
 }
 
-void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *format, char *unused,
+void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_source *source, char *unused,
                            char *unconverted, size_t list_bytes)
 {
     static const struct {
@@ -196,7 +206,7 @@ void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *forma
         enum kvt_trace_field field = names[i].field;
         if (!has_field(fields, field))
             continue;
-        bool used = is_used(field, fields, format);
+        bool used = is_used(field, fields, source);
         if (!used)
             kvt_trace_list(unused, list_bytes, names[i].name);
         if (!used || field == KVT_TRACE_HASH_IDS)

@@ -13,6 +13,7 @@ struct csv_reader {
     struct kvt_trace_column *columns; /* [column_count] */
     char **names;                     /* [column_count], as in the header */
     size_t column_count;
+    char **fields; /* [column_count] of the row last given, borrowed from csv */
 };
 
 static void csv_close(void *state)
@@ -181,6 +182,7 @@ static kvt_status csv_next(void *state, struct kvt_trace_row *row, bool *more,
         return kvt_fail(err, KVT_ERR_PARSE, where, "the row has %zu fields, the header %zu",
                         field_count, reader->column_count);
     }
+    reader->fields = fields;
     for (size_t i = 0; i < field_count; i++) {
         if (reader->columns[i].field == KVT_TRACE_OTHER)
             continue;
@@ -197,6 +199,16 @@ static kvt_status csv_next(void *state, struct kvt_trace_row *row, bool *more,
             return status;
     }
     return KVT_OK;
+}
+
+const char *kvt_trace_csv_cell(const void *csv_reader, const char *name)
+{
+    const struct csv_reader *reader = csv_reader;
+    for (size_t i = 0; i < reader->column_count; i++) {
+        if (is_same_name(reader->names[i], name))
+            return reader->fields[i];
+    }
+    return NULL;
 }
 
 const struct kvt_trace_reader kvt_trace_csv_reader = {

@@ -14,8 +14,6 @@
 #include "kvt/file.h"
 #include "trace_file.h"
 
-#define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
-
 enum {
     NAMES_MAX = 256
 };
@@ -32,12 +30,38 @@ static const struct kvt_trace_format formats[] = {
      .unit_ns = KVT_NS_PER_S,
      .block_tokens = 16,
      .reader = &kvt_trace_jsonl_reader},
+    {.name = "ragpulse",
+     .shape = KVT_TRACE_JSON_LINES,
+     .signature = {"timestamp", "input_length", "output_length", "hash_ids/user_input"},
+     .unit_ns = KVT_NS_PER_S,
+     .wrap_ns = 7 * 24 * 3600 * KVT_NS_PER_S,
+     .has_parts = true,
+     .reader = &kvt_trace_jsonl_reader},
     {.name = "mooncake",
      .shape = KVT_TRACE_JSON_LINES,
      .signature = {"timestamp", "input_length", "output_length"},
      .unit_ns = KVT_NS_PER_S / 1000,
      .block_tokens = 512,
+     .think_name = "delay",
+     .think_unit_ns = KVT_NS_PER_S / 1000,
      .reader = &kvt_trace_jsonl_reader},
+    {.name = "aiperf",
+     .shape = KVT_TRACE_JSON_LINES,
+     .signature = {"metadata/x_request_id", "metrics"},
+     .reader = &kvt_trace_aiperf_reader},
+    {.name = "weka",
+     .shape = KVT_TRACE_JSON_NESTED,
+     .signature = {"id", "requests"},
+     .block_tokens = 64,
+     .reader = &kvt_trace_weka_reader},
+    {.name = "guidellm",
+     .shape = KVT_TRACE_JSON_NESTED,
+     .signature = {"benchmarks"},
+     .reader = &kvt_trace_guidellm_reader},
+    {.name = "blis",
+     .shape = KVT_TRACE_CSV,
+     .signature = {"arrival_time_us", "round_index", "prefix_group", "input_tokens"},
+     .reader = &kvt_trace_blis_reader},
     {.name = "azure",
      .shape = KVT_TRACE_CSV,
      .signature = {"timestamp", "contexttokens", "generatedtokens"},
@@ -68,12 +92,13 @@ static const struct kvt_trace_format formats[] = {
      .unit_ns = KVT_NS_PER_S,
      .reader = &kvt_trace_csv_reader},
     {.name = "vllm",
-     .shape = KVT_TRACE_JSON_ARRAYS,
+     .shape = KVT_TRACE_JSON_NESTED,
      .signature = {"tokenizer_id", "request_throughput"},
      .reader = &kvt_trace_bench_reader},
     {.name = "sglang",
-     .shape = KVT_TRACE_JSON_ARRAYS,
+     .shape = KVT_TRACE_JSON_NESTED,
      .signature = {"request_throughput"},
+     .has_infinity = true,
      .reader = &kvt_trace_bench_reader},
     {.name = "apex",
      .shape = KVT_TRACE_JSON_LINES,
@@ -89,22 +114,13 @@ enum {
 const char *const *kvt_trace_formats(void)
 {
     static const char *const names[] = {
-        "kvtide",
-        "qwen-bailian",
-        "mooncake",
-        "azure",
-        "burstgpt",
-        "servegen",
-        "llmservingsim-agentic",
-        "llmservingsim",
-        "vidur",
-        "splitwise",
-        "vllm",
-        "sglang",
-        "apex",
-        "csv",
-        "jsonl",
-        NULL,
+        "kvtide",        "qwen-bailian", "ragpulse",
+        "mooncake",      "aiperf",       "weka",
+        "guidellm",      "blis",         "azure",
+        "burstgpt",      "servegen",     "llmservingsim-agentic",
+        "llmservingsim", "vidur",        "splitwise",
+        "vllm",          "sglang",       "apex",
+        "csv",           "jsonl",        NULL,
     };
     _Static_assert(sizeof names / sizeof names[0] == FORMAT_COUNT + 1, "a name for each format");
     return names;
@@ -137,24 +153,39 @@ static void add_name(struct sample *sample, const char *name)
 
 /* ---- Looking -------------------------------------------------------------------- */
 
-static kvt_status look_at_json(const char *path, const char *text, size_t text_bytes, uint64_t line,
+/* Names of an object, and of the objects in it: their shape tells apart what shares names. */
+static void add_names_of(struct sample *sample, const cJSON *object)
+{
+    for (const cJSON *item = object->child; item != NULL; item = item->next)
+        add_name(sample, item->string);
+    for (const cJSON *item = object->child; item != NULL; item = item->next) {
+        const cJSON *inner = cJSON_IsObject(item) ? item->child : NULL;
+        for (; inner != NULL; inner = inner->next) {
+            char name[128];
+            (void)snprintf(name, sizeof name, "%.60s/%.60s", item->string, inner->string);
+            add_name(sample, name);
+        }
+    }
+}
+
+/* What may not be there is for the format's reader to find. */
+static kvt_status look_at_json(const char *path, char *text, size_t text_bytes, uint64_t line,
                                struct sample *sample, struct kvt_error *err)
 {
     size_t end = text_bytes;
+    kvt_trace_mend_infinity(text);
     while (end > 1 && strchr(" \t\r", text[end - 1]) != NULL)
         end--;
     sample->is_document = text[end - 1] != '}';
     cJSON *tree = NULL;
     kvt_status status = sample->is_document
-                            ? kvt_json_load(path, DOCUMENT_BYTES_MAX, &tree, err)
+                            ? kvt_json_load(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &tree, err)
                             : kvt_json_parse(text, text_bytes, path, line, &tree, err);
     if (status != KVT_OK)
         return status;
     sample->is_object = cJSON_IsObject(tree);
-    if (sample->is_object) {
-        for (const cJSON *item = tree->child; item != NULL; item = item->next)
-            add_name(sample, item->string);
-    }
+    if (sample->is_object)
+        add_names_of(sample, tree);
     cJSON_Delete(tree);
     return KVT_OK;
 }
@@ -180,7 +211,7 @@ static kvt_status look_at_csv(const char *path, struct sample *sample, struct kv
 }
 
 /* By a first line with something in it. */
-static kvt_status look_at_line(const char *path, const char *text, size_t text_bytes, uint64_t line,
+static kvt_status look_at_line(const char *path, char *text, size_t text_bytes, uint64_t line,
                                struct sample *sample, struct kvt_error *err)
 {
     size_t blanks = strspn(text, " \t");
@@ -235,7 +266,7 @@ static bool fits_shape(const struct kvt_trace_format *format, const struct sampl
         return !sample->is_json;
     case KVT_TRACE_JSON_LINES:
         return sample->is_json && !sample->is_document;
-    case KVT_TRACE_JSON_ARRAYS:
+    case KVT_TRACE_JSON_NESTED:
         return sample->is_json;
     }
     return false;
@@ -268,6 +299,20 @@ static bool is_conversation(const struct sample *sample)
     return has_name(sample, "requests") || has_name(sample, "conversations");
 }
 
+/* Summaries by the tools whose other files are taken. */
+static const char *summary_of(const struct sample *sample)
+{
+    if (sample->is_json)
+        return has_name(sample, "input_config") && has_name(sample, "request_latency/avg")
+                   ? "profile_export.jsonl"
+                   : NULL;
+    if (has_name(sample, "timings") && has_name(sample, "request_counts"))
+        return "GuideLLM's benchmarks.json";
+    return has_name(sample, "metric") && has_name(sample, "avg") && has_name(sample, "p99")
+               ? "AIPerf's profile_export.jsonl"
+               : NULL;
+}
+
 static kvt_status find_match(const char *path, const struct sample *sample,
                              const struct kvt_trace_format **out, struct kvt_error *err)
 {
@@ -277,12 +322,16 @@ static kvt_status find_match(const char *path, const struct sample *sample,
             return KVT_OK;
         }
     }
+    const char *whole = summary_of(sample);
+    if (whole != NULL)
+        return kvt_fail(err, KVT_ERR_UNSUPPORTED, path,
+                        "a summary, without a single request; give %s of the same run", whole);
     if (sample->is_json && is_conversation(sample))
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, path,
                         "one object a conversation, of a format that is not taken; convert it to "
                         "one request a line, or to LLMServingSim's sub_requests");
     char found[256] = "";
-    char known[192];
+    char known[320];
     for (size_t i = 0; i < sample->count; i++)
         kvt_trace_list(found, sizeof found, sample->names[i]);
     list_formats(known, sizeof known);
@@ -305,7 +354,7 @@ static kvt_status find_named(const char *path, const char *wanted, const struct 
         *out = &formats[i];
         return KVT_OK;
     }
-    char known[192];
+    char known[320];
     list_formats(known, sizeof known);
     return kvt_fail(err, KVT_ERR_NOT_FOUND, path,
                     "\"%.40s\" is no trace format; there are: auto, %s", wanted, known);
@@ -323,8 +372,11 @@ kvt_status kvt_trace_detect(const char *path, const char *wanted, struct kvt_tra
         status = strcmp(wanted, "auto") == 0 ? find_match(path, sample, &format, err)
                                              : find_named(path, wanted, sample, &format, err);
     if (status == KVT_OK)
-        *out = (struct kvt_trace_source){
-            .path = path, .format = format, .is_document = sample->is_document};
+        *out = (struct kvt_trace_source){.path = path,
+                                         .format = format,
+                                         .is_document = sample->is_document,
+                                         .has_parts =
+                                             format->has_parts && kvt_trace_parts_are_beside(path)};
     free(sample);
     return status;
 }

@@ -125,7 +125,7 @@ static void note_used(struct kvt_trace *trace, const struct kvt_trace_row *row)
         trace->used_last_ns = row->time_ns;
     account->requests++;
     account->hash_id_requests +=
-        trace->source.format->block_tokens > 0 && (row->fields >> KVT_TRACE_HASH_IDS & 1) != 0;
+        kvt_trace_reads_hash_ids(&trace->source) && (row->fields >> KVT_TRACE_HASH_IDS & 1) != 0;
     trace->has_followers = trace->has_followers || follows(row);
     uint32_t context_tokens = row->input_tokens + row->output_tokens;
     if (context_tokens > trace->longest_tokens)
@@ -307,7 +307,7 @@ static void start_account(struct kvt_trace *trace)
 
 static void account_for_fields(struct kvt_trace *trace)
 {
-    kvt_trace_name_unused(trace->fields, trace->source.format, trace->unused, trace->unconverted,
+    kvt_trace_name_unused(trace->fields, &trace->source, trace->unused, trace->unconverted,
                           NAMES_BYTES);
     trace->account.unused = trace->unused[0] != '\0' ? trace->unused : NULL;
     trace->account.unconverted = trace->unconverted[0] != '\0' ? trace->unconverted : NULL;
@@ -397,9 +397,13 @@ static kvt_status prepare(struct kvt_trace *trace, const struct kvt_trace_option
         trace->names[kind].known_count = 0;
     if (status != KVT_OK)
         return status;
-    bool is_ordered = trace->account.out_of_order_rows == 0;
+    /* Rows of one object a conversation are out of order by nature: nobody can sort such a file. */
+    bool keeps_keys = trace->account.out_of_order_rows == 0 || !options->ordered_keys_only ||
+                      trace->source.format->shape == KVT_TRACE_JSON_NESTED;
     trace->wants_keys = options->page_keys;
-    trace->source.page_keys = options->page_keys && (is_ordered || !options->ordered_keys_only);
+    trace->source.page_keys = options->page_keys && keeps_keys;
+    trace->account.hash_ids_left_out =
+        options->page_keys && !keeps_keys && trace->account.hash_id_requests > 0;
     if (trace->account.out_of_order_rows > 0)
         return gather(trace, err);
     return trace->source.format->reader->open(&trace->source, &trace->reader, err);

@@ -92,10 +92,12 @@ struct kvt_trace_column kvt_trace_column_of(const char *name);
 const char *kvt_trace_field_name(enum kvt_trace_field field);
 /* The names that a field goes by, separated by ", ". */
 void kvt_trace_aliases(enum kvt_trace_field field, char *list, size_t list_bytes);
-struct kvt_trace_format;
-/* What of these fields (bits) a format's file says for nothing, and what convert cannot write:
- * names into lists of list_bytes. */
-void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_format *format, char *unused,
+struct kvt_trace_source;
+/* Whether hash_ids say what a file's prompts consist of. */
+bool kvt_trace_reads_hash_ids(const struct kvt_trace_source *source);
+/* What of these fields (bits) a file says for nothing, and what convert cannot write: names into
+ * lists of list_bytes. */
+void kvt_trace_name_unused(uint32_t fields, const struct kvt_trace_source *source, char *unused,
                            char *unconverted, size_t list_bytes);
 /* Appends a name to a list for a message; "..." stands for those that find no room. */
 void kvt_trace_list(char *list, size_t list_bytes, const char *name);
@@ -137,17 +139,58 @@ struct kvt_trace_row kvt_trace_row_at(uint64_t line);
  * where no zone is given. False when the text is no such date (date.c). */
 bool kvt_trace_date_ns(const char *text, int64_t *out_ns);
 
-/* ---- What JSON formats carry beside (blocks.c, chains.c) --------------------- */
+/* ---- JSON objects one after the other (objects.c) ------------------------------- */
+
+#define KVT_TRACE_DOCUMENT_BYTES_MAX ((size_t)1 << 30)
+
+struct kvt_trace_source;
+struct kvt_trace_objects;
+KVT_CHECKED kvt_status kvt_trace_objects_open(const struct kvt_trace_source *source,
+                                              struct kvt_trace_objects **out,
+                                              struct kvt_error *err);
+void kvt_trace_objects_close(struct kvt_trace_objects *objects); /* takes NULL */
+/* The next object, borrowed until the next call; NULL at the end. A value that is none is
+ * refused. */
+KVT_CHECKED kvt_status kvt_trace_objects_next(struct kvt_trace_objects *objects,
+                                              const cJSON **object, struct kvt_error *err);
+uint64_t kvt_trace_objects_line(const struct kvt_trace_objects *objects); /* where it begins */
+/* Python writes a float that is infinite as a bare word, which is no JSON: it becomes the text
+ * "inf", in place. */
+void kvt_trace_mend_infinity(char *text);
+/* Checks member `name` of an object, which must be there, and puts it where its column belongs;
+ * `place` is the object's, its name the path to it ("" for the line itself). */
+KVT_CHECKED kvt_status kvt_trace_put_member(const struct kvt_trace_place *place,
+                                            const cJSON *object, const char *name,
+                                            struct kvt_trace_column column,
+                                            struct kvt_trace_row *row, struct kvt_error *err);
+
+/* ---- What JSON formats carry beside (blocks.c, parts.c, chains.c) ------------- */
 
 /* Holds hash_ids against the length they should cover. */
 KVT_CHECKED kvt_status kvt_trace_check_blocks(const cJSON *hash_ids, uint32_t input_tokens,
                                               uint32_t block_tokens,
                                               const struct kvt_trace_place *place,
                                               struct kvt_error *err);
-/* The prompt's pages out of its blocks, which have been checked. */
-KVT_CHECKED kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint32_t input_tokens,
-                                            uint32_t block_tokens, struct kvt_page_keys *keys,
+/* The prompt's pages out of its blocks, which have been checked. Ids mean the same where the scope
+ * is the same; 0: in all of the file. */
+KVT_CHECKED kvt_status kvt_trace_block_keys(const cJSON *hash_ids, uint64_t scope,
+                                            uint32_t input_tokens, uint32_t block_tokens,
+                                            struct kvt_page_keys *keys, struct kvt_error *err);
+
+/* How long the parts of RAGPulse's prompts are, by their hash ids: in files beside the trace. */
+struct kvt_trace_parts;
+/* Whether any of them is there. */
+bool kvt_trace_parts_are_beside(const char *path);
+/* All of them, then. */
+KVT_CHECKED kvt_status kvt_trace_parts_load(const char *path, struct kvt_trace_parts **out,
                                             struct kvt_error *err);
+void kvt_trace_parts_free(struct kvt_trace_parts *parts); /* takes NULL */
+/* Holds an object of lists of ids against the prompt, and names its pages where keys is not NULL.
+ * parts NULL: their lengths are not known, and nothing but the object's form is looked at. */
+KVT_CHECKED kvt_status kvt_trace_parts_keys(const struct kvt_trace_parts *parts,
+                                            const cJSON *hash_ids, uint32_t input_tokens,
+                                            const struct kvt_trace_place *place,
+                                            struct kvt_page_keys *keys, struct kvt_error *err);
 
 /* Which conversation a chat belongs to, by following parents, and what it repeats of them. */
 struct kvt_trace_chains;
@@ -205,13 +248,14 @@ enum kvt_trace_shape {
     KVT_TRACE_CSV = 0,  /* a header, then rows */
     KVT_TRACE_CSV_BARE, /* rows of numbers at once */
     KVT_TRACE_JSON_LINES,
-    KVT_TRACE_JSON_ARRAYS /* objects with one array a field: JSON Lines or one document */
+    KVT_TRACE_JSON_NESTED /* objects that hold many requests: JSON Lines or one document */
 };
 
 struct kvt_trace_source {
     const char *path; /* borrowed while the reader is open */
     const struct kvt_trace_format *format;
     bool is_document; /* one JSON value over many lines */
+    bool has_parts;   /* the lengths of its prompts' parts are beside it */
     bool page_keys;   /* rows come with theirs */
     uint64_t run_seed;
 };
@@ -227,6 +271,14 @@ extern const struct kvt_trace_reader kvt_trace_jsonl_reader;
 extern const struct kvt_trace_reader kvt_trace_bench_reader;
 extern const struct kvt_trace_reader kvt_trace_servegen_reader;
 extern const struct kvt_trace_reader kvt_trace_agentic_reader;
+extern const struct kvt_trace_reader kvt_trace_weka_reader;
+extern const struct kvt_trace_reader kvt_trace_aiperf_reader;
+extern const struct kvt_trace_reader kvt_trace_guidellm_reader;
+extern const struct kvt_trace_reader kvt_trace_blis_reader;
+
+/* Of the row that a kvt_trace_csv_reader gave last: the cell of the column of this name, as
+ * kvt_trace_spell() spells it; NULL where there is no such column. Borrowed until the next row. */
+const char *kvt_trace_csv_cell(const void *csv_reader, const char *name);
 
 enum {
     KVT_TRACE_SIGNATURE_MAX = 4
@@ -235,11 +287,19 @@ enum {
 struct kvt_trace_format {
     const char *name;
     enum kvt_trace_shape shape;
-    /* Names that are all there in a file of this format, as kvt_trace_spell() spells them. None:
-     * recognised by its required fields, or (CSV_BARE) by its shape. */
+    /* Names that are all there in a file of this format, as kvt_trace_spell() spells them, those of
+     * an object's object as "outer/inner". None: recognised by its required fields, or (CSV_BARE)
+     * by its shape. */
     const char *signature[KVT_TRACE_SIGNATURE_MAX];
     int64_t unit_ns;       /* of times whose names give none; 0: seconds or dates */
     uint32_t block_tokens; /* a hash id stands for so many; 0: not checked */
+    /* A member that says how long after its session's last row this one comes, and its unit; such a
+     * row needs no time of its own, and stands at that of the row above. NULL: none. */
+    const char *think_name;
+    int64_t think_unit_ns;
+    int64_t wrap_ns;   /* times begin anew behind it; 0: never */
+    bool has_parts;    /* hash_ids is an object of parts' ids (parts.c) */
+    bool has_infinity; /* Python's word for it may stand where a number would */
     const struct kvt_trace_reader *reader;
 };
 

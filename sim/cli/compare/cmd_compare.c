@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../jobs.h"
+#include "../report/report.h"
 #include "compare.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
@@ -19,7 +20,7 @@ struct question {
     struct cli_texts variants, sets, fail_if;
     const char *reference, *cache, *out, *metric;
     uint64_t seeds, threads;
-    bool presets, quiet, json;
+    bool presets, no_report, quiet, json;
 };
 
 /* Everything that is known before the first run. */
@@ -153,8 +154,11 @@ static kvt_status tell(const struct question *question, struct prepared *prepare
         fprintf(kvt_outfile_stream(prepared->out), "%s\n", text);
         struct kvt_outfile *out = prepared->out;
         prepared->out = NULL;
+        report_remove(question->out);
         status = kvt_outfile_commit(out, err);
     }
+    if (status == KVT_OK && question->out != NULL && !question->no_report)
+        status = report_write(question->out, "compare.json", err);
     if (status == KVT_OK && question->json)
         puts(text);
     else if (status == KVT_OK && answer->presets.count > 0)
@@ -293,7 +297,10 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT,
          &question.threads},
-        {"--out", "DIR", "writes compare.json there", CLI_TEXT, &question.out},
+        {"--out", "DIR", "writes compare.json and its page report.html there", CLI_TEXT,
+         &question.out},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &question.no_report},
         {"--json", NULL, "prints compare.json instead of the table", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &question.quiet},
     };

@@ -105,13 +105,13 @@ static void put_value(const char *command, const struct cli_option *option)
     printf(" ;;\n");
 }
 
-/* Behind an option that takes a value, the value. */
+/* Behind an option that wants a value, the value. */
 static void tell_value(void *context, const struct cli_command *command,
                        const struct cli_option *options, size_t option_count)
 {
     (void)context;
     for (size_t i = 0; i < option_count; i++) {
-        if (options[i].value)
+        if (options[i].value && options[i].kind != CLI_MAYBE_PAIR)
             put_value(command->name, &options[i]);
     }
 }

@@ -50,7 +50,9 @@ static void put_option(const struct cli_command *command, const struct cli_optio
 
     put_when(command);
     printf(" -l %s", option->name + 2);
-    if (option->value) {
+    if (option->kind == CLI_MAYBE_PAIR) {
+        printf(" -f");
+    } else if (option->value) {
         printf(takes_file ? " -rF" : " -x");
         put_source(kind, option->value);
     }

@@ -37,13 +37,14 @@ static void put_action(enum completion_kind kind, const char *value)
 
 static void put_option(const struct cli_option *option)
 {
-    bool repeats = option->kind != CLI_TEXT && option->kind != CLI_FLAG;
+    bool may_lack_value = option->kind == CLI_MAYBE_PAIR;
+    bool repeats = option->kind != CLI_TEXT && option->kind != CLI_FLAG && !may_lack_value;
 
     printf("            '%s%s[", repeats ? "*" : "", option->name);
     put_text(option->help);
     putchar(']');
     if (option->value) {
-        putchar(':');
+        fputs(may_lack_value ? "::" : ":", stdout);
         put_text(option->value);
         putchar(':');
         put_action(completion_of_option(option), option->value);

@@ -239,11 +239,6 @@ static void print_timeline(const struct answer *answer)
     timeline_print(answer->outcome);
 }
 
-static void write_timeline_page(const struct answer *answer, FILE *stream)
-{
-    timeline_write_page(answer->outcome, stream);
-}
-
 static kvt_status timeline(const struct question *question, const char *cache_dir,
                            struct kvt_arena *arena, bool *good, struct kvt_error *err)
 {
@@ -254,11 +249,8 @@ static kvt_status timeline(const struct question *question, const char *cache_di
                                        .threads = (unsigned)question->threads,
                                        .quiet = question->quiet};
     struct timeline_outcome outcome = {0};
-    struct answer answer = {.plan = &plan,
-                            .outcome = &outcome,
-                            .print = print_timeline,
-                            .page_name = "timeline.html",
-                            .write_page = write_timeline_page};
+    struct answer answer = {
+        .plan = &plan, .outcome = &outcome, .print = print_timeline, .page_name = "timeline.html"};
     kvt_status status = validate_timeline(&plan, arena, &outcome, err);
 
     if (status == KVT_OK)

@@ -4,7 +4,9 @@
  *
  * Samples of one name are summed over its labels, which are engines of one server; of SGLang those
  * of tensor-parallel rank 0 alone, for each rank reports the same. A scrape ends where its first
- * sample comes again. */
+ * sample comes again. A sample with the TIME of an earlier scrape of the file belongs to that one,
+ * so that a file may go metric by metric. Where a file has the names of two engines, as timeline.om
+ * has, those of the first one count. */
 #include "engine_metrics.h"
 
 #include <math.h>
@@ -68,6 +70,7 @@ static const struct {
 };
 
 struct engine_scrape {
+    double at; /* the TIME of its first sample; NaN: it has none */
     bool has[SAMPLES];
     double values[SAMPLES];
 };
@@ -95,7 +98,7 @@ static bool is_another_rank(const char *labels)
     return rank && strncmp(rank, "tp_rank=\"0\"", 11) != 0;
 }
 
-static kvt_status add_scrape(struct engine_metrics *metrics, struct kvt_error *err)
+static kvt_status add_scrape(struct engine_metrics *metrics, double at, struct kvt_error *err)
 {
     if (metrics->count == metrics->capacity) {
         size_t capacity = metrics->capacity > 0 ? 2 * metrics->capacity : 16;
@@ -105,7 +108,7 @@ static kvt_status add_scrape(struct engine_metrics *metrics, struct kvt_error *e
         metrics->scrapes = grown;
         metrics->capacity = capacity;
     }
-    metrics->scrapes[metrics->count++] = (struct engine_scrape){.has = {false}};
+    metrics->scrapes[metrics->count++] = (struct engine_scrape){.at = at};
     return KVT_OK;
 }
 
@@ -113,7 +116,37 @@ static kvt_status add_scrape(struct engine_metrics *metrics, struct kvt_error *e
 struct reading {
     struct engine_metrics *metrics;
     char first[SAMPLE_BYTES];
+    size_t begin, cursor; /* its scrapes begin there; the one that the sample before belongs to */
 };
+
+/* What stands behind the value, if it is a number. */
+static double time_of(const char *text)
+{
+    char number[64];
+    double at = 0;
+
+    text += strspn(text, " \t");
+    (void)snprintf(number, sizeof number, "%.*s", (int)strcspn(text, " \t"), text);
+    return kvt_text_real(number, "", 0, 1e18, &at, NULL) == KVT_OK ? at : (double)NAN;
+}
+
+/* The file's scrape of that time, sought from the one before on, for times go up; the last one
+ * where there is none. */
+static struct engine_scrape *scrape_at(struct reading *reading, double at)
+{
+    struct engine_metrics *metrics = reading->metrics;
+    size_t count = metrics->count - reading->begin;
+
+    for (size_t i = 0; i < count && !isnan(at); i++) {
+        size_t place = reading->begin + (reading->cursor - reading->begin + i) % count;
+        if (metrics->scrapes[place].at != at)
+            continue;
+        reading->cursor = place;
+        return &metrics->scrapes[place];
+    }
+    reading->cursor = metrics->count - 1;
+    return &metrics->scrapes[reading->cursor];
+}
 
 /* One line that is no comment; labels end where the value begins, and hold blanks only inside
  * quotes. */
@@ -129,7 +162,8 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
          bytes++)
         is_quoted ^= text[bytes] == '"' && (bytes == 0 || text[bytes - 1] != '\\');
     enum sample sample = sample_of(text, name_bytes);
-    if (sample == SAMPLES || is_another_rank(text))
+    bool is_other_engine = reading->first[0] != '\0' && reading->first[0] != text[0];
+    if (sample == SAMPLES || is_another_rank(text) || is_other_engine)
         return KVT_OK;
     const char *begin = text + bytes + strspn(text + bytes, " \t");
     size_t length = strcspn(begin, " \t");
@@ -139,15 +173,18 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
     value_text[length] = '\0';
     kvt_status status = kvt_text_real(value_text, where, 0, 1e18, &value, err);
     bool is_again = strncmp(reading->first, text, bytes) == 0 && reading->first[bytes] == '\0';
-    if (status == KVT_OK && (reading->first[0] == '\0' || is_again))
-        status = add_scrape(reading->metrics, err);
+    double at = time_of(begin + length);
+    if (status == KVT_OK && (reading->first[0] == '\0' || is_again)) {
+        status = add_scrape(reading->metrics, at, err);
+        reading->cursor = reading->metrics->count - 1;
+    }
     if (status != KVT_OK)
         return status;
     if (reading->first[0] == '\0') {
         memcpy(reading->first, text, bytes);
         reading->first[bytes] = '\0';
     }
-    struct engine_scrape *scrape = &reading->metrics->scrapes[reading->metrics->count - 1];
+    struct engine_scrape *scrape = scrape_at(reading, at);
     scrape->has[sample] = true;
     scrape->values[sample] += value;
     return KVT_OK;
@@ -155,7 +192,7 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
 
 static kvt_status read_text(const char *path, struct engine_metrics *metrics, struct kvt_error *err)
 {
-    struct reading reading = {.metrics = metrics};
+    struct reading reading = {.metrics = metrics, .begin = metrics->count};
     struct kvt_lines *lines = NULL;
     char *text = NULL, where[WHERE_BYTES];
     size_t text_bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "../report/report.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 
@@ -27,8 +28,9 @@ static kvt_status write_files(const char *dir, const struct answer *answer, cons
 
     if (status == KVT_OK && answer->page_name)
         status = open_out(dir, answer->page_name, &page, err);
+    if (status == KVT_OK && page)
+        status = report_write_tree(answer->tree, kvt_outfile_stream(page), err);
     if (status == KVT_OK && page) {
-        answer->write_page(answer, kvt_outfile_stream(page));
         status = kvt_outfile_commit(page, err);
         page = NULL;
     }

@@ -13,9 +13,7 @@ struct answer {
     const void *plan, *outcome;
     cJSON *tree;
     void (*print)(const struct answer *answer);
-    /* A page beside it, under that name; NULL: none. */
-    const char *page_name;
-    void (*write_page)(const struct answer *answer, FILE *stream);
+    const char *page_name; /* of the tree's page, beside it; NULL: none is written */
 };
 
 struct answer_place {

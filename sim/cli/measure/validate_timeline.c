@@ -23,10 +23,10 @@ enum {
 };
 
 const struct timeline_quantity timeline_quantities[TIMELINE_QUANTITIES] = {
-    {TIMELINE_HOST_FETCH_SHARE, "host fetch share", "%", 100, "missed / selected rows"},
-    {TIMELINE_COVERAGE, "coverage", "%", 100, "ready optional rows / eligible rows"},
-    {TIMELINE_RUNNING, "requests that decode", "mean", 1, "requests"},
-    {TIMELINE_MEAN_STEP_MS, "step", "ms", 1, "ms"},
+    {TIMELINE_HOST_FETCH_SHARE, "host fetch share", "%", 100},
+    {TIMELINE_COVERAGE, "coverage", "%", 100},
+    {TIMELINE_RUNNING, "requests that decode", "mean", 1},
+    {TIMELINE_MEAN_STEP_MS, "step", "ms", 1},
 };
 
 /* ---- The measured side --------------------------------------------------------------------- */

@@ -20,7 +20,6 @@ struct timeline_quantity {
     enum timeline_column column;
     const char *title, *unit; /* of a table */
     double scale;             /* from the column to the unit */
-    const char *axis;         /* of a chart, which shows the column itself */
 };
 extern const struct timeline_quantity timeline_quantities[TIMELINE_QUANTITIES];
 
@@ -81,7 +80,5 @@ KVT_CHECKED kvt_status timeline_tree(const struct timeline_plan *plan,
                                      const struct timeline_outcome *outcome, cJSON **out,
                                      struct kvt_error *err);
 void timeline_print(const struct timeline_outcome *outcome);
-/* A page with a chart for each quantity. */
-void timeline_write_page(const struct timeline_outcome *outcome, FILE *stream);
 
 #endif

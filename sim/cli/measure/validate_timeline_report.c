@@ -1,8 +1,6 @@
-/* validate_timeline_report.c -- two courses side by side: as JSON, for people, and as a page of
- * charts. */
+/* validate_timeline_report.c -- two courses side by side: as JSON, and for people. */
 #include <math.h>
 
-#include "../chart.h"
 #include "kvt/badge.h"
 #include "kvt/timing.h"
 #include "kvt/version.h"
@@ -187,78 +185,4 @@ void timeline_print(const struct timeline_outcome *outcome)
     puts("The measured run's own badge; steps in range by the timing model that it had:");
     cli_print_badge(&badge);
     print_verdict(outcome);
-}
-
-/* ---- As a page ----------------------------------------------------------------------------- */
-
-static void put_table(const struct timeline_outcome *outcome, FILE *stream)
-{
-    char a[16], b[16], c[16];
-
-    fputs("<div class=\"wide\"><table><tr><th>phase</th><th>mean over time</th><th>measured</th>"
-          "<th>predicted</th><th>mean absolute difference</th></tr>\n",
-          stream);
-    for (size_t p = 0; p < outcome->phase_count; p++) {
-        const struct timeline_phase *phase = &outcome->phases[p];
-        for (int q = 0; q < TIMELINE_QUANTITIES; q++) {
-            const struct timeline_quantity *quantity = &timeline_quantities[q];
-            const struct timeline_difference *of = &phase->of[q];
-            fprintf(stream,
-                    "<tr><td>%.4g to %.4g s</td><td>%s, %s</td><td>%s</td><td>%s</td><td>%s</td>"
-                    "</tr>\n",
-                    phase->from_s, phase->to_s, quantity->title, quantity->unit,
-                    figure(of->means[TIMELINE_MEASURED], quantity->scale, a),
-                    figure(of->means[TIMELINE_PREDICTED], quantity->scale, b),
-                    figure(of->mean_abs, quantity->scale, c));
-        }
-    }
-    fputs("</table></div>\n", stream);
-}
-
-static void put_chart(const struct timeline_outcome *outcome,
-                      const struct timeline_quantity *quantity, FILE *stream)
-{
-    struct chart chart = {.title = quantity->title,
-                          .x_label = "s",
-                          .y_label = quantity->axis,
-                          .series_count = TIMELINE_SIDES};
-
-    for (int side = 0; side < TIMELINE_SIDES; side++) {
-        const struct timeline *timeline = &outcome->sides[side];
-        chart.series[side] = (struct chart_series){.name = side_names[side],
-                                                   .x = timeline->columns[TIMELINE_FROM_S],
-                                                   .y = timeline->columns[quantity->column],
-                                                   .count = timeline->count,
-                                                   .color = (unsigned)side};
-    }
-    chart_draw(&chart, stream);
-}
-
-void timeline_write_page(const struct timeline_outcome *outcome, FILE *stream)
-{
-    const struct kvt_badge badge = badge_of(outcome);
-    char timing[96], badge_text[KVT_BADGE_TEXT_BYTES];
-
-    say_timing(outcome, timing, sizeof timing);
-    kvt_badge_print(&badge, badge_text);
-    chart_page_begin(stream, outcome->scenario);
-    fputs("<h1>", stream);
-    chart_text(stream, outcome->scenario);
-    fprintf(stream, "</h1>\n<p>seed %llu. Measured: ", (unsigned long long)outcome->seed);
-    chart_text(stream, say_machine(outcome));
-    fputs(", every decision the simulator's, steps as long as they took. Predicted: the same "
-          "scenario simulated, steps as long as timing ",
-          stream);
-    chart_text(stream, timing);
-    fprintf(stream,
-            " says.</p>\n<p class=\"soft\">kvtide %s (%s); the measured run's own badge, steps in "
-            "range by the timing model that it had: ",
-            kvt_version(), kvt_commit());
-    chart_text(stream, badge_text);
-    fputs("</p>\n<div class=\"charts\">\n", stream);
-    for (int q = 0; q < TIMELINE_QUANTITIES; q++)
-        put_chart(outcome, &timeline_quantities[q], stream);
-    fputs("</div>\n", stream);
-    put_table(outcome, stream);
-    chart_page_end(stream);
 }

@@ -8,48 +8,71 @@
 
 /* ---- Charts ----------------------------------------------------------------------------- */
 
-/* Series of one name have one colour. */
-static unsigned color_of(const struct chart *chart, const char *name)
-{
-    unsigned color = 0;
+enum {
+    SERIES_MAX = 16,
+    COLUMNS_MAX = 16
+};
 
-    for (size_t s = 0; s < chart->series_count; s++) {
-        if (strcmp(chart->series[s].name, name) == 0)
-            return chart->series[s].color;
-        color += !chart->series[s].is_paper;
-    }
-    return color;
+static void put_points(struct report_page *report, const struct page_series *series)
+{
+    for (size_t i = 0; i < series->count; i++)
+        report_point(report, (struct report_point){.series = series->name,
+                                                   .x = series->x[i],
+                                                   .y = series->y[i],
+                                                   .kind = series->is_paper   ? REPORT_REFERENCE
+                                                           : series->is_cloud ? REPORT_MARK
+                                                                              : REPORT_ON_LINE});
 }
-static kvt_status put_chart(struct page *page, const cJSON *spec, struct kvt_error *err)
-{
-    const char *title = page_text(spec, "title"), *x = page_text(spec, "x"),
-               *y = page_text(spec, "y");
-    struct chart chart = {.title = title != NULL ? title : "",
-                          .x_label = x != NULL ? x : "",
-                          .y_label = y != NULL ? y : "",
-                          .log_x = cJSON_IsTrue(kvt_json_find(spec, "log_x")),
-                          .log_y = cJSON_IsTrue(kvt_json_find(spec, "log_y"))};
-    const cJSON *entry = NULL;
-    size_t drawn = 0;
 
+/* "Figure 4: GLM-5.3 at 100K" and "(a) output" make "Figure 4 (a) output". */
+static const char *title_of(struct page *page, const cJSON *figure, const cJSON *spec)
+{
+    const char *whole = page_text(figure, "title"), *own = page_text(spec, "title");
+    size_t length = whole != NULL ? strcspn(whole, ":") : 0;
+
+    return kvt_arena_printf(page->arena, "%.*s %s", (int)length, whole != NULL ? whole : "",
+                            own != NULL ? own : "");
+}
+
+static kvt_status put_chart(struct page *page, const cJSON *figure, const cJSON *spec, int nth,
+                            struct kvt_error *err)
+{
+    const char *x = page_text(spec, "x"), *y = page_text(spec, "y");
+    struct page_series series[SERIES_MAX];
+    struct report_chart chart = {
+        .id = kvt_arena_printf(page->arena, "%s-%d", page_text(figure, "id"), nth),
+        .title = title_of(page, figure, spec),
+        .form = REPORT_LINES,
+        .x = {"x", x != NULL ? x : "", cJSON_IsTrue(kvt_json_find(spec, "log_x")), true},
+        .y = {"y", y != NULL ? y : "", cJSON_IsTrue(kvt_json_find(spec, "log_y")), true},
+        .series = "series"};
+    const cJSON *entry = NULL;
+    size_t count = 0, drawn = 0;
+
+    if (chart.id == NULL || chart.title == NULL)
+        return kvt_fail_nomem(err, "a chart");
     cJSON_ArrayForEach(entry, kvt_json_find(spec, "series"))
     {
         const char *name = page_text(entry, "name");
-        if (chart.series_count == CHART_SERIES_MAX)
+        if (count == SERIES_MAX)
             break;
-        struct chart_series *series = &chart.series[chart.series_count];
-        *series = (struct chart_series){.name = name != NULL ? name : "",
-                                        .color = color_of(&chart, name != NULL ? name : "")};
-        kvt_status status = page_fill_series(page, entry, series, err);
+        series[count] = (struct page_series){.name = name != NULL ? name : ""};
+        kvt_status status = page_fill_series(page, entry, &series[count], err);
         if (status != KVT_OK)
             return status;
-        drawn += series->is_paper ? 0 : series->count;
-        chart.series_count += series->count > 0;
+        drawn += series[count].is_paper ? 0 : series[count].count;
+        chart.has_kinds = chart.has_kinds || series[count].is_cloud ||
+                          (series[count].is_paper && series[count].count > 0);
+        chart.note = series[count].is_paper ? "Open circles are the paper's." : chart.note;
+        count += series[count].count > 0;
     }
-    if (drawn > 0)
-        chart_draw(&chart, page->stream);
-    else
-        fprintf(page->stream, "<p class=\"soft\">%s: not run here</p>\n", chart.title);
+    if (drawn == 0) {
+        report_paragraph(page->report, "%s: not run here", chart.title);
+        return KVT_OK;
+    }
+    report_chart(page->report, &chart);
+    for (size_t s = 0; s < count; s++)
+        put_points(page->report, &series[s]);
     return KVT_OK;
 }
 
@@ -64,31 +87,41 @@ static const struct paper_line *find_line(const struct page *page, const char *i
 
 /* ---- Bars and tables -------------------------------------------------------------------- */
 
-static void put_bars(const struct page *page, const cJSON *spec)
+static kvt_status put_bars(const struct page *page, const cJSON *figure, struct kvt_error *err)
 {
-    struct chart_bar bars[CHART_SERIES_MAX];
-    size_t count = 0;
-    const cJSON *entry = NULL, *part = NULL;
+    const cJSON *entry = NULL, *part = NULL, *bars = kvt_json_find(figure, "bars");
+    const struct report_chart chart = {
+        .id = kvt_arena_printf(page->arena, "%s-parts", page_text(figure, "id")),
+        .title = "What a step is made of, on average",
+        .form = REPORT_BARS,
+        .x = {.name = "ms", .title = "ms", .is_from_zero = true},
+        .y = {.name = "run", .title = "run"},
+        .series = "part",
+        .is_wide = true};
 
-    cJSON_ArrayForEach(entry, spec)
+    if (bars == NULL)
+        return KVT_OK;
+    if (chart.id == NULL)
+        return kvt_fail_nomem(err, "a chart");
+    report_chart(page->report, &chart);
+    cJSON_ArrayForEach(entry, bars)
     {
         const char *id = page_text(entry, "point"), *at = page_text(entry, "at");
+        const char *name = page_text(entry, "name");
         const struct paper_point *point =
             id != NULL ? paper_find_point(page->answer->paper, id) : NULL;
-        if (point == NULL || point->tree == NULL || at == NULL || count == CHART_SERIES_MAX)
+        if (point == NULL || point->tree == NULL || at == NULL)
             continue;
-        struct chart_bar *bar = &bars[count++];
-        *bar = (struct chart_bar){.name = page_text(entry, "name")};
-        bar->name = bar->name != NULL ? bar->name : id;
         cJSON_ArrayForEach(part, paper_at(point->tree, at))
         {
-            if (bar->part_count == CHART_PARTS_MAX || !cJSON_IsNumber(part))
-                continue;
-            bar->parts[bar->part_count] = part->string;
-            bar->values[bar->part_count++] = part->valuedouble;
+            if (cJSON_IsNumber(part) && part->valuedouble > 0)
+                report_point(page->report,
+                             (struct report_point){.series = part->string,
+                                                   .category = name != NULL ? name : id,
+                                                   .x = part->valuedouble});
         }
     }
-    chart_draw_bars(bars, count, page->stream);
+    return KVT_OK;
 }
 
 const char *page_style_of(const struct paper_line *line)
@@ -108,87 +141,73 @@ const char *page_style_of(const struct paper_line *line)
 /* A target as "ours (paper)", a value of a point, or text. */
 static void put_cell(const struct page *page, const cJSON *cell)
 {
-    char ours[PAPER_TEXT_BYTES], claim[PAPER_TEXT_BYTES];
-    FILE *stream = page->stream;
+    char ours[PAPER_TEXT_BYTES], claim[PAPER_TEXT_BYTES], both[2 * PAPER_TEXT_BYTES + 8];
     const char *id = page_text(cell, "point"), *at = page_text(cell, "at");
 
     if (id != NULL && at != NULL) {
         const struct paper_point *point = paper_find_point(page->answer->paper, id);
         double value = point != NULL ? paper_number(point->tree, at) : (double)NAN;
-        if (isfinite(value))
-            fprintf(stream, "<td>%.4g</td>", value * page_scale(cell, "divide"));
-        else
-            fputs("<td>-</td>", stream);
+        report_cell(page->report, value * page_scale(cell, "divide"));
         return;
     }
     const char *text = cJSON_IsString(cell) ? cell->valuestring : "";
     const struct paper_line *line = find_line(page, text);
     const struct paper_target *target = page_find_target(page, text);
     if (target == NULL) {
-        fputs("<td>", stream);
-        chart_text(stream, text);
-        fputs("</td>", stream);
+        report_cell_text(page->report, text, NULL);
         return;
     }
     paper_print_claim(target, claim);
     if (line == NULL) {
-        fprintf(stream, "<td class=\"soft\">(%s)</td>", claim);
+        snprintf(both, sizeof both, "(%s)", claim);
+        report_cell_text(page->report, both, "soft");
         return;
     }
     paper_print_value(line, ours);
-    fprintf(stream, "<td><span class=\"%s\">%s</span> <span class=\"soft\">(%s)</span></td>",
-            page_style_of(line), ours, claim);
+    snprintf(both, sizeof both, "%s (%s)", ours, claim);
+    report_cell_text(page->report, both, page_style_of(line));
 }
 
-static void put_table(const struct page *page, const cJSON *spec)
+static void put_table(const struct page *page, const cJSON *figure)
 {
-    const cJSON *row = NULL, *cell = NULL;
+    const cJSON *spec = kvt_json_find(figure, "table"), *row = NULL, *cell = NULL;
+    struct report_column columns[COLUMNS_MAX];
+    size_t count = 0;
 
-    fputs("<div class=\"wide\"><table><tr>", page->stream);
+    if (spec == NULL)
+        return;
     cJSON_ArrayForEach(cell, kvt_json_find(spec, "columns"))
     {
-        fputs("<th>", page->stream);
-        chart_text(page->stream, cJSON_IsString(cell) ? cell->valuestring : "");
-        fputs("</th>", page->stream);
+        const char *name = cJSON_IsString(cell) ? cell->valuestring : "";
+        if (count < COLUMNS_MAX)
+            columns[count++] = (struct report_column){name, name, true};
     }
-    fputs("</tr>\n", page->stream);
+    report_table(page->report, page_text(figure, "id"), REPORT_OPEN, NULL, columns, count);
     cJSON_ArrayForEach(row, kvt_json_find(spec, "rows"))
     {
-        fputs("<tr>", page->stream);
+        report_row(page->report);
         cJSON_ArrayForEach(cell, row)
         {
             put_cell(page, cell);
         }
-        fputs("</tr>\n", page->stream);
     }
-    fputs("</table></div>\n", page->stream);
 }
 
 kvt_status page_put_figure(struct page *page, const cJSON *figure, struct kvt_error *err)
 {
-    const char *title = page_text(figure, "title"), *note = page_text(figure, "note");
     const cJSON *chart = NULL;
     kvt_status status = KVT_OK;
+    int nth = 0;
 
-    fputs("<section><h3>", page->stream);
-    chart_text(page->stream, title != NULL ? title : "");
-    fputs("</h3>\n", page->stream);
-    if (note != NULL) {
-        fputs("<p>", page->stream);
-        chart_text(page->stream, note);
-        fputs("</p>\n", page->stream);
-    }
-    fputs("<div class=\"charts\">\n", page->stream);
+    report_section(page->report, page_text(figure, "title"), page_text(figure, "note"));
     cJSON_ArrayForEach(chart, kvt_json_find(figure, "charts"))
     {
         if (status == KVT_OK)
-            status = put_chart(page, chart, err);
+            status = put_chart(page, figure, chart, ++nth, err);
     }
-    fputs("</div>\n", page->stream);
-    if (kvt_json_find(figure, "bars") != NULL)
-        put_bars(page, kvt_json_find(figure, "bars"));
-    if (kvt_json_find(figure, "table") != NULL)
-        put_table(page, kvt_json_find(figure, "table"));
-    fputs("</section>\n", page->stream);
+    if (status == KVT_OK)
+        status = put_bars(page, figure, err);
+    if (status == KVT_OK)
+        put_table(page, figure);
     return status;
 }

@@ -1,169 +1,230 @@
-/* paper_html.c -- one page with every target, our version of the paper's figures and tables, and
- * what was fitted: whole in itself, without scripts and without a network. */
+/* paper_html.c -- the page of the paper: every target, our version of its figures and tables, and
+ * what was fitted. */
 #include <math.h>
 
 #include "kvt/json.h"
-#include "kvt/version.h"
 #include "paper_page.h"
 
-/* ---- Targets and parameters ------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------- */
 
 static void put_scores(const struct page *page)
 {
-    fputs("<table><tr><th></th><th>class</th><th>good</th><th>of</th><th>open</th></tr>\n",
-          page->stream);
     for (int c = 0; c < PAPER_CLASSES; c++) {
         struct paper_score score;
         paper_score_of(page->answer, (enum paper_class)c, &score);
         if (score.asked > 0)
-            fprintf(page->stream,
-                    "<tr><td>%s</td><td>%s</td><td>%zu</td><td>%zu</td><td>%zu</td></tr>\n",
-                    paper_class_letter((enum paper_class)c), paper_class_name((enum paper_class)c),
-                    score.good, score.asked, score.open);
+            report_say(page->report, "%s: %zu of %zu good%s.",
+                       paper_class_name((enum paper_class)c), score.good, score.asked,
+                       score.open > 0 ? ", some open" : "");
     }
-    fputs("</table>\n<p>Exact ones must come out as printed. To calibrated ones a parameter was "
-          "fitted: that they agree proves nothing. Predicted ones are evidence, as far as it "
-          "goes: output, active and TTFT of one run hang together.</p>\n",
-          page->stream);
+    report_say(page->report,
+               "Exact ones must come out as printed. To calibrated ones a parameter was fitted: "
+               "that they agree proves nothing. Predicted ones are evidence, as far as it goes: "
+               "output, active and TTFT of one run hang together.");
 }
 
+static void put_score_table(const struct page *page)
+{
+    static const struct report_column columns[] = {{"letter", "", true},
+                                                   {"class", "class", true},
+                                                   {"good", "good", false},
+                                                   {"of", "of", false},
+                                                   {"open", "open", false}};
+
+    report_section(page->report, "Targets by class", NULL);
+    report_table(page->report, "classes", REPORT_OPEN, NULL, columns,
+                 sizeof columns / sizeof columns[0]);
+    for (int c = 0; c < PAPER_CLASSES; c++) {
+        struct paper_score score;
+        paper_score_of(page->answer, (enum paper_class)c, &score);
+        if (score.asked == 0)
+            continue;
+        report_row(page->report);
+        report_cell_text(page->report, paper_class_letter((enum paper_class)c), NULL);
+        report_cell_text(page->report, paper_class_name((enum paper_class)c), NULL);
+        report_cell(page->report, (double)score.good);
+        report_cell(page->report, (double)score.asked);
+        report_cell(page->report, (double)score.open);
+    }
+}
+
+/* ---- Targets, points and parameters ----------------------------------------------------- */
+
+/* Which points a target was made from, or how many they are. */
 static void put_made_by(const struct page *page, const struct paper_line *line)
 {
     const struct paper_point *points = page->answer->paper->points;
+    char text[PAPER_TEXT_BYTES];
 
-    fputs("<td><details><summary>", page->stream);
-    if (line->point_count == 1)
-        chart_text(page->stream, points[line->points[0]].id);
-    else
-        fprintf(page->stream, "%zu points", line->point_count);
-    fputs("</summary>", page->stream);
-    for (size_t i = 0; i < line->point_count; i++) {
-        const struct paper_point *point = &points[line->points[i]];
-        chart_text(page->stream, point->id);
-        fputs(": ", page->stream);
-        chart_text(page->stream, point->source);
-        for (size_t s = 0; s < point->set_count; s++) {
-            fputs(" ", page->stream);
-            chart_text(page->stream, point->sets[s]);
-        }
-        fputs("<br>", page->stream);
+    if (line->point_count == 1) {
+        report_cell_text(page->report, points[line->points[0]].id, NULL);
+        return;
     }
-    fputs("</details></td>", page->stream);
+    snprintf(text, sizeof text, "%zu points", line->point_count);
+    report_cell_text(page->report, text, NULL);
 }
 
-static void put_remark(const struct page *page, const struct paper_line *line)
+static kvt_status put_remark(const struct page *page, const struct paper_line *line,
+                             struct kvt_error *err)
 {
-    const char *says = line->value.says, *note = line->target->note;
+    const char *says = line->value.says, *cause = line->target->cause;
     bool missed = line->verdict.kind == PAPER_OUTSIDE || line->verdict.kind == PAPER_FAILS;
+    bool has_cause = missed && cause[0] != '\0', has_says = says != NULL && says[0] != '\0';
+    const char *text = kvt_arena_printf(
+        page->arena, "%s%s%s%s%s%s", has_cause ? "Cause: " : "", has_cause ? cause : "",
+        has_cause ? ". " : "", has_says ? says : "", has_says ? ". " : "", line->target->note);
 
-    fputs("<td class=\"soft\">", page->stream);
-    if (missed && line->target->cause[0] != '\0') {
-        fputs("Cause: ", page->stream);
-        chart_text(page->stream, line->target->cause);
-        fputs(". ", page->stream);
-    }
-    if (says != NULL && says[0] != '\0') {
-        chart_text(page->stream, says);
-        fputs(". ", page->stream);
-    }
-    chart_text(page->stream, note);
-    fputs("</td>", page->stream);
+    if (text == NULL)
+        return kvt_fail_nomem(err, "a remark");
+    report_cell_text(page->report, text, "soft");
+    return KVT_OK;
 }
 
-static void put_targets(const struct page *page)
+static kvt_status put_target(const struct page *page, const struct paper_line *line,
+                             struct kvt_error *err)
 {
-    fputs("<div class=\"wide\"><table><tr><th></th><th>target</th><th>statement</th><th>paper</th>"
-          "<th>here</th><th>unit</th><th>error</th><th>verdict</th><th>made by</th><th></th>"
-          "</tr>\n",
-          page->stream);
-    for (size_t i = 0; i < page->answer->line_count; i++) {
-        const struct paper_line *line = &page->answer->lines[i];
-        const struct paper_target *target = line->target;
-        char claim[PAPER_TEXT_BYTES], ours[PAPER_TEXT_BYTES];
-        paper_print_claim(target, claim);
-        paper_print_value(line, ours);
-        fprintf(page->stream, "<tr><td>%s</td><td>", paper_class_letter(target->class_of));
-        chart_text(page->stream, target->id);
-        fputs("</td><td>", page->stream);
-        chart_text(page->stream, target->statement);
-        fprintf(page->stream, "</td><td>%s</td><td>%s</td><td>", claim, ours);
-        chart_text(page->stream, target->unit);
-        fputs("</td><td>", page->stream);
-        if (isfinite(line->verdict.error))
-            fprintf(page->stream, "%+.1f %%", 100 * line->verdict.error);
-        fprintf(page->stream, "</td><td class=\"%s\">%s</td>", page_style_of(line),
-                paper_verdict_name(line->verdict.kind));
-        put_made_by(page, line);
-        put_remark(page, line);
-        fputs("</tr>\n", page->stream);
-    }
-    fputs("</table></div>\n", page->stream);
+    struct report_page *report = page->report;
+    char claim[PAPER_TEXT_BYTES], ours[PAPER_TEXT_BYTES];
+
+    paper_print_claim(line->target, claim);
+    paper_print_value(line, ours);
+    report_row(report);
+    report_cell_text(report, paper_class_letter(line->target->class_of), NULL);
+    report_cell_text(report, line->target->id, NULL);
+    report_cell_text(report, line->target->statement, NULL);
+    report_cell_text(report, claim, NULL);
+    report_cell_text(report, ours, NULL);
+    report_cell_text(report, line->target->unit, NULL);
+    report_cell(report, 100 * line->verdict.error);
+    report_cell_text(report, paper_verdict_name(line->verdict.kind), page_style_of(line));
+    put_made_by(page, line);
+    return put_remark(page, line, err);
 }
 
-static void put_parameters(const struct page *page)
+static kvt_status put_targets(const struct page *page, struct kvt_error *err)
 {
+    static const struct report_column columns[] = {{"class", "", true},
+                                                   {"target", "target", true},
+                                                   {"statement", "statement", true},
+                                                   {"paper", "paper", true},
+                                                   {"here", "here", true},
+                                                   {"unit", "unit", true},
+                                                   {"error_percent", "error, %", false},
+                                                   {"verdict", "verdict", true},
+                                                   {"made_by", "made by", true},
+                                                   {"remark", "", true}};
+    kvt_status status = KVT_OK;
+
+    report_section(page->report, "Targets", NULL);
+    report_table(page->report, "targets", REPORT_MAIN, NULL, columns,
+                 sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < page->answer->line_count && status == KVT_OK; i++)
+        status = put_target(page, &page->answer->lines[i], err);
+    return status;
+}
+
+/* What the points are, by the names that targets give them. */
+static void put_points(const struct page *page)
+{
+    static const struct report_column columns[] = {
+        {"point", "point", true}, {"source", "source", true}, {"set", "set", true}};
     const struct paper *paper = page->answer->paper;
 
-    fputs("<div class=\"wide\"><table><tr><th>key</th><th>value</th><th>unit</th><th>set by</th>"
-          "<th></th></tr>\n",
-          page->stream);
-    for (size_t p = 0; p < paper->parameter_count; p++) {
-        const struct paper_parameter *parameter = &paper->parameters[p];
-        fputs("<tr><td>", page->stream);
-        chart_text(page->stream, parameter->key);
-        fputs("</td><td>", page->stream);
-        if (cJSON_IsString(parameter->value))
-            chart_text(page->stream, parameter->value->valuestring);
-        else
-            fprintf(page->stream, "%.6g", parameter->value->valuedouble);
-        fputs(parameter->is_shipped ? "</td><td>" : " (changed)</td><td>", page->stream);
-        chart_text(page->stream, parameter->unit);
-        fputs("</td><td>", page->stream);
-        for (size_t t = 0; t < parameter->set_by_count; t++) {
-            chart_text(page->stream, parameter->set_by[t]);
-            fputs("<br>", page->stream);
+    report_table(page->report, "points", REPORT_FOLDED, "What the points are", columns,
+                 sizeof columns / sizeof columns[0]);
+    for (size_t p = 0; p < paper->point_count; p++) {
+        const struct paper_point *point = &paper->points[p];
+        for (size_t s = 0; s == 0 || s < point->set_count; s++) {
+            report_row(page->report);
+            report_cell_text(page->report, point->id, NULL);
+            report_cell_text(page->report, point->source, NULL);
+            report_cell_text(page->report, point->set_count > 0 ? point->sets[s] : "", NULL);
         }
-        fputs("</td><td class=\"soft\">", page->stream);
-        chart_text(page->stream, parameter->how);
-        fputs("</td></tr>\n", page->stream);
     }
-    fputs("</table></div>\n", page->stream);
+}
+
+/* The names with commas between, in the arena. */
+static const char *joined(struct kvt_arena *arena, const char *const *names, size_t count)
+{
+    const char *text = "";
+
+    for (size_t i = 0; i < count && text != NULL; i++)
+        text = kvt_arena_printf(arena, "%s%s%s", text, i > 0 ? ", " : "", names[i]);
+    return text;
+}
+
+static kvt_status put_parameter(const struct page *page, const struct paper_parameter *parameter,
+                                struct kvt_error *err)
+{
+    struct report_page *report = page->report;
+    const char *set_by = joined(page->arena, parameter->set_by, parameter->set_by_count);
+
+    if (set_by == NULL)
+        return kvt_fail_nomem(err, "a parameter");
+    report_row(report);
+    report_cell_text(report, parameter->key, NULL);
+    if (cJSON_IsString(parameter->value))
+        report_cell_text(report, parameter->value->valuestring, NULL);
+    else
+        report_cell(report, parameter->value->valuedouble);
+    report_cell_text(report, parameter->is_shipped ? "" : "changed", "soft");
+    report_cell_text(report, parameter->unit, NULL);
+    report_cell_text(report, set_by, NULL);
+    report_cell_text(report, parameter->how, "soft");
+    return KVT_OK;
+}
+
+static kvt_status put_parameters(const struct page *page, struct kvt_error *err)
+{
+    static const struct report_column columns[] = {
+        {"key", "key", true},   {"value", "value", true},   {"changed", "", true},
+        {"unit", "unit", true}, {"set_by", "set by", true}, {"how", "", true}};
+    const struct paper *paper = page->answer->paper;
+    kvt_status status = KVT_OK;
+
+    report_section(page->report, "What was fitted, or chosen", NULL);
+    report_table(page->report, "parameters", REPORT_OPEN, NULL, columns,
+                 sizeof columns / sizeof columns[0]);
+    for (size_t p = 0; p < paper->parameter_count && status == KVT_OK; p++)
+        status = put_parameter(page, &paper->parameters[p], err);
+    return status;
 }
 
 /* ---- The page --------------------------------------------------------------------------- */
 
+static kvt_status put_all(struct page *page, struct kvt_error *err)
+{
+    const struct kvt_badge badge = paper_badge_of(page->answer);
+    const cJSON *figure = NULL;
+    kvt_status status = KVT_OK;
+
+    report_say(page->report, "%s", page->answer->paper->summary);
+    put_scores(page);
+    report_assume(page->report, "Open circles", "the paper's own numbers", NULL);
+    report_assume(page->report, "Everything else",
+                  "came out of this program's own runs, or of a GPU where it says so", NULL);
+    report_put_badge(page->report, &badge);
+    put_score_table(page);
+    cJSON_ArrayForEach(figure, page->answer->paper->figures)
+    {
+        if (status == KVT_OK)
+            status = page_put_figure(page, figure, err);
+    }
+    if (status == KVT_OK)
+        status = put_targets(page, err);
+    put_points(page);
+    return status == KVT_OK ? put_parameters(page, err) : status;
+}
+
 kvt_status paper_write_page(const struct paper_answer *answer, struct kvt_arena *arena,
                             FILE *stream, struct kvt_error *err)
 {
-    struct page page = {.answer = answer, .arena = arena, .stream = stream};
-    const struct kvt_badge badge = paper_badge_of(answer);
-    const cJSON *figure = NULL;
-    char badge_text[KVT_BADGE_TEXT_BYTES];
-    kvt_status status = KVT_OK;
+    struct page page = {
+        .answer = answer, .arena = arena, .report = report_page_new("paper", answer->paper->name)};
+    kvt_status status = page.report != NULL ? put_all(&page, err) : kvt_fail_nomem(err, "a report");
 
-    kvt_badge_print(&badge, badge_text);
-    chart_page_begin(stream, "kvtide paper");
-    fputs("<h1>", stream);
-    chart_text(stream, answer->paper->name);
-    fputs("</h1>\n<p>", stream);
-    chart_text(stream, answer->paper->summary);
-    fprintf(stream,
-            "</p>\n<p class=\"soft\">kvtide %s (%s). Open circles are the paper's; everything "
-            "else came out of this program's own runs, or of a GPU where it says so. Runs: ",
-            kvt_version(), kvt_commit());
-    chart_text(stream, badge_text);
-    fputs(".</p>\n", stream);
-    put_scores(&page);
-    fputs("<h2>Figures and tables</h2>\n", stream);
-    cJSON_ArrayForEach(figure, answer->paper->figures)
-    {
-        if (status == KVT_OK)
-            status = page_put_figure(&page, figure, err);
-    }
-    fputs("<h2>Targets</h2>\n", stream);
-    put_targets(&page);
-    fputs("<h2>What was fitted, or chosen</h2>\n", stream);
-    put_parameters(&page);
-    chart_page_end(stream);
+    if (status == KVT_OK)
+        status = report_page_write(page.report, stream, err);
+    report_page_free(page.report);
     return status;
 }

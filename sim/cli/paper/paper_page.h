@@ -2,19 +2,28 @@
 #ifndef KVT_CLI_PAPER_PAGE_H
 #define KVT_CLI_PAPER_PAGE_H
 
-#include "../chart.h"
+#include "../report/page.h"
 #include "paper.h"
 
 struct page {
     const struct paper_answer *answer;
     struct kvt_arena *arena;
-    FILE *stream;
+    struct report_page *report;
+};
+
+/* Points of one name, in the arena. */
+struct page_series {
+    const char *name;
+    const double *x, *y; /* [count] NaN: not drawn, and the line is broken there */
+    size_t count;
+    bool is_paper; /* the paper's own points: open marks, no line */
+    bool is_cloud; /* marks without a line */
 };
 
 /* paper_series.c: fills a series of a chart as figures.json says: a family's points, the course of
  * a run, measured figures, or the paper's own. What is not here has no point. */
 KVT_CHECKED kvt_status page_fill_series(struct page *page, const cJSON *spec,
-                                        struct chart_series *out, struct kvt_error *err);
+                                        struct page_series *out, struct kvt_error *err);
 /* A text of an entry of figures.json; NULL: it has none. */
 const char *page_text(const cJSON *object, const char *key);
 /* What values are multiplied with: 1 / the number at that key, 1 where there is none. */

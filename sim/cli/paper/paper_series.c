@@ -40,7 +40,7 @@ double page_scale(const cJSON *spec, const char *key)
 
 /* A point for each of a family's that there is. */
 static kvt_status fill_family(struct page *page, const cJSON *spec, const char *family,
-                              struct chart_series *out, struct kvt_error *err)
+                              struct page_series *out, struct kvt_error *err)
 {
     const struct paper *paper = page->answer->paper;
     const char *x_path = page_text(spec, "x"), *y_path = page_text(spec, "y");
@@ -62,7 +62,7 @@ static kvt_status fill_family(struct page *page, const cJSON *spec, const char *
 
 /* Two arrays of one tree. */
 static kvt_status fill_course(struct page *page, const cJSON *spec, const cJSON *tree,
-                              struct chart_series *out, struct kvt_error *err)
+                              struct page_series *out, struct kvt_error *err)
 {
     const char *x_path = page_text(spec, "x"), *y_path = page_text(spec, "y");
     const cJSON *xs = x_path != NULL ? paper_at(tree, x_path) : NULL;
@@ -101,7 +101,7 @@ static bool is_of_series(const char *name, const cJSON *spec)
 
 /* Measured figures whose names begin, and end, so. */
 static kvt_status fill_measured(struct page *page, const cJSON *spec, const cJSON *tree,
-                                struct chart_series *out, struct kvt_error *err)
+                                struct page_series *out, struct kvt_error *err)
 {
     const char *x_path = page_text(spec, "x"), *behind = page_text(spec, "x_behind");
     const char *y_path = page_text(spec, "y");
@@ -137,7 +137,7 @@ static kvt_status fill_measured(struct page *page, const cJSON *spec, const cJSO
 
 /* A least-squares line as it was measured: from no payload to `to`, in the chart's unit. */
 static kvt_status fill_line(struct page *page, const cJSON *spec, const char *name,
-                            const cJSON *tree, struct chart_series *out, struct kvt_error *err)
+                            const cJSON *tree, struct page_series *out, struct kvt_error *err)
 {
     const cJSON *line = paper_measured(tree, name);
     double to = paper_number(spec, "to"), bytes = to / page_scale(spec, "x_divide");
@@ -149,13 +149,12 @@ static kvt_status fill_line(struct page *page, const cJSON *spec, const char *na
     x[1] = to;
     y[0] = paper_number(line, "at_zero_us");
     y[1] = y[0] + bytes / (1e3 * paper_number(line, "gb_per_s"));
-    *out =
-        (struct chart_series){.name = out->name, .color = out->color, .x = x, .y = y, .count = 2};
+    *out = (struct page_series){.name = out->name, .x = x, .y = y, .count = 2};
     return KVT_OK;
 }
 
 /* The paper's own: [x, target] or [target, target]. */
-static kvt_status fill_paper(struct page *page, const cJSON *spec, struct chart_series *out,
+static kvt_status fill_paper(struct page *page, const cJSON *spec, struct page_series *out,
                              struct kvt_error *err)
 {
     const cJSON *pairs = kvt_json_find(spec, "paper"), *pair = NULL;
@@ -184,7 +183,7 @@ static kvt_status fill_paper(struct page *page, const cJSON *spec, struct chart_
     return status;
 }
 
-kvt_status page_fill_series(struct page *page, const cJSON *spec, struct chart_series *out,
+kvt_status page_fill_series(struct page *page, const cJSON *spec, struct page_series *out,
                             struct kvt_error *err)
 {
     const char *family = page_text(spec, "family"), *id = page_text(spec, "point");

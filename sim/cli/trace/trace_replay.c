@@ -335,7 +335,7 @@ static kvt_status replay(const struct question *question, const struct recorded 
                                             .interval_context = &files,
                                             .on_prepare = cli_progress_prepare,
                                             .prepare_context = &progress};
-    kvt_status status = run_files_begin(&files, err);
+    kvt_status status = run_files_begin(&files, scenario, err);
     if (status == KVT_OK)
         status = kvt_sim_new(scenario, &options, &sim, err);
     if (status == KVT_OK)
@@ -387,8 +387,8 @@ int trace_replay(const struct cli_command *command, int argc, char **argv)
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "threads to work with (2); never changes a result", CLI_COUNT,
          &question.threads},
-        {"--out", "DIR", "writes result.json, requests.csv, timeline.csv, run.log there", CLI_TEXT,
-         &question.out},
+        {"--out", "DIR", "keeps result.json, requests.csv, timeline.csv and .om, run.log there",
+         CLI_TEXT, &question.out},
         {"--json", NULL, "prints the answer as JSON", CLI_FLAG, &question.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &question.quiet},
     };

@@ -43,22 +43,6 @@ kvt_status trace_requests_open(const struct trace_requests_question *question, c
 
 /* ---- Into CSV -------------------------------------------------------------------------- */
 
-/* A field of CSV, quoted where RFC 4180 wants it. */
-static void put_field(FILE *stream, const char *text)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        (void)fputs(text, stream);
-        return;
-    }
-    (void)fputc('"', stream);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            (void)fputc('"', stream);
-        (void)fputc(*text, stream);
-    }
-    (void)fputc('"', stream);
-}
-
 /* Seconds to the nanosecond, without trailing zeros: exact, unlike a double. */
 static void put_seconds(FILE *stream, kvt_ns time_ns)
 {
@@ -87,9 +71,9 @@ static void put_request(FILE *stream, const struct kvt_request_spec *spec)
     if (spec->follows)
         put_seconds(stream, spec->think_ns);
     (void)fputc(',', stream);
-    put_field(stream, spec->slo_class);
+    kvt_csv_put(stream, spec->slo_class);
     (void)fputs(",,", stream);
-    put_field(stream, spec->task != NULL ? spec->task : "");
+    kvt_csv_put(stream, spec->task != NULL ? spec->task : "");
     (void)fputc('\n', stream);
 }
 

@@ -75,11 +75,10 @@ static kvt_status read_requests(struct kvt_trace *trace, const char *path, doubl
 /* Where rows had to be sorted, their hash ids were not kept. */
 static void note_prefixes(const struct trace_prefixes *prefixes, struct stats *out)
 {
-    bool is_whole = out->account.out_of_order_rows == 0 || out->account.hash_id_requests == 0;
-
     out->keyed_requests = prefixes->requests;
     out->pages = prefixes->pages;
-    out->found_share = is_whole ? trace_prefixes_found_share(prefixes) : (double)NAN;
+    out->found_share =
+        out->account.hash_ids_left_out ? (double)NAN : trace_prefixes_found_share(prefixes);
     out->counted_share = 1 / (double)(UINT64_C(1) << prefixes->level);
 }
 

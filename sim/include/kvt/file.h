@@ -59,6 +59,8 @@ void kvt_csv_close(struct kvt_csv *csv);
  * Borrowed until the next call. Blanks around unquoted fields are trimmed. */
 KVT_CHECKED kvt_status kvt_csv_next(struct kvt_csv *csv, char ***fields, size_t *field_count,
                                     struct kvt_error *err);
+/* A field of its own making, quoted where RFC 4180 wants it. */
+void kvt_csv_put(FILE *stream, const char *text);
 uint64_t kvt_csv_line(const struct kvt_csv *csv); /* where the row last returned begins */
 
 /* Text to numbers, strictly: the whole text, decimal, no sign for counts, no

@@ -44,7 +44,8 @@ struct kvt_idle {
     /* A parameter of the same plug-in, or a key as "residency.policy", which has a dot; NULL:
      * nothing does. */
     const char *beside;
-    const char *values; /* while its text is one of "a|b"; NULL: while its number, 1 for true, */
+    const char *values; /* while its text is one of "a|b"; NULL: while its number, 1 for true and
+                         * its length for a list, */
     double from, to;    /* lies in [from, to] */
     const char *cure;   /* what gives the effect back: "block 0" */
 };

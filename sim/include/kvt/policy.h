@@ -368,7 +368,8 @@ static inline bool kvt_scheduling_sees_rank(const struct kvt_scheduling_policy *
 
 /* A rank on which the request could run to its end. */
 struct kvt_router_rank {
-    uint32_t waiting, running;  /* requests; running includes those being imported */
+    uint32_t waiting, running;  /* requests; waiting includes those whose prompt is computed
+                                 * elsewhere for it, running those being imported */
     uint32_t slots;             /* requests of the scenario's input length that fit */
     uint64_t free_bytes;        /* optional pages counted as free */
     uint32_t prefix_hit_tokens; /* of this prompt, found in the rank's store of prefixes */

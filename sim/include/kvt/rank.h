@@ -13,6 +13,7 @@
 #include "kvt/page_watch.h"
 #include "kvt/pages.h"
 #include "kvt/policy.h"
+#include "kvt/prefill.h"
 #include "kvt/prefix_pool.h"
 #include "kvt/request.h"
 #include "kvt/timing.h"
@@ -118,6 +119,8 @@ struct kvt_link {
 kvt_ns kvt_link_send(struct kvt_link *link, kvt_ns now_ns, uint64_t bytes);
 uint64_t kvt_link_backlog_bytes(const struct kvt_link *link, kvt_ns now_ns);
 
+struct kvt_observer;
+
 struct kvt_rank_env {
     uint32_t index;
     const struct kvt_llm *llm;
@@ -133,9 +136,12 @@ struct kvt_rank_env {
     uint64_t index_offload_bytes; /* host DRAM for index rows of finished requests, of one copy */
     bool prefills_here;           /* what is not found is computed here; else it is imported */
     bool prefill_computes;        /* prompts are computed, here or elsewhere; else they exist */
+    const struct kvt_prefill_cost *prefill_cost; /* what they take here; NULL: a rate says it */
     struct kvt_choice residency, scheduling, import;
     const char *speculation; /* name of the method */
     uint64_t run_seed;
+    uint32_t gpus;                       /* of the rank: its tensor-parallel peers */
+    const struct kvt_observer *observer; /* who watches; borrowed; NULL: nobody */
 };
 
 /* What a rank did since its owner last looked. */

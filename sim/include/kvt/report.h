@@ -17,7 +17,8 @@
 KVT_BEGIN_DECLS
 
 enum {
-    KVT_PHASES_MAX = 256
+    KVT_PHASES_MAX = 256,
+    KVT_ITL_ROWS = 201 /* of itl.csv */
 };
 
 /* Where a request is before its first token: TTFT is the sum of these. The token comes as the
@@ -97,12 +98,13 @@ struct kvt_tally {
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
-    double import_busy_ns,
-        prefill_busy_ns;            /* imports under way; GPUs of the prefill pool at work */
-    double itl_ns;                  /* gaps between deliveries, summed, ... */
-    uint64_t itl_count;             /* ... and how many: whoever's, the warm-up's too */
-    double coverage_ns, covered_ns; /* coverage, and 1, while rows are eligible; mean = ratio */
-    uint64_t hbm_peak_bytes;        /* over all GPUs, every class */
+    double pool_busy_ns[KVT_POOLS_MAX]; /* ranks of each decode pool with a step under way */
+    double import_busy_ns;              /* imports under way */
+    double prefill_busy_ns;             /* servers of the prefill pool at work */
+    double itl_ns;                      /* gaps between deliveries, summed, ... */
+    uint64_t itl_count;                 /* ... and how many: whoever's, the warm-up's too */
+    double coverage_ns, covered_ns;     /* coverage, and 1, while rows are eligible; mean = ratio */
+    uint64_t hbm_peak_bytes;            /* over all GPUs, every class */
     uint64_t hbm_peak_by_class[KVT_MEM_CLASSES]; /* at that peak */
     uint64_t host_peak_bytes;                    /* over all nodes */
     /* Of faults. */
@@ -197,6 +199,29 @@ struct kvt_run {
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
 };
 
+/* What became of the requests of a class of slo.classes, or of a kind of workload.classes: those
+ * that had not ended when the warm-up did. Figures are NaN where they are not defined, as those of
+ * bounds without classes. */
+struct kvt_class_report {
+    const char *name; /* the scenario's */
+    uint64_t requests, completed, dropped;
+    uint64_t met;           /* of the completed, within every bound of their class */
+    uint64_t late;          /* of the others, not dropped, that can meet theirs no more */
+    double attain;          /* as asked; of a class */
+    double attained_share;  /* met / (completed + dropped + late) */
+    double request_goodput; /* met / duration, a second */
+    double slo_violation_s; /* as the metric, of this class alone */
+    struct kvt_summary ttft_ms, tpot_ms, e2el_ms; /* as the metrics */
+};
+/* By class, in the order of the scenario; *count is 0 where it has none, and in an analytic run. */
+KVT_CHECKED kvt_status kvt_run_classes(const struct kvt_run *run,
+                                       struct kvt_class_report out[KVT_SLO_CLASSES_MAX],
+                                       uint32_t *count, struct kvt_error *err);
+/* By kind, likewise. */
+KVT_CHECKED kvt_status kvt_run_kinds(const struct kvt_run *run,
+                                     struct kvt_class_report out[KVT_KINDS_MAX], uint32_t *count,
+                                     struct kvt_error *err);
+
 struct kvt_request_counts kvt_run_count_requests(const struct kvt_run *run);
 uint64_t kvt_run_arrived(const struct kvt_run *run);
 
@@ -218,8 +243,17 @@ struct cJSON *kvt_transitions_tree(const struct kvt_run *run);
 /* What a run's figures rest on. gpu: the name of the one that ran its steps; NULL: not known. */
 void kvt_run_badge(const struct kvt_run *run, const char *gpu, struct kvt_badge *out);
 
+/* A figure of a result by its name: of a metric as it is ("slo_margin"), of a class or a kind as
+ * "classes.NAME.attained_share", "kinds.NAME.p99_ttft_ms". *value is NaN where it is not defined.
+ * False: there is none of that name. */
+bool kvt_report_figure(const struct cJSON *result, const char *name, double *value);
+
 /* requests.csv, in order of arrival. */
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
+
+/* itl.csv: the gap between deliveries that so large a share of them does not exceed, from 0 to 1
+ * in steps of 0.005; of an analytic run its head alone. */
+void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream);
 
 /* timeline.csv, row by row while the run goes on. */
 void kvt_report_timeline_header(FILE *stream);

@@ -35,6 +35,7 @@ struct kvt_request_record {
     uint16_t slo_class, preemptions;
     uint16_t interruptions; /* by faults */
     uint16_t phase;         /* of the workload, in which it arrived */
+    uint16_t kind;          /* of workload.classes; 0 where there are none */
     uint8_t status;         /* enum kvt_request_status */
 };
 

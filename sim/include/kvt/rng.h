@@ -24,6 +24,7 @@ enum kvt_rng_purpose {
     KVT_RNG_DEVICE = 11,    /* what kernels work on where no model says it */
     KVT_RNG_PREFETCH = 12,  /* which missed rows were predicted */
     KVT_RNG_DEPTH = 13,     /* which reads need all of a row */
+    KVT_RNG_KIND = 14,      /* which kind of the workload a request is */
     KVT_RNG_FAULT = 15,     /* what a fault hits where nobody says it */
     KVT_RNG_TEST = 99
 };

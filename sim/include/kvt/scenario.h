@@ -13,6 +13,7 @@
 #include "kvt/hardware.h"
 #include "kvt/llm.h"
 #include "kvt/plugin.h"
+#include "kvt/prefill.h"
 #include "kvt/resolver.h"
 #include "kvt/workload.h"
 
@@ -22,6 +23,12 @@ struct cJSON;
 
 enum {
     KVT_POOLS_MAX = 16
+};
+
+/* What somebody pays, as the scenario says; 0 where it does not. */
+struct kvt_expenses {
+    double usd_per_gpu_hour, usd_per_host_gib_hour;
+    double idle_watts_per_gpu, busy_watts_per_gpu, watts_per_node;
 };
 
 struct kvt_decode_pool {
@@ -44,6 +51,8 @@ struct kvt_decode_pool {
     uint64_t index_pool_bytes, rows_pool_bytes, growth_reserve_bytes;
     double weights_gib_per_gpu;
     bool weights_fit;
+    struct kvt_expenses expenses;
+    struct kvt_prefill_cost prefill_cost; /* where its ranks compute prompts by data sheet */
 };
 
 enum kvt_prefill_mode {
@@ -53,7 +62,12 @@ enum kvt_prefill_mode {
 };
 struct kvt_prefill {
     enum kvt_prefill_mode mode;
-    uint32_t gpus;              /* servers of the pool; separate */
+    uint32_t gpus, servers; /* of the pool, tp GPUs a server; separate */
+    uint32_t tp, ep;
+    const struct kvt_hardware *hardware;
+    bool is_roofline;             /* timed by cost; the rates below are 0 then */
+    struct kvt_prefill_cost cost; /* of a server; of a decoding rank it is its pool's */
+    struct kvt_expenses expenses;
     uint32_t chunk_tokens;      /* of one step of a rank, queries included; colocated */
     double tokens_per_s;        /* of one server or rank, at no context */
     double context_half_tokens; /* context at which the rate has halved; 0: never */
@@ -66,6 +80,16 @@ struct kvt_slo_class {
     uint32_t priority;
     double ttft_ms, tpot_ms, e2el_ms; /* 0: no bound */
     double attain;                    /* share of requests that must meet them */
+};
+
+/* A kind of requests that the workload draws (workload.classes). */
+struct kvt_kind {
+    const char *name;
+    double share; /* of the requests; shares sum to 1 */
+    struct kvt_choice input_length, output_length;
+    const char *slo_class; /* NULL: drawn from the shares of the classes */
+    const char *task;      /* NULL: workload.task */
+    uint32_t shared_prefix_tokens;
 };
 
 enum kvt_warmup_rule {
@@ -94,10 +118,15 @@ struct kvt_scenario {
     uint32_t pool_count;
     struct kvt_decode_pool pools[KVT_POOLS_MAX];
     struct kvt_prefill prefill;
+    bool has_usd, has_watts; /* whether money and energy are known, of every GPU */
+    double usd_per_kwh;      /* 0: not given */
+    double pue;              /* power of the site over that of its machines; 1 unless given */
     struct kvt_choice import, router, scheduling;
     const struct kvt_fault *faults; /* [fault_count], as they were given */
     uint32_t fault_count;
     struct kvt_choice arrival, input_length, output_length;
+    uint32_t kind_count; /* 0: all requests are alike */
+    struct kvt_kind kinds[KVT_KINDS_MAX];
     uint32_t slo_class_count;
     struct kvt_slo_class slo_classes[KVT_SLO_CLASSES_MAX];
     struct kvt_choice residency, replacement, selection, speculation, timing;
@@ -144,6 +173,15 @@ struct kvt_scenario_options {
     bool for_size; /* accept what can be sized though not run (speculation; weights that
                     * do not fit: weights_fit is then false and the pools are 0) */
 };
+
+/* How long a server of the prefill pool computes tokens [from, to) of a prompt. */
+double kvt_prefill_seconds(const struct kvt_prefill *prefill, double from_tokens, double to_tokens);
+
+/* Nodes that the pool's GPUs stand in. */
+static inline uint32_t kvt_pool_nodes(const struct kvt_decode_pool *pool)
+{
+    return (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node;
+}
 
 /* Whether it has a '/' or ends in ".json"; else it is a shipped name. */
 bool kvt_is_path(const char *text);

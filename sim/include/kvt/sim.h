@@ -4,6 +4,7 @@
 
 #include "kvt/analytic.h"
 #include "kvt/backend.h"
+#include "kvt/observer.h"
 #include "kvt/profile.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
@@ -62,8 +63,10 @@ struct kvt_sim_options {
      * model and as the backend has it. Optional. */
     void (*on_step)(void *context, const struct kvt_step_times *times);
     void *step_context;
-    struct kvt_surfaces *surfaces; /* of analytic runs, kept for a sweep, borrowed; NULL: the
-                                    * run's own */
+    const struct kvt_observer *observer; /* of steps and transfers; of the run's life; NULL: nobody
+                                          * watches. An analytic run has neither. */
+    struct kvt_surfaces *surfaces;       /* of analytic runs, kept for a sweep, borrowed; NULL: the
+                                          * run's own */
 };
 
 /* The scenario is borrowed for the run's life. Refuses what cannot run. */

@@ -45,6 +45,7 @@ struct kvt_rank_load {
     uint32_t prefill_tokens;       /* of prompts, computed in this step */
     double prefill_context_tokens; /* of each of those the context up to it, summed */
     struct kvt_ahead_load ahead;   /* beside what is demanded; a model need not look at it */
+    double prefill_ns; /* what those prompts take by data sheet, where cluster.prefill says so */
 };
 
 /* What ranks in lockstep share: one mixture-of-experts exchange. */

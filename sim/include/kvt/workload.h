@@ -8,6 +8,7 @@ KVT_BEGIN_DECLS
 
 enum {
     KVT_SLO_CLASSES_MAX = 16,
+    KVT_KINDS_MAX = 16, /* of requests that a workload draws */
     KVT_CLASS_NAME_BYTES = 32,
     KVT_TASKS_MAX = 256, /* distinct names of tasks in one trace */
     KVT_TASK_NAME_BYTES = 64,
@@ -36,7 +37,8 @@ struct kvt_request_spec {
      * None: nothing is known of its contents. Borrowed from the source until its next call. */
     const uint64_t *page_keys;
     uint32_t page_key_count;
-    uint64_t tag; /* the source's own: on_finished() gets it back */
+    uint64_t tag;  /* the source's own: on_finished() gets it back */
+    uint16_t kind; /* of kvt_arrival_env.kinds; 0 where there are none */
 };
 
 /* Rows of a trace file: rows_read = used + sum of dropped. */
@@ -59,6 +61,7 @@ struct kvt_trace_account {
     const char *format;         /* as detected or given */
     uint64_t requests;          /* that will come: used, unless a row stands for many (servegen) */
     uint64_t hash_id_requests;  /* of these, with hash_ids whose block size is known */
+    bool hash_ids_left_out;     /* and which their requests come without: ordered_keys_only */
     uint64_t orphan_turns;      /* rows whose parent is not above them, taken as first turns */
     /* "hash_ids, think_s": what the file says beside times and lengths and this version does not
      * simulate; NULL: nothing. Of these, what kvtide's own format cannot take over. Both borrowed
@@ -95,6 +98,16 @@ struct kvt_lengths {
     const void *state;
 };
 
+/* Requests that are alike, drawn by share. Texts are borrowed by open(). */
+struct kvt_request_kind {
+    double share; /* of the requests; shares sum to 1 */
+    struct kvt_lengths input, output;
+    const char *slo_class; /* NULL: not said */
+    const char *task;      /* NULL: not said */
+    /* The first so many tokens of every prompt, or all of one that is shorter, are the same. */
+    uint32_t shared_prefix_tokens;
+};
+
 struct kvt_arrival_env {
     struct kvt_params params;
     struct kvt_lengths input, output; /* unused by traces that carry lengths */
@@ -107,6 +120,10 @@ struct kvt_arrival_env {
     /* [task_count] likewise; 0: requests carry none. */
     const char *const *tasks;
     size_t task_count;
+    /* [kind_count] what requests are drawn from, each with lengths of its own; 0: all are alike,
+     * of `input` and `output`. With uses_lengths only. Borrowed until close(). */
+    const struct kvt_request_kind *kinds;
+    size_t kind_count;
 };
 
 /* What the source did when asked for the next request. */
@@ -119,7 +136,7 @@ enum kvt_arrival_answer {
 
 struct kvt_arrival {
     struct kvt_plugin_info info;
-    bool uses_lengths; /* takes workload.lengths; otherwise those keys are refused */
+    bool uses_lengths; /* takes workload.lengths and .classes; otherwise those keys are refused */
     bool closed_loop;  /* the "first C submitted" exist: post-wave metrics apply */
 
     /* Reads and checks everything that can be wrong before the first event
@@ -176,7 +193,8 @@ struct kvt_trace_options {
     bool any_task;  /* without tasks[]: requests come with theirs all the same */
     bool page_keys; /* requests come with page_keys, where the file says anything about contents */
     bool ordered_keys_only; /* with page_keys: in a file that is out of order, whose rows are held,
-                             * they come without hash ids' and chats' */
+                             * they come without hash ids' and chats'; not so where an object is a
+                             * conversation, which no sorting could put in order */
 };
 
 /* "600:1200", "600:" or ":1200" as a window of seconds; no text, or none in it: all. */

@@ -1,0 +1,446 @@
+"""report.html and kvtide report: what a page holds, that it is inert and needs nothing else, figures
+and tables; and in a headless Chromium, that its charts are drawn and answer the pointer.
+"""
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import sys
+
+import chromium
+import support
+from support import TOP, Skip, files_below, kvtide, refuses, succeeds, tiny
+
+HOSTILE = "</script><script>window.bad=1</script>\"'<img src=x onerror=window.bad=1>\n&amp;\u2028"
+PHASES = {"workload.requests": None, "workload.concurrency": None, "workload.arrival": "phases",
+          "workload.phases": [{"concurrency": 2, "seconds": 0.5}, {"concurrency": 6, "seconds": 0.5}]}
+RUN_CHARTS = ["tpot-parts", "ttft-parts", "uses", "rows", "bytes", "requests", "output", "shares",
+              "step", "link", "memory", "ttft", "tpot", "step-parts", "hbm-classes"]
+
+
+def document(page):
+    """The JSON that a page is drawn from."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="page">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def blocks(page, kind):
+    return {block["id"]: block for section in document(page)["sections"]
+            for block in section["blocks"] if block["type"] == kind}
+
+
+def a_run(folder, changes=None, name="tiny.json", out="run"):
+    succeeds("run", tiny(folder, name, changes), "--quiet", "--out", folder / out)
+    return folder / out
+
+
+def a_comparison(folder, *arguments):
+    path = tiny(folder)
+    succeeds("compare", path + ",residency=hisparse", path, "--seeds", "2", "--quiet", "--out",
+             folder / "compare", *arguments)
+    return folder / "compare"
+
+
+def is_refused(sentence, *arguments):
+    said = refuses(2, *arguments)
+    assert sentence in said, said
+
+
+# --- What a page holds ------------------------------------------------------------------------------
+
+
+def a_run_leaves_a_page_that_says_what_its_files_say(folder):
+    out = a_run(folder, PHASES)
+    assert files_below(out) == ["itl.csv", "report.html", "requests.csv", "result.json", "run.log",
+                                "timeline.csv", "timeline.om"]
+    page, result = document(out / "report.html"), json.loads((out / "result.json").read_text())
+    assert page["schema"] == "kvtide/page/1" and page["kind"] == "run"
+    metrics = result["metrics"]
+    shown = {figure["label"]: figure["value"] for figure in page["figures"]}
+    assert shown["Output"] == metrics["output_throughput"]
+    assert shown["TPOT, mean"] == metrics["mean_tpot_ms"]
+    assert abs(shown["TTFT, mean"] - metrics["mean_ttft_ms"] / 1000) < 1e-12
+    bases = {assumed["what"]: assumed["basis"] for assumed in page["assumptions"]}
+    assert bases["Step times, TPOT"] == result["metrics_basis"]["mean_tpot_ms"]
+    charts = blocks(out / "report.html", "chart")
+    assert list(charts) == RUN_CHARTS, list(charts)
+    with open(out / "timeline.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    drawn = [row for row in charts["requests"]["rows"] if row[0] == "decoding"]
+    assert len(drawn) == len(rows) > 5
+    for (_, x, y), row in zip(drawn, rows):
+        assert abs(x - (float(row["from_s"]) + float(row["to_s"])) / 2) < 1e-9
+        assert abs(y - float(row["running_mean"])) < 1e-9
+    rates = [row[2] for row in charts["output"]["rows"]]
+    for y, row in zip(rates, rows):
+        assert abs(y - float(row["output_tokens"]) / (float(row["to_s"]) - float(row["from_s"]))) < 1e-6
+    # The second phase is marked.
+    rules = charts["output"]["spec"]["layer"][0]["data"]["values"]
+    assert [rule["at"] for rule in rules] == [result["phases"][1]["from_s"]]
+    text = (out / "report.html").read_text(encoding="utf-8")
+    rows = result["rows_followed"]
+    assert "selected %d of followed calls = tail %d + " % (rows["selected"], rows["tail"]) in text
+    assert "decisions no (no GPU) | kernel time no (datasheet) | engine no" in text
+
+
+def latencies_are_spread_as_the_requests_are(folder):
+    out = a_run(folder)
+    with open(out / "requests.csv", encoding="utf-8") as file:
+        ttft = sorted((int(r["first_token_ns"]) - int(r["arrival_ns"])) / 1e9
+                      for r in csv.DictReader(file) if r["first_token_ns"])
+    drawn = [row for row in blocks(out / "report.html", "chart")["ttft"]["rows"] if row[0] == "TTFT"]
+    assert len(drawn) == len(ttft) == 12
+    for nth, (row, value) in enumerate(zip(drawn, ttft)):
+        assert abs(row[1] - value) < 1e-12 and abs(row[2] - 100 * nth / 11) < 1e-9
+    metrics = json.loads((out / "result.json").read_text())["metrics"]
+    with open(out / "itl.csv", encoding="utf-8") as file:
+        itl = {float(r["share"]): float(r["itl_ms"]) for r in csv.DictReader(file)}
+    assert len(itl) == 201
+    for share, name in ((0.5, "p50_itl_ms"), (0.9, "p90_itl_ms"), (0.95, "p95_itl_ms")):
+        assert abs(itl[share] - metrics[name]) < 1e-9, name
+
+
+def a_comparison_leaves_a_page_with_its_ratios(folder):
+    out = a_comparison(folder)
+    assert files_below(out) == ["compare.json", "report.html"]
+    answer = json.loads((out / "compare.json").read_text())
+    second = answer["variants"][1]
+    rows = blocks(out / "report.html", "chart")["ratios"]["rows"]
+    output = next(row for row in rows if row[2] == "output")
+    assert output[0] == second["name"] and output[1] == second["ratios"]["output_throughput"]
+    assert output[3:5] == second["ratios_ci95"]["output_throughput"]
+    presets = a_comparison(folder, "--presets") / "report.html"
+    drawn = blocks(presets, "chart")
+    assert {"presets", "ratios-flat", "ratios-clustered", "ratios-skewed"} == set(drawn)
+
+
+def what_never_happens_and_what_cannot_be_said_have_no_place(folder):
+    charts = blocks(a_run(folder) / "report.html", "chart")
+    assert "preemptions" not in charts  # none was made
+    assert "waiting" not in charts["requests"]["names"]
+    out = a_run(folder, {"run.fidelity": "analytic", "run.interval_s": None}, out="analytic")
+    charts = blocks(out / "report.html", "chart")
+    assert "ttft" not in charts and "step-parts" in charts  # no requests of its own
+    assert (out / "itl.csv").read_text() == "share,itl_ms\n"
+
+
+def a_long_run_is_drawn_in_bins_that_are_means(folder):
+    out = a_run(folder)
+    head, first, *_ = (out / "timeline.csv").read_text().splitlines()
+    names = head.split(",")
+    lines = []
+    for nth in range(1500):  # 600 bins are too few for single rows, 300 of 4 hold 1,500
+        row = dict(zip(names, first.split(",")))
+        row.update(from_s=str(nth), to_s=str(nth + 1), running_mean=str(nth), output_tokens="3")
+        lines.append(",".join(row[name] for name in names))
+    (out / "timeline.csv").write_text("\n".join([head] + lines) + "\n")
+    succeeds("report", out, "--quiet")
+    charts = blocks(out / "report.html", "chart")
+    drawn = [row for row in charts["requests"]["rows"] if row[0] == "decoding"]
+    assert len(drawn) == 375
+    assert drawn[0][1:] == [2, 1.5] and drawn[-1][1:] == [1498, 1497.5], (drawn[0], drawn[-1])
+    assert {row[2] for row in charts["output"]["rows"]} == {3}
+    assert "a mean over 4 intervals" in (out / "report.html").read_text()
+
+
+# --- kvtide report ----------------------------------------------------------------------------------
+
+
+def a_page_made_again_is_the_same_page(folder):
+    for out in (a_run(folder), a_comparison(folder)):
+        first = (out / "report.html").read_bytes()
+        (out / "report.html").unlink()
+        succeeds("report", out, "--quiet")
+        assert (out / "report.html").read_bytes() == first
+        again = folder / "copy"
+        again.mkdir(exist_ok=True)
+        shutil.copy(out / "report.html", again / "page.html")
+        succeeds("report", again / "page.html", "--quiet")  # from the page alone
+        assert (again / "page.html").read_bytes() == first
+
+
+def no_report_leaves_none_and_not_an_old_one_either(folder):
+    path = tiny(folder)
+    for arguments in (("run", path), ("compare", path, path + ",residency=hisparse")):
+        out = folder / arguments[0]
+        succeeds(*arguments, "--quiet", "--out", out)
+        assert (out / "report.html").exists()
+        succeeds(*arguments, "--quiet", "--out", out, "--no-report")
+        assert not (out / "report.html").exists()
+
+
+def an_answer_without_a_page_of_its_own_becomes_tables(folder):
+    succeeds("validate", tiny(folder), "--backend", "sim", "--steps", "5", "--quiet", "--out",
+             folder / "validate")
+    succeeds("report", folder / "validate", "--quiet")
+    tables = blocks(folder / "validate/report.html", "table")
+    values = dict(row for row in tables["answer"]["rows"])
+    answer = json.loads((folder / "validate/validate.json").read_text())
+    assert values["calls"] == answer["calls"] and values["good"] == "yes"
+    assert tables["runs"]["rows"][0][0] == "tiny"
+    size = folder / "size.json"
+    size.write_text(succeeds("size", tiny(folder), "--json"))
+    succeeds("report", size, "--quiet")
+    assert document(folder / "report.html")["kind"] == "answer"
+
+
+def what_is_no_answer_is_refused_with_its_place(folder):
+    empty = folder / "empty"
+    empty.mkdir()
+    is_refused("found no answer of kvtide, expected result.json, compare.json", "report", empty)
+    is_refused("no such folder or file", "report", folder / "nowhere")
+    other = folder / "other.json"
+    other.write_text('{"schema": "another/1"}')
+    is_refused('found schema "another/1", expected an answer of kvtide', "report", other)
+    page = folder / "page.html"
+    page.write_text("<html></html>")
+    is_refused("this is no page that kvtide wrote", "report", page)
+    page.write_text('<script type="application/json" id="page">{"schema": "kvtide/page/1", "sections":'
+                    ' [{"blocks": [{"type": "chart", "id": "../../x", "columns": [], "rows": []}]}]}'
+                    '</script>')
+    is_refused("found no page of schema", "report", page)
+    out = a_run(folder)
+    for name, sentence in (("timeline.csv", "found no column from_s"),
+                           ("requests.csv", "found no column arrival_ns")):
+        kept = (out / name).read_text()
+        (out / name).write_text("a,b\n1,2\n")
+        is_refused(sentence, "report", out)
+        (out / name).write_text(kept)
+    (out / "requests.csv").write_text(kept.replace(",completed,", ",completed,", 1).replace(
+        "0,0,", "0,x,", 1))
+    is_refused("requests.csv:2:2", "report", out)
+    is_refused('report --figures: found "png"', "report", out, "--figures", "png")
+    is_refused('report --figures: found "svg,svg"', "report", out, "--figures", "svg,svg")
+    is_refused('report --figures: found "svg,"', "report", out, "--figures", "svg,")
+    is_refused('report --table: found "xls"', "report", out, "--table", "xls")
+    shutil.copy(folder / "tiny.json", out / "compare.json")
+    is_refused("found result.json and compare.json; say which", "report", out)
+
+
+def a_table_is_printed_for_other_documents(folder):
+    out = a_comparison(folder)
+    answer = json.loads((out / "compare.json").read_text())
+    rows = list(csv.DictReader(io.StringIO(succeeds("report", out, "--table", "csv"))))
+    assert [row["variant"] for row in rows] == [v["name"] for v in answer["variants"]]
+    for row, variant in zip(rows, answer["variants"]):
+        assert float(row["output_tokens_per_s"]) == variant["metrics"]["output_throughput"]
+        assert abs(float(row["mean_ttft_s"]) * 1000 - variant["metrics"]["mean_ttft_ms"]) < 1e-9
+    markdown = succeeds("report", out, "--table", "md").splitlines()
+    assert len(markdown) == 4 and all(line.count("|") == 12 for line in markdown)
+    assert markdown[1].startswith("| --- | ---: |")
+    latex = succeeds("report", out, "--table", "latex")
+    assert latex.startswith("\\begin{tabular}{lrrrr") and latex.endswith("\\end{tabular}\n")
+    assert "host fetch, \\%" in latex
+    assert json.loads(succeeds("report", out, "--json")) == document(out / "report.html")
+    is_refused("--table and --json both print", "report", out, "--json", "--table", "md")
+    # Only printed: the folder is as it was.
+    assert files_below(out) == ["compare.json", "report.html"]
+
+
+def names_of_any_kind_are_escaped_in_tables(folder):
+    out = a_comparison(folder)
+    answer = json.loads((out / "compare.json").read_text())
+    answer["variants"][1]["name"] = "50%_a|b, \"c\"\n$\\x"
+    (out / "compare.json").write_text(json.dumps(answer))
+    assert "50\\%\\_a|b, \"c\" \\$\\textbackslash{}x &" in succeeds("report", out, "--table", "latex")
+    assert "| 50%\\_a\\|b, \"c\" $\\\\x |" in succeeds("report", out, "--table", "md")
+    rows = list(csv.DictReader(io.StringIO(succeeds("report", out, "--table", "csv"))))
+    assert rows[1]["variant"] == answer["variants"][1]["name"]
+
+
+# --- Figures ----------------------------------------------------------------------------------------
+
+
+def needs(program, package):
+    if not shutil.which(program):
+        raise Skip("needs %s (Debian package: %s)" % (program, package))
+
+
+def charts_become_vector_files_with_their_data(folder):
+    needs("node", "nodejs")
+    needs("rsvg-convert", "librsvg2-bin")
+    out = a_run(folder)
+    succeeds("report", out, "--figures", "svg,pdf", "--quiet")
+    made = files_below(out / "figures")
+    assert made == sorted(name + ending for name in RUN_CHARTS
+                          for ending in (".csv", ".pdf", ".svg", ".vl.json")), made
+    charts = blocks(out / "report.html", "chart")
+    for name in RUN_CHARTS:
+        svg = (out / "figures" / (name + ".svg")).read_text(encoding="utf-8")
+        assert svg.startswith("<svg") and "NaN" not in svg and "undefined" not in svg, name
+        assert "var(--" not in svg, name  # colours of its own
+        assert (out / "figures" / (name + ".pdf")).read_bytes().startswith(b"%PDF")
+        with open(out / "figures" / (name + ".csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        assert rows[0] == [column["name"] for column in charts[name]["columns"]]
+        assert len(rows) == 1 + len(charts[name]["rows"])
+        spec = json.loads((out / "figures" / (name + ".vl.json")).read_text(encoding="utf-8"))
+        assert "vega-lite" in spec["$schema"] and len(spec["data"]["values"]) == len(rows) - 1
+    first = {name: (out / "figures" / name).read_bytes() for name in made}
+    succeeds("report", out, "--figures", "pdf,svg", "--quiet")
+    assert first == {name: (out / "figures" / name).read_bytes() for name in made}
+
+
+def what_is_missing_for_figures_is_named(folder):
+    out = a_run(folder)
+    tools = folder / "tools"
+    tools.mkdir()
+    done = kvtide("report", out, "--figures", "svg", env={**os.environ, "PATH": str(tools)})
+    assert done.returncode == 3 and "what Debian calls nodejs" in done.stderr, done.stderr
+    assert not (out / "figures").exists()
+    (tools / "node").write_text("#!/bin/sh\necho no such luck >&2\nexit 4\n")
+    (tools / "node").chmod(0o755)
+    path = "%s:/bin" % tools
+    done = kvtide("report", out, "--figures", "svg", env={**os.environ, "PATH": path})
+    assert done.returncode == 3 and "it ended with status 4: no such luck" in done.stderr, done.stderr
+    needs("node", "nodejs")
+    (tools / "node").unlink()
+    (tools / "node").symlink_to(shutil.which("node"))
+    done = kvtide("report", out, "--figures", "pdf", env={**os.environ, "PATH": str(tools)})
+    assert done.returncode == 3 and "what Debian calls librsvg2-bin" in done.stderr, done.stderr
+
+
+# --- In a browser -----------------------------------------------------------------------------------
+
+
+def browser():
+    if not chromium.find():
+        raise Skip("needs a browser (Debian package: chromium)")
+    return chromium.Chromium()
+
+
+def a_page_asks_for_nothing_and_says_nothing(folder):
+    run, compare = a_run(folder, PHASES), a_comparison(folder)
+    text = (run / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in text and "unsafe-eval" not in text
+    with browser() as chrome:
+        for out in (run, compare):
+            for width in (1280, 400):
+                for dark in (False, True):
+                    page = chrome.open(out / "report.html", width, dark=dark)
+                    assert page.errors == [] and page.requests == [], (page.errors, page.requests)
+                    assert page.evaluate("document.documentElement.scrollWidth") == width
+                    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                    assert (back != "rgb(255, 255, 255)") == dark, back
+
+
+def charts_are_drawn_with_a_mark_for_each_point(folder):
+    out = a_run(folder)
+    charts = blocks(out / "report.html", "chart")
+    with browser() as chrome:
+        page = chrome.open(out / "report.html")
+        drawn = page.evaluate("[...document.querySelectorAll('[data-chart]')].map((p) =>"
+                              "[p.dataset.chart, p.dataset.drawn, p.querySelectorAll('svg').length,"
+                              " p.querySelector('svg').getBoundingClientRect().height])")
+        assert [entry[0] for entry in drawn] == RUN_CHARTS
+        assert all(state == "yes" and count == 1 and height > 60
+                   for _, state, count, height in drawn), drawn
+        # Few points, so each has its mark.
+        for name in ("requests", "output", "ttft"):
+            marks = page.evaluate(
+                "document.querySelectorAll('[data-chart=\"%s\"] .mark-symbol.role-mark path').length"
+                % name)
+            assert marks == len(charts[name]["rows"]), (name, marks, len(charts[name]["rows"]))
+        bars = page.evaluate(
+            "document.querySelectorAll('[data-chart=\"hbm-classes\"] .mark-rect path').length")
+        assert bars == len(charts["hbm-classes"]["rows"])
+
+
+def a_tooltip_shows_on_hover_and_the_data_opens(folder):
+    out = a_run(folder)
+    with browser() as chrome:
+        page = chrome.open(out / "report.html")
+        place = page.evaluate(
+            "(() => { const p = document.querySelector('[data-chart=\"hbm-classes\"]');"
+            " p.scrollIntoView({block: 'center'});"
+            " const r = p.querySelector('.mark-rect path').getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        assert page.evaluate("document.getElementById('tip').hidden")
+        page.hover(place[0] - 300, place[1] - 3)
+        page.hover(*place)
+        page.wait("!document.getElementById('tip').hidden", "a tooltip", 10)
+        said = page.evaluate("document.getElementById('tip').innerText")
+        row = blocks(out / "report.html", "chart")["hbm-classes"]["rows"][0]
+        assert row[0] in said and "GiB" in said, said
+        opened = page.evaluate(
+            "(async () => { const d = document.querySelector('details[data-of=\"output\"]');"
+            " d.open = true; await new Promise((r) => setTimeout(r, 200));"
+            " return [d.querySelectorAll('tbody tr').length, d.querySelector('button').hidden]; })()")
+        assert opened == [len(blocks(out / "report.html", "chart")["output"]["rows"]), False]
+        # What would be saved is what --figures writes.
+        saved = page.evaluate("kvtide.csvOf(JSON.parse(document.getElementById('page').textContent)"
+                              ".sections.flatMap((s) => s.blocks).find((b) => b.id === 'output'))")
+        assert saved.splitlines()[0] == "series,time_s,tokens_per_s"
+        assert page.errors == [] and page.requests == []
+
+
+def a_hostile_name_does_nothing(folder):
+    out = a_run(folder, {"name": HOSTILE})
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "<img" not in text and text.count("<script") == 3
+    answer = a_comparison(folder) / "compare.json"
+    tree = json.loads(answer.read_text())
+    for variant in tree["variants"]:
+        variant["name"] += HOSTILE
+    answer.write_text(json.dumps(tree))
+    succeeds("report", folder / "compare", "--quiet")
+    with browser() as chrome:
+        for place in (out, folder / "compare"):
+            page = chrome.open(place / "report.html")
+            assert page.evaluate("typeof window.bad") == "undefined"
+            assert page.evaluate("document.querySelectorAll('img').length") == 0
+            assert page.errors == [] and page.requests == [], (page.errors, page.requests)
+        assert HOSTILE.replace("\n", " ") in page.evaluate("document.title").replace("\n", " ")
+
+
+def a_script_that_is_not_ours_does_not_run(folder):
+    out = a_run(folder)
+    text = (out / "report.html").read_text(encoding="utf-8")
+    (out / "report.html").write_text(text.replace(
+        "<header>", "<script>window.bad=1</script><header>"), encoding="utf-8")
+    with browser() as chrome:
+        page = chrome.open(out / "report.html")
+        assert page.evaluate("typeof window.bad") == "undefined"
+        assert any("Content Security Policy" in said for said in page.errors), page.errors
+
+
+# --- What it is made of -----------------------------------------------------------------------------
+
+
+def the_lock_names_no_registry_and_the_licences_are_in_the_page(folder):
+    lock = json.loads((TOP / "sim/cli/report/package-lock.json").read_text(encoding="utf-8"))
+    for name, package in lock["packages"].items():
+        assert "resolved" not in package, name
+        assert not name or package["integrity"].startswith("sha512-"), name
+    text = (a_run(folder) / "report.html").read_text(encoding="utf-8")
+    assert "Jeffrey Heer" in text or "University of Washington" in text
+    assert "Mike Bostock" in text
+
+
+CASES = (
+    a_run_leaves_a_page_that_says_what_its_files_say,
+    latencies_are_spread_as_the_requests_are,
+    a_comparison_leaves_a_page_with_its_ratios,
+    what_never_happens_and_what_cannot_be_said_have_no_place,
+    a_long_run_is_drawn_in_bins_that_are_means,
+    a_page_made_again_is_the_same_page,
+    no_report_leaves_none_and_not_an_old_one_either,
+    an_answer_without_a_page_of_its_own_becomes_tables,
+    what_is_no_answer_is_refused_with_its_place,
+    a_table_is_printed_for_other_documents,
+    names_of_any_kind_are_escaped_in_tables,
+    charts_become_vector_files_with_their_data,
+    what_is_missing_for_figures_is_named,
+    a_page_asks_for_nothing_and_says_nothing,
+    charts_are_drawn_with_a_mark_for_each_point,
+    a_tooltip_shows_on_hover_and_the_data_opens,
+    a_hostile_name_does_nothing,
+    a_script_that_is_not_ours_does_not_run,
+    the_lock_names_no_registry_and_the_licences_are_in_the_page,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))
