@@ -184,8 +184,9 @@ def memory_does_not_grow_with_tokens(folder):
         recorded(folder, k=64, tokens=tokens, layers=2, context=20000)
         peaks.append(max(peak_kib("trace", "mrc", folder / "a.kvsel", "--quiet", "--policies", "fifo,clock",
                                   "--threads", "1") for _ in range(3)))
-    # A row in sight takes a bit in each of 14 caches, and there are 1.3 times as many: 16 KiB.
-    assert 0 < peaks[1] < peaks[0] + 512, "%d KiB, then %d KiB" % tuple(peaks)
+    # A row in sight takes a bit in each of 14 caches, and there are 1.3 times as many: 16 KiB. What is kept of
+    # each selection would be 2.8 MiB; which pages of the program are in memory makes half a MiB.
+    assert 0 < peaks[1] < peaks[0] + 1024, "%d KiB, then %d KiB" % tuple(peaks)
 
 
 def catches_interrupts(pid):
