@@ -128,12 +128,36 @@ static cJSON *tip(const struct report_axis *axis)
         axis->name, axis->title);
 }
 
+static cJSON *name_tip(const char *column)
+{
+    return report_json("{'field': %s, 'type': 'nominal', 'title': %s}", column, column);
+}
+
+#define INTERVAL_TIPS                                                                              \
+    "[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format': '" FIGURE_FORMAT         \
+    "'}, {'field': 'high', 'type': 'quantitative', 'title': 'to', 'format': '" FIGURE_FORMAT "'}]"
+
+/* Moves what `more` holds behind what `list` does. */
+static cJSON *join(cJSON *list, cJSON *more)
+{
+    cJSON *item = NULL;
+
+    while (more != NULL && list != NULL && (item = cJSON_DetachItemFromArray(more, 0)) != NULL)
+        cJSON_AddItemToArray(list, item);
+    cJSON_Delete(more);
+    return list;
+}
+
 /* What a tooltip says of a mark whose x and y are numbers. */
 static cJSON *tips(const struct sketch *sketch)
 {
-    return report_json("[{'field': %s, 'type': 'nominal', 'title': %s}, %j, %j]",
-                       sketch->chart->series, sketch->chart->series, tip(&sketch->chart->x),
-                       tip(&sketch->chart->y));
+    const struct report_chart *chart = sketch->chart;
+    cJSON *list =
+        chart->label != NULL ? report_json("[%j]", name_tip(chart->label)) : cJSON_CreateArray();
+
+    join(list,
+         report_json("[%j, %j, %j]", name_tip(chart->series), tip(&chart->x), tip(&chart->y)));
+    return chart->has_intervals ? join(list, report_json(INTERVAL_TIPS)) : list;
 }
 
 /* ---- Layers ------------------------------------------------------------------------------------
@@ -147,35 +171,50 @@ static bool add_layer(cJSON *layers, cJSON *layer)
     return false;
 }
 
-/* Dashed lines across x, and what is written beside them. */
-static bool add_rules(cJSON *layers, const struct report_chart *chart)
+/* The rules of one direction, as rows; NULL: no memory. */
+static cJSON *rules_of(const struct report_chart *chart, bool is_level)
 {
     cJSON *values = cJSON_CreateArray();
 
     for (size_t i = 0; i < chart->rule_count; i++) {
-        cJSON *value =
-            report_json("{'at': %g, 'text': %s}", chart->rules[i].at, chart->rules[i].text);
+        const struct report_rule *rule = &chart->rules[i];
+        if (rule->is_level != is_level)
+            continue;
+        cJSON *value = report_json("{'at': %g, 'text': %s}", rule->at, rule->text);
         if (value == NULL || !cJSON_AddItemToArray(values, value)) {
             cJSON_Delete(value);
             cJSON_Delete(values);
-            return false;
+            return NULL;
         }
     }
+    return values;
+}
+
+/* Dashed lines across an axis, and what is written beside them. */
+static bool add_rules(cJSON *layers, const struct report_chart *chart, bool is_level)
+{
+    cJSON *values = rules_of(chart, is_level);
+
+    if (values == NULL || cJSON_GetArraySize(values) == 0) {
+        cJSON_Delete(values);
+        return values != NULL;
+    }
     cJSON *again = copy(values);
-    return add_layer(layers, report_json("{'data': {'values': %j},"
-                                         " 'mark': {'type': 'rule', 'style': 'aside',"
-                                         " 'strokeDash': [3, 3], 'strokeWidth': 1},"
-                                         " 'encoding': {'x': {'field': 'at', 'type':"
-                                         " 'quantitative'}}}",
-                                         values)) &&
-           add_layer(layers,
-                     report_json("{'data': {'values': %j},"
-                                 " 'mark': {'type': 'text', 'style': 'asideText',"
-                                 " 'align': 'left', 'baseline': 'bottom', 'dx': -2, 'dy': -3},"
-                                 " 'encoding': {'x': {'field': 'at', 'type':"
-                                 " 'quantitative'}, 'y': {'value': 0},"
-                                 " 'text': {'field': 'text', 'type': 'nominal'}}}",
-                                 again));
+    cJSON *rule = report_json("{'data': {'values': %j},"
+                              " 'mark': {'type': 'rule', 'style': 'aside',"
+                              " 'strokeDash': [3, 3], 'strokeWidth': 1},"
+                              " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'}}}",
+                              values, is_level ? "y" : "x");
+    cJSON *text =
+        report_json("{'data': {'values': %j},"
+                    " 'mark': {'type': 'text', 'style': 'asideText',"
+                    " 'align': 'left', 'baseline': 'bottom', 'dx': %g, 'dy': -3},"
+                    " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'}, %s: {'value': 0},"
+                    " 'text': {'field': 'text', 'type': 'nominal'}}}",
+                    again, is_level ? 4.0 : -2.0, is_level ? "y" : "x", is_level ? "x" : "y");
+    bool ok = add_layer(layers, rule);
+
+    return add_layer(layers, text) && ok;
 }
 
 /* Of the chart's own rows only those of some kinds, where there are kinds; a JSON array of them. */
@@ -226,6 +265,17 @@ static cJSON *references(const struct sketch *sketch)
                        by_series(sketch, NULL, true), tips(sketch));
 }
 
+/* Intervals of y. */
+static cJSON *spans(const struct sketch *sketch)
+{
+    const struct report_chart *chart = sketch->chart;
+    return report_json("{'mark': {'type': 'rule', 'strokeWidth': 1.5}, 'encoding': {'x': %j,"
+                       " 'y': {'field': 'low', 'type': 'quantitative', 'title': %s},"
+                       " 'y2': {'field': 'high'}, 'color': %j}}",
+                       quantity(sketch, &chart->x, true), chart->y.title,
+                       by_series(sketch, NULL, true));
+}
+
 static bool draw_lines(const struct sketch *sketch, cJSON *layers)
 {
     const struct report_chart *chart = sketch->chart;
@@ -236,8 +286,10 @@ static bool draw_lines(const struct sketch *sketch, cJSON *layers)
                     quantity(sketch, &chart->y, false), by_series(sketch, NULL, true),
                     by_series(sketch, DASHES, !is_marked(sketch)));
     cJSON *points = marks(sketch, quantity(sketch, &chart->y, false));
-    bool ok = only(line, chart, "['line']") && only(points, chart, "['line', 'mark']");
+    bool ok = only(line, chart, "['line', 'curve']") && only(points, chart, "['line', 'mark']");
 
+    if (chart->has_intervals)
+        ok = add_layer(layers, spans(sketch)) && ok;
     if (chart->form == REPORT_LINES)
         ok = add_layer(layers, line) && ok;
     else
@@ -286,16 +338,9 @@ static cJSON *category(const struct sketch *sketch)
 static cJSON *category_tips(const struct sketch *sketch, cJSON *more)
 {
     const struct report_chart *chart = sketch->chart;
-    cJSON *list =
-        report_json("[{'field': %s, 'type': 'nominal', 'title': %s},"
-                    " {'field': %s, 'type': 'nominal', 'title': %s}, %j]",
-                    chart->y.name, chart->y.title, chart->series, chart->series, tip(&chart->x));
-    cJSON *item = NULL;
-
-    while (more != NULL && list != NULL && (item = cJSON_DetachItemFromArray(more, 0)) != NULL)
-        cJSON_AddItemToArray(list, item);
-    cJSON_Delete(more);
-    return list;
+    return join(report_json("[{'field': %s, 'type': 'nominal', 'title': %s}, %j, %j]",
+                            chart->y.name, chart->y.title, name_tip(chart->series), tip(&chart->x)),
+                more);
 }
 
 static bool draw_bars(const struct sketch *sketch, cJSON *layers)
@@ -324,15 +369,12 @@ static bool draw_dots(const struct sketch *sketch, cJSON *layers)
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': {'field': 'low', 'type':"
         " 'quantitative', 'title': %s}, 'x2': {'field': 'high'}, 'color': %j}}",
         category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, true));
-    cJSON *more = report_json("[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format':"
-                              " '" FIGURE_FORMAT "'}, {'field': 'high', 'type': 'quantitative',"
-                              " 'title': 'to', 'format': '" FIGURE_FORMAT "'}]");
     cJSON *dots = report_json(
         "{'mark': {'type': 'point', 'filled': true, 'size': 60, 'opacity': 1},"
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': %j, 'color': %j, 'shape': %j, 'tooltip': %j}}",
         category(sketch), offset(sketch), quantity(sketch, &chart->x, true),
         by_series(sketch, NULL, true), by_series(sketch, SHAPES, true),
-        category_tips(sketch, more));
+        category_tips(sketch, report_json(INTERVAL_TIPS)));
     bool ok = add_layer(layers, interval);
 
     return add_layer(layers, dots) && ok;
@@ -378,8 +420,8 @@ bool report_chart_finish(cJSON *block, const struct report_chart *chart)
     cJSON *layers = cJSON_CreateArray();
     bool ok = layers != NULL;
 
-    if (ok && chart->rule_count > 0)
-        ok = add_rules(layers, chart);
+    if (ok)
+        ok = add_rules(layers, chart, false) && add_rules(layers, chart, true);
     if (ok)
         ok = draw(&sketch, layers);
     cJSON *spec = report_json("{'height': %j, 'layer': %j}", height_of(chart->form), layers);

@@ -271,6 +271,11 @@ static bool has_categories(const struct report_chart *chart)
     return chart->form == REPORT_BARS || chart->form == REPORT_DOTS;
 }
 
+static bool has_intervals(const struct report_chart *chart)
+{
+    return chart->form == REPORT_DOTS || chart->has_intervals;
+}
+
 void report_chart(struct report_page *page, const struct report_chart *chart)
 {
     cJSON *block = add_block(
@@ -282,12 +287,14 @@ void report_chart(struct report_page *page, const struct report_chart *chart)
                           column_of(chart->y.name, chart->y.title, has_categories(chart))));
     cJSON *columns = cJSON_GetObjectItemCaseSensitive(block, "columns");
 
-    if (chart->form == REPORT_DOTS) {
+    if (has_intervals(chart)) {
         append(page, columns, column_of("low", "from", false));
         append(page, columns, column_of("high", "to", false));
     }
     if (chart->has_kinds)
         append(page, columns, column_of("kind", "kind", true));
+    if (chart->label != NULL)
+        append(page, columns, column_of(chart->label, chart->label, true));
     page->rows = cJSON_GetObjectItemCaseSensitive(block, "rows");
     page->chart = *chart;
     page->chart_block = block;
@@ -305,8 +312,10 @@ static bool is_listed(const cJSON *names, const char *name)
     return false;
 }
 
-static const char *const kind_names[] = {
-    [REPORT_ON_LINE] = "line", [REPORT_MARK] = "mark", [REPORT_REFERENCE] = "reference"};
+static const char *const kind_names[] = {[REPORT_ON_LINE] = "line",
+                                         [REPORT_MARK] = "mark",
+                                         [REPORT_REFERENCE] = "reference",
+                                         [REPORT_CURVE] = "curve"};
 
 void report_point(struct report_page *page, struct report_point point)
 {
@@ -324,12 +333,14 @@ void report_point(struct report_page *page, struct report_point point)
     add_cell(page, cJSON_CreateString(point.series));
     add_cell(page, number(point.x));
     add_cell(page, has_categories(chart) ? cJSON_CreateString(point.category) : number(point.y));
-    if (chart->form == REPORT_DOTS) {
+    if (has_intervals(chart)) {
         add_cell(page, number(point.low));
         add_cell(page, number(point.high));
     }
     if (chart->has_kinds)
         add_cell(page, cJSON_CreateString(kind_names[point.kind]));
+    if (chart->label != NULL)
+        add_cell(page, cJSON_CreateString(point.label));
 }
 
 /* ---- For who writes it -------------------------------------------------------------------------
