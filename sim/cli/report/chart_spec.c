@@ -171,14 +171,47 @@ static bool add_layer(cJSON *layers, cJSON *layer)
     return false;
 }
 
-/* The rules of one direction, as rows; NULL: no memory. */
-static cJSON *rules_of(const struct report_chart *chart, bool is_level)
+/* Whether x lies so far to the right that what is written beside it would be cut off there. */
+static bool is_right(const struct sketch *sketch, double x)
+{
+    double least = INFINITY, most = -INFINITY;
+    bool is_log = sketch->chart->x.is_log;
+    const cJSON *row = NULL;
+
+    cJSON_ArrayForEach(row, sketch->rows)
+    {
+        const cJSON *cell = cJSON_GetArrayItem(row, 1);
+        if (cJSON_IsNumber(cell)) {
+            least = fmin(least, cell->valuedouble);
+            most = fmax(most, cell->valuedouble);
+        }
+    }
+    if (sketch->chart->x.is_from_zero)
+        least = fmin(least, 0);
+    double share = is_log ? log(x / least) / log(most / least) : (x - least) / (most - least);
+    return share > 0.8;
+}
+
+enum side {
+    BESIDE_RIGHT, /* of a rule across x, to the right of it */
+    BESIDE_LEFT,
+    ABOVE, /* of a rule across y */
+    SIDES
+};
+
+static enum side side_of(const struct sketch *sketch, const struct report_rule *rule)
+{
+    return rule->is_level ? ABOVE : is_right(sketch, rule->at) ? BESIDE_LEFT : BESIDE_RIGHT;
+}
+
+/* The rules of one side, as rows; NULL: no memory. */
+static cJSON *rules_of(const struct sketch *sketch, enum side side)
 {
     cJSON *values = cJSON_CreateArray();
 
-    for (size_t i = 0; i < chart->rule_count; i++) {
-        const struct report_rule *rule = &chart->rules[i];
-        if (rule->is_level != is_level)
+    for (size_t i = 0; i < sketch->chart->rule_count; i++) {
+        const struct report_rule *rule = &sketch->chart->rules[i];
+        if (side_of(sketch, rule) != side)
             continue;
         cJSON *value = report_json("{'at': %g, 'text': %s}", rule->at, rule->text);
         if (value == NULL || !cJSON_AddItemToArray(values, value)) {
@@ -191,9 +224,11 @@ static cJSON *rules_of(const struct report_chart *chart, bool is_level)
 }
 
 /* Dashed lines across an axis, and what is written beside them. */
-static bool add_rules(cJSON *layers, const struct report_chart *chart, bool is_level)
+static bool add_rules(const struct sketch *sketch, cJSON *layers, enum side side)
 {
-    cJSON *values = rules_of(chart, is_level);
+    static const double shifts[] = {[BESIDE_RIGHT] = -2, [BESIDE_LEFT] = 2, [ABOVE] = 4};
+    const char *along = side == ABOVE ? "y" : "x", *across = side == ABOVE ? "x" : "y";
+    cJSON *values = rules_of(sketch, side);
 
     if (values == NULL || cJSON_GetArraySize(values) == 0) {
         cJSON_Delete(values);
@@ -204,14 +239,14 @@ static bool add_rules(cJSON *layers, const struct report_chart *chart, bool is_l
                               " 'mark': {'type': 'rule', 'style': 'aside',"
                               " 'strokeDash': [3, 3], 'strokeWidth': 1},"
                               " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'}}}",
-                              values, is_level ? "y" : "x");
+                              values, along);
     cJSON *text =
         report_json("{'data': {'values': %j},"
                     " 'mark': {'type': 'text', 'style': 'asideText',"
-                    " 'align': 'left', 'baseline': 'bottom', 'dx': %g, 'dy': -3},"
-                    " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'}, %s: {'value': 0},"
-                    " 'text': {'field': 'text', 'type': 'nominal'}}}",
-                    again, is_level ? 4.0 : -2.0, is_level ? "y" : "x", is_level ? "x" : "y");
+                    " 'align': %s, 'baseline': 'bottom', 'dx': %g, 'dy': -3},"
+                    " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'},"
+                    " %s: {'value': 0}, 'text': {'field': 'text', 'type': 'nominal'}}}",
+                    again, side == BESIDE_LEFT ? "right" : "left", shifts[side], along, across);
     bool ok = add_layer(layers, rule);
 
     return add_layer(layers, text) && ok;
@@ -420,8 +455,8 @@ bool report_chart_finish(cJSON *block, const struct report_chart *chart)
     cJSON *layers = cJSON_CreateArray();
     bool ok = layers != NULL;
 
-    if (ok)
-        ok = add_rules(layers, chart, false) && add_rules(layers, chart, true);
+    for (int side = 0; ok && side < SIDES; side++)
+        ok = add_rules(&sketch, layers, (enum side)side);
     if (ok)
         ok = draw(&sketch, layers);
     cJSON *spec = report_json("{'height': %j, 'layer': %j}", height_of(chart->form), layers);

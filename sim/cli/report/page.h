@@ -140,7 +140,7 @@ struct report_point {
 };
 
 /* Begins a chart; points of the chart follow, series by series. A chart without any is left out.
- * The chart's texts must live until the last of its points. */
+ */
 void report_chart(struct report_page *page, const struct report_chart *chart);
 void report_point(struct report_page *page, struct report_point point);
 

@@ -204,8 +204,10 @@ static void put_figures(const struct source *source, const cJSON *answer)
 
     snprintf(note, sizeof note, "surely %s to %s", figure(item_of(pair, 0), low),
              figure(item_of(pair, 1), high));
+    const char *last = strrchr(source->input, '.');
     if (source->input[0] != '\0')
-        report_figure(source->page, source->input, report_number(answer, "value"), NULL,
+        report_figure(source->page, last != NULL ? last + 1 : source->input,
+                      report_number(answer, "value"), NULL,
                       isfinite(item_of(pair, 0)) && isfinite(item_of(pair, 1)) ? note : NULL);
     else
         report_figure(source->page, source->metric, report_number(metrics, source->metric),
@@ -245,6 +247,18 @@ static void put_method(const struct source *source)
     report_assume(source->page, "How the first choice was solved", text, NULL);
 }
 
+static bool has_runs(const struct source *source)
+{
+    const cJSON *choice = NULL;
+
+    cJSON_ArrayForEach(choice, source->choices)
+    {
+        if (strcmp(report_text(choice, "by"), "simulated") == 0)
+            return true;
+    }
+    return false;
+}
+
 static void put_assumptions(const struct source *source)
 {
     const cJSON *seeds = kvt_json_find(source->tree, "seeds"), *item = NULL;
@@ -252,9 +266,12 @@ static void put_assumptions(const struct source *source)
     const char *basis = report_text(source->tree, "basis");
     char text[160];
 
-    snprintf(text, sizeof text, "%d, from %.0f on, the same for every value that is simulated%s",
-             cJSON_GetArraySize(seeds), item_of(seeds, 0),
-             cJSON_GetArraySize(seeds) > 1 ? "; intervals are of 95 %, over seeds" : "");
+    if (has_runs(source))
+        snprintf(text, sizeof text, "%d, from %.0f on, the same for every value%s",
+                 cJSON_GetArraySize(seeds), item_of(seeds, 0),
+                 cJSON_GetArraySize(seeds) > 1 ? "; intervals are of 95 %, over seeds" : "");
+    else
+        snprintf(text, sizeof text, "none: nothing was simulated, mean values have no chance");
     report_assume(source->page, "Seeds", text, NULL);
     put_method(source);
     if (basis[0] != '\0')

@@ -336,6 +336,18 @@ static void put_point(const struct source *source, const struct swept_point *poi
                                    .high = swept_interval(point, metric->name, 1) * metric->scale});
 }
 
+/* Whether values of x grow by factors rather than by steps: their mean is well below the middle. */
+static bool is_spread_by_factors(const struct swept *swept)
+{
+    const struct swept_axis *x = swept->x;
+    double sum = 0;
+
+    for (size_t p = 0; p < swept->point_count; p++)
+        sum += swept->points[p].x;
+    return x->least > 0 && x->most >= 8 * x->least &&
+           sum / (double)swept->point_count < 0.9 * (x->least + x->most) / 2;
+}
+
 static struct report_axis x_axis(const struct source *source)
 {
     const struct swept_axis *x = source->swept.x;
@@ -343,7 +355,7 @@ static struct report_axis x_axis(const struct source *source)
         x->is_multiple ? kvt_arena_printf(source->arena, "%s, times k", x->path) : x->path;
     return (struct report_axis){.name = x->column,
                                 .title = title != NULL ? title : x->path,
-                                .is_log = x->least > 0 && x->most >= 8 * x->least};
+                                .is_log = is_spread_by_factors(&source->swept)};
 }
 
 static struct report_axis y_axis(const struct source *source, size_t m)
