@@ -101,8 +101,15 @@ static cJSON *ticks_of(const struct sketch *sketch)
 /* Whether marks would else stand on an axis. */
 static bool has_room_about(const struct report_chart *chart, const struct report_axis *axis)
 {
-    bool is_of_marks = chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS;
+    bool is_of_marks =
+        chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS || chart->has_kinds;
     return is_of_marks && !axis->is_from_zero;
+}
+
+/* Whether x ends at a round number, with room for what lies at its end. */
+static bool is_rounded(const struct report_chart *chart)
+{
+    return chart->form == REPORT_BARS || (chart->form == REPORT_DOTS && chart->x.is_from_zero);
 }
 
 static cJSON *quantity(const struct sketch *sketch, const struct report_axis *axis, bool is_x)
@@ -117,7 +124,7 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
                        " 'scale': {'type': %s, 'zero': %b, 'nice': %b, 'padding': %g}, 'axis': %j}",
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
                        axis->is_from_zero && !axis->is_log,
-                       !axis->is_log && (!is_x || sketch->chart->form == REPORT_BARS),
+                       !axis->is_log && (!is_x || is_rounded(sketch->chart)),
                        has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
 }
 

@@ -203,7 +203,8 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
  * ---------------------------------------------------------------------------------------- */
 
 enum {
-    SHORT_BYTES = 24 /* of a text that is not broken into lines */
+    SHORT_BYTES = 24, /* of a text that is not broken into lines */
+    LONG_ROWS = 60    /* of a table that scrolls in a place of its own */
 };
 
 static void put_cell(const cJSON *cell, bool is_text, FILE *stream)
@@ -261,7 +262,8 @@ static void put_table(const cJSON *block, FILE *stream)
         put_text(stream, report_text(block, "title"));
         fputs(is_folded ? "</summary>\n" : "</h3>\n", stream);
     }
-    fputs("<div class=\"wide\"><table><thead><tr>", stream);
+    bool is_long = cJSON_GetArraySize(kvt_json_find(block, "rows")) > LONG_ROWS;
+    fprintf(stream, "<div class=\"wide%s\"><table><thead><tr>", is_long ? " long" : "");
     cJSON_ArrayForEach(column, kvt_json_find(block, "columns"))
     {
         fputs(cJSON_IsTrue(kvt_json_find(column, "text")) ? "<th>" : "<th class=\"number\">",

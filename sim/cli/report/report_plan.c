@@ -237,13 +237,14 @@ static void put_method(const struct source *source)
     if (method == NULL)
         return;
     if (isfinite(solved))
-        snprintf(text, sizeof text, "mean values at %.0f values%s, %.0f simulated", solved,
+        snprintf(text, sizeof text, "mean values at %.0f values%s; simulated: %.0f", solved,
                  strcmp(report_text(method, "first"), "scan") == 0
                      ? ", a scan, for they are not monotone"
                      : "",
                  run);
     else
-        snprintf(text, sizeof text, "no mean values (%.300s); %.0f values simulated", because, run);
+        snprintf(text, sizeof text, "no mean values (%.300s); values simulated: %.0f", because,
+                 run);
     report_assume(source->page, "How the first choice was solved", text, NULL);
 }
 
@@ -275,7 +276,7 @@ static void put_assumptions(const struct source *source)
     report_assume(source->page, "Seeds", text, NULL);
     put_method(source);
     if (basis[0] != '\0')
-        report_assume(source->page, "Output at the answer", "step times and what follows", basis);
+        report_assume(source->page, "Output", "step times and what follows", basis);
     snprintf(text, sizeof text, "%d", cJSON_GetArraySize(calibrated));
     if (cJSON_GetArraySize(calibrated) > 0)
         report_assume(source->page, "Constants fitted to something (calibrated)", text,
@@ -431,15 +432,40 @@ static size_t count_drawable(const struct source *source)
     return count;
 }
 
+static bool has_looked(const struct source *source, const char *by)
+{
+    const cJSON *choice = NULL, *entry = NULL;
+
+    cJSON_ArrayForEach(choice, source->choices)
+    {
+        cJSON_ArrayForEach(entry, kvt_json_find(choice, "looked_at"))
+        {
+            if (strcmp(report_text(entry, "by"), by) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static const char *note_of_values(const struct source *source)
+{
+    bool is_run = has_looked(source, "simulated");
+    bool is_solved = has_looked(source, "analytic"), is_scouted = has_looked(source, "first_seed");
+
+    return !is_run                   ? "By mean values."
+           : is_solved && is_scouted ? "Lines are mean values, or straight ones between values on "
+                                       "one seed; marks are simulated."
+           : is_scouted ? "Lines are straight ones between values on one seed; marks are simulated."
+                        : "Lines are mean values; marks are simulated.";
+}
+
 static void put_values(const struct source *source)
 {
     size_t count = count_drawable(source);
     const cJSON *bound = NULL;
     int place = 0;
 
-    report_section(source->page, "What was looked at",
-                   "Lines are mean values, or straight ones between values on one seed; marks are "
-                   "simulated, with intervals where there are several seeds.");
+    report_section(source->page, "What was looked at", note_of_values(source));
     if (count > LINES_MAX)
         report_paragraph(source->page, "The best %d of %zu choices; plan.json has all.", LINES_MAX,
                          count);
@@ -523,6 +549,34 @@ static void put_beside_each_other(const struct source *source)
 /* ---- The choices as a table
  * ------------------------------------------------------------------------ */
 
+/* Where the figures of one that does not hold all bounds are from; "": there is nothing to say. */
+static const char *note_of(const struct source *source, const cJSON *choice, char out[96])
+{
+    double at = report_number(choice, "told_at");
+    const char *status = report_text(choice, "status");
+    char number[REPORT_NUMBER_BYTES];
+
+    out[0] = '\0';
+    if (strcmp(status, "met") != 0 && isfinite(at) && source->input[0] != '\0')
+        snprintf(out, 96, "nearest at %s", figure(at, number));
+    else if (cJSON_IsTrue(kvt_json_find(choice, "bound")))
+        snprintf(out, 96, "a bound: a policy saw the future");
+    return out;
+}
+
+static bool has_notes(const struct source *source)
+{
+    const cJSON *choice = NULL;
+    char note[96];
+
+    cJSON_ArrayForEach(choice, source->choices)
+    {
+        if (note_of(source, choice, note)[0] != '\0')
+            return true;
+    }
+    return false;
+}
+
 static void put_columns(const struct source *source, size_t bound_count)
 {
     struct report_column columns[CHARTS_MAX + 6] = {
@@ -537,28 +591,13 @@ static void put_columns(const struct source *source, size_t bound_count)
     for (size_t b = 0; b < bound_count; b++, bound = bound->next)
         columns[used++] =
             (struct report_column){report_text(bound, "bound"), report_text(bound, "bound"), false};
-    columns[used++] = (struct report_column){"note", "note", true};
+    if (has_notes(source))
+        columns[used++] = (struct report_column){"note", "note", true};
     report_table(source->page, "choices", REPORT_MAIN, NULL, columns, used);
 }
 
-/* Why it is refused, or where the figures of one that holds no bound are from. */
-static const char *note_of(const struct source *source, const cJSON *choice, char out[96])
-{
-    double at = report_number(choice, "told_at");
-    const char *status = report_text(choice, "status");
-    char number[REPORT_NUMBER_BYTES];
-
-    if (strcmp(status, "refused") == 0)
-        return report_text(choice, "reason");
-    out[0] = '\0';
-    if (strcmp(status, "met") != 0 && isfinite(at) && source->input[0] != '\0')
-        snprintf(out, 96, "figures at %s, where they come nearest", figure(at, number));
-    else if (cJSON_IsTrue(kvt_json_find(choice, "bound")))
-        snprintf(out, 96, "a bound: a policy saw the future");
-    return out;
-}
-
-static void put_row(const struct source *source, const cJSON *choice, size_t bound_count)
+static void put_row(const struct source *source, const cJSON *choice, size_t bound_count,
+                    bool is_noted)
 {
     const char *status = report_text(choice, "status"), *by = report_text(choice, "by");
     const cJSON *metrics = kvt_json_find(choice, "metrics");
@@ -578,12 +617,14 @@ static void put_row(const struct source *source, const cJSON *choice, size_t bou
     report_cell(source->page, report_number(metrics, "output_throughput_per_gpu"));
     for (size_t b = 0; b < bound_count; b++)
         report_cell(source->page, report_number(cJSON_GetArrayItem(bounds, (int)b), "value"));
-    report_cell_text(source->page, note_of(source, choice, note), NULL);
+    if (is_noted)
+        report_cell_text(source->page, note_of(source, choice, note), NULL);
 }
 
 static void put_table(const struct source *source)
 {
     size_t bound_count = (size_t)cJSON_GetArraySize(source->bounds), rows = 0;
+    bool is_noted = has_notes(source);
     const cJSON *choice = NULL;
 
     bound_count = bound_count < CHARTS_MAX ? bound_count : CHARTS_MAX;
@@ -592,10 +633,29 @@ static void put_table(const struct source *source)
     cJSON_ArrayForEach(choice, source->choices)
     {
         if (rows++ < ROWS_MAX)
-            put_row(source, choice, bound_count);
+            put_row(source, choice, bound_count, is_noted);
     }
     if (rows > ROWS_MAX)
         report_paragraph(source->page, "The first %d of %zu; plan.json has all.", ROWS_MAX, rows);
+}
+
+static void put_refused(const struct source *source)
+{
+    static const struct report_column columns[] = {{"choice", "choice", true},
+                                                   {"reason", "why it is refused", true}};
+    const cJSON *choice = NULL;
+    size_t rows = 0;
+
+    cJSON_ArrayForEach(choice, source->choices)
+    {
+        if (strcmp(report_text(choice, "status"), "refused") != 0 || rows == ROWS_MAX)
+            continue;
+        if (rows++ == 0)
+            report_table(source->page, "refused", REPORT_OPEN, "Refused", columns, 2);
+        report_row(source->page);
+        report_cell_text(source->page, report_text(choice, "choice"), NULL);
+        report_cell_text(source->page, report_text(choice, "reason"), NULL);
+    }
 }
 
 /* ---- What more is worth
@@ -715,9 +775,12 @@ kvt_status report_build_plan(struct report_page *page, const char *dir, const cJ
     else
         put_beside_each_other(&source);
     put_table(&source);
+    put_refused(&source);
     put_worth(&source);
     report_add_scenario(page, "The engine that is to run it", kvt_json_find(tree, "engine"));
-    report_add_scenario(page, "The scenario in force at the answer",
+    report_add_scenario(page,
+                        cJSON_IsObject(answer) ? "The scenario in force at the answer"
+                                               : "The scenario in force where it comes nearest",
                         kvt_json_find(tree, "scenario_in_force"));
     return KVT_OK;
 }
