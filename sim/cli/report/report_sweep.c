@@ -420,6 +420,8 @@ static void say_lines(const struct source *source, const bool *drawn, size_t eve
                          "last and some evenly between, and the one with the shortest TPOT. "
                          "results.csv has all.",
                          count, swept->line_count);
+    if (are_lines && swept->has_short_lines && swept->line_count > 1)
+        report_paragraph(source->page, "Lines are named by %s.", swept->line_labels);
     if (every > 1)
         report_paragraph(source->page, "Of the points one of %zu is drawn.", every);
 }
@@ -583,30 +585,69 @@ static size_t keep_front(const struct swept_point **list, size_t count)
     return kept;
 }
 
-static void put_trade_point(const struct source *source, const struct swept_point *point,
-                            const char *series, enum report_point_kind kind)
+/* What the trade's points are told apart by: the lines, or where those are many an axis of words.
+ */
+struct colours {
+    bool are_lines;
+    const struct swept_axis *axis; /* NULL: by nothing */
+};
+
+static struct colours colours_of(const struct swept *swept)
 {
-    report_point(source->page, (struct report_point){.series = series,
-                                                     .label = point->name,
-                                                     .x = swept_metric(point, OUTPUT),
-                                                     .y = swept_metric(point, TPOT),
-                                                     .kind = kind});
+    if (swept->line_count <= LINES_MAX)
+        return (struct colours){.are_lines = swept->line_count > 1};
+    for (size_t i = 0; i < swept->axis_count; i++) {
+        const struct swept_axis *axis = &swept->axes[i];
+        if (!axis->is_numeric && axis->value_count > 1 && axis->value_count <= LINES_MAX)
+            return (struct colours){.axis = axis};
+    }
+    return (struct colours){.are_lines = false};
 }
 
-static void put_trade(const struct source *source, const struct swept_point **front, size_t count)
+static void put_trade_point(const struct source *source, const struct colours *colours,
+                            const struct swept_point *point)
 {
     const struct swept *swept = &source->swept;
-    bool has_series = swept->line_count > 1 && swept->line_count <= LINES_MAX;
-    size_t all = 0, nth = 0;
+    const char *series = colours->are_lines      ? swept->lines[point->line]
+                         : colours->axis != NULL ? swept_value(point, colours->axis, source->arena)
+                                                 : "points";
+
+    report_point(source->page,
+                 (struct report_point){.series = series != NULL && series[0] != '\0' ? series : "-",
+                                       .label = point->name,
+                                       .x = swept_metric(point, OUTPUT),
+                                       .y = swept_metric(point, TPOT),
+                                       .kind = REPORT_MARK});
+}
+
+static void put_front(const struct source *source, const struct swept_point **front, size_t count)
+{
+    for (size_t f = 0; f < count; f++)
+        report_point(source->page, (struct report_point){.series = "best trades",
+                                                         .label = front[f]->name,
+                                                         .x = swept_metric(front[f], OUTPUT),
+                                                         .y = swept_metric(front[f], TPOT),
+                                                         .kind = REPORT_CURVE});
+}
+
+/* list: all points, by output; front: of those that trade best. */
+static void put_trade(const struct source *source, const struct swept_point **list,
+                      const struct swept_point **front, size_t count)
+{
+    const struct swept *swept = &source->swept;
+    const struct colours colours = colours_of(swept);
+    size_t all = 0, nth = 0, next = count;
     const struct report_chart chart = {
         .id = "trade",
         .title = "Time per token against output",
-        .note = "Less and to the right is better. Along the line no other point has both more "
+        .note = "Lower and to the right is better. Along the line no other point has both more "
                 "output and shorter tokens.",
         .form = REPORT_LINES,
         .x = {.name = "output_tokens_per_s_per_gpu", .title = "output, tokens/s a GPU"},
         .y = {.name = "mean_tpot_ms", .title = "mean TPOT, ms"},
-        .series = has_series ? swept->line_column : "line",
+        .series = colours.are_lines      ? swept->line_column
+                  : colours.axis != NULL ? colours.axis->column
+                                         : "line",
         .label = "point",
         .is_wide = true,
         .has_kinds = true};
@@ -617,34 +658,38 @@ static void put_trade(const struct source *source, const struct swept_point **fr
     report_section(source->page, "What is traded for what", NULL);
     if (every > 1)
         report_paragraph(source->page,
-                         "Of the points one of %zu is drawn, and all of those along the line.",
+                         "In order of output one point of %zu is drawn, and all of those along the "
+                         "line.",
                          every);
     report_chart(source->page, &chart);
     for (size_t p = 0; p < swept->point_count; p++) {
-        const struct swept_point *point = &swept->points[p];
-        if (has_both(point) && nth++ % every == 0)
-            put_trade_point(source, point, has_series ? swept->lines[point->line] : "points",
-                            REPORT_MARK);
+        /* By number, so that names come in the order asked for, where all are drawn. */
+        const struct swept_point *point = every > 1 ? list[p] : &swept->points[p];
+        bool is_along = every > 1 && next > 0 && point == front[count - next];
+        next -= is_along;
+        if (has_both(point) && (nth++ % every == 0 || is_along))
+            put_trade_point(source, &colours, point);
     }
-    for (size_t f = 0; every > 1 && f < count; f++)
-        put_trade_point(source, front[f], "points", REPORT_MARK);
-    for (size_t f = 0; f < count; f++)
-        put_trade_point(source, front[f], "best trades", REPORT_CURVE);
+    put_front(source, front, count);
 }
 
 static bool put_trades(const struct source *source)
 {
-    size_t count = 0;
+    size_t count = 0, front_count = 0;
     const struct swept_point **list = best_points(&source->swept, SIZE_MAX, &count);
+    const struct swept_point **front = best_points(&source->swept, SIZE_MAX, &count);
+    bool ok = list != NULL && front != NULL;
 
-    if (list == NULL)
-        return false;
-    qsort(list, count, sizeof *list, compare_outputs);
-    count = keep_front(list, count);
-    if (count > 0 && source->swept.ok_count > 1)
-        put_trade(source, list, count);
+    if (ok) {
+        qsort(list, count, sizeof *list, compare_outputs);
+        memcpy(front, list, count * sizeof *list);
+        front_count = keep_front(front, count);
+        if (front_count > 0 && source->swept.ok_count > 1)
+            put_trade(source, list, front, front_count);
+    }
     free(list);
-    return true;
+    free(front);
+    return ok;
 }
 
 /* ---- Tables

@@ -255,24 +255,40 @@ static bool follows_x(const struct swept *swept, const struct swept_axis *axis, 
            swept->x->value_count == group_length;
 }
 
-/* "concurrency 64, policy adaptive"; without x what its line has, and of one axis the value alone.
- */
+enum naming {
+    NAME_POINT,  /* "concurrency 64, policy adaptive" */
+    NAME_LINE,   /* the same without x */
+    NAME_VALUES, /* the same without labels */
+    NAME_LABELS  /* without values */
+};
+
+/* Whether an axis is of those that tell lines apart. */
+static bool is_beside_x(const struct swept *swept, const struct swept_axis *axis,
+                        size_t x_group_length)
+{
+    return axis->value_count > 1 && axis != swept->x && !follows_x(swept, axis, x_group_length);
+}
+
+/* NULL: no memory. */
 static const char *name_of(const struct swept *swept, const struct swept_point *point,
-                           bool without_x, size_t x_group_length, struct kvt_arena *arena)
+                           enum naming naming, size_t x_group_length, struct kvt_arena *arena)
 {
     const char *name = "";
     size_t said = 0;
 
     for (size_t i = 0; i < swept->axis_count && name != NULL; i++) {
         const struct swept_axis *axis = &swept->axes[i];
-        if (axis->value_count < 2 ||
-            (without_x && (axis == swept->x || follows_x(swept, axis, x_group_length))))
-            continue;
         const char *value = swept_value(point, axis, arena);
         if (value == NULL)
             return NULL;
-        name = kvt_arena_printf(arena, "%s%s%s %s", name, said++ > 0 ? ", " : "", axis->label,
-                                value[0] != '\0' ? value : "as it is");
+        if (naming == NAME_POINT ? axis->value_count < 2
+                                 : !is_beside_x(swept, axis, x_group_length))
+            continue;
+        value = value[0] != '\0' ? value : "as it is";
+        name = kvt_arena_printf(arena, "%s%s%s%s%s", name, said++ > 0 ? ", " : "",
+                                naming != NAME_VALUES ? axis->label : "",
+                                naming == NAME_VALUES || naming == NAME_LABELS ? "" : " ",
+                                naming != NAME_LABELS ? value : "");
     }
     return name;
 }
@@ -295,29 +311,27 @@ static bool sort_into_lines(struct swept *swept, size_t x_group_length, struct k
 
     swept->lines =
         kvt_arena_array(arena, swept->point_count, sizeof *swept->lines, _Alignof(const char *));
-    if (swept->lines == NULL)
+    swept->line_labels = name_of(swept, &swept->points[0], NAME_LABELS, x_group_length, arena);
+    if (swept->lines == NULL || swept->line_labels == NULL)
         return false;
     for (size_t i = 0; i < swept->axis_count; i++) {
-        const struct swept_axis *axis = &swept->axes[i];
-        if (axis->value_count < 2 || axis == swept->x || follows_x(swept, axis, x_group_length))
-            continue;
-        only = axis;
-        beside++;
+        if (is_beside_x(swept, &swept->axes[i], x_group_length)) {
+            only = &swept->axes[i];
+            beside++;
+        }
     }
     swept->line_column = beside == 1 ? only->column : "line";
+    swept->has_short_lines = beside == 1 || beside > 2;
     for (size_t p = 0; p < swept->point_count; p++) {
         struct swept_point *point = &swept->points[p];
-        point->name = name_of(swept, point, false, x_group_length, arena);
-        const char *line = name_of(swept, point, true, x_group_length, arena);
-        if (beside == 1 && line != NULL)
-            line = swept_value(point, only, arena);
+        const char *line = name_of(swept, point, swept->has_short_lines ? NAME_VALUES : NAME_LINE,
+                                   x_group_length, arena);
+        point->name = name_of(swept, point, NAME_POINT, x_group_length, arena);
+        if (point->name != NULL && point->name[0] == '\0')
+            point->name = kvt_arena_printf(arena, "point %zu", point->number);
         if (point->name == NULL || line == NULL)
             return false;
-        if (point->name[0] == '\0')
-            point->name = kvt_arena_printf(arena, "point %zu", point->number);
         point->line = line_of(swept, line[0] != '\0' ? line : "all points");
-        if (point->name == NULL)
-            return false;
     }
     return true;
 }

@@ -38,6 +38,8 @@ struct swept {
     const char **lines;         /* [line_count] what their points have in common beside x */
     size_t line_count;
     const char *line_column; /* what lines are, as a column's name */
+    const char *line_labels; /* "hot_tokens, policy": of what tells them apart */
+    bool has_short_lines;    /* names of lines are values in that order */
 };
 
 /* Strings are the tree's or the arena's. Refuses a tree without points or with a point that is no
