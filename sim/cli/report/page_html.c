@@ -72,23 +72,29 @@ static void group(char *digits, char out[REPORT_NUMBER_BYTES])
 
 void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES])
 {
-    char digits[24];
+    report_value_text(cJSON_IsNumber(cell) ? cell->valuedouble : (double)NAN, out);
+}
 
-    if (!cJSON_IsNumber(cell) || !isfinite(cell->valuedouble)) {
+const char *report_value_text(double value, char out[REPORT_NUMBER_BYTES])
+{
+    char digits[24];
+    double size = fabs(value);
+
+    if (!isfinite(value)) {
         strcpy(out, "-");
-        return;
+        return out;
     }
-    double value = cell->valuedouble, size = fabs(value);
     if (size >= 1e15 || (size < 1e-4 && size > 0)) {
         snprintf(out, REPORT_NUMBER_BYTES, "%.3g", value);
-        return;
+        return out;
     }
     bool is_whole = size == floor(size) || size >= 1000;
     int decimals = is_whole ? 0 : 3 - (int)floor(log10(size));
     snprintf(digits, sizeof digits, "%.*f", decimals, size);
     if (value < 0)
-        *out++ = '-';
-    group(digits, out);
+        out[0] = '-';
+    group(digits, out + (value < 0));
+    return out;
 }
 
 /* ---- What a page opens with
