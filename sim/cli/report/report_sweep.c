@@ -105,7 +105,7 @@ static void put_figures(const struct sweep_page *source)
         report_figure(source->page, "Most output per GPU", swept_metric(most, SWEEP_OUTPUT),
                       "tokens/s", most->name);
     if (shortest != NULL)
-        report_figure(source->page, "Shortest mean SWEEP_TPOT", swept_metric(shortest, SWEEP_TPOT),
+        report_figure(source->page, "Shortest mean TPOT", swept_metric(shortest, SWEEP_TPOT),
                       "ms", shortest->name);
     if (cheapest != NULL)
         report_figure(source->page, "Cheapest million tokens", swept_metric(cheapest, SWEEP_COST),

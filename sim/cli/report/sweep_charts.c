@@ -154,7 +154,7 @@ static void say_lines(const struct sweep_page *source, const bool *drawn, size_t
     if (are_lines && count < swept->line_count)
         report_paragraph(source->page,
                          "%zu of %zu lines are drawn: by their most output per GPU the first, the "
-                         "last and some evenly between, and the one with the shortest SWEEP_TPOT. "
+                         "last and some evenly between, and the one with the shortest TPOT. "
                          "results.csv has all.",
                          count, swept->line_count);
     if (are_lines && swept->has_short_lines && swept->line_count > 1)
@@ -346,7 +346,7 @@ static void put_trade(const struct sweep_page *source, const struct swept_point 
                 "output and shorter tokens.",
         .form = REPORT_LINES,
         .x = {.name = "output_tokens_per_s_per_gpu", .title = "output, tokens/s a GPU"},
-        .y = {.name = "mean_tpot_ms", .title = "mean SWEEP_TPOT, ms"},
+        .y = {.name = "mean_tpot_ms", .title = "mean TPOT, ms"},
         .series = colours.are_lines      ? swept->line_column
                   : colours.axis != NULL ? colours.axis->column
                                          : "line",

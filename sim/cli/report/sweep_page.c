@@ -7,7 +7,7 @@
 const struct sweep_metric sweep_shown[SWEEP_SHOWN] = {
     {"output_throughput_per_gpu", "output", "Output per GPU", "output_tokens_per_s_per_gpu",
      "output, tokens/s a GPU", 1, true},
-    {"mean_tpot_ms", "tpot", "Time per token", "mean_tpot_ms", "mean SWEEP_TPOT, ms", 1, true},
+    {"mean_tpot_ms", "tpot", "Time per token", "mean_tpot_ms", "mean TPOT, ms", 1, true},
     {"mean_ttft_ms", "ttft", "Time to the first token", "mean_ttft_s", "mean TTFT, s", 1e-3, true},
     {"host_fetch_share", "host-fetch", "Rows fetched from the host", "host_fetch_percent",
      "host fetch, %", 100, true},
@@ -18,6 +18,7 @@ const struct sweep_metric sweep_shown[SWEEP_SHOWN] = {
     {"active_mean", NULL, NULL, "decoding", "decoding at once", 1, true},
     {"hbm_kv_peak_bytes", NULL, NULL, "hbm_peak_gib", "HBM peak, GiB", 1 / 1073741824.0, true},
 };
+
 void sweep_find_ranges(struct sweep_page *source)
 {
     for (size_t m = 0; m < SWEEP_SHOWN; m++) {
@@ -42,9 +43,6 @@ bool sweep_varies(const struct sweep_page *source, size_t metric)
 {
     return source->ranges[metric].least < source->ranges[metric].most;
 }
-
-/* ---- The best
- * -------------------------------------------------------------------------------------- */
 
 const struct swept_point *sweep_best(const struct swept *swept, const char *metric, bool most,
                                      bool keeps_promises)
