@@ -207,15 +207,15 @@ def the_line_of_best_trades_leaves_nobody_better_out(folder):
 
 
 def points_of_several_seeds_have_intervals_and_those_that_fail_reasons(folder):
-    out = a_sweep(folder, "--vary", "residency=hisparse,resident", "--set", "residency.hot_tokens=1k",
-                  "--seeds", "2", changes={})
+    out = a_sweep(folder, "--vary", 'residency={"policy":"hisparse","hot_tokens":"1k"},'
+                  '{"policy":"resident","hot_tokens":"1k"}', "--seeds", "2", changes={})
     tree = json.loads((out / "results.json").read_text())
     page = document(out / "report.html")
     failed = [point for point in tree["points"] if point["status"] != "ok"]
     assert len(failed) == 1 and failed[0]["message"] in page["answer"][1], page["answer"]
     tables = blocks(out / "report.html", "table")
     assert tables["failures"]["rows"][0][1:3] == [failed[0]["message"], 1]
-    assert tables["points"]["rows"][1][2] == {"text": "refused", "style": "bad"}
+    assert tables["points"]["rows"][failed[0]["point"]][2] == {"text": "refused", "style": "bad"}
     both = a_sweep(folder, "--vary", "residency=hisparse,adaptive", "--seeds", "2", changes={}, out="both")
     tree, charts = json.loads((both / "results.json").read_text()), blocks(both / "report.html", "chart")
     for row, point in zip(charts["tpot"]["rows"], tree["points"]):  # no numbers: beside each other
@@ -321,11 +321,10 @@ def a_page_made_again_is_the_same_page(folder):
 
 
 def no_report_leaves_none_and_not_an_old_one_either(folder):
-    path = tiny(folder)
+    path, solved = tiny(folder), tiny(folder, "solved.json", ANALYTIC)
     for arguments in (("run", path), ("compare", path, path + ",residency=hisparse"),
                       ("sweep", path, "--vary", "workload.concurrency=1,2", "--resume"),
-                      ("plan", path, "--slo", "active_mean<=4", "--maximize", "workload.concurrency=3:5",
-                       "--fidelity", "analytic", "--set", "run.interval_s=null")):
+                      ("plan", solved, "--slo", "active_mean<=4", "--maximize", "workload.concurrency=3:5")):
         out = folder / arguments[0]
         succeeds(*arguments, "--quiet", "--out", out)
         assert (out / "report.html").exists()
@@ -527,6 +526,16 @@ def a_tooltip_shows_on_hover_and_the_data_opens(folder):
         said = page.evaluate("document.getElementById('tip').innerText")
         row = blocks(out / "report.html", "chart")["hbm-classes"]["rows"][0]
         assert row[0] in said and "GiB" in said, said
+        place = page.evaluate(
+            "(() => { const p = document.querySelector('[data-chart=\"ttft\"]');"
+            " p.scrollIntoView({block: 'center'});"
+            " const r = p.querySelector('.mark-symbol.role-mark path').getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        page.hover(place[0], place[1] - 40)
+        page.hover(*place)
+        page.wait("document.getElementById('tip').innerText.includes('TTFT, s')", "another tooltip", 10)
+        said = page.evaluate("document.getElementById('tip').innerText")
+        assert "undefined" not in said, said
         opened = page.evaluate(
             "(async () => { const d = document.querySelector('details[data-of=\"output\"]');"
             " d.open = true; await new Promise((r) => setTimeout(r, 200));"
@@ -562,7 +571,8 @@ def sweeps_and_plans_are_drawn_and_tell_points_by_name(folder):
         page.hover(*place)
         page.wait("!document.getElementById('tip').hidden", "a tooltip", 10)
         said = page.evaluate("document.getElementById('tip').innerText")
-        assert "concurrency " in said and "residency " in said and "mean TPOT, ms" in said, said
+        rows = blocks(sweep / "report.html", "chart")["trade"]["rows"]
+        assert any(row[4] in said.splitlines() and row[0] in said.splitlines() for row in rows), said
         assert page.errors == [] and page.requests == []
 
 

@@ -102,9 +102,21 @@
         return Promise.reject(new Error("a report's data are in the report"));
     }
 
+    // Where the nearest mark answers the pointer, Vega-Lite 6 looks for a tooltip's names in the
+    // cell around the mark, and for its numbers in the mark itself, which has both.
+    function mendTips(compiled) {
+        for (const mark of compiled.marks) {
+            const tip = /_voronoi$/.test(mark.name) && mark.encode.update.tooltip;
+            if (tip)
+                tip.signal = tip.signal.replace(/(?<!\.)\bdatum\[/g, "datum.datum[");
+        }
+        return compiled;
+    }
+
     // Expressions are interpreted: nothing is ever evaluated as a script.
     function viewOf(spec, options) {
-        const compiled = vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec;
+        const compiled = mendTips(
+            vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec);
         return new vega.View(vega.parse(compiled, null, { ast: true }), Object.assign({
             expr: expressionInterpreter, logLevel: vega.Error,
             loader: { load: refuse, sanitize: refuse, http: refuse, file: refuse }
