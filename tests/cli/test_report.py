@@ -527,13 +527,13 @@ def a_tooltip_shows_on_hover_and_the_data_opens(folder):
         row = blocks(out / "report.html", "chart")["hbm-classes"]["rows"][0]
         assert row[0] in said and "GiB" in said, said
         place = page.evaluate(
-            "(() => { const p = document.querySelector('[data-chart=\"ttft\"]');"
+            "(() => { const p = document.querySelector('[data-chart=\"output\"]');"
             " p.scrollIntoView({block: 'center'});"
             " const r = p.querySelector('.mark-symbol.role-mark path').getBoundingClientRect();"
             " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
         page.hover(place[0], place[1] - 40)
         page.hover(*place)
-        page.wait("document.getElementById('tip').innerText.includes('TTFT, s')", "another tooltip", 10)
+        page.wait("document.getElementById('tip').innerText.includes('tokens/s')", "another tooltip", 10)
         said = page.evaluate("document.getElementById('tip').innerText")
         assert "undefined" not in said, said
         opened = page.evaluate(
