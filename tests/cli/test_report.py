@@ -260,7 +260,7 @@ def a_plan_leaves_a_page_with_each_bound_over_the_values(folder):
     value = plan["answer"]["value"]
     assert page["kind"] == "plan" and page["figures"][0]["value"] == value
     assert any("workload.concurrency %d" % value in said for said in page["answer"])
-    assert any("It ends with %s" % plan["binding"]["constraint"] in said for said in page["answer"])
+    assert any("Binding: %s" % plan["binding"]["constraint"] in said for said in page["answer"])
     charts = blocks(out / "report.html", "chart")
     for place, bound in enumerate(plan["interval"]["bounds"]):
         chart = charts["bound-%d" % (place + 1)]

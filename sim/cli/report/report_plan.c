@@ -124,7 +124,7 @@ static void say_binding(const struct plan_page *source)
                                  report_value_text(at, number));
     if (because[0] != '\0')
         snprintf(text + used, sizeof text - used, " (%.300s)", because);
-    report_say(source->page, "It ends with %s%s%s.", report_text(binding, "constraint"),
+    report_say(source->page, "Binding: %s%s%s.", report_text(binding, "constraint"),
                strcmp(kind, "range") == 0 ? ", the end of the range" : "", text);
     if (report_text(next, "constraint")[0] != '\0')
         report_say(source->page, "Next to bind: %s, with %.0f %% left.",
@@ -177,6 +177,8 @@ static void put_figures(const struct plan_page *source, const cJSON *answer)
                  cJSON_IsTrue(kvt_json_find(bound, "holds")) ? "" : ", broken");
         report_figure(source->page, name, report_number(bound, "value"), plan_unit(name), note);
     }
+    if (strcmp(source->metric, "output_throughput_per_gpu") == 0)
+        return; /* it is there already */
     report_figure(source->page, "Output per GPU",
                   report_number(metrics, "output_throughput_per_gpu"), "tokens/s", NULL);
 }

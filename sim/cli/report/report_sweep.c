@@ -105,8 +105,8 @@ static void put_figures(const struct sweep_page *source)
         report_figure(source->page, "Most output per GPU", swept_metric(most, SWEEP_OUTPUT),
                       "tokens/s", most->name);
     if (shortest != NULL)
-        report_figure(source->page, "Shortest mean TPOT", swept_metric(shortest, SWEEP_TPOT),
-                      "ms", shortest->name);
+        report_figure(source->page, "Shortest mean TPOT", swept_metric(shortest, SWEEP_TPOT), "ms",
+                      shortest->name);
     if (cheapest != NULL)
         report_figure(source->page, "Cheapest million tokens", swept_metric(cheapest, SWEEP_COST),
                       "USD", cheapest->name);

@@ -157,7 +157,7 @@ static void say_lines(const struct sweep_page *source, const bool *drawn, size_t
                          "last and some evenly between, and the one with the shortest TPOT. "
                          "results.csv has all.",
                          count, swept->line_count);
-    if (are_lines && swept->has_short_lines && swept->line_count > 1)
+    if (are_lines && swept->has_short_lines && strchr(swept->line_labels, ',') != NULL)
         report_paragraph(source->page, "Lines are named by %s.", swept->line_labels);
     if (every > 1)
         report_paragraph(source->page, "Of the points one of %zu is drawn.", every);
@@ -324,7 +324,7 @@ static void put_trade_point(const struct sweep_page *source, const struct colour
 static void put_front(const struct sweep_page *source, const struct swept_point **front,
                       size_t count)
 {
-    for (size_t f = 0; f < count; f++)
+    for (size_t f = 0; count > 1 && f < count; f++)
         report_point(source->page, (struct report_point){.series = "best trades",
                                                          .label = front[f]->name,
                                                          .x = swept_metric(front[f], SWEEP_OUTPUT),
@@ -342,8 +342,10 @@ static void put_trade(const struct sweep_page *source, const struct swept_point 
     const struct report_chart chart = {
         .id = "trade",
         .title = "Time per token against output",
-        .note = "Lower and to the right is better. Along the line no other point has both more "
-                "output and shorter tokens.",
+        .note = count > 1 ? "Lower and to the right is better. Along the line no other point has "
+                            "both more output and shorter tokens."
+                          : "Lower and to the right is better. One point has both the most output "
+                            "and the shortest tokens.",
         .form = REPORT_LINES,
         .x = {.name = "output_tokens_per_s_per_gpu", .title = "output, tokens/s a GPU"},
         .y = {.name = "mean_tpot_ms", .title = "mean TPOT, ms"},
