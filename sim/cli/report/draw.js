@@ -37,6 +37,14 @@
         return { columns: Math.min(columns, names.length || 1), labelLimit: room - symbol };
     }
 
+    // Names that have no room lose their middle: they often differ at their ends alone.
+    function shortened(room, font) {
+        const letters = Math.max(8, Math.floor(room / textWidth("n", font)));
+        const half = Math.floor(letters / 2) - 1;
+        return "length(datum.label) > " + letters + " ? slice(datum.label, 0, " + half +
+            ") + '\u2026' + slice(datum.label, " + (-half) + ") : datum.label";
+    }
+
     function configOf(chart, width, theme) {
         return {
             background: theme === PAPER ? PAPER.back : "transparent",
@@ -53,6 +61,7 @@
             },
             axisX: { grid: false },
             axisBand: { domain: false, ticks: false, labelColor: theme.ink,
+                labelExpr: shortened(CATEGORY_SHARE * width, theme.font),
                 labelLimit: Math.round(CATEGORY_SHARE * width), gridDash: [1, 3] },
             legend: Object.assign({
                 orient: "top", title: null, labelColor: theme.ink, labelFontSize: FONT_SIZE,
