@@ -227,7 +227,7 @@ def the_answers_scenario_runs_by_itself(folder):
     plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:4", "--seeds", 1,
                    "--over", "residency.policy=hisparse", "--set", "residency.hot_tokens=1024",
                    "--out", folder / "out")
-    assert files_below(folder / "out") == ["plan.json", "scenario.json"]
+    assert files_below(folder / "out") == ["plan.json", "report.html", "scenario.json"]
     assert json.loads((folder / "out/plan.json").read_text(encoding="utf-8")) == plan
     assert plan["schema"] == "kvtide/plan/1" and plan["ending"] == "complete"
     run = json.loads(succeeds("run", folder / "out/scenario.json", "--json", "--quiet"))
@@ -255,7 +255,7 @@ def an_interrupted_plan_says_so(folder):
     assert process.returncode == 1, (process.returncode, complained)
     plan = json.loads(said)
     assert plan["ending"] == "interrupted" and plan["met"] is False
-    assert files_below(folder / "out") == ["plan.json"]
+    assert files_below(folder / "out") == ["plan.json", "report.html"]
 
 
 # --- Malformed questions ----------------------------------------------------------------------------

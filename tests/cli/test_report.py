@@ -146,11 +146,169 @@ def a_long_run_is_drawn_in_bins_that_are_means(folder):
     assert "a mean over 4 intervals" in (out / "report.html").read_text()
 
 
+# --- Sweeps and plans -------------------------------------------------------------------------------
+
+ANALYTIC = {"run.fidelity": "analytic", "run.interval_s": None}
+OVER = ("--vary", "workload.concurrency=1:16:*2", "--vary", "residency=hisparse,adaptive")
+
+
+def a_sweep(folder, *arguments, changes=None, out="sweep"):
+    succeeds("sweep", tiny(folder, changes=ANALYTIC if changes is None else changes), *arguments, "--quiet",
+             "--out", folder / out)
+    return folder / out
+
+
+def a_plan(folder, *arguments, out="plan", status=0, objective="workload.concurrency=1:16"):
+    done = kvtide("plan", tiny(folder, changes=ANALYTIC), "--maximize", objective, "--over",
+                  "residency=hisparse,adaptive,nonsense", *arguments, "--quiet", "--out", folder / out)
+    assert done.returncode == status, done.stderr
+    return folder / out
+
+
+def a_sweep_leaves_a_page_of_lines_over_its_first_numbers(folder):
+    out = a_sweep(folder, *OVER)
+    page, points = document(out / "report.html"), json.loads((out / "results.json").read_text())["points"]
+    assert page["schema"] == "kvtide/page/1" and page["kind"] == "sweep"
+    best = max(points, key=lambda point: point["metrics"]["output_throughput_per_gpu"])
+    shown = {figure["label"]: figure for figure in page["figures"]}
+    assert shown["Points with results"]["value"] == 10
+    assert shown["Most output per GPU"]["value"] == best["metrics"]["output_throughput_per_gpu"]
+    name = "concurrency %d, residency %s" % tuple(best["inputs"].values())
+    assert shown["Most output per GPU"]["note"] == name and any(name in said for said in page["answer"])
+    shortest = min(point["metrics"]["mean_tpot_ms"] for point in points)
+    assert shown["Shortest mean TPOT"]["value"] == shortest
+    charts = blocks(out / "report.html", "chart")
+    chart = charts["output"]
+    assert chart["names"] == ["hisparse", "adaptive"]
+    assert [column["name"] for column in chart["columns"]] == [
+        "residency", "concurrency", "output_tokens_per_s_per_gpu", "point"]
+    drawn = {(row[0], row[1]): row[2] for row in chart["rows"]}
+    for point in points:
+        at = (point["inputs"]["residency"], point["inputs"]["workload.concurrency"])
+        assert drawn[at] == point["metrics"]["output_throughput_per_gpu"]
+    assert chart["spec"]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"  # 1, 2, 4, 8, 16
+    rows = blocks(out / "report.html", "table")["points"]["rows"]
+    assert [row[:3] for row in rows] == [[p["point"], *p["inputs"].values()] for p in points]
+    table = succeeds("report", out, "--table", "csv").splitlines()
+    assert table[0].startswith("point,workload.concurrency,residency,output_tokens_per_s_per_gpu,")
+    assert len(table) == 11
+
+
+def the_line_of_best_trades_leaves_nobody_better_out(folder):
+    out = a_sweep(folder, *OVER)
+    rows = blocks(out / "report.html", "chart")["trade"]["rows"]
+    marks = [(row[1], row[2]) for row in rows if row[3] == "mark"]
+    front = [(row[1], row[2]) for row in rows if row[3] == "curve"]
+    assert len(marks) == 10 and 0 < len(front) < 10
+
+    def is_beaten(one):
+        return any(other[0] >= one[0] and other[1] <= one[1] and other != one for other in marks)
+    assert sorted(front) == sorted(one for one in set(marks) if not is_beaten(one))
+
+
+def points_of_several_seeds_have_intervals_and_those_that_fail_reasons(folder):
+    out = a_sweep(folder, "--vary", 'residency={"policy":"hisparse","hot_tokens":"1k"},'
+                  '{"policy":"resident","hot_tokens":"1k"}', "--seeds", "2", changes={})
+    tree = json.loads((out / "results.json").read_text())
+    page = document(out / "report.html")
+    failed = [point for point in tree["points"] if point["status"] != "ok"]
+    assert len(failed) == 1 and failed[0]["message"] in page["answer"][1], page["answer"]
+    tables = blocks(out / "report.html", "table")
+    assert tables["failures"]["rows"][0][1:3] == [failed[0]["message"], 1]
+    assert tables["points"]["rows"][failed[0]["point"]][2] == {"text": "refused", "style": "bad"}
+    both = a_sweep(folder, "--vary", "residency=hisparse,adaptive", "--seeds", "2", changes={}, out="both")
+    tree, charts = json.loads((both / "results.json").read_text()), blocks(both / "report.html", "chart")
+    for row, point in zip(charts["tpot"]["rows"], tree["points"]):  # no numbers: beside each other
+        assert row[1] == point["metrics"]["mean_tpot_ms"] and row[3:] == point["metrics_ci95"]["mean_tpot_ms"]
+    lines = a_sweep(folder, "--vary", "workload.concurrency=2,4", "--seeds", "2", changes={}, out="lines")
+    tree, charts = json.loads((lines / "results.json").read_text()), blocks(lines / "report.html", "chart")
+    for row, point in zip(charts["tpot"]["rows"], tree["points"]):
+        assert row[3:5] == point["metrics_ci95"]["mean_tpot_ms"], row
+
+
+def a_sweep_of_thousands_of_points_says_what_it_leaves_out(folder):
+    out = a_sweep(folder, *OVER)
+    tree = json.loads((out / "results.json").read_text())
+    concurrencies, tokens = range(1, 101), range(1, 31)
+    tree["axes"] = [[{"path": "workload.concurrency", "values": [str(n) for n in concurrencies]}],
+                    [{"path": "residency.hot_tokens", "values": [str(n) for n in tokens]}]]
+    first = tree["points"][0]
+    tree["points"] = []
+    for x in concurrencies:
+        for line in tokens:
+            point = json.loads(json.dumps(first))
+            point.update(point=len(tree["points"]),
+                         inputs={"workload.concurrency": x, "residency.hot_tokens": line})
+            point["metrics"].update(output_throughput_per_gpu=x * line, mean_tpot_ms=x + 30 / line)
+            tree["points"].append(point)
+    (out / "results.json").write_text(json.dumps(tree))
+    succeeds("report", out, "--quiet")
+    assert (out / "report.html").stat().st_size < 4_000_000
+    chart = blocks(out / "report.html", "chart")["output"]
+    assert len(chart["rows"]) <= 2000 and {"1", "30"} <= set(chart["names"]) and len(chart["names"]) <= 9
+    rows = blocks(out / "report.html", "table")["points"]["rows"]
+    assert len(rows) == 500 and rows[-1][0] == 2999
+    text = (out / "report.html").read_text()
+    assert "of 30 lines are drawn" in text and "The 500 with most output per GPU, of 3000" in text
+    assert "one point of 2 is drawn" in text
+
+
+def a_plan_leaves_a_page_with_each_bound_over_the_values(folder):
+    out = a_plan(folder, "--slo", "mean_tpot_ms<=1000", "--slo", "active_mean<=4")
+    assert files_below(out) == ["plan.json", "report.html", "scenario.json"]
+    page, plan = document(out / "report.html"), json.loads((out / "plan.json").read_text())
+    value = plan["answer"]["value"]
+    assert page["kind"] == "plan" and page["figures"][0]["value"] == value
+    assert any("workload.concurrency %d" % value in said for said in page["answer"])
+    assert any("Binding: %s" % plan["binding"]["constraint"] in said for said in page["answer"])
+    charts = blocks(out / "report.html", "chart")
+    for place, bound in enumerate(plan["interval"]["bounds"]):
+        chart = charts["bound-%d" % (place + 1)]
+        rules = [rule["at"] for layer in chart["spec"]["layer"] if "values" in layer.get("data", {})
+                 and layer["mark"]["type"] == "rule" for rule in layer["data"]["values"]]
+        assert sorted(rules) == sorted([value, bound["limit"]])
+        for choice in plan["choices"][:2]:
+            drawn = [tuple(row[1:3]) for row in chart["rows"] if row[0] == choice["choice"]]
+            assert drawn == [(seen["value"], seen["bounds"][place]) for seen in choice["looked_at"]]
+            assert len(drawn) == 16 and (choice["value"], choice["bounds"][place]["value"]) in drawn
+    tables = blocks(out / "report.html", "table")
+    assert [row[0] for row in tables["choices"]["rows"]] == [c["choice"] for c in plan["choices"]]
+    assert tables["refused"]["rows"][0] == ["nonsense", plan["choices"][2]["reason"]]
+    worth = {row[2]: row[1] for row in charts["worth"]["rows"]}
+    assert worth.pop("as it is") == value
+    assert worth == {entry["change"]: entry["answer"] for entry in plan["worth"] if entry["answer"] is not None}
+
+
+def what_a_plan_simulated_stands_beside_its_curves(folder):
+    out = a_plan(folder, "--slo", "active_mean<=4", "--seeds", "2", "--fidelity", "exact", "--worth", "none")
+    plan, chart = json.loads((out / "plan.json").read_text()), blocks(out / "report.html", "chart")["bound-1"]
+    seen = [entry for choice in plan["choices"] for entry in choice.get("looked_at", [])
+            if entry["by"] == "simulated"]
+    marks = [row for row in chart["rows"] if row[5] == "mark"]
+    assert len(marks) == len(seen) > 1
+    for row, entry in zip(marks, seen):
+        assert row[1:5] == [entry["value"], entry["bounds"][0], *entry["intervals"][0]]
+    assert {row[5] for row in chart["rows"]} == {"curve", "mark"}
+
+
+def a_plan_without_an_answer_says_what_is_nearest(folder):
+    out = a_plan(folder, "--slo", "mean_tpot_ms<=0.001", status=1)
+    page, plan = document(out / "report.html"), json.loads((out / "plan.json").read_text())
+    assert page["answer"][0].startswith("No answer") and "Nearest to mean_tpot_ms<=0.001" in page["answer"][1]
+    assert plan["nearest"][0]["choice"] in page["answer"][1]
+    assert "worth" not in blocks(out / "report.html", "chart")
+    best = a_plan(folder, "--slo", "mean_tpot_ms<=1000", objective="output_throughput", out="metric")
+    plan, charts = json.loads((best / "plan.json").read_text()), blocks(best / "report.html", "chart")
+    drawn = {row[2]: row[1] for row in charts["wanted"]["rows"]}
+    assert drawn == {c["choice"]: c["metrics"]["output_throughput"] for c in plan["choices"][:2]}
+
+
 # --- kvtide report ----------------------------------------------------------------------------------
 
 
 def a_page_made_again_is_the_same_page(folder):
-    for out in (a_run(folder), a_comparison(folder)):
+    for out in (a_run(folder), a_comparison(folder), a_sweep(folder, *OVER),
+                a_plan(folder, "--slo", "active_mean<=4")):
         first = (out / "report.html").read_bytes()
         (out / "report.html").unlink()
         succeeds("report", out, "--quiet")
@@ -163,8 +321,10 @@ def a_page_made_again_is_the_same_page(folder):
 
 
 def no_report_leaves_none_and_not_an_old_one_either(folder):
-    path = tiny(folder)
-    for arguments in (("run", path), ("compare", path, path + ",residency=hisparse")):
+    path, solved = tiny(folder), tiny(folder, "solved.json", ANALYTIC)
+    for arguments in (("run", path), ("compare", path, path + ",residency=hisparse"),
+                      ("sweep", path, "--vary", "workload.concurrency=1,2", "--resume"),
+                      ("plan", solved, "--slo", "active_mean<=4", "--maximize", "workload.concurrency=3:5")):
         out = folder / arguments[0]
         succeeds(*arguments, "--quiet", "--out", out)
         assert (out / "report.html").exists()
@@ -314,10 +474,11 @@ def browser():
 
 def a_page_asks_for_nothing_and_says_nothing(folder):
     run, compare = a_run(folder, PHASES), a_comparison(folder)
+    sweep, plan = a_sweep(folder, *OVER), a_plan(folder, "--slo", "active_mean<=4")
     text = (run / "report.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in text and "unsafe-eval" not in text
     with browser() as chrome:
-        for out in (run, compare):
+        for out in (run, compare, sweep, plan):
             for width in (1280, 400):
                 for dark in (False, True):
                     page = chrome.open(out / "report.html", width, dark=dark)
@@ -365,6 +526,16 @@ def a_tooltip_shows_on_hover_and_the_data_opens(folder):
         said = page.evaluate("document.getElementById('tip').innerText")
         row = blocks(out / "report.html", "chart")["hbm-classes"]["rows"][0]
         assert row[0] in said and "GiB" in said, said
+        place = page.evaluate(
+            "(() => { const p = document.querySelector('[data-chart=\"output\"]');"
+            " p.scrollIntoView({block: 'center'});"
+            " const r = p.querySelector('.mark-symbol.role-mark path').getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        page.hover(place[0], place[1] - 40)
+        page.hover(*place)
+        page.wait("document.getElementById('tip').innerText.includes('tokens/s')", "another tooltip", 10)
+        said = page.evaluate("document.getElementById('tip').innerText")
+        assert "undefined" not in said, said
         opened = page.evaluate(
             "(async () => { const d = document.querySelector('details[data-of=\"output\"]');"
             " d.open = true; await new Promise((r) => setTimeout(r, 200));"
@@ -374,6 +545,34 @@ def a_tooltip_shows_on_hover_and_the_data_opens(folder):
         saved = page.evaluate("kvtide.csvOf(JSON.parse(document.getElementById('page').textContent)"
                               ".sections.flatMap((s) => s.blocks).find((b) => b.id === 'output'))")
         assert saved.splitlines()[0] == "series,time_s,tokens_per_s"
+        assert page.errors == [] and page.requests == []
+
+
+def sweeps_and_plans_are_drawn_and_tell_points_by_name(folder):
+    sweep, plan = a_sweep(folder, *OVER), a_plan(folder, "--slo", "active_mean<=4")
+    with browser() as chrome:
+        for out in (sweep, plan):
+            charts = blocks(out / "report.html", "chart")
+            page = chrome.open(out / "report.html")
+            drawn = page.evaluate("[...document.querySelectorAll('[data-chart]')].map((p) =>"
+                                  "[p.dataset.chart, p.dataset.drawn])")
+            assert drawn == [[name, "yes"] for name in charts], drawn
+        page = chrome.open(sweep / "report.html")
+        for name, count in (("output", 10), ("tpot", 10), ("trade", 10)):
+            marks = page.evaluate(
+                "document.querySelectorAll('[data-chart=\"%s\"] .mark-symbol.role-mark path').length" % name)
+            assert marks == count, (name, marks)
+        place = page.evaluate(
+            "(() => { const p = document.querySelector('[data-chart=\"trade\"]');"
+            " p.scrollIntoView({block: 'center'});"
+            " const r = p.querySelector('.mark-symbol.role-mark path').getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        page.hover(place[0] + 300, place[1] - 40)
+        page.hover(*place)
+        page.wait("!document.getElementById('tip').hidden", "a tooltip", 10)
+        said = page.evaluate("document.getElementById('tip').innerText")
+        rows = blocks(sweep / "report.html", "chart")["trade"]["rows"]
+        assert any(row[4] in said.splitlines() and row[0] in said.splitlines() for row in rows), said
         assert page.errors == [] and page.requests == []
 
 
@@ -426,6 +625,13 @@ CASES = (
     a_comparison_leaves_a_page_with_its_ratios,
     what_never_happens_and_what_cannot_be_said_have_no_place,
     a_long_run_is_drawn_in_bins_that_are_means,
+    a_sweep_leaves_a_page_of_lines_over_its_first_numbers,
+    the_line_of_best_trades_leaves_nobody_better_out,
+    points_of_several_seeds_have_intervals_and_those_that_fail_reasons,
+    a_sweep_of_thousands_of_points_says_what_it_leaves_out,
+    a_plan_leaves_a_page_with_each_bound_over_the_values,
+    what_a_plan_simulated_stands_beside_its_curves,
+    a_plan_without_an_answer_says_what_is_nearest,
     a_page_made_again_is_the_same_page,
     no_report_leaves_none_and_not_an_old_one_either,
     an_answer_without_a_page_of_its_own_becomes_tables,
@@ -437,6 +643,7 @@ CASES = (
     a_page_asks_for_nothing_and_says_nothing,
     charts_are_drawn_with_a_mark_for_each_point,
     a_tooltip_shows_on_hover_and_the_data_opens,
+    sweeps_and_plans_are_drawn_and_tell_points_by_name,
     a_hostile_name_does_nothing,
     a_script_that_is_not_ours_does_not_run,
     the_lock_names_no_registry_and_the_licences_are_in_the_page,

@@ -110,7 +110,7 @@ def a_row_a_point_has_the_figures_of_its_own_run(folder):
         assert row[name] == "" if value is None else float(row[name]) == value, name
     assert list(row)[-1] == list(result["metrics"])[-1] and len({len(r) for r in rows}) == 1
     assert len({row["scenario_hash"] for row in rows}) == 12
-    assert files_below(out) == ["results.csv", "results.json", "sweep.journal"]
+    assert files_below(out) == ["report.html", "results.csv", "results.json", "sweep.journal"]
 
 
 def results_json_says_the_same_and_what_was_asked(folder):
@@ -266,7 +266,7 @@ def options_that_make_no_sweep_are_refused(folder):
 def files_are_the_same_from_jobs_ranks_and_shards(folder):
     path = tiny(folder)
     seeds = ("--seeds", "2")
-    names = (*RESULTS, "runs.csv")
+    names = (*RESULTS, "runs.csv", "report.html")
     one = folder / "one"
     sweep(one, path, *AXES, *seeds, "--jobs", "1")
     sweep(folder / "two", path, *AXES, *seeds, "--jobs", "2", "--threads", "2", "--cache", "none")
@@ -278,7 +278,7 @@ def files_are_the_same_from_jobs_ranks_and_shards(folder):
         assert files_below(shard) == ["sweep.journal"]
     succeeds("sweep", "--merge", shards[2], shards[0], shards[1], "--out", folder / "merged")
     same_files(one, folder / "merged", names)
-    assert files_below(folder / "merged") == ["results.csv", "results.json", "runs.csv"]
+    assert files_below(folder / "merged") == ["report.html", "results.csv", "results.json", "runs.csv"]
     needs_mpi()
     for ranks in (1, 2, 4):
         out = folder / ("ranks-%d" % ranks)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../report/report.h"
 #include "kvt/engine.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
@@ -92,8 +93,12 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
 
     if (status == KVT_OK && files->scenario != NULL && answer->is_met)
         status = write_scenario(plan, answer, files, err);
-    if (status == KVT_OK && files->plan != NULL)
+    if (status == KVT_OK && files->plan != NULL) {
+        report_remove(options->out);
         status = commit(&files->plan, text, err);
+        if (status == KVT_OK && !options->no_report)
+            status = report_write(options->out, "plan.json", err);
+    }
     if (status == KVT_OK && options->json)
         puts(text);
     else if (status == KVT_OK) {
@@ -268,8 +273,10 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
         {"--export", "flags", "prints what it takes, or why it cannot", CLI_TEXT, &asked.export},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &asked.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT, &asked.threads},
-        {"--out", "DIR", "writes plan.json there, and scenario.json, which is the answer", CLI_TEXT,
-         &asked.out},
+        {"--out", "DIR", "writes plan.json, report.html, and scenario.json, the answer, there",
+         CLI_TEXT, &asked.out},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &asked.no_report},
         {"--json", NULL, "prints plan.json instead of the table", CLI_FLAG, &asked.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &asked.quiet},
     };

@@ -47,7 +47,7 @@ struct plan_options {
     const char *maximize, *minimize, *fidelity, *cache, *out, *worth, *survive;
     const char *precision, *simulate, *engine, *export;
     uint64_t seeds, threads;
-    bool no_analytic, quiet, json;
+    bool no_analytic, no_report, quiet, json;
 };
 
 struct plan_question {
@@ -289,7 +289,7 @@ struct plan_worth {
 KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
                                   struct plan_worth *out, struct kvt_error *err);
 
-/* ---- tree.c, text.c
+/* ---- tree.c, looked.c, text.c
  * ---------------------------------------------------------------------------------- */
 
 /* What is told of a plan that was solved. */
@@ -316,6 +316,9 @@ void plan_export_free(struct plan_export *export);
 
 /* plan.json; cJSON_Delete() it. NULL: no memory. */
 KVT_CHECKED struct cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer);
+/* looked.c: looked_at[] of a choice into its object; false: no memory. */
+KVT_CHECKED bool plan_add_looked(struct cJSON *object, const struct plan *plan,
+                                 const struct plan_choice *choice);
 void plan_print(const struct plan *plan, const struct plan_answer *answer);
 /* Where a choice is told of: its answer, or where its bounds come nearest to holding; -1: nowhere.
  */

@@ -229,7 +229,8 @@ static bool add_choice(cJSON *list, const struct plan *plan, const struct plan_a
            add_known(object, "told_at", value_of(question, at)) &&
            add_metrics(object, plan, point, answer->mean_values[index]) &&
            add_mean_values(object, answer->mean_values[index]) &&
-           add_bounds(object, plan, choice, point, at) && add_method(object, choice);
+           add_bounds(object, plan, choice, point, at) && add_method(object, choice) &&
+           plan_add_looked(object, plan, choice);
 }
 
 static bool add_choices(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)

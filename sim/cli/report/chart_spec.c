@@ -101,8 +101,15 @@ static cJSON *ticks_of(const struct sketch *sketch)
 /* Whether marks would else stand on an axis. */
 static bool has_room_about(const struct report_chart *chart, const struct report_axis *axis)
 {
-    bool is_of_marks = chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS;
+    bool is_of_marks =
+        chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS || chart->has_kinds;
     return is_of_marks && !axis->is_from_zero;
+}
+
+/* Whether x ends at a round number, with room for what lies at its end. */
+static bool is_rounded(const struct report_chart *chart)
+{
+    return chart->form == REPORT_BARS || (chart->form == REPORT_DOTS && chart->x.is_from_zero);
 }
 
 static cJSON *quantity(const struct sketch *sketch, const struct report_axis *axis, bool is_x)
@@ -117,7 +124,7 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
                        " 'scale': {'type': %s, 'zero': %b, 'nice': %b, 'padding': %g}, 'axis': %j}",
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
                        axis->is_from_zero && !axis->is_log,
-                       !axis->is_log && (!is_x || sketch->chart->form == REPORT_BARS),
+                       !axis->is_log && (!is_x || is_rounded(sketch->chart)),
                        has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
 }
 
@@ -128,12 +135,36 @@ static cJSON *tip(const struct report_axis *axis)
         axis->name, axis->title);
 }
 
+static cJSON *name_tip(const char *column)
+{
+    return report_json("{'field': %s, 'type': 'nominal', 'title': %s}", column, column);
+}
+
+#define INTERVAL_TIPS                                                                              \
+    "[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format': '" FIGURE_FORMAT         \
+    "'}, {'field': 'high', 'type': 'quantitative', 'title': 'to', 'format': '" FIGURE_FORMAT "'}]"
+
+/* Moves what `more` holds behind what `list` does. */
+static cJSON *join(cJSON *list, cJSON *more)
+{
+    cJSON *item = NULL;
+
+    while (more != NULL && list != NULL && (item = cJSON_DetachItemFromArray(more, 0)) != NULL)
+        cJSON_AddItemToArray(list, item);
+    cJSON_Delete(more);
+    return list;
+}
+
 /* What a tooltip says of a mark whose x and y are numbers. */
 static cJSON *tips(const struct sketch *sketch)
 {
-    return report_json("[{'field': %s, 'type': 'nominal', 'title': %s}, %j, %j]",
-                       sketch->chart->series, sketch->chart->series, tip(&sketch->chart->x),
-                       tip(&sketch->chart->y));
+    const struct report_chart *chart = sketch->chart;
+    cJSON *list =
+        chart->label != NULL ? report_json("[%j]", name_tip(chart->label)) : cJSON_CreateArray();
+
+    join(list,
+         report_json("[%j, %j, %j]", name_tip(chart->series), tip(&chart->x), tip(&chart->y)));
+    return chart->has_intervals ? join(list, report_json(INTERVAL_TIPS)) : list;
 }
 
 /* ---- Layers ------------------------------------------------------------------------------------
@@ -147,35 +178,85 @@ static bool add_layer(cJSON *layers, cJSON *layer)
     return false;
 }
 
-/* Dashed lines across x, and what is written beside them. */
-static bool add_rules(cJSON *layers, const struct report_chart *chart)
+/* Whether x lies so far to the right that what is written beside it would be cut off there. */
+static bool is_right(const struct sketch *sketch, double x)
+{
+    double least = INFINITY, most = -INFINITY;
+    bool is_log = sketch->chart->x.is_log;
+    const cJSON *row = NULL;
+
+    cJSON_ArrayForEach(row, sketch->rows)
+    {
+        const cJSON *cell = cJSON_GetArrayItem(row, 1);
+        if (cJSON_IsNumber(cell)) {
+            least = fmin(least, cell->valuedouble);
+            most = fmax(most, cell->valuedouble);
+        }
+    }
+    if (sketch->chart->x.is_from_zero)
+        least = fmin(least, 0);
+    double share = is_log ? log(x / least) / log(most / least) : (x - least) / (most - least);
+    return share > 0.8;
+}
+
+enum side {
+    BESIDE_RIGHT, /* of a rule across x, to the right of it */
+    BESIDE_LEFT,
+    ABOVE, /* of a rule across y */
+    SIDES
+};
+
+static enum side side_of(const struct sketch *sketch, const struct report_rule *rule)
+{
+    return rule->is_level ? ABOVE : is_right(sketch, rule->at) ? BESIDE_LEFT : BESIDE_RIGHT;
+}
+
+/* The rules of one side, as rows; NULL: no memory. */
+static cJSON *rules_of(const struct sketch *sketch, enum side side)
 {
     cJSON *values = cJSON_CreateArray();
 
-    for (size_t i = 0; i < chart->rule_count; i++) {
-        cJSON *value =
-            report_json("{'at': %g, 'text': %s}", chart->rules[i].at, chart->rules[i].text);
+    for (size_t i = 0; i < sketch->chart->rule_count; i++) {
+        const struct report_rule *rule = &sketch->chart->rules[i];
+        if (side_of(sketch, rule) != side)
+            continue;
+        cJSON *value = report_json("{'at': %g, 'text': %s}", rule->at, rule->text);
         if (value == NULL || !cJSON_AddItemToArray(values, value)) {
             cJSON_Delete(value);
             cJSON_Delete(values);
-            return false;
+            return NULL;
         }
     }
+    return values;
+}
+
+/* Dashed lines across an axis, and what is written beside them. */
+static bool add_rules(const struct sketch *sketch, cJSON *layers, enum side side)
+{
+    static const double shifts[] = {[BESIDE_RIGHT] = -2, [BESIDE_LEFT] = 2, [ABOVE] = 4};
+    const char *along = side == ABOVE ? "y" : "x", *across = side == ABOVE ? "x" : "y";
+    cJSON *values = rules_of(sketch, side);
+
+    if (values == NULL || cJSON_GetArraySize(values) == 0) {
+        cJSON_Delete(values);
+        return values != NULL;
+    }
     cJSON *again = copy(values);
-    return add_layer(layers, report_json("{'data': {'values': %j},"
-                                         " 'mark': {'type': 'rule', 'style': 'aside',"
-                                         " 'strokeDash': [3, 3], 'strokeWidth': 1},"
-                                         " 'encoding': {'x': {'field': 'at', 'type':"
-                                         " 'quantitative'}}}",
-                                         values)) &&
-           add_layer(layers,
-                     report_json("{'data': {'values': %j},"
-                                 " 'mark': {'type': 'text', 'style': 'asideText',"
-                                 " 'align': 'left', 'baseline': 'bottom', 'dx': -2, 'dy': -3},"
-                                 " 'encoding': {'x': {'field': 'at', 'type':"
-                                 " 'quantitative'}, 'y': {'value': 0},"
-                                 " 'text': {'field': 'text', 'type': 'nominal'}}}",
-                                 again));
+    cJSON *rule = report_json("{'data': {'values': %j},"
+                              " 'mark': {'type': 'rule', 'style': 'aside',"
+                              " 'strokeDash': [3, 3], 'strokeWidth': 1},"
+                              " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'}}}",
+                              values, along);
+    cJSON *text =
+        report_json("{'data': {'values': %j},"
+                    " 'mark': {'type': 'text', 'style': 'asideText',"
+                    " 'align': %s, 'baseline': 'bottom', 'dx': %g, 'dy': -3},"
+                    " 'encoding': {%s: {'field': 'at', 'type': 'quantitative'},"
+                    " %s: {'value': 0}, 'text': {'field': 'text', 'type': 'nominal'}}}",
+                    again, side == BESIDE_LEFT ? "right" : "left", shifts[side], along, across);
+    bool ok = add_layer(layers, rule);
+
+    return add_layer(layers, text) && ok;
 }
 
 /* Of the chart's own rows only those of some kinds, where there are kinds; a JSON array of them. */
@@ -226,6 +307,17 @@ static cJSON *references(const struct sketch *sketch)
                        by_series(sketch, NULL, true), tips(sketch));
 }
 
+/* Intervals of y. */
+static cJSON *spans(const struct sketch *sketch)
+{
+    const struct report_chart *chart = sketch->chart;
+    return report_json("{'mark': {'type': 'rule', 'strokeWidth': 1.5}, 'encoding': {'x': %j,"
+                       " 'y': {'field': 'low', 'type': 'quantitative', 'title': %s},"
+                       " 'y2': {'field': 'high'}, 'color': %j}}",
+                       quantity(sketch, &chart->x, true), chart->y.title,
+                       by_series(sketch, NULL, true));
+}
+
 static bool draw_lines(const struct sketch *sketch, cJSON *layers)
 {
     const struct report_chart *chart = sketch->chart;
@@ -236,8 +328,10 @@ static bool draw_lines(const struct sketch *sketch, cJSON *layers)
                     quantity(sketch, &chart->y, false), by_series(sketch, NULL, true),
                     by_series(sketch, DASHES, !is_marked(sketch)));
     cJSON *points = marks(sketch, quantity(sketch, &chart->y, false));
-    bool ok = only(line, chart, "['line']") && only(points, chart, "['line', 'mark']");
+    bool ok = only(line, chart, "['line', 'curve']") && only(points, chart, "['line', 'mark']");
 
+    if (chart->has_intervals)
+        ok = add_layer(layers, spans(sketch)) && ok;
     if (chart->form == REPORT_LINES)
         ok = add_layer(layers, line) && ok;
     else
@@ -286,16 +380,9 @@ static cJSON *category(const struct sketch *sketch)
 static cJSON *category_tips(const struct sketch *sketch, cJSON *more)
 {
     const struct report_chart *chart = sketch->chart;
-    cJSON *list =
-        report_json("[{'field': %s, 'type': 'nominal', 'title': %s},"
-                    " {'field': %s, 'type': 'nominal', 'title': %s}, %j]",
-                    chart->y.name, chart->y.title, chart->series, chart->series, tip(&chart->x));
-    cJSON *item = NULL;
-
-    while (more != NULL && list != NULL && (item = cJSON_DetachItemFromArray(more, 0)) != NULL)
-        cJSON_AddItemToArray(list, item);
-    cJSON_Delete(more);
-    return list;
+    return join(report_json("[{'field': %s, 'type': 'nominal', 'title': %s}, %j, %j]",
+                            chart->y.name, chart->y.title, name_tip(chart->series), tip(&chart->x)),
+                more);
 }
 
 static bool draw_bars(const struct sketch *sketch, cJSON *layers)
@@ -324,15 +411,12 @@ static bool draw_dots(const struct sketch *sketch, cJSON *layers)
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': {'field': 'low', 'type':"
         " 'quantitative', 'title': %s}, 'x2': {'field': 'high'}, 'color': %j}}",
         category(sketch), offset(sketch), chart->x.title, by_series(sketch, NULL, true));
-    cJSON *more = report_json("[{'field': 'low', 'type': 'quantitative', 'title': 'from', 'format':"
-                              " '" FIGURE_FORMAT "'}, {'field': 'high', 'type': 'quantitative',"
-                              " 'title': 'to', 'format': '" FIGURE_FORMAT "'}]");
     cJSON *dots = report_json(
         "{'mark': {'type': 'point', 'filled': true, 'size': 60, 'opacity': 1},"
         " 'encoding': {'y': %j, 'yOffset': %j, 'x': %j, 'color': %j, 'shape': %j, 'tooltip': %j}}",
         category(sketch), offset(sketch), quantity(sketch, &chart->x, true),
         by_series(sketch, NULL, true), by_series(sketch, SHAPES, true),
-        category_tips(sketch, more));
+        category_tips(sketch, report_json(INTERVAL_TIPS)));
     bool ok = add_layer(layers, interval);
 
     return add_layer(layers, dots) && ok;
@@ -378,8 +462,8 @@ bool report_chart_finish(cJSON *block, const struct report_chart *chart)
     cJSON *layers = cJSON_CreateArray();
     bool ok = layers != NULL;
 
-    if (ok && chart->rule_count > 0)
-        ok = add_rules(layers, chart);
+    for (int side = 0; ok && side < SIDES; side++)
+        ok = add_rules(&sketch, layers, (enum side)side);
     if (ok)
         ok = draw(&sketch, layers);
     cJSON *spec = report_json("{'height': %j, 'layer': %j}", height_of(chart->form), layers);

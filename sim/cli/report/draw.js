@@ -37,6 +37,14 @@
         return { columns: Math.min(columns, names.length || 1), labelLimit: room - symbol };
     }
 
+    // Names that have no room lose their middle: they often differ at their ends alone.
+    function shortened(room, font) {
+        const letters = Math.max(8, Math.floor(room / textWidth("n", font)));
+        const half = Math.floor(letters / 2) - 1;
+        return "length(datum.label) > " + letters + " ? slice(datum.label, 0, " + half +
+            ") + '\u2026' + slice(datum.label, " + (-half) + ") : datum.label";
+    }
+
     function configOf(chart, width, theme) {
         return {
             background: theme === PAPER ? PAPER.back : "transparent",
@@ -53,6 +61,7 @@
             },
             axisX: { grid: false },
             axisBand: { domain: false, ticks: false, labelColor: theme.ink,
+                labelExpr: shortened(CATEGORY_SHARE * width, theme.font),
                 labelLimit: Math.round(CATEGORY_SHARE * width), gridDash: [1, 3] },
             legend: Object.assign({
                 orient: "top", title: null, labelColor: theme.ink, labelFontSize: FONT_SIZE,
@@ -102,9 +111,21 @@
         return Promise.reject(new Error("a report's data are in the report"));
     }
 
+    // Where the nearest mark answers the pointer, Vega-Lite 6 looks for a tooltip's names in the
+    // cell around the mark, and for its numbers in the mark itself, which has both.
+    function mendTips(compiled) {
+        for (const mark of compiled.marks) {
+            const tip = /_voronoi$/.test(mark.name) && mark.encode.update.tooltip;
+            if (tip)
+                tip.signal = tip.signal.replace(/(?<!\.)\bdatum\[/g, "datum.datum[");
+        }
+        return compiled;
+    }
+
     // Expressions are interpreted: nothing is ever evaluated as a script.
     function viewOf(spec, options) {
-        const compiled = vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec;
+        const compiled = mendTips(
+            vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec);
         return new vega.View(vega.parse(compiled, null, { ast: true }), Object.assign({
             expr: expressionInterpreter, logLevel: vega.Error,
             loader: { load: refuse, sanitize: refuse, http: refuse, file: refuse }

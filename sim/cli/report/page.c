@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvt/arena.h"
 #include "kvt/json.h"
 #include "kvt/version.h"
 #include "page_tree.h"
@@ -13,11 +14,12 @@
 
 struct report_page {
     cJSON *tree;
-    cJSON *blocks; /* of the section under way; NULL before the first */
-    cJSON *rows;   /* of the table or chart under way */
-    struct report_chart chart;
-    cJSON *chart_block; /* NULL: none is under way */
-    bool failed;        /* something was lost for want of memory */
+    cJSON *blocks;             /* of the section under way; NULL before the first */
+    cJSON *rows;               /* of the table or chart under way */
+    struct report_chart chart; /* its texts are copies, in texts */
+    cJSON *chart_block;        /* NULL: none is under way */
+    struct kvt_arena *texts;
+    bool failed; /* something was lost for want of memory */
 };
 
 struct report_page *report_page_of(cJSON *tree)
@@ -29,7 +31,8 @@ struct report_page *report_page_of(cJSON *tree)
         return NULL;
     }
     page->tree = tree;
-    page->failed = tree == NULL;
+    page->texts = kvt_arena_new(1 << 12);
+    page->failed = tree == NULL || page->texts == NULL;
     return page;
 }
 
@@ -43,8 +46,10 @@ struct report_page *report_page_new(const char *kind, const char *title)
 
 void report_page_free(struct report_page *page)
 {
-    if (page != NULL)
-        cJSON_Delete(page->tree);
+    if (page == NULL)
+        return;
+    cJSON_Delete(page->tree);
+    kvt_arena_free(page->texts);
     free(page);
 }
 
@@ -271,6 +276,39 @@ static bool has_categories(const struct report_chart *chart)
     return chart->form == REPORT_BARS || chart->form == REPORT_DOTS;
 }
 
+static const char *keep(struct report_page *page, const char *text)
+{
+    const char *kept =
+        text != NULL && page->texts != NULL ? kvt_arena_strdup(page->texts, text) : NULL;
+
+    page->failed = page->failed || (text != NULL && kept == NULL);
+    return kept;
+}
+
+/* The chart is drawn when its last point is there, which is after its caller has gone on. */
+static void keep_chart(struct report_page *page, const struct report_chart *chart)
+{
+    struct report_chart *kept = &page->chart;
+
+    *kept = *chart;
+    kept->id = keep(page, chart->id);
+    kept->title = keep(page, chart->title);
+    kept->note = keep(page, chart->note);
+    kept->series = keep(page, chart->series);
+    kept->label = keep(page, chart->label);
+    kept->x.name = keep(page, chart->x.name);
+    kept->x.title = keep(page, chart->x.title);
+    kept->y.name = keep(page, chart->y.name);
+    kept->y.title = keep(page, chart->y.title);
+    for (size_t i = 0; i < chart->rule_count; i++)
+        kept->rules[i].text = keep(page, chart->rules[i].text);
+}
+
+static bool has_intervals(const struct report_chart *chart)
+{
+    return chart->form == REPORT_DOTS || chart->has_intervals;
+}
+
 void report_chart(struct report_page *page, const struct report_chart *chart)
 {
     cJSON *block = add_block(
@@ -282,14 +320,16 @@ void report_chart(struct report_page *page, const struct report_chart *chart)
                           column_of(chart->y.name, chart->y.title, has_categories(chart))));
     cJSON *columns = cJSON_GetObjectItemCaseSensitive(block, "columns");
 
-    if (chart->form == REPORT_DOTS) {
+    if (has_intervals(chart)) {
         append(page, columns, column_of("low", "from", false));
         append(page, columns, column_of("high", "to", false));
     }
     if (chart->has_kinds)
         append(page, columns, column_of("kind", "kind", true));
+    if (chart->label != NULL)
+        append(page, columns, column_of(chart->label, chart->label, true));
     page->rows = cJSON_GetObjectItemCaseSensitive(block, "rows");
-    page->chart = *chart;
+    keep_chart(page, chart);
     page->chart_block = block;
 }
 
@@ -305,8 +345,10 @@ static bool is_listed(const cJSON *names, const char *name)
     return false;
 }
 
-static const char *const kind_names[] = {
-    [REPORT_ON_LINE] = "line", [REPORT_MARK] = "mark", [REPORT_REFERENCE] = "reference"};
+static const char *const kind_names[] = {[REPORT_ON_LINE] = "line",
+                                         [REPORT_MARK] = "mark",
+                                         [REPORT_REFERENCE] = "reference",
+                                         [REPORT_CURVE] = "curve"};
 
 void report_point(struct report_page *page, struct report_point point)
 {
@@ -324,12 +366,14 @@ void report_point(struct report_page *page, struct report_point point)
     add_cell(page, cJSON_CreateString(point.series));
     add_cell(page, number(point.x));
     add_cell(page, has_categories(chart) ? cJSON_CreateString(point.category) : number(point.y));
-    if (chart->form == REPORT_DOTS) {
+    if (has_intervals(chart)) {
         add_cell(page, number(point.low));
         add_cell(page, number(point.high));
     }
     if (chart->has_kinds)
         add_cell(page, cJSON_CreateString(kind_names[point.kind]));
+    if (chart->label != NULL)
+        add_cell(page, cJSON_CreateString(point.label));
 }
 
 /* ---- For who writes it -------------------------------------------------------------------------

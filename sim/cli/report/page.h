@@ -103,6 +103,7 @@ struct report_axis {
 struct report_rule {
     double at;
     const char *text; /* NULL: none */
+    bool is_level;    /* across y instead, from side to side */
 };
 
 struct report_chart {
@@ -112,29 +113,34 @@ struct report_chart {
     enum report_form form;
     struct report_axis x, y;      /* y of BARS and DOTS: the category */
     const char *series;           /* what the series are: the column's name */
+    const char *label;            /* of LINES and CLOUD: the column of points' names, which
+                                   * tooltips tell; NULL: they have none */
     bool is_stepped;              /* lines go across, then up */
     bool is_wide;                 /* takes the page's whole width */
-    bool has_kinds;               /* of LINES: points differ in kind, and all are marked */
+    bool has_kinds;               /* of LINES: points differ in kind, and most are marked */
+    bool has_intervals;           /* of LINES and CLOUD: low and high are of y */
     struct report_rule rules[32]; /* across x, dashed */
     size_t rule_count;
 };
 
 enum report_point_kind {
     REPORT_ON_LINE,
-    REPORT_MARK,     /* beside the lines of others */
-    REPORT_REFERENCE /* somebody else's: an open mark and no line */
+    REPORT_MARK,      /* beside the lines of others */
+    REPORT_REFERENCE, /* somebody else's: an open mark and no line */
+    REPORT_CURVE      /* of a line that has no marks */
 };
 
 struct report_point {
     const char *series;
     const char *category;        /* of BARS and DOTS */
     double x, y;                 /* NaN: nothing here; a line is broken */
-    double low, high;            /* of DOTS; equal or NaN: no interval */
+    double low, high;            /* of DOTS, or has_intervals; equal or NaN: no interval */
     enum report_point_kind kind; /* where the chart has_kinds */
+    const char *label;           /* where the chart has a label */
 };
 
 /* Begins a chart; points of the chart follow, series by series. A chart without any is left out.
- * The chart's texts must live until the last of its points. */
+ */
 void report_chart(struct report_page *page, const struct report_chart *chart);
 void report_point(struct report_page *page, struct report_point point);
 

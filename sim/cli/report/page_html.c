@@ -72,23 +72,29 @@ static void group(char *digits, char out[REPORT_NUMBER_BYTES])
 
 void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES])
 {
-    char digits[24];
+    report_value_text(cJSON_IsNumber(cell) ? cell->valuedouble : (double)NAN, out);
+}
 
-    if (!cJSON_IsNumber(cell) || !isfinite(cell->valuedouble)) {
+const char *report_value_text(double value, char out[REPORT_NUMBER_BYTES])
+{
+    char digits[24];
+    double size = fabs(value);
+
+    if (!isfinite(value)) {
         strcpy(out, "-");
-        return;
+        return out;
     }
-    double value = cell->valuedouble, size = fabs(value);
     if (size >= 1e15 || (size < 1e-4 && size > 0)) {
         snprintf(out, REPORT_NUMBER_BYTES, "%.3g", value);
-        return;
+        return out;
     }
     bool is_whole = size == floor(size) || size >= 1000;
     int decimals = is_whole ? 0 : 3 - (int)floor(log10(size));
     snprintf(digits, sizeof digits, "%.*f", decimals, size);
     if (value < 0)
-        *out++ = '-';
-    group(digits, out);
+        out[0] = '-';
+    group(digits, out + (value < 0));
+    return out;
 }
 
 /* ---- What a page opens with
@@ -203,7 +209,8 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
  * ---------------------------------------------------------------------------------------- */
 
 enum {
-    SHORT_BYTES = 24 /* of a text that is not broken into lines */
+    SHORT_BYTES = 24, /* of a text that is not broken into lines */
+    LONG_ROWS = 60    /* of a table that scrolls in a place of its own */
 };
 
 static void put_cell(const cJSON *cell, bool is_text, FILE *stream)
@@ -261,7 +268,8 @@ static void put_table(const cJSON *block, FILE *stream)
         put_text(stream, report_text(block, "title"));
         fputs(is_folded ? "</summary>\n" : "</h3>\n", stream);
     }
-    fputs("<div class=\"wide\"><table><thead><tr>", stream);
+    bool is_long = cJSON_GetArraySize(kvt_json_find(block, "rows")) > LONG_ROWS;
+    fprintf(stream, "<div class=\"wide%s\"><table><thead><tr>", is_long ? " long" : "");
     cJSON_ArrayForEach(column, kvt_json_find(block, "columns"))
     {
         fputs(cJSON_IsTrue(kvt_json_find(column, "text")) ? "<th>" : "<th class=\"number\">",

@@ -17,6 +17,8 @@ enum {
 };
 /* A number as people read it: 4 figures, thousands apart; "-" where there is none. */
 void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES]);
+/* The same of a number; returns out. */
+const char *report_value_text(double value, char out[REPORT_NUMBER_BYTES]);
 /* Whether it can name a file in a folder: letters, digits, '-', '_' and '.', not first. */
 bool report_is_file_name(const char *id);
 /* The table that is the page's main one; NULL: it has none. */

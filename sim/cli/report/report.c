@@ -21,6 +21,8 @@ enum {
 static const struct report_kind kinds[] = {
     {"kvtide/result/1", "run", report_build_run},
     {"kvtide/compare/1", "compare", report_build_compare},
+    {"kvtide/sweep/1", "sweep", report_build_sweep},
+    {"kvtide/plan/1", "plan", report_build_plan},
     {"kvtide/validate/1", "validate", report_build_validate},
     {"kvtide/", "answer", report_build_any},
 };

@@ -25,12 +25,16 @@ KVT_CHECKED kvt_status report_write(const char *dir, const char *file, struct kv
 /* Takes away a DIR/report.html of an answer that is about to be replaced. */
 void report_remove(const char *dir);
 
-/* report_run.c, report_compare.c, report_validate.c, report_any.c: as struct report_kind has it. */
+/* report_run.c, report_compare.c, report_sweep.c, report_plan.c, report_validate.c, report_any.c:
+ * as struct report_kind has it. */
 KVT_CHECKED kvt_status report_build_run(struct report_page *page, const char *dir,
                                         const cJSON *tree, struct kvt_error *err);
 KVT_CHECKED kvt_status report_build_compare(struct report_page *page, const char *dir,
                                             const cJSON *tree, struct kvt_error *err);
-
+KVT_CHECKED kvt_status report_build_sweep(struct report_page *page, const char *dir,
+                                          const cJSON *tree, struct kvt_error *err);
+KVT_CHECKED kvt_status report_build_plan(struct report_page *page, const char *dir,
+                                         const cJSON *tree, struct kvt_error *err);
 KVT_CHECKED kvt_status report_build_validate(struct report_page *page, const char *dir,
                                              const cJSON *tree, struct kvt_error *err);
 KVT_CHECKED kvt_status report_build_any(struct report_page *page, const char *dir,

@@ -188,7 +188,7 @@ static void put_ratios(struct report_page *page, const cJSON *variants, const ch
         .y = {.name = "metric", .title = "metric"},
         .series = "variant",
         .is_wide = true,
-        .rules = {{1, "equal"}},
+        .rules = {{.at = 1, .text = "equal"}},
         .rule_count = 1};
     const cJSON *variant = NULL;
 
@@ -245,7 +245,7 @@ static void put_presets_chart(struct report_page *page, const cJSON *tree)
                                        .y = {.name = "preset", .title = "preset"},
                                        .series = "variant",
                                        .is_wide = true,
-                                       .rules = {{1, "equal"}},
+                                       .rules = {{.at = 1, .text = "equal"}},
                                        .rule_count = 1};
 
     snprintf(title, sizeof title, "%s under each preset of the law", metric);

@@ -459,7 +459,7 @@ static void find_rules(struct source *source)
         if (!(nth > 0) || r == sizeof source->rules / sizeof source->rules[0])
             continue;
         snprintf(source->rule_texts[r], sizeof source->rule_texts[r], "phase %.0f", nth);
-        source->rules[r] = (struct report_rule){from_s, source->rule_texts[r]};
+        source->rules[r] = (struct report_rule){.at = from_s, .text = source->rule_texts[r]};
         source->rule_count++;
     }
 }

@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "../report/report.h"
 #include "../run_sets.h"
 #include "sweep.h"
 
 enum {
-    DIRS_MAX = SWEEP_SHARDS_MAX
+    DIRS_MAX = SWEEP_SHARDS_MAX,
+    REPORTED_BYTES_MAX = 64 << 20 /* of results.json, ten thousand points or so */
 };
 
 #define NOT_GIVEN UINT64_MAX
@@ -21,7 +24,7 @@ struct options {
     struct run_sets scenario;
     const char *points, *shard, *cache, *out;
     uint64_t seeds, jobs, threads;
-    bool merge, resume, dry_run, mpi, json, quiet;
+    bool merge, resume, dry_run, mpi, no_report, json, quiet;
 };
 
 /* ---- A sweep -----------------------------------------------------------------------------------
@@ -116,6 +119,27 @@ static void tell_counts(const struct options *options, const struct sweep_counts
                counts->points, counts->ok_points, options->out, options->out);
 }
 
+/* Of a sweep so large that its page would take gigabytes to make, it is left out, and that is
+ * told. */
+static kvt_status write_report(const struct options *options, struct kvt_error *err)
+{
+    char path[4200];
+    struct stat found;
+
+    report_remove(options->out);
+    if (options->no_report)
+        return KVT_OK;
+    (void)snprintf(path, sizeof path, "%s/results.json", options->out);
+    if (stat(path, &found) != 0 || found.st_size <= REPORTED_BYTES_MAX)
+        return report_write(options->out, "results.json", err);
+    if (!options->quiet)
+        fprintf(stderr,
+                "kvtide: sweep: report.html is left out, for results.json has more than %d MiB; "
+                "kvtide report %s makes it where there is memory for it\n",
+                REPORTED_BYTES_MAX >> 20, options->out);
+    return KVT_OK;
+}
+
 /* After everything of the shard was run. */
 static kvt_status tell(const struct options *options, const struct sweep_question *question,
                        struct sweep_journal *journal, bool *answer_is_no, struct kvt_error *err)
@@ -133,6 +157,8 @@ static kvt_status tell(const struct options *options, const struct sweep_questio
     const struct sweep_results results = {
         .header = sweep_journal_question(journal), .journals = &journal, .journal_count = 1};
     kvt_status status = sweep_results_write(&results, options->out, options->json, &counts, err);
+    if (status == KVT_OK)
+        status = write_report(options, err);
     if (status == KVT_OK) {
         tell_counts(options, &counts);
         *answer_is_no = counts.ok_points == 0;
@@ -261,6 +287,8 @@ static int merge(const struct options *options)
     kvt_status status =
         sweep_merge(&options->positional, options->out, options->json, &counts, &err);
 
+    if (status == KVT_OK)
+        status = write_report(options, &err);
     if (status != KVT_OK)
         return cli_fail(&err);
     tell_counts(options, &counts);
@@ -350,8 +378,8 @@ int kvt_cmd_sweep(const struct cli_command *command, int argc, char **argv)
          &options.seeds},
         RUN_SETS_OPTIONS(options.scenario),
         CLI_PLUGIN_OPTION,
-        {"--out", "DIR", "keeps runs there as they end, then results.csv, results.json", CLI_TEXT,
-         &options.out},
+        {"--out", "DIR", "keeps runs there as they end, then results.csv, .json and report.html",
+         CLI_TEXT, &options.out},
         {"--resume", NULL, "goes on with the sweep in DIR; begins one where none is", CLI_FLAG,
          &options.resume},
         {"--shard", "I/N", "every Nth point from the Ith on, in a DIR of its own", CLI_TEXT,
@@ -366,6 +394,8 @@ int kvt_cmd_sweep(const struct cli_command *command, int argc, char **argv)
          &options.threads},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &options.cache},
         {"--dry-run", NULL, "points, time and memory; writes nothing", CLI_FLAG, &options.dry_run},
+        {"--no-report", NULL, "without report.html, which kvtide report can make later", CLI_FLAG,
+         &options.no_report},
         {"--json", NULL, "prints results.json instead of the last line", CLI_FLAG, &options.json},
         {"--quiet", NULL, "no progress", CLI_FLAG, &options.quiet},
     };
