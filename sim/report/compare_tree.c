@@ -219,8 +219,7 @@ static kvt_status add_reference(cJSON *tree, const struct kvt_comparison *compar
     return status;
 }
 
-/* ---- All of it
- * ------------------------------------------------------------------------------------ */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static bool add_head(cJSON *tree, const struct kvt_comparison *comparison)
 {

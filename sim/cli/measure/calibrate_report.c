@@ -53,9 +53,7 @@ static const char *state_name(enum term_state state)
     return names[state];
 }
 
-/* ---- The profile
- * ---------------------------------------------------------------------------------
- */
+/* ---- The profile ----------------------------------------------------------------------------- */
 
 /* To whole features outwards, so that a step of the file itself is inside. */
 static bool add_range(cJSON *family, const struct windows *windows, enum window_sum sum,
@@ -274,9 +272,7 @@ kvt_status calibration_tree(const struct calibration *calibration, cJSON **out,
     return kvt_fail_nomem(err, "a profile");
 }
 
-/* ---- For people
- * ----------------------------------------------------------------------------------
- */
+/* ---- For people ------------------------------------------------------------------------------ */
 
 /* Terms have numbers, so that each can say which other it is hard to tell from. */
 static void print_term(const struct kvt_llm *llm, const struct fit *fit, enum window_sum sum)

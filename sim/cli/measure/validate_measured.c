@@ -91,9 +91,7 @@ static void merge_metrics(const struct engine_metrics *metrics, double figures[E
     }
 }
 
-/* ---- Our side
- * ------------------------------------------------------------------------------------
- */
+/* ---- Our side -------------------------------------------------------------------------------- */
 
 struct runner {
     struct cli_progress progress;
@@ -345,9 +343,7 @@ static kvt_status fill_families(const struct side *measured, const struct side *
     return status;
 }
 
-/* ---- Figures
- * -------------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 static void judge(struct measured_figure *figure, double tolerance)
 {

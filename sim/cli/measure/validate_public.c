@@ -138,9 +138,7 @@ static kvt_status run_point(struct runner *runner, const struct public_setting *
     return status;
 }
 
-/* ---- Claims
- * --------------------------------------------------------------------------------------
- */
+/* ---- Claims ---------------------------------------------------------------------------------- */
 
 static const struct public_value *value_of(const struct public_point *point, const char *metric)
 {
@@ -222,9 +220,7 @@ static kvt_status add_claimed(struct public_setting *setting, struct kvt_error *
     return KVT_OK;
 }
 
-/* ---- The suite
- * -----------------------------------------------------------------------------------
- */
+/* ---- The suite ------------------------------------------------------------------------------- */
 
 static bool is_wanted(const struct public_plan *plan, const char *name)
 {

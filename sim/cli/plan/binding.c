@@ -6,8 +6,7 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- What stops it
- * ------------------------------------------------------------------------------------ */
+/* ---- What stops it --------------------------------------------------------------------------- */
 
 static const char *text_at(const cJSON *object, const char *key)
 {
@@ -119,8 +118,7 @@ static void by_better_choice(const struct plan *plan, const struct plan_choice *
                                      .next_slack = NAN};
 }
 
-/* ---- What would next
- * ----------------------------------------------------------------------------------- */
+/* ---- What would next ------------------------------------------------------------------------- */
 
 static void find_next(const struct plan *plan, const struct plan_choice *choice,
                       struct plan_binding *out)

@@ -11,9 +11,7 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- Files
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 struct plan_files {
     struct kvt_outfile *plan, *scenario; /* NULL: nothing is written */
@@ -74,8 +72,7 @@ static kvt_status write_scenario(const struct plan *plan, const struct plan_answ
     return status;
 }
 
-/* ---- Telling
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
                        struct plan_export *export, struct plan_files *files, struct kvt_error *err)
@@ -110,8 +107,7 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
     return status;
 }
 
-/* ---- The plan
- * --------------------------------------------------------------------------------------------- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
                                   struct kvt_error *err)

@@ -73,8 +73,7 @@ static kvt_status ask_mean_values(void *context, long at, double *figures, struc
     return status;
 }
 
-/* ---- Judging
- * ----------------------------------------------------------------------------------------- */
+/* ---- Judging --------------------------------------------------------------------------------- */
 
 /* Ratios lie by value. NaN ones say nothing. */
 static double ratio_at(const struct plan_choice *choice, size_t figure, long at)
@@ -360,8 +359,7 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
     return status;
 }
 
-/* ---- All of one value
- * ---------------------------------------------------------------------------- */
+/* ---- All of one value ------------------------------------------------------------------------ */
 
 struct one_value {
     struct plan *plan;

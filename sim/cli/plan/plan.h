@@ -162,8 +162,7 @@ struct plan {
     bool interrupted;
 };
 
-/* ---- question.c, choices.c, demands.c
- * ---------------------------------------------------------------------- */
+/* ---- question.c, choices.c, demands.c -------------------------------------------------------- */
 
 /* From the command line, before anything runs. */
 KVT_CHECKED kvt_status plan_read_question(const struct plan_options *options, struct plan *plan,
@@ -178,8 +177,7 @@ bool plan_is_of_classes(const char *word);
 KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scenario,
                                          struct kvt_error *err);
 
-/* ---- scenario.c
- * ------------------------------------------------------------------------------------ */
+/* ---- scenario.c ------------------------------------------------------------------------------ */
 
 /* The scenario of a choice at a value. extra[extra_count]: set last but for the level. In the
  * arena. */
@@ -196,8 +194,7 @@ void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out
 /* Whether such a failure is the scenario's, so that it is an answer, and not the machine's. */
 bool plan_is_refusal(kvt_status status);
 
-/* ---- runs.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- runs.c ---------------------------------------------------------------------------------- */
 
 /* One value of a choice, to be run on the first so many seeds. */
 struct plan_wish {
@@ -216,8 +213,7 @@ void plan_runs_free(struct plan_runs *runs); /* takes NULL */
 /* As simulated; NULL: it was not. */
 const struct plan_point *plan_point_at(const struct plan_choice *choice, long at);
 
-/* ---- curves.c
- * -------------------------------------------------------------------------------------- */
+/* ---- curves.c -------------------------------------------------------------------------------- */
 
 /* By mean values: each choice's curve, its answer by them, and which way its bounds go. A choice
  * that they cannot answer says why. */
@@ -242,8 +238,7 @@ KVT_CHECKED kvt_status plan_correct(struct plan_choice *choice, size_t bound_cou
 KVT_CHECKED kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at,
                                         double *metrics, struct kvt_error *err);
 
-/* ---- solve.c
- * ----------------------------------------------------------------------------------------- */
+/* ---- solve.c --------------------------------------------------------------------------------- */
 
 /* Everything about these choices: status, answer. */
 KVT_CHECKED kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t count,
@@ -257,8 +252,7 @@ void plan_rank(struct plan *plan);
 double plan_margin(const struct plan_question *question, const struct plan_point *point);
 bool plan_meets(const struct plan_question *question, const struct plan_point *point);
 
-/* ---- binding.c
- * --------------------------------------------------------------------------------------- */
+/* ---- binding.c ------------------------------------------------------------------------------- */
 
 /* What stops the answer. Texts are of the plan's life; NULL: not known. */
 struct plan_binding {
@@ -273,8 +267,7 @@ struct plan_binding {
 KVT_CHECKED kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice,
                                  struct plan_binding *out, struct kvt_error *err);
 
-/* ---- worth.c
- * ----------------------------------------------------------------------------------------- */
+/* ---- worth.c --------------------------------------------------------------------------------- */
 
 /* The same question with more of something. */
 struct plan_worth {
@@ -289,8 +282,7 @@ struct plan_worth {
 KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
                                   struct plan_worth *out, struct kvt_error *err);
 
-/* ---- tree.c, looked.c, text.c
- * ---------------------------------------------------------------------------------- */
+/* ---- tree.c, looked.c, text.c ---------------------------------------------------------------- */
 
 /* What is told of a plan that was solved. */
 struct plan_answer {

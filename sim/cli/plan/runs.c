@@ -47,8 +47,7 @@ void plan_runs_free(struct plan_runs *runs)
         free(runs->all);
 }
 
-/* ---- One run
- * -------------------------------------------------------------------------------------- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 /* Of those that the class's requests attained. NaN: nothing is said of it. */
 static double attained(const cJSON *result, const char *name)
@@ -110,8 +109,7 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
     return status;
 }
 
-/* ---- What is wished and was not run yet
- * ---------------------------------------------------------- */
+/* ---- What is wished and was not run yet ------------------------------------------------------ */
 
 static struct plan_run *find_run(const struct plan_runs *runs, const char *key, size_t seed)
 {
@@ -202,8 +200,7 @@ static kvt_status find_needs(struct plan *plan, const struct plan_wish *wish,
     return KVT_OK;
 }
 
-/* ---- Points
- * ------------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static bool estimate(const struct plan_question *question, const struct need *need, size_t seeds,
                      struct plan_point *point, struct kvt_arena *arena)

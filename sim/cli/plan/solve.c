@@ -53,8 +53,7 @@ static enum search_verdict verdict_of(const struct plan_question *question,
     return SEARCH_TOO_LOW;
 }
 
-/* ---- Rounds
- * ------------------------------------------------------------------------------------------- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static kvt_status add_point(struct plan_choice *choice, struct plan_point *point,
                             struct kvt_error *err)
@@ -221,8 +220,7 @@ static kvt_status run_rounds(struct plan *plan, struct plan_choice *choices, siz
     return status;
 }
 
-/* ---- Who is simulated
- * -------------------------------------------------------------------------------- */
+/* ---- Who is simulated ------------------------------------------------------------------------ */
 
 /* Whether a is ahead of b by mean values. */
 static bool is_ahead(const struct plan_question *question, const struct plan_choice *a,
@@ -305,8 +303,7 @@ kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t cou
     return run_rounds(plan, choices, count, err);
 }
 
-/* ---- Order
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static double figure_of(const struct plan *plan, const struct plan_choice *choice, size_t metric)
 {
@@ -382,8 +379,7 @@ void plan_rank(struct plan *plan)
     }
 }
 
-/* ---- The interval
- * --------------------------------------------------------------------------------------- */
+/* ---- The interval ---------------------------------------------------------------------------- */
 
 /* Judged by the far end of the interval of every bound: whether it holds there. */
 static bool surely_meets(const struct plan_question *question, const struct plan_point *point)

@@ -73,8 +73,7 @@ static void put_question(const struct plan *plan)
     put_line("plan", text);
 }
 
-/* ---- The answer
- * ------------------------------------------------------------------------------------------ */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 /* Bounds and output at a value, as simulated or else by mean values. */
 static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
@@ -165,8 +164,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
     put_line("binding", text);
 }
 
-/* ---- Unreachable
- * ------------------------------------------------------------------------------------------ */
+/* ---- Unreachable ----------------------------------------------------------------------------- */
 
 static void put_unmet(const struct plan *plan, const cJSON *tree)
 {
@@ -194,8 +192,7 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
     }
 }
 
-/* ---- The choices
- * ----------------------------------------------------------------------------------------- */
+/* ---- The choices ----------------------------------------------------------------------------- */
 
 /* What a choice is told of in one word or one number. */
 static void put_verdict(const struct plan *plan, const struct plan_choice *choice)
@@ -289,8 +286,7 @@ static void put_choices(const struct plan *plan)
     }
 }
 
-/* ---- What more is worth, and what it rests on
- * -------------------------------------------------------- */
+/* ---- What more is worth, and what it rests on ------------------------------------------------ */
 
 static void put_worth(const struct plan_answer *answer)
 {

@@ -10,9 +10,7 @@
 #include "kvt/version.h"
 #include "plan.h"
 
-/* ---- Pieces
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 static bool add_texts(cJSON *object, const char *key, const char *const *texts, size_t count)
 {
@@ -99,8 +97,7 @@ static bool add_bounds(cJSON *object, const struct plan *plan, const struct plan
     return ok;
 }
 
-/* ---- Members
- * ------------------------------------------------------------------------------------------ */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 static bool add_question(cJSON *tree, const struct plan *plan)
 {

@@ -11,8 +11,7 @@
 #include "kvt/json.h"
 #include "plan.h"
 
-/* ---- The changes
- * --------------------------------------------------------------------------------------- */
+/* ---- The changes ----------------------------------------------------------------------------- */
 
 static kvt_status add_number(struct plan *plan, const struct plan_choice *best, const char *path,
                              double value, const char **sets, size_t *count, struct kvt_error *err)
@@ -101,8 +100,7 @@ static kvt_status faster_link(struct plan *plan, const struct plan_choice *best,
                : status;
 }
 
-/* ---- Asking again
- * -------------------------------------------------------------------------------------- */
+/* ---- Asking again ---------------------------------------------------------------------------- */
 
 /* The best choice with the change behind it, as one that nothing is known of. */
 static kvt_status make_choice(struct plan *plan, const struct plan_choice *best,

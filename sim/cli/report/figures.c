@@ -17,8 +17,7 @@ enum {
     DRAWN_BYTES_MAX = 512 << 20
 };
 
-/* ---- Drawn by node
- * --------------------------------------------------------------------------------- */
+/* ---- Drawn by node --------------------------------------------------------------------------- */
 
 /* Without the tables, of all sections. Borrows from the page. */
 static cJSON *charts_of(const cJSON *tree)
@@ -74,8 +73,7 @@ static kvt_status draw(const cJSON *charts, cJSON **out, struct kvt_error *err)
     return status;
 }
 
-/* ---- As files
- * -------------------------------------------------------------------------------------- */
+/* ---- As files -------------------------------------------------------------------------------- */
 
 static kvt_status write_file(const char *dir, const char *id, const char *ending, const char *bytes,
                              size_t byte_count, struct kvt_error *err)

@@ -10,8 +10,7 @@
 #include "runtime.h"
 #include "template.h"
 
-/* ---- Texts
- * --------------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static void put_text(FILE *stream, const char *text)
 {
@@ -97,8 +96,7 @@ const char *report_value_text(double value, char out[REPORT_NUMBER_BYTES])
     return out;
 }
 
-/* ---- What a page opens with
- * ------------------------------------------------------------------------ */
+/* ---- What a page opens with ------------------------------------------------------------------ */
 
 static void put_head(const cJSON *tree, FILE *stream)
 {
@@ -205,8 +203,7 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
     fputs("</section>\n", stream);
 }
 
-/* ---- Blocks
- * ---------------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
 enum {
     SHORT_BYTES = 24, /* of a text that is not broken into lines */
@@ -384,8 +381,7 @@ static void put_section(const cJSON *section, FILE *stream)
     fputs(is_among_charts ? "</div></section>\n" : "</section>\n", stream);
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 kvt_status report_page_write(struct report_page *page, FILE *stream, struct kvt_error *err)
 {

@@ -41,8 +41,7 @@ const char *plan_unit(const char *metric)
     return NULL;
 }
 
-/* ---- Bounds over values
- * ---------------------------------------------------------------------------- */
+/* ---- Bounds over values ---------------------------------------------------------------------- */
 
 /* All that one chart is drawn from. */
 struct over {
@@ -228,8 +227,7 @@ void plan_put_values(const struct plan_page *source)
                          place);
 }
 
-/* ---- Without values: the choices beside each other
- * ------------------------------------------------- */
+/* ---- Without values: the choices beside each other ------------------------------------------- */
 
 static void put_dot(const struct plan_page *source, const cJSON *choice, double value,
                     const cJSON *interval)
@@ -295,8 +293,7 @@ void plan_put_dots(const struct plan_page *source)
     }
 }
 
-/* ---- What more is worth
- * ---------------------------------------------------------------------------- */
+/* ---- What more is worth ---------------------------------------------------------------------- */
 
 void plan_put_worth_chart(const struct plan_page *source, double now)
 {

@@ -38,8 +38,7 @@ enum {
     ANSWERS = sizeof answers / sizeof answers[0]
 };
 
-/* ---- What kinds share
- * -------------------------------------------------------------------------------- */
+/* ---- What kinds share ------------------------------------------------------------------------ */
 
 void report_add_badge(struct report_page *page, const cJSON *tree)
 {
@@ -78,8 +77,7 @@ double report_number(const cJSON *tree, const char *path)
     return cJSON_IsNumber(tree) ? tree->valuedouble : (double)NAN;
 }
 
-/* ---- The page of a file
- * ------------------------------------------------------------------------------ */
+/* ---- The page of a file ---------------------------------------------------------------------- */
 
 static const struct report_kind *kind_of(const char *schema)
 {
@@ -156,8 +154,7 @@ static kvt_status join(char out[PATH_BYTES], const char *dir, const char *name,
                : kvt_fail(err, KVT_ERR_INVALID, "report", "the folder's name is too long");
 }
 
-/* ---- What lies in a folder
- * --------------------------------------------------------------------------- */
+/* ---- What lies in a folder ------------------------------------------------------------------- */
 
 /* The one file of the folder that is an answer; *name is of the program's life. */
 static kvt_status find_answer(const char *dir, const char **name, struct kvt_error *err)

@@ -49,8 +49,7 @@ static const char *first_name(const cJSON *variants)
     return report_text(cJSON_GetArrayItem(variants, 0), "name");
 }
 
-/* ---- The answer
- * ------------------------------------------------------------------------------------ */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 /* "1.010 (1.009 to 1.011)". */
 static const char *ratio_text(const cJSON *variant, const char *metric, char out[80])
@@ -137,8 +136,7 @@ static void put_assumptions(struct report_page *page, const cJSON *tree, const c
     }
 }
 
-/* ---- Charts
- * ---------------------------------------------------------------------------------------- */
+/* ---- Charts ---------------------------------------------------------------------------------- */
 
 static void put_ratio(struct report_page *page, const cJSON *variant, const char *metric,
                       const char *category, bool is_log)
@@ -259,8 +257,7 @@ static void put_presets_chart(struct report_page *page, const cJSON *tree)
     }
 }
 
-/* ---- Tables
- * ---------------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void put_table(struct report_page *page, const cJSON *variants, const char *id,
                       const char *title)
@@ -382,8 +379,7 @@ static void put_scenarios(struct report_page *page, const cJSON *variants)
     }
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static void put_one(struct report_page *page, const cJSON *tree)
 {

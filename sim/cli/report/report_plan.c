@@ -27,8 +27,7 @@ static const char *estimate_text(double value, const cJSON *interval, char out[1
     return out;
 }
 
-/* ---- The answer
- * ------------------------------------------------------------------------------------ */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static void say_question(const struct plan_page *source)
 {
@@ -183,8 +182,7 @@ static void put_figures(const struct plan_page *source, const cJSON *answer)
                   report_number(metrics, "output_throughput_per_gpu"), "tokens/s", NULL);
 }
 
-/* ---- What it rests on
- * ------------------------------------------------------------------------------ */
+/* ---- What it rests on ------------------------------------------------------------------------ */
 
 static void put_method(const struct plan_page *source)
 {
@@ -253,8 +251,7 @@ static void put_assumptions(const struct plan_page *source)
     report_add_badge(source->page, source->tree);
 }
 
-/* ---- The choices as a table
- * ------------------------------------------------------------------------ */
+/* ---- The choices as a table ------------------------------------------------------------------ */
 
 /* Where the figures of one that does not hold all bounds are from; "": there is nothing to say. */
 static const char *note_of(const struct plan_page *source, const cJSON *choice, char out[96])
@@ -365,8 +362,7 @@ static void put_refused(const struct plan_page *source)
     }
 }
 
-/* ---- What more is worth
- * ---------------------------------------------------------------------------- */
+/* ---- What more is worth ---------------------------------------------------------------------- */
 
 static void put_worth(const struct plan_page *source)
 {
@@ -406,8 +402,7 @@ static void put_worth(const struct plan_page *source)
     }
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static const cJSON *first_bounds(const cJSON *choices)
 {

@@ -40,8 +40,7 @@ static const char *choice(const cJSON *scenario, const char *object, const char 
     return report_text(kvt_json_find(scenario, object), key);
 }
 
-/* ---- The answer
- * ---------------------------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 /* "4 x b300", of one pool; "" of several, or of hardware that is changed on the spot. */
 static const char *machine_text(const cJSON *scenario, char out[128])
@@ -154,8 +153,7 @@ static void put_assumptions(const struct source *source)
     }
 }
 
-/* ---- Over time
- * ------------------------------------------------------------------------------------- */
+/* ---- Over time ------------------------------------------------------------------------------- */
 
 static void begin_course(const struct source *source, const char *id, const char *title,
                          const char *series, struct report_axis y, enum report_form form)
@@ -236,8 +234,7 @@ static void put_courses(const struct source *source)
     put_column(source, "preemptions", COURSE_PREEMPTIONS, true, 1);
 }
 
-/* ---- Spreads and parts
- * ----------------------------------------------------------------------------- */
+/* ---- Spreads and parts ----------------------------------------------------------------------- */
 
 static void put_spread(struct report_page *page, const char *name, const struct spread *spread)
 {
@@ -324,8 +321,7 @@ static void put_bars(const struct source *source)
     put_parts(source->page, kvt_json_find(source->tree, "hbm_kv_peak_by_class"), "HBM", 1 / GIB);
 }
 
-/* ---- Tables
- * ------------------------------------------------------------------------------------------ */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void put_metric(const struct source *source, const struct kvt_metric_doc *doc)
 {
@@ -444,8 +440,7 @@ static void put_conservation(const struct source *source)
                 report_number(source->tree, "scenario.seed"));
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 /* Where phases of the load begin, but for the first. */
 static void find_rules(struct source *source)

@@ -23,8 +23,7 @@ static const char *metric_figure(const struct swept_point *point, const char *me
     return report_value_text(swept_metric(point, metric), out);
 }
 
-/* ---- The answer
- * ------------------------------------------------------------------------------------ */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static const cJSON *first_failure(const struct swept *swept)
 {
@@ -112,8 +111,7 @@ static void put_figures(const struct sweep_page *source)
                       "USD", cheapest->name);
 }
 
-/* ---- What it rests on
- * ------------------------------------------------------------------------------ */
+/* ---- What it rests on ------------------------------------------------------------------------ */
 
 static void assume_seeds(const struct sweep_page *source)
 {
@@ -181,8 +179,7 @@ static void put_badge(const struct sweep_page *source)
         report_put_badge(source->page, &all);
 }
 
-/* ---- Tables
- * ---------------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static bool put_columns(const struct sweep_page *source, const char *note)
 {
@@ -301,8 +298,7 @@ static void put_failures(const struct sweep_page *source)
                          others);
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static bool put_page(const struct sweep_page *source)
 {

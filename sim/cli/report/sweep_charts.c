@@ -16,8 +16,7 @@ enum {
     FAR_APART = 40    /* from this ratio on equal factors are equally far apart */
 };
 
-/* ---- Which lines
- * ----------------------------------------------------------------------------------- */
+/* ---- Which lines ----------------------------------------------------------------------------- */
 
 struct rank {
     size_t line;
@@ -57,8 +56,7 @@ static bool choose_lines(const struct sweep_page *source, bool *is_drawn)
     return true;
 }
 
-/* ---- Charts over the axis
- * -------------------------------------------------------------------------- */
+/* ---- Charts over the axis -------------------------------------------------------------------- */
 
 static void put_point(const struct sweep_page *source, const struct swept_point *point,
                       const struct sweep_metric *metric, const char *series)
@@ -207,8 +205,7 @@ bool sweep_put_over_axis(const struct sweep_page *source)
     return true;
 }
 
-/* ---- Without an axis of numbers
- * -------------------------------------------------------------------- */
+/* ---- Without an axis of numbers -------------------------------------------------------------- */
 
 static void put_bars(const struct sweep_page *source, size_t m, const struct swept_point **points,
                      size_t count)
@@ -260,8 +257,7 @@ bool sweep_put_bars(const struct sweep_page *source)
     return true;
 }
 
-/* ---- What is traded
- * -------------------------------------------------------------------------------- */
+/* ---- What is traded -------------------------------------------------------------------------- */
 
 static bool has_both(const struct swept_point *point)
 {

@@ -14,8 +14,7 @@ enum {
     VALUE_BYTES = 80 /* of a name; what is longer is cut */
 };
 
-/* ---- Values
- * ---------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 double swept_metric(const struct swept_point *point, const char *metric)
 {
@@ -73,8 +72,7 @@ const char *swept_value(const struct swept_point *point, const struct swept_axis
     return text;
 }
 
-/* ---- Axes
- * ------------------------------------------------------------------------------------------ */
+/* ---- Axes ------------------------------------------------------------------------------------ */
 
 static size_t count_axes(const cJSON *groups)
 {
@@ -215,8 +213,7 @@ static void find_numbers(struct swept *swept)
             swept->x != NULL ? swept_number(&swept->points[p], swept->x) : (double)NAN;
 }
 
-/* ---- Points
- * ---------------------------------------------------------------------------------------- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static kvt_status read_points(const cJSON *list, const char *where, struct kvt_arena *arena,
                               struct swept *out, struct kvt_error *err)

@@ -122,8 +122,7 @@ void sweep_csv_row(FILE *stream, const struct sweep_table *table, const struct s
     fputc('\n', stream);
 }
 
-/* ---- A row a run
- * --------------------------------------------------------------------------------- */
+/* ---- A row a run ----------------------------------------------------------------------------- */
 
 void sweep_csv_runs_header(FILE *stream, const struct sweep_table *table)
 {

@@ -209,8 +209,7 @@ kvt_status figures_take(struct figures_meter *meter, const uint64_t *set, uint32
     return status;
 }
 
-/* ---- Sums
- * ---------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 static int more_first(const void *a, const void *b)
 {
@@ -266,8 +265,7 @@ void figures_add(const struct figures_meter *meter, struct figures *figures)
     add_hot(meter, figures);
 }
 
-/* ---- Distance
- * ------------------------------------------------------------------------------------ */
+/* ---- Distance -------------------------------------------------------------------------------- */
 
 static double square(double x)
 {

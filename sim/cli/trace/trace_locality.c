@@ -21,8 +21,7 @@ struct work {
     void *context;
 };
 
-/* ---- Counting
- * ------------------------------------------------------------------------------------ */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 static kvt_status tell(const struct work *work, double fraction, struct kvt_error *err)
 {
@@ -129,8 +128,7 @@ kvt_status trace_locality_of(const struct kvt_kvsel *file,
     return find_law(&work, out, err);
 }
 
-/* ---- Figures
- * --------------------------------------------------------------------------------------- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 static double share(const struct trace_locality *locality, uint64_t rows)
 {
@@ -169,8 +167,7 @@ static void age_name(size_t i, char name[32])
         (void)snprintf(name, 32, "%" PRIu64 "-%" PRIu64, from, 2 * from - 1);
 }
 
-/* ---- Text
- * -------------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void print_ages(const struct trace_locality *locality)
 {
@@ -229,8 +226,7 @@ void trace_locality_print(const struct trace_locality *locality)
     print_law(locality);
 }
 
-/* ---- JSON
- * ---------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static bool add_ages(cJSON *object, const struct trace_locality *locality)
 {

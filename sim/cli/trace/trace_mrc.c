@@ -113,8 +113,7 @@ static kvt_status make_plan(const struct question *question, struct answer *answ
     return status;
 }
 
-/* ---- Files
- * ----------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* k as of all files, and so how many slots each size has. */
 static kvt_status size_caches(struct answer *answer, struct kvt_error *err)
@@ -186,8 +185,7 @@ static kvt_status open_out(const struct question *question, struct answer *answe
     return status == KVT_OK ? kvt_outfile_open(path, &answer->tree, err) : status;
 }
 
-/* ---- The command
- * ------------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static kvt_status tell(const struct question *question, struct answer *answer,
                        struct kvt_error *err)
