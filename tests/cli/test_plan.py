@@ -111,6 +111,16 @@ def what_cannot_be_reached_ends_with_1_and_the_nearest(folder):
     assert re.search(r"nearest +mean_e2el_ms<=0.001: [0-9.]+ with tiny at %d \(simulated\)" % best, said.stdout)
 
 
+def an_answer_to_another_question_does_not_stay(folder):
+    path, out = tiny(folder), folder / "out"
+    ask = ("--maximize", "workload.concurrency=1:2", "--seeds", 1, "--worth", "none", "--out", out)
+    planned(path, "--slo", "mean_e2el_ms<=1e9", *ask)
+    assert (out / "scenario.json").exists() and (out / "report.html").exists()
+    planned(path, "--slo", "mean_e2el_ms<=0.001", *ask, status=1)
+    assert not (out / "scenario.json").exists()
+    assert json.loads((out / "plan.json").read_text(encoding="utf-8"))["met"] is False
+
+
 def a_metric_is_the_best_of_the_choices_that_hold(folder):
     path = tiny(folder)
     sizes = (1024, 2048, 4096)
@@ -316,6 +326,7 @@ CASES = (
     mean_values_that_are_wrong_do_not_hide_the_answer,
     the_end_of_the_range_binds_where_every_value_holds,
     what_cannot_be_reached_ends_with_1_and_the_nearest,
+    an_answer_to_another_question_does_not_stay,
     a_metric_is_the_best_of_the_choices_that_hold,
     gpus_take_their_replicas_along,
     a_choice_that_is_refused_is_told_with_its_reason,

@@ -74,6 +74,15 @@ static kvt_status write_scenario(const struct plan *plan, const struct plan_answ
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
+/* A scenario.json that lies there was the answer to another question. */
+static void remove_old_answer(const char *dir)
+{
+    char path[4200];
+
+    if (snprintf(path, sizeof path, "%s/scenario.json", dir) < (int)sizeof path)
+        (void)remove(path);
+}
+
 static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
                        struct plan_export *export, struct plan_files *files, struct kvt_error *err)
 {
@@ -92,6 +101,8 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
         status = write_scenario(plan, answer, files, err);
     if (status == KVT_OK && files->plan != NULL) {
         report_remove(options->out);
+        if (!answer->is_met)
+            remove_old_answer(options->out);
         status = commit(&files->plan, text, err);
         if (status == KVT_OK && !options->no_report)
             status = report_write(options->out, "plan.json", err);
