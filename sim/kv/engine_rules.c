@@ -15,9 +15,14 @@ static const struct {
     const char *text;
     enum kvt_engine_operator op;
 } operators[] = {
-    {"=", KVT_ENGINE_IS},        {"!=", KVT_ENGINE_IS_NOT},       {"<", KVT_ENGINE_BELOW},
-    {">", KVT_ENGINE_ABOVE},     {"in", KVT_ENGINE_IN},           {"not in", KVT_ENGINE_NOT_IN},
-    {"known", KVT_ENGINE_KNOWN}, {"unknown", KVT_ENGINE_UNKNOWN},
+    {"=", KVT_ENGINE_IS},
+    {"!=", KVT_ENGINE_IS_NOT},
+    {"<", KVT_ENGINE_BELOW},
+    {">", KVT_ENGINE_ABOVE},
+    {"in", KVT_ENGINE_IN},
+    {"not in", KVT_ENGINE_NOT_IN},
+    {"known", KVT_ENGINE_KNOWN},
+    {"unknown", KVT_ENGINE_UNKNOWN},
     {"not a multiple of", KVT_ENGINE_NOT_MULTIPLE},
 };
 enum {

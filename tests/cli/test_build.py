@@ -177,7 +177,7 @@ def help_needs_nothing_installed_and_names_every_setting(tree, scratch):
 
 def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
     release_only()
-    succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
+    succeeds(tree, "install", "cuda=" + CUDA, "PREFIX=/usr", "DESTDIR=%s" % os.path.relpath(scratch, tree))
     data = {"share/kvt/" + path for path in data_files()}
     expected = {"bin/kvtide", "lib/libkvt.a", "lib/pkgconfig/kvtide.pc"} | headers() | data | WORDS
     expected |= {"lib/kvt/kvt_mpi.so"} if shutil.which("mpicc") else set()
@@ -191,7 +191,7 @@ def an_installation_is_complete_and_does_not_know_its_stage(tree, scratch):
 
 def a_program_builds_against_the_installation(tree, scratch):
     release_only()
-    succeeds(tree, "install", "PREFIX=/usr", "DESTDIR=%s" % scratch)
+    succeeds(tree, "install", "cuda=" + CUDA, "PREFIX=/usr", "DESTDIR=%s" % scratch)
     source = scratch / "user.c"
     source.write_text("#include <kvt/version.h>\n#include <stdio.h>\n"
                       "int main(void)\n{\n    return puts(kvt_version()) < 0;\n}\n")

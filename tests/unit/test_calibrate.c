@@ -324,22 +324,22 @@ START_TEST(an_infinite_rate_is_read_and_nothing_else_that_is_no_json)
     struct kvt_error err = {0};
     size_t count = 0;
 
-    ck_assert_int_eq(engine_bench_load(written("bench.json", "{\"request_rate\": Infinity, " FIGURES
-                                                             "}\n{\"request_rate\": Infinity, "
-                                                             "\"generated\": \"Infinity\", " FIGURES
-                                                             "}\n"),
-                                       arena, &runs, &count, &err),
-                     KVT_OK);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\": Infinity, " FIGURES
+                                                "}\n{\"request_rate\": Infinity, "
+                                                "\"generated\": \"Infinity\", " FIGURES "}\n"),
+                          arena, &runs, &count, &err),
+        KVT_OK);
     ck_assert_uint_eq(count, 2);
     ck_assert_int_eq(
         engine_bench_load(written("bench.json", "{\"request_rate\":\nInfinity, " FIGURES "\n}"),
                           arena, &runs, &count, &err),
         KVT_OK);
     ck_assert_uint_eq(count, 1);
-    ck_assert_int_eq(engine_bench_load(written("bench.json", "{\"request_rate\": -Infinity, " FIGURES
-                                                             "}\n"),
-                                       arena, &runs, &count, &err),
-                     KVT_ERR_PARSE);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\": -Infinity, " FIGURES "}\n"),
+                          arena, &runs, &count, &err),
+        KVT_ERR_PARSE);
     ck_assert_int_eq(
         engine_bench_load(written("bench.json", "{\"request_rate\": NaN, " FIGURES "}\n"), arena,
                           &runs, &count, &err),

@@ -90,8 +90,9 @@ END_TEST
 static const struct {
     const char *file, *format, *says;
 } misnamed[] = {
-    {"kvtide.csv", "burstgpt", "format burstgpt has timestamp, request_tokens, response_tokens; "
-                               "found: arrival_s, input_tokens, output_tokens"},
+    {"kvtide.csv", "burstgpt",
+     "format burstgpt has timestamp, request_tokens, response_tokens; "
+     "found: arrival_s, input_tokens, output_tokens"},
     {"kvtide.csv", "burstgpt", "task; this looks like format kvtide"},
     {"apex.jsonl", "mooncake", "; this looks like format apex"},
     {"azure2023.csv", "burstgpt", "; this looks like format azure"},

@@ -131,16 +131,17 @@ static kvt_status check_range(const struct reading *reading, const struct kvt_en
 {
     const struct kvt_engine_range range = kvt_engine_fact_range(flag->fact);
     double per = flag->per > 0 ? flag->per : 1;
-    double least = fmax((range.least - flag->plus) * per, 0), most = (range.most - flag->plus) * per;
+    double least = fmax((range.least - flag->plus) * per, 0),
+           most = (range.most - flag->plus) * per;
     bool is_whole = range.is_whole && per == 1;
     char expected[96];
 
     if (number >= least && number <= most && (!is_whole || number == floor(number)))
         return KVT_OK;
-    int length = snprintf(expected, sizeof expected, "a %snumber from %g ", is_whole ? "whole " : "",
-                          least);
-    (void)snprintf(expected + length, sizeof expected - (size_t)length,
-                   most < 1e9 ? "to %g" : "on", most);
+    int length =
+        snprintf(expected, sizeof expected, "a %snumber from %g ", is_whole ? "whole " : "", least);
+    (void)snprintf(expected + length, sizeof expected - (size_t)length, most < 1e9 ? "to %g" : "on",
+                   most);
     return refuse(reading, flag, value, expected, err);
 }
 

@@ -4,9 +4,9 @@
  *
  * Samples of one name are summed over its labels, which are engines of one server; of SGLang those
  * of tensor-parallel rank 0 alone, for each rank reports the same. A scrape ends where its first
- * sample comes again. Samples of one TIME are one scrape, wherever in the file they stand, so that a
- * file may go metric by metric, and metrics begin at times of their own. Where a file has the names
- * of two engines, as timeline.om has, those of the first one count. */
+ * sample comes again. Samples of one TIME are one scrape, wherever in the file they stand, so that
+ * a file may go metric by metric, and metrics begin at times of their own. Where a file has the
+ * names of two engines, as timeline.om has, those of the first one count. */
 #include "engine_metrics.h"
 
 #include <math.h>

@@ -94,26 +94,10 @@ static void merge_metrics(const struct engine_metrics *metrics, double figures[E
 /* ---- Our side -------------------------------------------------------------------------------- */
 
 struct runner {
-    struct cli_progress progress;
-    double peak_running; /* of a step's batch, and of an interval's mean, which has prompts too */
+    double peak_running;  /* of a step's batch, and of an interval's mean, which has prompts too */
     double peak_of_means; /* of requests that decode, over intervals */
     bool wants_means;     /* as the other side's gauges are */
 };
-
-static bool on_prepare(void *context, double fraction, const char *what)
-{
-    struct runner *runner = context;
-
-    cli_progress_show(&runner->progress, fraction, what);
-    return !cli_interrupted();
-}
-
-static void note_done(void *context, double done_fraction)
-{
-    struct runner *runner = context;
-
-    cli_progress_show(&runner->progress, done_fraction, "running");
-}
 
 static void on_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
 {
@@ -202,28 +186,23 @@ static kvt_status keep_run(const struct kvt_run *run, const struct runner *runne
 }
 
 static kvt_status run_scenario(const struct measured_plan *plan, bool wants_means,
-                               struct kvt_arena *arena, struct side *ours, struct measured_outcome *out,
-                               struct kvt_error *err)
+                               struct kvt_arena *arena, struct side *ours,
+                               struct measured_outcome *out, struct kvt_error *err)
 {
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
                                                  .plugins = cli_plugins(),
                                                  .sets = plan->sets->items,
                                                  .set_count = plan->sets->count};
-    struct kvt_wall start;
+    struct cli_run done = {.sim = NULL};
     struct runner runner = {.wants_means = wants_means};
     const struct kvt_sim_options sim_options = {.threads = plan->threads,
                                                 .cache_dir = plan->cache_dir,
                                                 .on_interval = on_interval,
                                                 .interval_context = &runner,
                                                 .on_step = on_step,
-                                                .step_context = &runner,
-                                                .on_prepare = on_prepare,
-                                                .prepare_context = &runner};
+                                                .step_context = &runner};
     struct kvt_scenario *scenario =
         kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario));
-    const struct kvt_run *run = NULL;
-    struct kvt_sim *sim = NULL;
-    bool interrupted = false;
 
     if (!scenario)
         return kvt_fail_nomem(err, "a scenario");
@@ -235,20 +214,14 @@ static kvt_status run_scenario(const struct measured_plan *plan, bool wants_mean
                         "run.fidelity \"analytic\" has no requests; \"exact\" or \"sampled\" is "
                         "expected");
     out->scenario = scenario->name;
-    cli_progress_begin(&runner.progress, &start, plan->quiet);
-    status = kvt_sim_new(scenario, &sim_options, &sim, err);
-    if (status == KVT_OK)
-        status = cli_advance(sim, note_done, &runner, &interrupted, err);
-    if (status == KVT_OK && interrupted)
+    status = cli_run_whole(scenario, &sim_options, "running", plan->quiet, &done, err);
+    if (status == KVT_OK && done.interrupted)
         status = kvt_fail(err, KVT_ERR_INTERRUPTED, "validate --measured", "a signal ended it");
     if (status == KVT_OK)
-        status = kvt_sim_finish(sim, false, &run, err);
-    cli_progress_end(&runner.progress);
-    if (status == KVT_OK)
-        status = keep_run(run, &runner, arena, ours, out, err);
+        status = keep_run(done.run, &runner, arena, ours, out, err);
     else
         kvt_scenario_locate(scenario, err);
-    kvt_sim_free(sim);
+    kvt_sim_free(done.sim);
     return status;
 }
 
