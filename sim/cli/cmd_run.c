@@ -277,10 +277,10 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         } else if (options.perfetto_events < 1000) {
             exit_code = cli_malformed("run --perfetto-events: found %llu, expected 1000 or more",
                                       (unsigned long long)options.perfetto_events);
-        } else if (options.threads < 1 || options.threads > 1024) {
-            exit_code = cli_malformed("run --threads: found %llu, expected 1 to 1024",
-                                      (unsigned long long)options.threads);
         } else {
+            exit_code = cli_check_threads("run", options.threads, CLI_RUN_THREADS_MAX);
+        }
+        if (exit_code == CLI_DONE) {
             cli_catch_signals();
             exit_code =
                 run_command(&options, positional.count ? positional.items[0] : "quickstart");

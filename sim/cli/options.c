@@ -62,6 +62,14 @@ int cli_malformed(const char *fmt, ...)
     return CLI_MALFORMED;
 }
 
+int cli_check_threads(const char *command, uint64_t threads, unsigned most)
+{
+    if (threads >= 1 && threads <= most)
+        return CLI_DONE;
+    return cli_malformed("%s --threads: found %llu, expected 1 to %u", command,
+                         (unsigned long long)threads, most);
+}
+
 /* How many letters at the start two names share: enough to guess a typo. */
 static size_t common_prefix(const char *a, const char *b)
 {

@@ -619,7 +619,16 @@ def the_lock_names_no_registry_and_the_licences_are_in_the_page(folder):
     assert "Mike Bostock" in text
 
 
+def a_profile_has_a_page_where_one_is_asked_for(folder):
+    """calibrate writes one file; its page is that of any answer of kvtide."""
+    shutil.copy(support.TOP / "models/profiles/h200-glm-5.3.json", folder / "p.json")
+    succeeds("report", "p.json", "--quiet", cwd=folder)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "kvtide/profile/1" in page and "<table" in page
+
+
 CASES = (
+    a_profile_has_a_page_where_one_is_asked_for,
     a_run_leaves_a_page_that_says_what_its_files_say,
     latencies_are_spread_as_the_requests_are,
     a_comparison_leaves_a_page_with_its_ratios,

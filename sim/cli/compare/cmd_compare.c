@@ -267,9 +267,8 @@ static int check_limits(const struct question *question)
     if (question->seeds < 1 || question->seeds > COMPARE_SEEDS_MAX)
         return cli_malformed("compare --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)question->seeds, COMPARE_SEEDS_MAX);
-    if (question->threads < 1 || question->threads > CLI_THREADS_MAX)
-        return cli_malformed("compare --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)question->threads, CLI_THREADS_MAX);
+    if (cli_check_threads("compare", question->threads, CLI_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     if (question->fail_if.count > CONDITIONS_MAX)
         return cli_malformed("compare --fail-if: given %zu times, at most %d are taken",
                              question->fail_if.count, CONDITIONS_MAX);

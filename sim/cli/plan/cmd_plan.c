@@ -232,9 +232,8 @@ static int check_limits(const struct plan_options *options)
     if (options->seeds < 1 || options->seeds > PLAN_SEEDS_MAX)
         return cli_malformed("plan --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)options->seeds, PLAN_SEEDS_MAX);
-    if (options->threads < 1 || options->threads > CLI_THREADS_MAX)
-        return cli_malformed("plan --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)options->threads, CLI_THREADS_MAX);
+    if (cli_check_threads("plan", options->threads, CLI_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     if ((options->engine != NULL) != (options->export != NULL))
         return cli_malformed(options->export != NULL
                                  ? "plan --export: whose flags? --engine is expected beside it"
