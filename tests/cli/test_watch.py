@@ -135,6 +135,53 @@ def check_requests(events, rows):
                 "decodes": (int(row["first_token_ns"]), int(row["finished_ns"]))}, (row, times)
 
 
+FORMAT = {  # by phase: what an event of it must have beside ph, name, pid and tid
+    "X": {"ts", "dur", "args"}, "C": {"ts", "args"}, "M": {"args"}, "b": {"ts", "cat", "id"}, "e": {"ts", "cat", "id"},
+    "s": {"ts", "cat", "id"}, "t": {"ts", "cat", "id"}, "f": {"ts", "cat", "id", "bp"}}
+METADATA = {"process_name": "name", "process_sort_index": "sort_index", "thread_name": "name",
+            "thread_sort_index": "sort_index"}
+
+
+def check_format(out):
+    """The rules of the Trace Event Format, by themselves: what any viewer builds on."""
+    tree = json.loads((out / "perfetto.json").read_text(encoding="utf-8"))
+    assert tree["displayTimeUnit"] in ("ms", "ns"), tree["displayTimeUnit"]
+    last = collections.defaultdict(float)
+    opened, metadata, counters = collections.defaultdict(list), set(), {}
+    for event in tree["traceEvents"]:
+        phase = event["ph"]
+        assert phase in FORMAT and FORMAT[phase] <= set(event), event
+        assert isinstance(event["name"], str) and event["name"], event
+        is_of_process = phase == "C" or event["name"].startswith("process_")
+        assert type(event["pid"]) is int and (is_of_process or type(event["tid"]) is int), event
+        if phase == "M":
+            said = event["args"][METADATA[event["name"]]]
+            assert type(said) is (str if event["name"].endswith("_name") else int) and said != "", event
+            assert (event["name"], event["pid"], event.get("tid")) not in metadata, event
+            metadata.add((event["name"], event["pid"], event.get("tid")))
+            continue
+        assert isinstance(event["ts"], (int, float)) and event["ts"] >= 0, event
+        # A track's events are in order of time: slices of a thread, a counter, spans of an id.
+        track = (phase, event["pid"], event["tid"] if phase == "X" else (event.get("id"), event["name"] if phase == "C" else ""))
+        if phase in "XCbe":
+            track = ("be" if phase in "be" else phase,) + track[1:]
+            assert last[track] <= event["ts"], (event, last[track])
+            last[track] = event["ts"]
+        if phase == "X":
+            assert event["dur"] >= 0, event
+        elif phase == "C":
+            assert event["args"] and all(type(v) in (int, float) for v in event["args"].values()), event
+            assert counters.setdefault((event["pid"], event["name"]), set(event["args"])) == set(event["args"]), event
+        elif phase == "b":
+            opened[event["cat"], event["id"]].append(event["name"])
+        elif phase == "e":
+            assert opened[event["cat"], event["id"]].pop() == event["name"], event
+        elif phase == "f":
+            assert event["bp"] == "e", event
+    assert not any(opened.values()), opened
+    assert {pid for name, pid, _ in metadata if name == "process_name"} >= {e["pid"] for e in tree["traceEvents"]}
+
+
 def check_flows(events, lanes):
     """Every arrow that begins in a slice ends in a step of the request's own rank, once."""
     flows = collections.defaultdict(list)
@@ -185,6 +232,7 @@ def every_lane_says_what_the_tables_say(folder):
         assert said == "", said
         events, other = events_of(out)
         timeline = table(out / "timeline.csv")
+        check_format(out)
         lanes = check_lanes(events)
         check_names(events)
         check_requests(events, table(out / "requests.csv"))
@@ -250,6 +298,7 @@ def what_finds_no_room_is_said(folder):
                     % (other["events"],
                        ", ".join("%d %s" % (n, k) for k, n in left.items() if n > 0))), said
     check_lanes(part)
+    check_format(out)
     steps = lambda events: [e for e in events if e["ph"] == "X" and e["name"] == "step"]
     assert len(steps(whole)) == len(steps(part)) + left["steps"]
     # Up to where it is full it lacks nothing.
