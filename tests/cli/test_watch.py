@@ -56,7 +56,24 @@ def no_repeats(pairs):
 def events_of(out):
     tree = json.loads((out / "perfetto.json").read_text(encoding="utf-8"), parse_float=Decimal,
                       object_pairs_hook=no_repeats)
-    return tree["traceEvents"], tree["otherData"]
+    tree["otherData"]["written"] = sum(event["ph"] != "M" for event in tree["traceEvents"])
+    return whole_slices(tree["traceEvents"]), tree["otherData"]
+
+
+def whole_slices(events):
+    """Beginnings and ends as slices with a duration, each where it begins."""
+    opened, out = collections.defaultdict(list), []
+    for event in events:
+        if event["ph"] == "B":
+            opened[event["pid"], event["tid"]].append({**event, "ph": "X"})
+            out.append(opened[event["pid"], event["tid"]][-1])
+        elif event["ph"] == "E":
+            begun = opened[event["pid"], event["tid"]].pop()
+            begun["dur"] = event["ts"] - begun["ts"]
+        else:
+            out.append(event)
+    assert not any(opened.values()), opened
+    return out
 
 
 def ns(value):
@@ -136,7 +153,7 @@ def check_requests(events, rows):
 
 
 FORMAT = {  # by phase: what an event of it must have beside ph, name, pid and tid
-    "X": {"ts", "dur", "args"}, "C": {"ts", "args"}, "M": {"args"}, "b": {"ts", "cat", "id"}, "e": {"ts", "cat", "id"},
+    "B": {"ts", "args"}, "E": {"ts"}, "C": {"ts", "args"}, "M": {"args"}, "b": {"ts", "cat", "id"}, "e": {"ts", "cat", "id"},
     "s": {"ts", "cat", "id"}, "t": {"ts", "cat", "id"}, "f": {"ts", "cat", "id", "bp"}}
 METADATA = {"process_name": "name", "process_sort_index": "sort_index", "thread_name": "name",
             "thread_sort_index": "sort_index"}
@@ -162,13 +179,16 @@ def check_format(out):
             continue
         assert isinstance(event["ts"], (int, float)) and event["ts"] >= 0, event
         # A track's events are in order of time: slices of a thread, a counter, spans of an id.
-        track = (phase, event["pid"], event["tid"] if phase == "X" else (event.get("id"), event["name"] if phase == "C" else ""))
-        if phase in "XCbe":
-            track = ("be" if phase in "be" else phase,) + track[1:]
+        kind = next((kind for kind in ("BE", "be", "C") if phase in kind), None)
+        if kind is not None:
+            track = (kind, event["pid"], {"BE": event.get("tid"), "be": event.get("id"), "C": event.get("name")}[kind])
             assert last[track] <= event["ts"], (event, last[track])
             last[track] = event["ts"]
-        if phase == "X":
-            assert event["dur"] >= 0, event
+        if phase == "B":
+            opened[event["pid"], event["tid"]].append((event["name"], event["ts"]))
+        elif phase == "E":
+            name, begun = opened[event["pid"], event["tid"]].pop()
+            assert name == event["name"] and begun <= event["ts"], event
         elif phase == "C":
             assert event["args"] and all(type(v) in (int, float) for v in event["args"].values()), event
             assert counters.setdefault((event["pid"], event["name"]), set(event["args"])) == set(event["args"]), event
@@ -260,8 +280,7 @@ def every_lane_says_what_the_tables_say(folder):
         if name == "beside":
             assert any(what == "prefill" for (pid, _), found in lanes.items() if pid == 1
                        for _, _, what, _ in found)
-        written = sum(1 for e in events if e["ph"] != "M")
-        assert other["events"] == written and set(other["left_out"].values()) == {0}, other
+        assert other["events"] == other["written"] and set(other["left_out"].values()) == {0}, other
 
 
 def a_window_holds_what_touches_it(folder):
@@ -290,7 +309,7 @@ def what_finds_no_room_is_said(folder):
     whole, _ = events_of(out)
     out, said = ran(folder, APART, "--perfetto", "--perfetto-events", "1000")
     part, other = events_of(out)
-    assert 900 < other["events"] == sum(e["ph"] != "M" for e in part) <= 1000, other
+    assert 900 < other["events"] == other["written"] <= 1000, other
     left = other["left_out"]
     assert left["steps"] > 0 and left["transfers"] > 0 and left["counters"] > 0, left
     assert said == ("kvtide: perfetto.json: %d events; left out for want of room: %s; a window "
