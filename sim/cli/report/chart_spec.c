@@ -99,11 +99,12 @@ static cJSON *ticks_of(const struct sketch *sketch)
 }
 
 /* Whether marks would else stand on an axis. */
-static bool has_room_about(const struct report_chart *chart, const struct report_axis *axis)
+static bool has_room_about(const struct sketch *sketch, const struct report_axis *axis)
 {
+    const struct report_chart *chart = sketch->chart;
     bool is_of_marks =
         chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS || chart->has_kinds;
-    return is_of_marks && !axis->is_from_zero;
+    return axis->is_log ? is_marked(sketch) : is_of_marks && !axis->is_from_zero;
 }
 
 /* Whether x ends at a round number, with room for what lies at its end. */
@@ -131,7 +132,7 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
                        axis->is_from_zero && !axis->is_log,
                        !axis->is_log && (!is_x || is_rounded(sketch->chart)),
-                       has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
+                       has_room_about(sketch, axis) ? 12.0 : 0.0, style);
 }
 
 static cJSON *tip(const struct report_axis *axis)
