@@ -465,6 +465,8 @@ def commands_of_the_readme_run(folder):
             line += " --quiet"
             if "--suite decisions" not in line:  # a grid of its own
                 line += " --set run.duration_s=0.1"
+            if "rank-loss" in line:  # its fault is part of what must happen
+                line += " --set cluster.faults.0.at_s=0.05"
             if not re.search("prefix-offload|--suite decisions", line):  # no law
                 line += " --set selection.tapes=1 --set selection.steps=64"
         done = subprocess.run(line, shell=True, cwd=folder, stdin=subprocess.DEVNULL,
