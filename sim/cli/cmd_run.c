@@ -261,7 +261,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--perfetto", "[FROM:TO]",
          "writes perfetto.json too, for ui.perfetto.dev; of seconds FROM:TO", CLI_MAYBE_PAIR,
          &options.perfetto},
-        {"--perfetto-events", "N", "events that it holds at most (500000)", CLI_COUNT,
+        {"--perfetto-events", "N", "events that it holds at most (600000)", CLI_COUNT,
          &options.perfetto_events},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
         {"--sparklines", NULL, "the course of the run beneath the summary, a line a quantity",

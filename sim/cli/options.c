@@ -26,6 +26,7 @@ int cli_fail(const struct kvt_error *err)
     case KVT_ERR_NOMEM:
     case KVT_ERR_DEVICE:
     case KVT_ERR_HUNG:
+    case KVT_ERR_SYSTEM:
     case KVT_ERR_INTERNAL:
         return CLI_CANNOT;
     default:

@@ -420,7 +420,7 @@ static void put_faults(FILE *stream, const struct kvt_run *run)
     char text[FAULT_TEXT_BYTES];
 
     for (uint32_t i = 0; i < run->fault_count; i++) {
-        faults_say(&run->faults[i], text, sizeof text);
+        faults_say(run, &run->faults[i], text, sizeof text);
         text_line(stream, "fault      %s", text);
     }
 }

@@ -411,7 +411,8 @@ START_TEST(the_report_has_what_was_hit_and_what_became_of_it)
     ck_assert_int_eq(fclose(stream), 0);
     ck_assert_ptr_nonnull(strstr(summary, "fault      rank 0 at 0.2 s, 1 rank down for 0.5 s: 1 "));
     ck_assert_ptr_nonnull(strstr(summary, "fault      link of rank 1 at 0.5 of its rate at 0.25"));
-    ck_assert_ptr_nonnull(strstr(summary, "fault      node at 500 s: did not strike"));
+    ck_assert_ptr_nonnull(
+        strstr(summary, "fault      node at 500 s: did not strike, for the run was over by then"));
     for (char *line = summary, *end = NULL; (end = strchr(line, '\n')) != NULL; line = end + 1)
         ck_assert_msg(end - line <= 80, "%.*s", (int)(end - line), line);
     free(summary);

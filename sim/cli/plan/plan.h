@@ -8,6 +8,7 @@
 #ifndef KVT_CLI_PLAN_H
 #define KVT_CLI_PLAN_H
 
+#include "../along.h"
 #include "../axis.h"
 #include "../cli.h"
 #include "../one_run.h"
@@ -104,18 +105,12 @@ enum plan_status {
     PLAN_REFUSED     /* the scenario takes none of the values */
 };
 
-/* What goes along with a key that is set, so that the scenario stays one of its kind. */
-struct plan_along {
-    double gpus, expert_gpus, tensor_gpus; /* of the one pool; 0: there are several */
-    double concurrency, requests, conversations;
-};
-
 struct plan_choice {
     const char *name;        /* "adaptive + dflash2" */
     const char *const *sets; /* [set_count] its own, with what goes along */
     size_t set_count;
     const char *const *axis_sets; /* [axis_count] its own as asked for */
-    struct plan_along along;      /* in the scenario of this choice */
+    struct cli_along along;       /* in the scenario of this choice */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
     const char *reason; /* why it is refused; else NULL */
@@ -184,13 +179,10 @@ KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_sce
 KVT_CHECKED kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
                                  enum plan_level level, struct kvt_arena *arena,
                                  struct kvt_scenario *out, struct kvt_error *err);
-/* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. `taken`
- * are paths that somebody sets himself. */
-KVT_CHECKED kvt_status plan_set(const struct plan_question *question,
-                                const struct plan_along *along, const char *path, const char *value,
-                                struct kvt_arena *arena, const char **sets, size_t *count,
-                                struct kvt_error *err);
-void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out);
+/* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. */
+KVT_CHECKED kvt_status plan_set(const struct plan_question *question, const struct cli_along *along,
+                                const char *path, const char *value, struct kvt_arena *arena,
+                                const char **sets, size_t *count, struct kvt_error *err);
 /* Whether such a failure is the scenario's, so that it is an answer, and not the machine's. */
 bool plan_is_refusal(kvt_status status);
 

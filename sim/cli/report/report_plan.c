@@ -83,10 +83,14 @@ static void say_answer(const struct plan_page *source, const cJSON *answer)
 
     bounds_text(kvt_json_find(interval, "bounds"), text, sizeof text);
     if (source->input[0] != '\0') {
-        if (isfinite(plan_item(pair, 0)) || isfinite(plan_item(pair, 1)))
-            snprintf(sure, sizeof sure, ", surely between %s and %s",
-                     report_value_text(plan_item(pair, 0), low),
-                     report_value_text(plan_item(pair, 1), high));
+        report_value_text(plan_item(pair, 0), low);
+        report_value_text(plan_item(pair, 1), high);
+        if (isfinite(plan_item(pair, 0)) && isfinite(plan_item(pair, 1)))
+            snprintf(sure, sizeof sure, ", surely between %s and %s", low, high);
+        else if (isfinite(plan_item(pair, 0)))
+            snprintf(sure, sizeof sure, ", surely %s at least", low);
+        else if (isfinite(plan_item(pair, 1)))
+            snprintf(sure, sizeof sure, ", surely %s at most", high);
         report_say(source->page, "%s: %s %s%s. There %s; %s tokens/s a GPU.",
                    report_text(answer, "choice"), source->input,
                    report_value_text(report_number(answer, "value"), value), sure, text,

@@ -18,7 +18,7 @@ KVT_BEGIN_DECLS
 
 enum {
     KVT_PHASES_MAX = 256,
-    KVT_ITL_ROWS = 201 /* of itl.csv */
+    KVT_ITL_ROWS = 202 /* of itl.csv */
 };
 
 /* Where a request is before its first token: TTFT is the sum of these. The token comes as the
@@ -252,7 +252,7 @@ bool kvt_report_figure(const struct cJSON *result, const char *name, double *val
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
 
 /* itl.csv: the gap between deliveries that so large a share of them does not exceed, from 0 to 1
- * in steps of 0.005; of an analytic run its head alone. */
+ * in steps of 0.005, and 0.999; of an analytic run its head alone. */
 void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream);
 
 /* timeline.csv, row by row while the run goes on. */
