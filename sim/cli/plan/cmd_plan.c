@@ -155,7 +155,7 @@ static kvt_status check_refused(const struct plan *plan, struct kvt_error *err)
         refused += plan->choices[i].status == PLAN_REFUSED;
     if (refused < plan->choice_count || plan->interrupted)
         return KVT_OK;
-    return kvt_fail(err, KVT_ERR_INVALID, "plan", "%.600s%s%s", first->reason,
+    return kvt_fail(err, KVT_ERR_INVALID, "", "%.600s%s%s", first->reason,
                     first->no_analytic != NULL && plan->question.analytic_only
                         ? "; --fidelity sampled simulates it"
                         : "",
@@ -183,9 +183,11 @@ static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, str
     }
     if (status == KVT_OK)
         status = add_mean_values(plan, answer, err);
-    if (status == KVT_OK && answer->is_met)
-        answer->note =
-            plan_note_waiting(&plan->question, plan_rests_on(plan, answer).result, plan->arena);
+    if (status == KVT_OK)
+        answer->note = answer->is_met
+                           ? plan_note_waiting(&plan->question, plan_rests_on(plan, answer).result,
+                                               plan->arena)
+                           : plan_note_group(plan, best);
     return status;
 }
 

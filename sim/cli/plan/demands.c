@@ -112,6 +112,7 @@ static kvt_status read_fault(const char *text, const struct kvt_scenario *scenar
     for (uint64_t i = 0; list != NULL && i < count; i++)
         list = kvt_arena_printf(arena, "%s%s{\"kind\": \"%.4s\", \"at_s\": %s}", list,
                                 i > 0 ? ", " : "", text, seconds);
+    question->survive_at_s = at_s;
     question->survive_ranks = text[0] == 'r' ? (uint32_t)count : 0;
     question->survive_nodes = text[0] == 'n' ? (uint32_t)count : 0;
     *out = list != NULL ? kvt_arena_printf(arena, "cluster.faults=[%s]", list) : NULL;
@@ -121,11 +122,15 @@ static kvt_status read_fault(const char *text, const struct kvt_scenario *scenar
 static kvt_status check_count(const char *what, uint32_t found, uint32_t there,
                               struct kvt_error *err)
 {
+    char expected[32] = "1 is";
+
     if (found <= there)
         return KVT_OK;
+    if (there > 1)
+        (void)snprintf(expected, sizeof expected, "1 to %u are", there);
     return kvt_fail(err, KVT_ERR_INVALID, "plan --survive",
-                    "found %s=%u, but cluster.decode has %u %s%s; 1 to %u are expected", what,
-                    found, there, what, there == 1 ? "" : "s", there);
+                    "found %s=%u, but cluster.decode has %u %s%s; %s expected", what, found, there,
+                    what, there == 1 ? "" : "s", expected);
 }
 
 kvt_status plan_check_survive(const struct plan_question *question,
@@ -158,7 +163,7 @@ static const char *lacking(const char *metric, const struct kvt_scenario *scenar
                                            "worst_itl_second_ms", "coverage_regain_s"};
 
     if (strncmp(metric, "usd_per_", 8) == 0 && !scenario->has_usd)
-        return "a price, which nobody but you knows: cluster.decode.usd_per_gpu_hour";
+        return "a price: cluster.decode.usd_per_gpu_hour";
     if ((strcmp(metric, "mean_power_watts") == 0 || strcmp(metric, "energy_kwh") == 0 ||
          strcmp(metric, "joules_per_output_token") == 0) &&
         !scenario->has_watts)

@@ -70,7 +70,8 @@ struct plan_question {
     size_t axis_count;
     uint64_t seeds[PLAN_SEEDS_MAX];
     size_t seed_count;
-    const char *survive_set;               /* NULL: nothing fails */
+    const char *survive_set; /* NULL: nothing fails */
+    double survive_at_s;
     uint32_t survive_ranks, survive_nodes; /* that fail; 0: none, or a fault of the user's own */
     const char *cache_dir;
     unsigned threads;
@@ -324,6 +325,8 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish);
 /* That many wait at the answer, where no bound asked for counts how long; NULL: they do not. */
 const char *plan_note_waiting(const struct plan_question *question, const struct cJSON *result,
                               struct kvt_arena *arena);
+/* That a rank that fails takes its whole group along, where nobody said how it is to be. */
+const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice);
 
 /* ---- tree.c, looked.c, text.c ---------------------------------------------------------------- */
 

@@ -85,10 +85,12 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish)
         fprintf(stderr, ": refused\n");
         return;
     }
-    for (size_t b = 0; b < question->bound_count; b++)
+    for (size_t b = 0; b < question->bound_count; b++) {
+        const char *says = plan_says(question, b, point, plan->arena);
         fprintf(stderr, "%s %.*s %s", b == 0 ? ":" : ",",
                 (int)strcspn(question->bounds[b].text, "<>"), question->bounds[b].text,
-                plan_figure(point->bounds[b].mean, number));
+                says != NULL ? says : plan_figure(point->bounds[b].mean, number));
+    }
     fprintf(stderr, ": %s (%zu seed%s)\n", plan_meets(question, point) ? "holds" : "does not hold",
             wish->seed_count, wish->seed_count == 1 ? "" : "s");
 }
@@ -112,24 +114,62 @@ static bool bounds_waiting(const struct plan_question *question)
     return false;
 }
 
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+/* Latencies are of those who got there: a run that ends while many wait has none of theirs. */
+static const char *note_left_out(const struct cJSON *result, struct kvt_arena *arena)
+{
+    const cJSON *requests = kvt_json_find(result, "requests");
+    double waiting = number_at(requests, "waiting"), arrived = number_at(requests, "arrived");
+
+    if (waiting < 1 || waiting < 0.05 * arrived)
+        return NULL;
+    return kvt_arena_printf(arena,
+                            "at the answer %.0f of %.0f requests still wait when the run ends, and "
+                            "no mean latency counts them; a longer run.duration_s does, and so do "
+                            "classes of service (--slo classes)",
+                            waiting, arrived);
+}
+
 const char *plan_note_waiting(const struct plan_question *question, const struct cJSON *result,
                               struct kvt_arena *arena)
 {
-    static const char *const members[] = {"waiting_mean", "decoding_mean", "prefilling_mean",
-                                          "importing_mean"};
     const cJSON *batch = kvt_json_find(kvt_json_find(result, "explain"), "batch");
-    double of[4], all = 0;
+    double waiting = number_at(batch, "waiting_mean");
+    double all = waiting + number_at(batch, "decoding_mean") + number_at(batch, "prefilling_mean") +
+                 number_at(batch, "importing_mean");
 
-    for (int i = 0; i < 4; i++) {
-        const cJSON *item = kvt_json_find(batch, members[i]);
-        of[i] = cJSON_IsNumber(item) ? item->valuedouble : 0;
-        all += of[i];
-    }
-    if (of[0] < 1 || of[0] < 0.05 * all || bounds_waiting(question))
+    if (bounds_waiting(question))
+        return note_left_out(result, arena);
+    if (waiting < 1 || waiting < 0.05 * all)
         return NULL;
     return kvt_arena_printf(arena,
                             "at the answer %.0f of %.0f requests wait for admission on average, "
                             "which no bound asked for sees; --slo 'mean_ttft_ms<=LIMIT' beside "
                             "them bounds queueing too",
-                            of[0], all);
+                            waiting, all);
+}
+
+const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice)
+{
+    const struct plan_question *question = &plan->question;
+    const char *kind = question->survive_nodes > 0 ? "node" : "rank";
+    bool is_stranded = false;
+
+    for (size_t i = 0; i < choice->point_count; i++)
+        is_stranded = is_stranded || choice->points[i]->stranded > 0;
+    if (!is_stranded || question->survive_ranks + question->survive_nodes == 0 ||
+        choice->along.expert_gpus <= 1)
+        return NULL;
+    return kvt_arena_printf(plan->arena,
+                            "ep is above 1, so that one %s that fails stops all of its pool for "
+                            "good; --survive '{\"kind\": \"%s\", \"at_s\": %g, \"group\": "
+                            "\"goes_on\"}' has the others go on, and back_after_s in it has it "
+                            "come back",
+                            kind, kind, question->survive_at_s);
 }
