@@ -156,7 +156,8 @@ static kvt_status check_refused(const struct plan *plan, struct kvt_error *err)
     if (refused < plan->choice_count || plan->interrupted)
         return KVT_OK;
     return kvt_fail(err, KVT_ERR_INVALID, "", "%.600s%s%s", first->reason,
-                    first->no_analytic != NULL && plan->question.analytic_only
+                    first->no_analytic != NULL && first->no_analytic != first->few &&
+                            plan->question.analytic_only
                         ? "; --fidelity sampled simulates it"
                         : "",
                     refused > 1 ? " (the first choice; every one is refused)" : "");
@@ -290,15 +291,19 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
         {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
          &asked.sets},
         CLI_PLUGIN_OPTION,
-        {"--seeds", "N", "simulates each value on N seeds, the same for all (3)", CLI_COUNT,
-         &asked.seeds},
+        {"--seeds", "N",
+         "simulates each value on N seeds, the same for all (3): a choice takes 2 to 12 values, "
+         "each as long as N times `kvtide run`; progress tells each",
+         CLI_COUNT, &asked.seeds},
         {"--fidelity", "exact|sampled|analytic",
-         "of what is simulated (the scenario's); analytic simulates nothing", CLI_TEXT,
-         &asked.fidelity},
+         "of what is simulated (the scenario's); analytic simulates nothing and takes seconds",
+         CLI_TEXT, &asked.fidelity},
         {"--no-analytic", NULL, "simulates at once, without mean values before", CLI_FLAG,
          &asked.no_analytic},
-        {"--simulate", "N|all", "simulates the best N choices that mean values find (8)", CLI_TEXT,
-         &asked.simulate},
+        {"--simulate", "N|all",
+         "simulates the best N choices that mean values find (8); a plan takes as many times "
+         "longer",
+         CLI_TEXT, &asked.simulate},
         {"--precision", "SHARE", "of a value that is no whole number (0.01)", CLI_TEXT,
          &asked.precision},
         {"--worth", "analytic|simulated|none", "how what more is worth is found (analytic)",

@@ -136,8 +136,14 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
     char text[2048], value[PLAN_VALUE_BYTES], at[PLAN_VALUE_BYTES];
     size_t used = 0;
 
+    bool is_refused = binding->kind != NULL && strcmp(binding->kind, "refused") == 0;
+
     if (binding->kind == NULL)
         used = (size_t)snprintf(text, sizeof text, "not known");
+    else if (is_refused)
+        used = (size_t)snprintf(text, sizeof text, "the scenario takes no %s: %.700s",
+                                plan_value(&plan->question, plan->question.values[binding->at], at),
+                                binding->constraint);
     else
         used =
             (size_t)snprintf(text, sizeof text, "%.700s%s", binding->constraint,
@@ -147,7 +153,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
                                  plan_figure(binding->value, value));
     else if (binding->says != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s", binding->says);
-    if (binding->at >= 0 && plan->question.path != NULL)
+    if (binding->at >= 0 && plan->question.path != NULL && !is_refused)
         used +=
             (size_t)snprintf(text + used, sizeof text - used, " at %s",
                              plan_value(&plan->question, plan->question.values[binding->at], at));
@@ -292,7 +298,11 @@ static void put_choices(const struct plan *plan)
 static void put_worth(const struct plan *plan, const struct plan_answer *answer)
 {
     bool is_asked = plan->question.options->worth != NULL, has_path = plan->question.path != NULL;
+    bool is_untold = answer->worth_count > 0;
 
+    for (size_t i = 0; i < answer->worth_count; i++)
+        is_untold = is_untold && answer->worth[i].is_untold &&
+                    answer->worth[i].refused == answer->worth[0].refused;
     for (size_t i = 0; i < answer->worth_count; i++) {
         const struct plan_worth *worth = &answer->worth[i];
         const char *hint = worth->is_untold && !is_asked && !plan->question.analytic_only
@@ -300,8 +310,8 @@ static void put_worth(const struct plan *plan, const struct plan_answer *answer)
                                : "";
         char text[PLAN_REASON_BYTES + 200], value[PLAN_VALUE_BYTES], difference[PLAN_VALUE_BYTES];
         if (worth->refused != NULL)
-            (void)snprintf(text, sizeof text, "%s: not told: %.500s%s", worth->change,
-                           worth->refused, hint);
+            (void)snprintf(text, sizeof text, "%s: not told: %.500s%s",
+                           is_untold ? "more of something" : worth->change, worth->refused, hint);
         else if (!isfinite(worth->value))
             (void)snprintf(text, sizeof text, "%s: no answer", worth->change);
         else
@@ -312,6 +322,8 @@ static void put_worth(const struct plan *plan, const struct plan_answer *answer)
                            plan_figure(worth->difference, difference),
                            worth->level == PLAN_SIMULATED ? "" : ", by mean values");
         put_line("worth", text);
+        if (is_untold) /* of the others it would be the same words */
+            break;
     }
 }
 
