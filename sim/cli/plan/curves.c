@@ -56,6 +56,20 @@ struct asking {
     struct plan_choice *choice;
 };
 
+/* Half of the job is what is looked at first, the rest a scan, where there is one. */
+static void note_part(const struct plan_choice *choice, long value_count)
+{
+    double known = (double)choice->curve.point_count;
+    double first = fmin(CURVE_GRID, (double)value_count);
+    double all = fmin(CURVE_SCAN, (double)value_count) + 1;
+
+    if (known < first)
+        cli_job_part(choice->job, known / first / 2, (known + 1) / first / 2);
+    else
+        cli_job_part(choice->job, fmin(0.5 + known / all / 2, 1),
+                     fmin(0.5 + (known + 1) / all / 2, 1));
+}
+
 static kvt_status ask_mean_values(void *context, long at, double *figures, struct kvt_error *err)
 {
     const struct asking *asking = context;
@@ -65,6 +79,7 @@ static kvt_status ask_mean_values(void *context, long at, double *figures, struc
 
     if (metrics == NULL)
         return kvt_fail_nomem(err, "a point");
+    note_part(asking->choice, question->value_count);
     kvt_status status = solve_point(asking->plan, asking->choice, at, false, &run, err);
     for (size_t b = 0; b < question->bound_count; b++)
         figures[b] = question->bounds[b].class_name != NULL ? (double)NAN
