@@ -140,7 +140,9 @@ static const char *range_value(const struct range *range, size_t i, struct kvt_a
     double value = range->is_geometric ? range->low * pow(range->step, (double)i)
                                        : range->low + range->step * (double)i;
 
-    if (range->is_geometric)
+    if (fabs(value - range->high) <= slack * fabs(range->high)) /* which rounding misses by a bit */
+        (void)snprintf(text, sizeof text, "%.*g", DBL_DECIMAL_DIG, range->high);
+    else if (range->is_geometric)
         (void)snprintf(text, sizeof text, "%.*g", DBL_DIG, value);
     else
         (void)snprintf(text, sizeof text, "%.*f", range->decimals, value);

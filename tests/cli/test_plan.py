@@ -232,6 +232,10 @@ def what_cannot_fail_is_refused(folder):
         said = refuses(2, "plan", path, *most, "--survive", survive, *sets)
         assert says in said and "--survive" in said, (survive, said)
     assert files_below(folder / "out") == []
+    # Without an end a run stalls as all have failed: that was tried, and the answer is no.
+    plan = planned(path, *most[:-2], "--survive", "rank=1@0.05", status=1)
+    assert plan["choices"][0]["status"] == "unreachable" and "stalled" in plan["choices"][0]["reason"], plan["choices"]
+    assert "goes_on" in plan["note"] and plan["nearest"][0]["value"] is None
     # Of a choice: it has fewer ranks than are to fail.
     plan = planned(path, *most[:-2], "--survive", '{"kind": "rank", "at_s": 0.05, "group": "goes_on"}', "--over",
                    "cluster.decode.gpus=2,4")

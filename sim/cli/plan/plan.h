@@ -87,6 +87,7 @@ struct plan_point {
     long at; /* of the question's values */
     enum plan_level level;
     const char *refused;          /* why it cannot be run; NULL: it was */
+    bool is_stalled;              /* it was begun, and could not go on: an answer, which is no */
     struct kvt_estimate *metrics; /* [metric_count] over the seeds; NULL where refused */
     struct kvt_estimate *bounds;  /* [bound_count] */
     struct kvt_badge badge;       /* of its runs */
@@ -123,7 +124,7 @@ struct plan_choice {
     struct plan_along along;      /* in the scenario of this choice */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
-    const char *reason; /* why it is refused; else NULL */
+    const char *reason; /* why it is refused, or every value of it stalled; else NULL */
     bool is_bound;      /* one of its policies sees the future */
     /* By mean values, or by the first seed alone where those cannot answer: the bounds' figures,
      * and where a metric is wanted that. */

@@ -12,7 +12,7 @@ struct plan_run {
     const char *key; /* the scenario in force, as text; of the plan's arena */
     size_t seed;     /* of the question's */
     bool is_done;
-    bool is_refused;
+    bool is_refused, is_stalled;    /* stalled: refused by the run itself, which could not go on */
     char reason[PLAN_REASON_BYTES]; /* then why */
     struct one_run outcome;
     double bounds[PLAN_BOUNDS_MAX], stranded;
@@ -138,6 +138,7 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
         (void)snprintf(run->reason, sizeof run->reason, "%s%s%s", err->where,
                        err->where[0] != '\0' ? ": " : "", err->message);
         run->is_refused = true;
+        run->is_stalled = status == KVT_ERR_STALLED;
         run->is_done = true;
         status = KVT_OK;
     }
@@ -290,6 +291,7 @@ static kvt_status make_point(struct plan *plan, struct plan_wish *wish, const st
             return KVT_OK; /* a signal came before */
         if (run->is_refused && point->refused == NULL)
             point->refused = run->reason;
+        point->is_stalled = point->is_stalled || run->is_stalled;
         point->stranded = fmax(point->stranded, run->stranded);
         if (!run->is_refused)
             kvt_badge_join(&point->badge, &run->outcome.badge);

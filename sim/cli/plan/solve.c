@@ -136,12 +136,14 @@ static void end_choice(const struct plan_question *question, struct plan_choice 
 {
     const struct plan_point *only = question->path == NULL ? plan_point_at(choice, 0) : NULL;
     size_t count = 0;
-    bool runs = choice->scout_count > 0;
+    bool runs = choice->scout_count > 0, stalls = false;
 
-    for (size_t i = 0; i < choice->point_count; i++)
+    for (size_t i = 0; i < choice->point_count; i++) {
         runs = runs || choice->points[i]->refused == NULL;
+        stalls = stalls || choice->points[i]->is_stalled;
+    }
     if (!runs && choice->point_count > 0) {
-        choice->status = PLAN_REFUSED;
+        choice->status = stalls ? PLAN_UNREACHED : PLAN_REFUSED;
         choice->reason = choice->points[choice->point_count - 1]->refused;
         return;
     }

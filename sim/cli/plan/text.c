@@ -265,7 +265,7 @@ static void put_refused(const struct plan_choice *choice)
 
     (void)snprintf(text, sizeof text, "%.250s: %.500s", choice->name,
                    choice->reason != NULL ? choice->reason : "");
-    put_line("refused", text);
+    put_line(choice->status == PLAN_REFUSED ? "refused" : "stalled", text);
 }
 
 static void put_choices(const struct plan *plan)
@@ -288,7 +288,7 @@ static void put_choices(const struct plan *plan)
         puts("* breaks the bound, at the value where they come nearest to holding");
     putchar('\n');
     for (size_t i = 0; i < plan->choice_count; i++) {
-        if (plan->choices[plan->order[i]].status == PLAN_REFUSED)
+        if (plan->choices[plan->order[i]].reason != NULL)
             put_refused(&plan->choices[plan->order[i]]);
     }
 }

@@ -228,6 +228,8 @@ static bool add_choice(cJSON *list, const struct plan *plan, const struct plan_a
 
     if (!ok || choice->status == PLAN_REFUSED)
         return ok && kvt_json_add_text(object, "reason", choice->reason);
+    if (choice->reason != NULL && !kvt_json_add_text(object, "reason", choice->reason))
+        return false;
     return kvt_json_add_text(object, "by", level_of(choice)) &&
            kvt_json_add_bool(object, "bound", choice->is_bound) &&
            add_known(object, "value", value_of(question, choice->answer)) &&
@@ -269,6 +271,12 @@ static bool add_worth(cJSON *tree, const struct plan_answer *answer)
     return ok;
 }
 
+/* What would be without the fault is not near to what is asked. */
+static bool knows_no_fault(const struct plan_question *question, const struct plan_choice *choice)
+{
+    return question->survive_set != NULL && choice->no_analytic == NULL;
+}
+
 /* The best that a bound was found to be, and where. */
 static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
 {
@@ -299,6 +307,8 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
     }
     for (size_t i = 0; !is_run && i < plan->choice_count; i++) {
         const struct curve *curve = &plan->choices[i].curve;
+        if (knows_no_fault(question, &plan->choices[i]))
+            continue;
         for (size_t p = 0; p < curve->point_count; p++) {
             double found = curve->points[p].figures[b];
             if (isnan(found) ||
@@ -380,7 +390,9 @@ long plan_told_at(const struct plan *plan, const struct plan_choice *choice)
             most = margin;
         }
     }
-    return best >= 0 ? best : curve_best(&choice->curve, plan_judge_margin, &judge);
+    return best >= 0 || knows_no_fault(&plan->question, choice)
+               ? best
+               : curve_best(&choice->curve, plan_judge_margin, &judge);
 }
 
 cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer)

@@ -162,7 +162,8 @@ const char *plan_note_group(const struct plan *plan, const struct plan_choice *c
     bool is_stranded = false;
 
     for (size_t i = 0; i < choice->point_count; i++)
-        is_stranded = is_stranded || choice->points[i]->stranded > 0;
+        is_stranded =
+            is_stranded || choice->points[i]->stranded > 0 || choice->points[i]->is_stalled;
     if (!is_stranded || question->survive_ranks + question->survive_nodes == 0 ||
         choice->along.expert_gpus <= 1)
         return NULL;
