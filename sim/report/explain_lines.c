@@ -109,7 +109,7 @@ static void put_change(FILE *stream, const cJSON *tree)
     if (!link || !rank || !isfinite(explain_number(link, "tpot_ms")))
         return;
     text_line(stream,
-              "change     10 %% more link: TPOT %s ms (%.1f %%); one more rank: TPOT %s ms (%.1f "
+              "change     10 %% more link: TPOT %s ms (%+.1f %%); one more rank: TPOT %s ms (%+.1f "
               "%%) and %.0f more slots (first order)",
               text_figure(explain_number(link, "tpot_ms"), a), percent(link),
               text_figure(explain_number(rank, "tpot_ms"), b), percent(rank),

@@ -39,7 +39,7 @@ static kvt_status prepare_conditions(const struct question *question, struct pre
 {
     for (size_t i = 0; i < question->fail_if.count; i++) {
         kvt_status status = kvt_condition_parse(question->fail_if.items[i], "compare --fail-if",
-                                                &prepared->conditions[i], err);
+                                                "RATIO", &prepared->conditions[i], err);
         if (status != KVT_OK)
             return status;
         prepared->condition_count++;

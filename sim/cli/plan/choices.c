@@ -95,6 +95,8 @@ static kvt_status try_values(struct plan *plan, struct plan_choice *choice, stru
         else
             status = plan_load(plan, choice, last * i / (TRIED - 1), PLAN_SIMULATED, arena,
                                scenario, why);
+        if (status == KVT_OK && plan_check_metrics(&plan->question, scenario, why) != KVT_OK)
+            status = why->status;
         *loads = status == KVT_OK;
         if (*loads)
             plan->idle_sets &= scenario->idle_sets;

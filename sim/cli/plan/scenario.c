@@ -54,6 +54,14 @@ kvt_status plan_set(const struct plan_question *question, const struct cli_along
     return status;
 }
 
+void plan_print_value(const struct plan_question *question, long at, char out[PLAN_VALUE_BYTES])
+{
+    char number[32];
+
+    kvt_json_print_number(question->values[at], number);
+    (void)snprintf(out, PLAN_VALUE_BYTES, "%s%s", number, question->unit);
+}
+
 /* ---- Loading ------------------------------------------------------------------------------------
  */
 
@@ -65,7 +73,7 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
     const struct plan_options *options = question->options;
     const char *objective[PLAN_SETS_MAX];
     size_t objective_count = 0;
-    char value[32];
+    char value[PLAN_VALUE_BYTES];
     kvt_status status = KVT_OK;
 
     for (size_t i = 0; i < options->sets.count; i++)
@@ -73,14 +81,14 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
     for (size_t i = 0; i < choice->set_count; i++)
         sets[(*count)++] = choice->sets[i];
     if (question->path != NULL && at >= 0) {
-        kvt_json_print_number(question->values[at], value);
+        plan_print_value(question, at, value);
         status = plan_set(question, &choice->along, question->path, value, arena, objective,
                           &objective_count, err);
     }
     for (size_t i = 0; i < objective_count; i++)
         sets[(*count)++] = objective[i];
-    if (question->survive_set != NULL && level != PLAN_ANALYTIC) /* which knows of no events */
-        sets[(*count)++] = question->survive_set;
+    if (question->survive_set != NULL) /* mean values know of no events */
+        sets[(*count)++] = level != PLAN_ANALYTIC ? question->survive_set : "cluster.faults=[]";
     if (level == PLAN_ANALYTIC)
         sets[(*count)++] = "run.fidelity=analytic";
     else if (options->fidelity != NULL) {
@@ -89,6 +97,59 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
             status = kvt_fail_nomem(err, "a choice");
     }
     return status;
+}
+
+/* ---- Where it is refused -----------------------------------------------------------------------
+ */
+
+/* What a key goes along with; NULL: it goes by itself. */
+static const char *leader_of(const char *path, const char *objective)
+{
+    if (strcmp(path, "cluster.decode.dp") == 0 || strcmp(path, "cluster.decode.ep") == 0)
+        return "cluster.decode.gpus";
+    if (strcmp(path, "workload.requests") == 0 || strcmp(path, "workload.conversations") == 0)
+        return objective != NULL && strcmp(objective, "workload.closed.concurrency") == 0
+                   ? objective
+                   : "workload.concurrency";
+    return NULL;
+}
+
+static const char *last_set_of(const char *path, const char *const *sets, size_t count)
+{
+    size_t length = strlen(path);
+
+    for (size_t i = count; i > 0; i--) {
+        if (strncmp(sets[i - 1], path, length) == 0 && sets[i - 1][length] == '=')
+            return sets[i - 1];
+    }
+    return NULL;
+}
+
+/* "--set PATH" of a key that nobody set becomes what was asked for: the value of a choice or of the
+ * objective, that which the key went along with, or the option that stands behind it. */
+static void name_who_asked(const struct plan *plan, const char *const *sets, size_t count,
+                           enum plan_level level, struct kvt_error *err)
+{
+    static const char head[] = "--set ";
+    const struct cli_texts *own = &plan->question.options->sets;
+    const char *path = err->where + strlen(head), *asked = NULL, *leader = NULL;
+    char where[sizeof err->where];
+
+    if (strncmp(err->where, head, strlen(head)) != 0)
+        return;
+    (void)snprintf(where, sizeof where, "%s", path);
+    if (strcmp(where, "run.fidelity") == 0 && level == PLAN_ANALYTIC)
+        asked = "mean values";
+    else if (strcmp(where, "run.fidelity") == 0 && plan->question.options->fidelity != NULL)
+        asked = "--fidelity";
+    else if (strncmp(where, "cluster.faults", 14) == 0 && plan->question.survive_set != NULL)
+        asked = "--survive";
+    else if (last_set_of(where, own->items, own->count) == NULL) {
+        leader = leader_of(where, plan->question.path);
+        asked = last_set_of(leader != NULL ? leader : where, sets, count);
+    }
+    if (asked != NULL)
+        (void)snprintf(err->where, sizeof err->where, "%.*s", (int)sizeof err->where - 1, asked);
 }
 
 kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
@@ -110,5 +171,10 @@ kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, 
                                                  .set_count = count,
                                                  .common_sets =
                                                      plan->is_strict ? 0 : common->count};
-    return kvt_scenario_load(plan->question.source, &options, arena, out, err);
+    status = kvt_scenario_load(plan->question.source, &options, arena, out, err);
+    if (status != KVT_OK)
+        name_who_asked(plan, sets, count, level, err);
+    else if (level == PLAN_SIMULATED && at >= 0 && plan->question.survive_set != NULL)
+        status = plan_check_survive(&plan->question, out, err);
+    return status;
 }

@@ -111,7 +111,8 @@ struct kvt_condition {
     enum kvt_condition_op op;
     double bound;
 };
-KVT_CHECKED kvt_status kvt_condition_parse(const char *text, const char *where,
+/* "METRIC<=NUMBER"; of: what the number is, for messages: "RATIO". */
+KVT_CHECKED kvt_status kvt_condition_parse(const char *text, const char *where, const char *of,
                                            struct kvt_condition *out, struct kvt_error *err);
 /* Does it hold of this ratio? Of NaN it does: what cannot be judged has not passed. */
 bool kvt_condition_holds(const struct kvt_condition *condition, double ratio);
