@@ -22,11 +22,12 @@ static double param_of(const struct kvt_choice *choice, const char *name, double
     return otherwise;
 }
 
-/* The lengths of the first requests, as the run itself would draw them. */
+/* The lengths of the first requests, as the run itself would draw them; where they come by the
+ * clock, of those that come before it ends. */
 static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs *inputs,
                                struct kvt_error *err)
 {
-    double input = 0, output = 0;
+    double input = 0, output = 0, duration_s = run->scenario->duration_s;
     kvt_ns now_ns = 0;
 
     while (inputs->length_count < LENGTHS_MAX) {
@@ -38,6 +39,9 @@ static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs
         if (status != KVT_OK)
             return status;
         if (answer == KVT_ARRIVAL_LATER) {
+            double due_s = (double)due_ns * 1e-9;
+            if (duration_s > 0 && due_s >= duration_s && inputs->length_count > 0)
+                break;
             now_ns = due_ns;
             continue;
         }

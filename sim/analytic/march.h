@@ -18,7 +18,7 @@ struct cohort {
     double alive;   /* of those */
     double entry_s; /* when, on average */
     double pages;   /* of each one's history in HBM */
-    double arrival_s;
+    double number;  /* of the mean one of them, in order of arrival */
 };
 
 /* What a march is about: one rank of several that are alike. */
@@ -83,8 +83,8 @@ struct march_result {
     struct surface_cell rows[KVT_STRATA_MAX]; /* of all rounds, per store of the stratum */
     double waiting_s, importing_s, prefilling_s, running_s; /* requests x time */
     double fill_bytes, released_bytes;
-    double ttft_s, post_ttft_s; /* sums over first_tokens, and over post_first_tokens of them */
-    double post_first_tokens;
+    /* Of those that arrived after the warm-up, summed over as many; post: after the first wave. */
+    double ttft_s, ttft_requests, post_ttft_s, post_ttft_requests;
     double tpot_s, tpot_requests, post_tpot_s, post_tpot_requests;
     double span_s, span_requests, post_span_s, post_span_requests; /* decoding, of completed ones */
     double active, coverage, covered;    /* over the central half; covered: share of it with rows */
@@ -93,6 +93,9 @@ struct march_result {
     double host_peak_bytes;
     double in_flight_peak;
     double running_end, waiting_end;
+    double slot_load;     /* open: what comes to the slots over what they take; NaN: all of it */
+    bool says_outside;    /* outside is known */
+    struct kvt_outside outside; /* what of extrapolated_steps was so most often */
 };
 
 KVT_CHECKED kvt_status march_run(const struct march_env *env, struct march_result *out,
@@ -118,9 +121,15 @@ double step_cost_between(const struct march_env *env, double active, uint32_t *l
 /* Folds a store's round, by stratum, into a load. */
 void step_cost_fold(const struct march_env *env, const struct surface_cell rows[KVT_STRATA_MAX],
                     struct round_load *load);
+/* Whether a step lies where the timing model was fitted, and where not. */
+struct step_range {
+    bool in_range, says_outside;
+    struct kvt_outside outside;
+};
+
 /* Seconds of a step with so many requests on a mean rank and on the slowest; by parts. */
 double step_cost(const struct march_env *env, const struct round_load *load, double requests,
-                 double slowest, double parts_s[KVT_PARTS], bool *in_range);
+                 double slowest, double parts_s[KVT_PARTS], struct step_range *range);
 
 /* ---- queue_cost.c ---- */
 

@@ -45,6 +45,15 @@ double march_arrivals(struct march *march, double dt_s, double ended)
     return come;
 }
 
+/* Whether slots keep up with what comes: by mean values somebody waits only where they do not. */
+static void note_full(struct march *march, double come, double admitted)
+{
+    bool is_full = march->waiting > 0;
+
+    march->full_come = is_full ? march->full_come + come : 0;
+    march->full_let_in = is_full ? march->full_let_in + admitted : 0;
+}
+
 double march_let_in(struct march *march, double come, double ended, double dt_s)
 {
     const struct march_env *env = march->env;
@@ -65,6 +74,7 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
     march->waiting += come;
     double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
     march->waiting -= admitted;
+    note_full(march, come, admitted);
     *(first ? &march->import.burst : &march->import.queue) += admitted;
     double served = serve(&march->import, 1, env->import_servers, env->burst_import_s,
                           env->import_s, variability, dt_s, &importing_s);
@@ -74,17 +84,72 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
         out->importing_s += importing_s;
         out->waiting_s += march->waiting * dt_s;
     }
-    double before = march->first_wave - out->first_tokens;
-    double after = before - served;
-    double wave_s = before > 0 ? dt_s * 0.5 * (before + fmax(after, 0)) +
-                                     0.5 * (before - fmax(after, 0)) * env->burst_import_s
-                               : 0;
-    double all_s = prefilling_s + importing_s + march->waiting * dt_s;
-    out->ttft_s += all_s;
-    out->post_ttft_s += fmax(all_s - wave_s, 0);
+    march->trail[march->cell].unserved_s = prefilling_s + importing_s + march->waiting * dt_s;
     out->first_tokens += served;
     march->import_bytes_per_s = dt_s > 0 ? served * env->import_hbm_bytes / dt_s : 0;
     return served;
+}
+
+/* ---- Waits ---------------------------------------------------------------------------
+
+ * First come, first served: at any moment those without a first token are the ones that came last,
+ * and what is before number `cut` of them is as much as has not been served of it. */
+
+/* Requests x time of a cell that belong to those before `cut`. */
+static double waits_before(const struct march *march, uint32_t k, double until_s,
+                           double served_until, double cut)
+{
+    const struct march_env *env = march->env;
+    const struct trail *trail = &march->trail[k];
+    double before = fmax(cut - trail->served, 0), after = fmax(cut - served_until, 0);
+    /* The burst is whole requests, as serve() has it. */
+    double of_burst = fmax(fmin(cut, march->first_wave) - trail->served, 0) -
+                      fmax(fmin(cut, march->first_wave) - served_until, 0);
+
+    return (until_s - trail->from_s) * 0.5 * (before + after) +
+           0.5 * of_burst * env->burst_import_s;
+}
+
+/* How long those have waited at the end that have no first token, the last `unserved` to come. */
+static double waits_at_end(const struct march *march, double unserved)
+{
+    const struct march_result *out = march->out;
+    double left = unserved, arrived = out->arrived, until_s = out->end_s, waits_s = 0;
+
+    for (uint32_t k = march->cell; k-- > 0 && left > 0;) {
+        const struct trail *trail = &march->trail[k];
+        double came = arrived - trail->arrived, taken = fmin(came, left);
+        bool at_once = march->env->closed && k == 0;
+        double share = came > 0 ? taken / came : 0;
+        double when_s =
+            at_once ? trail->from_s : until_s - 0.5 * share * (until_s - trail->from_s);
+        waits_s += taken * (out->end_s - when_s);
+        left -= taken;
+        arrived = trail->arrived;
+        until_s = trail->from_s;
+    }
+    return waits_s;
+}
+
+double march_waits(const struct march *march, double cut, double *served)
+{
+    const struct march_result *out = march->out;
+    double waits_s = 0;
+
+    for (uint32_t k = 0; k < march->cell; k++) {
+        bool is_last = k + 1 == march->cell;
+        const struct trail *next = &march->trail[is_last ? k : k + 1];
+        if ((is_last ? out->arrived : next->arrived) <= cut)
+            continue;
+        double before_s = cut > march->trail[k].served
+                              ? waits_before(march, k, is_last ? out->end_s : next->from_s,
+                                             is_last ? out->first_tokens : next->served, cut)
+                              : 0;
+        waits_s += fmax(march->trail[k].unserved_s - before_s, 0);
+    }
+    *served = fmax(out->first_tokens - cut, 0);
+    waits_s -= waits_at_end(march, out->arrived - fmax(out->first_tokens, cut));
+    return fmax(waits_s, 0);
 }
 
 /* ---- Memory --------------------------------------------------------------------------- */
@@ -157,9 +222,9 @@ void march_note_spans(struct march *march, const struct cohort *cohort, double r
     struct march_result *out = march->out;
     double span_s = now_s - cohort->entry_s;
     double tokens = fmax(cells * env->cell_tokens - (completed ? env->extra_tokens : 0), 1);
-    bool post = cohort->arrival_s >= march->first_wave;
+    bool post = cohort->number >= march->first_wave;
 
-    if (requests <= 0 || span_s <= 0)
+    if (requests <= 0 || span_s <= 0 || !march->counting || cohort->number < march->cut)
         return;
     out->tpot_s += requests * span_s / tokens;
     out->tpot_requests += requests;
@@ -197,5 +262,5 @@ void march_begin_cohort(struct march *march, double served, double middle_s)
         (struct cohort){.entered = served,
                         .alive = alive,
                         .entry_s = middle_s,
-                        .arrival_s = march->out->first_tokens - 0.5 * served};
+                        .number = march->out->first_tokens - 0.5 * served};
 }

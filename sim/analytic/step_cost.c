@@ -77,7 +77,7 @@ static struct kvt_rank_load rank_load(const struct march_env *env, const struct 
 /* A step in which the mean rank has `requests` and the slowest `slowest`. */
 static double whole_step(const struct march_env *env, const struct round_load *load,
                          uint32_t requests, uint32_t slowest, double last_step_s,
-                         double parts_s[KVT_PARTS], bool *in_range)
+                         double parts_s[KVT_PARTS], struct step_range *range)
 {
     const struct kvt_analytic_env *run = env->surfaces->run;
     double ranks = run->lockstep ? run->rank_count : 1, sum = 0;
@@ -97,19 +97,22 @@ static double whole_step(const struct march_env *env, const struct round_load *l
         parts_s[p] = parts[p] * 1e-9;
         sum += parts_s[p];
     }
-    *in_range = !run->timing->in_range || run->timing->in_range(run->timing_state, &mean);
+    range->in_range = !run->timing->in_range || run->timing->in_range(run->timing_state, &mean);
+    range->says_outside =
+        !range->in_range && run->timing->find_outside &&
+        run->timing->find_outside(run->timing_state, &mean, &range->outside);
     return sum;
 }
 
 double step_cost(const struct march_env *env, const struct round_load *load, double requests,
-                 double slowest, double parts_s[KVT_PARTS], bool *in_range)
+                 double slowest, double parts_s[KVT_PARTS], struct step_range *range)
 {
     double at = requests > 1 ? requests : 1, more = slowest > at ? slowest - at : 0;
     uint32_t low = (uint32_t)at, extra = (uint32_t)more;
     double share = at - low, sum = 0, below[KVT_PARTS], step_s;
 
     /* What moves during a step depends on how long it is. */
-    step_s = whole_step(env, load, low, low + extra, 0, below, in_range);
+    step_s = whole_step(env, load, low, low + extra, 0, below, range);
     memset(parts_s, 0, KVT_PARTS * sizeof *parts_s);
     for (uint32_t corner = 0; corner < 4; corner++) {
         double of_requests = corner & 1 ? share : 1 - share;
@@ -118,7 +121,7 @@ double step_cost(const struct march_env *env, const struct round_load *load, dou
         uint32_t n = low + (corner & 1);
         if (weight <= 0)
             continue;
-        whole_step(env, load, n, n + extra + (corner >> 1), step_s, below, in_range);
+        whole_step(env, load, n, n + extra + (corner >> 1), step_s, below, range);
         for (int p = 0; p < KVT_PARTS; p++)
             parts_s[p] += weight * below[p];
     }

@@ -428,7 +428,7 @@ static void put_faults(FILE *stream, const struct kvt_run *run)
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
 {
     const struct kvt_scenario *scenario = run->scenario;
-    char calibrated[400] = "";
+    char calibrated[400] = "", saturated[KVT_SATURATED_BYTES];
 
     append_calibrated(calibrated, sizeof calibrated, scenario, "residency", &scenario->residency);
     append_calibrated(calibrated, sizeof calibrated, scenario, "selection", &scenario->selection);
@@ -448,6 +448,11 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
                   scenario->timing.info->name);
     if (run->says_outside)
         put_outside(stream, &run->outside);
+    if (kvt_run_saturated(run, saturated))
+        text_line(stream,
+                  "saturated  %s: more comes than can be done, so that the queue, and TTFT with it, "
+                  "grow for as long as requests come",
+                  saturated);
     if (run->few_for_means)
         text_line(stream, "range      fewer requests or shorter answers than mean values stand for "
                           "(docs/fidelity.md): these are extrapolated");

@@ -47,6 +47,8 @@ static kvt_status print_success(struct sweep_record *record, const struct one_ru
     record->is_bound = is_true(run->result, "bound");
     if (is_true(run->result, "few_for_means"))
         record->message = "fewer requests or shorter answers than mean values stand for";
+    else if (cJSON_GetArraySize(kvt_json_find(run->result, "saturated")) > 0)
+        record->message = "more comes than some stage can do: TTFT grows with the run";
     return print(record, text, err);
 }
 
