@@ -349,7 +349,6 @@ static void close_march(struct march *march)
     out->ttft_s = march_waits(march, cut, &out->ttft_requests);
     out->post_ttft_s =
         march_waits(march, fmax(cut, march->first_wave), &out->post_ttft_requests);
-    out->slot_load = march->waiting > 0 ? march->full_come / march->full_let_in : NAN;
     describe_outside(march, out);
     out->released_bytes = march->released_pages * env->page_bytes;
     central_half(march);
@@ -361,7 +360,7 @@ kvt_status march_run(const struct march_env *env, struct march_result *out, stru
     double ended = 0;
     kvt_status status = KVT_OK;
 
-    *out = (struct march_result){0};
+    *out = (struct march_result){.slot_load = NAN};
     if (march) {
         march->cohorts = calloc(MARCH_CELLS + 1, sizeof *march->cohorts);
         march->trail = calloc(MARCH_CELLS + 1, sizeof *march->trail);

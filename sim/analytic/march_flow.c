@@ -45,13 +45,19 @@ double march_arrivals(struct march *march, double dt_s, double ended)
     return come;
 }
 
-/* Whether slots keep up with what comes: by mean values somebody waits only where they do not. */
+/* Whether slots keep up with what comes, while it comes: by mean values somebody waits only where
+ * they do not. */
 static void note_full(struct march *march, double come, double admitted)
 {
     bool is_full = march->waiting > 0;
 
     march->full_come = is_full ? march->full_come + come : 0;
     march->full_let_in = is_full ? march->full_let_in + admitted : 0;
+    if (march->out->arrived < march->env->requests)
+        march->out->slot_load =
+            march->waiting * march->env->surfaces->run->rank_count >= 1
+                ? march->full_come / march->full_let_in
+                : (double)NAN;
 }
 
 double march_let_in(struct march *march, double come, double ended, double dt_s)

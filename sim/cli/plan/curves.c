@@ -37,8 +37,11 @@ static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, lon
     if (status == KVT_OK)
         status = one_run(scenario, plan->question.seeds[0], &options, choice->job, &run, &why);
     kvt_arena_free(arena);
-    if (status == KVT_OK)
+    if (status == KVT_OK) {
+        memcpy(choice->mean_basis, run.basis, sizeof choice->mean_basis);
+        choice->mean_badge = run.badge;
         return KVT_OK;
+    }
     for (size_t m = 0; m < plan->question.metric_count; m++)
         metrics[m] = NAN;
     if (!plan_is_refusal(status)) {

@@ -132,6 +132,9 @@ struct plan_choice {
     const char *no_analytic; /* why not; NULL: by mean values */
     const char *few;         /* refusals of single values, the last of them; NULL: none */
     long analytic_answer;    /* -1: none meets, or not solved so */
+    /* What its mean values rest on, as plan_point has it; "": it has none yet. */
+    char mean_basis[ONE_RUN_BASIS_BYTES];
+    struct kvt_badge mean_badge;
     bool trend_is_down[PLAN_BOUNDS_MAX]; /* the bound is harder to hold at later values */
     /* By simulation. */
     bool is_simulated; /* or to be */

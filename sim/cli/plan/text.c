@@ -368,9 +368,13 @@ void plan_print(const struct plan *plan, const struct plan_answer *answer)
         put_method(plan, best);
         if (point != NULL && point->basis != NULL && point->basis[0] != '\0')
             put_line("basis", point->basis);
+        else if (point == NULL && best->mean_basis[0] != '\0')
+            put_line("basis", best->mean_basis);
         put_calibrated(tree);
         if (point != NULL && point->result != NULL)
             cli_print_badge(&point->badge);
+        else if (point == NULL && best->mean_basis[0] != '\0')
+            cli_print_badge(&best->mean_badge);
     }
     if (plan->interrupted)
         put_line("ending", "interrupted: what was known by then");

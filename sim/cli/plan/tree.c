@@ -328,7 +328,9 @@ static bool add_basis(cJSON *tree, const struct plan *plan, const struct plan_an
     static const char *const members[] = {"calibrated", "scenario"};
 
     if (point == NULL || point->result == NULL)
-        return true;
+        return best == NULL || best->mean_basis[0] == '\0' ||
+               (kvt_json_add_text(tree, "basis", best->mean_basis) &&
+                kvt_badge_add(tree, &best->mean_badge));
     bool ok = kvt_json_add_text(tree, "basis", point->basis) && kvt_badge_add(tree, &point->badge);
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {
         const cJSON *item = kvt_json_find(point->result, members[i]);
