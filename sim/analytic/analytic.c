@@ -281,7 +281,7 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
         tally->step_ns += tally->parts_ns[p];
     }
     tally->pool_busy_ns[0] = scale * result->counted_s * (1 - idle_share(march, result)) * 1e9;
-    tally->prefill_busy_ns = scale * result->admitted * march->prefill_s * 1e9;
+    tally->prefill_busy_ns = scale * result->admitted * march->prefill.service_s * 1e9;
     tally->held_ns = tally->running_ns + tally->importing_ns;
     tally->covered_ns = isnan(result->coverage) ? 0 : (double)tally->to_ns;
     tally->coverage_ns = isnan(result->coverage) ? 0 : result->coverage * (double)tally->to_ns;
@@ -297,7 +297,7 @@ static void fill_means(const struct march_env *march, const struct march_result 
                        struct kvt_mean_latencies *means)
 {
     /* Who does not come at the end of a step waits for the end of one. */
-    bool at_ends = march->closed && march->prefill_servers <= 0;
+    bool at_ends = march->closed && march->prefill.servers <= 0;
     double boundary_ms = at_ends ? 0 : 0.5 * ratio_ms(result->step_s, result->steps);
 
     means->ttft_ms = ratio_ms(result->ttft_s, result->ttft_requests) + boundary_ms;
@@ -331,16 +331,12 @@ static bool is_few(const struct march_env *march, const struct march_result *res
 static void find_saturated(const struct march_env *march, const struct march_result *result,
                            double load[KVT_STAGES])
 {
-    double come_per_s = march->arrivals_per_s;
-
     memset(load, 0, KVT_STAGES * sizeof *load);
     if (march->closed)
         return;
-    if (march->prefill_servers > 0)
-        load[KVT_STAGE_PREFILL] = come_per_s * march->prefill_s / march->prefill_servers;
-    come_per_s /= fmax(load[KVT_STAGE_PREFILL], 1);
-    load[KVT_STAGE_IMPORT] = come_per_s * march->import_s / march->import_servers;
-    if (load[KVT_STAGE_IMPORT] < 1 && !isnan(result->slot_load))
+    load[KVT_STAGE_PREFILL] = march->prefill.load;
+    load[KVT_STAGE_IMPORT] = march->import.load;
+    if (march->import.load < 1 && !isnan(result->slot_load))
         load[KVT_STAGE_SLOTS] = result->slot_load;
     for (int s = 0; s < KVT_STAGES; s++)
         load[s] = load[s] >= 1 ? load[s] : 0;

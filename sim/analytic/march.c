@@ -113,8 +113,8 @@ static double excess_requests(const struct march *march, double largest)
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->rank_count;
     double there = march->import.burst + march->import.queue;
-    double variance = there * (1 + there) * (1 + env->import_scv) / 2;
-    double most = march->import.burst > 0 ? env->import_scv * march->decoding : march->decoding;
+    double variance = there * (1 + there) * (1 + env->import.service_scv) / 2;
+    double most = march->import.burst > 0 ? env->import.service_scv * march->decoding : march->decoding;
 
     if (!env->closed)
         return fmin((ranks - 1) / (2 * ranks), march->decoding * (ranks - 1));

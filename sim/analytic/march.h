@@ -21,6 +21,15 @@ struct cohort {
     double number;  /* of the mean one of them, in order of arrival */
 };
 
+/* A rank's share of a stage that requests queue for. */
+struct march_queue {
+    double servers; /* 0: there is no such stage */
+    double shares;  /* of so many ranks queue together */
+    double service_s, service_scv;
+    double variability; /* of arrivals and services: half the sum of their squared variations */
+    double load;        /* open: what comes over what can be served; closed: 0 */
+};
+
 /* What a march is about: one rank of several that are alike. */
 struct march_env {
     const struct surface_env *surfaces;
@@ -47,8 +56,7 @@ struct march_env {
 
     /* Places. */
     double slots;
-    double prefill_servers, prefill_s, prefill_scv; /* servers 0: no prefill */
-    double import_servers, import_s, import_scv;
+    struct march_queue prefill, import;
     double import_hbm_bytes; /* of one, into each GPU */
     double burst_import_s;   /* mean of those that exist at the start */
 
@@ -134,9 +142,11 @@ double step_cost(const struct march_env *env, const struct round_load *load, dou
 /* ---- queue_cost.c ---- */
 
 /* Those that leave servers in dt_s of `present` there, arrivals included, when the queue's law at
- * each moment is the stationary one; the smaller of the two roots of a balance. */
+ * each moment is the stationary one; the smaller of the two roots of a balance. load: what comes
+ * over what can be served; beyond 1 no law is stationary, and servers that have a backlog are as
+ * seldom idle as those of a walk that drifts away. */
 double queue_served(double present, double servers, double service_s, double variability,
-                    double dt_s);
+                    double load, double dt_s);
 
 /* Of `want` pages, those that a transfer of at most `most` brings up while requests come one by
  * one, each of them in want of `each`. */

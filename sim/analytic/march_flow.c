@@ -5,13 +5,13 @@
 
 /* ---- Queues -------------------------------------------------------------------------- */
 
-/* What leaves a rank's share of a stage in dt_s, `shares` of which queue together for servers that
- * each has so many of; its integral of numbers x time is added to *there_s. The burst is
- * whole requests, each of them there until its own service ends: half a service more than the
+/* What leaves a rank's share of a stage in dt_s; its integral of numbers x time is added to
+ * *there_s. The burst is whole requests, each of them there until its own service ends: half a service more than the
  * flow's integral. */
-static double serve(struct stage *stage, double shares, double servers, double burst_service_s,
-                    double service_s, double variability, double dt_s, double *there_s)
+static double serve(struct stage *stage, const struct march_queue *law, double burst_service_s,
+                    double dt_s, double *there_s)
 {
+    double servers = law->servers, shares = law->shares;
     double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
     double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
     double of_queue = 0;
@@ -21,8 +21,8 @@ static double serve(struct stage *stage, double shares, double servers, double b
     stage->burst -= of_burst;
     if (busy_s < dt_s) {
         stage->burst = 0;
-        of_queue = queue_served(shares * stage->queue, shares * servers, service_s, variability,
-                                dt_s - busy_s) /
+        of_queue = queue_served(shares * stage->queue, shares * servers, law->service_s,
+                                law->variability, law->load, dt_s - busy_s) /
                    shares;
         stage->queue -= of_queue;
     }
@@ -64,26 +64,22 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
 {
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
-    double variability = (1 + env->import_scv) / 2, prefilling_s = 0, importing_s = 0;
+    double prefilling_s = 0, importing_s = 0;
     double held = march->import.burst + march->import.queue + march->decoding - ended;
     bool first = march->cell == 0 && env->closed;
 
-    if (env->prefill_servers > 0) {
+    if (env->prefill.servers > 0) {
         *(first ? &march->prefill.burst : &march->prefill.queue) += come;
         come =
-            serve(&march->prefill, env->surfaces->run->rank_count, env->prefill_servers,
-                  env->prefill_s, env->prefill_s, (1 + env->prefill_scv) / 2, dt_s, &prefilling_s);
+            serve(&march->prefill, &env->prefill, env->prefill.service_s, dt_s, &prefilling_s);
         first = false;
     }
-    if (!env->closed)
-        variability = (env->arrival_scv + env->import_scv) / 2;
     march->waiting += come;
     double admitted = fmin(march->waiting, fmax(env->slots - held, 0));
     march->waiting -= admitted;
     note_full(march, come, admitted);
     *(first ? &march->import.burst : &march->import.queue) += admitted;
-    double served = serve(&march->import, 1, env->import_servers, env->burst_import_s,
-                          env->import_s, variability, dt_s, &importing_s);
+    double served = serve(&march->import, &env->import, env->burst_import_s, dt_s, &importing_s);
     if (march->counting) {
         out->admitted += admitted;
         out->prefilling_s += prefilling_s;
