@@ -326,30 +326,30 @@ static bool is_few(const struct march_env *march, const struct march_result *res
            march->mean_output_tokens < OUTPUT_TOKENS_MIN;
 }
 
-/* What of an open loop's stages cannot keep up with what comes, in the order in which requests come
- * to them; those behind get what passes. Slots that imports fill wait for imports. */
-static void find_saturated(const struct march_env *march, const struct march_result *result,
+/* What comes to an open loop's stages over what they can do, in the order in which requests come to
+ * them; those behind get what passes. Slots that imports fill wait for imports. */
+static void find_loads(const struct march_env *march, const struct march_result *result,
                            double load[KVT_STAGES])
 {
-    memset(load, 0, KVT_STAGES * sizeof *load);
+    for (int s = 0; s < KVT_STAGES; s++)
+        load[s] = NAN;
     if (march->closed)
         return;
-    load[KVT_STAGE_PREFILL] = march->prefill.load;
+    if (march->prefill.servers > 0)
+        load[KVT_STAGE_PREFILL] = march->prefill.load;
     load[KVT_STAGE_IMPORT] = march->import.load;
-    if (march->import.load < 1 && !isnan(result->slot_load))
+    if (march->import.load < 1)
         load[KVT_STAGE_SLOTS] = result->slot_load;
-    for (int s = 0; s < KVT_STAGES; s++)
-        load[s] = load[s] >= 1 ? load[s] : 0;
 }
 
 static bool is_saturated(const struct march_env *march, const struct march_result *result)
 {
     double load[KVT_STAGES], most = 0;
 
-    find_saturated(march, result, load);
+    find_loads(march, result, load);
     for (int s = 0; s < KVT_STAGES; s++)
         most = fmax(most, load[s]);
-    return most > 0;
+    return most >= 1;
 }
 
 static uint64_t times(uint64_t slots, double ranks)
@@ -392,7 +392,7 @@ static void fill_run(const struct march_env *march, const struct inputs *inputs,
     run->stopped_early = result->running_end + result->waiting_end > 0;
     run->says_outside = result->says_outside;
     run->outside = result->outside;
-    find_saturated(march, result, run->stage_load);
+    find_loads(march, result, run->stage_load);
 }
 
 /* ---- Runs of very many lives ----------------------------------------------------------------- */

@@ -207,10 +207,10 @@ static void read_prefill(const struct kvt_analytic_env *run, const struct inputs
         sum > 0 ? fmax(squares * (double)inputs->length_count / (sum * sum) - 1, 0) : 0;
 }
 
-/* How requests come to the queues. One pool prefills for all ranks. The router looks at all that a
- * rank has, in an open loop, so that no two ranks queue quite apart nor all together for imports:
- * each two of them are taken to share a queue, which gets its requests in turn with the others. Each
- * rank of a closed loop has its own. */
+/* How requests come to the queues. One pool prefills for all ranks. In an open loop the router gives
+ * ranks requests in turn, about, so that theirs come more evenly than all do; and where it sees who
+ * imports, it keeps them from one rank while another is idle, as if each two ranks had one queue
+ * (march_let_in). Each rank of a closed loop has its own. */
 static void shape_queues(const struct kvt_analytic_env *run, struct march_env *march)
 {
     double ranks = run->rank_count, come_per_s = march->arrivals_per_s;
@@ -227,7 +227,7 @@ static void shape_queues(const struct kvt_analytic_env *run, struct march_env *m
         come_per_s /= fmax(prefill->load, 1);
         import->shares = fmin(ranks, 2);
         import->load = come_per_s * import->service_s / import->servers;
-        import_arrivals = march->arrival_scv * import->shares / ranks;
+        import_arrivals = march->arrival_scv / ranks;
     }
     prefill->variability = (prefill_arrivals + prefill->service_scv) / 2;
     import->variability = (import_arrivals + import->service_scv) / 2;

@@ -5,13 +5,22 @@
 
 /* ---- Queues -------------------------------------------------------------------------- */
 
-/* What leaves a rank's share of a stage in dt_s; its integral of numbers x time is added to
- * *there_s. The burst is whole requests, each of them there until its own service ends: half a service more than the
- * flow's integral. */
-static double serve(struct stage *stage, const struct march_queue *law, double burst_service_s,
-                    double dt_s, double *there_s)
+/* What leaves the queue of a rank's share of a stage, `together` ranks of which queue as one. */
+static double leave(const struct march_queue *law, double queue, double together, double dt_s)
 {
-    double servers = law->servers, shares = law->shares;
+    return queue_served(together * queue, together * law->servers, law->service_s, law->variability,
+                        law->load, dt_s) /
+           together;
+}
+
+/* What leaves a rank's share of a stage in dt_s, as ranks queue together (1) or apart (0); its
+ * integral of numbers x time is added to *there_s. The burst is
+ * whole requests, each of them there until its own service ends: half a service more than the
+ * flow's integral. */
+static double serve(struct stage *stage, const struct march_queue *law, double together,
+                    double burst_service_s, double dt_s, double *there_s)
+{
+    double servers = law->servers;
     double busy_s = fmin(stage->burst * burst_service_s / servers, dt_s);
     double of_burst = burst_service_s > 0 ? busy_s * servers / burst_service_s : stage->burst;
     double of_queue = 0;
@@ -21,9 +30,9 @@ static double serve(struct stage *stage, const struct march_queue *law, double b
     stage->burst -= of_burst;
     if (busy_s < dt_s) {
         stage->burst = 0;
-        of_queue = queue_served(shares * stage->queue, shares * servers, law->service_s,
-                                law->variability, law->load, dt_s - busy_s) /
-                   shares;
+        of_queue = together * leave(law, stage->queue, law->shares, dt_s - busy_s);
+        if (together < 1)
+            of_queue += (1 - together) * leave(law, stage->queue, 1, dt_s - busy_s);
         stage->queue -= of_queue;
     }
     *there_s += stage->queue * (dt_s - busy_s);
@@ -71,7 +80,7 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
     if (env->prefill.servers > 0) {
         *(first ? &march->prefill.burst : &march->prefill.queue) += come;
         come =
-            serve(&march->prefill, &env->prefill, env->prefill.service_s, dt_s, &prefilling_s);
+            serve(&march->prefill, &env->prefill, 1, env->prefill.service_s, dt_s, &prefilling_s);
         first = false;
     }
     march->waiting += come;
@@ -79,7 +88,10 @@ double march_let_in(struct march *march, double come, double ended, double dt_s)
     march->waiting -= admitted;
     note_full(march, come, admitted);
     *(first ? &march->import.burst : &march->import.queue) += admitted;
-    double served = serve(&march->import, &env->import, env->burst_import_s, dt_s, &importing_s);
+    /* The router counts all that a rank has: it sees who imports as long as few decode. */
+    double seen = 1 / (1 + 0.25 * march->decoding * march->decoding);
+    double served =
+        serve(&march->import, &env->import, seen, env->burst_import_s, dt_s, &importing_s);
     if (march->counting) {
         out->admitted += admitted;
         out->prefilling_s += prefilling_s;

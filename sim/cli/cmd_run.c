@@ -1,5 +1,6 @@
 /* cmd_run.c -- kvtide run: one scenario, simulated and reported on. */
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static void warn_of_means(const struct kvt_run *run)
                 "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
                 "for; run.fidelity exact or sampled takes any\n",
                 run->scenario->name);
-    if (kvt_run_saturated(run, saturated))
+    if (kvt_run_loaded(run, 1, INFINITY, saturated))
         fprintf(stderr,
                 "kvtide: %s: warning: more comes than can be done by %s: TTFT is that of a queue "
                 "that grows for as long as requests come\n",

@@ -14,8 +14,8 @@
 #include "kvt/report.h"
 #include "kvt/version.h"
 #include "metrics_table.h"
-#include "saturated.h"
 #include "service.h"
+#include "stage_load.h"
 
 /* Adds a member and says whether there was memory for it. */
 static bool add(cJSON *object, const char *key, cJSON *item)
@@ -492,7 +492,7 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
         kvt_json_add_text(result, "decision_hash", run->analytic ? NULL : hash) &&
         add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
         (!run->analytic || add(result, "few_for_means", cJSON_CreateBool(run->few_for_means))) &&
-        (!run->analytic || saturated_add(result, run)) &&
+        (!run->analytic || stage_load_add(result, run)) &&
         add_metrics(result, run, -1) && service_add(result, run) &&
         add(result, "metrics_ci95", cJSON_CreateObject()) && add_basis(result, run) &&
         add_phases(result, run) && add_requests(result, run) && add_rows(result, run) &&

@@ -207,8 +207,9 @@ struct kvt_run {
     const struct kvt_fault_report *faults; /* [fault_count] as the scenario lists them */
     uint32_t fault_count;
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
-    /* Analytic, of an open loop: work that comes to each stage over what it can do, where that is 1
-     * or more, so that its queue grows for as long as requests come; else 0. */
+    /* Analytic, of an open loop: work that comes to each stage over what it can do; from 1 on its
+     * queue grows for as long as requests come. NaN: there is no such stage; slots: nobody waits
+     * for one. */
     double stage_load[KVT_STAGES];
 };
 
@@ -253,9 +254,10 @@ KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON
 enum {
     KVT_SATURATED_BYTES = 96
 };
-/* Of an analytic run the stages that cannot keep up, "prefill (7.52 times)"; false: there is none,
- * or the run was simulated, and text is empty. */
-bool kvt_run_saturated(const struct kvt_run *run, char text[KVT_SATURATED_BYTES]);
+/* Of an analytic run the stages whose load is from `least` to below `most`, "prefill (7.52 times)";
+ * false: there is none, or the run was simulated, and text is empty. */
+bool kvt_run_loaded(const struct kvt_run *run, double least, double most,
+                    char text[KVT_SATURATED_BYTES]);
 
 /* An array of what came of each step of the load; NULL when memory is short. */
 struct cJSON *kvt_transitions_tree(const struct kvt_run *run);
