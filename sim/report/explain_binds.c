@@ -42,7 +42,8 @@ enum explain_bind explain_bind_of(const struct explain_of *of)
         return EXPLAIN_NOTHING_ARRIVED;
     if (kvt_run_count_requests(of->run).unservable == kvt_run_arrived(of->run))
         return EXPLAIN_NEVER_FITS;
-    if (total->no_rank_ns > 0.5 * total->waiting_ns)
+    if (total->no_rank_ns > 0.5 * total->waiting_ns &&
+        means.waiting > 0.05 * (means.decoding + means.waiting))
         return EXPLAIN_NO_RANK;
     if (means.waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? EXPLAIN_HOST
@@ -181,7 +182,8 @@ static bool add_next(cJSON *batch, const double uses[EXPLAIN_BINDS], enum explai
 {
     int next = EXPLAIN_BINDS;
 
-    for (int b = 0; b < EXPLAIN_BINDS; b++) {
+    /* With no rank there is nothing that could fill up. */
+    for (int b = 0; b < EXPLAIN_BINDS && now != EXPLAIN_NO_RANK; b++) {
         if (b != (int)now && isfinite(uses[b]) && uses[b] > 0 &&
             (next == EXPLAIN_BINDS || uses[b] > uses[next]))
             next = b;

@@ -41,7 +41,7 @@ static double settled(double arrivals_per_s, double servers, double service_s, d
     double there = 0, dt_s = 0.1 * service_s;
     for (int i = 0; i < 20000; i++) {
         there += arrivals_per_s * dt_s;
-        there -= queue_served(there, servers, service_s, variability, dt_s);
+        there -= queue_served(there, servers, service_s, variability, 0, dt_s);
     }
     return there;
 }
@@ -60,14 +60,31 @@ START_TEST(a_queue_serves_no_more_than_it_has_or_can)
 {
     for (int i = 0; i < 30; i++) {
         double there = 1.7 * i;
-        double served = queue_served(there, 2, 0.5, 1, 3);
+        double served = queue_served(there, 2, 0.5, 1, _i, 3);
         ck_assert_double_ge(served, 0);
         ck_assert_double_le(served, there);
         ck_assert_double_le(served, 12);
     }
-    ck_assert_double_gt(queue_served(1000, 1, 0.5, 1, 3), 5.9);
-    ck_assert_double_eq(queue_served(4, 1, 0, 1, 1), 4);
-    ck_assert_double_eq(queue_served(4, 1, 1, 1, 0), 0);
+    ck_assert_double_gt(queue_served(1000, 1, 0.5, 1, _i, 3), 5.9);
+    ck_assert_double_eq(queue_served(4, 1, 0, 1, _i, 1), 4);
+    ck_assert_double_eq(queue_served(4, 1, 1, 1, _i, 0), 0);
+}
+END_TEST
+
+/* A walk with a drift of d services a service, and M/D/1's variance of 1, is idle for 1 / 2d services
+ * before it is gone for good: v / d with v = 1/2. */
+START_TEST(an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away)
+{
+    static const double drifts[] = {0.05, 0.2, 1};
+    double drift = drifts[_i], there = 0, served = 0, dt_s = 0.05;
+    int cells = (int)(40 / (drift * drift) / dt_s) + 4000;
+    for (int i = 0; i < cells; i++) {
+        there += (1 + drift) * dt_s;
+        double now = queue_served(there, 1, 1, 0.5, 1 + drift, dt_s);
+        there -= now;
+        served += now;
+    }
+    ck_assert_double_eq_tol(cells * dt_s - served, 0.5 / drift, 0.15 * 0.5 / drift + 0.5);
 }
 END_TEST
 
@@ -204,6 +221,194 @@ START_TEST(means_are_near_those_of_the_exact_run)
     small_run_close(&exact);
 }
 END_TEST
+
+/* ---- Open loops ------------------------------------------------------------------------- */
+
+/* Half a second a prompt, on so many servers. */
+#define PREFILL(servers)                                                                           \
+    "cluster.prefill={\"mode\": \"separate\", \"tp\": 1, \"gpus\": " servers                       \
+    ", \"tokens_per_s\": 512}"
+enum {
+    TWIN_RUNS = 400
+};
+
+/* TTFT of M/D/servers, request by request: of those that arrive from from_s on and are served by
+ * to_s, the mean over runs of their means. */
+static double twin_ttft_s(double rate, uint32_t servers, double service_s, double from_s,
+                          double to_s)
+{
+    double sum = 0, runs = 0;
+    for (uint64_t n = 0; n < TWIN_RUNS; n++) {
+        struct kvt_rng rng = kvt_rng_stream(2385, KVT_RNG_TEST, n);
+        double free_s[8] = {0}, at_s = 0, waits_s = 0, count = 0;
+        for (;;) {
+            at_s -= log(1 - kvt_rng_unit(&rng)) / rate;
+            if (at_s >= to_s)
+                break;
+            uint32_t first = 0;
+            for (uint32_t i = 1; i < servers; i++)
+                first = free_s[i] < free_s[first] ? i : first;
+            free_s[first] = fmax(free_s[first], at_s) + service_s;
+            if (at_s >= from_s && free_s[first] <= to_s) {
+                waits_s += free_s[first] - at_s;
+                count++;
+            }
+        }
+        if (count > 0) {
+            sum += waits_s / count;
+            runs++;
+        }
+    }
+    return sum / runs;
+}
+
+/* Requests a second to two prompts a second each of one server and of four; the import after it
+ * takes a millisecond at most. */
+static const struct {
+    const char *prefill, *rate;
+    uint32_t servers;
+    double per_s, tolerance;
+} prefills[] = {
+    {PREFILL("1"), "0.5", 1, 0.5, 0.06}, {PREFILL("1"), "1.6", 1, 1.6, 0.1},
+    {PREFILL("1"), "3", 1, 3, 0.03},     {PREFILL("1"), "15", 1, 15, 0.03},
+    {PREFILL("4"), "4", 4, 4, 0.06},     {PREFILL("4"), "12", 4, 12, 0.03},
+};
+
+static double open_ttft_s(const char *prefill, const char *rate, const char *also, double *load)
+{
+    char workload[256];
+    (void)snprintf(workload, sizeof workload,
+                   "workload={\"arrival\": \"open\", \"rate\": %s, \"lengths\": {\"input\": "
+                   "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", "
+                   "\"tokens\": 40}}}",
+                   rate);
+    const char *const sets[] = {workload, prefill, "cluster.import.rate=100", also, NULL};
+    struct small_run small;
+    small_run_whole(&small, SCENARIO, sets);
+    double ttft_s = 1e-3 * metric_of(&small, "mean_ttft_ms");
+    *load = small.run->stage_load[KVT_STAGE_PREFILL];
+    small_run_close(&small);
+    return ttft_s;
+}
+
+START_TEST(prompts_wait_for_prefill_as_long_as_one_by_one)
+{
+    double load;
+    double ttft_s =
+        open_ttft_s(prefills[_i].prefill, prefills[_i].rate, "run.duration_s=120", &load);
+    double twin_s = twin_ttft_s(prefills[_i].per_s, prefills[_i].servers, 0.5, 0, 120);
+    ck_assert_double_eq_tol(ttft_s, twin_s, prefills[_i].tolerance * twin_s + 0.02);
+    ck_assert_double_eq_tol(load, prefills[_i].per_s * 0.5 / prefills[_i].servers, 1e-9);
+}
+END_TEST
+
+/* Evenly spaced: of T seconds' arrivals at r a second m a second are served, number k at k / m and
+ * k / r after it began; the mean of k up to m T. */
+START_TEST(a_backlog_grows_with_the_run_however_long_it_is)
+{
+    static const char *const durations[] = {"run.duration_s=30", "run.duration_s=300",
+                                            "run.duration_s=6000", "run.duration_s=200000"};
+    static const double seconds[] = {30, 300, 6000, 200000};
+    double load;
+    double ttft_s = open_ttft_s(PREFILL("1"), "10", durations[_i], &load);
+    double fluid_s = 0.5 * (seconds[_i] + 0.5) * (1 - 2.0 / 10);
+    ck_assert_double_eq_tol(ttft_s, fluid_s, 0.02 * fluid_s);
+    ck_assert_double_eq_tol(load, 5, 1e-9);
+}
+END_TEST
+
+START_TEST(those_who_came_in_the_warm_up_are_in_no_mean)
+{
+    double load, from_s = 40, to_s = 120, served_per_s = 2, rate = 3;
+    double ttft_s =
+        open_ttft_s(PREFILL("1"), "3",
+                    "run={\"fidelity\": \"analytic\", \"duration_s\": 120, \"warmup\": "
+                    "{\"rule\": \"seconds\", \"value\": 40}}",
+                    &load);
+    double last_s = to_s * served_per_s / rate; /* to come of those that are served */
+    double fluid_s = 0.5 * (from_s + last_s) * (rate / served_per_s - 1) + 0.5;
+    double twin_s = twin_ttft_s(rate, 1, 0.5, from_s, to_s);
+    ck_assert_double_eq_tol(ttft_s, fluid_s, 0.05 * fluid_s);
+    ck_assert_double_eq_tol(ttft_s, twin_s, 0.05 * twin_s);
+}
+END_TEST
+
+/* What would have come after the end of the run changes nothing in it. */
+START_TEST(a_run_ends_by_what_comes_first)
+{
+    static const char *const names[] = {"output_throughput", "mean_tpot_ms", "mean_ttft_ms",
+                                        "active_mean"};
+    static const char *const requests[] = {"0", "80", "1000000"};
+    double found[3][4];
+    for (size_t r = 0; r < 3; r++) {
+        char workload[256];
+        (void)snprintf(workload, sizeof workload,
+                       "workload={\"arrival\": \"open\", \"rate\": 4, \"requests\": %s, \"lengths\": "
+                       "{\"input\": {\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": "
+                       "\"fixed\", \"tokens\": 200}}}",
+                       requests[r]);
+        const char *const sets[] = {workload, "run.duration_s=20", NULL};
+        struct small_run small;
+        small_run_whole(&small, SCENARIO, sets);
+        for (size_t m = 0; m < 4; m++)
+            found[r][m] = metric_of(&small, names[m]);
+        small_run_close(&small);
+    }
+    for (size_t r = 1; r < 3; r++) {
+        for (size_t m = 0; m < 4; m++)
+            ck_assert_double_eq_tol(found[r][m], found[0][m], 0.02 * found[0][m]);
+    }
+}
+END_TEST
+
+START_TEST(slots_that_cannot_take_what_comes_say_so)
+{
+    static const char reserve[] = "cluster.decode.growth_reserve_gib=0.05";
+    static const char *const pools[] = {"cluster.decode.pools.unified_gib=0.062",
+                                        "cluster.decode.pools.unified_gib=1"};
+    static const char workload[] =
+        "workload={\"arrival\": \"open\", \"rate\": 400, \"requests\": 800, \"lengths\": {\"input\": "
+        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 200}}}";
+    const char *const sets[] = {workload, "residency=resident", "cluster.import.rate=100",
+                                pools[_i], reserve, NULL};
+    const char *const exact_sets[] = {workload,  "residency=resident", "cluster.import.rate=100",
+                                      pools[_i], reserve,              "run.fidelity=exact",
+                                      NULL};
+    struct small_run small, exact;
+    small_run_whole(&small, SCENARIO, sets);
+    small_run_whole(&exact, SCENARIO, exact_sets);
+    double load = small.run->stage_load[KVT_STAGE_SLOTS];
+    ck_assert(_i == 0 ? load > 1.2 : isnan(load));
+    ck_assert(isnan(small.run->stage_load[KVT_STAGE_PREFILL]));
+    double ttft_ms = metric_of(&small, "mean_ttft_ms"), wanted_ms = metric_of(&exact, "mean_ttft_ms");
+    ck_assert_double_eq_tol(ttft_ms, wanted_ms, 0.1 * wanted_ms + 1);
+    small_run_close(&small);
+    small_run_close(&exact);
+}
+END_TEST
+
+/* Where seldom anybody decodes, one request on one of eight ranks touches the experts of one. */
+START_TEST(few_requests_on_many_ranks_are_not_one_on_each)
+{
+    static const char workload[] =
+        "workload={\"arrival\": \"open\", \"rate\": 1, \"requests\": 60, \"lengths\": {\"input\": "
+        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 40}}}";
+    static const char ranks[] =
+        "cluster.decode={\"gpus\": 8, \"dp\": 8, \"ep\": 8, \"lockstep\": true, \"pools\": "
+        "{\"unified_gib\": 1}}";
+    const char *const sets[] = {workload, ranks, NULL};
+    const char *const exact_sets[] = {workload, ranks, "run.fidelity=exact", NULL};
+    struct small_run small, exact;
+    small_run_whole(&small, SCENARIO, sets);
+    small_run_whole(&exact, SCENARIO, exact_sets);
+    double tpot_ms = metric_of(&small, "mean_tpot_ms"), wanted_ms = metric_of(&exact, "mean_tpot_ms");
+    ck_assert_double_eq_tol(tpot_ms, wanted_ms, 0.05 * wanted_ms);
+    small_run_close(&small);
+    small_run_close(&exact);
+}
+END_TEST
+
+/* ---- Memory ---------------------------------------------------------------------------- */
 
 /* Loads that leave HBM empty, share it with history, and fill it. */
 static const struct {
@@ -506,13 +711,21 @@ static Suite *analytic_suite(void)
     Suite *suite = suite_create("analytic");
     TCase *parts = tcase_create("parts"), *runs = tcase_create("runs");
     tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
-    tcase_add_test(parts, a_queue_serves_no_more_than_it_has_or_can);
+    tcase_add_loop_test(parts, a_queue_serves_no_more_than_it_has_or_can, 0, 3);
+    tcase_add_loop_test(parts, an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away, 0, 3);
     tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
     suite_add_tcase(suite, parts);
     tcase_add_checked_fixture(runs, make_folder, remove_folder);
     tcase_set_timeout(runs, 30);
     tcase_add_loop_test(runs, means_are_near_those_of_the_exact_run, 0, 2);
+    tcase_add_loop_test(runs, prompts_wait_for_prefill_as_long_as_one_by_one, 0,
+                        sizeof prefills / sizeof prefills[0]);
+    tcase_add_loop_test(runs, a_backlog_grows_with_the_run_however_long_it_is, 0, 4);
+    tcase_add_test(runs, those_who_came_in_the_warm_up_are_in_no_mean);
+    tcase_add_test(runs, a_run_ends_by_what_comes_first);
+    tcase_add_loop_test(runs, slots_that_cannot_take_what_comes_say_so, 0, 2);
+    tcase_add_test(runs, few_requests_on_many_ranks_are_not_one_on_each);
     tcase_add_loop_test(runs, memory_peaks_near_where_the_exact_run_does_and_inside_its_pool, 0,
                         sizeof memories / sizeof memories[0]);
     tcase_add_loop_test(runs, a_round_without_drafts_commits_one_token, 0,
