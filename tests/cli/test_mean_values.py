@@ -47,6 +47,17 @@ def one_that_keeps_up_is_not_and_one_near_its_limit_is_doubted(folder):
     assert set(closed["stage_load"].values()) == {None}, closed["stage_load"]
 
 
+def one_request_on_one_of_four_ranks_touches_the_experts_of_one(folder):
+    """Where seldom anybody decodes: TPOT was a fifth too long, as if each rank had one. Nothing is resolved."""
+    workload = {"arrival": "open", "rate": 0.25, "requests": 64,
+                "lengths": {"input": {"tokens": 16384}, "output": {"mean_tokens": 512}}}
+    arguments = ("glm-5.3-32k", "--set", "residency=resident", "--set", "timing=roofline", "--set",
+                 "cluster.import.law=rate", "--set", "workload=" + json.dumps(workload))
+    means, exact = (result_of(*arguments, "--fidelity", fidelity)["metrics"]["mean_tpot_ms"]
+                    for fidelity in ("analytic", "exact"))
+    assert abs(means / exact - 1) < 0.06, (means, exact)
+
+
 def a_plan_buys_as_much_prefill_as_keeps_up(folder):
     """And says what its mean values rest on."""
     path = tiny(folder, changes=OPEN)
@@ -107,6 +118,7 @@ if __name__ == "__main__":
     sys.exit(support.run_cases([
         a_stage_that_cannot_keep_up_is_named,
         one_that_keeps_up_is_not_and_one_near_its_limit_is_doubted,
+        one_request_on_one_of_four_ranks_touches_the_experts_of_one,
         a_plan_buys_as_much_prefill_as_keeps_up,
         mean_values_have_no_decision_hash,
         a_sweep_has_a_basis_no_hash_and_says_which_points_are_saturated,

@@ -387,27 +387,6 @@ START_TEST(slots_that_cannot_take_what_comes_say_so)
 }
 END_TEST
 
-/* Where seldom anybody decodes, one request on one of eight ranks touches the experts of one. */
-START_TEST(few_requests_on_many_ranks_are_not_one_on_each)
-{
-    static const char workload[] =
-        "workload={\"arrival\": \"open\", \"rate\": 1, \"requests\": 60, \"lengths\": {\"input\": "
-        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 40}}}";
-    static const char ranks[] =
-        "cluster.decode={\"gpus\": 8, \"dp\": 8, \"ep\": 8, \"lockstep\": true, \"pools\": "
-        "{\"unified_gib\": 1}}";
-    const char *const sets[] = {workload, ranks, NULL};
-    const char *const exact_sets[] = {workload, ranks, "run.fidelity=exact", NULL};
-    struct small_run small, exact;
-    small_run_whole(&small, SCENARIO, sets);
-    small_run_whole(&exact, SCENARIO, exact_sets);
-    double tpot_ms = metric_of(&small, "mean_tpot_ms"), wanted_ms = metric_of(&exact, "mean_tpot_ms");
-    ck_assert_double_eq_tol(tpot_ms, wanted_ms, 0.05 * wanted_ms);
-    small_run_close(&small);
-    small_run_close(&exact);
-}
-END_TEST
-
 /* ---- Memory ---------------------------------------------------------------------------- */
 
 /* Loads that leave HBM empty, share it with history, and fill it. */
@@ -725,7 +704,6 @@ static Suite *analytic_suite(void)
     tcase_add_test(runs, those_who_came_in_the_warm_up_are_in_no_mean);
     tcase_add_test(runs, a_run_ends_by_what_comes_first);
     tcase_add_loop_test(runs, slots_that_cannot_take_what_comes_say_so, 0, 2);
-    tcase_add_test(runs, few_requests_on_many_ranks_are_not_one_on_each);
     tcase_add_loop_test(runs, memory_peaks_near_where_the_exact_run_does_and_inside_its_pool, 0,
                         sizeof memories / sizeof memories[0]);
     tcase_add_loop_test(runs, a_round_without_drafts_commits_one_token, 0,
