@@ -334,9 +334,13 @@ static void close_march(struct march *march)
     struct march_result *out = march->out;
 
     out->end_s = march->now_s;
-    for (uint32_t j = march_oldest(march); j < march->cell; j++)
-        march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive,
-                         march->cell - j - 1.5 + march->last_share, march->now_s, false);
+    /* They began in the middle of their cell, the last of which is the share that was let pass. */
+    for (uint32_t j = march_oldest(march); j < march->cell; j++) {
+        bool is_last = j + 1 == march->cell;
+        double cells = is_last ? 0.5 * march->last_share : march->cell - j - 1.5 + march->last_share;
+        march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive, cells, march->now_s,
+                         false);
+    }
     out->running_end = march->decoding;
     out->waiting_end = march->prefill.burst + march->prefill.queue + march->waiting +
                        march->import.burst + march->import.queue;

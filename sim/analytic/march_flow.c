@@ -235,11 +235,14 @@ void march_note_spans(struct march *march, const struct cohort *cohort, double r
     const struct march_env *env = march->env;
     struct march_result *out = march->out;
     double span_s = now_s - cohort->entry_s;
-    double tokens = fmax(cells * env->cell_tokens - (completed ? env->extra_tokens : 0), 1);
+    double tokens = cells * env->cell_tokens - (completed ? env->extra_tokens : 0);
     bool post = cohort->number >= march->first_wave;
 
     if (requests <= 0 || span_s <= 0 || !march->counting || cohort->number < march->cut)
         return;
+    if (!completed && tokens < 1)
+        return; /* it has no second token yet */
+    tokens = fmax(tokens, 1);
     out->tpot_s += requests * span_s / tokens;
     out->tpot_requests += requests;
     out->post_tpot_s += post ? requests * span_s / tokens : 0;

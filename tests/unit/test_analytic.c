@@ -361,6 +361,29 @@ START_TEST(a_run_ends_by_what_comes_first)
 }
 END_TEST
 
+/* Nor does where in a cell of the march the clock cuts it: a request that has just begun is not one
+ * that took long for its token. */
+START_TEST(tpot_does_not_jump_where_the_clock_cuts)
+{
+    static const char workload[] =
+        "workload={\"arrival\": \"open\", \"rate\": 40, \"requests\": 400, \"lengths\": {\"input\": "
+        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 2000}}}";
+    double last_ms = 0;
+    for (int i = 0; i < 12; i++) {
+        char cut[48];
+        (void)snprintf(cut, sizeof cut, "run.duration_s=%.3f", 1.5 + 0.01 * i);
+        const char *const sets[] = {workload, "cluster.import.rate=100", cut, NULL};
+        struct small_run small;
+        small_run_whole(&small, SCENARIO, sets);
+        double tpot_ms = metric_of(&small, "mean_tpot_ms");
+        if (i > 0)
+            ck_assert_double_eq_tol(tpot_ms, last_ms, 0.008 * last_ms);
+        last_ms = tpot_ms;
+        small_run_close(&small);
+    }
+}
+END_TEST
+
 START_TEST(slots_that_cannot_take_what_comes_say_so)
 {
     static const char reserve[] = "cluster.decode.growth_reserve_gib=0.05";
@@ -703,6 +726,7 @@ static Suite *analytic_suite(void)
     tcase_add_loop_test(runs, a_backlog_grows_with_the_run_however_long_it_is, 0, 4);
     tcase_add_test(runs, those_who_came_in_the_warm_up_are_in_no_mean);
     tcase_add_test(runs, a_run_ends_by_what_comes_first);
+    tcase_add_test(runs, tpot_does_not_jump_where_the_clock_cuts);
     tcase_add_loop_test(runs, slots_that_cannot_take_what_comes_say_so, 0, 2);
     tcase_add_loop_test(runs, memory_peaks_near_where_the_exact_run_does_and_inside_its_pool, 0,
                         sizeof memories / sizeof memories[0]);
