@@ -73,6 +73,8 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
                       "a load that is not steady (trace, phases, sessions) has none", err);
     if (scenario->pool_count > 1)
         return refuse("cluster.decode", "several pools share no mean rank", err);
+    if (strcmp(scenario->scheduling.info->name, "fcfs") != 0)
+        return refuse("cluster.scheduling.policy", "no scheduling but \"fcfs\"", err);
     if (moves && strcmp(residency, "adaptive") != 0)
         return refuse("residency.policy", "follows no policy that moves pages but \"adaptive\"",
                       err);
@@ -293,6 +295,13 @@ static double ratio_ms(double seconds, double count)
     return count > 1e-9 ? seconds / count * 1e3 : NAN;
 }
 
+/* How much longer those that are done have waited for their first token than all that have it: less
+ * where a run is cut while its queue grows. */
+static double earlier_ms(const struct march_reach *begun, const struct march_reach *done)
+{
+    return ratio_ms(done->wait_s, done->requests) - ratio_ms(begun->wait_s, begun->requests);
+}
+
 static void fill_means(const struct march_env *march, const struct march_result *result,
                        struct kvt_mean_latencies *means)
 {
@@ -303,7 +312,8 @@ static void fill_means(const struct march_env *march, const struct march_result 
     means->ttft_ms = ratio_ms(result->ttft_s, result->ttft_requests) + boundary_ms;
     means->tpot_ms = ratio_ms(result->tpot_s, result->tpot_requests);
     means->itl_ms = ratio_ms(result->running_s, result->rounds);
-    means->e2el_ms = means->ttft_ms + ratio_ms(result->span_s, result->span_requests);
+    means->e2el_ms = means->ttft_ms + ratio_ms(result->span_s, result->span_requests) +
+                     earlier_ms(&result->begun, &result->done);
     means->post_wave_ttft_ms = means->post_wave_tpot_ms = NAN;
     means->post_wave_itl_ms = means->post_wave_e2el_ms = NAN;
     if (!march->closed)
@@ -311,8 +321,9 @@ static void fill_means(const struct march_env *march, const struct march_result 
     means->post_wave_ttft_ms =
         ratio_ms(result->post_ttft_s, result->post_ttft_requests) + boundary_ms;
     means->post_wave_tpot_ms = ratio_ms(result->post_tpot_s, result->post_tpot_requests);
-    means->post_wave_e2el_ms =
-        means->post_wave_ttft_ms + ratio_ms(result->post_span_s, result->post_span_requests);
+    means->post_wave_e2el_ms = means->post_wave_ttft_ms +
+                               ratio_ms(result->post_span_s, result->post_span_requests) +
+                               earlier_ms(&result->post_begun, &result->post_done);
 }
 
 /* A run that the clock cuts has no drain, whose last requests are chance. */
@@ -329,7 +340,7 @@ static bool is_few(const struct march_env *march, const struct march_result *res
 /* What comes to an open loop's stages over what they can do, in the order in which requests come to
  * them; those behind get what passes. Slots that imports fill wait for imports. */
 static void find_loads(const struct march_env *march, const struct march_result *result,
-                           double load[KVT_STAGES])
+                       double load[KVT_STAGES])
 {
     for (int s = 0; s < KVT_STAGES; s++)
         load[s] = NAN;
@@ -404,9 +415,8 @@ static double shorten(struct march_env *march, double step_s)
     double most_s = LIVES_MAX * life_s, repeat;
 
     /* It ends by what comes first: the clock, or the last request. */
-    double by_requests = march->closed
-                             ? march->requests / (LIVES_MAX * march->in_flight)
-                             : march->requests / march->arrivals_per_s / most_s;
+    double by_requests = march->closed ? march->requests / (LIVES_MAX * march->in_flight)
+                                       : march->requests / march->arrivals_per_s / most_s;
     repeat = fmax(fmin(by_requests, march->duration_s / most_s), 1);
     if (!isfinite(repeat))
         repeat = 1;
@@ -443,7 +453,8 @@ static kvt_status lengthen(const struct march_env *march, double repeat,
         return status;
     result->ttft_s = result->ttft_requests * grown(half.ttft_s / half.ttft_requests,
                                                    result->ttft_s / result->ttft_requests, repeat);
-    /* Requests x time are sums over the run: twice those of the half are as many as did not grow. */
+    /* Requests x time are sums over the run: twice those of the half are as many as did not grow.
+     */
     result->waiting_s = grown(2 * half.waiting_s, result->waiting_s, repeat);
     result->prefilling_s = grown(2 * half.prefilling_s, result->prefilling_s, repeat);
     result->importing_s = grown(2 * half.importing_s, result->importing_s, repeat);

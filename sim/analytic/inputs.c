@@ -207,10 +207,10 @@ static void read_prefill(const struct kvt_analytic_env *run, const struct inputs
         sum > 0 ? fmax(squares * (double)inputs->length_count / (sum * sum) - 1, 0) : 0;
 }
 
-/* How requests come to the queues. One pool prefills for all ranks. In an open loop the router gives
- * ranks requests in turn, about, so that theirs come more evenly than all do; and where it sees who
- * imports, it keeps them from one rank while another is idle, as if each two ranks had one queue
- * (march_let_in). Each rank of a closed loop has its own. */
+/* How requests come to the queues. One pool prefills for all ranks. In an open loop the router
+ * gives ranks requests in turn, about, so that theirs come more evenly than all do; and where it
+ * sees who imports, it keeps them from one rank while another is idle, as if each two ranks had one
+ * queue (march_let_in). Each rank of a closed loop has its own. */
 static void shape_queues(const struct kvt_analytic_env *run, struct march_env *march)
 {
     double ranks = run->rank_count, come_per_s = march->arrivals_per_s;

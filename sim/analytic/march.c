@@ -114,7 +114,8 @@ static double excess_requests(const struct march *march, double largest)
     double ranks = env->surfaces->run->rank_count;
     double there = march->import.burst + march->import.queue;
     double variance = there * (1 + there) * (1 + env->import.service_scv) / 2;
-    double most = march->import.burst > 0 ? env->import.service_scv * march->decoding : march->decoding;
+    double most =
+        march->import.burst > 0 ? env->import.service_scv * march->decoding : march->decoding;
 
     if (!env->closed)
         return fmin((ranks - 1) / (2 * ranks), march->decoding * (ranks - 1));
@@ -337,7 +338,8 @@ static void close_march(struct march *march)
     /* They began in the middle of their cell, the last of which is the share that was let pass. */
     for (uint32_t j = march_oldest(march); j < march->cell; j++) {
         bool is_last = j + 1 == march->cell;
-        double cells = is_last ? 0.5 * march->last_share : march->cell - j - 1.5 + march->last_share;
+        double cells =
+            is_last ? 0.5 * march->last_share : march->cell - j - 1.5 + march->last_share;
         march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive, cells, march->now_s,
                          false);
     }
@@ -351,8 +353,7 @@ static void close_march(struct march *march)
     }
     double cut = march->counting ? march->cut : out->arrived;
     out->ttft_s = march_waits(march, cut, &out->ttft_requests);
-    out->post_ttft_s =
-        march_waits(march, fmax(cut, march->first_wave), &out->post_ttft_requests);
+    out->post_ttft_s = march_waits(march, fmax(cut, march->first_wave), &out->post_ttft_requests);
     describe_outside(march, out);
     out->released_bytes = march->released_pages * env->page_bytes;
     central_half(march);

@@ -19,6 +19,7 @@ struct cohort {
     double entry_s; /* when, on average */
     double pages;   /* of each one's history in HBM */
     double number;  /* of the mean one of them, in order of arrival */
+    double wait_s;  /* that one's, from its arrival to entry_s */
 };
 
 /* A rank's share of a stage that requests queue for. */
@@ -79,6 +80,11 @@ struct march_memory {
     double bytes; /* in all, of one GPU */
 };
 
+/* Requests, and how long they have waited for their first token by the means of their cohorts. */
+struct march_reach {
+    double requests, wait_s;
+};
+
 /* What came of it; extensive figures are a rank's. */
 struct march_result {
     double end_s, counted_s;                 /* counted: without the warm-up */
@@ -95,14 +101,15 @@ struct march_result {
     double ttft_s, ttft_requests, post_ttft_s, post_ttft_requests;
     double tpot_s, tpot_requests, post_tpot_s, post_tpot_requests;
     double span_s, span_requests, post_span_s, post_span_requests; /* decoding, of completed ones */
+    struct march_reach begun, done, post_begun, post_done; /* of those in ttft_s and in span_s */
     double active, coverage, covered;    /* over the central half; covered: share of it with rows */
     double held_peak, growth_peak_bytes; /* each at its own moment */
     struct march_memory memory_peak;     /* when it is fullest */
     double host_peak_bytes;
     double in_flight_peak;
     double running_end, waiting_end;
-    double slot_load;     /* open: what comes to the slots over what they take; NaN: all of it */
-    bool says_outside;    /* outside is known */
+    double slot_load;  /* open: what comes to the slots over what they take; NaN: all of it */
+    bool says_outside; /* outside is known */
     struct kvt_outside outside; /* what of extrapolated_steps was so most often */
 };
 

@@ -63,10 +63,9 @@ static void note_full(struct march *march, double come, double admitted)
     march->full_come = is_full ? march->full_come + come : 0;
     march->full_let_in = is_full ? march->full_let_in + admitted : 0;
     if (march->out->arrived < march->env->requests)
-        march->out->slot_load =
-            march->waiting * march->env->surfaces->run->rank_count >= 1
-                ? march->full_come / march->full_let_in
-                : (double)NAN;
+        march->out->slot_load = march->waiting * march->env->surfaces->run->rank_count >= 1
+                                    ? march->full_come / march->full_let_in
+                                    : (double)NAN;
 }
 
 double march_let_in(struct march *march, double come, double ended, double dt_s)
@@ -135,8 +134,7 @@ static double waits_at_end(const struct march *march, double unserved)
         double came = arrived - trail->arrived, taken = fmin(came, left);
         bool at_once = march->env->closed && k == 0;
         double share = came > 0 ? taken / came : 0;
-        double when_s =
-            at_once ? trail->from_s : until_s - 0.5 * share * (until_s - trail->from_s);
+        double when_s = at_once ? trail->from_s : until_s - 0.5 * share * (until_s - trail->from_s);
         waits_s += taken * (out->end_s - when_s);
         left -= taken;
         arrived = trail->arrived;
@@ -229,6 +227,12 @@ void march_move_pages(struct march *march, double dt_s)
 
 /* ---- Ends ------------------------------------------------------------------------------ */
 
+static void add_reach(struct march_reach *reach, double requests, const struct cohort *cohort)
+{
+    reach->requests += requests;
+    reach->wait_s += requests * cohort->wait_s;
+}
+
 void march_note_spans(struct march *march, const struct cohort *cohort, double requests,
                       double cells, double now_s, bool completed)
 {
@@ -253,6 +257,8 @@ void march_note_spans(struct march *march, const struct cohort *cohort, double r
     out->span_requests += requests;
     out->post_span_s += post ? requests * span_s : 0;
     out->post_span_requests += post ? requests : 0;
+    add_reach(&out->done, requests, cohort);
+    add_reach(&out->post_done, post ? requests : 0, cohort);
 }
 
 double march_end_cell(struct march *march, double middle_s, double share)
@@ -271,13 +277,37 @@ double march_end_cell(struct march *march, double middle_s, double share)
     return ended;
 }
 
+/* When request `number` came, in this cell or one before. */
+static double arrived_at(struct march *march, double number, double middle_s)
+{
+    const struct trail *trail = march->trail;
+
+    while (march->oldest_waiting < march->cell &&
+           trail[march->oldest_waiting + 1].arrived <= number)
+        march->oldest_waiting++;
+    uint32_t k = march->oldest_waiting;
+    if (k == 0 && march->env->closed)
+        return 0;
+    if (k == march->cell)
+        return middle_s;
+    double came = trail[k + 1].arrived - trail[k].arrived;
+    double share = came > 0 ? (number - trail[k].arrived) / came : 0;
+    return trail[k].from_s + share * (trail[k + 1].from_s - trail[k].from_s);
+}
+
 void march_begin_cohort(struct march *march, double served, double middle_s)
 {
     double alive = served * (1 - march->env->chance_of_life[0]);
 
-    march->cohorts[march->cell] =
-        (struct cohort){.entered = served,
-                        .alive = alive,
-                        .entry_s = middle_s,
-                        .number = march->out->first_tokens - 0.5 * served};
+    struct march_result *out = march->out;
+    struct cohort *cohort = &march->cohorts[march->cell];
+
+    *cohort = (struct cohort){.entered = served,
+                              .alive = alive,
+                              .entry_s = middle_s,
+                              .number = out->first_tokens - 0.5 * served};
+    cohort->wait_s = fmax(middle_s - arrived_at(march, cohort->number, middle_s), 0);
+    bool counts = march->counting && cohort->number >= march->cut;
+    add_reach(&out->begun, counts ? alive : 0, cohort);
+    add_reach(&out->post_begun, counts && cohort->number >= march->first_wave ? alive : 0, cohort);
 }

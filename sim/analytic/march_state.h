@@ -36,7 +36,8 @@ struct march {
     double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell spent in rounds of each age */
     double aged_for;                           /* rounds of a cell that ages[] is made for */
     uint32_t cell;                             /* in hand */
-    double last_share;                         /* of the newest cell, that the clock let pass */
+    uint32_t oldest_waiting; /* the cell in which the next to get its first token came */
+    double last_share;       /* of the newest cell, that the clock let pass */
     double now_s, step_s;
     double waiting; /* for a slot */
     struct stage prefill, import;
@@ -46,8 +47,8 @@ struct march {
     double released_pages;
     double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */
     bool counting;
-    double cut;                     /* requests that arrived before the warm-up's end */
-    double full_come, full_let_in;  /* since somebody has been waiting for a slot */
+    double cut;                                /* requests that arrived before the warm-up's end */
+    double full_come, full_let_in;             /* since somebody has been waiting for a slot */
     struct outside_count outside[OUTSIDE_MAX]; /* [outside_count] */
     uint32_t outside_count;
 };

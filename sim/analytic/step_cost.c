@@ -57,24 +57,24 @@ static struct kvt_rank_load rank_load(const struct march_env *env, const struct 
     const struct kvt_llm *llm = env->surfaces->run->scenario->llm;
     double n = requests;
 
-    return (struct kvt_rank_load){
-        .requests = requests,
-        .queries = (uint32_t)llround(n * load->means.queries),
-        .draft_tokens = (uint32_t)llround(n * load->means.draft_tokens),
-        .calls = n * load->calls,
-        .context_rows = (uint64_t)(n * load->context_tokens),
-        .selected_rows = n * load->selected,
-        .attended_layer_rows = n * load->attended,
-        .looked_up_rows = n * load->looked_up,
-        .missed_rows = n * load->missed,
-        .missed_layer_rows = n * load->missed_layers,
-        .leader_layer_rows = n * load->missed,
-        .wire_bytes = n * load->missed_layers * llm->payload.wire_bytes,
-        .granules = n * load->granules,
-        .calls_with_misses = n * load->with_misses,
-        .backup_bytes = (uint64_t)(n * load->backup_bytes),
-        .import_bytes = (uint64_t)(load->import_bytes_per_s * last_step_s),
-        .fill_bytes = (uint64_t)(load->fill_bytes_per_s * last_step_s)};
+    return (struct kvt_rank_load){.requests = requests,
+                                  .queries = (uint32_t)llround(n * load->means.queries),
+                                  .draft_tokens = (uint32_t)llround(n * load->means.draft_tokens),
+                                  .calls = n * load->calls,
+                                  .context_rows = (uint64_t)(n * load->context_tokens),
+                                  .selected_rows = n * load->selected,
+                                  .attended_layer_rows = n * load->attended,
+                                  .looked_up_rows = n * load->looked_up,
+                                  .missed_rows = n * load->missed,
+                                  .missed_layer_rows = n * load->missed_layers,
+                                  .leader_layer_rows = n * load->missed,
+                                  .wire_bytes = n * load->missed_layers * llm->payload.wire_bytes,
+                                  .granules = n * load->granules,
+                                  .calls_with_misses = n * load->with_misses,
+                                  .backup_bytes = (uint64_t)(n * load->backup_bytes),
+                                  .import_bytes =
+                                      (uint64_t)(load->import_bytes_per_s * last_step_s),
+                                  .fill_bytes = (uint64_t)(load->fill_bytes_per_s * last_step_s)};
 }
 
 /* A step of `together` requests over all ranks in lockstep, of which the mean rank that has any has
@@ -107,9 +107,8 @@ static double whole_step(const struct march_env *env, const struct round_load *l
         sum += parts_s[p];
     }
     range->in_range = !run->timing->in_range || run->timing->in_range(run->timing_state, &mean);
-    range->says_outside =
-        !range->in_range && run->timing->find_outside &&
-        run->timing->find_outside(run->timing_state, &mean, &range->outside);
+    range->says_outside = !range->in_range && run->timing->find_outside &&
+                          run->timing->find_outside(run->timing_state, &mean, &range->outside);
     return sum;
 }
 
@@ -130,8 +129,8 @@ static void corners_of(const struct march_env *env, double requests, double slow
         corners[c] = (struct whole_load){.together = is_sparse ? n : n * ranks,
                                          .requests = of_rank,
                                          .slowest = of_rank + extra + (c >> 1)};
-        weights[c] = (c & 1 ? at - low : 1 - (at - low)) *
-                     (c & 2 ? more - extra : 1 - (more - extra));
+        weights[c] =
+            (c & 1 ? at - low : 1 - (at - low)) * (c & 2 ? more - extra : 1 - (more - extra));
     }
 }
 

@@ -170,7 +170,8 @@ static kvt_status check_result(const cJSON *tree, const char *path, struct kvt_a
     bool is_none = cJSON_IsNull(kvt_json_find(tree, "decision_hash"));
     kvt_status status =
         is_none ? KVT_OK : kvt_json_get_text(tree, where, "decision_hash", true, &hash, err);
-    if (status == KVT_OK && !is_none && (strlen(hash) != 16 || strspn(hash, "0123456789abcdef") != 16))
+    if (status == KVT_OK && !is_none &&
+        (strlen(hash) != 16 || strspn(hash, "0123456789abcdef") != 16))
         status = kvt_fail(err, KVT_ERR_INVALID, where,
                           "decision_hash is \"%.40s\", not 16 hexadecimal digits", hash);
     if (status == KVT_OK)

@@ -431,10 +431,11 @@ static void put_loaded(FILE *stream, const struct kvt_run *run)
     char stages[KVT_SATURATED_BYTES];
 
     if (kvt_run_loaded(run, 1, INFINITY, stages))
-        text_line(stream,
-                  "saturated  %s: more comes than can be done, so that the queue, and TTFT with it, "
-                  "grow for as long as requests come",
-                  stages);
+        text_line(
+            stream,
+            "saturated  %s: more comes than can be done, so that the queue, and TTFT with it, "
+            "grow for as long as requests come",
+            stages);
     if (kvt_run_loaded(run, 0.9, 1.1, stages))
         text_line(stream,
                   "range      %s: so near to its limit a queue is mostly chance, and TTFT by mean "

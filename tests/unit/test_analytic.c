@@ -71,8 +71,8 @@ START_TEST(a_queue_serves_no_more_than_it_has_or_can)
 }
 END_TEST
 
-/* A walk with a drift of d services a service, and M/D/1's variance of 1, is idle for 1 / 2d services
- * before it is gone for good: v / d with v = 1/2. */
+/* A walk with a drift of d services a service, and M/D/1's variance of 1, is idle for 1 / 2d
+ * services before it is gone for good: v / d with v = 1/2. */
 START_TEST(an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away)
 {
     static const double drifts[] = {0.05, 0.2, 1};
@@ -320,11 +320,10 @@ END_TEST
 START_TEST(those_who_came_in_the_warm_up_are_in_no_mean)
 {
     double load, from_s = 40, to_s = 120, served_per_s = 2, rate = 3;
-    double ttft_s =
-        open_ttft_s(PREFILL("1"), "3",
-                    "run={\"fidelity\": \"analytic\", \"duration_s\": 120, \"warmup\": "
-                    "{\"rule\": \"seconds\", \"value\": 40}}",
-                    &load);
+    double ttft_s = open_ttft_s(PREFILL("1"), "3",
+                                "run={\"fidelity\": \"analytic\", \"duration_s\": 120, \"warmup\": "
+                                "{\"rule\": \"seconds\", \"value\": 40}}",
+                                &load);
     double last_s = to_s * served_per_s / rate; /* to come of those that are served */
     double fluid_s = 0.5 * (from_s + last_s) * (rate / served_per_s - 1) + 0.5;
     double twin_s = twin_ttft_s(rate, 1, 0.5, from_s, to_s);
@@ -342,11 +341,12 @@ START_TEST(a_run_ends_by_what_comes_first)
     double found[3][4];
     for (size_t r = 0; r < 3; r++) {
         char workload[256];
-        (void)snprintf(workload, sizeof workload,
-                       "workload={\"arrival\": \"open\", \"rate\": 4, \"requests\": %s, \"lengths\": "
-                       "{\"input\": {\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": "
-                       "\"fixed\", \"tokens\": 200}}}",
-                       requests[r]);
+        (void)snprintf(
+            workload, sizeof workload,
+            "workload={\"arrival\": \"open\", \"rate\": 4, \"requests\": %s, \"lengths\": "
+            "{\"input\": {\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": "
+            "\"fixed\", \"tokens\": 200}}}",
+            requests[r]);
         const char *const sets[] = {workload, "run.duration_s=20", NULL};
         struct small_run small;
         small_run_whole(&small, SCENARIO, sets);
@@ -365,9 +365,10 @@ END_TEST
  * that took long for its token. */
 START_TEST(tpot_does_not_jump_where_the_clock_cuts)
 {
-    static const char workload[] =
-        "workload={\"arrival\": \"open\", \"rate\": 40, \"requests\": 400, \"lengths\": {\"input\": "
-        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 2000}}}";
+    static const char workload[] = "workload={\"arrival\": \"open\", \"rate\": 40, \"requests\": "
+                                   "400, \"lengths\": {\"input\": "
+                                   "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": "
+                                   "\"fixed\", \"tokens\": 2000}}}";
     double last_ms = 0;
     for (int i = 0; i < 12; i++) {
         char cut[48];
@@ -384,18 +385,49 @@ START_TEST(tpot_does_not_jump_where_the_clock_cuts)
 }
 END_TEST
 
+/* While a queue grows those that are done by the end had waited less than all that are served. */
+START_TEST(those_that_are_done_in_a_cut_run_had_come_early)
+{
+    static const char workload[] =
+        "workload={\"arrival\": \"open\", \"rate\": 6, \"requests\": 400, \"lengths\": {\"input\": "
+        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": "
+        "16000}}}";
+    const char *const sets[] = {workload, PREFILL("1"), "residency=resident", "run.duration_s=50",
+                                NULL};
+    const char *const exact_sets[] = {
+        workload, PREFILL("1"), "residency=resident", "run.duration_s=50", "run.fidelity=exact",
+        NULL};
+    struct small_run small, exact;
+    small_run_whole(&small, SCENARIO, sets);
+    small_run_whole(&exact, SCENARIO, exact_sets);
+    double ttft_ms = metric_of(&exact, "mean_ttft_ms"), e2el_ms = metric_of(&exact, "mean_e2el_ms");
+    double tpot_ms = metric_of(&exact, "mean_tpot_ms");
+    /* What the two sums differ by is what this is about. */
+    ck_assert_double_lt(e2el_ms, 0.9 * (ttft_ms + 15999 * tpot_ms));
+    ck_assert_double_eq_tol(metric_of(&small, "mean_ttft_ms"), ttft_ms, 0.1 * ttft_ms);
+    ck_assert_double_eq_tol(metric_of(&small, "mean_e2el_ms"), e2el_ms, 0.1 * e2el_ms);
+    small_run_close(&small);
+    small_run_close(&exact);
+}
+END_TEST
+
 START_TEST(slots_that_cannot_take_what_comes_say_so)
 {
     static const char reserve[] = "cluster.decode.growth_reserve_gib=0.05";
     static const char *const pools[] = {"cluster.decode.pools.unified_gib=0.062",
                                         "cluster.decode.pools.unified_gib=1"};
-    static const char workload[] =
-        "workload={\"arrival\": \"open\", \"rate\": 400, \"requests\": 800, \"lengths\": {\"input\": "
-        "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": 200}}}";
-    const char *const sets[] = {workload, "residency=resident", "cluster.import.rate=100",
-                                pools[_i], reserve, NULL};
-    const char *const exact_sets[] = {workload,  "residency=resident", "cluster.import.rate=100",
-                                      pools[_i], reserve,              "run.fidelity=exact",
+    static const char workload[] = "workload={\"arrival\": \"open\", \"rate\": 400, \"requests\": "
+                                   "800, \"lengths\": {\"input\": "
+                                   "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": "
+                                   "\"fixed\", \"tokens\": 200}}}";
+    const char *const sets[] = {
+        workload, "residency=resident", "cluster.import.rate=100", pools[_i], reserve, NULL};
+    const char *const exact_sets[] = {workload,
+                                      "residency=resident",
+                                      "cluster.import.rate=100",
+                                      pools[_i],
+                                      reserve,
+                                      "run.fidelity=exact",
                                       NULL};
     struct small_run small, exact;
     small_run_whole(&small, SCENARIO, sets);
@@ -403,7 +435,8 @@ START_TEST(slots_that_cannot_take_what_comes_say_so)
     double load = small.run->stage_load[KVT_STAGE_SLOTS];
     ck_assert(_i == 0 ? load > 1.2 : isnan(load));
     ck_assert(isnan(small.run->stage_load[KVT_STAGE_PREFILL]));
-    double ttft_ms = metric_of(&small, "mean_ttft_ms"), wanted_ms = metric_of(&exact, "mean_ttft_ms");
+    double ttft_ms = metric_of(&small, "mean_ttft_ms"),
+           wanted_ms = metric_of(&exact, "mean_ttft_ms");
     ck_assert_double_eq_tol(ttft_ms, wanted_ms, 0.1 * wanted_ms + 1);
     small_run_close(&small);
     small_run_close(&exact);
@@ -691,6 +724,7 @@ static const struct {
      "makes no waves of calls that outgrow their staging"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
+    {"cluster.scheduling=io-adaptive", NULL, "--set cluster.scheduling", "no scheduling but"},
     {"workload.lengths.output={\"law\": \"fixed\", \"tokens\": 1}", NULL,
      "--set workload.lengths.output.law", "has no decode step"},
 };
@@ -714,7 +748,8 @@ static Suite *analytic_suite(void)
     TCase *parts = tcase_create("parts"), *runs = tcase_create("runs");
     tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
     tcase_add_loop_test(parts, a_queue_serves_no_more_than_it_has_or_can, 0, 3);
-    tcase_add_loop_test(parts, an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away, 0, 3);
+    tcase_add_loop_test(parts, an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away, 0,
+                        3);
     tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
     suite_add_tcase(suite, parts);
@@ -727,6 +762,7 @@ static Suite *analytic_suite(void)
     tcase_add_test(runs, those_who_came_in_the_warm_up_are_in_no_mean);
     tcase_add_test(runs, a_run_ends_by_what_comes_first);
     tcase_add_test(runs, tpot_does_not_jump_where_the_clock_cuts);
+    tcase_add_test(runs, those_that_are_done_in_a_cut_run_had_come_early);
     tcase_add_loop_test(runs, slots_that_cannot_take_what_comes_say_so, 0, 2);
     tcase_add_loop_test(runs, memory_peaks_near_where_the_exact_run_does_and_inside_its_pool, 0,
                         sizeof memories / sizeof memories[0]);
