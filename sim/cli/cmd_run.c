@@ -1,5 +1,6 @@
 /* cmd_run.c -- kvtide run: one scenario, simulated and reported on. */
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,23 @@ static void on_interval(void *context, const struct kvt_tally *interval, uint32_
         sparklines_add(listeners->lines, interval, stratum_count);
 }
 
+/* Where mean values are weak. */
+static void warn_of_means(const struct kvt_run *run)
+{
+    char saturated[KVT_SATURATED_BYTES];
+
+    if (run->few_for_means)
+        fprintf(stderr,
+                "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
+                "for; run.fidelity exact or sampled takes any\n",
+                run->scenario->name);
+    if (kvt_run_loaded(run, 1, INFINITY, saturated))
+        fprintf(stderr,
+                "kvtide: %s: warning: more comes than can be done by %s: TTFT is that of a queue "
+                "that grows for as long as requests come\n",
+                run->scenario->name, saturated);
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct run_files *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -138,11 +156,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     }
     if (status == KVT_OK && outputs->wants_perfetto)
         say_left_out(outputs);
-    if (status == KVT_OK && run->few_for_means)
-        fprintf(stderr,
-                "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
-                "for; run.fidelity exact or sampled takes any\n",
-                scenario->name);
+    if (status == KVT_OK)
+        warn_of_means(run);
     *answer_is_no = interrupted;
     if (status == KVT_OK && nothing_completed(run)) {
         if (run->record_count == 0)

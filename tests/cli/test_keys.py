@@ -691,8 +691,6 @@ IDLE = (
     (("run.fidelity=analytic",), "run.interval_s=2", 'run.fidelity "exact" or "sampled"'),
     (("run.fidelity=analytic",), "cluster.router.policy=round-robin",
      'run.fidelity "exact" or "sampled"'),
-    (("run.fidelity=analytic",), "cluster.scheduling.policy=fcfs",
-     'run.fidelity "exact" or "sampled"'),
     (("run.fidelity=analytic",), 'slo.classes=[{"name": "a", "share": 1, "tpot_ms": 50}]',
      'run.fidelity "exact" or "sampled"'),
     ((), "residency.backup_gb_per_s=5", "a backup_below_fraction below 1"),

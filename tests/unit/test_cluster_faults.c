@@ -331,6 +331,14 @@ START_TEST(or_waits_to_the_end_that_it_has)
     ck_assert_uint_eq(counts.completed, 0);
     ck_assert_int_eq(small.run->faults[0].recovered_ns, KVT_NS_NEVER);
     ck_assert_uint_eq(small.run->faults[0].outstanding, 1);
+    /* It is not memory that is short, and no step says what more of it would bring. */
+    ck_assert_double_gt(small.run->total.no_rank_ns, 0.9 * small.run->total.waiting_ns);
+    char *text = small_run_result_text(&small);
+    ck_assert_ptr_nonnull(strstr(text, "\"now\": \"no_rank\""));
+    ck_assert_ptr_nonnull(strstr(text, "no rank left: all are down while requests wait"));
+    ck_assert_ptr_nonnull(strstr(text, "\"next\": null"));
+    ck_assert_ptr_null(strstr(text, "one_more_rank"));
+    free(text);
     small_run_close(&small);
 }
 END_TEST

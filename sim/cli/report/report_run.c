@@ -476,7 +476,9 @@ static void put_conservation(const struct source *source)
                 report_number(rows, "distinct"), report_number(rows, "distinct_tail"),
                 report_number(rows, "distinct_optional"), report_number(rows, "distinct_hot"),
                 report_number(rows, "filled"), report_number(rows, "staged"));
-    report_line(page, "decision hash %s, seed %.0f", report_text(source->tree, "decision_hash"),
+    const char *hash = report_text(source->tree, "decision_hash");
+    report_line(page, "decision hash %s, seed %.0f",
+                hash[0] != '\0' ? hash : "none (mean values decide nothing)",
                 report_number(source->tree, "scenario.seed"));
 }
 

@@ -26,7 +26,7 @@ struct kvt_variant {
     size_t change_count;
     const struct cJSON *scenario; /* in force, but for the seed */
     const double *metrics;  /* [seed_count][metrics], as kvt_metric_docs() counts; NaN: none */
-    const uint64_t *hashes; /* [seed_count] of all decisions */
+    const uint64_t *hashes; /* [seed_count] of all decisions; 0: none were taken */
     const char *basis;      /* what its throughput rests on */
     const struct kvt_badge *badges; /* [seed_count] */
     bool is_bound;      /* one of its policies saw the future: what it reaches cannot be had */
