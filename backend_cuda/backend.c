@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "step.h"
+
 enum {
     TUNED_CAPABILITY = 90
 };
@@ -319,7 +321,9 @@ static kvt_status cuda_open(const struct kvt_backend_env *env, struct kvt_backen
         cuda->law = law;
     (void)pthread_mutex_init(&cuda->mutex, NULL);
     (void)pthread_cond_init(&cuda->changed, NULL);
+    captures_hold();
     kvt_status status = open_parts(cuda, env, err);
+    captures_go_on();
     if (status != KVT_OK) {
         cuda_close(&cuda->base);
         return status;
@@ -339,6 +343,7 @@ static void cuda_close(struct kvt_backend *backend)
     cuda->quits = true;
     (void)pthread_cond_broadcast(&cuda->changed);
     (void)pthread_mutex_unlock(&cuda->mutex);
+    captures_hold();
     for (uint32_t r = 0; cuda->ranks && r < cuda->env.rank_count; r++)
         rank_close(&cuda->ranks[r]);
     for (uint32_t d = 0; cuda->devices && d < cuda->device_count; d++) {
@@ -347,6 +352,7 @@ static void cuda_close(struct kvt_backend *backend)
         (void)pthread_mutex_destroy(&cuda->devices[d].dense_lock);
     }
     others_close(cuda);
+    captures_go_on();
     if (cuda->law)
         cuda->law->free(cuda->law_data);
     (void)pthread_cond_destroy(&cuda->changed);

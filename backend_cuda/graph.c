@@ -5,7 +5,22 @@
 #include "step.h"
 
 #include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
 #include <string.h>
+
+/* Memory that any thread of the process takes or gives back voids the captures of all others, in
+ * whatever mode they began: backends open and close together or one captures alone. */
+static pthread_rwlock_t opening_or_capture = PTHREAD_RWLOCK_INITIALIZER;
+
+void captures_hold(void)
+{
+    (void)pthread_rwlock_rdlock(&opening_or_capture);
+}
+
+void captures_go_on(void)
+{
+    (void)pthread_rwlock_unlock(&opening_or_capture);
+}
 
 static bool is_alike(const struct step_key *a, const struct step_key *b)
 {
@@ -95,9 +110,12 @@ struct tip {
 static cudaError_t find_tip(cudaStream_t stream, struct tip *tip)
 {
     enum cudaStreamCaptureStatus state;
+    cudaError_t error = cudaStreamGetCaptureInfo(stream, &state, NULL, &tip->graph, &tip->nodes,
+                                                 &tip->edges, &tip->count);
 
-    return cudaStreamGetCaptureInfo(stream, &state, NULL, &tip->graph, &tip->nodes, &tip->edges,
-                                    &tip->count);
+    if (error == cudaSuccess && state != cudaStreamCaptureStatusActive)
+        return cudaErrorStreamCaptureInvalidated; /* there is no graph to go on with */
+    return error;
 }
 
 /* A conditional node behind all that the stream has captured; *body is its graph. */
@@ -161,7 +179,9 @@ kvt_status graph_prepare(struct rank *rank, const struct step_key *key, struct k
     rank->graph = find(rank, key);
     if (rank->graph == NULL && key->waves_max <= WAVES_MAX) {
         nvtxRangePushA("capture");
+        (void)pthread_rwlock_wrlock(&opening_or_capture);
         status = capture(rank, key, make_room(rank), err);
+        (void)pthread_rwlock_unlock(&opening_or_capture);
         nvtxRangePop();
     }
     if (rank->graph == NULL) /* launched as it is: only the marks are kept */

@@ -56,6 +56,10 @@ KVT_CHECKED kvt_status graph_launch(struct rank *rank, const struct step_key *ke
 KVT_CHECKED kvt_status graph_read_parts(struct rank *rank, double parts_ns[KVT_PARTS],
                                         struct kvt_error *err);
 void graphs_close(struct rank *rank);
+/* No step of any backend is captured between the two: whatever takes or gives back memory, streams
+ * or events is between them. Backends do so side by side; never within a step. */
+void captures_hold(void);
+void captures_go_on(void);
 /* While a step is captured: what is enqueued between the two runs if *count is above a number.
  * depth: of branches within branches, from 0 on. Nothing in it is timed. */
 KVT_CHECKED kvt_status graph_begin_branch(struct rank *rank, const uint32_t *count, uint32_t above,

@@ -34,6 +34,7 @@ sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exi
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend turns-k8 -s 2
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool memcheck --error-exitcode 9 tests/cuda/test_backend fast-k4 -s 1
 sanitizer | tests     | 120 | 1 | compute-sanitizer --tool racecheck --error-exitcode 9 tests/cuda/racecheck_backend indexer-k4 -s 1
+decisions | decisions |  60 | 1 | bin/kvtide validate --suite decisions --quick --json --quiet --threads 15
 decisions | decisions | 400 | 1 | bin/kvtide validate --suite decisions --json --quiet --threads 15
 lockstep  | lockstep  |  60 | 1 | bin/kvtide validate validation/scenarios/lockstep-small.json --json --quiet --threads 8
 lockstep  | lockstep  |  60 | 1 | bin/kvtide validate validation/scenarios/lockstep-small.json --corrupt --steps 8 --json --quiet --threads 8

@@ -346,7 +346,8 @@ std::string read_file(const std::string &path)
 
 void check_files(const fault_case &of, const std::string &folder, device::tally &verdict)
 {
-    const std::vector<std::string> all = {"requests.csv", "result.json", "run.log", "timeline.csv"};
+    const std::vector<std::string> all = {"itl.csv", "report.html",  "requests.csv", "result.json",
+                                          "run.log", "timeline.csv", "timeline.om"};
     std::vector<std::string> names = names_in(folder);
     const char *mark = of.files == MARKED_FILES ? "\"interrupted\"" : "\"complete\"";
 
@@ -356,7 +357,8 @@ void check_files(const fault_case &of, const std::string &folder, device::tally 
         return;
     }
     std::string result = read_file(folder + "/result.json");
-    verdict.check(names == all, "%s: %zu files instead of 4", of.name, names.size());
+    verdict.check(names == all, "%s: %zu files instead of %zu, or others", of.name, names.size(),
+                  all.size());
     verdict.check(result.find(mark) != std::string::npos && result.back() == '}',
                   "%s: result.json does not end, or is not marked %s", of.name, mark);
 }
