@@ -226,9 +226,9 @@ def what_cannot_fail_is_refused(folder):
     for survive, sets, says in (
             ("rank=3@0.05", (), "found rank=3, but cluster.decode has 2 ranks; 1 to 2 are expected"),
             ("node=2@0.05", (), "found node=2, but cluster.decode has 1 node; 1 is expected"),
-            ("rank=1@70", ("--set", "run.duration_s=40"), "found a fault at 70 s, but run.duration_s is 40"),
+            ("rank=1@70", ("--set", "run.duration_s=40"), "found 70 s, and the run is over at 40 s (run.duration_s)"),
             ("rank=1@70", (), "rank=1@70 never strikes: the run ends after 0."),
-            ('{"kind": "rank", "at_s": 70}', ("--set", "run.duration_s=40"), "run.duration_s is 40")):
+            ('{"kind": "rank", "at_s": 70}', ("--set", "run.duration_s=40"), "is over at 40 s (run.duration_s)")):
         said = refuses(2, "plan", path, *most, "--survive", survive, *sets)
         assert says in said and "--survive" in said, (survive, said)
     assert files_below(folder / "out") == []

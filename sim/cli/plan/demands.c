@@ -142,14 +142,6 @@ kvt_status plan_check_survive(const struct plan_question *question,
     if (status == KVT_OK)
         status =
             check_count("node", question->survive_nodes, kvt_scenario_node_count(scenario), err);
-    for (uint32_t i = 0; status == KVT_OK && i < scenario->fault_count; i++) {
-        double at_s = (double)scenario->faults[i].at_ns / (double)KVT_NS_PER_S;
-        if (scenario->duration_s > 0 && at_s >= scenario->duration_s)
-            status = kvt_fail(err, KVT_ERR_INVALID, "plan --survive",
-                              "found a fault at %g s, but run.duration_s is %g: it never strikes; "
-                              "an earlier @SECONDS, or a longer run, is expected",
-                              at_s, scenario->duration_s);
-    }
     return status;
 }
 
