@@ -143,6 +143,8 @@ void sim_books_advance(struct kvt_sim *sim)
     sim->tally.waiting_ns += ns * (double)(sim->waiting - sim->prefilling);
     sim->tally.prefilling_ns += ns * (double)(sim->prefilling + sim->computing);
     sim->tally.host_short_ns += ns * (double)waiting_for_host(sim);
+    if (sim->faults.down_count == sim->rank_count)
+        sim->tally.no_rank_ns += ns * (double)(sim->waiting - sim->prefilling);
     sim->tally.prefill_busy_ns += ns * (double)sim->prefill.busy;
     sim->tally.import_busy_ns += ns * (double)imports_under_way(sim);
     sim->tally.importing_ns += ns * (double)(sim->importing - sim->computing);
@@ -427,11 +429,13 @@ static enum kvt_basis timing_basis(const struct group *group)
                                    : group->timing->basis;
 }
 
-/* What was most often out of range; of equals the first. */
+/* What was most often out of range; of equals the first. Solved instead, a run has said so. */
 static void describe_outside(struct kvt_sim *sim)
 {
     uint64_t most = 0;
 
+    if (sim->run.analytic)
+        return;
     for (uint32_t i = 0; i < sim->outside_count; i++) {
         if (sim->outside[i].steps <= most)
             continue;

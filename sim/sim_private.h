@@ -143,8 +143,6 @@ struct kvt_sim {
 
 /* Asks the source for every request that arrives now, and when to ask again. */
 KVT_CHECKED kvt_status sim_poll_arrivals(struct kvt_sim *sim, struct kvt_error *err);
-KVT_CHECKED kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request,
-                                           struct kvt_error *err);
 KVT_CHECKED kvt_status sim_on_import_done(struct kvt_sim *sim, uint32_t rank, uint64_t request,
                                           struct kvt_error *err);
 /* The request has delivered its last token; its place is free. */
@@ -168,15 +166,28 @@ uint32_t sim_longest_context(const struct kvt_sim *sim, uint32_t input_tokens,
 kvt_ns sim_after(const struct kvt_sim *sim, kvt_ns duration_ns);
 /* GPUs of a rank: its tensor-parallel peers. */
 uint32_t sim_gpus_of(const struct kvt_sim *sim, uint32_t rank);
-/* Into the prefill pool, or its queue. */
-KVT_CHECKED kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live,
-                                         struct kvt_error *err);
 /* Imports whose turn has come. */
 KVT_CHECKED kvt_status sim_begin_imports(struct kvt_sim *sim, uint32_t rank, struct kvt_error *err);
 
-/* Sends a request that has no rank on its way: routed, and prefilled where prompts are. Where all
- * ranks that could ever hold it are down, it waits for one to come back. */
+/* ---- sim_route.c: the way to a rank ---- */
+
+/* *routed: to its record's rank. Not, and servable: every rank that could serve it is down. */
+KVT_CHECKED kvt_status sim_route(struct kvt_sim *sim, struct kvt_live *live, bool *routed,
+                                 bool *servable, struct kvt_error *err);
+/* To the rank that it is routed to, prefilled where prompts are; where it is routed to none, it
+ * waits for one to come back. */
+KVT_CHECKED kvt_status sim_send_off(struct kvt_sim *sim, struct kvt_live *live, bool routed,
+                                    struct kvt_error *err);
+/* Both, of a request that has no rank. */
 KVT_CHECKED kvt_status sim_place(struct kvt_sim *sim, struct kvt_live *live, struct kvt_error *err);
+KVT_CHECKED kvt_status sim_on_prefill_done(struct kvt_sim *sim, uint64_t request,
+                                           struct kvt_error *err);
+
+/* ---- sim_prefill.c: the pool that computes prompts ---- */
+
+/* Into the prefill pool, or its queue. */
+KVT_CHECKED kvt_status sim_queue_prefill(struct kvt_sim *sim, struct kvt_live *live,
+                                         struct kvt_error *err);
 /* Its prompt is computed, or its server has failed: the server is free. */
 void sim_leave_prefill(struct kvt_sim *sim, const struct kvt_live *live);
 /* Prompts that wait, as far as there are servers. */

@@ -189,8 +189,10 @@ void tape_cache_store(const struct tape_cache *cache, struct reel *reel)
         return;
     char *path = path_of(cache, reel, ".kvsel");
     if (path != NULL && kvt_mkdirs(cache->folder, NULL) == KVT_OK &&
-        write_reel(path, reel, key_of(cache, reel)) == KVT_OK)
+        write_reel(path, reel, key_of(cache, reel)) == KVT_OK) {
         reel->stored = reel->recorded;
+        reel->was_written = true;
+    }
     free(path);
 }
 

@@ -179,9 +179,17 @@ static void for_each_reel(const struct rack *rack, void (*visit)(void *context, 
     }
 }
 
-static void store_reel(void *cache, struct reel *reel)
+struct storing {
+    const struct tape_cache *cache;
+    bool has_written;
+};
+
+static void store_reel(void *context, struct reel *reel)
 {
-    tape_cache_store(cache, reel);
+    struct storing *storing = context;
+
+    tape_cache_store(storing->cache, reel);
+    storing->has_written = storing->has_written || reel->was_written;
 }
 
 static void free_reel(void *unused, struct reel *reel)
@@ -194,8 +202,10 @@ void rack_free(struct rack *rack)
 {
     if (rack == NULL)
         return;
-    for_each_reel(rack, store_reel, &rack->cache);
-    tape_cache_trim(&rack->cache);
+    struct storing storing = {.cache = &rack->cache};
+    for_each_reel(rack, store_reel, &storing);
+    if (storing.has_written) /* else the folder is no larger than it was */
+        tape_cache_trim(&rack->cache);
     for_each_reel(rack, free_reel, NULL);
     for (size_t b = 0; b < rack->bucket_count; b++)
         free(rack->buckets[b]);

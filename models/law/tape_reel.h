@@ -18,6 +18,7 @@ struct reel {
     uint32_t recorded;                  /* steps, in whole blocks */
     uint32_t wanted;                    /* of them, by streams of this run */
     uint32_t stored;                    /* of them, in the cache */
+    bool was_written;                   /* there, by us */
     struct reel_recorder *recorder;     /* NULL before the first step and after the last */
     struct kvt_kvsel *loaded;           /* from the cache: the first loaded_blocks */
     uint32_t loaded_blocks;

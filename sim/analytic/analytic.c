@@ -73,6 +73,8 @@ kvt_status kvt_analytic_check(const struct kvt_analytic_env *env, struct kvt_err
                       "a load that is not steady (trace, phases, sessions) has none", err);
     if (scenario->pool_count > 1)
         return refuse("cluster.decode", "several pools share no mean rank", err);
+    if (strcmp(scenario->scheduling.info->name, "fcfs") != 0)
+        return refuse("cluster.scheduling.policy", "no scheduling but \"fcfs\"", err);
     if (moves && strcmp(residency, "adaptive") != 0)
         return refuse("residency.policy", "follows no policy that moves pages but \"adaptive\"",
                       err);
@@ -159,9 +161,9 @@ static double shortest_step_s(const struct march_env *march)
     struct round_load load = {.means = march->loads[0]->rounds,
                               .context_tokens = march->surfaces->input_tokens};
     double parts_s[KVT_PARTS];
-    bool in_range;
+    struct step_range range;
 
-    return step_cost(march, &load, 1, 1, parts_s, &in_range);
+    return step_cost(march, &load, 1, 1, parts_s, &range);
 }
 
 /* ---- The answer as a run's ----------------------------------------------------------------- */
@@ -281,7 +283,7 @@ static void fill_tally(const struct march_env *march, const struct inputs *input
         tally->step_ns += tally->parts_ns[p];
     }
     tally->pool_busy_ns[0] = scale * result->counted_s * (1 - idle_share(march, result)) * 1e9;
-    tally->prefill_busy_ns = scale * result->admitted * march->prefill_s * 1e9;
+    tally->prefill_busy_ns = scale * result->admitted * march->prefill.service_s * 1e9;
     tally->held_ns = tally->running_ns + tally->importing_ns;
     tally->covered_ns = isnan(result->coverage) ? 0 : (double)tally->to_ns;
     tally->coverage_ns = isnan(result->coverage) ? 0 : result->coverage * (double)tally->to_ns;
@@ -293,26 +295,35 @@ static double ratio_ms(double seconds, double count)
     return count > 1e-9 ? seconds / count * 1e3 : NAN;
 }
 
+/* How much longer those that are done have waited for their first token than all that have it: less
+ * where a run is cut while its queue grows. */
+static double earlier_ms(const struct march_reach *begun, const struct march_reach *done)
+{
+    return ratio_ms(done->wait_s, done->requests) - ratio_ms(begun->wait_s, begun->requests);
+}
+
 static void fill_means(const struct march_env *march, const struct march_result *result,
                        struct kvt_mean_latencies *means)
 {
     /* Who does not come at the end of a step waits for the end of one. */
-    bool at_ends = march->closed && march->prefill_servers <= 0;
+    bool at_ends = march->closed && march->prefill.servers <= 0;
     double boundary_ms = at_ends ? 0 : 0.5 * ratio_ms(result->step_s, result->steps);
 
-    means->ttft_ms = ratio_ms(result->ttft_s, result->first_tokens) + boundary_ms;
+    means->ttft_ms = ratio_ms(result->ttft_s, result->ttft_requests) + boundary_ms;
     means->tpot_ms = ratio_ms(result->tpot_s, result->tpot_requests);
     means->itl_ms = ratio_ms(result->running_s, result->rounds);
-    means->e2el_ms = means->ttft_ms + ratio_ms(result->span_s, result->span_requests);
+    means->e2el_ms = means->ttft_ms + ratio_ms(result->span_s, result->span_requests) +
+                     earlier_ms(&result->begun, &result->done);
     means->post_wave_ttft_ms = means->post_wave_tpot_ms = NAN;
     means->post_wave_itl_ms = means->post_wave_e2el_ms = NAN;
     if (!march->closed)
         return;
     means->post_wave_ttft_ms =
-        ratio_ms(result->post_ttft_s, result->post_first_tokens) + boundary_ms;
+        ratio_ms(result->post_ttft_s, result->post_ttft_requests) + boundary_ms;
     means->post_wave_tpot_ms = ratio_ms(result->post_tpot_s, result->post_tpot_requests);
-    means->post_wave_e2el_ms =
-        means->post_wave_ttft_ms + ratio_ms(result->post_span_s, result->post_span_requests);
+    means->post_wave_e2el_ms = means->post_wave_ttft_ms +
+                               ratio_ms(result->post_span_s, result->post_span_requests) +
+                               earlier_ms(&result->post_begun, &result->post_done);
 }
 
 /* A run that the clock cuts has no drain, whose last requests are chance. */
@@ -324,6 +335,32 @@ static bool is_few(const struct march_env *march, const struct march_result *res
 
     return ranks * repeat * result->first_tokens < least - 0.5 ||
            march->mean_output_tokens < OUTPUT_TOKENS_MIN;
+}
+
+/* What comes to an open loop's stages over what they can do, in the order in which requests come to
+ * them; those behind get what passes. Slots that imports fill wait for imports. */
+static void find_loads(const struct march_env *march, const struct march_result *result,
+                       double load[KVT_STAGES])
+{
+    for (int s = 0; s < KVT_STAGES; s++)
+        load[s] = NAN;
+    if (march->closed)
+        return;
+    if (march->prefill.servers > 0)
+        load[KVT_STAGE_PREFILL] = march->prefill.load;
+    load[KVT_STAGE_IMPORT] = march->import.load;
+    if (march->import.load < 1)
+        load[KVT_STAGE_SLOTS] = result->slot_load;
+}
+
+static bool is_saturated(const struct march_env *march, const struct march_result *result)
+{
+    double load[KVT_STAGES], most = 0;
+
+    find_loads(march, result, load);
+    for (int s = 0; s < KVT_STAGES; s++)
+        most = fmax(most, load[s]);
+    return most >= 1;
 }
 
 static uint64_t times(uint64_t slots, double ranks)
@@ -364,24 +401,25 @@ static void fill_run(const struct march_env *march, const struct inputs *inputs,
     memcpy(run->strata, march->surfaces->strata,
            run->stratum_count * sizeof *march->surfaces->strata);
     run->stopped_early = result->running_end + result->waiting_end > 0;
+    run->says_outside = result->says_outside;
+    run->outside = result->outside;
+    find_loads(march, result, run->stage_load);
 }
 
-/* ---- Solving -------------------------------------------------------------------------------- */
+/* ---- Runs of very many lives ----------------------------------------------------------------- */
 
 /* A run of very many lives is a shorter one several times over. */
 static double shorten(struct march_env *march, double step_s)
 {
     double life_s = march->mean_life_tokens * step_s / march->loads[0]->rounds.committed_tokens;
-    double most_s = LIVES_MAX * life_s, repeat = 1;
+    double most_s = LIVES_MAX * life_s, repeat;
 
-    if (march->closed && isfinite(march->requests) &&
-        march->requests > LIVES_MAX * march->in_flight)
-        repeat = march->requests / (LIVES_MAX * march->in_flight);
-    else if (!march->closed && march->requests / march->arrivals_per_s > most_s &&
-             isfinite(march->requests))
-        repeat = march->requests / march->arrivals_per_s / most_s;
-    if (isfinite(march->duration_s) && march->duration_s / most_s > repeat)
-        repeat = march->duration_s / most_s;
+    /* It ends by what comes first: the clock, or the last request. */
+    double by_requests = march->closed ? march->requests / (LIVES_MAX * march->in_flight)
+                                       : march->requests / march->arrivals_per_s / most_s;
+    repeat = fmax(fmin(by_requests, march->duration_s / most_s), 1);
+    if (!isfinite(repeat))
+        repeat = 1;
     if (repeat > 1) {
         march->requests /= repeat;
         march->duration_s /= repeat;
@@ -390,6 +428,42 @@ static double shorten(struct march_env *march, double step_s)
     }
     return repeat;
 }
+
+/* A figure that grows by as much in each stretch: its value after so many times the run, of what it
+ * is after the run and after half of it. */
+static double grown(double half, double whole, double repeat)
+{
+    return whole + 2 * (whole - half) * (repeat - 1);
+}
+
+/* A queue that grows all along is no repetition: what waits in it goes on from a run of half the
+ * length. */
+static kvt_status lengthen(const struct march_env *march, double repeat,
+                           struct march_result *result, struct kvt_error *err)
+{
+    struct march_env shorter = *march;
+    struct march_result half;
+
+    shorter.requests /= 2;
+    shorter.duration_s /= 2;
+    shorter.warmup_s /= 2;
+    shorter.warmup_requests /= 2;
+    kvt_status status = march_run(&shorter, &half, err);
+    if (status != KVT_OK || half.ttft_requests <= 0 || result->ttft_requests <= 0)
+        return status;
+    result->ttft_s = result->ttft_requests * grown(half.ttft_s / half.ttft_requests,
+                                                   result->ttft_s / result->ttft_requests, repeat);
+    /* Requests x time are sums over the run: twice those of the half are as many as did not grow.
+     */
+    result->waiting_s = grown(2 * half.waiting_s, result->waiting_s, repeat);
+    result->prefilling_s = grown(2 * half.prefilling_s, result->prefilling_s, repeat);
+    result->importing_s = grown(2 * half.importing_s, result->importing_s, repeat);
+    result->waiting_end = grown(half.waiting_end, result->waiting_end, repeat);
+    result->in_flight_peak = grown(half.in_flight_peak, result->in_flight_peak, repeat);
+    return status;
+}
+
+/* ---- Solving -------------------------------------------------------------------------------- */
 
 static kvt_status solve(const struct surface_env *surfaces, const struct inputs *inputs,
                         struct march_env *march, struct surface *own, struct kvt_run *run,
@@ -413,6 +487,8 @@ static kvt_status solve(const struct surface_env *surfaces, const struct inputs 
     inputs_lengths(inputs, step_s, march);
     double repeat = shorten(march, step_s);
     status = march_run(march, &result, err);
+    if (status == KVT_OK && repeat > 1 && is_saturated(march, &result))
+        status = lengthen(march, repeat, &result, err);
     if (status == KVT_OK)
         status = check_growth(march, &result, env->scenario->name, err);
     if (status == KVT_OK)

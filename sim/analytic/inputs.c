@@ -22,11 +22,12 @@ static double param_of(const struct kvt_choice *choice, const char *name, double
     return otherwise;
 }
 
-/* The lengths of the first requests, as the run itself would draw them. */
+/* The lengths of the first requests, as the run itself would draw them; where they come by the
+ * clock, of those that come before it ends. */
 static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs *inputs,
                                struct kvt_error *err)
 {
-    double input = 0, output = 0;
+    double input = 0, output = 0, duration_s = run->scenario->duration_s;
     kvt_ns now_ns = 0;
 
     while (inputs->length_count < LENGTHS_MAX) {
@@ -38,6 +39,9 @@ static kvt_status read_lengths(const struct kvt_analytic_env *run, struct inputs
         if (status != KVT_OK)
             return status;
         if (answer == KVT_ARRIVAL_LATER) {
+            double due_s = (double)due_ns * 1e-9;
+            if (duration_s > 0 && due_s >= duration_s && inputs->length_count > 0)
+                break;
             now_ns = due_ns;
             continue;
         }
@@ -176,11 +180,11 @@ static void read_imports(const struct kvt_analytic_env *run, const struct inputs
             march->burst_import_s = sum / burst;
     }
     march->import_hbm_bytes = (double)(hbm[KVT_MEM_INDEX] + hbm[KVT_MEM_PAYLOAD]);
-    march->import_servers = rank->import->servers(rank->import_state);
-    march->import_s = sum / count;
+    march->import.servers = rank->import->servers(rank->import_state);
+    march->import.service_s = sum / count;
     if (burst < 1 || burst > count)
-        march->burst_import_s = march->import_s;
-    march->import_scv = sum > 0 ? fmax(squares * count / (sum * sum) - 1, 0) : 0;
+        march->burst_import_s = march->import.service_s;
+    march->import.service_scv = sum > 0 ? fmax(squares * count / (sum * sum) - 1, 0) : 0;
 }
 
 /* Longer prompts take more than in proportion: the mean is over prompts, not of the mean one. */
@@ -192,15 +196,41 @@ static void read_prefill(const struct kvt_analytic_env *run, const struct inputs
 
     if (prefill->mode != KVT_PREFILL_SEPARATE)
         return;
-    march->prefill_servers = (double)prefill->servers / run->rank_count;
+    march->prefill.servers = (double)prefill->servers / run->rank_count;
     for (size_t i = 0; i < inputs->length_count; i++) {
         double s = kvt_prefill_seconds(prefill, 0, inputs->input_tokens[i]);
         sum += s;
         squares += s * s;
     }
-    march->prefill_s = sum / (double)inputs->length_count;
-    march->prefill_scv =
+    march->prefill.service_s = sum / (double)inputs->length_count;
+    march->prefill.service_scv =
         sum > 0 ? fmax(squares * (double)inputs->length_count / (sum * sum) - 1, 0) : 0;
+}
+
+/* How requests come to the queues. One pool prefills for all ranks. In an open loop the router
+ * gives ranks requests in turn, about, so that theirs come more evenly than all do; and where it
+ * sees who imports, it keeps them from one rank while another is idle, as if each two ranks had one
+ * queue (march_let_in). Each rank of a closed loop has its own. */
+static void shape_queues(const struct kvt_analytic_env *run, struct march_env *march)
+{
+    double ranks = run->rank_count, come_per_s = march->arrivals_per_s;
+    struct march_queue *prefill = &march->prefill, *import = &march->import;
+    double prefill_arrivals = march->closed ? 1 : march->arrival_scv, import_arrivals = 1;
+
+    prefill->shares = ranks;
+    prefill->load = 0;
+    import->shares = 1;
+    import->load = 0;
+    if (!march->closed) {
+        if (prefill->servers > 0)
+            prefill->load = come_per_s * prefill->service_s / prefill->servers;
+        come_per_s /= fmax(prefill->load, 1);
+        import->shares = fmin(ranks, 2);
+        import->load = come_per_s * import->service_s / import->servers;
+        import_arrivals = march->arrival_scv / ranks;
+    }
+    prefill->variability = (prefill_arrivals + prefill->service_scv) / 2;
+    import->variability = (import_arrivals + import->service_scv) / 2;
 }
 
 /* Bytes of the pool that history shares, and of the one beside it. */
@@ -246,6 +276,7 @@ kvt_status inputs_places(const struct kvt_analytic_env *run, const struct inputs
     read_arrivals(run, inputs, march);
     read_imports(run, inputs, march);
     read_prefill(run, inputs, march);
+    shape_queues(run, march);
     march->slots = (double)inputs->slots;
     march->mean_output_tokens = inputs->mean_output_tokens;
     return read_memory(run, inputs, march, err);

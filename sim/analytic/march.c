@@ -113,8 +113,9 @@ static double excess_requests(const struct march *march, double largest)
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->rank_count;
     double there = march->import.burst + march->import.queue;
-    double variance = there * (1 + there) * (1 + env->import_scv) / 2;
-    double most = march->import.burst > 0 ? env->import_scv * march->decoding : march->decoding;
+    double variance = there * (1 + there) * (1 + env->import.service_scv) / 2;
+    double most =
+        march->import.burst > 0 ? env->import.service_scv * march->decoding : march->decoding;
 
     if (!env->closed)
         return fmin((ranks - 1) / (2 * ranks), march->decoding * (ranks - 1));
@@ -125,20 +126,20 @@ static double excess_requests(const struct march *march, double largest)
  * requests, another misses more rows, and the largest of ranks that differ in both is as far out
  * as both together (G. Blom's approximation of the largest of G normal ones). */
 static double slowest_step(const struct march *march, const struct round_load *load,
-                           double parts_s[KVT_PARTS], double *waited_s, bool *in_range)
+                           double parts_s[KVT_PARTS], double *waited_s, struct step_range *range)
 {
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
     /* Of requests that come on their own, each sees the others' mean and itself. */
     double seen = march->in_round + (env->closed ? 0 : 1 / ranks);
-    double mean_s = step_cost(env, load, seen, seen, parts_s, in_range);
+    double mean_s = step_cost(env, load, seen, seen, parts_s, range);
 
     *waited_s = 0;
     if (ranks < 2)
         return mean_s;
     double largest = gsl_cdf_ugaussian_Pinv((ranks - 0.375) / (ranks + 0.25));
     double excess = excess_requests(march, largest), more_parts_s[KVT_PARTS];
-    double more_s = step_cost(env, load, seen, seen + excess, more_parts_s, in_range) - mean_s;
+    double more_s = step_cost(env, load, seen, seen + excess, more_parts_s, range) - mean_s;
     double fetch_s = largest * load->fetched_spread / sqrt(fmax(seen, 1)) * parts_s[KVT_PART_FETCH];
     *waited_s = hypot(more_s, fetch_s);
     double share = more_s + fetch_s > 0 ? *waited_s / (more_s + fetch_s) : 0;
@@ -170,8 +171,40 @@ kvt_status march_check_step(const struct march_env *env, double step_s, struct k
 
 /* ---- The march -------------------------------------------------------------------------- */
 
+/* Each way to be out of range by itself; past OUTSIDE_MAX of them new ones are left out. */
+static void note_outside(struct march *march, const struct step_range *range, double steps)
+{
+    uint32_t i = 0;
+
+    if (!range->says_outside)
+        return;
+    while (i < march->outside_count && (march->outside[i].first.part != range->outside.part ||
+                                        march->outside[i].first.feature != range->outside.feature))
+        i++;
+    if (i == OUTSIDE_MAX)
+        return;
+    if (i == march->outside_count)
+        march->outside[march->outside_count++] = (struct outside_count){.first = range->outside};
+    march->outside[i].steps += steps;
+}
+
+/* What was most often out of range; of equals the first. */
+static void describe_outside(const struct march *march, struct march_result *out)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < march->outside_count; i++) {
+        if (march->outside[i].steps <= most)
+            continue;
+        most = march->outside[i].steps;
+        out->outside = march->outside[i].first;
+    }
+    out->says_outside = most > 0;
+}
+
 static void count_cell(struct march *march, double committed_tokens,
-                       const double parts_s[KVT_PARTS], double waited_s, bool in_range, double dt_s,
+                       const double parts_s[KVT_PARTS], double waited_s,
+                       const struct step_range *range, double dt_s,
                        const struct surface_cell rows[KVT_STRATA_MAX])
 {
     const struct kvt_analytic_env *run = march->env->surfaces->run;
@@ -189,7 +222,10 @@ static void count_cell(struct march *march, double committed_tokens,
     out->step_s += steps * step_s;
     out->rank_step_s += steps * step_s * ranks;
     out->waited_s += steps * waited_s * ranks;
-    out->extrapolated_steps += in_range ? 0 : steps;
+    if (!range->in_range) {
+        out->extrapolated_steps += steps;
+        note_outside(march, range, steps);
+    }
     for (int p = 0; p < KVT_PARTS; p++)
         out->parts_s[p] += steps * parts_s[p];
     out->running_s += march->decoding * dt_s;
@@ -233,10 +269,10 @@ static bool advance(struct march *march, double *ended)
     struct round_load load = {0};
     struct surface_cell rows[KVT_STRATA_MAX];
     double parts_s[KVT_PARTS], coverage, waited_s;
-    bool in_range;
+    struct step_range range;
 
     look(march, &load, &coverage, rows);
-    march->step_s = slowest_step(march, &load, parts_s, &waited_s, &in_range);
+    march->step_s = slowest_step(march, &load, parts_s, &waited_s, &range);
     if (!is_step(march->step_s))
         return false;
     double cell_s = env->cell_tokens / load.means.committed_tokens * march->step_s;
@@ -247,8 +283,11 @@ static bool advance(struct march *march, double *ended)
     march->trail[march->cell] = (struct trail){.from_s = march->now_s,
                                                .running = march->decoding,
                                                .coverage = isnan(coverage) ? 0 : coverage,
-                                               .covered = isnan(coverage) ? 0 : 1};
-    count_cell(march, load.means.committed_tokens, parts_s, waited_s, in_range, dt_s, rows);
+                                               .covered = isnan(coverage) ? 0 : 1,
+                                               .arrived = out->arrived,
+                                               .served = out->first_tokens};
+    march->cut = march->counting ? march->cut : out->arrived;
+    count_cell(march, load.means.committed_tokens, parts_s, waited_s, &range, dt_s, rows);
     double freed = march_end_cell(march, middle_s, share);
     double come = march_arrivals(march, dt_s, freed + *ended);
     out->in_flight_peak = fmax(out->in_flight_peak, out->arrived - out->completed - freed);
@@ -296,9 +335,14 @@ static void close_march(struct march *march)
     struct march_result *out = march->out;
 
     out->end_s = march->now_s;
-    for (uint32_t j = march_oldest(march); j < march->cell; j++)
-        march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive,
-                         march->cell - j - 1.5 + march->last_share, march->now_s, false);
+    /* They began in the middle of their cell, the last of which is the share that was let pass. */
+    for (uint32_t j = march_oldest(march); j < march->cell; j++) {
+        bool is_last = j + 1 == march->cell;
+        double cells =
+            is_last ? 0.5 * march->last_share : march->cell - j - 1.5 + march->last_share;
+        march_note_spans(march, &march->cohorts[j], march->cohorts[j].alive, cells, march->now_s,
+                         false);
+    }
     out->running_end = march->decoding;
     out->waiting_end = march->prefill.burst + march->prefill.queue + march->waiting +
                        march->import.burst + march->import.queue;
@@ -307,16 +351,10 @@ static void close_march(struct march *march)
         out->completed = env->requests;
         out->running_end = out->waiting_end = 0;
     }
-    /* Those without a first token have waited too, and are in no mean: they came last, the older
-     * of them when as many as have been served since had come. */
-    double rate = out->end_s > 0 ? out->first_tokens / out->end_s : 0;
-    double aged_s =
-        env->closed && out->arrived <= env->in_flight
-            ? out->waiting_end * out->end_s
-            : 0.5 * out->waiting_end * fmin(rate > 0 ? out->waiting_end / rate : 0, out->end_s);
-    out->ttft_s = fmax(out->ttft_s - aged_s, 0);
-    out->post_first_tokens = fmax(out->first_tokens - march->first_wave, 0);
-    out->post_ttft_s = fmax(out->post_ttft_s - (out->post_first_tokens > 0 ? aged_s : 0), 0);
+    double cut = march->counting ? march->cut : out->arrived;
+    out->ttft_s = march_waits(march, cut, &out->ttft_requests);
+    out->post_ttft_s = march_waits(march, fmax(cut, march->first_wave), &out->post_ttft_requests);
+    describe_outside(march, out);
     out->released_bytes = march->released_pages * env->page_bytes;
     central_half(march);
 }
@@ -327,7 +365,7 @@ kvt_status march_run(const struct march_env *env, struct march_result *out, stru
     double ended = 0;
     kvt_status status = KVT_OK;
 
-    *out = (struct march_result){0};
+    *out = (struct march_result){.slot_load = NAN};
     if (march) {
         march->cohorts = calloc(MARCH_CELLS + 1, sizeof *march->cohorts);
         march->trail = calloc(MARCH_CELLS + 1, sizeof *march->trail);

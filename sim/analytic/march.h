@@ -18,7 +18,17 @@ struct cohort {
     double alive;   /* of those */
     double entry_s; /* when, on average */
     double pages;   /* of each one's history in HBM */
-    double arrival_s;
+    double number;  /* of the mean one of them, in order of arrival */
+    double wait_s;  /* that one's, from its arrival to entry_s */
+};
+
+/* A rank's share of a stage that requests queue for. */
+struct march_queue {
+    double servers; /* 0: there is no such stage */
+    double shares;  /* of so many ranks queue together */
+    double service_s, service_scv;
+    double variability; /* of arrivals and services: half the sum of their squared variations */
+    double load;        /* open: what comes over what can be served; closed: 0 */
 };
 
 /* What a march is about: one rank of several that are alike. */
@@ -47,8 +57,7 @@ struct march_env {
 
     /* Places. */
     double slots;
-    double prefill_servers, prefill_s, prefill_scv; /* servers 0: no prefill */
-    double import_servers, import_s, import_scv;
+    struct march_queue prefill, import;
     double import_hbm_bytes; /* of one, into each GPU */
     double burst_import_s;   /* mean of those that exist at the start */
 
@@ -71,6 +80,11 @@ struct march_memory {
     double bytes; /* in all, of one GPU */
 };
 
+/* Requests, and how long they have waited for their first token by the means of their cohorts. */
+struct march_reach {
+    double requests, wait_s;
+};
+
 /* What came of it; extensive figures are a rank's. */
 struct march_result {
     double end_s, counted_s;                 /* counted: without the warm-up */
@@ -83,16 +97,20 @@ struct march_result {
     struct surface_cell rows[KVT_STRATA_MAX]; /* of all rounds, per store of the stratum */
     double waiting_s, importing_s, prefilling_s, running_s; /* requests x time */
     double fill_bytes, released_bytes;
-    double ttft_s, post_ttft_s; /* sums over first_tokens, and over post_first_tokens of them */
-    double post_first_tokens;
+    /* Of those that arrived after the warm-up, summed over as many; post: after the first wave. */
+    double ttft_s, ttft_requests, post_ttft_s, post_ttft_requests;
     double tpot_s, tpot_requests, post_tpot_s, post_tpot_requests;
     double span_s, span_requests, post_span_s, post_span_requests; /* decoding, of completed ones */
+    struct march_reach begun, done, post_begun, post_done; /* of those in ttft_s and in span_s */
     double active, coverage, covered;    /* over the central half; covered: share of it with rows */
     double held_peak, growth_peak_bytes; /* each at its own moment */
     struct march_memory memory_peak;     /* when it is fullest */
     double host_peak_bytes;
     double in_flight_peak;
     double running_end, waiting_end;
+    double slot_load;  /* open: what comes to the slots over what they take; NaN: all of it */
+    bool says_outside; /* outside is known */
+    struct kvt_outside outside; /* what of extrapolated_steps was so most often */
 };
 
 KVT_CHECKED kvt_status march_run(const struct march_env *env, struct march_result *out,
@@ -118,16 +136,24 @@ double step_cost_between(const struct march_env *env, double active, uint32_t *l
 /* Folds a store's round, by stratum, into a load. */
 void step_cost_fold(const struct march_env *env, const struct surface_cell rows[KVT_STRATA_MAX],
                     struct round_load *load);
+/* Whether a step lies where the timing model was fitted, and where not. */
+struct step_range {
+    bool in_range, says_outside;
+    struct kvt_outside outside;
+};
+
 /* Seconds of a step with so many requests on a mean rank and on the slowest; by parts. */
 double step_cost(const struct march_env *env, const struct round_load *load, double requests,
-                 double slowest, double parts_s[KVT_PARTS], bool *in_range);
+                 double slowest, double parts_s[KVT_PARTS], struct step_range *range);
 
 /* ---- queue_cost.c ---- */
 
 /* Those that leave servers in dt_s of `present` there, arrivals included, when the queue's law at
- * each moment is the stationary one; the smaller of the two roots of a balance. */
+ * each moment is the stationary one; the smaller of the two roots of a balance. load: what comes
+ * over what can be served; beyond 1 no law is stationary, and servers that have a backlog are as
+ * seldom idle as those of a walk that drifts away. */
 double queue_served(double present, double servers, double service_s, double variability,
-                    double dt_s);
+                    double load, double dt_s);
 
 /* Of `want` pages, those that a transfer of at most `most` brings up while requests come one by
  * one, each of them in want of `each`. */

@@ -9,9 +9,22 @@ struct stage {
     double burst, queue;
 };
 
-/* What a cell of the march looked like, for means over the central half. */
+/* What a cell of the march looked like as it began, for means over the central half and for who
+ * waited how long. */
 struct trail {
     double from_s, running, coverage, covered;
+    double arrived, served; /* requests until then; served: that have their first token */
+    double unserved_s;      /* time of the cell x requests without one, up to the moment of it */
+};
+
+enum {
+    OUTSIDE_MAX = 8 /* ways to leave a timing model's range that are told apart */
+};
+
+/* Steps that left it in one way, as first seen. */
+struct outside_count {
+    struct kvt_outside first;
+    double steps;
 };
 
 struct march {
@@ -23,7 +36,8 @@ struct march {
     double ages[LIFE_CELLS + 1][SURFACE_AGES]; /* share of a cell spent in rounds of each age */
     double aged_for;                           /* rounds of a cell that ages[] is made for */
     uint32_t cell;                             /* in hand */
-    double last_share;                         /* of the newest cell, that the clock let pass */
+    uint32_t oldest_waiting; /* the cell in which the next to get its first token came */
+    double last_share;       /* of the newest cell, that the clock let pass */
     double now_s, step_s;
     double waiting; /* for a slot */
     struct stage prefill, import;
@@ -33,6 +47,10 @@ struct march {
     double released_pages;
     double fill_bytes_per_s, import_bytes_per_s; /* in the cell before */
     bool counting;
+    double cut;                                /* requests that arrived before the warm-up's end */
+    double full_come, full_let_in;             /* since somebody has been waiting for a slot */
+    struct outside_count outside[OUTSIDE_MAX]; /* [outside_count] */
+    uint32_t outside_count;
 };
 
 /* The first cohort of which anybody can still decode. */
@@ -49,6 +67,9 @@ double march_arrivals(struct march *march, double dt_s, double ended);
 double march_let_in(struct march *march, double come, double ended, double dt_s);
 /* Optional history comes and goes; peaks are noted. */
 void march_move_pages(struct march *march, double dt_s);
+/* How long requests from number `cut` on have waited for their first token, summed over those
+ * *served of them that have it. */
+double march_waits(const struct march *march, double cut, double *served);
 /* Those whose answer ends in this cell; a cell that the clock cuts short ends its share. */
 double march_end_cell(struct march *march, double middle_s, double share);
 void march_begin_cohort(struct march *march, double served, double middle_s);

@@ -36,8 +36,21 @@ static double power_of(double base, uint64_t exponent)
     return power;
 }
 
+/* How seldom a backlog's servers are idle, of what the stationary law has. A walk with drift d and
+ * variance 2v loses v / d services before it is gone for good; v exp(-d x / 1.8 v) in the place of
+ * v loses as many on its way up. The exponential is taken as (1 + y/8)^-8. */
+static double of_idle(double present, double variability, double load)
+{
+    double y = load > 1 && variability > 0 ? (load - 1) * present / (1.8 * variability) : 0;
+    double root = 1 + y / 8;
+
+    root *= root;
+    root *= root;
+    return 1 / (root * root);
+}
+
 double queue_served(double present, double servers, double service_s, double variability,
-                    double dt_s)
+                    double load, double dt_s)
 {
     double low = 0, high = 1;
     uint64_t exponent = (uint64_t)rint(sqrt(2 * (servers + 1)) * (1 << EXPONENT_BITS));
@@ -47,6 +60,7 @@ double queue_served(double present, double servers, double service_s, double var
     if (service_s <= 0)
         return present;
     double most = servers * dt_s / service_s; /* when no server is ever idle */
+    variability *= of_idle(present, variability, load);
     for (int i = 0; i < 48; i++) {
         double rho = 0.5 * (low + high);
         double there = servers * rho + power_of(rho, exponent) / (1 - rho) * variability;

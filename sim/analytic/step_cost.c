@@ -4,6 +4,10 @@
 
 #include "march.h"
 
+enum {
+    STEP_CORNERS = 4
+};
+
 double step_cost_between(const struct march_env *env, double active, uint32_t *low)
 {
     /* Rounded so coarsely that no libm's last bits show. */
@@ -48,79 +52,104 @@ void step_cost_fold(const struct march_env *env, const struct surface_cell rows[
 
 /* Of a whole number of requests. */
 static struct kvt_rank_load rank_load(const struct march_env *env, const struct round_load *load,
-                                      uint32_t requests, double ranks, double last_step_s)
+                                      uint32_t requests, double last_step_s)
 {
     const struct kvt_llm *llm = env->surfaces->run->scenario->llm;
     double n = requests;
 
-    return (struct kvt_rank_load){
-        .requests = requests,
-        .queries = (uint32_t)llround(n * load->means.queries),
-        .draft_tokens = (uint32_t)llround(n * load->means.draft_tokens),
-        .calls = n * load->calls,
-        .context_rows = (uint64_t)(n * load->context_tokens),
-        .selected_rows = n * load->selected,
-        .attended_layer_rows = n * load->attended,
-        .looked_up_rows = n * load->looked_up,
-        .missed_rows = n * load->missed,
-        .missed_layer_rows = n * load->missed_layers,
-        .leader_layer_rows = n * load->missed,
-        .wire_bytes = n * load->missed_layers * llm->payload.wire_bytes,
-        .granules = n * load->granules,
-        .calls_with_misses = n * load->with_misses,
-        .backup_bytes = (uint64_t)(n * load->backup_bytes),
-        .import_bytes = (uint64_t)(load->import_bytes_per_s * last_step_s),
-        .fill_bytes = (uint64_t)(load->fill_bytes_per_s * last_step_s),
-        .group_queries = (uint32_t)llround(n * load->means.queries * ranks)};
+    return (struct kvt_rank_load){.requests = requests,
+                                  .queries = (uint32_t)llround(n * load->means.queries),
+                                  .draft_tokens = (uint32_t)llround(n * load->means.draft_tokens),
+                                  .calls = n * load->calls,
+                                  .context_rows = (uint64_t)(n * load->context_tokens),
+                                  .selected_rows = n * load->selected,
+                                  .attended_layer_rows = n * load->attended,
+                                  .looked_up_rows = n * load->looked_up,
+                                  .missed_rows = n * load->missed,
+                                  .missed_layer_rows = n * load->missed_layers,
+                                  .leader_layer_rows = n * load->missed,
+                                  .wire_bytes = n * load->missed_layers * llm->payload.wire_bytes,
+                                  .granules = n * load->granules,
+                                  .calls_with_misses = n * load->with_misses,
+                                  .backup_bytes = (uint64_t)(n * load->backup_bytes),
+                                  .import_bytes =
+                                      (uint64_t)(load->import_bytes_per_s * last_step_s),
+                                  .fill_bytes = (uint64_t)(load->fill_bytes_per_s * last_step_s)};
 }
 
-/* A step in which the mean rank has `requests` and the slowest `slowest`. */
+/* A step of `together` requests over all ranks in lockstep, of which the mean rank that has any has
+ * `requests` and the slowest `slowest`. */
+struct whole_load {
+    uint32_t together, requests, slowest;
+};
+
 static double whole_step(const struct march_env *env, const struct round_load *load,
-                         uint32_t requests, uint32_t slowest, double last_step_s,
-                         double parts_s[KVT_PARTS], bool *in_range)
+                         const struct whole_load *whole, double last_step_s,
+                         double parts_s[KVT_PARTS], struct step_range *range)
 {
     const struct kvt_analytic_env *run = env->surfaces->run;
     double ranks = run->lockstep ? run->rank_count : 1, sum = 0;
-    struct kvt_rank_load mean = rank_load(env, load, requests, ranks, last_step_s);
-    struct kvt_rank_load most = rank_load(env, load, slowest, ranks, last_step_s);
-    struct kvt_group_load group = {.queries = mean.group_queries,
-                                   .ranks = (uint32_t)ranks,
-                                   .queries_max = most.queries,
-                                   .requests = (uint32_t)llround(requests * ranks),
-                                   .draft_tokens = (uint32_t)llround(mean.draft_tokens * ranks)};
+    struct kvt_rank_load mean = rank_load(env, load, whole->requests, last_step_s);
+    struct kvt_rank_load most = rank_load(env, load, whole->slowest, last_step_s);
+    struct kvt_group_load group = {
+        .queries = (uint32_t)llround(whole->together * load->means.queries),
+        .ranks = (uint32_t)ranks,
+        .queries_max = most.queries,
+        .requests = whole->together,
+        .draft_tokens = (uint32_t)llround(whole->together * load->means.draft_tokens)};
     double parts[KVT_PARTS] = {0};
 
-    most.group_queries = mean.group_queries;
+    mean.group_queries = most.group_queries = group.queries;
     run->timing->group_step(run->timing_state, &group, parts);
     run->timing->rank_step(run->timing_state, &most, parts);
     for (int p = 0; p < KVT_PARTS; p++) {
         parts_s[p] = parts[p] * 1e-9;
         sum += parts_s[p];
     }
-    *in_range = !run->timing->in_range || run->timing->in_range(run->timing_state, &mean);
+    range->in_range = !run->timing->in_range || run->timing->in_range(run->timing_state, &mean);
+    range->says_outside = !range->in_range && run->timing->find_outside &&
+                          run->timing->find_outside(run->timing_state, &mean, &range->outside);
     return sum;
 }
 
-double step_cost(const struct march_env *env, const struct round_load *load, double requests,
-                 double slowest, double parts_s[KVT_PARTS], bool *in_range)
+/* What lies about a load in whole numbers of requests, and how much of each. Fewer than one a rank
+ * are one each on some of the ranks. */
+static void corners_of(const struct march_env *env, double requests, double slowest,
+                       struct whole_load corners[STEP_CORNERS], double weights[STEP_CORNERS])
 {
-    double at = requests > 1 ? requests : 1, more = slowest > at ? slowest - at : 0;
+    const struct kvt_analytic_env *run = env->surfaces->run;
+    uint32_t ranks = run->lockstep ? run->rank_count : 1;
+    bool is_sparse = requests < 1;
+    double at = fmax(is_sparse ? requests * ranks : requests, 1);
+    double more = fmax(slowest - fmax(requests, 1), 0);
     uint32_t low = (uint32_t)at, extra = (uint32_t)more;
-    double share = at - low, sum = 0, below[KVT_PARTS], step_s;
 
+    for (uint32_t c = 0; c < STEP_CORNERS; c++) {
+        uint32_t n = low + (c & 1), of_rank = is_sparse ? 1 : n;
+        corners[c] = (struct whole_load){.together = is_sparse ? n : n * ranks,
+                                         .requests = of_rank,
+                                         .slowest = of_rank + extra + (c >> 1)};
+        weights[c] =
+            (c & 1 ? at - low : 1 - (at - low)) * (c & 2 ? more - extra : 1 - (more - extra));
+    }
+}
+
+double step_cost(const struct march_env *env, const struct round_load *load, double requests,
+                 double slowest, double parts_s[KVT_PARTS], struct step_range *range)
+{
+    struct whole_load corners[STEP_CORNERS];
+    double weights[STEP_CORNERS], below[KVT_PARTS], sum = 0;
+
+    corners_of(env, requests, slowest, corners, weights);
     /* What moves during a step depends on how long it is. */
-    step_s = whole_step(env, load, low, low + extra, 0, below, in_range);
+    double step_s = whole_step(env, load, &corners[0], 0, below, range);
     memset(parts_s, 0, KVT_PARTS * sizeof *parts_s);
-    for (uint32_t corner = 0; corner < 4; corner++) {
-        double of_requests = corner & 1 ? share : 1 - share;
-        double of_extra = corner & 2 ? more - extra : 1 - (more - extra);
-        double weight = of_requests * of_extra;
-        uint32_t n = low + (corner & 1);
-        if (weight <= 0)
+    for (uint32_t c = 0; c < STEP_CORNERS; c++) {
+        if (weights[c] <= 0)
             continue;
-        whole_step(env, load, n, n + extra + (corner >> 1), step_s, below, in_range);
+        whole_step(env, load, &corners[c], step_s, below, range);
         for (int p = 0; p < KVT_PARTS; p++)
-            parts_s[p] += weight * below[p];
+            parts_s[p] += weights[c] * below[p];
     }
     for (int p = 0; p < KVT_PARTS; p++)
         sum += parts_s[p];

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input.h"
 #include "utf8.h"
 
 /* A message may quote a file's bytes. It stays one line that a terminal can
@@ -58,20 +57,28 @@ kvt_status kvt_fail_nomem(struct kvt_error *err, const char *what)
                     what != NULL ? what : "an allocation");
 }
 
-kvt_status kvt_fail_os(struct kvt_error *err, int error_number, const char *where,
-                       const char *attempt)
+static kvt_status fail_os(struct kvt_error *err, kvt_status status, int error_number,
+                          const char *where, const char *attempt)
 {
-    kvt_status status = KVT_ERR_IO;
-    if (error_number == ENOENT)
-        status = KVT_ERR_NOT_FOUND;
-    else if (error_number == ENOMEM)
-        status = KVT_ERR_NOMEM;
-
     /* strerror() keeps its text in a static buffer; this form does not. */
     char reason[128];
     if (strerror_r(error_number, reason, sizeof reason) != 0)
         (void)snprintf(reason, sizeof reason, "error %d", error_number);
-    return kvt_fail(err, status, where, "%s: %s", attempt, reason);
+    return kvt_fail(err, error_number == ENOMEM ? KVT_ERR_NOMEM : status, where, "%s: %s", attempt,
+                    reason);
+}
+
+kvt_status kvt_fail_read(struct kvt_error *err, int error_number, const char *where,
+                         const char *attempt)
+{
+    return fail_os(err, error_number == ENOENT ? KVT_ERR_NOT_FOUND : KVT_ERR_IO, error_number,
+                   where, attempt);
+}
+
+kvt_status kvt_fail_system(struct kvt_error *err, int error_number, const char *where,
+                           const char *attempt)
+{
+    return fail_os(err, KVT_ERR_SYSTEM, error_number, where, attempt);
 }
 
 const char *kvt_status_name(kvt_status status)
@@ -99,6 +106,8 @@ const char *kvt_status_name(kvt_status status)
         return "KVT_ERR_DEVICE";
     case KVT_ERR_HUNG:
         return "KVT_ERR_HUNG";
+    case KVT_ERR_SYSTEM:
+        return "KVT_ERR_SYSTEM";
     case KVT_ERR_STALLED:
         return "KVT_ERR_STALLED";
     case KVT_ERR_INTERRUPTED:

@@ -24,14 +24,14 @@ kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error 
     /* Without O_NONBLOCK a pipe that nobody writes to would keep us waiting. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return kvt_fail_os(err, errno, path, "the file cannot be opened");
+        return kvt_fail_read(err, errno, path, "the file cannot be opened");
     struct stat info;
     int stat_error = fstat(fd, &info) == 0 ? 0 : errno;
     if (stat_error == 0 && S_ISDIR(info.st_mode))
         stat_error = EISDIR;
     if (stat_error != 0) {
         (void)close(fd);
-        return kvt_fail_os(err, stat_error, path, "the file cannot be read");
+        return kvt_fail_read(err, stat_error, path, "the file cannot be read");
     }
     if (!S_ISREG(info.st_mode)) {
         (void)close(fd);
@@ -50,7 +50,7 @@ kvt_status kvt_file_open(const char *path, FILE **out, struct kvt_error *err)
         return status;
     FILE *stream = fdopen(fd, "rb");
     if (stream == NULL) {
-        status = kvt_fail_os(err, errno, path, "the file cannot be opened");
+        status = kvt_fail_read(err, errno, path, "the file cannot be opened");
         (void)close(fd);
         return status;
     }
@@ -87,7 +87,7 @@ static kvt_status expected_size(int fd, const char *path, size_t max_bytes, size
 {
     struct stat info;
     if (fstat(fd, &info) != 0)
-        return kvt_fail_os(err, errno, path, "the file cannot be read");
+        return kvt_fail_read(err, errno, path, "the file cannot be read");
     *out_bytes = 0;
     if (info.st_size <= 0)
         return KVT_OK;
@@ -124,7 +124,7 @@ static kvt_status read_all(int fd, const char *path, size_t max_bytes, char **ou
         }
         ptrdiff_t got = kvt_read_some(fd, text + used, capacity - used - 1);
         if (got < 0) {
-            status = kvt_fail_os(err, errno, path, "the file cannot be read");
+            status = kvt_fail_read(err, errno, path, "the file cannot be read");
             break;
         }
         if (got == 0)
@@ -163,6 +163,8 @@ struct kvt_outfile {
     char *temporary;
 };
 
+static const char cannot[] = "the file cannot be written";
+
 static void outfile_free(struct kvt_outfile *file)
 {
     free(file->target);
@@ -181,7 +183,7 @@ static char *find_target(const char *path, kvt_status *status, struct kvt_error 
         return NULL;
     }
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        *status = kvt_fail(err, KVT_ERR_IO, path,
+        *status = kvt_fail(err, KVT_ERR_SYSTEM, path,
                            "exists and is not a regular file, so it is not replaced");
         return NULL;
     }
@@ -213,7 +215,7 @@ static kvt_status create_temporary(struct kvt_outfile *file, const char *path, i
             break;
     }
     if (fd < 0)
-        return kvt_fail_os(err, errno, path, "a file cannot be created in its folder");
+        return kvt_fail_system(err, errno, path, "a file cannot be created in its folder");
     *out_fd = fd;
     return KVT_OK;
 }
@@ -232,7 +234,7 @@ kvt_status kvt_outfile_open(const char *path, struct kvt_outfile **out, struct k
     if (fd >= 0) {
         file->stream = fdopen(fd, "w");
         if (file->stream == NULL) {
-            status = kvt_fail_os(err, errno, path, "the file cannot be opened for writing");
+            status = kvt_fail_system(err, errno, path, "the file cannot be opened for writing");
             (void)close(fd);
             (void)unlink(file->temporary);
         }
@@ -255,18 +257,32 @@ const char *kvt_outfile_temporary(const struct kvt_outfile *file)
     return file->temporary;
 }
 
-kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err)
+/* Why a write failed, as errno; 0: none has. Mostly its bytes are still in the buffer, so that
+ * flushing them once more says why; the mark alone does not. Of a block that went past the buffer
+ * nothing is left, and one byte more says it: the file is lost in any case. */
+static int flush(struct kvt_outfile *file)
 {
-    const char *attempt = "the file cannot be written";
-    int write_error = 0;
     bool has_failed_before = ferror(file->stream) != 0;
 
-    /* A write that failed left its bytes in the buffer, so that flushing them
-     * once more says why; the mark alone does not. */
     if (fflush(file->stream) != 0)
-        write_error = errno;
-    else if (has_failed_before)
-        write_error = EIO;
+        return errno;
+    if (!has_failed_before)
+        return 0;
+    return write(fileno(file->stream), "\n", 1) < 0 ? errno : EIO;
+}
+
+kvt_status kvt_outfile_flush(struct kvt_outfile *file, struct kvt_error *err)
+{
+    int write_error = flush(file);
+
+    return write_error == 0 ? KVT_OK : kvt_fail_system(err, write_error, file->target, cannot);
+}
+
+kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err)
+{
+    const char *attempt = cannot;
+    int write_error = flush(file);
+
     if (fclose(file->stream) != 0 && write_error == 0)
         write_error = errno;
     if (write_error == 0 && rename(file->temporary, file->target) != 0) {
@@ -277,7 +293,7 @@ kvt_status kvt_outfile_commit(struct kvt_outfile *file, struct kvt_error *err)
     kvt_status status = KVT_OK;
     if (write_error != 0) {
         (void)unlink(file->temporary);
-        status = kvt_fail_os(err, write_error, file->target, attempt);
+        status = kvt_fail_system(err, write_error, file->target, attempt);
     }
     outfile_free(file);
     return status;

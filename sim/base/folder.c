@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "input.h"
 #include "kvt/file.h"
 
 /* Makes one folder. *was_made is false when it was there already. Returns 0 or
@@ -60,7 +59,7 @@ kvt_status kvt_mkdirs(const char *path, struct kvt_error *err)
         bool was_made = false;
         int error_number = make_folder(copy, &was_made);
         if (error_number != 0)
-            status = kvt_fail_os(err, error_number, copy, "the folder cannot be made");
+            status = kvt_fail_system(err, error_number, copy, "the folder cannot be made");
         copy[at] = kept;
         if (was_made) {
             first_made = first_made == 0 ? at : first_made;

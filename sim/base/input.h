@@ -1,4 +1,4 @@
-/* input.h -- what every reader and writer here shares: a limit, and the system's refusals. */
+/* input.h -- what every reader and writer here shares: a limit, and how it is opened. */
 #ifndef KVT_BASE_INPUT_H
 #define KVT_BASE_INPUT_H
 
@@ -6,11 +6,6 @@
 
 /* Longest line of text, and longest row of CSV, that is read. */
 #define KVT_LINE_BYTES_MAX ((size_t)64 << 20)
-
-/* "where: attempt: what errno means". ENOENT becomes KVT_ERR_NOT_FOUND, ENOMEM
- * KVT_ERR_NOMEM, anything else KVT_ERR_IO. */
-kvt_status kvt_fail_os(struct kvt_error *err, int error_number, const char *where,
-                       const char *attempt);
 
 /* Opens an ordinary file for reading: what is none is refused, and never waited for. */
 KVT_CHECKED kvt_status kvt_open_for_reading(const char *path, int *out_fd, struct kvt_error *err);

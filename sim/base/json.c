@@ -11,6 +11,9 @@
 #include "kvt/file.h"
 #include "number.h"
 
+#define INFINITE "Infinity"
+#define INFINITE_AS_TEXT "\"inf\"   " /* as long, and how vLLM writes it */
+
 enum {
     QUOTED_BYTES_MAX = 40
 }; /* of a text, in a message */
@@ -33,16 +36,46 @@ kvt_status kvt_json_parse(const char *text, size_t text_bytes, const char *name,
     return KVT_OK;
 }
 
-kvt_status kvt_json_load(const char *path, size_t max_bytes, cJSON **out, struct kvt_error *err)
+void kvt_json_mend_infinity(char *text)
+{
+    bool is_quoted = false;
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c == '\\' && is_quoted && c[1] != '\0')
+            c++;
+        else if (*c == '"')
+            is_quoted = !is_quoted;
+        else if (*c == 'I' && !is_quoted && strncmp(c, INFINITE, sizeof INFINITE - 1) == 0 &&
+                 (c == text || c[-1] != '-')) {
+            memcpy(c, INFINITE_AS_TEXT, sizeof INFINITE_AS_TEXT - 1);
+            c += sizeof INFINITE_AS_TEXT - 2;
+        }
+    }
+}
+
+static kvt_status load(const char *path, size_t max_bytes, bool is_mended, cJSON **out,
+                       struct kvt_error *err)
 {
     char *text = NULL;
     size_t text_bytes = 0;
     kvt_status status = kvt_file_read(path, max_bytes, &text, &text_bytes, err);
     if (status != KVT_OK)
         return status;
+    if (is_mended)
+        kvt_json_mend_infinity(text);
     status = kvt_json_parse(text, text_bytes, path, 1, out, err);
     free(text);
     return status;
+}
+
+kvt_status kvt_json_load(const char *path, size_t max_bytes, cJSON **out, struct kvt_error *err)
+{
+    return load(path, max_bytes, false, out, err);
+}
+
+kvt_status kvt_json_load_mended(const char *path, size_t max_bytes, cJSON **out,
+                                struct kvt_error *err)
+{
+    return load(path, max_bytes, true, out, err);
 }
 
 const cJSON *kvt_json_find(const cJSON *object, const char *key)

@@ -173,7 +173,8 @@ static kvt_status walk_string(struct walk *walk, struct key *out)
     const char *start = walk->at++;
     for (;;) {
         if (walk->at == walk->end)
-            return fail_at(walk, start, "a string that is never closed; expected a '\"'");
+            return fail_at(walk, start,
+                           "a string that is never closed: the text ends in it; expected a '\"'");
         unsigned char byte = (unsigned char)*walk->at;
         if (byte == '"')
             break;

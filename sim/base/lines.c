@@ -101,7 +101,7 @@ static kvt_status refill(struct kvt_lines *lines, struct kvt_error *err)
     ptrdiff_t got =
         kvt_read_some(lines->fd, lines->buffer + lines->end, lines->capacity - lines->end - 1);
     if (got < 0)
-        return kvt_fail_os(err, errno, lines->name, "the file cannot be read");
+        return kvt_fail_read(err, errno, lines->name, "the file cannot be read");
     lines->is_at_end = got == 0;
     lines->end += (size_t)got;
     return KVT_OK;

@@ -43,7 +43,8 @@ size_t cli_piece_length(const char *text)
 struct range {
     double low, high, step; /* step: a factor where is_geometric */
     bool is_geometric;
-    int decimals; /* of what is added up */
+    bool of_top_k; /* "2k:8k:1k": in multiples of top-k, as residency.hot_tokens takes them */
+    int decimals;  /* of what is added up */
     size_t count;
 };
 
@@ -52,7 +53,7 @@ static bool is_range(const char *piece, size_t bytes)
     bool has_colon = false;
 
     for (size_t i = 0; i < bytes; i++) {
-        if (piece[i] == '\0' || strchr("0123456789+-.eE*:", piece[i]) == NULL)
+        if (piece[i] == '\0' || strchr("0123456789+-.eE*:k", piece[i]) == NULL)
             return false;
         has_colon = has_colon || piece[i] == ':';
     }
@@ -100,11 +101,17 @@ static bool read_range(const char *piece, size_t bytes, struct range *out)
     if (second == NULL)
         return false;
     const char *step = second + 1;
-    *out = (struct range){.is_geometric = step < end && *step == '*'};
+    *out = (struct range){.is_geometric = step<end && * step == '*', .of_top_k = first> piece &&
+                                          first[-1] == 'k'};
     step += out->is_geometric;
-    return read_number(piece, (size_t)(first - piece), &out->low, &out->decimals) &&
-           read_number(first + 1, (size_t)(second - first - 1), &out->high, &of_high) &&
-           read_number(step, (size_t)(end - step), &out->step, &out->decimals);
+    /* All of it is in one unit, but for a factor, which has none. */
+    if (out->of_top_k != (second[-1] == 'k') ||
+        (out->of_top_k && !out->is_geometric) != (end[-1] == 'k'))
+        return false;
+    size_t unit = out->of_top_k, of_step = out->of_top_k && !out->is_geometric;
+    return read_number(piece, (size_t)(first - piece) - unit, &out->low, &out->decimals) &&
+           read_number(first + 1, (size_t)(second - first - 1) - unit, &out->high, &of_high) &&
+           read_number(step, (size_t)(end - step) - of_step, &out->step, &out->decimals);
 }
 
 /* NULL where it is a range with an end; else what is wrong with it. */
@@ -133,14 +140,16 @@ static const char *range_value(const struct range *range, size_t i, struct kvt_a
     double value = range->is_geometric ? range->low * pow(range->step, (double)i)
                                        : range->low + range->step * (double)i;
 
-    if (range->is_geometric)
+    if (fabs(value - range->high) <= slack * fabs(range->high)) /* which rounding misses by a bit */
+        (void)snprintf(text, sizeof text, "%.*g", DBL_DECIMAL_DIG, range->high);
+    else if (range->is_geometric)
         (void)snprintf(text, sizeof text, "%.*g", DBL_DIG, value);
     else
         (void)snprintf(text, sizeof text, "%.*f", range->decimals, value);
     if (kvt_text_real(text, "", -DBL_MAX, DBL_MAX, &value, NULL) != KVT_OK)
         return kvt_arena_printf(arena, "%s", text); /* beyond 63 digits: as it is */
     kvt_json_print_number(value, shortest);
-    return kvt_arena_printf(arena, "%s", shortest);
+    return kvt_arena_printf(arena, "%s%s", shortest, range->of_top_k ? "k" : "");
 }
 
 /* ---- The axis ---------------------------------------------------------------------------- */

@@ -26,8 +26,9 @@ size_t cli_piece_length(const char *text);
  *     LOW:HIGH:STEP     LOW, LOW + STEP, .. up to HIGH, with as many decimals as LOW or STEP has
  *     LOW:HIGH:*FACTOR  LOW, LOW x FACTOR, .. up to HIGH, to 15 digits
  *
- * HIGH is of it where it is met. A text of such a form is written in quotes. Ranges and other
- * values may stand side by side.
+ * HIGH is of it where it is met. In multiples of top-k, as residency.hot_tokens takes them, numbers
+ * have a k behind them, all but a factor: 2k:8k:1k. A text of such a form is written in quotes.
+ * Ranges and other values may stand side by side.
  *
  * where: the option, for messages. Refused (KVT_ERR_INVALID), with the text that is wrong: no '=',
  * no path, a blank in it, an empty value, a range that is empty or has no end, and more than

@@ -1,4 +1,5 @@
 /* cache.c -- where recorded selections are kept from run to run. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,12 @@ kvt_status cli_cache_dir(const char *given, struct kvt_arena *arena, const char 
     if (given[0] == '\0')
         return kvt_fail(err, KVT_ERR_INVALID, "--cache",
                         "an empty name; a folder, or \"none\", is expected");
-    if (kvt_mkdirs(given, &why) != KVT_OK)
-        return kvt_fail(err, KVT_ERR_IO, "--cache", "\"%s\" cannot be a cache: %s", given,
-                        why.message);
+    kvt_status status = kvt_mkdirs(given, &why);
+    if (status != KVT_OK)
+        return kvt_fail(err, status, "--cache", "\"%s\" cannot be a cache: %s", given, why.message);
     if (access(given, W_OK | X_OK) != 0)
-        return kvt_fail(err, KVT_ERR_IO, "--cache", "\"%s\": nothing can be written there", given);
+        return kvt_fail(err, KVT_ERR_SYSTEM, "--cache", "\"%s\": nothing can be written there: %s",
+                        given, strerror(errno));
     *out = given;
     return KVT_OK;
 }

@@ -89,6 +89,13 @@ int cli_fail(const struct kvt_error *err);
 /* The same for a sentence of the command's own: malformed question. */
 int cli_malformed(const char *fmt, ...) KVT_PRINTF(1, 2);
 
+/* CLI_DONE where as many threads as --threads asks for can be had, 1 to `most`; else says of which
+ * command that was not so, and is CLI_MALFORMED. */
+int cli_check_threads(const char *command, uint64_t threads, unsigned most);
+enum {
+    CLI_RUN_THREADS_MAX = 1024 /* of one run */
+};
+
 /* The last of a command: what it printed is written out, or the status says that it was not. Does
  * not return where a device hangs, which would keep the process from its end. */
 int cli_close(int exit_code);
@@ -182,6 +189,22 @@ struct kvt_sim;
 KVT_CHECKED kvt_status cli_advance(struct kvt_sim *sim,
                                    void (*note)(void *context, double done_fraction), void *context,
                                    bool *interrupted, struct kvt_error *err);
+
+/* advance.c: a run that a command makes by itself, from its beginning to its end or to a signal,
+ * with one line of progress that calls it `what`. `options` without on_prepare. out->sim is the
+ * caller's to free, whatever comes back; out->run is the sim's. */
+struct kvt_scenario;
+struct kvt_sim_options;
+struct kvt_run;
+struct cli_run {
+    struct kvt_sim *sim;
+    const struct kvt_run *run;
+    struct kvt_wall start;
+    bool interrupted;
+};
+KVT_CHECKED kvt_status cli_run_whole(const struct kvt_scenario *scenario,
+                                     const struct kvt_sim_options *options, const char *what,
+                                     bool quiet, struct cli_run *out, struct kvt_error *err);
 
 int kvt_cmd_run(const struct cli_command *command, int argc, char **argv);
 int kvt_cmd_size(const struct cli_command *command, int argc, char **argv);

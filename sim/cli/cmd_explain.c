@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -18,6 +19,16 @@ enum {
 struct explain_options {
     bool json, ascii, no_course;
 };
+
+/* A run's folder stands for its result. False where the name is too long. */
+static bool find_result(const char *path, char out[PATH_BYTES])
+{
+    struct stat found;
+    bool is_folder = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    int length = snprintf(out, PATH_BYTES, "%s%s", path, is_folder ? "/result.json" : "");
+
+    return length > 0 && length < PATH_BYTES;
+}
 
 static kvt_status load(const char *path, cJSON **out, struct kvt_error *err)
 {
@@ -111,18 +122,22 @@ static kvt_status explain_two(const char *paths[2], const struct explain_options
     return status;
 }
 
-static int explain_results(const struct cli_texts *paths, const struct explain_options *options)
+static int explain_results(const struct cli_texts *given, const struct explain_options *options)
 {
+    char files[2][PATH_BYTES];
+    const char *paths[2] = {files[0], files[1]};
     struct kvt_error err;
     cJSON *results[2] = {NULL, NULL};
     kvt_status status = KVT_OK;
 
-    for (size_t i = 0; i < paths->count && status == KVT_OK; i++)
-        status = load(paths->items[i], &results[i], &err);
-    if (status == KVT_OK && paths->count == 1)
-        status = explain_one(paths->items[0], options, results[0], &err);
+    for (size_t i = 0; i < given->count && status == KVT_OK; i++)
+        status = find_result(given->items[i], files[i])
+                     ? load(files[i], &results[i], &err)
+                     : kvt_fail(&err, KVT_ERR_INVALID, "explain", "the file's name is too long");
+    if (status == KVT_OK && given->count == 1)
+        status = explain_one(paths[0], options, results[0], &err);
     else if (status == KVT_OK)
-        status = explain_two(paths->items, options, results[0], results[1], &err);
+        status = explain_two(paths, options, results[0], results[1], &err);
     cJSON_Delete(results[0]);
     cJSON_Delete(results[1]);
     return status == KVT_OK ? CLI_DONE : cli_fail(&err);

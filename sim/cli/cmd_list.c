@@ -13,7 +13,7 @@ enum {
 static const struct list_kind {
     const char *name;
     list_fill *fill;
-    bool is_part; /* of policies, which a list of everything has */
+    bool is_part; /* of policies or keys, which a list of everything has */
 } kinds[] = {
     {"models", list_models, false},
     {"hardware", list_hardware, false},
@@ -29,6 +29,7 @@ static const struct list_kind {
     {"scenarios", list_scenarios, false},
     {"metrics", list_metrics, false},
     {"keys", list_keys, false},
+    {"settings", list_settings, true},
     {"formats", list_formats, false},
     {"engines", list_engines, false},
     {"residency", list_residency, true},

@@ -1,5 +1,6 @@
 /* cmd_run.c -- kvtide run: one scenario, simulated and reported on. */
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,23 @@ static void on_interval(void *context, const struct kvt_tally *interval, uint32_
         sparklines_add(listeners->lines, interval, stratum_count);
 }
 
+/* Where mean values are weak. */
+static void warn_of_means(const struct kvt_run *run)
+{
+    char saturated[KVT_SATURATED_BYTES];
+
+    if (run->few_for_means)
+        fprintf(stderr,
+                "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
+                "for; run.fidelity exact or sampled takes any\n",
+                run->scenario->name);
+    if (kvt_run_loaded(run, 1, INFINITY, saturated))
+        fprintf(stderr,
+                "kvtide: %s: warning: more comes than can be done by %s: TTFT is that of a queue "
+                "that grows for as long as requests come\n",
+                run->scenario->name, saturated);
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct run_files *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -138,11 +156,8 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     }
     if (status == KVT_OK && outputs->wants_perfetto)
         say_left_out(outputs);
-    if (status == KVT_OK && run->few_for_means)
-        fprintf(stderr,
-                "kvtide: %s: warning: fewer requests or shorter answers than mean values stand "
-                "for; run.fidelity exact or sampled takes any\n",
-                scenario->name);
+    if (status == KVT_OK)
+        warn_of_means(run);
     *answer_is_no = interrupted;
     if (status == KVT_OK && nothing_completed(run)) {
         if (run->record_count == 0)
@@ -261,7 +276,7 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         {"--perfetto", "[FROM:TO]",
          "writes perfetto.json too, for ui.perfetto.dev; of seconds FROM:TO", CLI_MAYBE_PAIR,
          &options.perfetto},
-        {"--perfetto-events", "N", "events that it holds at most (500000)", CLI_COUNT,
+        {"--perfetto-events", "N", "events that it holds at most (600000)", CLI_COUNT,
          &options.perfetto_events},
         {"--json", NULL, "prints result.json instead of the summary", CLI_FLAG, &options.json},
         {"--sparklines", NULL, "the course of the run beneath the summary, a line a quantity",
@@ -277,10 +292,10 @@ int kvt_cmd_run(const struct cli_command *command, int argc, char **argv)
         } else if (options.perfetto_events < 1000) {
             exit_code = cli_malformed("run --perfetto-events: found %llu, expected 1000 or more",
                                       (unsigned long long)options.perfetto_events);
-        } else if (options.threads < 1 || options.threads > 1024) {
-            exit_code = cli_malformed("run --threads: found %llu, expected 1 to 1024",
-                                      (unsigned long long)options.threads);
         } else {
+            exit_code = cli_check_threads("run", options.threads, CLI_RUN_THREADS_MAX);
+        }
+        if (exit_code == CLI_DONE) {
             cli_catch_signals();
             exit_code =
                 run_command(&options, positional.count ? positional.items[0] : "quickstart");

@@ -19,6 +19,7 @@ enum {
 struct cli_job {
     struct pool *pool;
     double progress; /* 0 to 1; guarded by the pool's lock */
+    double from, to; /* the part under way; of who works on it alone */
 };
 
 struct pool {
@@ -39,10 +40,17 @@ struct pool {
 
 void cli_job_note(struct cli_job *job, double fraction)
 {
+    fraction = job->from + fraction * (job->to - job->from);
     (void)pthread_mutex_lock(&job->pool->lock);
     if (fraction > job->progress) /* something may be prepared in the middle of a run */
         job->progress = fraction;
     (void)pthread_mutex_unlock(&job->pool->lock);
+}
+
+void cli_job_part(struct cli_job *job, double from, double to)
+{
+    job->from = from;
+    job->to = to;
 }
 
 bool cli_job_on_prepare(void *context, double fraction, const char *what)
@@ -200,7 +208,7 @@ kvt_status cli_jobs_run(const struct cli_jobs *jobs, size_t *failed, struct kvt_
     if (pool.each == NULL)
         return kvt_fail_nomem(err, jobs->what);
     for (size_t i = 0; i < jobs->count; i++)
-        pool.each[i].pool = &pool;
+        pool.each[i] = (struct cli_job){.pool = &pool, .to = 1};
     run_all(&pool);
     free(pool.each);
     (void)pthread_cond_destroy(&pool.ended);

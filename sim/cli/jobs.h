@@ -10,8 +10,11 @@ enum {
 
 /* The job in hand, as whoever works on it tells how far it is. */
 struct cli_job;
-/* fraction of it, 0 to 1. */
+/* fraction of it, 0 to 1; or of the part of it that is under way. */
 void cli_job_note(struct cli_job *job, double fraction);
+/* From here on notes are of the part that goes from `from` to `to` of the job: where it makes
+ * several runs. */
+void cli_job_part(struct cli_job *job, double from, double to);
 /* For kvt_sim_options.on_prepare and cli_advance(): preparing counts as half of a job. context is
  * the struct cli_job. The first is false once a signal has come. */
 bool cli_job_on_prepare(void *context, double fraction, const char *what);

@@ -1,7 +1,14 @@
-/* list_words.c -- metrics, keys and trace formats, for `kvtide list`. */
+/* list_words.c -- metrics, keys, settings and trace formats, for `kvtide list`. */
+#include <string.h>
+
+#include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 #include "list.h"
+
+enum {
+    SETTING_BYTES = 128
+};
 
 bool list_add_text(cJSON *entry, const char *key, const char *text)
 {
@@ -59,6 +66,57 @@ kvt_status list_keys(cJSON *array, struct kvt_error *err)
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         if (!add_key(array, &docs[i]))
             status = kvt_fail_nomem(err, "the list of keys");
+    }
+    kvt_arena_free(arena);
+    return status;
+}
+
+/* "residency(adaptive).refill_gb_per_s" as --set has it, of whichever is chosen; false for what it
+ * does not take: members of a list, which are there once the list is, what is read from files only,
+ * and what is refused. */
+static bool setting_of(const struct kvt_key_doc *doc, char out[SETTING_BYTES])
+{
+    size_t used = 0;
+    bool is_inside = false;
+
+    if (doc->refused != NULL || strstr(doc->path, "[]") != NULL ||
+        strcmp(doc->path, "extends") == 0)
+        return false;
+    for (const char *at = doc->path; *at != '\0' && used + 1 < SETTING_BYTES; at++) {
+        is_inside = is_inside || *at == '(';
+        if (!is_inside)
+            out[used++] = *at;
+        is_inside = is_inside && *at != ')';
+    }
+    out[used] = '\0';
+    return true;
+}
+
+static bool is_listed(const cJSON *array, const char *path)
+{
+    const cJSON *entry = NULL;
+
+    cJSON_ArrayForEach(entry, array)
+    {
+        if (strcmp(kvt_json_find(entry, "path")->valuestring, path) == 0)
+            return true;
+    }
+    return false;
+}
+
+kvt_status list_settings(cJSON *array, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    const struct kvt_key_doc *docs = NULL;
+    char path[SETTING_BYTES];
+    size_t count = 0;
+    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
+                                      : kvt_fail_nomem(err, "the list of settings");
+
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        if (setting_of(&docs[i], path) && !is_listed(array, path) &&
+            list_add_entry(array, "path", path) == NULL)
+            status = kvt_fail_nomem(err, "the list of settings");
     }
     kvt_arena_free(arena);
     return status;

@@ -151,7 +151,6 @@ struct openmetrics {
     uint64_t interval_count;   /* the start with them */
     double capacity_bytes;     /* HBM for KV over all GPUs */
     double sums[FIGURES];      /* of counters */
-    bool has_failed;           /* to write */
 };
 
 kvt_status openmetrics_begin(const char *path, const struct kvt_scenario *scenario,
@@ -225,8 +224,7 @@ static void count(double sums[FIGURES], const struct kvt_tally *interval)
 
 static void keep(struct openmetrics *om, const double figures[FIGURES])
 {
-    if (fwrite(figures, FIGURES * sizeof figures[0], 1, kvt_outfile_stream(om->spool)) != 1)
-        om->has_failed = true;
+    (void)fwrite(figures, FIGURES * sizeof figures[0], 1, kvt_outfile_stream(om->spool));
     om->interval_count++;
 }
 
@@ -474,9 +472,9 @@ kvt_status openmetrics_write(struct openmetrics *om, const struct kvt_run *run, 
 {
     struct done *done = NULL;
 
-    if (fflush(kvt_outfile_stream(om->spool)) != 0 || om->has_failed)
-        return kvt_fail(err, KVT_ERR_IO, "timeline.om", "its spool cannot be written");
-    kvt_status status = kvt_file_open(kvt_outfile_temporary(om->spool), &om->intervals, err);
+    kvt_status status = kvt_outfile_flush(om->spool, err);
+    if (status == KVT_OK)
+        status = kvt_file_open(kvt_outfile_temporary(om->spool), &om->intervals, err);
     if (status != KVT_OK)
         return status;
     done = calloc(run->record_count + 1, sizeof *done);
@@ -491,6 +489,6 @@ kvt_status openmetrics_write(struct openmetrics *om, const struct kvt_run *run, 
     fputs("# EOF\n", stream);
     free(done);
     return ferror(om->intervals)
-               ? kvt_fail(err, KVT_ERR_IO, "timeline.om", "its spool cannot be read")
+               ? kvt_fail(err, KVT_ERR_SYSTEM, "timeline.om", "its spool cannot be read")
                : KVT_OK;
 }

@@ -26,6 +26,7 @@ int cli_fail(const struct kvt_error *err)
     case KVT_ERR_NOMEM:
     case KVT_ERR_DEVICE:
     case KVT_ERR_HUNG:
+    case KVT_ERR_SYSTEM:
     case KVT_ERR_INTERNAL:
         return CLI_CANNOT;
     default:
@@ -60,6 +61,14 @@ int cli_malformed(const char *fmt, ...)
     fputc('\n', stderr);
     va_end(args);
     return CLI_MALFORMED;
+}
+
+int cli_check_threads(const char *command, uint64_t threads, unsigned most)
+{
+    if (threads >= 1 && threads <= most)
+        return CLI_DONE;
+    return cli_malformed("%s --threads: found %llu, expected 1 to %u", command,
+                         (unsigned long long)threads, most);
 }
 
 /* How many letters at the start two names share: enough to guess a typo. */

@@ -9,9 +9,12 @@
  * its import to its first step
  *
  * Parts of a step are what its slowest rank spent on each in all; layers go through them in turns.
- * A part below 0, which a fitted model may have, is taken off those behind it. Times are those of
- * the run, to the nanosecond, as microseconds with three digits. Requests are written when the run
- * has ended, out of its records. The format: "Trace Event Format", Google. */
+ * Slices are pairs of a beginning and an end. Viewers read times as floating point, and some cut
+ * them to whole nanoseconds: what two events have in common stays in common then, which a beginning
+ * and a duration do not add up to. A part below 0, which a fitted model may have, is taken off
+ * those behind it. Times are those of the run, to the nanosecond, as microseconds with three
+ * digits. Requests are written when the run has ended, out of its records. The format: "Trace Event
+ * Format", Google. */
 #include "perfetto.h"
 
 #include <inttypes.h>
@@ -165,17 +168,26 @@ static void name_lane(struct perfetto *perfetto, enum process process, uint32_t 
             process, lane, lane);
 }
 
-/* A slice, up to the brace of its args. */
+/* A slice, up to the brace of its args. What lies in it follows, and then its end. */
 static void begin_slice(struct perfetto *perfetto, const char *name, enum process process,
-                        uint32_t lane, kvt_ns from_ns, kvt_ns to_ns)
+                        uint32_t lane, kvt_ns from_ns)
 {
     begin_event(perfetto);
-    fprintf(perfetto->stream, "\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32 ",", name,
+    fprintf(perfetto->stream, "\"ph\":\"B\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32 ",", name,
             process, lane);
     put_time(perfetto->stream, "ts", from_ns);
-    fputc(',', perfetto->stream);
-    put_time(perfetto->stream, "dur", to_ns - from_ns);
     fputs(",\"args\":{", perfetto->stream);
+}
+
+/* Of the slice of the lane that was begun last; its name is for viewers that match by it. */
+static void end_slice(struct perfetto *perfetto, const char *name, enum process process,
+                      uint32_t lane, kvt_ns to_ns)
+{
+    begin_event(perfetto);
+    fprintf(perfetto->stream, "\"ph\":\"E\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32 ",", name,
+            process, lane);
+    put_time(perfetto->stream, "ts", to_ns);
+    fputc('}', perfetto->stream);
 }
 
 /* One end of a request's arrow, or a stop on its way: in the slice that is there at that time. */
@@ -258,28 +270,32 @@ static void put_parts(struct perfetto *perfetto, const struct kvt_observed_step 
         owed_ns = part_ns < 0 ? part_ns : 0;
         if (part_ns <= 0)
             continue;
-        begin_slice(perfetto, kvt_step_part_name((enum kvt_step_part)p), PROCESS_RANKS, lane, at_ns,
-                    at_ns + part_ns);
+        begin_slice(perfetto, kvt_step_part_name((enum kvt_step_part)p), PROCESS_RANKS, lane,
+                    at_ns);
         fputs("}}", perfetto->stream);
+        end_slice(perfetto, kvt_step_part_name((enum kvt_step_part)p), PROCESS_RANKS, lane,
+                  at_ns + part_ns);
         if (p == KVT_PART_FETCH && step->wire_bytes > 0) {
             uint32_t number = lane_of(perfetto, PROCESS_LINKS, &perfetto->links[fetch_lane],
                                       fetch_lane, at_ns, at_ns + part_ns);
-            begin_slice(perfetto, "fetch", PROCESS_LINKS, number, at_ns, at_ns + part_ns);
+            begin_slice(perfetto, "fetch", PROCESS_LINKS, number, at_ns);
             put_number(perfetto->stream, "bytes", round(step->wire_bytes), '}');
             fputc('}', perfetto->stream);
+            end_slice(perfetto, "fetch", PROCESS_LINKS, number, at_ns + part_ns);
         }
         at_ns += part_ns;
     }
 }
 
-/* That a step may take: its parts, the fetch beside them, its stall, and arrows that end. */
+/* That a step may take: two for itself, its parts, the fetch beside them and its stall each, and
+ * arrows that end. */
 static uint64_t count_events(const struct kvt_observed_step *step)
 {
-    uint64_t count = 3;
+    uint64_t slices = 3;
 
     for (int p = 0; p < KVT_PARTS; p++)
-        count += step->parts_ns[p] > 0;
-    return count + step->item_count;
+        slices += step->parts_ns[p] > 0;
+    return 2 * slices + step->item_count;
 }
 
 static void end_flows(struct perfetto *perfetto, const struct kvt_observed_step *step,
@@ -307,8 +323,8 @@ static void on_step(void *context, const struct kvt_observed_step *step)
         return;
     uint32_t lane = lane_of(perfetto, PROCESS_RANKS, &perfetto->steps[step->rank], step->rank,
                             step->from_ns, to_ns);
-    begin_slice(perfetto, waits ? "waits for the others" : "step", PROCESS_RANKS, lane,
-                step->from_ns, to_ns);
+    const char *name = waits ? "waits for the others" : "step";
+    begin_slice(perfetto, name, PROCESS_RANKS, lane, step->from_ns);
     put_number(stream, "requests", step->item_count, ',');
     put_number(stream, "queries", load->queries, ',');
     put_number(stream, "prefill_tokens", load->prefill_tokens, ',');
@@ -317,14 +333,16 @@ static void on_step(void *context, const struct kvt_observed_step *step)
     put_number(stream, "missed_rows", load->missed_rows, ',');
     put_number(stream, "wire_bytes", round(step->wire_bytes), '}');
     fputc('}', stream);
-    if (waits)
-        return;
-    if (step->stall_ns > 0) {
-        begin_slice(perfetto, "backup stall", PROCESS_RANKS, lane, step->from_ns, begun_ns);
-        fputs("}}", stream);
+    if (!waits) {
+        end_flows(perfetto, step, lane, step->from_ns);
+        if (step->stall_ns > 0) {
+            begin_slice(perfetto, "backup stall", PROCESS_RANKS, lane, step->from_ns);
+            fputs("}}", stream);
+            end_slice(perfetto, "backup stall", PROCESS_RANKS, lane, begun_ns);
+        }
+        put_parts(perfetto, step, lane, begun_ns);
     }
-    put_parts(perfetto, step, lane, begun_ns);
-    end_flows(perfetto, step, lane, step->from_ns);
+    end_slice(perfetto, name, PROCESS_RANKS, lane, to_ns);
 }
 
 static void on_transfer(void *context, const struct kvt_transfer *transfer)
@@ -334,7 +352,7 @@ static void on_transfer(void *context, const struct kvt_transfer *transfer)
     uint32_t lane = LINK_LANES * transfer->rank + (leaves ? LANE_OUTBOUND : LANE_INBOUND);
     enum process process = PROCESS_LINKS;
 
-    if (!takes(perfetto, PERFETTO_TRANSFERS, transfer->from_ns, transfer->to_ns, 2))
+    if (!takes(perfetto, PERFETTO_TRANSFERS, transfer->from_ns, transfer->to_ns, 3))
         return;
     if (transfer->kind == KVT_TRANSFER_IMPORT) {
         struct perfetto_lanes *lanes = &perfetto->imports[transfer->rank];
@@ -353,14 +371,14 @@ static void on_transfer(void *context, const struct kvt_transfer *transfer)
         lane = lane_of(perfetto, process, &perfetto->links[lane], lane, transfer->from_ns,
                        transfer->to_ns);
     }
-    begin_slice(perfetto, kvt_transfer_kind_name(transfer->kind), process, lane, transfer->from_ns,
-                transfer->to_ns);
+    begin_slice(perfetto, kvt_transfer_kind_name(transfer->kind), process, lane, transfer->from_ns);
     if (transfer->request != KVT_TRANSFER_OF_MANY)
         put_number(perfetto->stream, "request", transfer->request, ',');
     put_number(perfetto->stream, "bytes", (double)transfer->bytes, '}');
     fputc('}', perfetto->stream);
     if (transfer->kind == KVT_TRANSFER_IMPORT)
         lead_flow(perfetto, transfer->request, process, lane, transfer->from_ns);
+    end_slice(perfetto, kvt_transfer_kind_name(transfer->kind), process, lane, transfer->to_ns);
 }
 
 static void on_prefill(void *context, const struct kvt_observed_prefill *prefill)
@@ -369,7 +387,7 @@ static void on_prefill(void *context, const struct kvt_observed_prefill *prefill
     uint32_t known = perfetto->prefill.count;
     char name[48];
 
-    if (!takes(perfetto, PERFETTO_PREFILLS, prefill->from_ns, prefill->to_ns, 2))
+    if (!takes(perfetto, PERFETTO_PREFILLS, prefill->from_ns, prefill->to_ns, 3))
         return;
     uint32_t lane = perfetto_lanes_take(&perfetto->prefill, prefill->from_ns, prefill->to_ns);
     perfetto->is_short_of_memory = perfetto->is_short_of_memory || lane == UINT32_MAX;
@@ -378,11 +396,12 @@ static void on_prefill(void *context, const struct kvt_observed_prefill *prefill
     snprintf(name, sizeof name, "server %" PRIu32, lane);
     if (lane == known)
         name_lane(perfetto, PROCESS_PREFILL, lane, name);
-    begin_slice(perfetto, "prefill", PROCESS_PREFILL, lane, prefill->from_ns, prefill->to_ns);
+    begin_slice(perfetto, "prefill", PROCESS_PREFILL, lane, prefill->from_ns);
     put_number(perfetto->stream, "request", prefill->request, ',');
     put_number(perfetto->stream, "tokens", prefill->tokens, '}');
     fputc('}', perfetto->stream);
     lead_flow(perfetto, prefill->request, PROCESS_PREFILL, lane, prefill->from_ns);
+    end_slice(perfetto, "prefill", PROCESS_PREFILL, lane, prefill->to_ns);
 }
 
 /* ---- Counters ------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 #include "kvt/observer.h"
 #include "kvt/report.h"
 
-#define PERFETTO_EVENTS UINT64_C(500000) /* unless somebody wants more */
+#define PERFETTO_EVENTS UINT64_C(600000) /* unless somebody wants more */
 
 enum perfetto_kind {
     PERFETTO_STEPS = 0,

@@ -15,7 +15,7 @@ kvt_status kvt_plugin_outcome(const struct kvt_plugin_info *info, const char *me
 {
     if (status == KVT_OK)
         return KVT_OK;
-    if ((unsigned)status > KVT_ERR_HUNG)
+    if ((unsigned)status > KVT_ERR_SYSTEM)
         return kvt_fail(err, KVT_ERR_POLICY, info->name,
                         "%s() returned %d, which is no kvt_status; KVT_OK, or a failure by "
                         "host->fail(), is expected",

@@ -86,10 +86,9 @@ static void keep_failure(struct kvt_recorder *recorder, kvt_status status,
 
 static kvt_status check_spool(struct kvt_recorder *recorder, struct kvt_error *err)
 {
-    if (ferror(kvt_outfile_stream(recorder->spool)))
-        return kvt_fail(err, KVT_ERR_IO, recorder->path,
-                        "what is recorded cannot be written to its folder");
-    return KVT_OK;
+    return ferror(kvt_outfile_stream(recorder->spool)) == 0
+               ? KVT_OK
+               : kvt_outfile_flush(recorder->spool, err);
 }
 
 static kvt_status tell_failure(const struct kvt_recorder *recorder, struct kvt_error *err)
@@ -445,13 +444,14 @@ static kvt_status copy_blocks(struct kvt_recorder *recorder, FILE *spool,
             capacity = bytes;
         }
         if (fread(block + KVSEL_BLOCK_HEADER_BYTES, 1, payload, spool) != payload)
-            status =
-                kvt_fail(err, KVT_ERR_IO, recorder->path, "what was recorded cannot be read back");
+            status = kvt_fail(err, KVT_ERR_SYSTEM, recorder->path,
+                              "what was recorded cannot be read back");
         if (status == KVT_OK)
             status = kvt_kvsel_put(writer, block, err);
     }
     if (status == KVT_OK && ferror(spool))
-        status = kvt_fail(err, KVT_ERR_IO, recorder->path, "what was recorded cannot be read back");
+        status =
+            kvt_fail(err, KVT_ERR_SYSTEM, recorder->path, "what was recorded cannot be read back");
     free(block);
     return status;
 }
@@ -499,7 +499,6 @@ kvt_status kvt_recorder_commit(struct kvt_recorder *recorder, const char *note, 
     if (recorder->recording_count == 0)
         return kvt_fail(err, KVT_ERR_INVALID, where,
                         "no request was followed in this run: there is nothing to record");
-    (void)fflush(kvt_outfile_stream(recorder->spool));
-    kvt_status status = check_spool(recorder, err);
+    kvt_status status = kvt_outfile_flush(recorder->spool, err);
     return status == KVT_OK ? write_file(recorder, note, note_bytes, err) : status;
 }

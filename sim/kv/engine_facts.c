@@ -1,6 +1,7 @@
 /* engine_facts.c -- what flags, rules and logs of engines can speak of. */
 #include "kvt/engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ static const struct kvt_engine_fact_doc docs[] = {
     {"dense", KVT_FACT_BOOL, "The model has no indexer: a query reads its whole context."},
     {"compressed", KVT_FACT_BOOL, "Several tokens make one row in some of its layers."},
     {"blocks", KVT_FACT_BOOL, "Rows are selected and fetched in blocks (model.block_tokens)."},
+    {"heads", KVT_FACT_NUMBER, "Attention heads of the model."},
     {"unaligned", KVT_FACT_BOOL, "A row is no multiple of 64 B, so that more of it crosses."},
     {"row_bytes", KVT_FACT_NUMBER, "Bytes of a payload row in one layer."},
     {"gpus", KVT_FACT_NUMBER, "GPUs in all."},
@@ -110,6 +112,41 @@ int kvt_engine_fact_find(const char *name)
     return -1;
 }
 
+#define COUNT_MOST 9007199254740992.0 /* 2^53 */
+
+static const struct {
+    const char *name;
+    struct kvt_engine_range range;
+} ranges[] = {
+    {"world_tp", {1, 1024, true}},
+    {"dp", {1, 4096, true}},
+    {"ep", {1, 4096, true}},
+    {"pp", {1, 1024, true}},
+    {"dcp", {1, 1024, true}},
+    {"nodes", {1, 4096, true}},
+    {"max_tokens", {1, COUNT_MOST, true}},
+    {"max_requests", {1, COUNT_MOST, true}},
+    {"memory_fraction", {0.01, 1, false}},
+    {"pool_tokens", {1, COUNT_MOST, true}},
+    {"pool_blocks", {1, COUNT_MOST, true}},
+    {"page_tokens", {1, COUNT_MOST, true}},
+    {"hot_tokens", {1, COUNT_MOST, true}},
+    {"configured_top_k", {1, COUNT_MOST, true}},
+    {"swap_threads", {0, COUNT_MOST, true}},
+    {"queries", {1, 32, true}}, /* as many as a round of a scenario can have */
+    {"tree_width", {1, 32, true}},
+    {"seed", {0, COUNT_MOST, true}},
+};
+
+struct kvt_engine_range kvt_engine_fact_range(int fact)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (strcmp(ranges[i].name, docs[fact].name) == 0)
+            return ranges[i].range;
+    }
+    return (struct kvt_engine_range){0, INFINITY, false};
+}
+
 void kvt_engine_set_number(struct kvt_engine_facts *facts, const char *name, double value)
 {
     int fact = kvt_engine_fact_find(name);
@@ -203,6 +240,8 @@ static bool holds(const struct kvt_engine_condition *condition,
         return value < bound;
     case KVT_ENGINE_ABOVE:
         return value > bound;
+    case KVT_ENGINE_NOT_MULTIPLE:
+        return !(fmod(value, bound) == 0);
     default:
         return true; /* it is known */
     }

@@ -15,9 +15,15 @@ static const struct {
     const char *text;
     enum kvt_engine_operator op;
 } operators[] = {
-    {"=", KVT_ENGINE_IS},        {"!=", KVT_ENGINE_IS_NOT},       {"<", KVT_ENGINE_BELOW},
-    {">", KVT_ENGINE_ABOVE},     {"in", KVT_ENGINE_IN},           {"not in", KVT_ENGINE_NOT_IN},
-    {"known", KVT_ENGINE_KNOWN}, {"unknown", KVT_ENGINE_UNKNOWN},
+    {"=", KVT_ENGINE_IS},
+    {"!=", KVT_ENGINE_IS_NOT},
+    {"<", KVT_ENGINE_BELOW},
+    {">", KVT_ENGINE_ABOVE},
+    {"in", KVT_ENGINE_IN},
+    {"not in", KVT_ENGINE_NOT_IN},
+    {"known", KVT_ENGINE_KNOWN},
+    {"unknown", KVT_ENGINE_UNKNOWN},
+    {"not a multiple of", KVT_ENGINE_NOT_MULTIPLE},
 };
 enum {
     OPERATORS = sizeof operators / sizeof operators[0]
@@ -34,7 +40,7 @@ static kvt_status find_operator(const cJSON *item, const char *where, enum kvt_e
     }
     return kvt_fail(err, KVT_ERR_INVALID, where,
                     "a condition's second element is one of = != < > \"in\" \"not in\" \"known\" "
-                    "\"unknown\"");
+                    "\"unknown\" \"not a multiple of\"");
 }
 
 /* The texts that a text may be. */
@@ -114,7 +120,8 @@ static kvt_status read_condition(const cJSON *item, const char *where, struct kv
         return kvt_fail(err, KVT_ERR_INVALID, where, "%s",
                         wants_value ? "nothing to compare with" : "nothing is compared here");
     bool is_text = docs[condition.fact].kind == KVT_FACT_TEXT;
-    bool is_order = condition.op == KVT_ENGINE_BELOW || condition.op == KVT_ENGINE_ABOVE;
+    bool is_order = condition.op == KVT_ENGINE_BELOW || condition.op == KVT_ENGINE_ABOVE ||
+                    condition.op == KVT_ENGINE_NOT_MULTIPLE;
     bool is_choice = condition.op == KVT_ENGINE_IN || condition.op == KVT_ENGINE_NOT_IN;
     if ((is_text && is_order) || (!is_text && is_choice))
         return kvt_fail(err, KVT_ERR_INVALID, where, "\"%s\" is %s: the operator is another's",

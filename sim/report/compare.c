@@ -150,8 +150,8 @@ kvt_status kvt_comparison_regret(const struct kvt_comparison *comparison, size_t
 
 /* ---- Conditions --------------------------------------------------------------------------- */
 
-kvt_status kvt_condition_parse(const char *text, const char *where, struct kvt_condition *out,
-                               struct kvt_error *err)
+kvt_status kvt_condition_parse(const char *text, const char *where, const char *of,
+                               struct kvt_condition *out, struct kvt_error *err)
 {
     char name[64];
     size_t length = strcspn(text, "<>");
@@ -159,7 +159,7 @@ kvt_status kvt_condition_parse(const char *text, const char *where, struct kvt_c
 
     if (text[length] == '\0' || length == 0 || length >= sizeof name)
         return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "\"%.100s\" is not METRIC<RATIO, with <, <=, > or >=", text);
+                        "\"%.100s\" is not METRIC<=%s, with <, <=, > or >=", text, of);
     memcpy(name, text, length);
     name[length] = '\0';
     bool has_equal = text[length + 1] == '=';

@@ -113,7 +113,8 @@ static bool describe(cJSON *entry, const struct kvt_comparison *comparison, size
     for (size_t s = 0; ok && s < comparison->seed_count; s++) {
         char digits[17];
         snprintf(digits, sizeof digits, "%016" PRIx64, variant->hashes[s]);
-        ok = append(hashes, cJSON_CreateString(digits));
+        ok = append(hashes,
+                    variant->hashes[s] != 0 ? cJSON_CreateString(digits) : cJSON_CreateNull());
     }
     return ok;
 }

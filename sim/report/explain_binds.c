@@ -1,6 +1,7 @@
 /* explain_binds.c -- what keeps more requests from decoding at once, and what would next.
  *
- *     now:  somebody waits, or was put aside   -> the memory that is short
+ *     now:  somebody waits while all ranks are down, mostly -> that
+ *           somebody waits, or was put aside   -> the memory that is short
  *           those in prefill, or being imported, are a good part of all -> that
  *           else                               -> the load
  *     next: of everything else what is fullest: were there x times as many requests, all of it
@@ -41,6 +42,9 @@ enum explain_bind explain_bind_of(const struct explain_of *of)
         return EXPLAIN_NOTHING_ARRIVED;
     if (kvt_run_count_requests(of->run).unservable == kvt_run_arrived(of->run))
         return EXPLAIN_NEVER_FITS;
+    if (total->no_rank_ns > 0.5 * total->waiting_ns &&
+        means.waiting > 0.05 * (means.decoding + means.waiting))
+        return EXPLAIN_NO_RANK;
     if (means.waiting >= 1 || total->preemptions > 0)
         return total->host_short_ns > 0.5 * total->waiting_ns ? EXPLAIN_HOST
                                                               : shorter_pool(of->run);
@@ -57,6 +61,7 @@ static const char *name_of(enum explain_bind bind, bool has_two_pools)
     static const char *const names[EXPLAIN_BINDS] = {
         [EXPLAIN_NOTHING_ARRIVED] = "nothing",
         [EXPLAIN_NEVER_FITS] = "memory",
+        [EXPLAIN_NO_RANK] = "no_rank",
         [EXPLAIN_POOL] = "hbm",
         [EXPLAIN_ROW_POOL] = "row_pool",
         [EXPLAIN_HOST] = "host_dram",
@@ -75,6 +80,7 @@ static const char *sentence_of(enum explain_bind bind)
     static const char *const sentences[EXPLAIN_BINDS] = {
         [EXPLAIN_NOTHING_ARRIVED] = "nothing arrived",
         [EXPLAIN_NEVER_FITS] = "memory: not one request can ever fit",
+        [EXPLAIN_NO_RANK] = "no rank left: all are down while requests wait",
         [EXPLAIN_POOL] = "HBM: requests wait for room",
         [EXPLAIN_ROW_POOL] = "HBM: requests wait for room",
         [EXPLAIN_HOST] = "host DRAM: requests wait for room",
@@ -176,7 +182,8 @@ static bool add_next(cJSON *batch, const double uses[EXPLAIN_BINDS], enum explai
 {
     int next = EXPLAIN_BINDS;
 
-    for (int b = 0; b < EXPLAIN_BINDS; b++) {
+    /* With no rank there is nothing that could fill up. */
+    for (int b = 0; b < EXPLAIN_BINDS && now != EXPLAIN_NO_RANK; b++) {
         if (b != (int)now && isfinite(uses[b]) && uses[b] > 0 &&
             (next == EXPLAIN_BINDS || uses[b] > uses[next]))
             next = b;

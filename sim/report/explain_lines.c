@@ -1,4 +1,4 @@
-/* explain_lines.c -- the last four lines of a summary, from the tree; and whether there is one. */
+/* explain_lines.c -- the last four lines of a summary, from the tree. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,35 +6,6 @@
 #include "explain_private.h"
 #include "kvt/json.h"
 #include "text.h"
-
-kvt_status kvt_explain_check(const cJSON *result, const char *where, struct kvt_error *err)
-{
-    static const char *const members[] = {"tpot", "ttft",  "step",  "bytes",
-                                          "rows", "batch", "worth", "basis"};
-    const cJSON *schema = kvt_json_find(result, "schema");
-    const cJSON *tree = explain_object(result, "explain");
-    char place[512];
-
-    if (!cJSON_IsObject(result) || !cJSON_IsString(schema))
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "found no \"schema\", expected a result of schema kvtide/result/1");
-    if (strcmp(schema->valuestring, "kvtide/result/1") != 0)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "found schema \"%.64s\", expected kvtide/result/1", schema->valuestring);
-    if (!tree)
-        return kvt_fail(err, KVT_ERR_INVALID, where,
-                        "found a result without \"explain\", of an older kvtide; its run again has "
-                        "it: kvtide run RESULT.json --out DIR");
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        const cJSON *member = kvt_json_find(tree, members[i]);
-        bool is_list = strcmp(members[i], "worth") == 0;
-        (void)snprintf(place, sizeof place, "%.480s#/explain/%s", where, members[i]);
-        if (is_list ? !cJSON_IsArray(member) : !cJSON_IsObject(member))
-            return kvt_fail(err, KVT_ERR_INVALID, place, "found none, expected an %s",
-                            is_list ? "array" : "object");
-    }
-    return KVT_OK;
-}
 
 const cJSON *explain_object(const cJSON *object, const char *key)
 {
@@ -138,7 +109,7 @@ static void put_change(FILE *stream, const cJSON *tree)
     if (!link || !rank || !isfinite(explain_number(link, "tpot_ms")))
         return;
     text_line(stream,
-              "change     10 %% more link: TPOT %s ms (%.1f %%); one more rank: TPOT %s ms (%.1f "
+              "change     10 %% more link: TPOT %s ms (%+.1f %%); one more rank: TPOT %s ms (%+.1f "
               "%%) and %.0f more slots (first order)",
               text_figure(explain_number(link, "tpot_ms"), a), percent(link),
               text_figure(explain_number(rank, "tpot_ms"), b), percent(rank),

@@ -30,6 +30,7 @@ bool explain_add_worth(cJSON *tree, const struct explain_of *of);
 enum explain_bind {
     EXPLAIN_NOTHING_ARRIVED = 0,
     EXPLAIN_NEVER_FITS,
+    EXPLAIN_NO_RANK,
     EXPLAIN_POOL, /* the one pool, or that of index rows */
     EXPLAIN_ROW_POOL,
     EXPLAIN_HOST,

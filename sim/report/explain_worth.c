@@ -208,7 +208,8 @@ bool explain_add_worth(cJSON *tree, const struct explain_of *of)
 
     if (!list)
         return false;
-    if (run->ranks == 0 || of->tally->decode_steps == 0)
+    /* Of ranks that are all down no step says what more of anything would bring. */
+    if (run->ranks == 0 || of->tally->decode_steps == 0 || now == EXPLAIN_NO_RANK)
         return true;
     const struct change link = more_link(of, kvt_json_find(tree, "tpot")),
                         ranks = more_ranks(of, now);

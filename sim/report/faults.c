@@ -112,14 +112,17 @@ bool faults_add(cJSON *result, const struct kvt_run *run)
 
 /* ---- Summary ------------------------------------------------------------------------- */
 
-static void say_what(const struct kvt_fault_report *report, char *text, size_t bytes)
+static void say_what(const struct kvt_run *run, const struct kvt_fault_report *report, char *text,
+                     size_t bytes)
 {
     const struct kvt_fault *fault = report->fault;
     double at_s = seconds_between(0, fault->at_ns);
 
     if (!report->has_struck)
-        (void)snprintf(text, bytes, "%s at %g s: did not strike", kvt_fault_kind_name(fault->kind),
-                       at_s);
+        (void)snprintf(text, bytes, "%s at %g s: did not strike, for %s",
+                       kvt_fault_kind_name(fault->kind), at_s,
+                       fault->at_ns > run->total.to_ns ? "the run was over by then"
+                                                       : "nothing that it could hit was up");
     else if (fault->kind == KVT_FAULT_PREFILL)
         (void)snprintf(text, bytes, "%u prefill servers at %g s", fault->servers, at_s);
     else if (fault->kind == KVT_FAULT_LINK)
@@ -131,12 +134,13 @@ static void say_what(const struct kvt_fault_report *report, char *text, size_t b
                        report->ranks == 1 ? "" : "s");
 }
 
-void faults_say(const struct kvt_fault_report *report, char *text, size_t bytes)
+void faults_say(const struct kvt_run *run, const struct kvt_fault_report *report, char *text,
+                size_t bytes)
 {
     const struct kvt_fault *fault = report->fault;
-    char what[96], back[48] = "", became[160] = "";
+    char what[128], back[48] = "", became[160] = "";
 
-    say_what(report, what, sizeof what);
+    say_what(run, report, what, sizeof what);
     if (!report->has_struck) {
         (void)snprintf(text, bytes, "%s", what);
         return;

@@ -17,6 +17,7 @@ enum {
     FAULT_TEXT_BYTES = 320
 };
 /* One fault as a sentence. */
-void faults_say(const struct kvt_fault_report *report, char *text, size_t bytes);
+void faults_say(const struct kvt_run *run, const struct kvt_fault_report *report, char *text,
+                size_t bytes);
 
 #endif

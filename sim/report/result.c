@@ -15,6 +15,7 @@
 #include "kvt/version.h"
 #include "metrics_table.h"
 #include "service.h"
+#include "stage_load.h"
 
 /* Adds a member and says whether there was memory for it. */
 static bool add(cJSON *object, const char *key, cJSON *item)
@@ -487,16 +488,17 @@ kvt_status kvt_report_result(const struct kvt_run *run, cJSON **out, struct kvt_
     bool ok =
         result && add_text(result, "schema", "kvtide/result/1") &&
         add_text(result, "version", kvt_version()) && add_text(result, "commit", kvt_commit()) &&
-        add_text(result, "ending", ending(run)) && add_text(result, "decision_hash", hash) &&
+        add_text(result, "ending", ending(run)) &&
+        kvt_json_add_text(result, "decision_hash", run->analytic ? NULL : hash) &&
         add(result, "bound", cJSON_CreateBool(run->is_bound)) &&
         (!run->analytic || add(result, "few_for_means", cJSON_CreateBool(run->few_for_means))) &&
-        add_metrics(result, run, -1) && service_add(result, run) &&
-        add(result, "metrics_ci95", cJSON_CreateObject()) && add_basis(result, run) &&
-        add_phases(result, run) && add_requests(result, run) && add_rows(result, run) &&
-        add_trace(result, run->account) && add_peak(result, run) && faults_add(result, run) &&
-        add_step_parts(result, run) && add_outside(result, run) && add_measured(result, run) &&
-        kvt_badge_add(result, &badge) && add_scaled(result, run) && add_calibrated(result, run) &&
-        add_text(result, "selections", run->law_description) &&
+        (!run->analytic || stage_load_add(result, run)) && add_metrics(result, run, -1) &&
+        service_add(result, run) && add(result, "metrics_ci95", cJSON_CreateObject()) &&
+        add_basis(result, run) && add_phases(result, run) && add_requests(result, run) &&
+        add_rows(result, run) && add_trace(result, run->account) && add_peak(result, run) &&
+        faults_add(result, run) && add_step_parts(result, run) && add_outside(result, run) &&
+        add_measured(result, run) && kvt_badge_add(result, &badge) && add_scaled(result, run) &&
+        add_calibrated(result, run) && add_text(result, "selections", run->law_description) &&
         add_number(result, "warmup_s", (double)run->warmup_ns * 1e-9) &&
         add_explain(result, run, -1) && add_transitions(result, run) &&
         add_number(result, "events", (double)run->events) &&

@@ -420,9 +420,27 @@ static void put_faults(FILE *stream, const struct kvt_run *run)
     char text[FAULT_TEXT_BYTES];
 
     for (uint32_t i = 0; i < run->fault_count; i++) {
-        faults_say(&run->faults[i], text, sizeof text);
+        faults_say(run, &run->faults[i], text, sizeof text);
         text_line(stream, "fault      %s", text);
     }
+}
+
+/* Where an open loop's queues are near their limit, or past it. */
+static void put_loaded(FILE *stream, const struct kvt_run *run)
+{
+    char stages[KVT_SATURATED_BYTES];
+
+    if (kvt_run_loaded(run, 1, INFINITY, stages))
+        text_line(
+            stream,
+            "saturated  %s: more comes than can be done, so that the queue, and TTFT with it, "
+            "grow for as long as requests come",
+            stages);
+    if (kvt_run_loaded(run, 0.9, 1.1, stages))
+        text_line(stream,
+                  "range      %s: so near to its limit a queue is mostly chance, and TTFT by mean "
+                  "values may be off by half (docs/fidelity.md)",
+                  stages);
 }
 
 static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *result)
@@ -448,6 +466,7 @@ static void put_caveats(FILE *stream, const struct kvt_run *run, const cJSON *re
                   scenario->timing.info->name);
     if (run->says_outside)
         put_outside(stream, &run->outside);
+    put_loaded(stream, run);
     if (run->few_for_means)
         text_line(stream, "range      fewer requests or shorter answers than mean values stand for "
                           "(docs/fidelity.md): these are extrapolated");

@@ -136,11 +136,15 @@ void kvt_report_timeline_row(FILE *stream, const struct kvt_tally *interval, uin
 
 void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream)
 {
+    enum {
+        STEPS = KVT_ITL_ROWS - 2
+    };
+
     fputs("share,itl_ms\n", stream);
     if (run->analytic || kvt_histogram_count(run->itl) == 0)
         return;
     for (int i = 0; i < KVT_ITL_ROWS; i++) {
-        double share = (double)i / (KVT_ITL_ROWS - 1);
+        double share = i < STEPS ? (double)i / STEPS : i == STEPS ? 0.999 : 1;
         put(stream, share, ',');
         put(stream, kvt_histogram_quantile(run->itl, share) / 1e6, '\n');
     }

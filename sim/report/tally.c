@@ -67,6 +67,7 @@ void kvt_tally_merge(struct kvt_tally *into, const struct kvt_tally *from)
     into->staging_peak_bytes = larger(into->staging_peak_bytes, from->staging_peak_bytes);
     into->prefilling_ns += from->prefilling_ns;
     into->host_short_ns += from->host_short_ns;
+    into->no_rank_ns += from->no_rank_ns;
     into->running_ns += from->running_ns;
     into->waiting_ns += from->waiting_ns;
     into->importing_ns += from->importing_ns;

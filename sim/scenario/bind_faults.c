@@ -185,11 +185,63 @@ static uint32_t find_common(const struct kvt_scenario *scenario, const struct kv
     if (a->target != KVT_FAULT_NAMED || b->target != KVT_FAULT_NAMED ||
         (a->kind == KVT_FAULT_LINK) != (b->kind == KVT_FAULT_LINK))
         return UINT32_MAX;
-    for (uint32_t r = 0; r < kvt_scenario_rank_count(scenario); r++) {
+    /* Those that the list names before those that only stop along with them. */
+    const uint32_t named[] = {b->which, a->which};
+    for (uint32_t i = 0; i < kvt_scenario_rank_count(scenario) + 2; i++) {
+        const struct kvt_fault *by = i == 0 ? b : a;
+        uint32_t r = i < 2 ? named[i] : i - 2;
+        if (i < 2 && by->kind == KVT_FAULT_NODE)
+            continue;
         if (kvt_fault_hits(scenario, a, a->which, r) && kvt_fault_hits(scenario, b, b->which, r))
             return r;
     }
     return UINT32_MAX;
+}
+
+/* ", which stops along with rank 2," (or whatever before and behind says) of a rank that a fault
+ * takes down without naming it; else "". */
+static const char *along_with(const struct kvt_fault *fault, uint32_t rank, const char *before,
+                              const char *behind, char out[48])
+{
+    out[0] = '\0';
+    if (fault->kind == KVT_FAULT_NODE || fault->which != rank)
+        (void)snprintf(out, 48, "%salong with %s %u%s", before, kvt_fault_kind_name(fault->kind),
+                       fault->which, behind);
+    return out;
+}
+
+/* When the run ends whatever happens; KVT_NS_NEVER: that is not known. *key: what says so. */
+static kvt_ns end_of(const struct kvt_scenario *scenario, const char **key)
+{
+    const struct kvt_param_value *phases = kvt_param_of(&scenario->arrival, "phases");
+    double phases_s = 0, end_s = scenario->duration_s;
+    kvt_ns end_ns = KVT_NS_NEVER;
+
+    *key = "run.duration_s";
+    for (size_t i = 1; phases != NULL && i < phases->list_length; i += 2)
+        phases_s += phases->list[i]; /* {concurrency, seconds} */
+    if (phases_s > 0 && !(end_s > 0 && end_s < phases_s)) {
+        *key = "workload.phases";
+        end_s = phases_s;
+    }
+    if (!(end_s > 0) || !kvt_ns_from_seconds(end_s, &end_ns))
+        return KVT_NS_NEVER;
+    return end_ns;
+}
+
+static kvt_status check_end(const struct given *given, const struct kvt_fault *fault,
+                            struct kvt_error *err)
+{
+    char place[KVT_PLACE_BYTES];
+    const char *key = NULL;
+    kvt_ns end_ns = end_of(given->scenario, &key);
+
+    if (end_ns == KVT_NS_NEVER || fault->at_ns <= end_ns)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, place_of(given, "at_s", place),
+                    "found %g s, and the run is over at %g s (%s): the fault would never strike",
+                    (double)fault->at_ns / (double)KVT_NS_PER_S,
+                    (double)end_ns / (double)KVT_NS_PER_S, key);
 }
 
 /* Servers that have failed when the fault strikes, its own among them. */
@@ -221,15 +273,18 @@ static kvt_status check_overlaps(const struct given *given, const struct kvt_fau
                         (unsigned long long)servers, given->scenario->prefill.servers);
     }
     for (uint32_t i = 0; i < given->index; i++) {
+        char by_this[48], by_other[48];
         uint32_t rank = find_common(given->scenario, &faults[i], fault);
         if (rank == UINT32_MAX || faults[i].kind == KVT_FAULT_PREFILL ||
             !overlap_in_time(&faults[i], fault))
             continue;
         return kvt_fail(err, KVT_ERR_INVALID, place_of(given, "at_s", place),
-                        "%s %u has failed already at %g s, by fault %u of the list, and is not "
+                        "%s %u%s has failed already at %g s%s, by fault %u of the list, and is not "
                         "back by then",
                         fault->kind == KVT_FAULT_LINK ? "the link of rank" : "rank", rank,
-                        (double)faults[i].at_ns / (double)KVT_NS_PER_S, i);
+                        along_with(fault, rank, ", which stops ", ",", by_this),
+                        (double)faults[i].at_ns / (double)KVT_NS_PER_S,
+                        along_with(&faults[i], rank, " ", "", by_other), i);
     }
     return KVT_OK;
 }
@@ -272,6 +327,8 @@ kvt_status kvt_bind_faults(struct kvt_load *load, struct kvt_scenario *out, stru
             status = bind_fault(&given, item, &faults[given.index], err);
         given.index++;
     }
+    for (given.index = 0; status == KVT_OK && given.index < count; given.index++)
+        status = check_end(&given, &faults[given.index], err);
     for (given.index = 0; status == KVT_OK && given.index < count; given.index++)
         status = check_overlaps(&given, faults, count, err);
     out->faults = faults;

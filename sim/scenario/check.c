@@ -358,7 +358,7 @@ kvt_status kvt_unknown_key(const struct kvt_plugins *plugins, const struct kvt_k
         if (key->members[i].refused == NULL)
             offer(&nearest, key->members[i].name);
     }
-    if (nearest.name != NULL && nearest.distance <= 1 + strlen(at->name) / 4) {
+    if (nearest.name != NULL && 3 * nearest.distance <= strlen(at->name) + 1) {
         return kvt_fail(err, KVT_ERR_INVALID, place,
                         "unknown key \"%.60s\"; did you mean \"%s\"? There are: %s", at->name,
                         nearest.name, nearest.all);

@@ -156,7 +156,7 @@ static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, co
         (void)snprintf(path, sizeof path, "%s.ep|%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted,
                        dotted);
         return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                        "%u does not divide the pool's %u GPUs; 1 or a divisor is expected",
+                        "ep %u does not divide the pool's %u GPUs; 1 or a divisor is expected",
                         pool->ep, pool->gpus);
     }
     return KVT_OK;

@@ -44,6 +44,8 @@ static kvt_status finish(struct kvt_load *load, const char *path, struct kvt_sce
         status = kvt_layers_add_set(load, i, err);
     if (status == KVT_OK)
         status = kvt_layers_apply(load, err);
+    if (load->options->only_keys)
+        return status;
     if (status == KVT_OK)
         status = kvt_tree_complete(load, err);
     if (status == KVT_OK)

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KVTIDE = os.environ.get("KVTIDE", str(TOP / "build" / "kvtide"))
@@ -106,13 +107,19 @@ def files_below(folder):
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir())
 
 
+def used():
+    """Seconds that have passed, and those of processors that this script and its children took."""
+    return time.monotonic(), sum(os.times()[:4])
+
+
 def run_cases(cases):
-    """Runs every case and prints the closing line; the exit status."""
+    """Runs every case and prints how long it took, then the closing line; the exit status."""
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as scratch:
         for case in cases:
             folder = pathlib.Path(scratch, case.__name__)
             folder.mkdir()
+            begun = used()
             try:
                 case(folder)
                 passed += 1
@@ -122,6 +129,7 @@ def run_cases(cases):
             except Exception as fault:  # a case must not take the others down
                 print("failed: %s: %s: %s" % (case.__name__, type(fault).__name__, fault))
                 failed += 1
-            sys.stdout.flush()
+            print("%6.1f s, %6.1f s of processors: %s" % (
+                *(after - before for before, after in zip(begun, used())), case.__name__), flush=True)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0

@@ -186,8 +186,8 @@ def a_gate_that_cannot_be_judged_fails(folder):
 def malformed_questions_are_one_sentence(folder):
     path = tiny(folder)
     for arguments, word in (
-            ((path, path, "--fail-if", "output_throughput"), "METRIC<RATIO"),
-            ((path, path, "--fail-if", "<1"), "METRIC<RATIO"),
+            ((path, path, "--fail-if", "output_throughput"), "METRIC<=RATIO"),
+            ((path, path, "--fail-if", "<1"), "METRIC<=RATIO"),
             ((path, path, "--fail-if", "output_thruput<1"), "nearest is output_throughput"),
             ((path, path, "--fail-if", "output_throughput<nan"), "--fail-if"),
             ((path, path, "--fail-if", "output_throughput<"), "--fail-if"),

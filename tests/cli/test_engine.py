@@ -122,6 +122,11 @@ def what_an_engine_would_not_start_with_is_refused_by_name(_):
             ("sglang", (*SGLANG, *hisparse(5), "--speculative-algorithm", "DFLASH",
                         "--speculative-num-draft-tokens", "2"), "method"),
             ("sglang", (*SGLANG, *hisparse(100)), "index-out-of-memory"),
+            ("vllm", ("--model", "glm-5.3", "-tp", "3"), "heads"),
+            ("vllm", ("--model", "glm-5.3", "-tp", "6"), "heads"),
+            ("vllm", ("--model", "glm-5.3", "-tp", "8", "-dcp", "3"), "context-parallel-size"),
+            ("sglang", ("--model", "glm-5.3", "--tp", "12", "--dp", "2", "--enable-dp-attention"), "heads"),
+            ("trtllm", ("--model", "glm-5.3", "--tp_size", "6"), "heads"),
             ("trtllm", ("--model", "glm-5.3", "--tp_size", "8", "--ep_size", "8", "--config",
                         '{"sparse_attention_config":{"enable_kv_cache_offload":true}}'),
              "not-implemented")):
@@ -152,6 +157,16 @@ def flags_that_nobody_knows_are_counted_and_do_not_end_it(_):
     assert "1 flag" in said and "--frobnicate 3" in said, said
 
 
+def a_word_that_is_not_known_of_a_flag_is_told(_):
+    for engine, flags, told in (
+            ("vllm", ("--kv-cache-dtype", "nvfp4"), "--kv-cache-dtype nvfp4: known here are bfloat16, fp8"),
+            ("sglang", ("--disaggregation-mode", "both"), "--disaggregation-mode both: known here are null")):
+        answer = asked(engine, "--model", "glm-5.3", "-tp" if engine == "vllm" else "--tp", "8", *flags)
+        assert any(line.startswith(told) for line in answer["not_considered"]), answer["not_considered"]
+    known = asked("vllm", "--model", "glm-5.3", "-tp", "8", "--kv-cache-dtype", "fp8")
+    assert known["not_considered"] == [], known["not_considered"]
+
+
 def spellings_of_a_flag_are_one_flag(_):
     first = asked("vllm", *VLLM, *HOT)
     other = asked("vllm", "vllm", "serve", "zai-org/GLM-5.3-FP8", "-tp=8", "-ep", "--max_model_len=80K",
@@ -171,10 +186,28 @@ def malformed_values_are_malformed_questions(folder):
             (("--enable-expert-parallel=1",), "takes no value"),
             (("--attention-config", '{"a":'), "--attention-config"),
             (("--attention-config", "fast"), "expected JSON"),
-            (("--tensor-parallel-size", "0"), "1 to 1024"),
+            (("--tensor-parallel-size", "0"), "--tensor-parallel-size: found \"0\", expected a whole number"
+                                              " from 1 to 1024"),
+            (("-tp", "8.5"), "-tp: found \"8.5\""),
+            (("--gpu-memory-utilization", "1.7"),
+             '--gpu-memory-utilization: found "1.7", expected a number from 0.01 to 1'),
+            (("--gpu-memory-utilization", "0"), "from 0.01 to 1"),
+            (("--max-num-seqs", "0"), "from 1 on"),
+            (("--max-model-len", "1.5"), "a whole number from 1 on"),
+            (("--block-size", "0"), "--block-size"),
+            (("--num-gpu-blocks-override", "2.5"), "--num-gpu-blocks-override"),
+            (("--speculative-config", '{"method":"mtp","num_speculative_tokens":300}'),
+             'num_speculative_tokens: found "300", expected a whole number from 0 to 31'),
             (("--kv-transfer-config", '{"kv_connector_extra_config":{"host_pool_gib":"much"}}'), "much")):
         assert words in refuses(2, "check", "--engine", "vllm", "--", "--model", "glm-5.3", *flags), flags
     for arguments, words in (
+            (("--engine", "sglang", "--", "--model", "glm-5.3", "--mem-fraction-static", "1.7"),
+             "--mem-fraction-static: found"),
+            (("--engine", "sglang", "--", "--model", "glm-5.3", "--tp", "8", "--ep", "3"),
+             "expert parallelism of 3 does not divide the 8 GPUs"),
+            (("--engine", "trtllm", "--", "--model", "glm-5.3", "--config",
+              '{"kv_cache_config":{"free_gpu_memory_fraction":1.7}}'),
+             'kv_cache_config.free_gpu_memory_fraction: found "1.7"'),
             (("--engine", "vllm"), "no model"),
             (("--engine", "vllm", "--", "--model", "zai-org/GLM-5.3-Flash"), "no such model"),
             (("--engine", "vllm", "--", "--model", "gpt-9"), "there are: deepseek"),
@@ -359,6 +392,7 @@ CASES = (
     what_an_engine_would_not_start_with_is_refused_by_name,
     the_least_hot_cache_of_a_round_is_queries_times_top_k,
     flags_that_nobody_knows_are_counted_and_do_not_end_it,
+    a_word_that_is_not_known_of_a_flag_is_told,
     spellings_of_a_flag_are_one_flag,
     malformed_values_are_malformed_questions,
     weights_that_do_not_fit_are_an_answer_of_no,

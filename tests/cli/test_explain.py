@@ -3,6 +3,7 @@
 What a scenario has by construction is what must bind; and what a change is said to be worth is set
 beside a run in which it was made. Transitions are worked out again here, from the tables alone.
 """
+import copy
 import csv
 import json
 import math
@@ -454,25 +455,68 @@ def what_is_no_result_is_refused(folder):
     assert 'found a result without "explain"' in said_of(json.dumps(changed(result, {"explain": None})))
     assert "#/explain/rows: found none" in said_of(
         json.dumps(changed(result, {"explain.rows": None})))
-    assert "#/explain/worth: found none, expected an array" in said_of(
+    assert "#/explain/worth: found an object, expected an array" in said_of(
         json.dumps(changed(result, {"explain.worth": {}})))
     refuses(2, "explain", folder / "nowhere.json")
-    refuses(2, "explain", folder)
+    assert "result.json" in refuses(2, "explain", folder)
+    assert succeeds("explain", folder / "run") == succeeds("explain", good)
+    assert succeeds("explain", folder / "run", good, "--json") == succeeds("explain", good, good, "--json")
     assert kvtide("explain").returncode == 2
     assert kvtide("explain", good, good, good).returncode == 2
 
 
-def members_of_another_kind_do_no_harm(folder):
-    """A tree that somebody else has written: numbers that are texts, and none at all."""
+def members_of(tree, path=""):
+    """Every member of a tree by its path, lists by their first entry."""
+    items = tree.items() if isinstance(tree, dict) else [("0", tree[0])] if tree else []
+    for name, value in items:
+        yield path + "/" + name, value
+        if isinstance(value, (dict, list)):
+            yield from members_of(value, path + "/" + name)
+
+
+def with_member(tree, path, value):
+    """A copy with the member at a path replaced; None takes it away."""
+    tree = copy.deepcopy(tree)
+    *outer, last = path.strip("/").split("/")
+    node = tree
+    for name in outer:
+        node = node[int(name) if isinstance(node, list) else name]
+    if value is None:
+        del node[last]
+    else:
+        node[int(last) if isinstance(node, list) else last] = value
+    return tree
+
+
+def a_tree_that_was_changed_is_refused_with_the_path_of_what_is_wrong(folder):
+    """Whatever member is missing or of another kind: no wrong part is ever printed."""
     result = ran(folder, STEPS)
     other = folder / "other.json"
-    for path in ("tpot.ms", "tpot.parts_ms", "step.ms", "batch.uses", "batch.says", "rows.selected",
-                 "bytes.link_in", "bytes.hbm_peak_by_class", "basis.rows"):
-        for value in ("text", None, [1, "a", {}], {"a": "b"}):
-            tree = changed(result, {"explain." + path: value if value is not None else 0})
-            other.write_text(json.dumps(tree), encoding="utf-8")
-            lines_of(succeeds("explain", other))
-            lines_of(succeeds("explain", other, folder / "run/result.json"))
+    # Parts of nothing may be missing; what is optional, and lists that lack an entry, are no tree's fault.
+    blocks = [("/explain", result["explain"]), ("/phases/1/explain", result["phases"][1]["explain"])]
+    tried = 0
+    for block, tree in blocks:
+        for path, value in members_of(tree, block):
+            for damage in ("nothing here", None, [1, "a"]):
+                if type(damage) is type(value) or (damage is None and (value == 0 or path.endswith("/0"))):
+                    continue
+                other.write_text(json.dumps(with_member(result, path, damage)), encoding="utf-8")
+                for arguments in ((other,), (other, folder / "run")):
+                    done = kvtide("explain", *arguments)
+                    assert done.returncode == 2 and done.stdout == "", (path, damage, done)
+                    assert "other.json#%s" % path in done.stderr or "expected parts" in done.stderr or (
+                        "other.json#%s: found parts that sum" % path.rsplit("/", 1)[0] in done.stderr), (path, done.stderr)
+                tried += 1
+    assert tried > 200, tried
+    fewer = with_member(result, "/explain/tpot/parts_ms/dense", None)
+    other.write_text(json.dumps(fewer), encoding="utf-8")
+    assert "other.json#/explain/tpot/parts_ms: found parts that sum to" in refuses(2, "explain", other)
+    text = with_member(result, "/metrics/mean_tpot_ms", "44")
+    other.write_text(json.dumps(text), encoding="utf-8")
+    assert "other.json#/metrics/mean_tpot_ms: found a text, expected a number" in refuses(2, "explain", other)
+    # The page of such a result is none either.
+    (folder / "run/result.json").write_text(json.dumps(fewer), encoding="utf-8")
+    assert "#/explain/tpot/parts_ms: found parts" in refuses(2, "report", folder / "run")
 
 
 def a_timeline_that_is_not_right_is_named(folder):
@@ -510,6 +554,6 @@ if __name__ == "__main__":
         json_is_the_tree_itself,
         differences_are_shared_out,
         what_is_no_result_is_refused,
-        members_of_another_kind_do_no_harm,
+        a_tree_that_was_changed_is_refused_with_the_path_of_what_is_wrong,
         a_timeline_that_is_not_right_is_named,
     ]))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import support
-from support import KVTIDE, Skip, refuses, succeeds
+from support import KVTIDE, Skip, kvtide, refuses, succeeds
 
 ACTIONS = ("stats", "convert", "record", "replay", "merge", "mrc")
 
@@ -72,6 +72,16 @@ def bash_completes_commands_actions_options_and_values(folder):
     assert completed("kvtide run --set residency.hot_") == ["residency.hot_tokens="]
     # The cursor stands within the line.
     assert completed("kvtide ru --quiet", len("kvtide ru")) == ["run"]
+
+
+def every_key_that_is_offered_is_one_that_set_takes(folder):
+    offered = completed("kvtide run --set ")
+    assert len(offered) == len(set(offered)) > 150 and all(key.endswith("=") for key in offered), offered
+    for wanted in ("residency.refill_gb_per_s=", "cluster.decode.gpus=", "slo.classes=", "cluster.faults="):
+        assert wanted in offered, wanted
+    for key in offered:
+        done = kvtide("check", "--print", "quickstart", "--set", key + "1")
+        assert not any(words in done.stderr for words in ("unknown key", "from files only", "PATH=VALUE")), done.stderr
 
 
 def bash_completes_files_and_folders(folder):
@@ -170,6 +180,7 @@ def the_manual_is_clean_to_its_linter(folder):
 CASES = (
     help_fits_80_columns,
     bash_completes_commands_actions_options_and_values,
+    every_key_that_is_offered_is_one_that_set_takes,
     bash_completes_files_and_folders,
     every_option_of_every_command_is_completed,
     other_shells_read_their_scripts,

@@ -101,6 +101,21 @@ def a_window_compares_the_requests_that_ended_in_it(folder):
     assert "no request ended in it" in sentence, sentence
 
 
+def a_run_agrees_with_its_own_timeline(folder):
+    """The engine's names in timeline.om are counters from the run's beginning, and of requests that
+    ended; most of the quickstart's are under way when it stops, as all are of the cut one."""
+    small = support.tiny(folder)
+    short = ("--set", "workload.requests=4", "--set", "workload.lengths.output.mean_tokens=60")
+    for name, sets in (("quickstart", ()), ("policy-lab", short), (small, ()),
+                       (small, ("--set", "run.duration_s=0.15"))):
+        succeeds("run", name, *sets, "--out", "own", "--quiet", "--no-report", cwd=folder)
+        result = validate(folder, (name, *sets), "--measured", "own/timeline.om")
+        figures = judged(result)
+        assert result["good"] and figures["hot_miss_ratio"]["good"], figures
+        for figure in result["figures"]:
+            assert figure["measured"] == 0 or abs(figure["error"]) < 1e-6, (name, figure)
+
+
 def what_means_nothing_is_refused(folder):
     name = scenario(folder)
     write(folder, "bench.json", bench(engine(2), tokenizer_id="t"))
@@ -151,6 +166,7 @@ CASES = (
     an_engine_twice_as_slow_is_an_answer_of_no,
     metrics_come_first_and_say_what_a_client_cannot,
     a_window_compares_the_requests_that_ended_in_it,
+    a_run_agrees_with_its_own_timeline,
     what_means_nothing_is_refused,
     half_of_a_measured_vllm_run_predicts_the_other_half,
 )

@@ -151,7 +151,7 @@ def the_folder_gets_both_files_and_the_page_needs_nothing_else(folder):
 def a_folder_that_cannot_be_written_costs_no_run(folder):
     (folder / "file").write_text("", encoding="utf-8")
     done = kvtide("paper", "--only", "T1", "--quiet", "--out", folder / "file" / "out")
-    assert done.returncode == 2 and done.stdout == "", done
+    assert done.returncode == 3 and done.stdout == "", done
 
 
 def threads_never_change_a_byte(folder):

@@ -11,6 +11,8 @@ import time
 import support
 from support import KVTIDE, files_below, kvtide, refuses, succeeds, tiny
 
+BOUND = ("--slo", "mean_tpot_ms<=5")
+MOST = ("--maximize", "workload.concurrency=1:4")
 RANGE = range(1, 11)
 INPUT = "workload.concurrency=%d:%d" % (RANGE[0], RANGE[-1])
 
@@ -216,6 +218,75 @@ def what_fails_is_part_of_the_runs(folder):
     assert force["cluster"]["faults"][0]["kind"] == "rank"
 
 
+def what_cannot_fail_is_refused(folder):
+    """More ranks or nodes than there are, and a fault that strikes after the end, however that comes about."""
+    path = tiny(folder)
+    most = ("--maximize", "workload.concurrency=2:4", "--seeds", 1, "--worth", "none", "--quiet",
+            "--slo", "mean_e2el_ms<=1e9", "--out", folder / "out")
+    for survive, sets, says in (
+            ("rank=3@0.05", (), "found rank=3, but cluster.decode has 2 ranks; 1 to 2 are expected"),
+            ("node=2@0.05", (), "found node=2, but cluster.decode has 1 node; 1 is expected"),
+            ("rank=1@70", ("--set", "run.duration_s=40"), "found 70 s, and the run is over at 40 s (run.duration_s)"),
+            ("rank=1@70", (), "rank=1@70 never strikes: the run ends after 0."),
+            ('{"kind": "rank", "at_s": 70}', ("--set", "run.duration_s=40"), "is over at 40 s (run.duration_s)")):
+        said = refuses(2, "plan", path, *most, "--survive", survive, *sets)
+        assert says in said and "--survive" in said, (survive, said)
+    assert files_below(folder / "out") == []
+    # Without an end a run stalls as all have failed: that was tried, and the answer is no.
+    plan = planned(path, *most[:-2], "--survive", "rank=1@0.05", status=1)
+    assert plan["choices"][0]["status"] == "unreachable" and "stalled" in plan["choices"][0]["reason"], plan["choices"]
+    assert "goes_on" in plan["note"] and plan["nearest"][0]["value"] is None
+    # Of a choice: it has fewer ranks than are to fail.
+    plan = planned(path, *most[:-2], "--survive", '{"kind": "rank", "at_s": 0.05, "group": "goes_on"}', "--over",
+                   "cluster.decode.gpus=2,4")
+    assert [choice["status"] for choice in plan["choices"]] == ["met", "met"]
+    plan = planned(path, *most[:-2], "--survive", "rank=3@0.05", "--over", "cluster.decode.gpus=2,4", "--set",
+                   "run.duration_s=0.4", status=1)
+    assert plan["choices"][1]["status"] == "refused" and "has 2 ranks" in plan["choices"][1]["reason"], plan["choices"]
+
+
+def who_never_decodes_again_breaks_the_bounds(folder):
+    """ep is 2, so that all ranks stop for good: nobody who finished was late, and 4 of 6 never finish."""
+    path = tiny(folder, changes={"run.duration_s": 0.4})
+    ask = (path, "--slo", "mean_tpot_ms<=1e9", "--slo", "output_throughput>=1", "--maximize",
+           "workload.concurrency=4:4", "--seeds", 2, "--worth", "none", "--survive")
+    plan = planned(*ask, "rank=1@0.1", status=1)
+    tpot, output = plan["choices"][0]["bounds"]
+    run = json.loads(succeeds("run", path, "--json", "--quiet", "--set", "workload.concurrency=4", "--set",
+                              "workload.requests=8", "--set", 'cluster.faults=[{"kind": "rank", "at_s": 0.1}]'))
+    waiting = run["requests"]["waiting"]
+    assert run["requests"]["running"] == 0 and waiting == 4, run["requests"]
+    assert not tpot["holds"] and tpot["value"] is None, tpot
+    assert tpot["says"].startswith("4 requests never decode again by the end of the run"), tpot
+    assert output["holds"] and "says" not in output, output
+    assert plan["nearest"][0]["says"] == tpot["says"] and "goes_on" in plan["note"], plan
+    said = kvtide("plan", *ask, "rank=1@0.1", "--quiet")
+    assert said.returncode == 1 and "4 requests never decode again" in re.sub(r"\s+", " ", said.stdout), said.stdout
+    goes_on = planned(*ask, '{"kind": "rank", "at_s": 0.1, "group": "goes_on"}')
+    assert goes_on["met"] and "note" not in goes_on
+    # A class of service is told by who met its bounds of all, not of those who finished.
+    classes = '[{"name": "all", "share": 1, "ttft_ms": 1e6, "attain": 0.9}]'
+    plan = planned(path, "--set", "slo.classes=" + classes, "--slo", "classes", *ask[5:], "rank=1@0.1", status=1)
+    run = json.loads(succeeds("run", path, "--json", "--quiet", "--set", "workload.concurrency=4", "--set",
+                              "workload.requests=8", "--set", "slo.classes=" + classes, "--set",
+                              'cluster.faults=[{"kind": "rank", "at_s": 0.1}]'))["classes"][0]
+    assert run["attained_share"] in (None, 1) and run["requests"] > run["met"], run
+    assert plan["choices"][0]["bounds"][0]["value"] < 0.9, plan["choices"][0]["bounds"]
+
+
+def an_engine_is_started_with_the_load_of_the_answer(folder):
+    """Not with as many requests as would fit."""
+    ask = ("plan", "agentic-74k", "--slo", "mean_tpot_ms<=1e9", "--seeds", 1, "--worth", "none", "--quiet",
+           "--json", "--engine", "vllm", "--export", "flags", "--maximize")
+    fits = succeeds("check", "agentic-74k", "--engine", "vllm", "--export", "flags")
+    assert "--max-num-seqs 34" in fits.splitlines(), fits
+    engine = json.loads(succeeds(*ask, "workload.concurrency=2:6"))["engine"]
+    assert "--max-num-seqs 6" in engine["flags"], engine["flags"]
+    assert "34 requests fit a replica, and --max-num-seqs lets 6 run" in engine["warnings"], engine["warnings"]
+    assert [line for line in engine["flags"] if "max-num" not in line] == [
+        line for line in fits.splitlines() if "max-num" not in line]
+
+
 def the_answer_becomes_flags_or_obstacles(folder):
     path = tiny(folder)
     ask = ("plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:2", "--seeds", 1,
@@ -227,6 +298,154 @@ def the_answer_becomes_flags_or_obstacles(folder):
     said = kvtide(*ask, "vllm")
     assert said.returncode == done.returncode and (engine["runs"] or "does not run this scenario" in said.stdout)
     refuses(2, *ask, "no-such-engine")
+
+
+# --- What has no value, and what should be known ------------------------------------------------------
+
+
+def a_bound_without_a_value_says_why(folder):
+    path = tiny(folder, changes={"slo.classes": CLASSES, "run.duration_s": 0.05})
+    ask = ("--maximize", INPUT, "--seeds", 2, "--worth", "none")
+    plan = planned(path, "--slo", "classes", "--slo", "mean_e2el_ms<=1e9", *ask, status=1)
+    says = [bound["says"] for bound in plan["choices"][0]["bounds"]]
+    assert says == ["no request%s finished, on one of the seeds at least" % of_class
+                    for of_class in ("", " of class fast", " of class slow")], says
+    assert [item["says"] for item in plan["nearest"]] == says and plan["nearest"][0]["value"] is None
+    said = kvtide("plan", path, "--slo", "classes", *ask, "--quiet").stdout
+    assert "class:fast>=0.5: has no value; no request of class fast finished" in re.sub(r"\s+", " ", said), said
+
+
+def the_nearest_by_one_seed_is_no_mean_value(folder):
+    """On the first seed somebody finishes by then and on the second nobody does: the first's figure is its own."""
+    path = tiny(folder, changes={"run.duration_s": 0.1})
+    finished = {seed: metrics_of(path, (seed,), "workload.concurrency=8", "workload.requests=16")["p99_e2el_ms"]
+                for seed in range(1, 30)}
+    first = next(seed for seed in range(1, 29) if finished[seed] is not None and finished[seed + 1] is None)
+    plan = planned(path, "--slo", "p99_e2el_ms<=0.01", "--maximize", "workload.concurrency=8,9", "--seeds", 2,
+                   "--set", "seed=%d" % first, "--worth", "none", status=1)
+    nearest, = plan["nearest"]
+    if all(point["by"] != "simulated" or point["bounds"] == [None]
+           for point in plan["choices"][0]["looked_at"]):
+        assert nearest["by"] == "first_seed" and "no request finished" in nearest["says"], nearest
+    else:
+        assert nearest["by"] == "simulated", nearest
+
+
+def a_question_that_no_run_answers_is_malformed(folder):
+    path = tiny(folder)
+    for arguments, says in (
+            (("--slo", "p99_tpot_ms<=5", *MOST, "--fidelity", "analytic"),
+             "mean values have no p99_tpot_ms; --fidelity sampled simulates it"),
+            (("--slo", "usd_per_hour<=5", *MOST), "usd_per_hour has no value in any run of this scenario; it takes a "
+             "price: cluster.decode.usd_per_gpu_hour"),
+            (("--minimize", "usd_per_million_output_tokens", "--over", "residency.policy=adaptive,hisparse"),
+             "cluster.decode.usd_per_gpu_hour (the last choice; every one is refused)"),
+            (("--slo", "joules_per_output_token<=5", *MOST), "watts"),
+            (("--slo", "slo_margin>=0", *MOST), "slo.classes"),
+            (("--slo", "coverage_regain_s<=5", *MOST), "workload.phases"),
+            (("--minimize", "fault_recovery_s", "--seeds", 1), "fault_recovery_s has no value in the runs"),
+            (("--slo", "mean_tpot_ms<=5", "--maximize", "cluster.decode.gpus=1:1"), "weights of")):
+        said = refuses(2, "plan", path, *arguments, "--quiet", "--out", folder / "out")
+        assert says in said, (arguments, said)
+    assert not (folder / "out").exists() or files_below(folder / "out") == []
+    priced = planned(path, "--minimize", "usd_per_hour", "--set", "cluster.decode.usd_per_gpu_hour=4", "--seeds", 1)
+    assert priced["answer"]["metrics"]["usd_per_hour"] == 8
+
+
+def a_refusal_names_what_was_asked_for(folder):
+    """And not a key that went along with it, which nobody set."""
+    path = tiny(folder)
+    ask = ("--slo", "mean_e2el_ms<=1e9", "--seeds", 1, "--worth", "none")
+    plan = planned(path, *ask, "--maximize", "workload.concurrency=1:2", "--over", "cluster.decode.gpus=1,2")
+    reason = plan["choices"][1]["reason"]
+    assert reason.startswith("cluster.decode.gpus=1: the weights of") and "--set" not in reason, reason
+    plan = planned(path, *ask, "--minimize", "cluster.decode.gpus=1:3", "--fidelity", "analytic")
+    assert plan["binding"]["kind"] == "refused" and plan["binding"]["at"] == 1, plan["binding"]
+    assert plan["binding"]["constraint"].startswith("cluster.decode.gpus=1: the weights of"), plan["binding"]
+    said = refuses(2, "plan", path, *ask, "--maximize", "workload.concurrency=1:2", "--set", "cluster.decode.ep=3")
+    assert "--set cluster.decode.ep" in said, said  # who set it himself is told so
+
+
+def what_binds_by_mean_values_has_its_figure(folder):
+    """Also where the curve was not looked at beside the answer."""
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=240", "--maximize", "workload.concurrency=1:100",
+                   "--fidelity", "analytic", "--worth", "none")
+    binding = plan["binding"]
+    assert binding["kind"] == "bound" and binding["at"] == plan["answer"]["value"] + 1
+    assert binding["value"] > 240 == binding["limit"], binding
+
+
+def a_load_that_waits_is_noted(folder):
+    path = tiny(folder)
+    ask = ("--maximize", "workload.concurrency=40:400", "--worth", "none", "--seeds", 1)
+    for how in ((), ("--fidelity", "analytic")):
+        plan = planned(path, "--slo", "mean_tpot_ms<=1e9", *ask, *how)
+        assert plan["answer"]["value"] == 400, plan["answer"]
+        found = re.match(r"at the answer (\d+) of (\d+) requests wait for admission", plan["note"])
+        assert found and 0.5 * int(found[2]) < int(found[1]) < int(found[2]) <= 400, plan["note"]
+        queued = planned(path, "--slo", "mean_tpot_ms<=1e9", "--slo", "mean_ttft_ms<=1e9", *ask, *how)
+        assert "note" not in queued, queued["note"]
+    few = planned(path, "--slo", "mean_tpot_ms<=1e9", "--maximize", "workload.concurrency=1:2", "--seeds", 1)
+    assert "note" not in few
+    cut = planned(path, "--slo", "mean_ttft_ms<=1e9", *ask, "--set", "run.duration_s=0.3")
+    assert "still wait when the run ends, and no mean latency counts them" in cut["note"], cut["note"]
+
+
+def mean_values_have_a_basis_too(folder):
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", *MOST, "--fidelity", "analytic", "--worth", "none")
+    run = json.loads(succeeds("run", tiny(folder), "--fidelity", "analytic", "--json", "--quiet"))
+    assert plan["basis"] == run["metrics_basis"]["output_throughput"] and plan["badge"], plan
+    assert plan["calibrated"] == run["calibrated"]
+    assert plan["scenario_in_force"]["workload"]["concurrency"] == 4
+
+
+def the_interval_is_of_values_that_were_run(folder):
+    """surely_held: at it all bounds hold at the far ends of their intervals, and at no run value nearer to the
+    answer; surely_broken: the same of one that is broken at the near end. Neither is far off where runs decide."""
+    path = tiny(folder)
+    plan = planned(path, "--slo", "mean_e2el_ms<=186", "--maximize", "workload.concurrency=1:40", "--seeds", 3,
+                   "--worth", "none")
+    limit, answer = 186, plan["answer"]["value"]
+    run = {point["value"]: point["intervals"][0] for point in plan["choices"][0]["looked_at"]
+           if point["by"] == "simulated"}
+    held, broken = plan["interval"]["surely_held"], plan["interval"]["surely_broken"]
+    sure = [value for value in run if value <= answer and max(run[value]) <= limit]
+    lost = [value for value in run if value > answer and min(run[value]) > limit]
+    assert held == max(sure, default=None) and broken == min(lost, default=None), (plan["interval"], run)
+    assert held is not None and broken is not None, plan["interval"]
+    # Closed in on: what lies between was run, or the tries were used up.
+    between = [value for value in range(int(held) + 1, int(broken)) if value not in run]
+    assert not between or len(run) >= 8, (held, broken, sorted(run))
+
+
+def multiples_of_top_k_are_a_range(folder):
+    path = tiny(folder)
+    ask = ("--slo", "mean_e2el_ms<=1e9", "--seeds", 1, "--worth", "none")
+    plan = planned(path, *ask, "--minimize", "residency.hot_tokens=1k:4k", "--out", folder / "out")
+    assert plan["answer"]["value"] == 1 and plan["question"]["unit"] == "k" and plan["question"]["values"] == 4
+    force = json.loads((folder / "out/scenario.json").read_text(encoding="utf-8"))
+    assert force["residency"]["hot_tokens"] == "1k", force["residency"]
+    assert plan["binding"]["constraint"] == "residency.hot_tokens >= 1k", plan["binding"]
+    said = succeeds("plan", path, *ask, "--minimize", "residency.hot_tokens=1k:2k:0.5k", "--quiet")
+    assert "the smallest residency.hot_tokens of 1k to 2k" in said and "residency.hot_tokens 1k;" in said, said
+    plan = planned(path, *ask, "--maximize", "workload.concurrency=1:2", "--over", "residency.hot_tokens=1k:3k:1k")
+    assert sorted(choice["choice"] for choice in plan["choices"]) == ["hot_tokens=%dk" % k for k in (1, 2, 3)]
+
+
+def what_more_is_worth_says_who_can_tell(folder):
+    path = tiny(folder, changes={"cluster.faults": [{"kind": "rank", "at_s": 0.05, "group": "goes_on"}]})
+    ask = ("plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:2", "--seeds", 1)
+    said = re.sub(r"\s+", " ", succeeds(*ask, "--quiet"))
+    assert "worth more of something: not told: mean values: cluster.faults" in said, said
+    assert "--worth simulated tells it, by runs" in said, said
+    assert "not told" not in succeeds(*ask, "--quiet", "--worth", "simulated")
+
+
+def progress_tells_each_value(folder):
+    done = kvtide("plan", tiny(folder), "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:4", "--seeds", 2,
+                  "--worth", "none")
+    assert done.returncode == 0
+    assert re.search(r"^round 1: tiny at 4: mean_e2el_ms [0-9.]+: holds \(2 seeds\)$", done.stderr, re.MULTILINE), done.stderr
 
 
 # --- Files, bytes, signals --------------------------------------------------------------------------
@@ -270,14 +489,15 @@ def an_interrupted_plan_says_so(folder):
 
 # --- Malformed questions ----------------------------------------------------------------------------
 
-BOUND = ("--slo", "mean_tpot_ms<=5")
-MOST = ("--maximize", "workload.concurrency=1:4")
 MALFORMED = (
     ((*MOST,), "without a bound the answer is the end of the range"),
     ((*BOUND,), "no objective is given"),
+    ((*BOUND, "--maximize", "workload.concurrency"), "workload.concurrency=LOW:HIGH, or a METRIC, is expected"),
+    ((*BOUND, "--minimize", "residency.hot_tokens=2k:8000"), "a range is LOW:HIGH:STEP"),
+    ((*BOUND, "--minimize", "residency.hot_tokens=2k,8000"), "all values with a k, times top-k, or none"),
     ((*BOUND, *MOST, "--minimize", "workload.concurrency=1:4"), "two objectives are given"),
     ((*MOST, "--slo", "tpot<5"), "no metric \"tpot\""),
-    ((*MOST, "--slo", "mean_tpot_ms=5"), "is not METRIC<"),
+    ((*MOST, "--slo", "mean_tpot_ms=5"), "is not METRIC<=LIMIT"),
     ((*MOST, "--slo", "classes"), "has no slo.classes"),
     ((*MOST, "--slo", "class:gold", "--set", 'slo.classes=[{"name": "tin", "share": 1, "ttft_ms": 5}]'),
      "no class \"gold\" among the 1 of slo.classes; the first is tin"),
@@ -333,7 +553,21 @@ CASES = (
     only_the_best_by_mean_values_are_simulated,
     classes_bring_their_own_bounds,
     what_fails_is_part_of_the_runs,
+    what_cannot_fail_is_refused,
+    who_never_decodes_again_breaks_the_bounds,
     the_answer_becomes_flags_or_obstacles,
+    an_engine_is_started_with_the_load_of_the_answer,
+    a_bound_without_a_value_says_why,
+    the_nearest_by_one_seed_is_no_mean_value,
+    a_question_that_no_run_answers_is_malformed,
+    a_refusal_names_what_was_asked_for,
+    what_binds_by_mean_values_has_its_figure,
+    a_load_that_waits_is_noted,
+    mean_values_have_a_basis_too,
+    the_interval_is_of_values_that_were_run,
+    multiples_of_top_k_are_a_range,
+    what_more_is_worth_says_who_can_tell,
+    progress_tells_each_value,
     the_answers_scenario_runs_by_itself,
     threads_do_not_change_a_byte,
     an_interrupted_plan_says_so,

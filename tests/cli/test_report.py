@@ -64,7 +64,10 @@ def a_run_leaves_a_page_that_says_what_its_files_say(folder):
     assert shown["TPOT, mean"] == metrics["mean_tpot_ms"]
     assert abs(shown["TTFT, mean"] - metrics["mean_ttft_ms"] / 1000) < 1e-12
     bases = {assumed["what"]: assumed["basis"] for assumed in page["assumptions"]}
-    assert bases["Step times, TPOT"] == result["metrics_basis"]["mean_tpot_ms"]
+    own = result["explain"]["basis"]
+    for what, basis in (("Which rows are selected, and missed", own["rows"]), ("Step times", own["step_times"]),
+                        ("Imports", own["imports"]), ("Output, TPOT, TTFT", result["metrics_basis"]["mean_tpot_ms"])):
+        assert bases[what] == basis, (what, bases)
     charts = blocks(out / "report.html", "chart")
     assert list(charts) == RUN_CHARTS, list(charts)
     with open(out / "timeline.csv", encoding="utf-8") as file:
@@ -98,9 +101,54 @@ def latencies_are_spread_as_the_requests_are(folder):
     metrics = json.loads((out / "result.json").read_text())["metrics"]
     with open(out / "itl.csv", encoding="utf-8") as file:
         itl = {float(r["share"]): float(r["itl_ms"]) for r in csv.DictReader(file)}
-    assert len(itl) == 201
+    assert len(itl) == 202 and 0.999 in itl
     for share, name in ((0.5, "p50_itl_ms"), (0.9, "p90_itl_ms"), (0.95, "p95_itl_ms")):
         assert abs(itl[share] - metrics[name]) < 1e-9, name
+
+
+def what_failed_has_a_section_and_marks_of_its_own(folder):
+    changes = {"cluster.prefill": {"mode": "separate", "gpus": 1, "tokens_per_s": 100000}, "cluster.decode.lockstep": False,
+               "cluster.decode.ep": 2, "workload.requests": 40, "cluster.faults": [
+                   {"kind": "rank", "which": 1, "at_s": 0.2, "back_after_s": 0.1, "group": "goes_on"},
+                   {"kind": "node", "at_s": 900}]}
+    out = a_run(folder, changes)
+    result = json.loads((out / "result.json").read_text())
+    fault, never = result["faults"]
+    assert fault["struck"] and fault["requests"]["interrupted"] > 0 and not never["struck"]
+    (told,) = [block for block in blocks(out / "report.html", "table").values() if block["id"] == "faults"]
+    names = [column["name"] for column in told["columns"]]
+    row = dict(zip(names, told["rows"][0]))
+    assert row["fault"] == "rank 1" and row["at_s"] == 0.2 and abs(row["back_at_s"] - 0.3) < 1e-9
+    assert row["decoded"] == fault["requests"]["running"] and row["recovery_s"] == fault["recovery_s"]
+    assert abs(row["hbm_lost_gib"] - sum(fault["lost"]["hbm_bytes"].values()) / 2**30) < 1e-9
+    assert abs(row["host_lost_gib"] - fault["lost"]["host_bytes"] / 2**30) < 1e-9
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h2>What failed</h2>" in text and "At 0.2 s: rank 1 fails; it is back at 0.3 s." in text
+    assert "At 900 s a fault (node) was due, and did not strike." in text
+    assert "%.1f are in or before prefill" % result["explain"]["batch"]["prefilling_mean"] in text
+    rules = [value for layer in blocks(out / "report.html", "chart")["output"]["spec"]["layer"]
+             for value in layer.get("data", {}).get("values", [])]
+    assert {"rank 1 fails", "back"} <= {rule["text"] for rule in rules}, rules
+    whole = a_run(folder, name="whole.json", out="whole")
+    assert "What failed" not in (whole / "report.html").read_text(encoding="utf-8")
+
+
+def one_long_gap_leaves_the_others_their_room(folder):
+    out = a_run(folder, {"workload.requests": 60, "workload.lengths.output.mean_tokens": 400})
+    before = blocks(out / "report.html", "chart")["tpot"]
+    x = before["spec"]["layer"][0]["encoding"]["x"]["scale"]
+    assert "domainMax" not in x, x
+    lines = (out / "itl.csv").read_text().splitlines()
+    assert lines[-2].startswith("0.999,")
+    lines[-1] = "1,100000"
+    (out / "itl.csv").write_text("\n".join(lines) + "\n")
+    succeeds("report", out)
+    chart = blocks(out / "report.html", "chart")["tpot"]
+    x = chart["spec"]["layer"][0]["encoding"]["x"]["scale"]
+    at_999 = float(lines[-2].split(",")[1])
+    assert at_999 <= x["domainMax"] < 10 * at_999, (x, at_999)
+    assert "which 99.9 % of each do not exceed; the longest is 100,000 ms." in chart["note"], chart["note"]
+    assert ["ITL", 100000, 100] in chart["rows"]  # in the data it is
 
 
 def a_comparison_leaves_a_page_with_its_ratios(folder):
@@ -619,9 +667,20 @@ def the_lock_names_no_registry_and_the_licences_are_in_the_page(folder):
     assert "Mike Bostock" in text
 
 
+def a_profile_has_a_page_where_one_is_asked_for(folder):
+    """calibrate writes one file; its page is that of any answer of kvtide."""
+    shutil.copy(support.TOP / "models/profiles/h200-glm-5.3.json", folder / "p.json")
+    succeeds("report", "p.json", "--quiet", cwd=folder)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "kvtide/profile/1" in page and "<table" in page
+
+
 CASES = (
+    a_profile_has_a_page_where_one_is_asked_for,
     a_run_leaves_a_page_that_says_what_its_files_say,
     latencies_are_spread_as_the_requests_are,
+    what_failed_has_a_section_and_marks_of_its_own,
+    one_long_gap_leaves_the_others_their_room,
     a_comparison_leaves_a_page_with_its_ratios,
     what_never_happens_and_what_cannot_be_said_have_no_place,
     a_long_run_is_drawn_in_bins_that_are_means,

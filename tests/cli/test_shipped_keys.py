@@ -55,8 +55,8 @@ SCENARIOS = {
         **TAPE, "workload": CLOSED, "residency": {"hot_tokens": 4096},
         "cluster": {"decode": CROWDED}}, ("residency.", "selection.", "run.")),
     "policy-lab": ("policy-lab", {
-        **TAPE, "workload": {"concurrency": 40, "requests": 64, "lengths": LENGTHS},
-        "cluster": {"decode": CROWDED}}, ("residency.", "timing.")),
+        **TAPE, "workload": {"concurrency": 24, "requests": 32, "lengths": LENGTHS},
+        "cluster": {"decode": {**CROWDED, "pools": {"unified_gib": 1.0}}}}, ("residency.", "timing.")),
     "indexcache-200k": ("indexcache-200k", {
         **TAPE, "workload": {"concurrency": 4, "requests": 6, "lengths": {
             "input": {"tokens": 8192}, "output": {"tokens": 24}}}}, ("residency.", "replacement.", "timing.")),

@@ -42,12 +42,14 @@ def same_files(one, other, names=RESULTS):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
-def mpirun(ranks, *arguments, **options):
-    """A started mpirun of kvtide; as root and with more ranks than cores, as in a container."""
+def mpirun(ranks, *arguments, said=None, **options):
+    """A started mpirun of kvtide; as root and with more ranks than cores, as in a container. said: where what
+    rank R says goes, behind ".R", past mpirun, which stops listening when a rank is gone, and gives the others a second."""
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                   "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+                   "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "3"}
+    apart = ("sh", "-c", 'exec "$@" 2>"%s.$OMPI_COMM_WORLD_RANK"' % said, "sh") if said else ()
     return subprocess.Popen(
-        ("mpirun", "--oversubscribe", "-n", str(ranks), KVTIDE, "sweep", *map(str, arguments), "--quiet"),
+        ("mpirun", "--oversubscribe", "-n", str(ranks), *apart, KVTIDE, "sweep", *map(str, arguments), "--quiet"),
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         **options)
 
@@ -190,19 +192,21 @@ def a_key_is_set_before_those_below_it_whatever_the_order(folder):
 def a_point_that_is_refused_or_fails_is_a_row_and_the_others_run(folder):
     path = tiny(folder)
     out = folder / "out"
-    axes = ("--vary", "run.fidelity=sampled,analytic", "--vary", "residency=adaptive,vllm-hybrid,nonsense,resident",
-            "--set", "residency.hot_tokens=2k")
+    axes = ("--vary", "run.fidelity=sampled,analytic", "--vary", "residency=adaptive,vllm-hybrid,resident",
+            "--vary", "residency.hot_tokens=2k")
     done = kvtide("sweep", path, *axes, "--out", out, "--quiet")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("kvtide: sweep: 3 of 8 points failed; point 2 is refused: residency"), done.stderr
+    assert done.stderr.startswith("kvtide: sweep: 3 of 6 points failed; point 2 is refused: residency"), done.stderr
     rows = table(out)
-    assert [r["status"] for r in rows] == ["ok", "ok", "refused", "ok", "ok", "failed", "refused", "ok"], rows
-    assert 'residency: fidelity "analytic" knows mean values only' in rows[5]["message"]
-    assert rows[5]["message"].startswith("residency: ") and rows[5]["output_throughput"] == ""
-    assert rows[2]["scenario_hash"] == "" and rows[5]["scenario_hash"] != "" and rows[5]["decision_hash"] == ""
+    assert [r["status"] for r in rows] == ["ok", "ok", "refused", "ok", "failed", "refused"], rows
+    assert 'residency: fidelity "analytic" knows mean values only' in rows[4]["message"]
+    assert rows[4]["message"].startswith("residency: ") and rows[4]["output_throughput"] == ""
+    assert rows[2]["scenario_hash"] == "" and rows[4]["scenario_hash"] != "" and rows[4]["decision_hash"] == ""
     report = json.loads((out / "results.json").read_text())
     assert report["failed_points"] == 3 and report["points"][2]["metrics"] == {}
     # A setting for all that has an effect on one of them is none too many.
+    succeeds("sweep", path, "--vary", "residency=adaptive,resident", "--set", "residency.hot_tokens=2k", "--out",
+             folder / "two", "--quiet")
     lone = refuses(2, "sweep", path, "--vary", "residency=resident", "--set", "residency.hot_tokens=2k", "--out",
                    folder / "lone", "--quiet")
     assert "--set residency.hot_tokens=2k has no effect at any point" in lone and not (folder / "lone").exists()
@@ -211,12 +215,59 @@ def a_point_that_is_refused_or_fails_is_a_row_and_the_others_run(folder):
 def when_no_point_can_be_the_question_is_malformed_and_nothing_is_written(folder):
     path = tiny(folder)
     out = folder / "out"
-    for axis, words in (("run.nope=1,2", ('run.nope: unknown key "nope"', "point 0")), ("nope=1", ("nope",)),
+    for axis, words in (("run.nope=1,2", ('run.nope: unknown key "nope"',)), ("nope=1", ("nope",)),
                         ("workload.concurrency=x,y", ("workload.concurrency", '"x"'))):
         said = refuses(2, "sweep", path, "--vary", axis, "--out", out, "--quiet")
         assert all(word in said for word in words), said
         assert not out.exists()
+    # Two values that can be, and cannot together.
+    said = refuses(2, "sweep", path, "--vary", "residency=resident", "--vary", "residency.hot_tokens=2k,4k", "--out", out,
+                   "--quiet")
+    assert "hot_tokens has no effect" in said and "(point 0; nor can any other be run)" in said, said
+    assert not out.exists()
     assert "no-such.json" in refuses(2, "sweep", "./no-such.json", "--vary", "seeds=1", "--out", out, "--quiet")
+
+
+def a_value_that_no_point_can_have_is_a_slip_of_the_pen(folder):
+    path, points, out = tiny(folder), folder / "points.csv", folder / "out"
+    for axes, words in ((("--vary", "residency=adptive,hisparse"), 'residency: "adptive": no such residency policy'),
+                        (("--vary", "residency=hisparse,adptive", "--vary", "workload.concurrency=4,6"), '"adptive"'),
+                        (("--zip", "residency=hisparse,adaptive", "workload.concurrency=4,x"), '"x"'),
+                        (("--vary", "run.fidelity=sampled,analytical"), "analytical"),
+                        (("--vary", "model=deepseek-v4.1-flash,deepsek"), 'model: "deepsek": no such model'),
+                        (("--vary", "residency=hisparse", "--vary", "residency.hot_tokens=2k,2m"), '"2m"')):
+        said = refuses(2, "sweep", path, *axes, "--out", out, "--quiet")
+        assert words in said and not out.exists(), said
+    # What the rest of the scenario does not go with is a row, with whatever value that is.
+    for axis in ("cluster.decode.ep=2,3", "cluster.decode.pools.unified_gib=0.02,500"):
+        done = kvtide("sweep", path, "--vary", axis, "--out", folder / axis, "--quiet")
+        assert done.returncode == 0 and "1 of 2 points failed; point 1 is refused" in done.stderr, done.stderr
+    # Cells of a file have their place; an empty one says nothing of the key.
+    for text, words in (("workload.concurrency,residency\n4,adaptive\n6,adptive\n", 'points.csv:3:2: residency: "adptive"'),
+                        ("workload.concurrency,run.nope\n4,\n6,3\n", 'points.csv:3:2: run.nope: unknown key "nope"'),
+                        ("residency,residency.hot_tokens\nresident,2k\n", "points.csv:2: residency.hot_tokens: "),
+                        ("residency,seed\nresident,2\n", "points.csv:1:2: found the axis")):
+        points.write_text(text, encoding="utf-8")
+        said = refuses(2, "sweep", path, "--points", points, "--out", out, "--quiet")
+        assert words in said and not out.exists(), said
+    # Where the scenario by itself lacks what an axis brings, a value is judged by what is said of it.
+    bare = tiny(folder, "bare.json", {"model": None})
+    done = kvtide("sweep", bare, "--vary", "model=deepseek-v4.1-flash,nonsense", "--out", out, "--quiet")
+    assert done.returncode == 2 and '"nonsense"' in done.stderr and not out.exists(), done.stderr
+
+
+def replicas_and_spread_experts_follow_the_gpus(folder):
+    path = tiny(folder)  # 2 GPUs, dp 2, ep 2
+    sweep(folder / "one", path, "--vary", "cluster.decode.gpus=2,4")
+    alone = json.loads(succeeds("run", path, "--set", "cluster.decode.gpus=4", "--set", "cluster.decode.dp=4", "--set",
+                                "cluster.decode.ep=4", "--json", "--quiet"))
+    assert table(folder / "one")[1]["decision_hash"] == alone["decision_hash"]
+    # What somebody asks for himself stays his.
+    sweep(folder / "two", path, "--vary", "cluster.decode.gpus=2,4", "--vary", "cluster.decode.ep=2")
+    alone = json.loads(succeeds("run", path, "--set", "cluster.decode.gpus=4", "--set", "cluster.decode.dp=4", "--set",
+                                "cluster.decode.ep=2", "--json", "--quiet"))
+    assert table(folder / "two")[1]["decision_hash"] == alone["decision_hash"]
+    assert table(folder / "two")[1]["scenario_hash"] != table(folder / "one")[1]["scenario_hash"]
 
 
 def all_points_that_fail_are_an_answer_of_no(folder):
@@ -314,6 +365,7 @@ def shards_that_are_not_one_sweep_are_not_merged(folder):
 # --- What ends a sweep ----------------------------------------------------------------------------------
 
 LONG = ("--vary", "residency.hot_tokens=1024:2019:5")  # 200 points
+MIDDLE = ("--vary", "residency.hot_tokens=1024:2014:10")  # 100 of them, a second or two
 
 
 def begun(out, *arguments, lines=20):
@@ -365,37 +417,39 @@ def a_signal_keeps_what_is_finished_and_says_how_to_go_on(folder):
     path = tiny(folder)
     for number in (signal.SIGINT, signal.SIGTERM):
         out = folder / number.name
-        process = begun(out, path, *LONG)
+        process = begun(out, path, *MIDDLE)
         process.send_signal(number)
         printed, said = process.communicate(timeout=30)
         assert process.returncode == 1 and printed == "", (printed, said)
         kept = len(journal_runs(out))
-        assert said == ("kvtide: sweep: %d of 200 runs are kept in %s; the same command with --resume goes on with "
+        assert said == ("kvtide: sweep: %d of 100 runs are kept in %s; the same command with --resume goes on with "
                         "the rest\nkvtide: sweep: interrupted by a signal\n" % (kept, out)), said
         assert files_below(out) == ["sweep.journal"]
-    sweep(out, path, *LONG, "--resume")
-    assert len(table(out)) == 200
+    sweep(out, path, *MIDDLE, "--resume")
+    assert len(table(out)) == 100
 
 
 def a_rank_that_is_killed_loses_nothing_that_was_finished(folder):
     needs_mpi()
     path, out = tiny(folder), folder / "out"
-    process = mpirun(3, path, *LONG, "--mpi", "--out", out)
+    process = mpirun(3, path, *MIDDLE, "--mpi", "--out", out, said=folder / "said")
     wait_for_lines(out, 30, process)
     ranks = [int(pid) for pid in subprocess.run(("pgrep", "-P", str(process.pid)), stdout=subprocess.PIPE,
                                                 text=True).stdout.split()
              if b"OMPI_COMM_WORLD_RANK=2\0" in pathlib.Path("/proc", pid, "environ").read_bytes()]
     assert len(ranks) == 1, ranks
     os.kill(ranks[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode != 0, said  # what the others still say, mpirun may cut short
-    kept = journal_runs_of_whole_lines(out)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0, said
+    kept = journal_runs(out)
     assert len(kept) >= 30 and set(kept.values()) == {1}
-    process = mpirun(2, path, *LONG, "--out", out, "--resume")  # found to be under mpirun
+    said = (folder / "said.0").read_text()
+    assert "%d of 100 runs are kept in %s; the same command with --resume" % (len(kept), out) in said, said
+    process = mpirun(2, path, *MIDDLE, "--out", out, "--resume")  # found to be under mpirun
     printed, said = process.communicate(timeout=120)
-    assert process.returncode == 0 and printed.startswith("200 points, 200"), said
-    assert journal_runs(out) == collections.Counter(range(200))
-    sweep(folder / "alone", path, *LONG)
+    assert process.returncode == 0 and printed.startswith("100 points, 100"), said
+    assert journal_runs(out) == collections.Counter(range(100))
+    sweep(folder / "alone", path, *MIDDLE)
     same_files(out, folder / "alone")
 
 
@@ -405,21 +459,21 @@ def a_full_disk_is_told_and_what_is_finished_is_kept(folder):
     def few_bytes():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60000, resource.RLIM_INFINITY))
 
-    done = kvtide("sweep", path, *LONG, "--out", out, "--quiet", preexec_fn=few_bytes)
-    assert done.returncode == 2 and done.stdout == "", done.stderr
+    done = kvtide("sweep", path, *MIDDLE, "--out", out, "--quiet", preexec_fn=few_bytes)
+    assert done.returncode == 3 and done.stdout == "", done.stderr
     lines = done.stderr.splitlines()
     assert "runs are kept in %s; the same command with --resume" % out in lines[0], lines
     assert lines[1] == "kvtide: %s/sweep.journal: a finished run cannot be kept: File too large" % out, lines
     kept = journal_runs(out)
-    assert 10 < len(kept) < 200 and set(kept.values()) == {1} and files_below(out) == ["sweep.journal"]
-    sweep(out, path, *LONG, "--resume")
+    assert 10 < len(kept) < 100 and set(kept.values()) == {1} and files_below(out) == ["sweep.journal"]
+    sweep(out, path, *MIDDLE, "--resume")
     # Room for the journal, and none for the results.
     (out / "results.json").unlink()
-    done = kvtide("sweep", path, *LONG, "--out", out, "--resume", "--quiet", preexec_fn=few_bytes)
-    assert done.returncode == 2 and "200 of 200 runs are kept" in done.stderr, done.stderr
+    done = kvtide("sweep", path, *MIDDLE, "--out", out, "--resume", "--quiet", preexec_fn=few_bytes)
+    assert done.returncode == 3 and "100 of 100 runs are kept" in done.stderr, done.stderr
     assert not (out / "results.json").exists()
-    sweep(out, path, *LONG, "--resume")
-    assert len(table(out)) == 200
+    sweep(out, path, *MIDDLE, "--resume")
+    assert len(table(out)) == 100
 
 
 def a_full_file_system_is_no_other(folder):
@@ -430,10 +484,10 @@ def a_full_file_system_is_no_other(folder):
     if subprocess.run(("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)), capture_output=True).returncode:
         raise Skip("a file system cannot be mounted")
     try:
-        done = kvtide("sweep", tiny(folder), *LONG, "--out", small / "out", "--quiet")
-        assert done.returncode == 2 and "a finished run cannot be kept: No space left on device" in done.stderr
+        done = kvtide("sweep", tiny(folder), *MIDDLE, "--out", small / "out", "--quiet")
+        assert done.returncode == 3 and "a finished run cannot be kept: No space left on device" in done.stderr
         kept = journal_runs(small / "out")
-        assert 10 < len(kept) < 200 and set(kept.values()) == {1}
+        assert 10 < len(kept) < 100 and set(kept.values()) == {1}
     finally:
         subprocess.run(("umount", str(small)), check=True)
 
@@ -441,7 +495,7 @@ def a_full_file_system_is_no_other(folder):
 def a_folder_that_cannot_be_written_costs_no_run(folder):
     path = tiny(folder)
     for out in (folder / "tiny.json" / "out", "/proc/sweep"):
-        said = refuses(2, "sweep", path, *AXES, "--out", out, "--quiet")
+        said = refuses(3, "sweep", path, *AXES, "--out", out, "--quiet")
         assert str(out) in said or "tiny.json" in said, said
     out = folder / "out"
     (out / "sweep.journal").mkdir(parents=True)
@@ -486,8 +540,8 @@ def a_file_that_points_read_is_part_of_the_question(folder):
 
 def two_sweeps_in_one_folder_are_kept_apart(folder):
     path, out = tiny(folder), folder / "out"
-    process = begun(out, path, *LONG)
-    said = refuses(2, "sweep", path, *LONG, "--out", out, "--resume", "--quiet")
+    process = begun(out, path, *MIDDLE)
+    said = refuses(2, "sweep", path, *MIDDLE, "--out", out, "--resume", "--quiet")
     assert "another kvtide sweep is at work in this folder" in said, said
     process.terminate()
     process.communicate()
@@ -515,7 +569,7 @@ def a_failure_of_the_machine_is_tried_again_and_one_of_the_question_is_not(folde
 
 def a_dry_run_says_what_would_be_run_and_writes_nothing(folder):
     path, out = tiny(folder), folder / "out"
-    axes = ("--vary", "workload.concurrency=4,6,4.0", "--vary", "residency=adaptive,nonsense", "--seeds", "3")
+    axes = ("--vary", "workload.concurrency=4,6,4.0", "--vary", "cluster.decode.ep=2,3", "--seeds", "3")
     report = json.loads(succeeds("sweep", path, *axes, "--out", out, "--dry-run", "--json", "--quiet"))
     assert [entry["point"] for entry in report["refused"]] == [1, 3, 5]
     assert report["duplicates"] == [{"point": 4, "same_as": 0}]
@@ -596,6 +650,8 @@ CASES = (
     a_key_is_set_before_those_below_it_whatever_the_order,
     a_point_that_is_refused_or_fails_is_a_row_and_the_others_run,
     when_no_point_can_be_the_question_is_malformed_and_nothing_is_written,
+    a_value_that_no_point_can_have_is_a_slip_of_the_pen,
+    replicas_and_spread_experts_follow_the_gpus,
     all_points_that_fail_are_an_answer_of_no,
     files_of_points_that_are_none_are_refused_with_their_place,
     options_that_make_no_sweep_are_refused,

@@ -195,7 +195,9 @@ def malformed_questions_leave_nothing(folder):
     for arguments, says in REFUSED:
         before = sorted(folder.iterdir())
         done = trace(folder, *arguments)
-        assert done.returncode == 2, (arguments, done.returncode)
+        # A folder that is not there cannot be written in: that is the machine's.
+        expected = 3 if arguments and arguments[-1].startswith("none/") else 2
+        assert done.returncode == expected, (arguments, done.returncode)
         assert says in done.stderr and done.stderr.count("\n") == 1, (arguments, done.stderr)
         assert done.stdout == "" and sorted(folder.iterdir()) == before, arguments
 

@@ -239,7 +239,7 @@ def what_cannot_be_recorded_is_refused_and_leaves_nothing(folder):
             (("--threads", "0"), "expected 1 to 1024")):
         assert part in refuses(2, "trace", "record", source, "--to", to, "--quiet", *words)
     assert "--to OUT.kvsel is expected" in refuses(2, "trace", "record", source)
-    assert "nowhere" in refuses(2, "trace", "record", source, "--to", folder / "nowhere/a.kvsel", "--quiet")
+    assert "nowhere" in refuses(3, "trace", "record", source, "--to", folder / "nowhere/a.kvsel", "--quiet")
     assert files_below(folder) == ["scenario.json"], files_below(folder)
 
 

@@ -145,7 +145,7 @@ MRC_REFUSED = (  # arguments; status; what is said
     (("flipped.kvsel",), 2, "byte "),
     (("none.kvsel",), 2, "none.kvsel"),
     (("a.npy",), 2, "byte 0: this is no file of selections"),
-    (("a.kvsel", "--out", "a.npy"), 2, "a.npy"),
+    (("a.kvsel", "--out", "a.npy"), 3, "a.npy"),
 )
 
 
@@ -163,13 +163,14 @@ def malformed_questions_leave_nothing(folder):
 
 
 def peak_kib(*arguments):
-    """The most memory that the program has had so far, each time that it was looked at."""
+    """The most memory of its own that the program was seen with: which pages of its file and of libraries are
+    in memory is the machine's affair, and differs by half a MiB from run to run."""
     peak = 0
     with subprocess.Popen((KVTIDE, *map(str, arguments)), stdout=subprocess.DEVNULL) as child:
         while child.poll() is None:
             with open("/proc/%d/status" % child.pid, encoding="utf-8") as status:
                 for line in status:
-                    if line.startswith("VmHWM:"):
+                    if line.startswith("RssAnon:"):
                         peak = max(peak, int(line.split()[1]))
             time.sleep(0.001)
         assert child.returncode == 0
@@ -184,9 +185,9 @@ def memory_does_not_grow_with_tokens(folder):
         recorded(folder, k=64, tokens=tokens, layers=2, context=20000)
         peaks.append(max(peak_kib("trace", "mrc", folder / "a.kvsel", "--quiet", "--policies", "fifo,clock",
                                   "--threads", "1") for _ in range(3)))
-    # A row in sight takes a bit in each of 14 caches, and there are 1.3 times as many: 16 KiB. What is kept of
-    # each selection would be 2.8 MiB; which pages of the program are in memory makes half a MiB.
-    assert 0 < peaks[1] < peaks[0] + 1024, "%d KiB, then %d KiB" % tuple(peaks)
+    # A row in sight takes a bit in each of 14 caches, and there are 1.3 times as many: 16 KiB, and what the
+    # allocator makes of it. What is kept of each selection would be 2.8 MiB.
+    assert 0 < peaks[1] < peaks[0] + 256, "%d KiB, then %d KiB" % tuple(peaks)
 
 
 def catches_interrupts(pid):
@@ -323,7 +324,7 @@ def bad_rows_are_refused_with_their_line(folder):
         assert says in sentence, (lines, sentence)
         assert support.files_below(folder) == before, lines
     for arguments, says in CONVERT_REFUSED:
-        sentence = refuses(2, "trace", "convert", *arguments, cwd=folder)
+        sentence = refuses(3 if "none/b.csv" in arguments else 2, "trace", "convert", *arguments, cwd=folder)
         assert says in sentence, (arguments, sentence)
         assert support.files_below(folder) == before, arguments
     assert "trace convert --to OUT.kvsel" in refuses(2, "trace", "stats", "good.csv", cwd=folder)

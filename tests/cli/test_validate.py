@@ -161,7 +161,7 @@ SHIPPED = {
     "agentic-74k": "a load that is not steady", "load-step": "a load that is not steady",
     "prefetch-100k": "drawn for each row", "readkv-100k": "drawn for each row",
     "vllm-calculator": "some be put aside", "strata-sessions": "a load that is not steady",
-    "moira-100k": "does not see of every", "pulse-100k": None,
+    "moira-100k": "does not see of every", "pulse-100k": "no scheduling but",
     "rank-loss": "of which mean values know none",
     "indexcache-200k": None, "spin-blocks": None, "shadowkv-122k": None,
     "triforce-122k": None, "magicdec-32k": None,

@@ -56,7 +56,24 @@ def no_repeats(pairs):
 def events_of(out):
     tree = json.loads((out / "perfetto.json").read_text(encoding="utf-8"), parse_float=Decimal,
                       object_pairs_hook=no_repeats)
-    return tree["traceEvents"], tree["otherData"]
+    tree["otherData"]["written"] = sum(event["ph"] != "M" for event in tree["traceEvents"])
+    return whole_slices(tree["traceEvents"]), tree["otherData"]
+
+
+def whole_slices(events):
+    """Beginnings and ends as slices with a duration, each where it begins."""
+    opened, out = collections.defaultdict(list), []
+    for event in events:
+        if event["ph"] == "B":
+            opened[event["pid"], event["tid"]].append({**event, "ph": "X"})
+            out.append(opened[event["pid"], event["tid"]][-1])
+        elif event["ph"] == "E":
+            begun = opened[event["pid"], event["tid"]].pop()
+            begun["dur"] = event["ts"] - begun["ts"]
+        else:
+            out.append(event)
+    assert not any(opened.values()), opened
+    return out
 
 
 def ns(value):
@@ -135,6 +152,56 @@ def check_requests(events, rows):
                 "decodes": (int(row["first_token_ns"]), int(row["finished_ns"]))}, (row, times)
 
 
+FORMAT = {  # by phase: what an event of it must have beside ph, name, pid and tid
+    "B": {"ts", "args"}, "E": {"ts"}, "C": {"ts", "args"}, "M": {"args"}, "b": {"ts", "cat", "id"}, "e": {"ts", "cat", "id"},
+    "s": {"ts", "cat", "id"}, "t": {"ts", "cat", "id"}, "f": {"ts", "cat", "id", "bp"}}
+METADATA = {"process_name": "name", "process_sort_index": "sort_index", "thread_name": "name",
+            "thread_sort_index": "sort_index"}
+
+
+def check_format(out):
+    """The rules of the Trace Event Format, by themselves: what any viewer builds on."""
+    tree = json.loads((out / "perfetto.json").read_text(encoding="utf-8"))
+    assert tree["displayTimeUnit"] in ("ms", "ns"), tree["displayTimeUnit"]
+    last = collections.defaultdict(float)
+    opened, metadata, counters = collections.defaultdict(list), set(), {}
+    for event in tree["traceEvents"]:
+        phase = event["ph"]
+        assert phase in FORMAT and FORMAT[phase] <= set(event), event
+        assert isinstance(event["name"], str) and event["name"], event
+        is_of_process = phase == "C" or event["name"].startswith("process_")
+        assert type(event["pid"]) is int and (is_of_process or type(event["tid"]) is int), event
+        if phase == "M":
+            said = event["args"][METADATA[event["name"]]]
+            assert type(said) is (str if event["name"].endswith("_name") else int) and said != "", event
+            assert (event["name"], event["pid"], event.get("tid")) not in metadata, event
+            metadata.add((event["name"], event["pid"], event.get("tid")))
+            continue
+        assert isinstance(event["ts"], (int, float)) and event["ts"] >= 0, event
+        # A track's events are in order of time: slices of a thread, a counter, spans of an id.
+        kind = next((kind for kind in ("BE", "be", "C") if phase in kind), None)
+        if kind is not None:
+            track = (kind, event["pid"], {"BE": event.get("tid"), "be": event.get("id"), "C": event.get("name")}[kind])
+            assert last[track] <= event["ts"], (event, last[track])
+            last[track] = event["ts"]
+        if phase == "B":
+            opened[event["pid"], event["tid"]].append((event["name"], event["ts"]))
+        elif phase == "E":
+            name, begun = opened[event["pid"], event["tid"]].pop()
+            assert name == event["name"] and begun <= event["ts"], event
+        elif phase == "C":
+            assert event["args"] and all(type(v) in (int, float) for v in event["args"].values()), event
+            assert counters.setdefault((event["pid"], event["name"]), set(event["args"])) == set(event["args"]), event
+        elif phase == "b":
+            opened[event["cat"], event["id"]].append(event["name"])
+        elif phase == "e":
+            assert opened[event["cat"], event["id"]].pop() == event["name"], event
+        elif phase == "f":
+            assert event["bp"] == "e", event
+    assert not any(opened.values()), opened
+    assert {pid for name, pid, _ in metadata if name == "process_name"} >= {e["pid"] for e in tree["traceEvents"]}
+
+
 def check_flows(events, lanes):
     """Every arrow that begins in a slice ends in a step of the request's own rank, once."""
     flows = collections.defaultdict(list)
@@ -185,6 +252,7 @@ def every_lane_says_what_the_tables_say(folder):
         assert said == "", said
         events, other = events_of(out)
         timeline = table(out / "timeline.csv")
+        check_format(out)
         lanes = check_lanes(events)
         check_names(events)
         check_requests(events, table(out / "requests.csv"))
@@ -212,8 +280,7 @@ def every_lane_says_what_the_tables_say(folder):
         if name == "beside":
             assert any(what == "prefill" for (pid, _), found in lanes.items() if pid == 1
                        for _, _, what, _ in found)
-        written = sum(1 for e in events if e["ph"] != "M")
-        assert other["events"] == written and set(other["left_out"].values()) == {0}, other
+        assert other["events"] == other["written"] and set(other["left_out"].values()) == {0}, other
 
 
 def a_window_holds_what_touches_it(folder):
@@ -242,7 +309,7 @@ def what_finds_no_room_is_said(folder):
     whole, _ = events_of(out)
     out, said = ran(folder, APART, "--perfetto", "--perfetto-events", "1000")
     part, other = events_of(out)
-    assert 900 < other["events"] == sum(e["ph"] != "M" for e in part) <= 1000, other
+    assert 900 < other["events"] == other["written"] <= 1000, other
     left = other["left_out"]
     assert left["steps"] > 0 and left["transfers"] > 0 and left["counters"] > 0, left
     assert said == ("kvtide: perfetto.json: %d events; left out for want of room: %s; a window "
@@ -250,6 +317,7 @@ def what_finds_no_room_is_said(folder):
                     % (other["events"],
                        ", ".join("%d %s" % (n, k) for k, n in left.items() if n > 0))), said
     check_lanes(part)
+    check_format(out)
     steps = lambda events: [e for e in events if e["ph"] == "X" and e["name"] == "step"]
     assert len(steps(whole)) == len(steps(part)) + left["steps"]
     # Up to where it is full it lacks nothing.

@@ -29,6 +29,16 @@ def run(line, folder):
                           timeout=support.TIMEOUT_S)
 
 
+def shorter(line):
+    """The same command of fewer requests, seeds and tapes, where the page states nothing of what comes out: all
+    that it names is there, and runs."""
+    if "--presets" in line:
+        return line.replace("--seeds 3", "--seeds 1") + " --set workload.requests=16 --set selection.tapes=2"
+    if " run policy-lab" in line:
+        return line + " --set workload.requests=16"
+    return line.replace("workload.requests=4", "workload.requests=2")
+
+
 def release_only():
     if "release" != os.environ.get("KVT_VARIANT", "release"):
         raise support.Skip("a plug-in is built without the sanitizers of this variant, and runs for minutes")
@@ -39,9 +49,7 @@ def the_hour_runs_from_an_empty_folder(folder):
     commands = blocks("")
     assert len(commands) > 8, "the page shows no commands"
     for line in commands:
-        if "--presets" in line:
-            line = line.replace("--seeds 3", "--seeds 1") + " --set workload.requests=16"
-        done = run(line, folder)
+        done = run(shorter(line), folder)
         assert done.returncode == 0, "%s: status %d\n%s" % (line, done.returncode, done.stdout)
     assert (folder / "two/result.json").exists()
 

@@ -355,11 +355,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
         keep(root.release());
     return error;
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, enum cudaStreamCaptureStatus *,
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, enum cudaStreamCaptureStatus *state,
                                      unsigned long long *, cudaGraph_t *out,
                                      const cudaGraphNode_t **nodes, const cudaGraphEdgeData **edges,
                                      size_t *count)
 {
+    *state = cudaStreamCaptureStatusActive;
     *out = (cudaGraph_t)captured.back();
     *nodes = nullptr;
     *edges = nullptr;

@@ -79,7 +79,23 @@ static const struct refusal in_files[] = {
      "rank 2 has failed already at 60 s, by fault 0 of the list, and is not back by then"},
     {"\"cluster\": {\"faults\": [{\"kind\": \"node\", \"at_s\": 60, \"which\": 0, "
      "\"back_after_s\": 20}, {\"kind\": \"rank\", \"at_s\": 79, \"which\": 2}]}",
-     "t.json#/cluster/faults/1/at_s", "has failed already at 60 s"},
+     "t.json#/cluster/faults/1/at_s", "rank 2 has failed already at 60 s along with node 0, by"},
+    /* Of a group that stops, the ranks that the list names. */
+    {"\"cluster\": {\"faults\": [{\"kind\": \"rank\", \"at_s\": 60, \"which\": 2}, {\"kind\": "
+     "\"rank\", \"at_s\": 70, \"which\": 3}]}",
+     "t.json#/cluster/faults/1/at_s",
+     "rank 3 has failed already at 60 s along with rank 2, by fault 0"},
+    {"\"cluster\": {\"faults\": [{\"kind\": \"rank\", \"at_s\": 60, \"which\": 2, \"group\": "
+     "\"goes_on\"}, {\"kind\": \"rank\", \"at_s\": 70, \"which\": 3}]}",
+     "t.json#/cluster/faults/1/at_s",
+     "rank 2, which stops along with rank 3, has failed already at 60 s, by fault 0"},
+    {"\"cluster\": {\"faults\": [{\"kind\": \"rank\", \"at_s\": 10.5}]}, \"run\": {\"duration_s\": "
+     "10}",
+     "t.json#/cluster/faults/0/at_s", "found 10.5 s, and the run is over at 10 s (run.duration_s)"},
+    {"\"cluster\": {\"faults\": [{\"kind\": \"rank\", \"at_s\": 31}]}, \"workload\": {\"arrival\": "
+     "\"phases\", \"phases\": [{\"concurrency\": 8, \"seconds\": 10}, {\"concurrency\": 4, "
+     "\"seconds\": 20}]}",
+     "t.json#/cluster/faults/0/at_s", "found 31 s, and the run is over at 30 s (workload.phases)"},
     {"\"cluster\": {\"faults\": [{\"kind\": \"link\", \"at_s\": 60, \"which\": 2, "
      "\"bandwidth_factor\": 0.5}, {\"kind\": \"link\", \"at_s\": 70, \"which\": 2, "
      "\"bandwidth_factor\": 0.5}]}",

@@ -8,28 +8,9 @@
 #include <check.h>
 
 #include "analytic/march.h"
-#include "kvt/json.h"
+#include "analytic_scenario.h"
 #include "kvt/rng.h"
-#include "support/small_run.h"
 #include "support/support.h"
-
-#define SCENARIO                                                                                   \
-    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"small\", \"seed\": 1, "                       \
-    "\"model\": {\"base\": \"glm-5.3\", \"layers\": 6, \"top_k\": 16, "                            \
-    "\"weight_bytes\": 2147483648, \"dense_weight_bytes\": 1073741824, "                           \
-    "\"weights_replicated_gib\": 1, \"weights_expert_gib\": 1, \"stores\": ["                      \
-    "{\"first_layer\": 0, \"layers\": 1, \"compress_ratio\": 1, \"repeat\": 2, "                   \
-    "\"stride_layers\": 1}, {\"first_layer\": 2, \"layers\": 4, \"compress_ratio\": 1, "           \
-    "\"repeat\": 1, \"stride_layers\": 4}]}, "                                                     \
-    "\"hardware\": {\"base\": \"b300\", \"link_h2d_bytes_per_s\": 2000000000}, "                   \
-    "\"cluster\": {\"decode\": {\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"lockstep\": true, "           \
-    "\"pools\": {\"unified_gib\": 1}}, \"import\": {\"law\": \"rate\", \"rate\": 1}}, "            \
-    "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 32}, "                              \
-    "\"selection\": {\"law\": \"score\"}, \"timing\": {\"model\": \"roofline\"}, "                 \
-    "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 12, \"requests\": 96, "              \
-    "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 256}, "                             \
-    "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": 60, \"cv\": 0.25}}}, "                  \
-    "\"run\": {\"fidelity\": \"analytic\"}}"
 
 #define ADAPTIVE "residency={\"policy\": \"adaptive\", \"hot_tokens\": 32}"
 
@@ -41,7 +22,7 @@ static double settled(double arrivals_per_s, double servers, double service_s, d
     double there = 0, dt_s = 0.1 * service_s;
     for (int i = 0; i < 20000; i++) {
         there += arrivals_per_s * dt_s;
-        there -= queue_served(there, servers, service_s, variability, dt_s);
+        there -= queue_served(there, servers, service_s, variability, 0, dt_s);
     }
     return there;
 }
@@ -60,14 +41,31 @@ START_TEST(a_queue_serves_no_more_than_it_has_or_can)
 {
     for (int i = 0; i < 30; i++) {
         double there = 1.7 * i;
-        double served = queue_served(there, 2, 0.5, 1, 3);
+        double served = queue_served(there, 2, 0.5, 1, _i, 3);
         ck_assert_double_ge(served, 0);
         ck_assert_double_le(served, there);
         ck_assert_double_le(served, 12);
     }
-    ck_assert_double_gt(queue_served(1000, 1, 0.5, 1, 3), 5.9);
-    ck_assert_double_eq(queue_served(4, 1, 0, 1, 1), 4);
-    ck_assert_double_eq(queue_served(4, 1, 1, 1, 0), 0);
+    ck_assert_double_gt(queue_served(1000, 1, 0.5, 1, _i, 3), 5.9);
+    ck_assert_double_eq(queue_served(4, 1, 0, 1, _i, 1), 4);
+    ck_assert_double_eq(queue_served(4, 1, 1, 1, _i, 0), 0);
+}
+END_TEST
+
+/* A walk with a drift of d services a service, and M/D/1's variance of 1, is idle for 1 / 2d
+ * services before it is gone for good: v / d with v = 1/2. */
+START_TEST(an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away)
+{
+    static const double drifts[] = {0.05, 0.2, 1};
+    double drift = drifts[_i], there = 0, served = 0, dt_s = 0.05;
+    int cells = (int)(40 / (drift * drift) / dt_s) + 4000;
+    for (int i = 0; i < cells; i++) {
+        there += (1 + drift) * dt_s;
+        double now = queue_served(there, 1, 1, 0.5, 1 + drift, dt_s);
+        there -= now;
+        served += now;
+    }
+    ck_assert_double_eq_tol(cells * dt_s - served, 0.5 / drift, 0.15 * 0.5 / drift + 0.5);
 }
 END_TEST
 
@@ -168,17 +166,6 @@ static char *text_with(const char *const *sets, const struct kvt_sim_options *op
     return text;
 }
 
-static double metric_of(const struct small_run *small, const char *name)
-{
-    struct cJSON *result = NULL;
-    struct kvt_error err;
-    ck_assert_int_eq(kvt_report_result(small->run, &result, &err), KVT_OK);
-    const cJSON *item = kvt_json_find(kvt_json_find(result, "metrics"), name);
-    double value = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-    cJSON_Delete(result);
-    return value;
-}
-
 START_TEST(means_are_near_those_of_the_exact_run)
 {
     static const struct {
@@ -204,6 +191,8 @@ START_TEST(means_are_near_those_of_the_exact_run)
     small_run_close(&exact);
 }
 END_TEST
+
+/* ---- Memory ---------------------------------------------------------------------------- */
 
 /* Loads that leave HBM empty, share it with history, and fill it. */
 static const struct {
@@ -484,6 +473,7 @@ static const struct {
      "makes no waves of calls that outgrow their staging"},
     {"cluster.decode={\"gpus\": 2, \"dp\": 2, \"ep\": 2, \"pools\": {\"unified_gib\": 0.001}}",
      "residency.hot_tokens=1024", "small", "fits no rank"},
+    {"cluster.scheduling=io-adaptive", NULL, "--set cluster.scheduling", "no scheduling but"},
     {"workload.lengths.output={\"law\": \"fixed\", \"tokens\": 1}", NULL,
      "--set workload.lengths.output.law", "has no decode step"},
 };
@@ -506,7 +496,9 @@ static Suite *analytic_suite(void)
     Suite *suite = suite_create("analytic");
     TCase *parts = tcase_create("parts"), *runs = tcase_create("runs");
     tcase_add_loop_test(parts, a_queue_settles_where_the_closed_form_says, 0, 4);
-    tcase_add_test(parts, a_queue_serves_no_more_than_it_has_or_can);
+    tcase_add_loop_test(parts, a_queue_serves_no_more_than_it_has_or_can, 0, 3);
+    tcase_add_loop_test(parts, an_overloaded_queue_loses_as_little_as_a_walk_that_drifts_away, 0,
+                        3);
     tcase_add_test(parts, refills_bring_up_what_is_wanted_and_keep_up_with_a_light_load);
     tcase_add_loop_test(parts, pages_are_levelled_as_one_by_one, 0, 30);
     suite_add_tcase(suite, parts);

@@ -316,6 +316,38 @@ START_TEST(lines_and_documents_are_both_read)
 }
 END_TEST
 
+/* SGLang writes its default rate with Python's word for it, which is no JSON. */
+START_TEST(an_infinite_rate_is_read_and_nothing_else_that_is_no_json)
+{
+    struct kvt_arena *arena = kvt_arena_new(4096);
+    struct engine_run *runs = NULL;
+    struct kvt_error err = {0};
+    size_t count = 0;
+
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\": Infinity, " FIGURES
+                                                "}\n{\"request_rate\": Infinity, "
+                                                "\"generated\": \"Infinity\", " FIGURES "}\n"),
+                          arena, &runs, &count, &err),
+        KVT_OK);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\":\nInfinity, " FIGURES "\n}"),
+                          arena, &runs, &count, &err),
+        KVT_OK);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\": -Infinity, " FIGURES "}\n"),
+                          arena, &runs, &count, &err),
+        KVT_ERR_PARSE);
+    ck_assert_int_eq(
+        engine_bench_load(written("bench.json", "{\"request_rate\": NaN, " FIGURES "}\n"), arena,
+                          &runs, &count, &err),
+        KVT_ERR_PARSE);
+    kvt_arena_free(arena);
+}
+END_TEST
+
 #define LINE(in, out, arrival, queued, scheduled, first, last)                                     \
     "{\"request_id\": \"b\", \"input_toks\": " #in ", \"output_toks\": " #out                      \
     ", \"arrival_time\": " #arrival ", \"queued_ts\": " #queued ", \"scheduled_ts\": " #scheduled  \
@@ -362,6 +394,7 @@ static const struct {
     {"{" FIGURES ", \"start_times\": [1], \"input_lens\": [1.5], \"output_lens\": [2], "
      "\"ttfts\": [1], \"itls\": [[1]]}",
      ":1", "input_lens/0 is 1.5: whole tokens"},
+    {"{\"request_rate\": Infinity, " FIGURES ", \"itls\": [[1", ":1:", "the text ends here"},
     {"{" FIGURES ", \"start_times\": [1], \"input_lens\": [1], \"output_lens\": [2], "
      "\"ttfts\": [-1], \"itls\": [[1]]}",
      ":1", "ttfts/0 is no number"},
@@ -409,6 +442,7 @@ int main(void)
     tcase_add_checked_fixture(files, written_folder_make, written_folder_remove);
     tcase_add_test(files, requests_of_vllm_stand_on_one_clock_in_order_of_arrival);
     tcase_add_test(files, lines_and_documents_are_both_read);
+    tcase_add_test(files, an_infinite_rate_is_read_and_nothing_else_that_is_no_json);
     tcase_add_test(files, two_clocks_of_a_line_a_request_are_told_apart);
     tcase_add_loop_test(files, a_file_that_is_no_benchmark_is_refused_with_its_place, 0,
                         sizeof refused / sizeof refused[0]);

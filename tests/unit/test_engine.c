@@ -133,6 +133,24 @@ START_TEST(texts_times_and_unknown_facts_are_compared_as_they_say)
 }
 END_TEST
 
+/* 64 heads over 8 GPUs, over 6, and over a number that nobody knows. */
+START_TEST(heads_are_shared_out_evenly_or_refused)
+{
+    const struct kvt_engine *vllm = shipped_engine(arena, "vllm-2026-09");
+    const struct kvt_engine_rule *heads = rule_of(vllm, "heads");
+    struct kvt_engine_facts facts = {.of = {{0}}};
+
+    kvt_engine_set_number(&facts, "heads", 64);
+    ck_assert(!kvt_engine_applies(heads, &facts));
+    kvt_engine_set_number(&facts, "world_tp", 8);
+    ck_assert(!kvt_engine_applies(heads, &facts));
+    kvt_engine_set_number(&facts, "world_tp", 6);
+    ck_assert(kvt_engine_applies(heads, &facts));
+    kvt_engine_set_number(&facts, "world_tp", 128);
+    ck_assert(kvt_engine_applies(heads, &facts));
+}
+END_TEST
+
 START_TEST(a_sentence_takes_facts_and_keeps_other_braces)
 {
     struct kvt_engine_facts facts = {.of = {{0}}};
@@ -220,7 +238,7 @@ static const struct refusal {
      {"/rules/0/when/0", "[\"tp\", \">\", {\"fact\": \"x\"}]"},
      "/when/0",
      "\"x\" is no fact"},
-    {"vllm-2026-09", {"/rules/1/id", "\"graphs-full\""}, "/rules/1", "a second rule"},
+    {"vllm-2026-09", {"/rules/3/id", "\"graphs-full\""}, "/rules/3", "a second rule"},
     {"vllm-2026-09", {"/checkpoints/glm-5.1", "5"}, "/checkpoints", "neither the name"},
     {"vllm-2026-09", {"/sources/layout", NULL}, "/sources", "no source for \"layout.page_tokens\""},
     {"vllm-2026-09", {"/sources/flags", NULL}, "/sources", "no source for \"flags\""},
@@ -261,6 +279,7 @@ int main(void)
     tcase_add_test(good, every_fact_has_one_name_and_a_sentence);
     tcase_add_test(good, a_rule_holds_when_all_of_its_conditions_do);
     tcase_add_test(good, texts_times_and_unknown_facts_are_compared_as_they_say);
+    tcase_add_test(good, heads_are_shared_out_evenly_or_refused);
     tcase_add_test(good, a_sentence_takes_facts_and_keeps_other_braces);
     tcase_add_test(good, a_family_is_its_newest_file_and_ideal_is_none);
     suite_add_tcase(suite, good);

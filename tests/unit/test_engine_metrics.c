@@ -103,6 +103,26 @@ START_TEST(samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_co
 }
 END_TEST
 
+/* A gauge has no value yet when counters are at 0: their first scrape is one that it is not in, and
+ * comes behind its in the file. */
+START_TEST(counters_may_begin_before_the_metric_that_the_file_begins_with)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of("vllm:num_requests_running 5 1\nvllm:num_requests_running 6 2\n"
+               "vllm:generation_tokens_total 0 0\nvllm:generation_tokens_total 100 1\n"
+               "vllm:generation_tokens_total 175 2\n"
+               "vllm:hisparse_cache_hits_total 0 0\nvllm:hisparse_cache_hits_total 300 1\n"
+               "vllm:hisparse_cache_hits_total 400 2\n"
+               "vllm:hisparse_cache_misses_total 0 0\nvllm:hisparse_cache_misses_total 90 1\n"
+               "vllm:hisparse_cache_misses_total 100 2\n# EOF\n",
+               figures);
+
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 6);
+    ck_assert_double_eq(figures[ENGINE_OUTPUT_TOKENS], 175);
+    ck_assert_double_eq_tol(figures[ENGINE_HOT_MISS_RATIO], .2, 1e-12);
+}
+END_TEST
+
 START_TEST(files_follow_one_another)
 {
     struct engine_metrics metrics = {.peak_running = NAN};
@@ -173,6 +193,7 @@ int main(void)
     tcase_add_test(texts, of_sglangs_ranks_one_is_counted);
     tcase_add_test(texts,
                    samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_counts);
+    tcase_add_test(texts, counters_may_begin_before_the_metric_that_the_file_begins_with);
     tcase_add_test(texts, files_follow_one_another);
     tcase_add_test(texts, a_benchmark_is_no_metrics);
     tcase_add_loop_test(texts, what_is_no_sample_is_refused_with_its_line, 0,

@@ -240,7 +240,7 @@ START_TEST(a_disk_that_is_full_is_reported_and_nothing_remains)
     (void)sigaction(SIGXFSZ, &before, NULL);
 
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(statuses[i], KVT_ERR_IO);
+        ck_assert_int_eq(statuses[i], KVT_ERR_SYSTEM);
         ck_assert_str_eq(errs[i].message, "the file cannot be written: File too large");
     }
     ck_assert_uint_eq(support_folder_entries(folder.path), 0);
@@ -253,13 +253,13 @@ START_TEST(a_place_that_cannot_be_written_is_refused_at_once)
     struct kvt_error err;
     char other[SUPPORT_PATH_BYTES];
     ck_assert_int_eq(kvt_outfile_open(support_path(&folder, "none/x", other), &file, &err),
-                     KVT_ERR_NOT_FOUND);
+                     KVT_ERR_SYSTEM);
     ck_assert_str_eq(err.where, other);
-    ck_assert_int_eq(kvt_outfile_open(folder.path, &file, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_outfile_open(folder.path, &file, &err), KVT_ERR_SYSTEM);
     ck_assert_int_eq(kvt_outfile_open("", &file, &err), KVT_ERR_INVALID);
     support_write(path, "x", 1);
     ck_assert_int_eq(kvt_outfile_open(support_path(&folder, "out.json/x", other), &file, &err),
-                     KVT_ERR_IO);
+                     KVT_ERR_SYSTEM);
     ck_assert_ptr_null(file);
     ck_assert_uint_eq(support_folder_entries(folder.path), 1);
 }
@@ -270,8 +270,8 @@ START_TEST(a_device_is_never_replaced)
     struct kvt_outfile *file = NULL;
     struct kvt_error err;
     ck_assert_int_eq(symlink("/dev/full", path), 0);
-    ck_assert_int_eq(kvt_outfile_open(path, &file, &err), KVT_ERR_IO);
-    ck_assert_int_eq(kvt_outfile_open("/dev/null", &file, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_outfile_open(path, &file, &err), KVT_ERR_SYSTEM);
+    ck_assert_int_eq(kvt_outfile_open("/dev/null", &file, &err), KVT_ERR_SYSTEM);
     ck_assert_str_eq(err.message, "exists and is not a regular file, so it is not replaced");
 }
 END_TEST
@@ -296,7 +296,7 @@ START_TEST(a_commit_that_cannot_take_the_name_leaves_no_temporary)
     struct kvt_outfile *file = opened(path);
     ck_assert_int_eq(mkdir(path, 0777), 0);
     struct kvt_error err;
-    ck_assert_int_eq(kvt_outfile_commit(file, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_outfile_commit(file, &err), KVT_ERR_SYSTEM);
     ck_assert_uint_eq(support_folder_entries(folder.path), 1);
 }
 END_TEST
@@ -339,7 +339,7 @@ START_TEST(folders_that_cannot_be_finished_are_taken_back)
     struct kvt_error err;
     support_write(support_path(&folder, "file", file), "x", 1);
     (void)snprintf(deep, sizeof deep, "%s/file/b", folder.path);
-    ck_assert_int_eq(kvt_mkdirs(deep, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_mkdirs(deep, &err), KVT_ERR_SYSTEM);
     ck_assert_str_eq(err.where, file);
     ck_assert_str_eq(err.message, "the folder cannot be made: Not a directory");
 
@@ -347,7 +347,7 @@ START_TEST(folders_that_cannot_be_finished_are_taken_back)
     int used = snprintf(deep, sizeof deep, "%s/new/newer/", folder.path);
     memset(deep + used, 'n', 300);
     deep[used + 300] = '\0';
-    ck_assert_int_eq(kvt_mkdirs(deep, &err), KVT_ERR_IO);
+    ck_assert_int_eq(kvt_mkdirs(deep, &err), KVT_ERR_SYSTEM);
     ck_assert_uint_eq(support_folder_entries(folder.path), 1);
     ck_assert_int_eq(kvt_mkdirs("", &err), KVT_ERR_INVALID);
 }

@@ -170,7 +170,7 @@ START_TEST(a_plugin_that_fails_without_a_word_is_told_as_that)
     static const char silent[] = "init() failed and does not say why; host->fail() is expected";
     struct kvt_error err;
 
-    for (int status = KVT_ERR_NOMEM; status <= KVT_ERR_HUNG; status++) {
+    for (int status = KVT_ERR_NOMEM; status <= KVT_ERR_SYSTEM; status++) {
         ck_assert_int_eq(outcome_of((kvt_status)status, NULL, &err), KVT_ERR_POLICY);
         ck_assert_int_eq(err.status, KVT_ERR_POLICY);
         ck_assert_str_eq(err.where, "mute");
@@ -184,7 +184,7 @@ END_TEST
 
 START_TEST(a_number_that_is_no_status_is_a_failure_whatever_is_said)
 {
-    static const int numbers[] = {4711, -1, KVT_ERR_HUNG + 1};
+    static const int numbers[] = {4711, -1, KVT_ERR_SYSTEM + 1};
     struct kvt_error err;
     char words[64];
 

@@ -24,7 +24,7 @@ enum {
     X(recall_bytes) X(staging_waves) X(measured_steps) X(measured_ns) X(prefetched_rows)           \
     X(prefetch_wasted_rows) X(deepened_rows)                                                       \
     X(token_ns) X(link_busy_ns) X(import_busy_ns) X(prefill_busy_ns) X(itl_ns) X(itl_count)        \
-    X(faults) X(interrupted) X(lost_tokens) X(down_ns)
+    X(faults) X(interrupted) X(lost_tokens) X(down_ns) X(no_rank_ns)
 /* clang-format on */
 
 /* What is not a sum: the stretch and the peaks. With the arrays this is all of it, so that

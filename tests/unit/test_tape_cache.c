@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -322,6 +323,37 @@ START_TEST(a_run_waits_for_another_that_records_its_tapes)
 }
 END_TEST
 
+/* How often the folder itself was opened since the watch began; opened files have names. */
+static size_t times_listed(int watch)
+{
+    _Alignas(struct inotify_event) char events[1 << 14];
+    ssize_t bytes;
+    size_t count = 0;
+
+    while ((bytes = read(watch, events, sizeof events)) > 0) {
+        for (char *at = events; at < events + bytes;) {
+            const struct inotify_event *event = (const void *)at;
+            count += event->len == 0;
+            at += sizeof *event + event->len;
+        }
+    }
+    return count;
+}
+
+START_TEST(a_run_that_keeps_nothing_new_does_not_go_through_the_folder)
+{
+    (void)run_hash(folder.path, 5, 3, 50, NULL);
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    ck_assert_int_ge(watch, 0);
+    ck_assert_int_ge(inotify_add_watch(watch, tapes, IN_OPEN), 0);
+    (void)run_hash(folder.path, 5, 3, 50, NULL);
+    ck_assert_uint_eq(times_listed(watch), 0);
+    (void)run_hash(folder.path, 6, 3, 50, NULL); /* others, which are kept */
+    ck_assert_uint_eq(times_listed(watch), 1);
+    (void)close(watch);
+}
+END_TEST
+
 START_TEST(the_oldest_files_go_when_there_are_too_many)
 {
     struct stand stand;
@@ -380,6 +412,7 @@ int main(void)
     tcase_add_test(cache, a_folder_that_cannot_be_written_costs_only_the_cache);
     tcase_add_test(cache, a_tape_is_recorded_by_one_at_a_time);
     tcase_add_test(cache, a_run_waits_for_another_that_records_its_tapes);
+    tcase_add_test(cache, a_run_that_keeps_nothing_new_does_not_go_through_the_folder);
     tcase_add_test(cache, the_oldest_files_go_when_there_are_too_many);
     suite_add_tcase(suite, cache);
 

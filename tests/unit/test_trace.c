@@ -86,6 +86,33 @@ START_TEST(a_format_that_is_named_must_fit)
 }
 END_TEST
 
+/* The reader alone would take the first three: the names are ones that it knows. */
+static const struct {
+    const char *file, *format, *says;
+} misnamed[] = {
+    {"kvtide.csv", "burstgpt",
+     "format burstgpt has timestamp, request_tokens, response_tokens; "
+     "found: arrival_s, input_tokens, output_tokens"},
+    {"kvtide.csv", "burstgpt", "task; this looks like format kvtide"},
+    {"apex.jsonl", "mooncake", "; this looks like format apex"},
+    {"azure2023.csv", "burstgpt", "; this looks like format azure"},
+    {"splitwise.csv", "servegen", "rows of numbers, without a header; found: "},
+    {"mooncake.jsonl", "weka", "format weka has id, requests; found: "},
+};
+
+START_TEST(a_named_format_is_one_that_the_file_has)
+{
+    char file[128];
+
+    (void)snprintf(file, sizeof file, TRACES_DATA "%s", misnamed[_i].file);
+    struct kvt_trace_options options = traces_options(file);
+    options.format = misnamed[_i].format;
+    const char *refusal = traces_refusal_with(&options);
+    traces_assert_holds(refusal, "KVT_ERR_INVALID ");
+    traces_assert_holds(refusal, misnamed[_i].says);
+}
+END_TEST
+
 START_TEST(failed_calls_are_dropped_and_counted)
 {
     struct kvt_trace_account account;
@@ -283,6 +310,8 @@ static Suite *trace_suite(void)
                         (int)(sizeof samples / sizeof samples[0]));
     tcase_add_test(formats, a_file_s_name_does_not_count);
     tcase_add_test(formats, a_format_that_is_named_must_fit);
+    tcase_add_loop_test(formats, a_named_format_is_one_that_the_file_has, 0,
+                        sizeof misnamed / sizeof misnamed[0]);
     tcase_add_test(formats, failed_calls_are_dropped_and_counted);
     tcase_add_test(formats, a_call_without_any_token_has_failed_even_where_no_error_is_kept);
     tcase_add_test(formats, a_conversation_is_kept_by_name_or_by_parent);

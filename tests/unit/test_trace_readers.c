@@ -339,6 +339,11 @@ static const struct refusal {
      "\"output_lens\": [1]}",
      "t:1#/input_lens/0: "},
     {"{\"request_throughput\": -Infinity}", "t:1"},
+    /* Cut off, on one line and over several. */
+    {"{\"request_throughput\": 1, \"request_rate\": Infinity, \"input_lens\": [1, 2",
+     "KVT_ERR_PARSE t:1:72: the text ends here; expected"},
+    {"{\"request_rate\": Infinity,\n\"request_throughput\": 1, \"input_lens\": [1],\n\"back",
+     "KVT_ERR_PARSE t:3:1: a string that is never closed: the text ends in it"},
     {"{\"arrival_s\": Infinity, \"in\": 1, \"out\": 1}", "t:1"},
     {"Run Info,Timings,Request Counts\nRun ID,Start Time,Successful\n,,\nr,x,1\n",
      "KVT_ERR_UNSUPPORTED t: a summary, without a single request; give GuideLLM's "

@@ -173,13 +173,13 @@ static kvt_status look_at_json(const char *path, char *text, size_t text_bytes, 
                                struct sample *sample, struct kvt_error *err)
 {
     size_t end = text_bytes;
-    kvt_trace_mend_infinity(text);
+    kvt_json_mend_infinity(text);
     while (end > 1 && strchr(" \t\r", text[end - 1]) != NULL)
         end--;
     sample->is_document = text[end - 1] != '}';
     cJSON *tree = NULL;
     kvt_status status = sample->is_document
-                            ? kvt_json_load(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &tree, err)
+                            ? kvt_json_load_mended(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &tree, err)
                             : kvt_json_parse(text, text_bytes, path, line, &tree, err);
     if (status != KVT_OK)
         return status;
@@ -341,6 +341,26 @@ static kvt_status find_match(const char *path, const struct sample *sample,
                     found, known);
 }
 
+/* A named format that the file does not have: what it has, and which format that would be. */
+static kvt_status fail_other(const char *path, const struct kvt_trace_format *format,
+                             const struct sample *sample, struct kvt_error *err)
+{
+    char found[256] = "", wanted[160] = "";
+    const struct kvt_trace_format *like = NULL;
+    struct kvt_error unused;
+
+    for (size_t i = 0; i < sample->count; i++)
+        kvt_trace_list(found, sizeof found, sample->names[i]);
+    for (size_t i = 0; i < KVT_TRACE_SIGNATURE_MAX && format->signature[i] != NULL; i++)
+        kvt_trace_list(wanted, sizeof wanted, format->signature[i]);
+    if (format->shape == KVT_TRACE_CSV_BARE)
+        (void)snprintf(wanted, sizeof wanted, "rows of numbers, without a header");
+    bool is_like = find_match(path, sample, &like, &unused) == KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, path, "format %s has %s; found: %s%s%s", format->name,
+                    wanted, found, is_like ? "; this looks like format " : "",
+                    is_like ? like->name : "");
+}
+
 static kvt_status find_named(const char *path, const char *wanted, const struct sample *sample,
                              const struct kvt_trace_format **out, struct kvt_error *err)
 {
@@ -351,6 +371,9 @@ static kvt_status find_named(const char *path, const char *wanted, const struct 
             return kvt_fail(err, KVT_ERR_INVALID, path, "format %s is %s; this file is %s", wanted,
                             formats[i].shape <= KVT_TRACE_CSV_BARE ? "CSV" : "JSON",
                             sample->is_json ? "JSON" : "CSV");
+        bool is_general = formats[i].signature[0] == NULL && formats[i].shape != KVT_TRACE_CSV_BARE;
+        if (!is_general && !matches(&formats[i], sample))
+            return fail_other(path, &formats[i], sample, err);
         *out = &formats[i];
         return KVT_OK;
     }

@@ -7,9 +7,6 @@
 #include "kvt/file.h"
 #include "trace_file.h"
 
-#define INFINITE "Infinity"
-#define INFINITE_AS_TEXT "\"inf\"   " /* as long, and how vLLM writes it */
-
 struct kvt_trace_objects {
     struct kvt_trace_source source;
     struct kvt_lines *lines; /* NULL for a document */
@@ -50,22 +47,6 @@ uint64_t kvt_trace_objects_line(const struct kvt_trace_objects *objects)
     return objects->line;
 }
 
-void kvt_trace_mend_infinity(char *text)
-{
-    bool is_quoted = false;
-    for (char *c = text; *c != '\0'; c++) {
-        if (*c == '\\' && is_quoted && c[1] != '\0')
-            c++;
-        else if (*c == '"')
-            is_quoted = !is_quoted;
-        else if (*c == 'I' && !is_quoted && strncmp(c, INFINITE, sizeof INFINITE - 1) == 0 &&
-                 (c == text || c[-1] != '-')) {
-            memcpy(c, INFINITE_AS_TEXT, sizeof INFINITE_AS_TEXT - 1);
-            c += sizeof INFINITE_AS_TEXT - 2;
-        }
-    }
-}
-
 /* The next value of the file into objects->object; NULL at the end. */
 static kvt_status next_value(struct kvt_trace_objects *objects, struct kvt_error *err)
 {
@@ -75,7 +56,9 @@ static kvt_status next_value(struct kvt_trace_objects *objects, struct kvt_error
             return KVT_OK;
         objects->is_document_done = true;
         objects->line = 1;
-        return kvt_json_load(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &objects->object, err);
+        return objects->source.format->has_infinity
+                   ? kvt_json_load_mended(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &objects->object, err)
+                   : kvt_json_load(path, KVT_TRACE_DOCUMENT_BYTES_MAX, &objects->object, err);
     }
     char *text = NULL;
     size_t text_bytes = 0;
@@ -86,7 +69,7 @@ static kvt_status next_value(struct kvt_trace_objects *objects, struct kvt_error
     } while (text[strspn(text, " \t")] == '\0');
     objects->line = kvt_lines_number(objects->lines);
     if (objects->source.format->has_infinity)
-        kvt_trace_mend_infinity(text);
+        kvt_json_mend_infinity(text);
     return kvt_json_parse(text, text_bytes, path, objects->line, &objects->object, err);
 }
 

@@ -154,9 +154,6 @@ void kvt_trace_objects_close(struct kvt_trace_objects *objects); /* takes NULL *
 KVT_CHECKED kvt_status kvt_trace_objects_next(struct kvt_trace_objects *objects,
                                               const cJSON **object, struct kvt_error *err);
 uint64_t kvt_trace_objects_line(const struct kvt_trace_objects *objects); /* where it begins */
-/* Python writes a float that is infinite as a bare word, which is no JSON: it becomes the text
- * "inf", in place. */
-void kvt_trace_mend_infinity(char *text);
 /* Checks member `name` of an object, which must be there, and puts it where its column belongs;
  * `place` is the object's, its name the path to it ("" for the line itself). */
 KVT_CHECKED kvt_status kvt_trace_put_member(const struct kvt_trace_place *place,

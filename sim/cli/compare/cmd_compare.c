@@ -39,7 +39,7 @@ static kvt_status prepare_conditions(const struct question *question, struct pre
 {
     for (size_t i = 0; i < question->fail_if.count; i++) {
         kvt_status status = kvt_condition_parse(question->fail_if.items[i], "compare --fail-if",
-                                                &prepared->conditions[i], err);
+                                                "RATIO", &prepared->conditions[i], err);
         if (status != KVT_OK)
             return status;
         prepared->condition_count++;
@@ -267,9 +267,8 @@ static int check_limits(const struct question *question)
     if (question->seeds < 1 || question->seeds > COMPARE_SEEDS_MAX)
         return cli_malformed("compare --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)question->seeds, COMPARE_SEEDS_MAX);
-    if (question->threads < 1 || question->threads > CLI_THREADS_MAX)
-        return cli_malformed("compare --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)question->threads, CLI_THREADS_MAX);
+    if (cli_check_threads("compare", question->threads, CLI_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     if (question->fail_if.count > CONDITIONS_MAX)
         return cli_malformed("compare --fail-if: given %zu times, at most %d are taken",
                              question->fail_if.count, CONDITIONS_MAX);

@@ -71,7 +71,7 @@ const char *completion_source(enum completion_kind kind)
 {
     switch (kind) {
     case COMPLETION_KEY:
-        return "kvtide list keys";
+        return "kvtide list settings";
     case COMPLETION_METRIC:
         return "kvtide list metrics";
     case COMPLETION_SCENARIO:

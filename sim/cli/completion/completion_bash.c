@@ -42,7 +42,7 @@ static const char choose_command[] =
 static const char tail[] =
     "    case $kind in\n"
     "    choices) ;;\n"
-    "    keys) choices=$(_kvtide_names \"$program\" list keys) suffix== ;;\n"
+    "    keys) choices=$(_kvtide_names \"$program\" list settings) suffix== ;;\n"
     "    metrics) choices=$(_kvtide_names \"$program\" list metrics) ;;\n"
     "    scenarios) choices=$(_kvtide_names \"$program\" list scenarios) ;;\n"
     "    listed) choices=$(\"$program\" list 2>/dev/null | sed -n 's/^\\([a-z][^ ]*\\) .*/\\1/p') "

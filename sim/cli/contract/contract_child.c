@@ -172,11 +172,11 @@ static kvt_status start(body *does, const void *context, struct report *report, 
                         pid_t *child, struct kvt_error *err)
 {
     if (pipe(ends) != 0)
-        return kvt_fail(err, KVT_ERR_IO, "pipe", "a pipe to a child cannot be made: %s",
-                        strerror(errno));
+        return kvt_fail_system(err, errno, "pipe", "a pipe to a child cannot be made");
     pid_t parent = getpid();
     (void)fflush(NULL); /* so that nothing is written twice */
     *child = fork();
+    int fork_error = errno;
     if (*child == 0) {
         (void)close(ends[0]);
         run_child(does, context, parent, report);
@@ -187,8 +187,7 @@ static kvt_status start(body *does, const void *context, struct report *report, 
     if (*child > 0)
         return KVT_OK;
     (void)close(ends[0]);
-    return kvt_fail(err, KVT_ERR_IO, "fork", "a process to try a plug-in in cannot be made: %s",
-                    strerror(errno));
+    return kvt_fail_system(err, fork_error, "fork", "a process to try a plug-in in cannot be made");
 }
 
 /* *out: what it came to; fate->..: where it did not come to anything. */

@@ -97,7 +97,7 @@ static kvt_status answer_export(const struct engine_question *question, struct k
     if (status == KVT_OK)
         status = kvt_scenario_load(question->words->items[0], &options, arena, &scenario, err);
     if (status == KVT_OK)
-        status = engine_export(engine, &scenario, arena, &export, err);
+        status = engine_export(engine, &scenario, 0, arena, &export, err);
     if (status == KVT_OK)
         status = engine_print_export(&export, question->json, arena, &runs, err);
     *no = !runs;

@@ -85,10 +85,12 @@ struct engine_export {
     struct engine_notes warnings;
 };
 
-/* What the scenario in force is to an engine. Everything lives in the arena. */
+/* What the scenario in force is to an engine. most: requests that it is to run at once, in all,
+ * where fewer than fit; 0: what fits. Everything lives in the arena. */
 KVT_CHECKED kvt_status engine_export(const struct kvt_engine *engine,
-                                     const struct kvt_scenario *scenario, struct kvt_arena *arena,
-                                     struct engine_export *out, struct kvt_error *err);
+                                     const struct kvt_scenario *scenario, uint64_t most,
+                                     struct kvt_arena *arena, struct engine_export *out,
+                                     struct kvt_error *err);
 
 /* Prints the flags and returns true; or, where there are obstacles, prints them, which of the
  * shipped engines comes nearest and what would have to be given up, and returns false. */

@@ -1,4 +1,5 @@
 /* export.c -- a scenario as an engine's flags, or what of it no flag can say. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,11 +215,24 @@ static kvt_status write_flags(struct engine_export *export, struct kvt_arena *ar
     return status;
 }
 
+/* A limit below what fits: the engine counts a replica's requests or all, the limit is of all. */
+static void limit_requests(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
+                           uint64_t most, struct kvt_engine_facts *facts)
+{
+    double of_one = ceil((double)most / (engine->seats_of_all ? 1 : scenario->pools[0].dp));
+    double fits = kvt_engine_number(facts, "max_requests", INFINITY);
+
+    if (most > 0 && of_one < fits)
+        kvt_engine_set_number(facts, "max_requests", of_one);
+}
+
 kvt_status engine_export(const struct kvt_engine *engine, const struct kvt_scenario *scenario,
-                         struct kvt_arena *arena, struct engine_export *out, struct kvt_error *err)
+                         uint64_t most, struct kvt_arena *arena, struct engine_export *out,
+                         struct kvt_error *err)
 {
     *out = (struct engine_export){.engine = engine, .scenario = scenario};
     engine_scenario_facts(engine, scenario, &out->facts);
+    limit_requests(engine, scenario, most, &out->facts);
     kvt_status status = find_obstacles(out, arena, err);
     return status == KVT_OK ? write_flags(out, arena, err) : status;
 }

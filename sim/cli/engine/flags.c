@@ -1,4 +1,5 @@
 /* flags.c -- an engine's flags, or the arguments that its log prints, to facts. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,13 +125,51 @@ static bool read_number(const char *text, double *out)
     return true;
 }
 
-static const char *our_word(const struct kvt_engine_flag *flag, const char *theirs)
+/* In the user's unit: a fact's bounds are of what the flag says, put into the fact's. */
+static kvt_status check_range(const struct reading *reading, const struct kvt_engine_flag *flag,
+                              const char *value, double number, struct kvt_error *err)
 {
+    const struct kvt_engine_range range = kvt_engine_fact_range(flag->fact);
+    double per = flag->per > 0 ? flag->per : 1;
+    double least = fmax((range.least - flag->plus) * per, 0),
+           most = (range.most - flag->plus) * per;
+    bool is_whole = range.is_whole && per == 1;
+    char expected[96];
+
+    if (number >= least && number <= most && (!is_whole || number == floor(number)))
+        return KVT_OK;
+    int length =
+        snprintf(expected, sizeof expected, "a %snumber from %g ", is_whole ? "whole " : "", least);
+    (void)snprintf(expected + length, sizeof expected - (size_t)length, most < 1e9 ? "to %g" : "on",
+                   most);
+    return refuse(reading, flag, value, expected, err);
+}
+
+/* A word that no word of the engine file is may be one of the engine's all the same: it is told. */
+static kvt_status find_word(struct reading *reading, const struct kvt_engine_flag *flag,
+                            const char *theirs, const char **ours, struct kvt_error *err)
+{
+    const char *known = "";
+
     for (uint32_t i = 0; i < flag->word_count; i++) {
+        *ours = flag->words[i].ours;
         if (strcmp(flag->words[i].theirs, theirs) == 0)
-            return flag->words[i].ours;
+            return KVT_OK;
+        known = known != NULL ? kvt_arena_printf(reading->arena, "%s%s%s", known, i > 0 ? ", " : "",
+                                                 flag->words[i].theirs)
+                              : NULL;
     }
-    return theirs;
+    *ours = theirs;
+    if (flag->word_count == 0)
+        return KVT_OK;
+    const char *note =
+        known == NULL ? NULL
+                      : kvt_arena_printf(reading->arena, "%s%s%s %.40s: known here are %s",
+                                         reading->flag, flag->member != NULL ? ": " : "",
+                                         flag->member != NULL ? flag->member : "", theirs, known);
+    return engine_note(&reading->out->ignored, reading->arena, note)
+               ? KVT_OK
+               : kvt_fail_nomem(err, reading->flag);
 }
 
 /* A value as text: of a flag, or of a member that is no text. */
@@ -145,11 +184,14 @@ static kvt_status set_value(struct reading *reading, const struct kvt_engine_fla
         return KVT_OK;
     const char *name = docs[flag->fact].name;
     if (docs[flag->fact].kind == KVT_FACT_TEXT) {
-        const char *text = kvt_arena_strdup(reading->arena, our_word(flag, value));
-        if (text == NULL)
-            return kvt_fail_nomem(err, reading->flag);
-        kvt_engine_set_text(&reading->out->facts, name, text);
-        return KVT_OK;
+        const char *word = NULL;
+        kvt_status status = find_word(reading, flag, value, &word, err);
+        const char *text = status == KVT_OK ? kvt_arena_strdup(reading->arena, word) : NULL;
+        if (status == KVT_OK && text == NULL)
+            status = kvt_fail_nomem(err, reading->flag);
+        if (status == KVT_OK)
+            kvt_engine_set_text(&reading->out->facts, name, text);
+        return status;
     }
     if (docs[flag->fact].kind == KVT_FACT_BOOL) {
         if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
@@ -159,6 +201,9 @@ static kvt_status set_value(struct reading *reading, const struct kvt_engine_fla
     }
     if (!read_number(value, &number) || number < 0)
         return refuse(reading, flag, value, "a number from 0 on", err);
+    kvt_status status = check_range(reading, flag, value, number, err);
+    if (status != KVT_OK)
+        return status;
     kvt_engine_set_number(&reading->out->facts, name,
                           number / (flag->per > 0 ? flag->per : 1) + flag->plus);
     return KVT_OK;

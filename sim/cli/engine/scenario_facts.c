@@ -17,6 +17,7 @@ void engine_model_facts(const struct kvt_engine *engine, const struct kvt_llm *l
         compressed =
             compressed || llm->stores[i].compress_ratio > kvt_store_block_rows(&llm->stores[i]);
     kvt_engine_set_number(facts, "dense", llm->index_heads == 0);
+    kvt_engine_set_number(facts, "heads", llm->heads);
     kvt_engine_set_number(facts, "compressed", compressed);
     kvt_engine_set_number(facts, "blocks", kvt_llm_block_rows(llm) > 1);
     kvt_engine_set_number(facts, "unaligned",

@@ -108,11 +108,16 @@ static kvt_status find_parallelism(struct engine_start *start, struct kvt_error 
 {
     double world = fact(start, "world_tp", 1), dp = fact(start, "dp", 1);
     bool splits = kvt_engine_is(&start->facts, "dp_attention");
-    double tp = world;
+    double tp = world, ep = fact(start, "ep", 1);
 
     if (world < 1 || dp < 1 || world > 1024 || dp > 4096)
         return kvt_fail(err, KVT_ERR_INVALID, "parallelism",
                         "tp %g and dp %g: 1 to 1024 and 1 to 4096 are expected", world, dp);
+    if (fmod(world, ep) != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, "parallelism",
+                        "expert parallelism of %g does not divide the %g GPUs of the "
+                        "tensor-parallel group",
+                        ep, world);
     if (kvt_engine_is(&start->facts, "attention_dp")) {
         dp = world;
         tp = 1;
@@ -125,7 +130,7 @@ static kvt_status find_parallelism(struct engine_start *start, struct kvt_error 
         tp = world / dp;
     }
     double gpus = tp * dp;
-    bool spread = kvt_engine_is(&start->facts, "expert_parallel") || fact(start, "ep", 1) > 1 ||
+    bool spread = kvt_engine_is(&start->facts, "expert_parallel") || ep > 1 ||
                   ((splits || kvt_engine_is(&start->facts, "attention_dp")) && gpus > 1);
     set(start, "tp", tp);
     set(start, "dp", dp);

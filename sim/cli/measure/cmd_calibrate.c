@@ -11,8 +11,7 @@
 
 enum {
     FILES_MAX = 1024,
-    ARENA_BYTES = 1 << 18,
-    THREADS_MAX = 1024
+    ARENA_BYTES = 1 << 18
 };
 
 struct question {
@@ -313,9 +312,8 @@ static int check(struct question *question)
     if (on_gpu && !question->out && !question->json)
         return cli_malformed("calibrate: --out PROFILE.json is missing: where what is measured on "
                              "the GPU goes; or --from FILE.. for an engine's benchmark");
-    if (question->threads < 1 || question->threads > THREADS_MAX)
-        return cli_malformed("calibrate --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)question->threads, THREADS_MAX);
+    if (cli_check_threads("calibrate", question->threads, CLI_RUN_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     /* How many parts there are says the grid. */
     return cli_parse_shard("calibrate --shard", question->shard_text, UINT32_MAX, &question->shard,
                            &question->shards);

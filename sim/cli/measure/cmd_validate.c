@@ -17,8 +17,7 @@
 
 enum {
     SCENARIOS_MAX = 64,
-    SEEDS_MAX = 20,
-    THREADS_MAX = 1024
+    SEEDS_MAX = 20
 };
 
 enum suite {
@@ -508,10 +507,7 @@ static int check(struct question *question)
     if (question->seeds < 1 || question->seeds > SEEDS_MAX)
         return cli_malformed("validate --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)question->seeds, SEEDS_MAX);
-    if (question->threads < 1 || question->threads > THREADS_MAX)
-        return cli_malformed("validate --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)question->threads, THREADS_MAX);
-    return CLI_DONE;
+    return cli_check_threads("validate", question->threads, CLI_RUN_THREADS_MAX);
 }
 
 int kvt_cmd_validate(const struct cli_command *command, int argc, char **argv)

@@ -349,6 +349,7 @@ static kvt_status read_lines(struct reading *reading, bool *is_document, struct 
         if (text[strspn(text, " \t")] == '\0')
             continue;
         uint64_t line = kvt_lines_number(lines);
+        kvt_json_mend_infinity(text);
         status = kvt_json_parse(text, text_bytes, reading->path, line, &object, err);
         if (status == KVT_ERR_PARSE && objects == 0) {
             *is_document = true;
@@ -366,7 +367,7 @@ static kvt_status read_lines(struct reading *reading, bool *is_document, struct 
 static kvt_status read_document(struct reading *reading, struct kvt_error *err)
 {
     cJSON *object = NULL;
-    kvt_status status = kvt_json_load(reading->path, DOCUMENT_BYTES_MAX, &object, err);
+    kvt_status status = kvt_json_load_mended(reading->path, DOCUMENT_BYTES_MAX, &object, err);
 
     if (status == KVT_OK)
         status = add_object(reading, object, 1, err);

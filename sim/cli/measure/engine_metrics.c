@@ -4,9 +4,9 @@
  *
  * Samples of one name are summed over its labels, which are engines of one server; of SGLang those
  * of tensor-parallel rank 0 alone, for each rank reports the same. A scrape ends where its first
- * sample comes again. A sample with the TIME of an earlier scrape of the file belongs to that one,
- * so that a file may go metric by metric. Where a file has the names of two engines, as timeline.om
- * has, those of the first one count. */
+ * sample comes again. Samples of one TIME are one scrape, wherever in the file they stand, so that
+ * a file may go metric by metric, and metrics begin at times of their own. Where a file has the
+ * names of two engines, as timeline.om has, those of the first one count. */
 #include "engine_metrics.h"
 
 #include <math.h>
@@ -70,7 +70,8 @@ static const struct {
 };
 
 struct engine_scrape {
-    double at; /* the TIME of its first sample; NaN: it has none */
+    double at;    /* the TIME of its first sample; NaN: it has none */
+    size_t place; /* in the order of reading */
     bool has[SAMPLES];
     double values[SAMPLES];
 };
@@ -108,7 +109,8 @@ static kvt_status add_scrape(struct engine_metrics *metrics, double at, struct k
         metrics->scrapes = grown;
         metrics->capacity = capacity;
     }
-    metrics->scrapes[metrics->count++] = (struct engine_scrape){.at = at};
+    metrics->scrapes[metrics->count] = (struct engine_scrape){.at = at, .place = metrics->count};
+    metrics->count++;
     return KVT_OK;
 }
 
@@ -130,22 +132,44 @@ static double time_of(const char *text)
     return kvt_text_real(number, "", 0, 1e18, &at, NULL) == KVT_OK ? at : (double)NAN;
 }
 
-/* The file's scrape of that time, sought from the one before on, for times go up; the last one
- * where there is none. */
-static struct engine_scrape *scrape_at(struct reading *reading, double at)
+/* Moves the cursor to the file's scrape of that time, sought from the one before on, for times go
+ * up; to the last one where the sample has no time, or nothing in the file has one. */
+static kvt_status seek_scrape(struct reading *reading, double at, struct kvt_error *err)
 {
     struct engine_metrics *metrics = reading->metrics;
     size_t count = metrics->count - reading->begin;
+    bool has_times = !isnan(at);
 
-    for (size_t i = 0; i < count && !isnan(at); i++) {
+    for (size_t i = 0; i < count && has_times; i++) {
         size_t place = reading->begin + (reading->cursor - reading->begin + i) % count;
+        has_times = !isnan(metrics->scrapes[place].at);
         if (metrics->scrapes[place].at != at)
             continue;
         reading->cursor = place;
-        return &metrics->scrapes[place];
+        return KVT_OK;
     }
+    kvt_status status = has_times ? add_scrape(metrics, at, err) : KVT_OK;
     reading->cursor = metrics->count - 1;
-    return &metrics->scrapes[reading->cursor];
+    return status;
+}
+
+/* Scrapes that have a time by it; a file either has times or has none. */
+static int by_time(const void *a, const void *b)
+{
+    const struct engine_scrape *first = a, *second = b;
+
+    if (first->at != second->at)
+        return first->at < second->at ? -1 : 1;
+    return (first->place > second->place) - (first->place < second->place);
+}
+
+static void sort_scrapes(struct engine_scrape *scrapes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(scrapes[i].at))
+            return;
+    }
+    qsort(scrapes, count, sizeof *scrapes, by_time);
 }
 
 /* One line that is no comment; labels end where the value begins, and hold blanks only inside
@@ -163,6 +187,7 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
         is_quoted ^= text[bytes] == '"' && (bytes == 0 || text[bytes - 1] != '\\');
     enum sample sample = sample_of(text, name_bytes);
     bool is_other_engine = reading->first[0] != '\0' && reading->first[0] != text[0];
+    reading->metrics->has_means |= strncmp(text, "kvtide:", 7) == 0;
     if (sample == SAMPLES || is_another_rank(text) || is_other_engine)
         return KVT_OK;
     const char *begin = text + bytes + strspn(text + bytes, " \t");
@@ -177,6 +202,8 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
     if (status == KVT_OK && (reading->first[0] == '\0' || is_again)) {
         status = add_scrape(reading->metrics, at, err);
         reading->cursor = reading->metrics->count - 1;
+    } else if (status == KVT_OK) {
+        status = seek_scrape(reading, at, err);
     }
     if (status != KVT_OK)
         return status;
@@ -184,7 +211,7 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
         memcpy(reading->first, text, bytes);
         reading->first[bytes] = '\0';
     }
-    struct engine_scrape *scrape = scrape_at(reading, at);
+    struct engine_scrape *scrape = &reading->metrics->scrapes[reading->cursor];
     scrape->has[sample] = true;
     scrape->values[sample] += value;
     return KVT_OK;
@@ -209,6 +236,8 @@ static kvt_status read_text(const char *path, struct engine_metrics *metrics, st
             status = read_sample(&reading, text, where, err);
     }
     kvt_lines_close(lines);
+    if (status == KVT_OK && metrics->count > reading.begin)
+        sort_scrapes(metrics->scrapes + reading.begin, metrics->count - reading.begin);
     if (status == KVT_OK && reading.first[0] == '\0')
         status = kvt_fail(err, KVT_ERR_PARSE, path,
                           "no sample that is known of vLLM's or SGLang's metrics");

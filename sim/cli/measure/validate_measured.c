@@ -94,24 +94,10 @@ static void merge_metrics(const struct engine_metrics *metrics, double figures[E
 /* ---- Our side -------------------------------------------------------------------------------- */
 
 struct runner {
-    struct cli_progress progress;
-    double peak_running; /* of a step's batch, and of an interval's mean, which has prompts too */
+    double peak_running;  /* of a step's batch, and of an interval's mean, which has prompts too */
+    double peak_of_means; /* of requests that decode, over intervals */
+    bool wants_means;     /* as the other side's gauges are */
 };
-
-static bool on_prepare(void *context, double fraction, const char *what)
-{
-    struct runner *runner = context;
-
-    cli_progress_show(&runner->progress, fraction, what);
-    return !cli_interrupted();
-}
-
-static void note_done(void *context, double done_fraction)
-{
-    struct runner *runner = context;
-
-    cli_progress_show(&runner->progress, done_fraction, "running");
-}
 
 static void on_interval(void *context, const struct kvt_tally *interval, uint32_t stratum_count)
 {
@@ -119,8 +105,10 @@ static void on_interval(void *context, const struct kvt_tally *interval, uint32_
     double ns = (double)(interval->to_ns - interval->from_ns);
 
     (void)stratum_count;
-    if (ns > 0)
-        runner->peak_running = fmax(runner->peak_running, interval->held_ns / ns);
+    if (ns <= 0)
+        return;
+    runner->peak_running = fmax(runner->peak_running, interval->held_ns / ns);
+    runner->peak_of_means = fmax(runner->peak_of_means, interval->running_ns / ns);
 }
 
 static void on_step(void *context, const struct kvt_step_times *times)
@@ -159,6 +147,22 @@ static double metric_of(const cJSON *result, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
+/* An engine counts a request's TPOT when it has ended, as a client does; a metric of ours has those
+ * too that still decode when the run stops. */
+static kvt_status count_the_ended(struct side *ours, struct kvt_error *err)
+{
+    static const enum engine_figure of_ended[] = {ENGINE_MEAN_TPOT, ENGINE_MEDIAN_TPOT,
+                                                  ENGINE_P99_TPOT};
+    double figures[ENGINE_FIGURES];
+
+    for (int f = 0; f < ENGINE_FIGURES; f++)
+        figures[f] = NAN;
+    kvt_status status = engine_figures_of(ours->requests, ours->count, figures, err);
+    for (size_t i = 0; i < sizeof of_ended / sizeof of_ended[0]; i++)
+        ours->figures[of_ended[i]] = figures[of_ended[i]];
+    return status;
+}
+
 static kvt_status keep_run(const struct kvt_run *run, const struct runner *runner,
                            struct kvt_arena *arena, struct side *ours, struct measured_outcome *out,
                            struct kvt_error *err)
@@ -171,7 +175,9 @@ static kvt_status keep_run(const struct kvt_run *run, const struct runner *runne
     if (status == KVT_OK) {
         for (int f = 0; f < ENGINE_FIGURES; f++)
             ours->figures[f] = metric_of(result, engine_figure_name((enum engine_figure)f));
-        ours->figures[ENGINE_PEAK_RUNNING] = runner->peak_running;
+        ours->figures[ENGINE_PEAK_RUNNING] =
+            runner->wants_means ? runner->peak_of_means : runner->peak_running;
+        status = count_the_ended(ours, err);
         out->timing_basis = run->timing_basis;
         out->in_range_share = 1 - metric_of(result, "extrapolated_step_share");
     }
@@ -179,29 +185,24 @@ static kvt_status keep_run(const struct kvt_run *run, const struct runner *runne
     return status;
 }
 
-static kvt_status run_scenario(const struct measured_plan *plan, struct kvt_arena *arena,
-                               struct side *ours, struct measured_outcome *out,
-                               struct kvt_error *err)
+static kvt_status run_scenario(const struct measured_plan *plan, bool wants_means,
+                               struct kvt_arena *arena, struct side *ours,
+                               struct measured_outcome *out, struct kvt_error *err)
 {
     const struct kvt_scenario_options options = {.data_dir = cli_data_dir(),
                                                  .plugins = cli_plugins(),
                                                  .sets = plan->sets->items,
                                                  .set_count = plan->sets->count};
-    struct kvt_wall start;
-    struct runner runner = {.peak_running = 0};
+    struct cli_run done = {.sim = NULL};
+    struct runner runner = {.wants_means = wants_means};
     const struct kvt_sim_options sim_options = {.threads = plan->threads,
                                                 .cache_dir = plan->cache_dir,
                                                 .on_interval = on_interval,
                                                 .interval_context = &runner,
                                                 .on_step = on_step,
-                                                .step_context = &runner,
-                                                .on_prepare = on_prepare,
-                                                .prepare_context = &runner};
+                                                .step_context = &runner};
     struct kvt_scenario *scenario =
         kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario));
-    const struct kvt_run *run = NULL;
-    struct kvt_sim *sim = NULL;
-    bool interrupted = false;
 
     if (!scenario)
         return kvt_fail_nomem(err, "a scenario");
@@ -213,20 +214,14 @@ static kvt_status run_scenario(const struct measured_plan *plan, struct kvt_aren
                         "run.fidelity \"analytic\" has no requests; \"exact\" or \"sampled\" is "
                         "expected");
     out->scenario = scenario->name;
-    cli_progress_begin(&runner.progress, &start, plan->quiet);
-    status = kvt_sim_new(scenario, &sim_options, &sim, err);
-    if (status == KVT_OK)
-        status = cli_advance(sim, note_done, &runner, &interrupted, err);
-    if (status == KVT_OK && interrupted)
+    status = cli_run_whole(scenario, &sim_options, "running", plan->quiet, &done, err);
+    if (status == KVT_OK && done.interrupted)
         status = kvt_fail(err, KVT_ERR_INTERRUPTED, "validate --measured", "a signal ended it");
     if (status == KVT_OK)
-        status = kvt_sim_finish(sim, false, &run, err);
-    cli_progress_end(&runner.progress);
-    if (status == KVT_OK)
-        status = keep_run(run, &runner, arena, ours, out, err);
+        status = keep_run(done.run, &runner, arena, ours, out, err);
     else
         kvt_scenario_locate(scenario, err);
-    kvt_sim_free(sim);
+    kvt_sim_free(done.sim);
     return status;
 }
 
@@ -419,7 +414,7 @@ kvt_status validate_measured(const struct measured_plan *plan, struct kvt_arena 
     if (status == KVT_OK) {
         memcpy(measured.figures, run.figures, sizeof measured.figures);
         merge_metrics(&metrics, measured.figures, &has_gauge);
-        status = run_scenario(plan, arena, &ours, out, err);
+        status = run_scenario(plan, metrics.has_means, arena, &ours, out, err);
     }
     engine_metrics_free(&metrics);
     if (status != KVT_OK)

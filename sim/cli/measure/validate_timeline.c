@@ -210,17 +210,6 @@ static kvt_status read_timeline(const cJSON *tree, const char *where, struct kvt
 
 /* ---- The predicted side -------------------------------------------------------------------- */
 
-static bool on_prepare(void *context, double fraction, const char *what)
-{
-    cli_progress_show(context, fraction, what);
-    return !cli_interrupted();
-}
-
-static void note_done(void *context, double done_fraction)
-{
-    cli_progress_show(context, done_fraction, "by its own clock");
-}
-
 /* Whatever backend the scenario names: here nothing is run. */
 static kvt_status open_simulator(void *context, const struct kvt_backend_env *env,
                                  struct kvt_backend **out, struct kvt_error *err)
@@ -244,35 +233,23 @@ static kvt_status predict(const struct timeline_plan *plan, struct kvt_scenario 
                           struct kvt_arena *arena, struct timeline_outcome *out,
                           struct kvt_error *err)
 {
-    struct kvt_wall start;
-    struct cli_progress progress;
     struct timeline_columns columns;
     const struct kvt_sim_options options = {.threads = plan->threads,
                                             .cache_dir = plan->cache_dir,
                                             .on_interval = timeline_columns_add,
                                             .interval_context = &columns,
-                                            .on_prepare = on_prepare,
-                                            .prepare_context = &progress,
                                             .open_backend = open_simulator};
-    const struct kvt_run *run = NULL;
-    struct kvt_sim *sim = NULL;
+    struct cli_run done = {.sim = NULL};
     cJSON *tree = NULL;
-    bool interrupted = false;
 
     scenario->clock = KVT_CLOCK_PREDICTED;
-    cli_progress_begin(&progress, &start, plan->quiet);
     kvt_status status = timeline_columns_open(&columns, 0, err);
     if (status == KVT_OK)
-        status = kvt_sim_new(scenario, &options, &sim, err);
-    if (status == KVT_OK)
-        status = cli_advance(sim, note_done, &progress, &interrupted, err);
-    if (status == KVT_OK && interrupted)
+        status = cli_run_whole(scenario, &options, "running", plan->quiet, &done, err);
+    if (status == KVT_OK && done.interrupted)
         status = kvt_fail(err, KVT_ERR_INTERRUPTED, "validate --measured", "a signal ended it");
-    if (status == KVT_OK)
-        status = kvt_sim_finish(sim, false, &run, err);
-    cli_progress_end(&progress);
     if (status == KVT_OK) {
-        keep_timing(run, out);
+        keep_timing(done.run, out);
         status = timeline_columns_close(&columns, &tree, err);
     } else {
         kvt_scenario_locate(scenario, err);
@@ -281,7 +258,7 @@ static kvt_status predict(const struct timeline_plan *plan, struct kvt_scenario 
         status = read_timeline(tree, "timeline", arena, &out->sides[TIMELINE_PREDICTED], err);
     cJSON_Delete(tree);
     timeline_columns_discard(&columns);
-    kvt_sim_free(sim);
+    kvt_sim_free(done.sim);
     return status;
 }
 

@@ -205,10 +205,8 @@ int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv)
     const size_t option_count = sizeof options / sizeof options[0];
 
     if (cli_parse(command, argc, argv, options, option_count, 0, 0, &positional, &exit_code)) {
-        if (question.threads < 1 || question.threads > CLI_THREADS_MAX)
-            exit_code = cli_malformed("paper --threads: found %llu, expected 1 to %d",
-                                      (unsigned long long)question.threads, CLI_THREADS_MAX);
-        else
+        exit_code = cli_check_threads("paper", question.threads, CLI_THREADS_MAX);
+        if (exit_code == CLI_DONE)
             exit_code = paper_command(&question);
     }
     cli_parsed_free(options, option_count, &positional);

@@ -47,9 +47,11 @@ static size_t broken(const struct plan_question *question, const struct plan_poi
     return found;
 }
 
-static void by_point(const struct plan_question *question, const struct plan_point *point,
+static void by_point(const struct plan *plan, const struct plan_point *point,
                      struct plan_binding *out)
 {
+    const struct plan_question *question = &plan->question;
+
     out->at = point->at;
     if (point->refused != NULL) {
         out->kind = "refused";
@@ -62,31 +64,51 @@ static void by_point(const struct plan_question *question, const struct plan_poi
     out->kind = "bound";
     out->constraint = question->bounds[b].text;
     out->value = point->bounds[b].mean;
+    out->says = plan_says(question, b, point, plan->arena);
     out->limit = question->bounds[b].limit;
     const char *now = text_at(batch_of(point), "now");
     if (now != NULL && strcmp(now, "load") != 0)
         out->because = text_at(batch_of(point), "says");
 }
 
-/* By mean values: the bound that the curve breaks first beyond the answer. */
-static void by_curve(const struct plan_question *question, const struct plan_choice *choice,
-                     struct plan_binding *out)
+/* By mean values: the bound that is broken most at the value beyond the answer, which the curve may
+ * not have looked at; or that the scenario refuses it. */
+static kvt_status by_curve(struct plan *plan, struct plan_choice *choice, struct plan_binding *out,
+                           struct kvt_error *err)
 {
-    const double *figures = curve_known(&choice->curve, choice->answer + 1);
-    double least = 0;
+    const struct plan_question *question = &plan->question;
+    const char *few = choice->few;
+    double least = INFINITY;
+    struct one_run run = {.metrics = kvt_arena_array(plan->arena, question->metric_count,
+                                                     sizeof *run.metrics, _Alignof(double))};
 
-    for (size_t b = 0; figures != NULL && b < question->bound_count; b++) {
-        double slack = plan_slack(&question->bounds[b], figures[b]);
-        if (plan_holds(&question->bounds[b], figures[b]) || slack > least)
+    if (run.metrics == NULL)
+        return kvt_fail_nomem(err, "a plan");
+    choice->few = NULL;
+    kvt_status status = plan_mean_values(plan, choice, choice->answer + 1, &run, err);
+    cJSON_Delete(run.result);
+    if (status != KVT_OK)
+        return status;
+    out->at = choice->answer + 1;
+    if (choice->few != NULL) {
+        out->kind = "refused";
+        out->constraint = choice->few;
+        return KVT_OK;
+    }
+    choice->few = few;
+    for (size_t b = 0; b < question->bound_count; b++) {
+        double value = run.metrics[question->bounds[b].metric];
+        double slack = plan_slack(&question->bounds[b], value);
+        if (plan_holds(&question->bounds[b], value) || (out->kind != NULL && !(slack < least)))
             continue;
         least = slack;
-        *out = (struct plan_binding){.kind = "bound",
-                                     .constraint = question->bounds[b].text,
-                                     .value = figures[b],
-                                     .limit = question->bounds[b].limit,
-                                     .at = choice->answer + 1,
-                                     .next_slack = NAN};
+        out->kind = "bound";
+        out->constraint = question->bounds[b].text;
+        out->value = value;
+        out->limit = question->bounds[b].limit;
+        out->says = isnan(value) ? "mean values have none there" : NULL;
     }
+    return KVT_OK;
 }
 
 /* Of a metric: what the choice breaks that would have been better. */
@@ -106,7 +128,7 @@ static void by_better_choice(const struct plan *plan, const struct plan_choice *
         if (!(question->maximizes ? value > most : value < most))
             continue;
         most = value;
-        by_point(question, point, out);
+        by_point(plan, point, out);
         out->at = -1;
     }
     if (out->kind == NULL)
@@ -148,11 +170,12 @@ static void find_next(const struct plan *plan, const struct plan_choice *choice,
     }
 }
 
-kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice, struct plan_binding *out,
+kvt_status plan_bind(struct plan *plan, struct plan_choice *choice, struct plan_binding *out,
                      struct kvt_error *err)
 {
     const struct plan_question *question = &plan->question;
-    char end[32];
+    kvt_status status = KVT_OK;
+    char end[PLAN_VALUE_BYTES];
 
     *out = (struct plan_binding){.value = NAN, .limit = NAN, .at = -1, .next_slack = NAN};
     if (choice->answer < 0)
@@ -160,7 +183,7 @@ kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice, struct
     if (question->path == NULL) {
         by_better_choice(plan, choice, out);
     } else if (choice->answer == question->value_count - 1) {
-        kvt_json_print_number(question->values[choice->answer], end);
+        plan_print_value(question, choice->answer, end);
         out->kind = "range";
         out->constraint = kvt_arena_printf(plan->arena, "%s %s %s", question->path,
                                            question->maximizes ? "<=" : ">=", end);
@@ -169,10 +192,10 @@ kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice, struct
     } else if (choice->is_simulated) {
         const struct plan_point *beyond = plan_point_at(choice, choice->answer + 1);
         if (beyond != NULL)
-            by_point(question, beyond, out);
+            by_point(plan, beyond, out);
     } else {
-        by_curve(question, choice, out);
+        status = by_curve(plan, choice, out, err);
     }
     find_next(plan, choice, out);
-    return KVT_OK;
+    return status;
 }

@@ -30,7 +30,7 @@ static kvt_status make_choice(struct plan *plan, size_t index, struct plan_choic
                               struct kvt_error *err)
 {
     const struct plan_question *question = &plan->question;
-    const struct plan_along along = choice->along;
+    const struct cli_along along = choice->along;
     const char **sets =
         kvt_arena_array(plan->arena, PLAN_SETS_MAX, sizeof *sets, _Alignof(const char *));
     const char **asked =
@@ -95,6 +95,8 @@ static kvt_status try_values(struct plan *plan, struct plan_choice *choice, stru
         else
             status = plan_load(plan, choice, last * i / (TRIED - 1), PLAN_SIMULATED, arena,
                                scenario, why);
+        if (status == KVT_OK && plan_check_metrics(&plan->question, scenario, why) != KVT_OK)
+            status = why->status;
         *loads = status == KVT_OK;
         if (*loads)
             plan->idle_sets &= scenario->idle_sets;
@@ -125,7 +127,7 @@ static kvt_status look_over(struct plan *plan, struct plan_choice *choice, struc
         return kvt_fail_nomem(err, "a choice");
     kvt_status status = plan_load(plan, choice, -1, PLAN_SIMULATED, plan->arena, scenario, why);
     if (status == KVT_OK) {
-        plan_read_along(scenario, &choice->along);
+        cli_along_read(scenario, &choice->along);
         status = try_values(plan, choice, why, &loads, err);
     } else if (!plan_is_refusal(status)) {
         *err = *why;
@@ -141,7 +143,7 @@ static kvt_status look_over(struct plan *plan, struct plan_choice *choice, struc
     return status;
 }
 
-static kvt_status read_scenario(struct plan *plan, struct plan_along *along, struct kvt_error *err)
+static kvt_status read_scenario(struct plan *plan, struct cli_along *along, struct kvt_error *err)
 {
     const struct plan_choice none = {.name = ""};
     struct plan_question *question = &plan->question;
@@ -160,7 +162,7 @@ static kvt_status read_scenario(struct plan *plan, struct plan_along *along, str
                         (unsigned long long)scenario->seed);
     for (size_t s = 0; s < question->seed_count; s++)
         question->seeds[s] = scenario->seed + s;
-    plan_read_along(scenario, along);
+    cli_along_read(scenario, along);
     return plan_read_demands(plan, scenario, err);
 }
 
@@ -187,7 +189,7 @@ static kvt_status check_common(struct plan *plan, struct kvt_error *err)
 kvt_status plan_make_choices(struct plan *plan, struct kvt_error *err)
 {
     const struct plan_question *question = &plan->question;
-    struct plan_along along;
+    struct cli_along along;
     struct kvt_error why = {.status = KVT_OK};
     size_t count = 1, refused = 0;
     kvt_status status = read_scenario(plan, &along, err);

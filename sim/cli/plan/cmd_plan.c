@@ -127,7 +127,7 @@ static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
     kvt_status status = KVT_OK;
 
     answer->mean_values = kvt_arena_array(plan->arena, plan->choice_count,
-                                          sizeof *answer->mean_values, _Alignof(double *));
+                                          sizeof *answer->mean_values, _Alignof(struct one_run));
     if (answer->mean_values == NULL)
         return kvt_fail_nomem(err, "a plan");
     for (size_t i = 0; status == KVT_OK && !plan->interrupted && i < plan->choice_count; i++) {
@@ -139,10 +139,28 @@ static kvt_status add_mean_values(struct plan *plan, struct plan_answer *answer,
             kvt_arena_array(plan->arena, question->metric_count, sizeof *metrics, _Alignof(double));
         if (metrics == NULL)
             return kvt_fail_nomem(err, "a plan");
-        answer->mean_values[i] = metrics;
-        status = plan_mean_values(plan, choice, at, metrics, err);
+        answer->mean_values[i].metrics = metrics;
+        status = plan_mean_values(plan, choice, at, &answer->mean_values[i], err);
     }
     return status;
+}
+
+/* Where every choice is refused nothing was answered: the question was not one. */
+static kvt_status check_refused(const struct plan *plan, struct kvt_error *err)
+{
+    const struct plan_choice *first = &plan->choices[plan->order[0]];
+    size_t refused = 0;
+
+    for (size_t i = 0; i < plan->choice_count; i++)
+        refused += plan->choices[i].status == PLAN_REFUSED;
+    if (refused < plan->choice_count || plan->interrupted)
+        return KVT_OK;
+    return kvt_fail(err, KVT_ERR_INVALID, "", "%.600s%s%s", first->reason,
+                    first->no_analytic != NULL && first->no_analytic != first->few &&
+                            plan->question.analytic_only
+                        ? "; --fidelity sampled simulates it"
+                        : "",
+                    refused > 1 ? " (the first choice; every one is refused)" : "");
 }
 
 static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, struct kvt_error *err)
@@ -150,10 +168,12 @@ static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, str
     struct plan_choice *best = NULL;
 
     plan_rank(plan);
+    kvt_status status = check_refused(plan, err);
+    if (status != KVT_OK)
+        return status;
     best = &plan->choices[plan->order[0]];
     answer->best = best->status == PLAN_REFUSED ? NULL : best;
     answer->is_met = best->status == PLAN_MET;
-    kvt_status status = KVT_OK;
     if (answer->is_met && !plan->interrupted)
         status = plan_interval(plan, best, err);
     if (status == KVT_OK && answer->is_met)
@@ -162,7 +182,14 @@ static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, str
         status = plan_weigh(plan, best, answer->worth, err);
         answer->worth_count = PLAN_WORTH;
     }
-    return status == KVT_OK ? add_mean_values(plan, answer, err) : status;
+    if (status == KVT_OK)
+        status = add_mean_values(plan, answer, err);
+    if (status == KVT_OK)
+        answer->note = answer->is_met
+                           ? plan_note_waiting(&plan->question, plan_rests_on(plan, answer).result,
+                                               plan->arena)
+                           : plan_note_group(plan, best);
+    return status;
 }
 
 static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct plan_export *export,
@@ -191,8 +218,10 @@ static kvt_status solve(struct plan *plan, struct plan_answer *answer, struct pl
     return status == KVT_OK ? tell(plan, answer, export, files, err) : status;
 }
 
-static void free_plan(struct plan *plan)
+static void free_plan(struct plan *plan, struct plan_answer *answer)
 {
+    for (size_t i = 0; answer->mean_values != NULL && i < plan->choice_count; i++)
+        cJSON_Delete(answer->mean_values[i].result);
     for (size_t i = 0; i < plan->choice_count; i++) {
         curve_free(&plan->choices[i].curve);
         kvt_arena_free(plan->choices[i].arena);
@@ -223,7 +252,7 @@ static int make_plan(const struct plan_options *options)
                                                                     : CLI_NO;
     plan_export_free(&export);
     discard_files(&files);
-    free_plan(&plan);
+    free_plan(&plan, &answer);
     return exit_code;
 }
 
@@ -232,9 +261,8 @@ static int check_limits(const struct plan_options *options)
     if (options->seeds < 1 || options->seeds > PLAN_SEEDS_MAX)
         return cli_malformed("plan --seeds: found %llu, expected 1 to %d",
                              (unsigned long long)options->seeds, PLAN_SEEDS_MAX);
-    if (options->threads < 1 || options->threads > CLI_THREADS_MAX)
-        return cli_malformed("plan --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)options->threads, CLI_THREADS_MAX);
+    if (cli_check_threads("plan", options->threads, CLI_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     if ((options->engine != NULL) != (options->export != NULL))
         return cli_malformed(options->export != NULL
                                  ? "plan --export: whose flags? --engine is expected beside it"
@@ -262,15 +290,19 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
         {"--set", "PATH=VALUE", "changes one key of the scenario; repeatable", CLI_TEXTS,
          &asked.sets},
         CLI_PLUGIN_OPTION,
-        {"--seeds", "N", "simulates each value on N seeds, the same for all (3)", CLI_COUNT,
-         &asked.seeds},
+        {"--seeds", "N",
+         "simulates each value on N seeds, the same for all (3): a choice takes 2 to 12 values, "
+         "each as long as N times `kvtide run`; progress tells each",
+         CLI_COUNT, &asked.seeds},
         {"--fidelity", "exact|sampled|analytic",
-         "of what is simulated (the scenario's); analytic simulates nothing", CLI_TEXT,
-         &asked.fidelity},
+         "of what is simulated (the scenario's); analytic simulates nothing and takes seconds",
+         CLI_TEXT, &asked.fidelity},
         {"--no-analytic", NULL, "simulates at once, without mean values before", CLI_FLAG,
          &asked.no_analytic},
-        {"--simulate", "N|all", "simulates the best N choices that mean values find (8)", CLI_TEXT,
-         &asked.simulate},
+        {"--simulate", "N|all",
+         "simulates the best N choices that mean values find (8); a plan takes as many times "
+         "longer",
+         CLI_TEXT, &asked.simulate},
         {"--precision", "SHARE", "of a value that is no whole number (0.01)", CLI_TEXT,
          &asked.precision},
         {"--worth", "analytic|simulated|none", "how what more is worth is found (analytic)",

@@ -16,8 +16,9 @@
 /* ---- One value by mean values -------------------------------------------------------------------
  */
 
+/* run->metrics are NaN where the scenario is refused, which its choice notes. */
 static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, long at,
-                              double *metrics, struct kvt_error *err)
+                              bool wants_result, struct one_run *run, struct kvt_error *err)
 {
     struct kvt_error why;
     struct kvt_arena *arena = kvt_arena_new(1 << 17);
@@ -26,8 +27,8 @@ static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, lon
                       : NULL;
     const struct one_run_options options = {.threads = choice->job_threads,
                                             .cache_dir = plan->question.cache_dir,
-                                            .surfaces = plan->surfaces};
-    struct one_run run = {.metrics = metrics};
+                                            .surfaces = plan->surfaces,
+                                            .wants_result = wants_result};
 
     if (scenario == NULL) {
         kvt_arena_free(arena);
@@ -35,12 +36,12 @@ static kvt_status solve_point(struct plan *plan, struct plan_choice *choice, lon
     }
     kvt_status status = plan_load(plan, choice, at, PLAN_ANALYTIC, arena, scenario, &why);
     if (status == KVT_OK)
-        status = one_run(scenario, plan->question.seeds[0], &options, choice->job, &run, &why);
+        status = one_run(scenario, plan->question.seeds[0], &options, choice->job, run, &why);
     kvt_arena_free(arena);
     if (status == KVT_OK)
         return KVT_OK;
     for (size_t m = 0; m < plan->question.metric_count; m++)
-        metrics[m] = NAN;
+        run->metrics[m] = NAN;
     if (!plan_is_refusal(status)) {
         *err = why;
         return status;
@@ -55,15 +56,31 @@ struct asking {
     struct plan_choice *choice;
 };
 
+/* Half of the job is what is looked at first, the rest a scan, where there is one. */
+static void note_part(const struct plan_choice *choice, long value_count)
+{
+    double known = (double)choice->curve.point_count;
+    double first = fmin(CURVE_GRID, (double)value_count);
+    double all = fmin(CURVE_SCAN, (double)value_count) + 1;
+
+    if (known < first)
+        cli_job_part(choice->job, known / first / 2, (known + 1) / first / 2);
+    else
+        cli_job_part(choice->job, fmin(0.5 + known / all / 2, 1),
+                     fmin(0.5 + (known + 1) / all / 2, 1));
+}
+
 static kvt_status ask_mean_values(void *context, long at, double *figures, struct kvt_error *err)
 {
     const struct asking *asking = context;
     const struct plan_question *question = &asking->plan->question;
     double *metrics = calloc(question->metric_count, sizeof *metrics);
+    struct one_run run = {.metrics = metrics};
 
     if (metrics == NULL)
         return kvt_fail_nomem(err, "a point");
-    kvt_status status = solve_point(asking->plan, asking->choice, at, metrics, err);
+    note_part(asking->choice, question->value_count);
+    kvt_status status = solve_point(asking->plan, asking->choice, at, false, &run, err);
     for (size_t b = 0; b < question->bound_count; b++)
         figures[b] = question->bounds[b].class_name != NULL ? (double)NAN
                                                             : metrics[question->bounds[b].metric];
@@ -349,8 +366,7 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
             wishes[wished++] = (struct plan_wish){.choice = &choices[i], .at = at, .seed_count = 1};
         }
     }
-    kvt_status status =
-        wished > 0 ? plan_run(plan, wishes, wished, "some values on one seed", err) : KVT_OK;
+    kvt_status status = wished > 0 ? plan_run(plan, wishes, wished, "one seed", err) : KVT_OK;
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
         if (choices[i].no_analytic != NULL)
             status = take_scouts(plan, &choices[i], wishes, wished, err);
@@ -365,7 +381,7 @@ struct one_value {
     struct plan *plan;
     struct plan_choice *choice;
     long at;
-    double *metrics;
+    struct one_run *run;
 };
 
 static kvt_status value_job(void *context, size_t index, unsigned threads, struct cli_job *job,
@@ -376,18 +392,19 @@ static kvt_status value_job(void *context, size_t index, unsigned threads, struc
     (void)index;
     value->choice->job = job;
     value->choice->job_threads = threads;
-    return solve_point(value->plan, value->choice, value->at, value->metrics, err);
+    return solve_point(value->plan, value->choice, value->at, true, value->run, err);
 }
 
-kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at, double *metrics,
-                            struct kvt_error *err)
+kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at,
+                            struct one_run *run, struct kvt_error *err)
 {
-    struct one_value value = {.plan = plan, .choice = choice, .at = at, .metrics = metrics};
+    struct one_value value = {.plan = plan, .choice = choice, .at = at, .run = run};
     const struct cli_jobs jobs = {
         .count = 1, .threads = 1, .quiet = true, .run = value_job, .context = &value};
     size_t failed = 0;
 
+    run->result = NULL;
     for (size_t m = 0; m < plan->question.metric_count; m++)
-        metrics[m] = NAN;
+        run->metrics[m] = NAN;
     return choice->no_analytic == NULL ? cli_jobs_run(&jobs, &failed, err) : KVT_OK;
 }

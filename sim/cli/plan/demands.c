@@ -1,5 +1,6 @@
 /* demands.c -- what must hold, as far as the scenario says it: its classes of service, and what may
  * fail meanwhile. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,9 +70,11 @@ bool plan_is_of_classes(const char *word)
 /* "rank=N" or "node=N", with "@SECONDS" where the scenario does not say when it ends: half of its
  * duration is the time unless given. An object is a fault as cluster.faults takes one. */
 static kvt_status read_fault(const char *text, const struct kvt_scenario *scenario,
-                             struct kvt_arena *arena, const char **out, struct kvt_error *err)
+                             struct plan_question *question, struct kvt_arena *arena,
+                             struct kvt_error *err)
 {
     static const char where[] = "plan --survive";
+    const char **out = &question->survive_set;
     size_t kind = strcspn(text, "="), digits = 0;
     const char *at = strchr(text, '@');
     char number[16];
@@ -109,8 +112,127 @@ static kvt_status read_fault(const char *text, const struct kvt_scenario *scenar
     for (uint64_t i = 0; list != NULL && i < count; i++)
         list = kvt_arena_printf(arena, "%s%s{\"kind\": \"%.4s\", \"at_s\": %s}", list,
                                 i > 0 ? ", " : "", text, seconds);
+    question->survive_at_s = at_s;
+    question->survive_ranks = text[0] == 'r' ? (uint32_t)count : 0;
+    question->survive_nodes = text[0] == 'n' ? (uint32_t)count : 0;
     *out = list != NULL ? kvt_arena_printf(arena, "cluster.faults=[%s]", list) : NULL;
     return *out != NULL ? KVT_OK : kvt_fail_nomem(err, "a fault");
+}
+
+static kvt_status check_count(const char *what, uint32_t found, uint32_t there,
+                              struct kvt_error *err)
+{
+    char expected[32] = "1 is";
+
+    if (found <= there)
+        return KVT_OK;
+    if (there > 1)
+        (void)snprintf(expected, sizeof expected, "1 to %u are", there);
+    return kvt_fail(err, KVT_ERR_INVALID, "plan --survive",
+                    "found %s=%u, but cluster.decode has %u %s%s; %s expected", what, found, there,
+                    what, there == 1 ? "" : "s", expected);
+}
+
+kvt_status plan_check_survive(const struct plan_question *question,
+                              const struct kvt_scenario *scenario, struct kvt_error *err)
+{
+    kvt_status status =
+        check_count("rank", question->survive_ranks, kvt_scenario_rank_count(scenario), err);
+
+    if (status == KVT_OK)
+        status =
+            check_count("node", question->survive_nodes, kvt_scenario_node_count(scenario), err);
+    return status;
+}
+
+/* ---- What a metric takes -----------------------------------------------------------------------
+ */
+
+/* What a scenario lacks for a metric to have a value in any run of it; NULL: nothing. */
+static const char *lacking(const char *metric, const struct kvt_scenario *scenario)
+{
+    static const char *const of_steps[] = {"admission_after_step_s", "first_tokens_after_step_s",
+                                           "worst_itl_second_ms", "coverage_regain_s"};
+
+    if (strncmp(metric, "usd_per_", 8) == 0 && !scenario->has_usd)
+        return "a price: cluster.decode.usd_per_gpu_hour";
+    if ((strcmp(metric, "mean_power_watts") == 0 || strcmp(metric, "energy_kwh") == 0 ||
+         strcmp(metric, "joules_per_output_token") == 0) &&
+        !scenario->has_watts)
+        return "watts: cluster.decode.busy_watts_per_gpu and idle_watts_per_gpu";
+    if ((strcmp(metric, "request_goodput") == 0 || strncmp(metric, "slo_", 4) == 0) &&
+        scenario->slo_class_count == 0)
+        return "classes of service: slo.classes";
+    if (strcmp(metric, "prefill_busy_share") == 0 && scenario->prefill.mode != KVT_PREFILL_SEPARATE)
+        return "prefill servers: cluster.prefill.mode=separate";
+    for (size_t i = 0; i < sizeof of_steps / sizeof of_steps[0]; i++) {
+        if (strcmp(metric, of_steps[i]) == 0 && scenario->arrival.info != NULL &&
+            strcmp(scenario->arrival.info->name, "phases") != 0)
+            return "a load that steps: two workload.phases";
+    }
+    return NULL;
+}
+
+kvt_status plan_check_metrics(const struct plan_question *question,
+                              const struct kvt_scenario *scenario, struct kvt_error *err)
+{
+    size_t count = 0;
+    const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
+
+    for (size_t b = 0; b <= question->bound_count; b++) {
+        bool is_bound = b < question->bound_count;
+        if (is_bound ? question->bounds[b].class_name != NULL : question->path != NULL)
+            continue;
+        const char *name = docs[is_bound ? question->bounds[b].metric : question->metric].name;
+        const char *lacks = lacking(name, scenario);
+        if (lacks != NULL)
+            return kvt_fail(err, KVT_ERR_INVALID,
+                            is_bound              ? "plan --slo"
+                            : question->maximizes ? "plan --maximize"
+                                                  : "plan --minimize",
+                            "%s has no value in any run of this scenario; it takes %s", name,
+                            lacks);
+    }
+    return KVT_OK;
+}
+
+/* ---- Who never got there -----------------------------------------------------------------------
+ */
+
+double plan_stranded(const struct cJSON *result)
+{
+    const cJSON *fault, *requests = kvt_json_find(result, "requests");
+    double outstanding = 0, down = 0;
+
+    cJSON_ArrayForEach(fault, kvt_json_find(result, "faults"))
+    {
+        const cJSON *of = kvt_json_find(kvt_json_find(fault, "requests"), "not_recovered");
+        const cJSON *ranks = kvt_json_find(fault, "ranks_down");
+        outstanding += cJSON_IsNumber(of) ? of->valuedouble : 0;
+        if (cJSON_IsNumber(ranks) && cJSON_IsNull(kvt_json_find(fault, "back_at_s")))
+            down += ranks->valuedouble;
+    }
+    const cJSON *waiting = kvt_json_find(requests, "waiting");
+    const cJSON *running = kvt_json_find(requests, "running");
+    bool nobody_serves = down > 0 && cJSON_IsNumber(running) && running->valuedouble == 0;
+    return nobody_serves && cJSON_IsNumber(waiting) ? fmax(waiting->valuedouble, outstanding)
+                                                    : outstanding;
+}
+
+bool plan_is_of_requests(const struct plan_bound *bound)
+{
+    static const char *const ends[] = {"_ttft_ms", "_tpot_ms", "_itl_ms", "_e2el_ms"};
+    size_t count = 0;
+
+    if (bound->class_name != NULL)
+        return true;
+    const char *name = kvt_metric_docs(&count)[bound->metric].name;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t length = strlen(name), of_end = strlen(ends[i]);
+        if (length > of_end && strcmp(name + length - of_end, ends[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scenario,
@@ -124,7 +246,6 @@ kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scena
             status = add_classes(plan, scenario, options->slo.items[i], err);
     }
     if (status == KVT_OK && options->survive != NULL)
-        status =
-            read_fault(options->survive, scenario, plan->arena, &plan->question.survive_set, err);
+        status = read_fault(options->survive, scenario, &plan->question, plan->arena, err);
     return status;
 }

@@ -5,6 +5,16 @@
 #include "../engine/engine.h"
 #include "plan.h"
 
+/* The bounds were found to hold with so many at once, and nobody has looked at more. 0: the load
+ * does not say. */
+static uint64_t most_at_once(const struct kvt_scenario *scenario)
+{
+    struct cli_along load;
+
+    cli_along_read(scenario, &load);
+    return load.concurrency > 0 ? (uint64_t)load.concurrency : 0;
+}
+
 kvt_status plan_export(const struct plan *plan, const struct plan_answer *answer,
                        struct plan_export *out, struct kvt_error *err)
 {
@@ -29,7 +39,7 @@ kvt_status plan_export(const struct plan *plan, const struct plan_answer *answer
         status = plan_load(plan, answer->best, answer->best->answer, PLAN_SIMULATED, out->arena,
                            scenario, err);
     if (status == KVT_OK)
-        status = engine_export(engine, scenario, out->arena, found, err);
+        status = engine_export(engine, scenario, most_at_once(scenario), out->arena, found, err);
     if (status == KVT_OK)
         status = engine_export_tree(found, out->arena, &out->tree, err);
     if (status == KVT_OK) {

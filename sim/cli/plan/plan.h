@@ -1,13 +1,15 @@
 /* plan.h -- what the parts of `kvtide plan` pass to each other.
  *
- *     question   bounds, what is wanted most, and the choices          question.c, choices.c,
- * demands.c point      one choice with one value of the objective            scenario.c solve by
- * mean values, then by simulation around the answer  curves.c, solve.c, runs.c answer     what
- * binds, what more of something is worth           binding.c, worth.c telling    plan.json, and
- * text                                   tree.c, text.c */
+ *     question.c choices.c demands.c     bounds, what is wanted most, and the choices
+ *     scenario.c                         one choice with one value of the objective
+ *     curves.c solve.c search.c runs.c   by mean values, then by simulation around the answer
+ *     binding.c worth.c                  what binds, what more of something is worth
+ *     tree.c looked.c text.c words.c     plan.json, and text
+ *     export.c                           the answer as an engine's flags */
 #ifndef KVT_CLI_PLAN_H
 #define KVT_CLI_PLAN_H
 
+#include "../along.h"
 #include "../axis.h"
 #include "../cli.h"
 #include "../one_run.h"
@@ -23,6 +25,7 @@ enum {
     PLAN_SEEDS_MAX = 64,
     PLAN_SETS_MAX = 32, /* of a choice, with what goes along, and of its objective */
     PLAN_WORTH = 3,
+    PLAN_VALUE_BYTES = 48,   /* of a value, as --set takes it */
     PLAN_SCOUTS = 5,         /* values that are run on one seed where mean values cannot answer */
     PLAN_REASON_BYTES = 1040 /* all that an error says */
 };
@@ -62,12 +65,15 @@ struct plan_question {
     /* What the input may be, the last wanted most; without a path one value that nobody reads. */
     const double *values; /* [value_count] */
     long value_count;
+    const char *unit; /* behind each as --set takes it: "", or "k", times top-k */
     double low, high; /* of the input, as asked for */
     struct cli_axis axes[PLAN_AXES_MAX];
     size_t axis_count;
     uint64_t seeds[PLAN_SEEDS_MAX];
     size_t seed_count;
     const char *survive_set; /* NULL: nothing fails */
+    double survive_at_s;
+    uint32_t survive_ranks, survive_nodes; /* that fail; 0: none, or a fault of the user's own */
     const char *cache_dir;
     unsigned threads;
     bool analytic_only;  /* the scenario, or --fidelity, is for mean values alone */
@@ -82,12 +88,13 @@ struct plan_point {
     long at; /* of the question's values */
     enum plan_level level;
     const char *refused;          /* why it cannot be run; NULL: it was */
+    bool is_stalled;              /* it was begun, and could not go on: an answer, which is no */
     struct kvt_estimate *metrics; /* [metric_count] over the seeds; NULL where refused */
     struct kvt_estimate *bounds;  /* [bound_count] */
     struct kvt_badge badge;       /* of its runs */
     const char *basis;            /* as one_run.basis */
     const struct cJSON *result;   /* of the first seed; of the plan's life */
-    uint32_t queries_max;         /* unused where refused */
+    double stranded; /* requests that a fault leaves where nobody serves them, of the worst seed */
 };
 
 /* At a value that was simulated: figures over the curve's. */
@@ -104,21 +111,15 @@ enum plan_status {
     PLAN_REFUSED     /* the scenario takes none of the values */
 };
 
-/* What goes along with a key that is set, so that the scenario stays one of its kind. */
-struct plan_along {
-    double gpus, expert_gpus, tensor_gpus; /* of the one pool; 0: there are several */
-    double concurrency, requests, conversations;
-};
-
 struct plan_choice {
     const char *name;        /* "adaptive + dflash2" */
     const char *const *sets; /* [set_count] its own, with what goes along */
     size_t set_count;
     const char *const *axis_sets; /* [axis_count] its own as asked for */
-    struct plan_along along;      /* in the scenario of this choice */
+    struct cli_along along;       /* in the scenario of this choice */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
-    const char *reason; /* why it is refused; else NULL */
+    const char *reason; /* why it is refused, or every value of it stalled; else NULL */
     bool is_bound;      /* one of its policies sees the future */
     /* By mean values, or by the first seed alone where those cannot answer: the bounds' figures,
      * and where a metric is wanted that. */
@@ -159,6 +160,7 @@ struct plan {
     struct kvt_surfaces *surfaces;
     uint64_t idle_sets; /* of the common ones: had no effect on any choice */
     bool is_strict;     /* loading refuses common sets without effect */
+    unsigned round;     /* of runs, as progress counts them */
     bool interrupted;
 };
 
@@ -177,6 +179,21 @@ bool plan_is_of_classes(const char *word);
 KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_scenario *scenario,
                                          struct kvt_error *err);
 
+/* Whether as much can fail as --survive says, within the run; refuses it otherwise. */
+KVT_CHECKED kvt_status plan_check_survive(const struct plan_question *question,
+                                          const struct kvt_scenario *scenario,
+                                          struct kvt_error *err);
+/* Refuses a metric that no run of the scenario has, with what it takes. */
+KVT_CHECKED kvt_status plan_check_metrics(const struct plan_question *question,
+                                          const struct kvt_scenario *scenario,
+                                          struct kvt_error *err);
+/* Of a result: requests that a fault interrupted and that do not decode again by the end, and where
+ * nothing that could serve them is left, all that wait. They have no latencies, so that a bound on
+ * some would hold by them. */
+double plan_stranded(const struct cJSON *result);
+/* A bound on latencies of requests, or on a class of them. */
+bool plan_is_of_requests(const struct plan_bound *bound);
+
 /* ---- scenario.c ------------------------------------------------------------------------------ */
 
 /* The scenario of a choice at a value. extra[extra_count]: set last but for the level. In the
@@ -184,13 +201,12 @@ KVT_CHECKED kvt_status plan_read_demands(struct plan *plan, const struct kvt_sce
 KVT_CHECKED kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
                                  enum plan_level level, struct kvt_arena *arena,
                                  struct kvt_scenario *out, struct kvt_error *err);
-/* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. `taken`
- * are paths that somebody sets himself. */
-KVT_CHECKED kvt_status plan_set(const struct plan_question *question,
-                                const struct plan_along *along, const char *path, const char *value,
-                                struct kvt_arena *arena, const char **sets, size_t *count,
-                                struct kvt_error *err);
-void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out);
+/* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. */
+KVT_CHECKED kvt_status plan_set(const struct plan_question *question, const struct cli_along *along,
+                                const char *path, const char *value, struct kvt_arena *arena,
+                                const char **sets, size_t *count, struct kvt_error *err);
+/* Of the objective, as --set takes it. */
+void plan_print_value(const struct plan_question *question, long at, char out[PLAN_VALUE_BYTES]);
 /* Whether such a failure is the scenario's, so that it is an answer, and not the machine's. */
 bool plan_is_refusal(kvt_status status);
 
@@ -234,9 +250,11 @@ double plan_judge_margin(void *judge, long at, const double *figures); /* for cu
 /* Takes points that were simulated into the choice's ratios. Where the curve may ask (job). */
 KVT_CHECKED kvt_status plan_correct(struct plan_choice *choice, size_t bound_count,
                                     struct kvt_error *err);
-/* All metrics by mean values at a value, NaN where there are none. */
+/* All that mean values say of a value: run->metrics[metric_count], which are the caller's, NaN
+ * where there are none, and run->result, the caller's to delete; NULL: mean values do not answer
+ * there. */
 KVT_CHECKED kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at,
-                                        double *metrics, struct kvt_error *err);
+                                        struct one_run *run, struct kvt_error *err);
 
 /* ---- solve.c --------------------------------------------------------------------------------- */
 
@@ -259,12 +277,13 @@ struct plan_binding {
     const char *kind;       /* "bound", "range", "refused", "choices"; NULL: nobody knows */
     const char *constraint; /* the bound as asked for; the range's end; why it is refused */
     double value, limit;    /* of the bound, at the value beside the answer; else NaN */
+    const char *says;       /* why it has no value there; NULL: it has */
     long at;                /* that value; -1: none */
     const char *because;    /* what requests wait for there, as explain says; NULL: nothing */
     const char *next;       /* of everything else what is fullest, or the bound that is nearest */
     double next_slack;      /* what is left of it, as a share; NaN: nothing is known of it */
 };
-KVT_CHECKED kvt_status plan_bind(struct plan *plan, const struct plan_choice *choice,
+KVT_CHECKED kvt_status plan_bind(struct plan *plan, struct plan_choice *choice,
                                  struct plan_binding *out, struct kvt_error *err);
 
 /* ---- worth.c --------------------------------------------------------------------------------- */
@@ -275,12 +294,32 @@ struct plan_worth {
     const char *const *sets;
     size_t set_count;
     const char *refused; /* why it is not answered; NULL: it is */
+    bool is_untold;      /* by mean values, which cannot: runs can */
     enum plan_level level;
     double value, difference; /* the answer then, and less the answer now; NaN: none */
     bool is_range_end;        /* more is not asked for */
 };
 KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
                                   struct plan_worth *out, struct kvt_error *err);
+
+/* ---- words.c --------------------------------------------------------------------------------- */
+
+/* "49.3"; "-" where it is not finite. */
+const char *plan_figure(double value, char out[PLAN_VALUE_BYTES]);
+/* Of the objective's values, with its unit. */
+const char *plan_value(const struct plan_question *question, double value,
+                       char out[PLAN_VALUE_BYTES]);
+/* Why a bound is broken, or cannot be judged, though nothing was measured beyond its limit; NULL:
+ * it has a value, or memory is short. In the arena. */
+const char *plan_says(const struct plan_question *question, size_t b,
+                      const struct plan_point *point, struct kvt_arena *arena);
+/* On stderr, once it was run. */
+void plan_tell_point(const struct plan *plan, const struct plan_wish *wish);
+/* That many wait at the answer, where no bound asked for counts how long; NULL: they do not. */
+const char *plan_note_waiting(const struct plan_question *question, const struct cJSON *result,
+                              struct kvt_arena *arena);
+/* That a rank that fails takes its whole group along, where nobody said how it is to be. */
+const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice);
 
 /* ---- tree.c, looked.c, text.c ---------------------------------------------------------------- */
 
@@ -291,9 +330,17 @@ struct plan_answer {
     struct plan_binding binding;
     struct plan_worth worth[PLAN_WORTH];
     size_t worth_count;
-    /* [choice_count] by mean values at the answer, or the best that was found; NULL: none. */
-    double **mean_values; /* [metric_count] each */
+    const char *note; /* what should be known beside it; NULL: nothing */
+    /* [choice_count] by mean values at the answer, or the best that was found. */
+    struct one_run *mean_values; /* metrics NULL: none */
 };
+/* The run that the answer, or the best that was found, is told by; result NULL: there is none. */
+struct plan_rests {
+    const struct cJSON *result;
+    const char *basis; /* as one_run.basis */
+    const struct kvt_badge *badge;
+};
+struct plan_rests plan_rests_on(const struct plan *plan, const struct plan_answer *answer);
 /* export.c: the answer's scenario as an engine's flags, or why it runs none. */
 struct plan_export {
     struct kvt_arena *arena;

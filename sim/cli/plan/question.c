@@ -29,7 +29,7 @@ bool plan_holds(const struct plan_bound *bound, double value)
 static kvt_status read_condition(const char *text, struct plan_bound *out, struct kvt_error *err)
 {
     struct kvt_condition condition;
-    kvt_status status = kvt_condition_parse(text, where_slo, &condition, err);
+    kvt_status status = kvt_condition_parse(text, where_slo, "LIMIT", &condition, err);
 
     if (status == KVT_OK)
         *out = (struct plan_bound){
@@ -57,9 +57,20 @@ static kvt_status read_bounds(const struct plan_options *options, struct plan_qu
 
 /* ---- What is wanted most --------------------------------------------------------------------- */
 
-static bool is_whole(const char *text, size_t bytes)
+static bool is_whole(const char *text)
 {
-    return bytes > 0 && strspn(text, "0123456789") >= bytes;
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Takes the k of "8k" away, which is the unit of all values or of none. */
+static bool take_unit(char *text)
+{
+    size_t length = strlen(text);
+    bool has_unit = length > 1 && text[length - 1] == 'k';
+
+    if (has_unit)
+        text[length - 1] = '\0';
+    return has_unit;
 }
 
 /* "PATH=LOW:HIGH" with a step put behind it: 1 between whole numbers, else the largest factor of at
@@ -72,23 +83,26 @@ static const char *with_step(const char *text, double precision, struct kvt_aren
     const char *colon = strchr(low_text, ':');
     const char *high_text = colon != NULL ? colon + 1 : "";
     double low = 0, high = 0;
-    char head[64];
+    char head[64], tail[64];
 
-    if (colon == NULL || (size_t)(colon - low_text) >= sizeof head)
+    if (colon == NULL || (size_t)(colon - low_text) >= sizeof head ||
+        strlen(high_text) >= sizeof tail)
         return text;
     memcpy(head, low_text, (size_t)(colon - low_text));
     head[colon - low_text] = '\0';
-    if (kvt_text_real(head, "", -1e300, 1e300, &low, NULL) != KVT_OK ||
-        kvt_text_real(high_text, "", -1e300, 1e300, &high, NULL) != KVT_OK)
+    (void)strcpy(tail, high_text);
+    bool has_unit = take_unit(head);
+    if (has_unit != take_unit(tail) ||
+        kvt_text_real(head, "", -1e300, 1e300, &low, NULL) != KVT_OK ||
+        kvt_text_real(tail, "", -1e300, 1e300, &high, NULL) != KVT_OK)
         return text;
-    if (is_whole(head, strlen(head)) && is_whole(high_text, strlen(high_text)))
-        return kvt_arena_printf(arena, "%s:1", text);
-    if (!(high > low))
-        return kvt_arena_printf(arena, "%s:1", text); /* one value, or an empty range */
+    if ((is_whole(head) && is_whole(tail)) || !(high > low)) /* one value, or an empty range */
+        return kvt_arena_printf(arena, "%s:1%s", text, has_unit ? "k" : "");
     if (low > 0)
         return kvt_arena_printf(arena, "%s:*%.17g", text,
                                 pow(high / low, 1 / ceil(log(high / low) / log1p(precision))));
-    return kvt_arena_printf(arena, "%s:%.17g", text, (high - low) / ceil(1 / precision));
+    return kvt_arena_printf(arena, "%s:%.17g%s", text, (high - low) / ceil(1 / precision),
+                            has_unit ? "k" : "");
 }
 
 static int by_value(const void *a, const void *b)
@@ -110,9 +124,20 @@ static kvt_status take_values(const struct cli_axis *axis, const char *where, st
     if (values == NULL)
         return kvt_fail_nomem(err, "the values of an objective");
     for (size_t i = 0; i < axis->value_count; i++) {
-        kvt_status status = kvt_text_real(axis->values[i], where, -1e300, 1e300, &values[i], err);
+        char text[64] = "";
+        bool is_short = strlen(axis->values[i]) < sizeof text;
+        bool has_unit = is_short && take_unit(strcpy(text, axis->values[i]));
+        const char *unit = has_unit ? "k" : "";
+        kvt_status status =
+            kvt_text_real(is_short ? text : axis->values[i], where, -1e300, 1e300, &values[i], err);
         if (status != KVT_OK)
             return status;
+        if (i > 0 && strcmp(unit, question->unit) != 0)
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "found %.100s beside %.100s; all values with a k, times top-k, or none "
+                            "are expected",
+                            axis->values[i], axis->values[0]);
+        question->unit = unit;
     }
     qsort(values, axis->value_count, sizeof *values, by_value);
     for (size_t i = 0; i < axis->value_count; i++) {
@@ -159,6 +184,11 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
     if (strchr(text, '=') == NULL) {
         question->values = nothing;
         question->value_count = 1;
+        if (strchr(text, '.') != NULL) /* no metric's name has one, and every key of worth does */
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "found the key \"%.100s\" without its range; %.100s=LOW:HIGH, or a "
+                            "METRIC, is expected",
+                            text, text);
         return kvt_metric_find(text, where, &question->metric, err);
     }
     const char *stepped = with_step(text, precision, plan->arena);
@@ -171,7 +201,7 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
     if (status == KVT_OK && options->slo.count == 0)
         status = kvt_fail(err, KVT_ERR_INVALID, where,
                           "without a bound the answer is the end of the range; at least one --slo "
-                          "'METRIC<LIMIT' is expected");
+                          "'METRIC<=LIMIT' is expected");
     return status;
 }
 
@@ -262,6 +292,7 @@ kvt_status plan_read_question(const struct plan_options *options, struct plan *p
     struct plan_question *question = &plan->question;
 
     question->options = options;
+    question->unit = "";
     question->source = options->scenario.items[0];
     question->threads = (unsigned)options->threads;
     question->seed_count = (size_t)options->seeds;

@@ -12,10 +12,10 @@ struct plan_run {
     const char *key; /* the scenario in force, as text; of the plan's arena */
     size_t seed;     /* of the question's */
     bool is_done;
-    bool is_refused;
+    bool is_refused, is_stalled;    /* stalled: refused by the run itself, which could not go on */
     char reason[PLAN_REASON_BYTES]; /* then why */
     struct one_run outcome;
-    double bounds[PLAN_BOUNDS_MAX];
+    double bounds[PLAN_BOUNDS_MAX], stranded;
     const struct kvt_scenario *scenario; /* while it is to be run */
 };
 
@@ -49,29 +49,63 @@ void plan_runs_free(struct plan_runs *runs)
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-/* Of those that the class's requests attained. NaN: nothing is said of it. */
-static double attained(const cJSON *result, const char *name)
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+/* Of those that the class's requests attained. NaN: nothing is said of it. Where some are stranded
+ * nobody waits for those that have not ended: they have not met what was promised. */
+static double attained(const cJSON *result, const char *name, bool is_stranded)
 {
     const cJSON *item;
 
     cJSON_ArrayForEach(item, kvt_json_find(result, "classes"))
     {
         const cJSON *its_name = kvt_json_find(item, "name");
-        const cJSON *share = kvt_json_find(item, "attained_share");
-        if (cJSON_IsString(its_name) && strcmp(its_name->valuestring, name) == 0)
-            return cJSON_IsNumber(share) ? share->valuedouble : (double)NAN;
+        if (!cJSON_IsString(its_name) || strcmp(its_name->valuestring, name) != 0)
+            continue;
+        return is_stranded ? number_at(item, "met") / number_at(item, "requests")
+                           : number_at(item, "attained_share");
     }
     return NAN;
 }
 
-static void read_bounds(const struct plan_question *question, const struct one_run *outcome,
-                        double *bounds)
+/* A request that nobody will ever serve takes for ever: what bounds the latencies of all is broken
+ * by it, however fast the others were. */
+static void read_bounds(const struct plan_question *question, struct plan_run *run)
 {
+    const struct one_run *outcome = &run->outcome;
+
+    run->stranded = plan_stranded(outcome->result);
     for (size_t b = 0; b < question->bound_count; b++) {
         const struct plan_bound *bound = &question->bounds[b];
-        bounds[b] = bound->class_name != NULL ? attained(outcome->result, bound->class_name)
-                                              : outcome->metrics[bound->metric];
+        if (bound->class_name != NULL)
+            run->bounds[b] = attained(outcome->result, bound->class_name, run->stranded > 0);
+        else if (run->stranded > 0 && plan_is_of_requests(bound))
+            run->bounds[b] = INFINITY;
+        else
+            run->bounds[b] = outcome->metrics[bound->metric];
     }
+}
+
+/* A fault that the run ends before says nothing of what survives it. */
+static bool was_spared(const struct plan_question *question, struct plan_run *run)
+{
+    size_t struck = 0, duration = 0;
+
+    if (question->survive_set == NULL ||
+        kvt_metric_find("faults", "plan", &struck, NULL) != KVT_OK ||
+        kvt_metric_find("duration", "plan", &duration, NULL) != KVT_OK ||
+        run->outcome.metrics[struck] > 0)
+        return false;
+    (void)snprintf(run->reason, sizeof run->reason,
+                   "plan --survive: %s never strikes: the run ends after %.4g s; an earlier "
+                   "@SECONDS, or a longer run, is expected",
+                   question->options->survive, run->outcome.metrics[duration]);
+    return true;
 }
 
 struct batch {
@@ -93,7 +127,8 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
         one_run(run->scenario, question->seeds[run->seed], &options, job, &run->outcome, err);
 
     if (status == KVT_OK) {
-        read_bounds(question, &run->outcome, run->bounds);
+        read_bounds(question, run);
+        run->is_refused = was_spared(question, run);
         if (run->seed > 0) {
             cJSON_Delete(run->outcome.result);
             run->outcome.result = NULL;
@@ -103,6 +138,7 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
         (void)snprintf(run->reason, sizeof run->reason, "%s%s%s", err->where,
                        err->where[0] != '\0' ? ": " : "", err->message);
         run->is_refused = true;
+        run->is_stalled = status == KVT_ERR_STALLED;
         run->is_done = true;
         status = KVT_OK;
     }
@@ -202,6 +238,16 @@ static kvt_status find_needs(struct plan *plan, const struct plan_wish *wish,
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
+/* One that is without end has the mean be so, whatever the others are. */
+static void estimate_bound(const double *values, size_t count, struct kvt_estimate *out)
+{
+    kvt_estimate_of(values, count, out);
+    for (size_t s = 0; s < count; s++) {
+        if (isinf(values[s]))
+            *out = (struct kvt_estimate){values[s], NAN, NAN};
+    }
+}
+
 static bool estimate(const struct plan_question *question, const struct need *need, size_t seeds,
                      struct plan_point *point, struct kvt_arena *arena)
 {
@@ -221,7 +267,7 @@ static bool estimate(const struct plan_question *question, const struct need *ne
     for (size_t b = 0; b < question->bound_count; b++) {
         for (size_t s = 0; s < seeds; s++)
             values[s] = need->runs[s]->bounds[b];
-        kvt_estimate_of(values, seeds, &point->bounds[b]);
+        estimate_bound(values, seeds, &point->bounds[b]);
     }
     return true;
 }
@@ -245,6 +291,8 @@ static kvt_status make_point(struct plan *plan, struct plan_wish *wish, const st
             return KVT_OK; /* a signal came before */
         if (run->is_refused && point->refused == NULL)
             point->refused = run->reason;
+        point->is_stalled = point->is_stalled || run->is_stalled;
+        point->stranded = fmax(point->stranded, run->stranded);
         if (!run->is_refused)
             kvt_badge_join(&point->badge, &run->outcome.badge);
     }
@@ -264,13 +312,18 @@ static kvt_status run_batch(struct batch *batch, size_t pending, bool is_measure
     struct plan *plan = batch->plan;
     size_t failed = 0;
     struct kvt_error why;
+    char what_of[64];
     const struct cli_jobs jobs = {.count = pending,
                                   .threads = plan->question.threads,
                                   .at_once = is_measured ? 1 : 0,
                                   .quiet = plan->question.options->quiet,
-                                  .what = what,
+                                  .what = what_of,
                                   .run = run_job,
                                   .context = batch};
+
+    if (pending > 0)
+        plan->round++;
+    (void)snprintf(what_of, sizeof what_of, "%s, round %u", what, plan->round);
     kvt_status status = cli_jobs_run(&jobs, &failed, &why);
 
     for (size_t i = 0; i < pending; i++)
@@ -298,8 +351,11 @@ kvt_status plan_run(struct plan *plan, struct plan_wish *wishes, size_t count, c
     }
     if (status == KVT_OK)
         status = run_batch(&batch, pending, is_measured, what, err);
-    for (size_t i = 0; status == KVT_OK && i < count; i++)
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
         status = make_point(plan, &wishes[i], &needs[i], err);
+        if (status == KVT_OK && pending > 0)
+            plan_tell_point(plan, &wishes[i]);
+    }
     free(batch.runs);
     free(needs);
     kvt_arena_free(arena);

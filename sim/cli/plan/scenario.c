@@ -4,48 +4,11 @@
  *
  * Each with what goes along with it: a key that is changed alone would make another kind of
  * scenario of it, or one that is refused. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kvt/json.h"
 #include "plan.h"
-
-static const struct cJSON *find_path(const struct cJSON *node, const char *path)
-{
-    char name[64];
-
-    while (node != NULL && *path != '\0') {
-        size_t length = strcspn(path, ".");
-        if (length >= sizeof name)
-            return NULL;
-        memcpy(name, path, length);
-        name[length] = '\0';
-        node = kvt_json_find(node, name);
-        path += length + (path[length] == '.');
-    }
-    return node;
-}
-
-static double number_at(const struct cJSON *tree, const char *path)
-{
-    const cJSON *item = find_path(tree, path);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
-void plan_read_along(const struct kvt_scenario *scenario, struct plan_along *out)
-{
-    *out =
-        (struct plan_along){.concurrency = number_at(scenario->tree, "workload.concurrency"),
-                            .requests = number_at(scenario->tree, "workload.requests"),
-                            .conversations = number_at(scenario->tree, "workload.conversations")};
-    if (scenario->pool_count == 1) {
-        out->gpus = scenario->pools[0].gpus;
-        out->tensor_gpus = scenario->pools[0].tp;
-        out->expert_gpus = scenario->pools[0].ep;
-    }
-}
 
 bool plan_is_refusal(kvt_status status)
 {
@@ -57,8 +20,10 @@ bool plan_is_refusal(kvt_status status)
  */
 
 /* Whether somebody asks for values of the path, or of something that holds it. */
-static bool is_asked_for(const struct plan_question *question, const char *path)
+static bool is_asked_for(const void *context, const char *path)
 {
+    const struct plan_question *question = context;
+
     for (size_t i = 0; i <= question->axis_count; i++) {
         const char *asked = i < question->axis_count ? question->axes[i].path : question->path;
         size_t length = asked != NULL ? strlen(asked) : 0;
@@ -69,81 +34,32 @@ static bool is_asked_for(const struct plan_question *question, const char *path)
     return false;
 }
 
-static kvt_status push(const char *path, const char *value, struct kvt_arena *arena,
-                       const char **sets, size_t *count, struct kvt_error *err)
-{
-    if (*count == PLAN_SETS_MAX)
-        return kvt_fail(err, KVT_ERR_INVALID, "plan", "a choice of more than %d settings",
-                        PLAN_SETS_MAX);
-    sets[*count] = kvt_arena_printf(arena, "%s=%s", path, value);
-    if (sets[*count] == NULL)
-        return kvt_fail_nomem(err, "a choice");
-    (*count)++;
-    return KVT_OK;
-}
-
-static kvt_status push_count(const struct plan_question *question, const char *path, double value,
-                             struct kvt_arena *arena, const char **sets, size_t *count,
-                             struct kvt_error *err)
-{
-    char text[32];
-
-    if (is_asked_for(question, path))
-        return KVT_OK;
-    kvt_json_print_number(value, text);
-    return push(path, text, arena, sets, count, err);
-}
-
-/* Replicas follow from GPUs, and experts that were spread over all of them are again. */
-static kvt_status along_gpus(const struct plan_question *question, const struct plan_along *along,
-                             double gpus, struct kvt_arena *arena, const char **sets, size_t *count,
-                             struct kvt_error *err)
-{
-    kvt_status status = KVT_OK;
-
-    if (along->gpus == 0)
-        return KVT_OK; /* several pools: each is set by its number, and says its replicas itself */
-    if (!is_asked_for(question, "cluster.decode.dp"))
-        status = push("cluster.decode.dp", "auto", arena, sets, count, err);
-    if (status == KVT_OK && along->expert_gpus == along->gpus && along->gpus > 1)
-        status = push_count(question, "cluster.decode.ep", gpus, arena, sets, count, err);
-    return status;
-}
-
-/* As many requests for each one at a time as before, so that runs are of like length. */
-static kvt_status along_concurrency(const struct plan_question *question,
-                                    const struct plan_along *along, double concurrency,
-                                    struct kvt_arena *arena, const char **sets, size_t *count,
-                                    struct kvt_error *err)
-{
-    kvt_status status = KVT_OK;
-
-    if (along->concurrency > 0 && along->requests > 0)
-        status = push_count(question, "workload.requests",
-                            ceil(along->requests / along->concurrency * concurrency), arena, sets,
-                            count, err);
-    if (status == KVT_OK && along->concurrency > 0 && along->conversations > 0)
-        status = push_count(question, "workload.conversations",
-                            ceil(along->conversations / along->concurrency * concurrency), arena,
-                            sets, count, err);
-    return status;
-}
-
-kvt_status plan_set(const struct plan_question *question, const struct plan_along *along,
+kvt_status plan_set(const struct plan_question *question, const struct cli_along *along,
                     const char *path, const char *value, struct kvt_arena *arena, const char **sets,
                     size_t *count, struct kvt_error *err)
 {
-    double number = NAN;
-    kvt_status status = push(path, value, arena, sets, count, err);
+    struct cli_settings all = {.items = sets,
+                               .count = *count,
+                               .most = PLAN_SETS_MAX,
+                               .arena = arena,
+                               .is_taken = is_asked_for,
+                               .context = question};
+    kvt_status status = cli_settings_add(&all, path, value, err);
 
-    if (status != KVT_OK || sscanf(value, "%lf", &number) != 1)
-        return status;
-    if (strcmp(path, "cluster.decode.gpus") == 0)
-        return along_gpus(question, along, number, arena, sets, count, err);
-    if (strcmp(path, "workload.concurrency") == 0 ||
-        strcmp(path, "workload.closed.concurrency") == 0)
-        return along_concurrency(question, along, number, arena, sets, count, err);
-    return KVT_OK;
+    if (status == KVT_OK)
+        status = cli_along_gpus(along, path, value, &all, err);
+    if (status == KVT_OK)
+        status = cli_along_concurrency(along, path, value, &all, err);
+    *count = all.count;
+    return status;
+}
+
+void plan_print_value(const struct plan_question *question, long at, char out[PLAN_VALUE_BYTES])
+{
+    char number[32];
+
+    kvt_json_print_number(question->values[at], number);
+    (void)snprintf(out, PLAN_VALUE_BYTES, "%s%s", number, question->unit);
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------
@@ -157,7 +73,7 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
     const struct plan_options *options = question->options;
     const char *objective[PLAN_SETS_MAX];
     size_t objective_count = 0;
-    char value[32];
+    char value[PLAN_VALUE_BYTES];
     kvt_status status = KVT_OK;
 
     for (size_t i = 0; i < options->sets.count; i++)
@@ -165,14 +81,14 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
     for (size_t i = 0; i < choice->set_count; i++)
         sets[(*count)++] = choice->sets[i];
     if (question->path != NULL && at >= 0) {
-        kvt_json_print_number(question->values[at], value);
+        plan_print_value(question, at, value);
         status = plan_set(question, &choice->along, question->path, value, arena, objective,
                           &objective_count, err);
     }
     for (size_t i = 0; i < objective_count; i++)
         sets[(*count)++] = objective[i];
-    if (question->survive_set != NULL && level != PLAN_ANALYTIC) /* which knows of no events */
-        sets[(*count)++] = question->survive_set;
+    if (question->survive_set != NULL) /* mean values know of no events */
+        sets[(*count)++] = level != PLAN_ANALYTIC ? question->survive_set : "cluster.faults=[]";
     if (level == PLAN_ANALYTIC)
         sets[(*count)++] = "run.fidelity=analytic";
     else if (options->fidelity != NULL) {
@@ -181,6 +97,59 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
             status = kvt_fail_nomem(err, "a choice");
     }
     return status;
+}
+
+/* ---- Where it is refused -----------------------------------------------------------------------
+ */
+
+/* What a key goes along with; NULL: it goes by itself. */
+static const char *leader_of(const char *path, const char *objective)
+{
+    if (strcmp(path, "cluster.decode.dp") == 0 || strcmp(path, "cluster.decode.ep") == 0)
+        return "cluster.decode.gpus";
+    if (strcmp(path, "workload.requests") == 0 || strcmp(path, "workload.conversations") == 0)
+        return objective != NULL && strcmp(objective, "workload.closed.concurrency") == 0
+                   ? objective
+                   : "workload.concurrency";
+    return NULL;
+}
+
+static const char *last_set_of(const char *path, const char *const *sets, size_t count)
+{
+    size_t length = strlen(path);
+
+    for (size_t i = count; i > 0; i--) {
+        if (strncmp(sets[i - 1], path, length) == 0 && sets[i - 1][length] == '=')
+            return sets[i - 1];
+    }
+    return NULL;
+}
+
+/* "--set PATH" of a key that nobody set becomes what was asked for: the value of a choice or of the
+ * objective, that which the key went along with, or the option that stands behind it. */
+static void name_who_asked(const struct plan *plan, const char *const *sets, size_t count,
+                           enum plan_level level, struct kvt_error *err)
+{
+    static const char head[] = "--set ";
+    const struct cli_texts *own = &plan->question.options->sets;
+    const char *path = err->where + strlen(head), *asked = NULL, *leader = NULL;
+    char where[sizeof err->where];
+
+    if (strncmp(err->where, head, strlen(head)) != 0)
+        return;
+    (void)snprintf(where, sizeof where, "%s", path);
+    if (strcmp(where, "run.fidelity") == 0 && level == PLAN_ANALYTIC)
+        asked = "mean values";
+    else if (strcmp(where, "run.fidelity") == 0 && plan->question.options->fidelity != NULL)
+        asked = "--fidelity";
+    else if (strncmp(where, "cluster.faults", 14) == 0 && plan->question.survive_set != NULL)
+        asked = "--survive";
+    else if (last_set_of(where, own->items, own->count) == NULL) {
+        leader = leader_of(where, plan->question.path);
+        asked = last_set_of(leader != NULL ? leader : where, sets, count);
+    }
+    if (asked != NULL)
+        (void)snprintf(err->where, sizeof err->where, "%.*s", (int)sizeof err->where - 1, asked);
 }
 
 kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
@@ -202,5 +171,10 @@ kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, 
                                                  .set_count = count,
                                                  .common_sets =
                                                      plan->is_strict ? 0 : common->count};
-    return kvt_scenario_load(plan->question.source, &options, arena, out, err);
+    status = kvt_scenario_load(plan->question.source, &options, arena, out, err);
+    if (status != KVT_OK)
+        name_who_asked(plan, sets, count, level, err);
+    else if (level == PLAN_SIMULATED && at >= 0 && plan->question.survive_set != NULL)
+        status = plan_check_survive(&plan->question, out, err);
+    return status;
 }

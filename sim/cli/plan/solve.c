@@ -4,8 +4,8 @@
  *     by simulation:  round by round; in each, every choice that is not bracketed names the value
  *                     that its corrected curve says would be the last to meet, or that one's
  *                     neighbour, and all of them run at once, on the same seeds
- *     the interval:   values at which all bounds hold at the far end of their intervals, and at
- * which one is broken even at the near end
+ *     the interval:   of simulated values the nearest at which all bounds hold at the far end of
+ *                     their intervals, and at which one is broken even at the near end
  *
  * A choice ends where a value that meets all bounds stands beside one that does not. */
 #include <math.h>
@@ -130,16 +130,27 @@ static kvt_status name_all(struct plan *plan, struct plan_choice *choices, size_
     return status;
 }
 
-/* A choice of which every value was refused is itself. */
-static void end_choice(struct plan_choice *choice)
+/* A choice of which every value was refused is itself, and so is one without the metric that is
+ * wanted. */
+static void end_choice(const struct plan_question *question, struct plan_choice *choice)
 {
-    bool runs = choice->scout_count > 0;
+    const struct plan_point *only = question->path == NULL ? plan_point_at(choice, 0) : NULL;
+    size_t count = 0;
+    bool runs = choice->scout_count > 0, stalls = false;
 
-    for (size_t i = 0; i < choice->point_count; i++)
+    for (size_t i = 0; i < choice->point_count; i++) {
         runs = runs || choice->points[i]->refused == NULL;
+        stalls = stalls || choice->points[i]->is_stalled;
+    }
     if (!runs && choice->point_count > 0) {
-        choice->status = PLAN_REFUSED;
+        choice->status = stalls ? PLAN_UNREACHED : PLAN_REFUSED;
         choice->reason = choice->points[choice->point_count - 1]->refused;
+        return;
+    }
+    if (only != NULL && only->metrics != NULL && isnan(only->metrics[question->metric].mean)) {
+        choice->status = PLAN_REFUSED;
+        choice->reason = kvt_arena_printf(choice->arena, "%s has no value in the runs of all seeds",
+                                          kvt_metric_docs(&count)[question->metric].name);
         return;
     }
     choice->status = choice->search.low_meets ? PLAN_MET : PLAN_UNREACHED;
@@ -184,7 +195,7 @@ static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size
             wishes[wished++] = (struct plan_wish){
                 .choice = choice, .at = choice->wanted, .seed_count = question->seed_count};
         else
-            end_choice(choice);
+            end_choice(question, choice);
     }
     *more = wished > 0;
     if (status == KVT_OK && wished > 0)
@@ -407,26 +418,34 @@ static bool surely_fails(const struct plan_question *question, const struct plan
     return false;
 }
 
-static void read_sure(const struct plan_question *question, struct plan_choice *choice)
-{
-    choice->sure = choice->not_sure = -1;
-    for (size_t i = 0; i < choice->point_count; i++) {
-        const struct plan_point *point = choice->points[i];
-        if (point->at <= choice->answer && surely_meets(question, point) &&
-            point->at > choice->sure)
-            choice->sure = point->at;
-        if (point->at > choice->answer && surely_fails(question, point) &&
-            (choice->not_sure < 0 || point->at < choice->not_sure))
-            choice->not_sure = point->at;
-    }
-}
-
+/* An end of the interval is a search of its own: below the answer for the last value that surely
+ * holds, above it, counted from the far end, for the last that surely is broken. */
 struct seeking {
     struct plan *plan;
     struct plan_choice *choice;
-    unsigned tries;
-    long sure, not_sure; /* to be tried; -1: nothing is left to try */
+    struct search below, above;
+    long below_guess, above_guess; /* by the corrected curve, moved by half an interval */
 };
+
+static long mirrored(const struct plan_question *question, long at)
+{
+    return question->value_count - 1 - at;
+}
+
+static void tell_ends(struct seeking *seeking, const struct plan_point *point)
+{
+    const struct plan_question *question = &seeking->plan->question;
+    struct plan_choice *choice = seeking->choice;
+
+    if (point->at <= choice->answer)
+        search_tell(&seeking->below, point->at,
+                    surely_meets(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
+    else
+        search_tell(&seeking->above, mirrored(question, point->at),
+                    surely_fails(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
+    choice->sure = seeking->below.low_meets ? seeking->below.low : -1;
+    choice->not_sure = seeking->above.low_meets ? mirrored(question, seeking->above.low) : -1;
+}
 
 /* Where the corrected curve, moved by half an interval, crosses. */
 static kvt_status seek(void *context, size_t index, unsigned threads, struct cli_job *job,
@@ -439,7 +458,7 @@ static kvt_status seek(void *context, size_t index, unsigned threads, struct cli
                                .choice = choice,
                                .spread = plan_point_at(choice, choice->answer),
                                .direction = 1};
-    long last = -1, step = 1L << seeking->tries;
+    long last = -1;
 
     (void)index;
     choice->job = job;
@@ -447,26 +466,43 @@ static kvt_status seek(void *context, size_t index, unsigned threads, struct cli
     kvt_status status = plan_correct(choice, question->bound_count, err);
     if (status == KVT_OK)
         status = curve_last(&choice->curve, -1, choice->answer + 1, plan_judge_margin, &judge,
-                            &last, err);
-    seeking->sure = last >= 0 ? last - (step - 1) : choice->answer - step;
+                            &seeking->below_guess, err);
     judge.direction = -1;
-    last = -1;
     if (status == KVT_OK)
         status = curve_last(&choice->curve, choice->answer, question->value_count,
                             plan_judge_margin, &judge, &last, err);
-    seeking->not_sure = (last > choice->answer ? last : choice->answer) + step;
+    seeking->above_guess = mirrored(question, (last > choice->answer ? last : choice->answer) + 1);
     return status;
 }
 
-/* known: that end as far as it is; only what is nearer to the answer is of use. */
-static void wish_end(const struct plan *plan, struct plan_choice *choice, long at, long known,
-                     struct plan_wish *wishes, size_t *count)
+static kvt_status try_ends(struct seeking *seeking, bool *more, struct kvt_error *err)
 {
-    if (at < 0 || at >= plan->question.value_count || plan_point_at(choice, at) != NULL ||
-        (known >= 0 && labs(at - choice->answer) >= labs(known - choice->answer)))
-        return;
-    wishes[(*count)++] =
-        (struct plan_wish){.choice = choice, .at = at, .seed_count = plan->question.seed_count};
+    struct plan *plan = seeking->plan;
+    struct plan_choice *choice = seeking->choice;
+    struct plan_wish wishes[2];
+    size_t wished = 0, failed = 0;
+    long at = 0;
+    const struct cli_jobs jobs = {
+        .count = 1, .threads = 1, .quiet = true, .what = "", .run = seek, .context = seeking};
+    kvt_status status = cli_jobs_run(&jobs, &failed, err);
+
+    if (status == KVT_OK && search_next(&seeking->below, seeking->below_guess, &at))
+        wishes[wished++] =
+            (struct plan_wish){.choice = choice, .at = at, .seed_count = plan->question.seed_count};
+    if (status == KVT_OK && search_next(&seeking->above, seeking->above_guess, &at))
+        wishes[wished++] = (struct plan_wish){.choice = choice,
+                                              .at = mirrored(&plan->question, at),
+                                              .seed_count = plan->question.seed_count};
+    *more = wished > 0;
+    if (status == KVT_OK && wished > 0)
+        status = plan_run(plan, wishes, wished, "interval", err);
+    for (size_t i = 0; status == KVT_OK && i < wished; i++) {
+        if (wishes[i].point == NULL)
+            continue;
+        status = add_point(choice, wishes[i].point, err);
+        tell_ends(seeking, wishes[i].point);
+    }
+    return status;
 }
 
 kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct kvt_error *err)
@@ -477,30 +513,17 @@ kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct k
     const struct plan_question *question = &plan->question;
     struct seeking seeking = {.plan = plan, .choice = choice};
     kvt_status status = KVT_OK;
+    bool more = true;
 
     if (!choice->is_simulated || choice->answer < 0 || question->seed_count < 2)
         return KVT_OK;
-    read_sure(question, choice);
-    for (; status == KVT_OK && seeking.tries < ENDS_TRIED && question->path != NULL &&
-           !plan->interrupted &&
-           (choice->sure != choice->answer || choice->not_sure != choice->answer + 1);
-         seeking.tries++) {
-        struct plan_wish wishes[2];
-        size_t wished = 0, failed = 0;
-        const struct cli_jobs jobs = {
-            .count = 1, .threads = 1, .quiet = true, .what = "", .run = seek, .context = &seeking};
-        status = cli_jobs_run(&jobs, &failed, err);
-        if (status != KVT_OK)
-            break;
-        wish_end(plan, choice, seeking.sure, choice->sure, wishes, &wished);
-        wish_end(plan, choice, seeking.not_sure, choice->not_sure, wishes, &wished);
-        if (wished > 0)
-            status = plan_run(plan, wishes, wished, "the interval", err);
-        for (size_t i = 0; status == KVT_OK && i < wished; i++) {
-            if (wishes[i].point != NULL)
-                status = add_point(choice, wishes[i].point, err);
-        }
-        read_sure(question, choice);
-    }
+    search_begin(&seeking.below, choice->answer + 1, choice->answer);
+    search_begin(&seeking.above, mirrored(question, choice->answer), 0);
+    for (size_t i = 0; i < choice->point_count; i++)
+        tell_ends(&seeking, choice->points[i]);
+    for (int tries = 0; status == KVT_OK && tries < ENDS_TRIED && question->path != NULL && more &&
+                        !plan->interrupted;
+         tries++)
+        status = try_ends(&seeking, &more, err);
     return status;
 }

@@ -13,17 +13,6 @@ enum {
     NAME_COLUMNS = 30
 };
 
-static const char *figure(double value, char out[32])
-{
-    if (!isfinite(value))
-        (void)snprintf(out, 32, "-");
-    else if (value == floor(value) && fabs(value) < 1e6)
-        (void)snprintf(out, 32, "%.0f", value);
-    else
-        (void)snprintf(out, 32, fabs(value) >= 1e5 || fabs(value) < 1e-3 ? "%.3g" : "%.4g", value);
-    return out;
-}
-
 static void put_line(const char *head, const char *text)
 {
     printf("%-*s", INDENT, head);
@@ -41,25 +30,26 @@ static const char *metric_name(size_t metric)
 /* "49.3 [48.9, 49.6]", the interval where there is one. */
 static void put_estimate(char *out, size_t bytes, const struct kvt_estimate *estimate)
 {
-    char mean[32], low[32], high[32];
+    char mean[PLAN_VALUE_BYTES], low[PLAN_VALUE_BYTES], high[PLAN_VALUE_BYTES];
 
     if (isfinite(estimate->low))
-        (void)snprintf(out, bytes, "%s [%s, %s]", figure(estimate->mean, mean),
-                       figure(estimate->low, low), figure(estimate->high, high));
+        (void)snprintf(out, bytes, "%s [%s, %s]", plan_figure(estimate->mean, mean),
+                       plan_figure(estimate->low, low), plan_figure(estimate->high, high));
     else
-        (void)snprintf(out, bytes, "%s", figure(estimate->mean, mean));
+        (void)snprintf(out, bytes, "%s", plan_figure(estimate->mean, mean));
 }
 
 static void put_question(const struct plan *plan)
 {
     const struct plan_question *question = &plan->question;
-    char text[2048], low[32], high[32];
+    char text[2048], low[PLAN_VALUE_BYTES], high[PLAN_VALUE_BYTES];
     size_t used = 0;
 
     if (question->path != NULL)
         used = (size_t)snprintf(text, sizeof text, "%s: the %s %s of %s to %s", question->name,
                                 question->maximizes ? "largest" : "smallest", question->path,
-                                figure(question->low, low), figure(question->high, high));
+                                plan_value(question, question->low, low),
+                                plan_value(question, question->high, high));
     else
         used = (size_t)snprintf(text, sizeof text, "%s: the %s %s", question->name,
                                 question->maximizes ? "largest" : "smallest",
@@ -92,13 +82,14 @@ static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
     }
     for (size_t b = 0; b < question->bound_count && used < bytes; b++) {
         const struct kvt_estimate alone = {figures != NULL ? figures[b] : (double)NAN, NAN, NAN};
+        const char *says = plan_says(question, b, point, plan->arena);
         char name[96];
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(question->bounds[b].text, "<>"),
                        question->bounds[b].text);
         put_estimate(number, sizeof number,
                      point != NULL && point->bounds != NULL ? &point->bounds[b] : &alone);
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? "; " : "", name,
-                                 number);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s %s", used > 0 ? "; " : "", name,
+                                 says != NULL ? ":" : "", says != NULL ? says : number);
     }
     return used;
 }
@@ -107,18 +98,19 @@ static void put_answer(const struct plan *plan, const struct plan_answer *answer
 {
     const struct plan_choice *best = answer->best;
     const struct plan_question *question = &plan->question;
-    char text[2048], value[32], low[32], high[32];
+    char text[2048], value[PLAN_VALUE_BYTES], low[PLAN_VALUE_BYTES], high[PLAN_VALUE_BYTES];
     size_t used = 0;
 
     if (question->path != NULL) {
         used = (size_t)snprintf(text, sizeof text, "%s: %s %s", best->name, question->path,
-                                figure(question->values[best->answer], value));
+                                plan_value(question, question->values[best->answer], value));
         long first = question->maximizes ? best->sure : best->not_sure;
         long last = question->maximizes ? best->not_sure : best->sure;
         if (first >= 0 || last >= 0)
-            used += (size_t)snprintf(text + used, sizeof text - used, " [%s, %s]",
-                                     first >= 0 ? figure(question->values[first], low) : "-",
-                                     last >= 0 ? figure(question->values[last], high) : "-");
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, " [%s, %s]",
+                first >= 0 ? plan_value(question, question->values[first], low) : "-",
+                last >= 0 ? plan_value(question, question->values[last], high) : "-");
     } else {
         const struct plan_point *point = plan_point_at(best, 0);
         const double *figures = curve_known(&best->curve, 0);
@@ -141,21 +133,30 @@ static void put_answer(const struct plan *plan, const struct plan_answer *answer
 static void put_binding(const struct plan *plan, const struct plan_answer *answer)
 {
     const struct plan_binding *binding = &answer->binding;
-    char text[2048], value[32], at[32];
+    char text[2048], value[PLAN_VALUE_BYTES], at[PLAN_VALUE_BYTES];
     size_t used = 0;
+
+    bool is_refused = binding->kind != NULL && strcmp(binding->kind, "refused") == 0;
 
     if (binding->kind == NULL)
         used = (size_t)snprintf(text, sizeof text, "not known");
+    else if (is_refused)
+        used = (size_t)snprintf(text, sizeof text, "the scenario takes no %s: %.700s",
+                                plan_value(&plan->question, plan->question.values[binding->at], at),
+                                binding->constraint);
     else
         used =
             (size_t)snprintf(text, sizeof text, "%.700s%s", binding->constraint,
                              strcmp(binding->kind, "range") == 0 ? ", the end of the range" : "");
     if (isfinite(binding->value))
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s",
-                                 figure(binding->value, value));
-    if (binding->at >= 0 && plan->question.path != NULL)
-        used += (size_t)snprintf(text + used, sizeof text - used, " at %s",
-                                 figure(plan->question.values[binding->at], at));
+                                 plan_figure(binding->value, value));
+    else if (binding->says != NULL)
+        used += (size_t)snprintf(text + used, sizeof text - used, ": %s", binding->says);
+    if (binding->at >= 0 && plan->question.path != NULL && !is_refused)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, " at %s",
+                             plan_value(&plan->question, plan->question.values[binding->at], at));
     if (binding->because != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used, " (%s)", binding->because);
     if (binding->next != NULL)
@@ -174,20 +175,25 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
                                          : "none: no value of any choice holds all bounds");
     cJSON_ArrayForEach(item, kvt_json_find(tree, "nearest"))
     {
-        char text[1024], number[32], at[32];
+        char text[1024], number[PLAN_VALUE_BYTES], at[PLAN_VALUE_BYTES];
         const cJSON *value = kvt_json_find(item, "value"), *where = kvt_json_find(item, "at");
         const cJSON *choice = kvt_json_find(item, "choice"), *by = kvt_json_find(item, "by");
+        const cJSON *says = kvt_json_find(item, "says");
         size_t used = (size_t)snprintf(
             text, sizeof text, "%s: %s", kvt_json_find(item, "bound")->valuestring,
-            cJSON_IsNumber(value) ? figure(value->valuedouble, number) : "has no value");
+            cJSON_IsNumber(value) ? plan_figure(value->valuedouble, number) : "has no value");
         if (cJSON_IsString(choice))
             used += (size_t)snprintf(text + used, sizeof text - used, " with %.300s",
                                      choice->valuestring);
         if (cJSON_IsNumber(where) && isfinite(where->valuedouble) && plan->question.path != NULL)
             used += (size_t)snprintf(text + used, sizeof text - used, " at %s",
-                                     figure(where->valuedouble, at));
+                                     plan_value(&plan->question, where->valuedouble, at));
         if (cJSON_IsString(by))
-            (void)snprintf(text + used, sizeof text - used, " (%s)", by->valuestring);
+            used += (size_t)snprintf(text + used, sizeof text - used, " (%s)",
+                                     strcmp(by->valuestring, "first_seed") == 0 ? "first seed"
+                                                                                : by->valuestring);
+        if (cJSON_IsString(says))
+            (void)snprintf(text + used, sizeof text - used, "; %.300s", says->valuestring);
         put_line("nearest", text);
     }
 }
@@ -198,27 +204,27 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
 static void put_verdict(const struct plan *plan, const struct plan_choice *choice)
 {
     const struct plan_question *question = &plan->question;
-    char value[32], other[32];
+    char value[PLAN_VALUE_BYTES], other[PLAN_VALUE_BYTES];
     const char *said = choice->status == PLAN_UNREACHED    ? "none"
                        : choice->status == PLAN_UNFINISHED ? "unfinished"
                                                            : "-";
 
     if (question->path != NULL) {
         if (choice->answer >= 0)
-            said = figure(question->values[choice->answer], value);
+            said = plan_value(question, question->values[choice->answer], value);
         printf(" %10s %9s", said,
                choice->analytic_answer >= 0
-                   ? figure(question->values[choice->analytic_answer], other)
+                   ? plan_value(question, question->values[choice->analytic_answer], other)
                    : "-");
         return;
     }
     const struct plan_point *point = plan_point_at(choice, 0);
     const double *figures = curve_known(&choice->curve, 0);
     if (point != NULL && point->metrics != NULL)
-        said = figure(point->metrics[question->metric].mean, value);
+        said = plan_figure(point->metrics[question->metric].mean, value);
     printf(" %10s %9s", said,
            figures != NULL && choice->no_analytic == NULL
-               ? figure(figures[question->bound_count], other)
+               ? plan_figure(figures[question->bound_count], other)
                : "-");
 }
 
@@ -230,7 +236,7 @@ static void put_choice(const struct plan *plan, const struct plan_choice *choice
     const struct plan_point *point = plan_point_at(choice, at);
     const double *figures = curve_known(&choice->curve, at);
     size_t output = 0;
-    char number[32];
+    char number[PLAN_VALUE_BYTES];
 
     if (columns > NAME_COLUMNS)
         printf("%s\n%*s", choice->name, NAME_COLUMNS, "");
@@ -241,13 +247,14 @@ static void put_choice(const struct plan *plan, const struct plan_choice *choice
     if (point != NULL && point->metrics != NULL &&
         kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) == KVT_OK)
         per_gpu = point->metrics[output].mean;
-    printf(" %8s", figure(per_gpu, number));
+    printf(" %8s", plan_figure(per_gpu, number));
     for (size_t b = 0; b < question->bound_count && b < 2; b++) {
         double value = point != NULL && point->bounds != NULL ? point->bounds[b].mean
                        : figures != NULL                      ? figures[b]
                                                               : (double)NAN;
         bool holds = plan_holds(&question->bounds[b], value);
-        printf(" %8s%s", figure(value, number), holds || isnan(value) ? " " : "*");
+        printf(" %8s%s", plan_figure(value, number),
+               holds || (isnan(value) && point == NULL) ? " " : "*");
     }
     puts(choice->is_bound ? " bound" : "");
 }
@@ -258,7 +265,7 @@ static void put_refused(const struct plan_choice *choice)
 
     (void)snprintf(text, sizeof text, "%.250s: %.500s", choice->name,
                    choice->reason != NULL ? choice->reason : "");
-    put_line("refused", text);
+    put_line(choice->status == PLAN_REFUSED ? "refused" : "stalled", text);
 }
 
 static void put_choices(const struct plan *plan)
@@ -281,29 +288,42 @@ static void put_choices(const struct plan *plan)
         puts("* breaks the bound, at the value where they come nearest to holding");
     putchar('\n');
     for (size_t i = 0; i < plan->choice_count; i++) {
-        if (plan->choices[plan->order[i]].status == PLAN_REFUSED)
+        if (plan->choices[plan->order[i]].reason != NULL)
             put_refused(&plan->choices[plan->order[i]]);
     }
 }
 
 /* ---- What more is worth, and what it rests on ------------------------------------------------ */
 
-static void put_worth(const struct plan_answer *answer)
+static void put_worth(const struct plan *plan, const struct plan_answer *answer)
 {
+    bool is_asked = plan->question.options->worth != NULL, has_path = plan->question.path != NULL;
+    bool is_untold = answer->worth_count > 0;
+
+    for (size_t i = 0; i < answer->worth_count; i++)
+        is_untold = is_untold && answer->worth[i].is_untold &&
+                    answer->worth[i].refused == answer->worth[0].refused;
     for (size_t i = 0; i < answer->worth_count; i++) {
         const struct plan_worth *worth = &answer->worth[i];
-        char text[PLAN_REASON_BYTES + 200], value[32], difference[32];
+        const char *hint = worth->is_untold && !is_asked && !plan->question.analytic_only
+                               ? "; --worth simulated tells it, by runs"
+                               : "";
+        char text[PLAN_REASON_BYTES + 200], value[PLAN_VALUE_BYTES], difference[PLAN_VALUE_BYTES];
         if (worth->refused != NULL)
-            (void)snprintf(text, sizeof text, "%s: not told: %.500s", worth->change,
-                           worth->refused);
+            (void)snprintf(text, sizeof text, "%s: not told: %.500s%s",
+                           is_untold ? "more of something" : worth->change, worth->refused, hint);
         else if (!isfinite(worth->value))
             (void)snprintf(text, sizeof text, "%s: no answer", worth->change);
         else
             (void)snprintf(text, sizeof text, "%s: %s%s (%s%s)%s", worth->change,
-                           figure(worth->value, value), worth->is_range_end ? " or more" : "",
-                           worth->difference >= 0 ? "+" : "", figure(worth->difference, difference),
+                           has_path ? plan_value(&plan->question, worth->value, value)
+                                    : plan_figure(worth->value, value),
+                           worth->is_range_end ? " or more" : "", worth->difference >= 0 ? "+" : "",
+                           plan_figure(worth->difference, difference),
                            worth->level == PLAN_SIMULATED ? "" : ", by mean values");
         put_line("worth", text);
+        if (is_untold) /* of the others it would be the same words */
+            break;
     }
 }
 
@@ -317,16 +337,18 @@ static void put_method(const struct plan *plan, const struct plan_choice *best)
     if (best->no_analytic != NULL)
         used = (size_t)snprintf(text, sizeof text, "no mean values (%.300s); ", best->no_analytic);
     else
-        used = (size_t)snprintf(
-            text, sizeof text, "mean values at %zu values%s; ", best->curve.point_count,
-            best->curve.is_scanned ? ", a scan, for they are not monotone" : "");
+        used =
+            (size_t)snprintf(text, sizeof text, "mean values at %zu value%s%s; ",
+                             best->curve.point_count, best->curve.point_count == 1 ? "" : "s",
+                             best->curve.is_scanned ? ", a scan, for they are not monotone" : "");
     if (!curve_is_monotone(&best->curve) && best->no_analytic != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used,
                                  "not monotone on the values tried, of which this is the last; ");
     if (runs > 0)
         (void)snprintf(text + used, sizeof text - used,
-                       "%zu values of all choices simulated on %zu seed%s", runs,
-                       plan->question.seed_count, plan->question.seed_count > 1 ? "s" : "");
+                       "%zu value%s of all choices simulated on %zu seed%s", runs,
+                       runs == 1 ? "" : "s", plan->question.seed_count,
+                       plan->question.seed_count > 1 ? "s" : "");
     else
         (void)snprintf(text + used, sizeof text - used, "nothing was simulated");
     put_line("method", text);
@@ -362,15 +384,17 @@ void plan_print(const struct plan *plan, const struct plan_answer *answer)
         put_unmet(plan, tree);
     }
     put_choices(plan);
-    put_worth(answer);
+    put_worth(plan, answer);
+    if (answer->note != NULL)
+        put_line("note", answer->note);
     if (best != NULL) {
-        const struct plan_point *point = plan_point_at(best, plan_told_at(plan, best));
+        const struct plan_rests rests = plan_rests_on(plan, answer);
         put_method(plan, best);
-        if (point != NULL && point->basis != NULL && point->basis[0] != '\0')
-            put_line("basis", point->basis);
+        if (rests.result != NULL && rests.basis[0] != '\0')
+            put_line("basis", rests.basis);
         put_calibrated(tree);
-        if (point != NULL && point->result != NULL)
-            cli_print_badge(&point->badge);
+        if (rests.result != NULL)
+            cli_print_badge(rests.badge);
     }
     if (plan->interrupted)
         put_line("ending", "interrupted: what was known by then");

@@ -74,6 +74,12 @@ static bool add_mean_values(cJSON *object, const double *mean_values)
     return ok;
 }
 
+/* Of a bound that has no value, or is broken by none: why. */
+static bool add_says(cJSON *item, const char *says)
+{
+    return says == NULL || kvt_json_add_text(item, "says", says);
+}
+
 static bool add_bounds(cJSON *object, const struct plan *plan, const struct plan_choice *choice,
                        const struct plan_point *point, long at)
 {
@@ -92,7 +98,8 @@ static bool add_bounds(cJSON *object, const struct plan *plan, const struct plan
              (!is_run || add_pair(item, "interval", point->bounds[b].low, point->bounds[b].high)) &&
              add_known(item, "limit", bound->limit) &&
              add_known(item, "slack_share", plan_slack(bound, value)) &&
-             kvt_json_add_bool(item, "holds", plan_holds(bound, value));
+             kvt_json_add_bool(item, "holds", plan_holds(bound, value)) &&
+             add_says(item, plan_says(question, b, point, plan->arena));
     }
     return ok;
 }
@@ -115,7 +122,8 @@ static bool add_question(cJSON *tree, const struct plan *plan)
 
     if (ok && question->path != NULL)
         ok = add_known(object, "low", question->low) && add_known(object, "high", question->high) &&
-             add_known(object, "values", (double)question->value_count);
+             add_known(object, "values", (double)question->value_count) &&
+             (question->unit[0] == '\0' || kvt_json_add_text(object, "unit", question->unit));
     ok = ok && add_texts(object, "slo", options->slo.items, options->slo.count) &&
          add_texts(object, "over", options->over.items, options->over.count) &&
          add_texts(object, "set", options->sets.items, options->sets.count);
@@ -147,8 +155,9 @@ static bool add_answer(cJSON *tree, const struct plan *plan, const struct plan_a
               add_known(object, "value", value_of(question, best->answer)) &&
               add_known(object, "value_analytic", value_of(question, best->analytic_answer)) &&
               kvt_json_add_bool(object, "bound", best->is_bound);
-    ok = ok && add_metrics(object, plan, point, answer->mean_values[best - plan->choices]) &&
-         add_mean_values(object, answer->mean_values[best - plan->choices]);
+    const double *mean_values = answer->mean_values[best - plan->choices].metrics;
+    ok =
+        ok && add_metrics(object, plan, point, mean_values) && add_mean_values(object, mean_values);
     cJSON *interval = ok ? kvt_json_add_object(tree, "interval") : NULL;
     double held = value_of(question, best->sure), broken = value_of(question, best->not_sure);
     return interval != NULL &&
@@ -169,7 +178,7 @@ static bool add_binding(cJSON *tree, const struct plan *plan, const struct plan_
     bool ok = object != NULL && kvt_json_add_text(object, "kind", binding->kind) &&
               kvt_json_add_text(object, "constraint", binding->constraint) &&
               add_known(object, "at", value_of(&plan->question, binding->at)) &&
-              add_known(object, "value", binding->value) &&
+              add_known(object, "value", binding->value) && add_says(object, binding->says) &&
               add_known(object, "limit", binding->limit) &&
               kvt_json_add_text(object, "because", binding->because);
     cJSON *next = ok ? kvt_json_add_object(object, "next") : NULL;
@@ -219,13 +228,15 @@ static bool add_choice(cJSON *list, const struct plan *plan, const struct plan_a
 
     if (!ok || choice->status == PLAN_REFUSED)
         return ok && kvt_json_add_text(object, "reason", choice->reason);
+    if (choice->reason != NULL && !kvt_json_add_text(object, "reason", choice->reason))
+        return false;
     return kvt_json_add_text(object, "by", level_of(choice)) &&
            kvt_json_add_bool(object, "bound", choice->is_bound) &&
            add_known(object, "value", value_of(question, choice->answer)) &&
            add_known(object, "value_analytic", value_of(question, choice->analytic_answer)) &&
            add_known(object, "told_at", value_of(question, at)) &&
-           add_metrics(object, plan, point, answer->mean_values[index]) &&
-           add_mean_values(object, answer->mean_values[index]) &&
+           add_metrics(object, plan, point, answer->mean_values[index].metrics) &&
+           add_mean_values(object, answer->mean_values[index].metrics) &&
            add_bounds(object, plan, choice, point, at) && add_method(object, choice) &&
            plan_add_looked(object, plan, choice);
 }
@@ -260,6 +271,12 @@ static bool add_worth(cJSON *tree, const struct plan_answer *answer)
     return ok;
 }
 
+/* What would be without the fault is not near to what is asked. */
+static bool knows_no_fault(const struct plan_question *question, const struct plan_choice *choice)
+{
+    return question->survive_set != NULL && choice->no_analytic == NULL;
+}
+
 /* The best that a bound was found to be, and where. */
 static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
 {
@@ -267,13 +284,16 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
     const struct plan_choice *where = NULL;
     const struct plan_bound *bound = &question->bounds[b];
     double value = NAN;
+    const char *says = NULL;
     long at = -1;
-    bool is_run = false;
+    bool is_run = false, is_first_seed = false;
 
     for (size_t i = 0; i < plan->choice_count; i++) {
         const struct plan_choice *choice = &plan->choices[i];
         for (size_t p = 0; p < choice->point_count; p++) {
             const struct plan_point *point = choice->points[p];
+            if (point->bounds != NULL && says == NULL)
+                says = plan_says(question, b, point, plan->arena);
             if (point->bounds == NULL || isnan(point->bounds[b].mean))
                 continue;
             if (where == NULL ||
@@ -287,6 +307,8 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
     }
     for (size_t i = 0; !is_run && i < plan->choice_count; i++) {
         const struct curve *curve = &plan->choices[i].curve;
+        if (knows_no_fault(question, &plan->choices[i]))
+            continue;
         for (size_t p = 0; p < curve->point_count; p++) {
             double found = curve->points[p].figures[b];
             if (isnan(found) ||
@@ -295,6 +317,7 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
             where = &plan->choices[i];
             value = found;
             at = curve->points[p].candidate;
+            is_first_seed = where->no_analytic != NULL;
         }
     }
     cJSON *object = kvt_json_add_element(list);
@@ -303,9 +326,11 @@ static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
            kvt_json_add_text(object, "choice", where != NULL ? where->name : NULL) &&
            add_known(object, "at", value_of(question, at)) &&
            kvt_json_add_text(object, "by",
-                             where == NULL ? NULL
-                             : is_run      ? "simulated"
-                                           : "analytic");
+                             where == NULL   ? NULL
+                             : is_run        ? "simulated"
+                             : is_first_seed ? "first_seed"
+                                             : "analytic") &&
+           add_says(object, is_run && isfinite(value) ? NULL : says);
 }
 
 static bool add_all_nearest(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)
@@ -319,19 +344,31 @@ static bool add_all_nearest(cJSON *tree, const struct plan *plan, const struct p
     return ok;
 }
 
-/* What the answer's figures rest on, and constants that were fitted to something. */
-static bool add_basis(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)
+struct plan_rests plan_rests_on(const struct plan *plan, const struct plan_answer *answer)
 {
     const struct plan_choice *best = answer->best;
     const struct plan_point *point =
         best != NULL ? plan_point_at(best, plan_told_at(plan, best)) : NULL;
+
+    if (point != NULL && point->result != NULL)
+        return (struct plan_rests){point->result, point->basis, &point->badge};
+    if (best == NULL || answer->mean_values == NULL)
+        return (struct plan_rests){NULL, "", NULL};
+    const struct one_run *run = &answer->mean_values[best - plan->choices];
+    return (struct plan_rests){run->result, run->basis, &run->badge};
+}
+
+/* What the answer's figures rest on, and constants that were fitted to something. */
+static bool add_basis(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)
+{
+    const struct plan_rests rests = plan_rests_on(plan, answer);
     static const char *const members[] = {"calibrated", "scenario"};
 
-    if (point == NULL || point->result == NULL)
+    if (rests.result == NULL)
         return true;
-    bool ok = kvt_json_add_text(tree, "basis", point->basis) && kvt_badge_add(tree, &point->badge);
+    bool ok = kvt_json_add_text(tree, "basis", rests.basis) && kvt_badge_add(tree, rests.badge);
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {
-        const cJSON *item = kvt_json_find(point->result, members[i]);
+        const cJSON *item = kvt_json_find(rests.result, members[i]);
         const char *name = i == 0 ? members[i] : "scenario_in_force";
         ok = item == NULL || kvt_json_add(tree, name, cJSON_Duplicate(item, true));
     }
@@ -353,7 +390,9 @@ long plan_told_at(const struct plan *plan, const struct plan_choice *choice)
             most = margin;
         }
     }
-    return best >= 0 ? best : curve_best(&choice->curve, plan_judge_margin, &judge);
+    return best >= 0 || knows_no_fault(&plan->question, choice)
+               ? best
+               : curve_best(&choice->curve, plan_judge_margin, &judge);
 }
 
 cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer)
@@ -366,6 +405,7 @@ cJSON *plan_tree(const struct plan *plan, const struct plan_answer *answer)
               kvt_json_add_text(tree, "ending", plan->interrupted ? "interrupted" : "complete") &&
               add_question(tree, plan) && kvt_json_add_bool(tree, "met", answer->is_met) &&
               add_answer(tree, plan, answer) && add_binding(tree, plan, answer) &&
+              (answer->note == NULL || kvt_json_add_text(tree, "note", answer->note)) &&
               add_choices(tree, plan, answer) && add_worth(tree, answer) &&
               add_all_nearest(tree, plan, answer) && add_basis(tree, plan, answer);
 

@@ -163,6 +163,7 @@ static kvt_status weigh_job(void *context, size_t index, unsigned threads, struc
         struct plan_worth *worth = weighing->worth[i];
         if (choice->no_analytic != NULL) {
             worth->refused = choice->no_analytic;
+            worth->is_untold = true;
             continue;
         }
         choice->job = job;
@@ -194,6 +195,7 @@ static void weigh_metric(const struct weighing *weighing)
         const double *after = curve_known(&weighing->choices[i]->curve, 0);
         if (weighing->choices[i]->no_analytic != NULL || before == NULL || after == NULL) {
             worth->refused = weighing->choices[i]->no_analytic;
+            worth->is_untold = true;
             continue;
         }
         size_t f = question->bound_count;
@@ -249,8 +251,10 @@ static kvt_status ask_again(struct plan *plan, struct weighing *weighing,
         return status;
     }
     if (weighing->best->no_analytic != NULL) {
-        for (size_t i = 0; i < weighing->count; i++)
+        for (size_t i = 0; i < weighing->count; i++) {
             weighing->worth[i]->refused = weighing->best->no_analytic;
+            weighing->worth[i]->is_untold = true;
+        }
         return KVT_OK;
     }
     status = plan_curves(plan, choices, weighing->count, err);

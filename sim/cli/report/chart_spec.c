@@ -54,7 +54,7 @@ static cJSON *legend_of(const struct sketch *sketch)
         return cJSON_CreateNull();
     return sketch->chart->form == REPORT_LINES && !is_marked(sketch)
                ? report_json("{'symbolType': 'stroke', 'symbolSize': 400}")
-               : report_json("{'symbolSize': 80}");
+               : report_json("{'symbolSize': 80, 'symbolDash': [1, 0], 'symbolStrokeWidth': 0}");
 }
 
 /* A channel that tells series apart; range NULL: the theme's colours. */
@@ -99,11 +99,12 @@ static cJSON *ticks_of(const struct sketch *sketch)
 }
 
 /* Whether marks would else stand on an axis. */
-static bool has_room_about(const struct report_chart *chart, const struct report_axis *axis)
+static bool has_room_about(const struct sketch *sketch, const struct report_axis *axis)
 {
+    const struct report_chart *chart = sketch->chart;
     bool is_of_marks =
         chart->form == REPORT_CLOUD || chart->form == REPORT_DOTS || chart->has_kinds;
-    return is_of_marks && !axis->is_from_zero;
+    return axis->is_log ? is_marked(sketch) : is_of_marks && !axis->is_from_zero;
 }
 
 /* Whether x ends at a round number, with room for what lies at its end. */
@@ -120,12 +121,18 @@ static cJSON *quantity(const struct sketch *sketch, const struct report_axis *ax
 
     if (ticks != NULL && !cJSON_AddItemToObject(style, "values", ticks))
         cJSON_Delete(ticks);
+    if (axis->most > 0)
+        return report_json(
+            "{'field': %s, 'type': 'quantitative', 'title': %s,"
+            " 'scale': {'type': 'linear', 'zero': %b, 'nice': false, 'domainMax': %g},"
+            " 'axis': %j}",
+            axis->name, axis->title, axis->is_from_zero, axis->most, style);
     return report_json("{'field': %s, 'type': 'quantitative', 'title': %s,"
                        " 'scale': {'type': %s, 'zero': %b, 'nice': %b, 'padding': %g}, 'axis': %j}",
                        axis->name, axis->title, axis->is_log ? "log" : "linear",
                        axis->is_from_zero && !axis->is_log,
                        !axis->is_log && (!is_x || is_rounded(sketch->chart)),
-                       has_room_about(sketch->chart, axis) ? 12.0 : 0.0, style);
+                       has_room_about(sketch, axis) ? 12.0 : 0.0, style);
 }
 
 static cJSON *tip(const struct report_axis *axis)
@@ -288,10 +295,11 @@ static cJSON *marks(const struct sketch *sketch, cJSON *y)
         if (!cJSON_AddItemToObject(encoding, "shape", shape))
             cJSON_Delete(shape);
     }
-    return report_json("{'params': [{'name': 'near', 'select': {'type': 'point', 'nearest': true,"
-                       " 'on': 'pointerover', 'clear': 'pointerout'}}],"
-                       " 'mark': {'type': 'point', 'filled': true, 'size': %g}, 'encoding': %j}",
-                       sketch->row_count > 200 ? 30.0 : 60.0, encoding);
+    return report_json(
+        "{'params': [{'name': 'near', 'select': {'type': 'point', 'nearest': true,"
+        " 'on': 'pointerover', 'clear': 'pointerout'}}],"
+        " 'mark': {'type': 'point', 'filled': true, 'size': %g, 'clip': %b}, 'encoding': %j}",
+        sketch->row_count > 200 ? 30.0 : 60.0, sketch->chart->x.most > 0, encoding);
 }
 
 /* ---- Forms -------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ static kvt_status read_all(FILE *stream, char **out, size_t *out_bytes, struct k
     if (fseek(stream, 0, SEEK_END) == 0)
         length = ftell(stream);
     if (length < 0 || fseek(stream, 0, SEEK_SET) != 0)
-        return kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));
+        return kvt_fail_system(err, errno, "a temporary file", "it cannot be used");
     *out = malloc((size_t)length + 1);
     if (*out == NULL)
         return kvt_fail_nomem(err, "what another program printed");
@@ -83,12 +83,12 @@ kvt_status child_run(const char *const *argv, const char *package, FILE *input, 
     *out_bytes = 0;
     if (printed == NULL || said == NULL || fflush(input) != 0 ||
         lseek(fileno(input), 0, SEEK_SET) != 0)
-        status = kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));
+        status = kvt_fail_system(err, errno, "a temporary file", "it cannot be used");
     if (status == KVT_OK)
         status = start(argv, package, streams, &pid, err);
     while (status == KVT_OK && waitpid(pid, &ended, 0) < 0) {
         if (errno != EINTR)
-            status = kvt_fail(err, KVT_ERR_IO, argv[0], "%s", strerror(errno));
+            status = kvt_fail_system(err, errno, argv[0], "its end cannot be awaited");
     }
     if (status == KVT_OK)
         status = judge(argv[0], ended, said, err);

@@ -57,7 +57,8 @@
                 labelColor: theme.soft, titleColor: theme.soft, domainColor: theme.soft,
                 tickColor: theme.soft, gridColor: theme.edge, labelFontSize: FONT_SIZE,
                 titleFontSize: FONT_SIZE, titleFontWeight: "normal", titlePadding: 8,
-                labelOverlap: true, labelFlush: false, tickCount: 5
+                labelOverlap: true, labelSeparation: 6, labelFlush: false,
+                tickCount: 5
             },
             axisX: { grid: false },
             axisBand: { domain: false, ticks: false, labelColor: theme.ink,

@@ -49,7 +49,7 @@ static kvt_status write_script(const cJSON *charts, FILE *stream, struct kvt_err
     fputs(report_figures_js, stream);
     return ferror(stream) == 0
                ? KVT_OK
-               : kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));
+               : kvt_fail_system(err, errno, "a temporary file", "it cannot be written");
 }
 
 /* An array of {id, svg, csv, spec}; the caller's to delete. */
@@ -59,9 +59,9 @@ static kvt_status draw(const cJSON *charts, cJSON **out, struct kvt_error *err)
     FILE *script = tmpfile();
     char *text = NULL;
     size_t text_bytes = 0;
-    kvt_status status = script != NULL
-                            ? write_script(charts, script, err)
-                            : kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));
+    kvt_status status =
+        script != NULL ? write_script(charts, script, err)
+                       : kvt_fail_system(err, errno, "a temporary file", "it cannot be written");
 
     if (status == KVT_OK)
         status = child_run(node, "nodejs", script, &text, &text_bytes, err);
@@ -100,7 +100,7 @@ static kvt_status write_pdf(const char *dir, const char *id, const char *svg, st
     kvt_status status = KVT_OK;
 
     if (input == NULL || fputs(svg, input) < 0)
-        status = kvt_fail(err, KVT_ERR_IO, "a temporary file", "%s", strerror(errno));
+        status = kvt_fail_system(err, errno, "a temporary file", "it cannot be written");
     if (status == KVT_OK)
         status = child_run(convert, "librsvg2-bin", input, &pdf, &pdf_bytes, err);
     if (status == KVT_OK)

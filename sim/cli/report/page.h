@@ -98,6 +98,7 @@ struct report_axis {
     const char *title; /* for people, with its unit */
     bool is_log;
     bool is_from_zero;
+    double most; /* of x: where it ends, whatever lies beyond; 0: with the last point */
 };
 
 struct report_rule {

@@ -207,6 +207,7 @@ static void put_assumptions(const cJSON *tree, FILE *stream)
 
 enum {
     SHORT_BYTES = 24, /* of a text that is not broken into lines */
+    PROSE_BYTES = 40, /* a cell that would be a column of single words where the page is narrow */
     LONG_ROWS = 60    /* of a table that scrolls in a place of its own */
 };
 
@@ -218,8 +219,9 @@ static void put_cell(const cJSON *cell, bool is_text, FILE *stream)
     if (text == NULL)
         report_number_text(cell, number);
     bool is_short = text != NULL && strlen(text) <= SHORT_BYTES;
-    fprintf(stream, "<td%s><span class=\"%s", is_text ? "" : " class=\"number\"",
-            is_short ? "short " : "");
+    bool is_prose = text != NULL && strlen(text) > PROSE_BYTES;
+    fprintf(stream, "<td%s><span class=\"%s%s", is_text ? "" : " class=\"number\"",
+            is_short ? "short " : "", is_prose ? "prose " : "");
     put_text(stream, style != NULL ? style : "");
     fputs("\">", stream);
     put_text(stream, text != NULL ? text : number);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kvt/explain.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
 #include "page_tree.h"
@@ -111,6 +112,10 @@ static kvt_status build(const char *dir, const char *where, const cJSON *tree,
         status = kvt_fail(err, KVT_ERR_INVALID, where,
                           "found schema \"%s\", expected an answer of kvtide (kvtide/result/1)",
                           report_text(tree, "schema"));
+    /* One of before results explained themselves has a page without it. */
+    if (status == KVT_OK && kind->build == report_build_run &&
+        kvt_json_find(tree, "explain") != NULL)
+        status = kvt_explain_check(tree, where, err);
     if (status == KVT_OK && (*out = report_page_new(kind->name, title_of(tree, kind))) == NULL)
         status = kvt_fail_nomem(err, "a report");
     if (status == KVT_OK)

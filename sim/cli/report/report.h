@@ -49,6 +49,8 @@ void report_add_scenario(struct report_page *page, const char *title, const cJSO
 /* report_explain.c: what binds, and what a change would be worth; false: the result does not say.
  */
 bool report_add_explain(struct report_page *page, const cJSON *result);
+/* report_faults.c: what failed; nothing where nothing could. */
+void report_add_faults(struct report_page *page, const cJSON *result);
 /* A number at a path of members, "metrics.mean_tpot_ms", or of the tree itself, ""; NaN: there is
  * none. */
 double report_number(const cJSON *tree, const char *path);

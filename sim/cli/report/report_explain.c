@@ -190,14 +190,17 @@ static void say_limit(struct report_page *page, const cJSON *batch)
 {
     const char *next = report_text(batch, "next");
     double times = at(batch, "next_at_times");
-    char name[NAME_BYTES];
+    double prefilling = at(batch, "prefilling_mean");
+    char name[NAME_BYTES], prefill[48] = "";
 
+    if (prefilling > 0)
+        snprintf(prefill, sizeof prefill, "%.1f are in or before prefill, ", prefilling);
     report_paragraph(
         page,
-        "The batch: %s. On average %.1f decode, %.1f are imported, %.1f wait; there are "
+        "The batch: %s. On average %.1f decode, %s%.1f are imported, %.1f wait; there are "
         "%.0f slots.",
-        report_text(batch, "says"), at(batch, "decoding_mean"), at(batch, "importing_mean"),
-        at(batch, "waiting_mean"), at(batch, "slots"));
+        report_text(batch, "says"), at(batch, "decoding_mean"), prefill,
+        at(batch, "importing_mean"), at(batch, "waiting_mean"), at(batch, "slots"));
     if (next[0] != '\0' && isfinite(times))
         report_paragraph(page, "What would bind next: %s, at %.3g times the requests.",
                          words(next, name), times);

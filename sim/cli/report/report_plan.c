@@ -83,10 +83,14 @@ static void say_answer(const struct plan_page *source, const cJSON *answer)
 
     bounds_text(kvt_json_find(interval, "bounds"), text, sizeof text);
     if (source->input[0] != '\0') {
-        if (isfinite(plan_item(pair, 0)) || isfinite(plan_item(pair, 1)))
-            snprintf(sure, sizeof sure, ", surely between %s and %s",
-                     report_value_text(plan_item(pair, 0), low),
-                     report_value_text(plan_item(pair, 1), high));
+        report_value_text(plan_item(pair, 0), low);
+        report_value_text(plan_item(pair, 1), high);
+        if (isfinite(plan_item(pair, 0)) && isfinite(plan_item(pair, 1)))
+            snprintf(sure, sizeof sure, ", surely between %s and %s", low, high);
+        else if (isfinite(plan_item(pair, 0)))
+            snprintf(sure, sizeof sure, ", surely %s at least", low);
+        else if (isfinite(plan_item(pair, 1)))
+            snprintf(sure, sizeof sure, ", surely %s at most", high);
         report_say(source->page, "%s: %s %s%s. There %s; %s tokens/s a GPU.",
                    report_text(answer, "choice"), source->input,
                    report_value_text(report_number(answer, "value"), value), sure, text,
@@ -118,6 +122,8 @@ static void say_binding(const struct plan_page *source)
         return;
     if (isfinite(value))
         used = (size_t)snprintf(text, sizeof text, ": %s", report_value_text(value, number));
+    else if (report_text(binding, "says")[0] != '\0')
+        used = (size_t)snprintf(text, sizeof text, ": %.200s", report_text(binding, "says"));
     if (isfinite(at) && source->input[0] != '\0')
         used += (size_t)snprintf(text + used, sizeof text - used, " at %s",
                                  report_value_text(at, number));
@@ -144,11 +150,19 @@ static void say_nearest(const struct plan_page *source)
         if (isfinite(report_number(item, "at")))
             snprintf(where, sizeof where, " at %s",
                      report_value_text(report_number(item, "at"), at));
+        const char *says = report_text(item, "says");
+        double found = report_number(item, "value");
+        bool is_first = strcmp(report_text(item, "by"), "first_seed") == 0;
         if (report_text(item, "choice")[0] != '\0')
-            report_say(source->page, "Nearest to %s: %s with %s%s (%s).",
+            report_say(source->page, "Nearest to %s: %s with %s%s (%s)%s%s.",
                        report_text(item, "bound"),
-                       report_value_text(report_number(item, "value"), value),
-                       report_text(item, "choice"), where, report_text(item, "by"));
+                       isfinite(found) ? report_value_text(found, value) : "no value",
+                       report_text(item, "choice"), where,
+                       is_first ? "first seed" : report_text(item, "by"),
+                       says[0] != '\0' ? "; " : "", says);
+        else
+            report_say(source->page, "%s has no value%s%s.", report_text(item, "bound"),
+                       says[0] != '\0' ? ": " : "", says);
     }
 }
 
@@ -438,6 +452,10 @@ kvt_status report_build_plan(struct report_page *page, const char *dir, const cJ
         say_nearest(&source);
     }
     say_question(&source);
+    if (report_text(tree, "note")[0] != '\0')
+        report_say(page, "Note: %s.", report_text(tree, "note"));
+    if (report_text(source.question, "unit")[0] != '\0')
+        report_say(page, "Values of %s are multiples of the model's top-k.", source.input);
     if (strcmp(report_text(tree, "ending"), "interrupted") == 0)
         report_say(page, "The plan was interrupted: this is what was known by then.");
     put_assumptions(&source);

@@ -12,13 +12,14 @@
 #include "spread.h"
 
 #define GIB 1073741824.0
+#define FAR_TIMES 1.5 /* the end of an axis: what is farther is left outside it */
 
 /* What the parts of the page are made from. */
 struct source {
     struct report_page *page;
     const cJSON *tree;
     struct course *course;
-    double warmup_s;
+    double warmup_s, end_s; /* the end of the last bin of the course */
     struct report_rule rules[32];
     size_t rule_count;
     char rule_texts[32][16];
@@ -31,7 +32,8 @@ static double metric(const struct source *source, const char *name)
 
 static const char *basis(const struct source *source, const char *name)
 {
-    const char *text = report_text(kvt_json_find(source->tree, "metrics_basis"), name);
+    const char *text =
+        name != NULL ? report_text(kvt_json_find(source->tree, "metrics_basis"), name) : "";
     return text[0] != '\0' ? text : NULL;
 }
 
@@ -119,19 +121,38 @@ static void put_figures(const struct source *source)
         report_figure(page, "Goodput", metric(source, "request_goodput"), "requests/s", NULL);
 }
 
+/* What one part of the answer rests on, as the summary's line `basis` has it; of a result of before
+ * results explained themselves, a metric's that it reaches. */
+static const char *part_basis(const struct source *source, const char *part, const char *name)
+{
+    const cJSON *own = kvt_json_find(kvt_json_find(source->tree, "explain"), "basis");
+    const char *text = report_text(own, part);
+    return text[0] != '\0' ? text : own == NULL ? basis(source, name) : NULL;
+}
+
 static void put_assumptions(const struct source *source)
 {
     struct report_page *page = source->page;
     const cJSON *scenario = kvt_json_find(source->tree, "scenario"), *item = NULL;
+    const cJSON *cluster = kvt_json_find(scenario, "cluster");
+    const char *prefill = part_basis(source, "prefill", NULL);
+    const char *drafts = part_basis(source, "drafts", NULL);
     char text[256];
 
     report_assume(page, "Which rows are selected, and missed",
-                  report_text(source->tree, "selections"), basis(source, "host_fetch_share"));
+                  report_text(source->tree, "selections"),
+                  part_basis(source, "rows", "host_fetch_share"));
     snprintf(text, sizeof text, "timing model %s", choice(scenario, "timing", "model"));
-    report_assume(page, "Step times, TPOT", text, basis(source, "mean_tpot_ms"));
-    snprintf(text, sizeof text, "import law %s",
-             choice(kvt_json_find(scenario, "cluster"), "import", "law"));
-    report_assume(page, "Imports, queues, TTFT", text, basis(source, "mean_ttft_ms"));
+    report_assume(page, "Step times", text, part_basis(source, "step_times", "mean_tpot_ms"));
+    snprintf(text, sizeof text, "import law %s", choice(cluster, "import", "law"));
+    report_assume(page, "Imports", text, part_basis(source, "imports", "mean_ttft_ms"));
+    if (prefill != NULL)
+        report_assume(page, "Prefill", "", prefill);
+    if (drafts != NULL)
+        report_assume(page, "Which drafts are accepted", choice(scenario, "speculation", "method"),
+                      drafts);
+    report_assume(page, "Output, TPOT, TTFT", "the weakest of what they follow from",
+                  basis(source, "output_throughput"));
     report_assume(page, "Bytes, slots", "counted from the model's layout", basis(source, "slots"));
     snprintf(text, sizeof text, "%d",
              cJSON_GetArraySize(kvt_json_find(source->tree, "calibrated")));
@@ -244,14 +265,30 @@ static void put_spread(struct report_page *page, const char *name, const struct 
                                                  .y = 100 * spread->shares[i]});
 }
 
+/* Begins the chart of these spreads. A few that are far longer than all others would leave the rest
+ * no room: where they are, the axis ends where 99.9 % of each are. The points are all there. */
 static void begin_spread(struct report_page *page, const char *id, const char *title,
-                         const char *x_name, const char *x_title)
+                         struct report_axis x, const struct spread *a, const struct spread *b)
 {
+    double end = fmax(spread_at(a, 0.999), spread_at(b, 0.999));
+    double longest = fmax(spread_at(a, 1), spread_at(b, 1));
+    char note[192] = "", at_end[REPORT_NUMBER_BYTES], farthest[REPORT_NUMBER_BYTES];
+
+    x.is_from_zero = true;
+    if (longest > FAR_TIMES * end) {
+        snprintf(note, sizeof note,
+                 "The axis ends at %s %s, which 99.9 %% of each do not exceed; the longest is "
+                 "%s %s.",
+                 report_value_text(end, at_end), x.title, report_value_text(longest, farthest),
+                 x.title);
+        x.most = end;
+    }
     const struct report_chart chart = {
         .id = id,
         .title = title,
+        .note = note,
         .form = REPORT_LINES,
-        .x = {.name = x_name, .title = x_title, .is_from_zero = true},
+        .x = x,
         .y = {.name = "percent_at_most", .title = "% of them, at most", .is_from_zero = true},
         .series = "latency"};
 
@@ -273,11 +310,14 @@ static kvt_status put_spreads(const struct source *source, const char *dir, stru
     if (status != KVT_OK)
         return status;
     report_section(source->page, "How latencies are spread", NULL);
-    begin_spread(source->page, "ttft", "Time to the first token, and to the last", "seconds", "s");
+    begin_spread(source->page, "ttft", "Time to the first token, and to the last",
+                 (struct report_axis){.name = "seconds", .title = "s"}, &of[LATENCY_TTFT_S],
+                 &of[LATENCY_E2E_S]);
     put_spread(source->page, "TTFT", &of[LATENCY_TTFT_S]);
     put_spread(source->page, "E2E", &of[LATENCY_E2E_S]);
     begin_spread(source->page, "tpot", "Time per token: by request, and between deliveries",
-                 "milliseconds", "ms");
+                 (struct report_axis){.name = "milliseconds", .title = "ms"}, &of[LATENCY_TPOT_MS],
+                 &of[LATENCIES]);
     put_spread(source->page, "TPOT", &of[LATENCY_TPOT_MS]);
     put_spread(source->page, "ITL", &of[LATENCIES]);
     return KVT_OK;
@@ -436,26 +476,50 @@ static void put_conservation(const struct source *source)
                 report_number(rows, "distinct"), report_number(rows, "distinct_tail"),
                 report_number(rows, "distinct_optional"), report_number(rows, "distinct_hot"),
                 report_number(rows, "filled"), report_number(rows, "staged"));
-    report_line(page, "decision hash %s, seed %.0f", report_text(source->tree, "decision_hash"),
+    const char *hash = report_text(source->tree, "decision_hash");
+    report_line(page, "decision hash %s, seed %.0f",
+                hash[0] != '\0' ? hash : "none (mean values decide nothing)",
                 report_number(source->tree, "scenario.seed"));
 }
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-/* Where phases of the load begin, but for the first. */
+static void add_rule(struct source *source, double at_s, const char *text)
+{
+    size_t r = source->rule_count;
+
+    if (!isfinite(at_s) || r == sizeof source->rules / sizeof source->rules[0])
+        return;
+    snprintf(source->rule_texts[r], sizeof source->rule_texts[r], "%s", text);
+    source->rules[r] = (struct report_rule){.at = at_s, .text = source->rule_texts[r]};
+    source->rule_count++;
+}
+
+/* Where phases of the load begin, but for the first; and where something fails and is back. */
 static void find_rules(struct source *source)
 {
-    const cJSON *phase = NULL;
+    const cJSON *phase = NULL, *fault = NULL;
+    char text[16];
 
     cJSON_ArrayForEach(phase, kvt_json_find(source->tree, "phases"))
     {
-        double from_s = report_number(phase, "from_s"), nth = report_number(phase, "phase");
-        size_t r = source->rule_count;
-        if (!(nth > 0) || r == sizeof source->rules / sizeof source->rules[0])
+        double nth = report_number(phase, "phase");
+        snprintf(text, sizeof text, "phase %.0f", nth);
+        if (nth > 0)
+            add_rule(source, report_number(phase, "from_s"), text);
+    }
+    cJSON_ArrayForEach(fault, kvt_json_find(source->tree, "faults"))
+    {
+        double which = report_number(fault, "which");
+        if (!cJSON_IsTrue(kvt_json_find(fault, "struck")))
             continue;
-        snprintf(source->rule_texts[r], sizeof source->rule_texts[r], "phase %.0f", nth);
-        source->rules[r] = (struct report_rule){.at = from_s, .text = source->rule_texts[r]};
-        source->rule_count++;
+        if (isfinite(which))
+            snprintf(text, sizeof text, "%.6s %.0f fails", report_text(fault, "kind"), which);
+        else
+            snprintf(text, sizeof text, "%.7s fails", report_text(fault, "kind"));
+        add_rule(source, report_number(fault, "at_s"), text);
+        if (report_number(fault, "back_at_s") <= source->end_s)
+            add_rule(source, report_number(fault, "back_at_s"), "back");
     }
 }
 
@@ -480,12 +544,15 @@ kvt_status report_build_run(struct report_page *page, const char *dir, const cJS
         arena != NULL ? load_course(&source, dir, arena, err) : kvt_fail_nomem(err, "a report");
 
     if (status == KVT_OK) {
+        if (source.course->bin_count > 0)
+            source.end_s = source.course->bins[source.course->bin_count - 1][COURSE_TO_S];
         find_rules(&source);
         say_answer(&source);
         put_figures(&source);
         put_assumptions(&source);
         report_add_badge(page, tree);
         (void)report_add_explain(page, tree);
+        report_add_faults(page, tree);
         put_courses(&source);
         status = put_spreads(&source, dir, arena, err);
     }

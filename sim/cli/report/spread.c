@@ -8,15 +8,36 @@
 
 #include "csv_columns.h"
 
+double spread_at(const struct spread *spread, double share)
+{
+    size_t i = 0;
+
+    if (spread->count == 0)
+        return NAN;
+    while (i + 1 < spread->count && spread->shares[i] < share)
+        i++;
+    if (i == 0 || spread->shares[i] <= share)
+        return spread->values[i];
+    double from = spread->shares[i - 1], part = (share - from) / (spread->shares[i] - from);
+    return spread->values[i - 1] + part * (spread->values[i] - spread->values[i - 1]);
+}
+
 void spread_of(double *values, size_t count, struct spread *out)
 {
+    enum {
+        STEPS = SPREAD_POINTS - 2
+    };
+
     out->count = 0;
     if (count == 0)
         return;
     gsl_sort(values, 1, count);
     out->count = count < SPREAD_POINTS ? count : SPREAD_POINTS;
     for (size_t i = 0; i < out->count; i++) {
-        double share = out->count > 1 ? (double)i / (double)(out->count - 1) : 1;
+        double share = count < SPREAD_POINTS ? (count > 1 ? (double)i / (double)(count - 1) : 1)
+                       : i < STEPS           ? (double)i / STEPS
+                       : i == STEPS          ? 0.999
+                                             : 1;
         out->shares[i] = share;
         out->values[i] = gsl_stats_quantile_from_sorted_data(values, 1, count, share);
     }

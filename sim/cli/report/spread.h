@@ -5,7 +5,7 @@
 #include "kvt/error.h"
 
 enum {
-    SPREAD_POINTS = 201
+    SPREAD_POINTS = 202 /* of many values: in steps of 0.005, and 0.999, as itl.csv has them */
 };
 
 struct spread {
@@ -20,6 +20,8 @@ enum request_latency {
     LATENCIES
 };
 
+/* The value that such a share does not exceed, between points in proportion; NaN: there is none. */
+double spread_at(const struct spread *spread, double share);
 /* Of values in any order, which are sorted in place. */
 void spread_of(double *values, size_t count, struct spread *out);
 /* Of the requests of requests.csv that arrived from from_s on, as the metrics count them. */

@@ -63,7 +63,7 @@ static kvt_status gather(const struct options *options, struct kvt_arena *arena,
         status = kvt_fail(err, KVT_ERR_INVALID, "sweep",
                           "%zu points on %zu seeds are more runs than the %d that are taken",
                           question->grid.point_count, question->seed_count, SWEEP_RUNS_MAX);
-    return status;
+    return status == KVT_OK ? sweep_read_along(question, err) : status;
 }
 
 /* The journal that this sweep goes on in. */
@@ -343,10 +343,7 @@ static int check_limits(const struct options *options)
     if (options->jobs != NOT_GIVEN && (options->jobs < 1 || options->jobs > CLI_THREADS_MAX))
         return cli_malformed("sweep --jobs: found %llu, expected 1 to %d",
                              (unsigned long long)options->jobs, CLI_THREADS_MAX);
-    if (options->threads < 1 || options->threads > CLI_THREADS_MAX)
-        return cli_malformed("sweep --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)options->threads, CLI_THREADS_MAX);
-    return CLI_DONE;
+    return cli_check_threads("sweep", options->threads, CLI_THREADS_MAX);
 }
 
 static int run_command(const struct options *options)

@@ -7,6 +7,7 @@
 #ifndef KVT_CLI_SWEEP_H
 #define KVT_CLI_SWEEP_H
 
+#include "../along.h"
 #include "../one_run.h"
 #include "sweep_grid.h"
 #include "sweep_journal.h"
@@ -38,6 +39,8 @@ struct sweep_question {
     const char *const *sets; /* [set_count] of all points, before their own */
     size_t set_count;
     struct sweep_grid grid;
+    struct cli_along along; /* of the scenario before the points' own values; zeros where it cannot
+                             * be loaded by itself */
     size_t seed_count;
     uint32_t shard, shard_count; /* shard counts from 0: points p with p mod shard_count == shard */
     struct kvt_arena *arena;
@@ -49,8 +52,24 @@ static inline bool sweep_is_ours(const struct sweep_question *question, size_t p
     return point % question->shard_count == question->shard;
 }
 
+/* sweep_question.c: the scenario that all points start from. KVT_ERR_.. where it cannot be loaded
+ * for itself, because axes bring what it lacks. */
+KVT_CHECKED kvt_status sweep_load_base(const struct sweep_question *question,
+                                       struct kvt_arena *arena, struct kvt_scenario *out,
+                                       struct kvt_error *err);
+
+/* sweep_question.c: whether a value of an axis is one that its key takes: KVT_OK too where it is
+ * what else the scenario has that does not go with it. */
+KVT_CHECKED kvt_status sweep_check_value(const struct sweep_question *question,
+                                         const struct cli_axis *axis, const char *value,
+                                         struct kvt_error *err);
+
+/* sweep_question.c: fills in along. */
+KVT_CHECKED kvt_status sweep_read_along(struct sweep_question *question, struct kvt_error *err);
+
 /* sweep_question.c: the scenario of a point. A key is set before the keys below it, else axes are
- * applied in their order. *hash as in struct sweep_point; errors name the axis. */
+ * applied in their order; what goes along with cluster.decode.gpus comes behind it. *hash as in
+ * struct sweep_point; errors name the axis. */
 KVT_CHECKED kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
                                         struct kvt_arena *arena, struct kvt_scenario *out,
                                         uint64_t *hash, struct kvt_error *err);
@@ -59,10 +78,14 @@ KVT_CHECKED kvt_status sweep_load_point(const struct sweep_question *question, s
  */
 void sweep_name_axis(const struct sweep_grid *grid, struct kvt_error *err);
 
-/* sweep_question.c: loads every point, on some threads. A point that is refused is no failure;
- * one is where all are, a setting for all has an effect on none, or seeds go past the largest. */
+/* sweep_question.c: loads every point, on some threads, and judges them: sweep_judge(). */
 KVT_CHECKED kvt_status sweep_look(struct sweep_question *question, unsigned threads, bool quiet,
                                   struct kvt_error *err);
+
+/* sweep_judge.c: a point that is refused is no failure. One is where all are, where a value is
+ * refused at every point that has it and is none that its key takes, which is a slip of the pen,
+ * and where a setting for all has an effect on none. */
+KVT_CHECKED kvt_status sweep_judge(const struct sweep_question *question, struct kvt_error *err);
 
 /* sweep_header.c: the question as the first line of a journal: everything that results are made of
  * beside the records, and what tells it from any other. cJSON_Delete() *out. */

@@ -83,7 +83,7 @@ static void put_facts(FILE *stream, enum sweep_outcome outcome, const char *mess
     fprintf(stream, ",%s,", !has_run ? "" : is_bound ? "true" : "false");
     put_text(stream, basis);
     put_hash(stream, scenario_hash, outcome != SWEEP_REFUSED);
-    put_hash(stream, decision_hash, has_run);
+    put_hash(stream, decision_hash, has_run && decision_hash != 0);
 }
 
 /* ---- A row a point -----------------------------------------------------------------------------

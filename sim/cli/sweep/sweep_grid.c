@@ -4,9 +4,14 @@
  */
 #include "sweep_grid.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kvt/json.h"
+
+enum {
+    HEAD_BYTES = 256
+};
 
 const struct cli_axis *sweep_grid_axis(const struct sweep_grid *grid, size_t axis, size_t *group)
 {
@@ -23,21 +28,40 @@ const char *sweep_grid_value(const struct sweep_grid *grid, size_t point, size_t
     size_t group = 0;
     const struct cli_axis *of = sweep_grid_axis(grid, axis, &group);
 
+    return of->values[sweep_grid_place(grid, point, group)];
+}
+
+size_t sweep_grid_place(const struct sweep_grid *grid, size_t point, size_t group)
+{
     for (size_t g = grid->group_count - 1; g > group; g--)
         point /= grid->groups[g].length;
-    return of->values[point % grid->groups[group].length];
+    return point % grid->groups[group].length;
 }
 
 /* ---- From the command line ----------------------------------------------------------------- */
 
+/* The option or the file's header that has an axis. */
+static const char *head_of(const struct sweep_grid *grid, size_t axis, char place[HEAD_BYTES])
+{
+    size_t group = 0, column = 1;
+    const struct cli_axis *of = sweep_grid_axis(grid, axis, &group);
+
+    if (grid->groups[group].file == NULL)
+        return "sweep";
+    column += (size_t)(of - grid->groups[group].axes);
+    (void)snprintf(place, HEAD_BYTES, "%s:1:%zu", grid->groups[group].file, column);
+    return place;
+}
+
 static kvt_status check_keys(const struct sweep_grid *grid, struct kvt_error *err)
 {
     size_t of_a = 0, of_b = 0;
+    char place[HEAD_BYTES];
 
     for (size_t a = 0; a < grid->axis_count; a++) {
         const char *path = sweep_grid_axis(grid, a, &of_a)->path;
         if (strcmp(path, "seed") == 0)
-            return kvt_fail(err, KVT_ERR_INVALID, "sweep",
+            return kvt_fail(err, KVT_ERR_INVALID, head_of(grid, a, place),
                             "found the axis \"seed\"; --seeds N runs each point on N seeds");
         for (size_t b = 0; b < a; b++) {
             if (strcmp(path, sweep_grid_axis(grid, b, &of_b)->path) == 0)

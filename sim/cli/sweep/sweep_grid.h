@@ -17,6 +17,8 @@ struct sweep_group {
     struct cli_axis *axes; /* [axis_count] a value of a file of points is NULL where the cell is
                             * empty: the point leaves the key as it is */
     size_t axis_count, length;
+    const char *file;      /* of points; NULL: from the command line */
+    const uint64_t *lines; /* [length] where its rows begin */
 };
 
 /* Every point takes one place of each group: the product, in which the last group changes fastest.
@@ -39,6 +41,9 @@ KVT_CHECKED kvt_status sweep_grid_parse(const struct cli_texts *varied,
 const struct cli_axis *sweep_grid_axis(const struct sweep_grid *grid, size_t axis, size_t *group);
 /* Its value at a point; NULL: the point leaves the key as it is. */
 const char *sweep_grid_value(const struct sweep_grid *grid, size_t point, size_t axis);
+
+/* The place of the axis's group that a point takes. */
+size_t sweep_grid_place(const struct sweep_grid *grid, size_t point, size_t group);
 
 /* As a member "axes" of files, and back. An array of groups, a group an array of axes {"path",
  * "values"}. cJSON_Delete() *out. */

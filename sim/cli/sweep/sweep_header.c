@@ -18,16 +18,11 @@
 static kvt_status load_base(const struct sweep_question *question, struct kvt_arena *arena,
                             struct kvt_scenario *out, double *point, struct kvt_error *err)
 {
-    const struct kvt_scenario_options options = {.data_dir = question->data_dir,
-                                                 .plugins = cli_plugins(),
-                                                 .sets = question->sets,
-                                                 .set_count = question->set_count,
-                                                 .common_sets = question->set_count};
     size_t first = 0;
     uint64_t hash = 0;
 
     *point = -1;
-    if (kvt_scenario_load(question->source, &options, arena, out, NULL) == KVT_OK)
+    if (sweep_load_base(question, arena, out, NULL) == KVT_OK)
         return KVT_OK;
     while (first + 1 < question->grid.point_count && question->points[first].status != KVT_OK)
         first++;

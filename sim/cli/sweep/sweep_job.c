@@ -37,6 +37,19 @@ static bool is_true(const cJSON *result, const char *key)
     return cJSON_IsTrue(kvt_json_find(result, key));
 }
 
+/* Whether by mean values some stage cannot keep up with what comes. */
+static bool is_saturated(const cJSON *result)
+{
+    const cJSON *load;
+
+    cJSON_ArrayForEach(load, kvt_json_find(result, "stage_load"))
+    {
+        if (cJSON_IsNumber(load) && load->valuedouble >= 1)
+            return true;
+    }
+    return false;
+}
+
 static kvt_status print_success(struct sweep_record *record, const struct one_run *run, char **text,
                                 struct kvt_error *err)
 {
@@ -47,6 +60,8 @@ static kvt_status print_success(struct sweep_record *record, const struct one_ru
     record->is_bound = is_true(run->result, "bound");
     if (is_true(run->result, "few_for_means"))
         record->message = "fewer requests or shorter answers than mean values stand for";
+    else if (is_saturated(run->result))
+        record->message = "more comes than some stage can do: TTFT grows with the run";
     return print(record, text, err);
 }
 

@@ -43,15 +43,6 @@ struct sweep_journal {
     bool is_unsynced, is_syncing;
 };
 
-static kvt_status fail_os(const struct sweep_journal *journal, const char *attempt,
-                          struct kvt_error *err)
-{
-    int number = errno;
-
-    return kvt_fail(err, number == ENOMEM ? KVT_ERR_NOMEM : KVT_ERR_IO, journal->path, "%s: %s",
-                    attempt, strerror(number));
-}
-
 const char *sweep_journal_dir(const struct sweep_journal *journal)
 {
     return journal->dir;
@@ -110,7 +101,7 @@ static kvt_status lock(const struct sweep_journal *journal, int how, struct kvt_
     if (errno == EWOULDBLOCK)
         return kvt_fail(err, KVT_ERR_INVALID, journal->dir,
                         "another kvtide sweep is at work in this folder");
-    return fail_os(journal, "the journal cannot be locked", err);
+    return kvt_fail_system(err, errno, journal->path, "the journal cannot be locked");
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -184,7 +175,7 @@ static kvt_status read_lines(struct sweep_journal *journal, FILE *stream, struct
             journal->end += bytes;
     }
     if (status == KVT_OK && ferror(stream))
-        status = fail_os(journal, "the journal cannot be read", err);
+        status = kvt_fail_read(err, errno, journal->path, "the journal cannot be read");
     free(line);
     return status;
 }
@@ -196,7 +187,7 @@ static kvt_status read_journal(struct sweep_journal *journal, bool to_go_on, str
     FILE *stream = copy >= 0 ? fdopen(copy, "r") : NULL;
 
     if (stream == NULL || fstat(journal->fd, &info) != 0) {
-        kvt_status status = fail_os(journal, "the journal cannot be read", err);
+        kvt_status status = kvt_fail_read(err, errno, journal->path, "the journal cannot be read");
         if (stream != NULL)
             (void)fclose(stream);
         else if (copy >= 0)
@@ -213,7 +204,7 @@ static kvt_status read_journal(struct sweep_journal *journal, bool to_go_on, str
                         "its first line is no question of a sweep; a sweep that was ended in its "
                         "first moment leaves that, and the file can be removed");
     if (to_go_on && journal->dropped_bytes > 0 && ftruncate(journal->fd, (off_t)journal->end) != 0)
-        return fail_os(journal, "its torn end cannot be dropped", err);
+        return kvt_fail_system(err, errno, journal->path, "its torn end cannot be dropped");
     return KVT_OK;
 }
 
@@ -234,7 +225,8 @@ kvt_status sweep_journal_open(const char *dir, bool to_go_on, struct sweep_journ
         status =
             kvt_fail(err, KVT_ERR_NOT_FOUND, dir, "no sweep is there: no file %s", SWEEP_JOURNAL);
     else if (status == KVT_OK && journal->fd < 0)
-        status = fail_os(journal, "the journal cannot be opened", err);
+        status = (to_go_on ? kvt_fail_system : kvt_fail_read)(err, errno, journal->path,
+                                                              "the journal cannot be opened");
     if (status == KVT_OK)
         status = lock(journal, to_go_on ? LOCK_EX : LOCK_SH, err);
     if (status == KVT_OK)
@@ -263,7 +255,8 @@ kvt_status sweep_journal_read(const struct sweep_journal *journal, size_t run, c
             got += (size_t)some;
     }
     kvt_status status = got == line->bytes ? kvt_json_parse(text, got, journal->path, 1, out, err)
-                                           : fail_os(journal, "a record cannot be read back", err);
+                                           : kvt_fail_system(err, errno, journal->path,
+                                                             "a record cannot be read back");
     free(text);
     return status;
 }
@@ -286,7 +279,8 @@ kvt_status sweep_journal_sync(struct sweep_journal *journal, struct kvt_error *e
     journal->is_syncing = true;
     (void)pthread_mutex_unlock(&journal->lock);
     if (is_due && fdatasync(journal->fd) != 0)
-        status = fail_os(journal, "the journal cannot be brought to the disk", err);
+        status =
+            kvt_fail_system(err, errno, journal->path, "the journal cannot be brought to the disk");
     (void)pthread_mutex_lock(&journal->lock);
     journal->synced = kvt_wall_now();
     journal->is_syncing = false;
@@ -297,7 +291,7 @@ kvt_status sweep_journal_sync(struct sweep_journal *journal, struct kvt_error *e
 /* What a failed write has left is taken back: the journal ends as it did. */
 static kvt_status take_back(struct sweep_journal *journal, struct kvt_error *err)
 {
-    kvt_status status = fail_os(journal, "a finished run cannot be kept", err);
+    kvt_status status = kvt_fail_system(err, errno, journal->path, "a finished run cannot be kept");
 
     (void)!ftruncate(journal->fd, (off_t)journal->end);
     return status;
@@ -382,7 +376,7 @@ static kvt_status begin(struct sweep_journal *journal, const char *question, str
 
     journal->fd = open(journal->path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (journal->fd < 0)
-        return fail_os(journal, "the journal cannot be made", err);
+        return kvt_fail_system(err, errno, journal->path, "the journal cannot be made");
     kvt_status status = lock(journal, LOCK_EX, err);
     if (status == KVT_OK)
         status = take_question(journal, question, bytes, err);

@@ -112,7 +112,7 @@ static cJSON *tree_of(const struct sweep_table *table, const struct sweep_row *r
         kvt_json_add_bool(object, "bound", row->is_bound) &&
         kvt_json_add_text(object, "basis", row->basis[0] != '\0' ? row->basis : NULL) &&
         add_hash(object, "scenario_hash", row->scenario_hash, row->outcome != SWEEP_REFUSED) &&
-        add_hash(object, "decision_hash", row->decision_hash, has_run) &&
+        add_hash(object, "decision_hash", row->decision_hash, has_run && row->decision_hash != 0) &&
         add_metrics(object, table, row) && kvt_badge_add(object, &row->badge);
 
     if (ok)

@@ -11,6 +11,7 @@ struct reading {
     struct kvt_csv *csv;
     struct kvt_arena *arena;
     const char ***columns; /* [axis_count][capacity] */
+    uint64_t *lines;       /* [capacity] */
     size_t axis_count, length, capacity;
 };
 
@@ -74,6 +75,12 @@ static kvt_status grow(struct reading *reading, struct kvt_error *err)
             memcpy(wider, reading->columns[i], reading->length * sizeof *wider);
         reading->columns[i] = wider;
     }
+    uint64_t *lines = kvt_arena_array(reading->arena, capacity, sizeof *lines, _Alignof(uint64_t));
+    if (lines == NULL)
+        return kvt_fail_nomem(err, "points");
+    if (reading->length > 0)
+        memcpy(lines, reading->lines, reading->length * sizeof *lines);
+    reading->lines = lines;
     reading->capacity = capacity;
     return KVT_OK;
 }
@@ -96,8 +103,10 @@ static kvt_status add_row(struct reading *reading, char **fields, size_t count,
             return kvt_fail_nomem(err, "points");
         reading->columns[i][reading->length] = text[0] != '\0' ? text : NULL;
     }
-    reading->length += status == KVT_OK;
-    return status;
+    if (status != KVT_OK)
+        return status;
+    reading->lines[reading->length++] = kvt_csv_line(reading->csv);
+    return KVT_OK;
 }
 
 static kvt_status read_all(struct reading *reading, struct sweep_group *out, struct kvt_error *err)
@@ -133,5 +142,7 @@ kvt_status sweep_points_read(const char *path, struct kvt_arena *arena, struct s
         out->axes[i].value_count = reading.length;
     }
     out->length = reading.length;
+    out->file = path;
+    out->lines = reading.lines;
     return status;
 }

@@ -9,7 +9,8 @@
 #include "sweep.h"
 
 enum {
-    POINT_ARENA_BYTES = 1 << 16
+    POINT_ARENA_BYTES = 1 << 16,
+    ALONG_MAX = 2 /* settings that go along with one of an axis */
 };
 
 /* ---- One point ----------------------------------------------------------------------------- */
@@ -33,30 +34,67 @@ static size_t depth_of(const struct sweep_grid *grid, size_t axis)
     return depth;
 }
 
+/* Whether an axis has the path, or what holds it. */
+static bool is_of_an_axis(const void *context, const char *path)
+{
+    const struct sweep_grid *grid = context;
+    size_t group = 0;
+
+    for (size_t a = 0; a < grid->axis_count; a++) {
+        const char *axis = sweep_grid_axis(grid, a, &group)->path;
+        if (strcmp(axis, path) == 0 || is_below(path, axis))
+            return true;
+    }
+    return false;
+}
+
+/* With room for what goes along; no items where memory is short. */
+static struct cli_settings new_settings(const struct sweep_question *question, size_t count,
+                                        struct kvt_arena *arena)
+{
+    size_t most = count + ALONG_MAX;
+
+    return (struct cli_settings){
+        .items =
+            arena != NULL ? kvt_arena_array(arena, most, sizeof(char *), _Alignof(char *)) : NULL,
+        .most = most,
+        .arena = arena,
+        .is_taken = is_of_an_axis,
+        .context = &question->grid};
+}
+
+static kvt_status add_value(const struct sweep_question *question, const char *path,
+                            const char *value, struct cli_settings *sets, struct kvt_error *err)
+{
+    kvt_status status = cli_settings_add(sets, path, value, err);
+
+    return status == KVT_OK ? cli_along_gpus(&question->along, path, value, sets, err) : status;
+}
+
 /* Settings for all, then the point's own: those with nothing above them, then those below one, and
- * so on. sets[set_count + axis_count]; *count is less where the point leaves keys alone. */
+ * so on, each with what goes along. There may be fewer: a point may leave keys alone. */
 static kvt_status gather_sets(const struct sweep_question *question, size_t point,
-                              struct kvt_arena *arena, const char **sets, size_t *count,
-                              struct kvt_error *err)
+                              struct cli_settings *sets, struct kvt_error *err)
 {
     const struct sweep_grid *grid = &question->grid;
     size_t group = 0, left = grid->axis_count;
+    kvt_status status = KVT_OK;
 
-    for (*count = 0; *count < question->set_count; (*count)++)
-        sets[*count] = question->sets[*count];
+    for (; sets->count < question->set_count; sets->count++)
+        sets->items[sets->count] = question->sets[sets->count];
     for (size_t depth = 0; left > 0; depth++) {
-        for (size_t a = 0; a < grid->axis_count; a++) {
+        for (size_t a = 0; status == KVT_OK && a < grid->axis_count; a++) {
+            const char *path = sweep_grid_axis(grid, a, &group)->path;
             const char *value = sweep_grid_value(grid, point, a);
             if (depth_of(grid, a) != depth)
                 continue;
             left--;
             if (value == NULL)
                 continue;
-            sets[*count] =
-                kvt_arena_printf(arena, "%s=%s", sweep_grid_axis(grid, a, &group)->path, value);
-            if (sets[(*count)++] == NULL)
-                return kvt_fail_nomem(err, "a point");
+            status = add_value(question, path, value, sets, err);
         }
+        if (status != KVT_OK)
+            return status;
     }
     return KVT_OK;
 }
@@ -93,20 +131,85 @@ static kvt_status hash_scenario(const struct kvt_scenario *scenario, uint64_t *o
     return KVT_OK;
 }
 
+static struct kvt_scenario_options options_of(const struct sweep_question *question,
+                                              const char *const *sets, size_t count)
+{
+    return (struct kvt_scenario_options){.data_dir = question->data_dir,
+                                         .plugins = cli_plugins(),
+                                         .sets = sets,
+                                         .set_count = count,
+                                         .common_sets = question->set_count};
+}
+
+kvt_status sweep_load_base(const struct sweep_question *question, struct kvt_arena *arena,
+                           struct kvt_scenario *out, struct kvt_error *err)
+{
+    const struct kvt_scenario_options options =
+        options_of(question, question->sets, question->set_count);
+
+    return kvt_scenario_load(question->source, &options, arena, out, err);
+}
+
+static bool is_named(const struct cli_axis *axis, const struct kvt_error *err)
+{
+    return strcmp(err->where, axis->path) == 0 || is_below(err->where, axis->path);
+}
+
+/* What is wrong with the key or the value is found before anything is held against anything else,
+ * but for names of files, which are looked for last. */
+kvt_status sweep_check_value(const struct sweep_question *question, const struct cli_axis *axis,
+                             const char *value, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(POINT_ARENA_BYTES);
+    struct cli_settings sets = new_settings(question, question->set_count + 1, arena);
+    struct kvt_scenario out;
+    kvt_status status = sets.items != NULL ? KVT_OK : kvt_fail_nomem(err, "a value");
+
+    for (; status == KVT_OK && sets.count < question->set_count; sets.count++)
+        sets.items[sets.count] = question->sets[sets.count];
+    if (status == KVT_OK)
+        status = add_value(question, axis->path, value, &sets, err);
+    if (status == KVT_OK) {
+        const struct kvt_scenario_options options = options_of(question, sets.items, sets.count);
+        struct kvt_scenario_options keys = options;
+        keys.only_keys = true;
+        status = kvt_scenario_load(question->source, &keys, arena, &out, err);
+        if (status == KVT_OK &&
+            kvt_scenario_load(question->source, &options, arena, &out, err) == KVT_ERR_NOT_FOUND)
+            status = KVT_ERR_NOT_FOUND;
+        if (status != KVT_OK)
+            sweep_name_axis(&question->grid, err);
+        if (status != KVT_ERR_NOMEM && status != KVT_OK && !is_named(axis, err))
+            status = KVT_OK;
+    }
+    kvt_arena_free(arena);
+    return status;
+}
+
+kvt_status sweep_read_along(struct sweep_question *question, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(POINT_ARENA_BYTES);
+    struct kvt_scenario base;
+
+    if (arena == NULL)
+        return kvt_fail_nomem(err, "a sweep");
+    if (sweep_load_base(question, arena, &base, NULL) == KVT_OK)
+        cli_along_read(&base, &question->along);
+    kvt_arena_free(arena);
+    return KVT_OK;
+}
+
 kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
                             struct kvt_arena *arena, struct kvt_scenario *out, uint64_t *hash,
                             struct kvt_error *err)
 {
-    const char **sets = kvt_arena_array(arena, question->set_count + question->grid.axis_count + 1,
-                                        sizeof *sets, _Alignof(const char *));
-    struct kvt_scenario_options options = {.data_dir = question->data_dir,
-                                           .plugins = cli_plugins(),
-                                           .sets = sets,
-                                           .common_sets = question->set_count};
+    struct cli_settings sets =
+        new_settings(question, question->set_count + question->grid.axis_count, arena);
 
-    if (sets == NULL)
+    if (sets.items == NULL)
         return kvt_fail_nomem(err, "a point");
-    kvt_status status = gather_sets(question, point, arena, sets, &options.set_count, err);
+    kvt_status status = gather_sets(question, point, &sets, err);
+    const struct kvt_scenario_options options = options_of(question, sets.items, sets.count);
     if (status == KVT_OK)
         status = kvt_scenario_load(question->source, &options, arena, out, err);
     if (status == KVT_OK)
@@ -175,28 +278,6 @@ static kvt_status keep_messages(struct sweep_question *question, struct kvt_erro
     return ok ? KVT_OK : kvt_fail_nomem(err, "a sweep");
 }
 
-static kvt_status judge_points(const struct sweep_question *question, struct kvt_error *err)
-{
-    const struct sweep_point *points = question->points;
-    size_t count = question->grid.point_count, first = 0;
-    uint64_t idle = UINT64_MAX;
-
-    while (first < count && points[first].status != KVT_OK)
-        first++;
-    if (first == count)
-        return kvt_fail(err, points[0].status, "sweep", "%s%s", points[0].message,
-                        count > 1 ? " (point 0; nor can any other be run)" : "");
-    for (size_t p = 0; p < count; p++)
-        idle &= points[p].status == KVT_OK ? points[p].idle_sets : UINT64_MAX;
-    for (size_t i = 0; i < question->set_count; i++) {
-        if ((idle >> i & 1) != 0)
-            return kvt_fail(err, KVT_ERR_INVALID, "sweep",
-                            "--set %.200s has no effect at any point; leave it out",
-                            question->sets[i]);
-    }
-    return KVT_OK;
-}
-
 kvt_status sweep_look(struct sweep_question *question, unsigned threads, bool quiet,
                       struct kvt_error *err)
 {
@@ -219,5 +300,5 @@ kvt_status sweep_look(struct sweep_question *question, unsigned threads, bool qu
     if (status == KVT_OK && cli_interrupted())
         status = kvt_fail(err, KVT_ERR_INTERRUPTED, "sweep",
                           "interrupted before its points were checked");
-    return status == KVT_OK ? judge_points(question, err) : status;
+    return status == KVT_OK ? sweep_judge(question, err) : status;
 }

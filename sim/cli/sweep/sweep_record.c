@@ -18,7 +18,7 @@ const char *sweep_outcome_name(enum sweep_outcome outcome)
 bool sweep_may_pass(kvt_status status)
 {
     return status == KVT_ERR_NOMEM || status == KVT_ERR_IO || status == KVT_ERR_DEVICE ||
-           status == KVT_ERR_HUNG;
+           status == KVT_ERR_HUNG || status == KVT_ERR_SYSTEM;
 }
 
 /* No text of JSON holds a line end, so what follows one is our own indent. */

@@ -81,7 +81,7 @@ static void sum_up(struct writing *writing, size_t point, struct sweep_row *row)
         if (row->message[0] == '\0')
             row->message = records[s].message;
         row->is_bound = row->is_bound || records[s].is_bound;
-        if (seeds > 1)
+        if (seeds > 1 && records[s].decision_hash != 0)
             row->decision_hash = kvt_chain64(row->decision_hash, records[s].decision_hash);
         kvt_badge_join(&row->badge, &records[s].badge);
     }

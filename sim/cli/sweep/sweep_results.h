@@ -15,7 +15,7 @@ struct sweep_row {
     bool is_bound;
     const char *basis; /* of output_throughput; "" */
     uint64_t scenario_hash;
-    uint64_t decision_hash;              /* of one seed its own, else a chain over all seeds */
+    uint64_t decision_hash; /* of one seed its own, else a chain over all seeds; 0: none */
     const struct sweep_record *records;  /* [seed_count] */
     const struct kvt_estimate *estimate; /* [metrics] over seeds; NULL where any run has failed */
     struct kvt_badge badge;              /* of all its runs */

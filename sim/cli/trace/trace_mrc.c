@@ -231,9 +231,8 @@ static void close_all(const struct question *question, struct answer *answer)
 static int act(const struct question *question)
 {
     struct kvt_error err;
-    if (question->threads < 1 || question->threads > CLI_THREADS_MAX)
-        return cli_malformed("trace mrc --threads: found %llu, expected 1 to %d",
-                             (unsigned long long)question->threads, CLI_THREADS_MAX);
+    if (cli_check_threads("trace mrc", question->threads, CLI_THREADS_MAX) != CLI_DONE)
+        return CLI_MALFORMED;
     if (question->memory_mib > UINT64_C(1) << 30)
         return cli_malformed("trace mrc --memory-mib: found %llu, expected 0 to 2^30",
                              (unsigned long long)question->memory_mib);

@@ -66,11 +66,6 @@ static kvt_status check_pair(const struct tap *tap, struct kvt_error *err)
     return KVT_OK;
 }
 
-static void show_done(void *context, double done_fraction)
-{
-    cli_progress_show(context, done_fraction, "recording");
-}
-
 static kvt_status print_answer(const struct question *question, const cJSON *result,
                                const struct kvt_recorder_totals *totals, bool interrupted,
                                struct kvt_error *err)
@@ -132,30 +127,20 @@ static kvt_status record(const struct question *question, const struct kvt_scena
 {
     const struct kvt_law *law = (const struct kvt_law *)(const void *)scenario->selection.info;
     struct tap tap = {.ops = kvt_backend_of(&scenario->backend)};
-    struct kvt_wall start;
-    struct cli_progress progress;
-    struct kvt_sim *sim = NULL;
-    const struct kvt_run *run = NULL;
-    cli_progress_begin(&progress, &start, question->quiet);
+    struct cli_run run = {.sim = NULL};
     const struct kvt_sim_options options = {.threads = (unsigned)question->threads,
                                             .cache_dir = cache_dir,
-                                            .on_prepare = cli_progress_prepare,
-                                            .prepare_context = &progress,
                                             .open_backend = open_backend,
                                             .backend_context = &tap};
     kvt_status status = kvt_recorder_new(law, question->to, &tap.recorder, err);
     if (status == KVT_OK)
-        status = kvt_sim_new(scenario, &options, &sim, err);
-    if (status == KVT_OK)
-        status = cli_advance(sim, show_done, &progress, interrupted, err);
-    cli_progress_end(&progress);
-    if (status == KVT_OK)
-        status = kvt_sim_finish(sim, *interrupted, &run, err);
+        status = cli_run_whole(scenario, &options, "recording", question->quiet, &run, err);
+    *interrupted = run.interrupted;
     if (status == KVT_OK)
         status = check_pair(&tap, err);
     if (status == KVT_OK)
-        status = finish(question, tap.recorder, run, *interrupted, err);
-    kvt_sim_free(sim);
+        status = finish(question, tap.recorder, run.run, run.interrupted, err);
+    kvt_sim_free(run.sim);
     kvt_recorder_free(tap.recorder);
     return status;
 }
@@ -211,9 +196,8 @@ int trace_record(const struct cli_command *command, int argc, char **argv)
     int exit_code = CLI_DONE;
     if (cli_parse(command, argc, argv, options, option_count, 1, 1, &positional, &exit_code)) {
         exit_code = trace_check_kvsel("record", question.to);
-        if (exit_code == CLI_DONE && (question.threads < 1 || question.threads > 1024))
-            exit_code = cli_malformed(
-                "trace record --threads: found %" PRIu64 ", expected 1 to 1024", question.threads);
+        if (exit_code == CLI_DONE)
+            exit_code = cli_check_threads("trace record", question.threads, CLI_RUN_THREADS_MAX);
         if (exit_code == CLI_DONE) {
             cli_catch_signals();
             exit_code = act(&question, positional.items[0]);

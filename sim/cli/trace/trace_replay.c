@@ -282,11 +282,6 @@ static kvt_status print_json(const struct question *question, const struct recor
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-static void show_done(void *context, double done_fraction)
-{
-    cli_progress_show(context, done_fraction, "replaying");
-}
-
 /* Writes what is asked for, and says what came of it. */
 static kvt_status answer(const struct question *question, const struct recorded *recorded,
                          struct run_files *files, const struct kvt_run *run, double wall_s,
@@ -323,30 +318,21 @@ static kvt_status replay(const struct question *question, const struct recorded 
                          struct kvt_error *err)
 {
     struct run_files files = {.dir = question->out};
-    struct kvt_wall start;
-    struct cli_progress progress;
-    struct kvt_sim *sim = NULL;
-    const struct kvt_run *run = NULL;
-    cli_progress_begin(&progress, &start, question->quiet);
+    struct cli_run run = {.sim = NULL};
     const struct kvt_sim_options options = {.threads = (unsigned)question->threads,
                                             .cache_dir = cache_dir,
                                             .on_interval =
                                                 files.dir != NULL ? run_files_interval : NULL,
-                                            .interval_context = &files,
-                                            .on_prepare = cli_progress_prepare,
-                                            .prepare_context = &progress};
+                                            .interval_context = &files};
     kvt_status status = run_files_begin(&files, scenario, err);
     if (status == KVT_OK)
-        status = kvt_sim_new(scenario, &options, &sim, err);
+        status = cli_run_whole(scenario, &options, "replaying", question->quiet, &run, err);
+    *is_no = run.interrupted;
     if (status == KVT_OK)
-        status = cli_advance(sim, show_done, &progress, is_no, err);
-    cli_progress_end(&progress);
-    if (status == KVT_OK)
-        status = kvt_sim_finish(sim, *is_no, &run, err);
-    if (status == KVT_OK)
-        status = answer(question, recorded, &files, run, kvt_wall_seconds_since(start), is_no, err);
+        status = answer(question, recorded, &files, run.run, kvt_wall_seconds_since(run.start),
+                        is_no, err);
     run_files_end(&files, status);
-    kvt_sim_free(sim);
+    kvt_sim_free(run.sim);
     return status;
 }
 
@@ -396,10 +382,8 @@ int trace_replay(const struct cli_command *command, int argc, char **argv)
     struct cli_texts positional = {0};
     int exit_code = CLI_DONE;
     if (cli_parse(command, argc, argv, options, option_count, 1, 1, &positional, &exit_code)) {
-        if (question.threads < 1 || question.threads > 1024) {
-            exit_code = cli_malformed(
-                "trace replay --threads: found %" PRIu64 ", expected 1 to 1024", question.threads);
-        } else {
+        exit_code = cli_check_threads("trace replay", question.threads, CLI_RUN_THREADS_MAX);
+        if (exit_code == CLI_DONE) {
             cli_catch_signals();
             question.path = positional.items[0];
             exit_code = act(&question);

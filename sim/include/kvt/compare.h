@@ -26,7 +26,7 @@ struct kvt_variant {
     size_t change_count;
     const struct cJSON *scenario; /* in force, but for the seed */
     const double *metrics;  /* [seed_count][metrics], as kvt_metric_docs() counts; NaN: none */
-    const uint64_t *hashes; /* [seed_count] of all decisions */
+    const uint64_t *hashes; /* [seed_count] of all decisions; 0: none were taken */
     const char *basis;      /* what its throughput rests on */
     const struct kvt_badge *badges; /* [seed_count] */
     bool is_bound;      /* one of its policies saw the future: what it reaches cannot be had */
@@ -111,7 +111,8 @@ struct kvt_condition {
     enum kvt_condition_op op;
     double bound;
 };
-KVT_CHECKED kvt_status kvt_condition_parse(const char *text, const char *where,
+/* "METRIC<=NUMBER"; of: what the number is, for messages: "RATIO". */
+KVT_CHECKED kvt_status kvt_condition_parse(const char *text, const char *where, const char *of,
                                            struct kvt_condition *out, struct kvt_error *err);
 /* Does it hold of this ratio? Of NaN it does: what cannot be judged has not passed. */
 bool kvt_condition_holds(const struct kvt_condition *condition, double ratio);

@@ -72,6 +72,14 @@ const struct kvt_engine_fact_doc *kvt_engine_facts(size_t *count);
 /* Index of a fact; -1: there is none of that name. */
 int kvt_engine_fact_find(const char *name);
 
+/* Values that a number can have in any engine: from least to most, whole ones only where that is
+ * said. Rules tell what one engine takes of them. */
+struct kvt_engine_range {
+    double least, most;
+    bool is_whole;
+};
+struct kvt_engine_range kvt_engine_fact_range(int fact);
+
 /* Values of facts, by index. Texts are borrowed. */
 struct kvt_engine_facts {
     struct {
@@ -108,7 +116,8 @@ enum kvt_engine_operator {
     KVT_ENGINE_IN,
     KVT_ENGINE_NOT_IN,
     KVT_ENGINE_KNOWN,
-    KVT_ENGINE_UNKNOWN
+    KVT_ENGINE_UNKNOWN,
+    KVT_ENGINE_NOT_MULTIPLE
 };
 
 /* One comparison; of a fact that is not known only "unknown" is true. */

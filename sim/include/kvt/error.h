@@ -11,7 +11,7 @@ typedef enum kvt_status {
     KVT_ERR_NOMEM,       /* allocation failed */
     KVT_ERR_INVALID,     /* a value is outside its stated range */
     KVT_ERR_PARSE,       /* malformed JSON or CSV */
-    KVT_ERR_IO,          /* the operating system refused */
+    KVT_ERR_IO,          /* something that is to be read cannot be */
     KVT_ERR_NOT_FOUND,   /* no such policy, model, backend or file */
     KVT_ERR_UNSUPPORTED, /* valid, but this version, build or device cannot do it */
     KVT_ERR_ABI,         /* a plug-in was built against another ABI */
@@ -20,7 +20,8 @@ typedef enum kvt_status {
     KVT_ERR_STALLED,     /* the run can make no further progress */
     KVT_ERR_INTERRUPTED, /* a signal asked the run to end */
     KVT_ERR_INTERNAL,    /* an invariant of ours does not hold: a bug */
-    KVT_ERR_HUNG         /* a device does not answer: this process cannot take back what it has */
+    KVT_ERR_HUNG,        /* a device does not answer: this process cannot take back what it has */
+    KVT_ERR_SYSTEM       /* the system refuses what is needed: room for a file, a process */
 } kvt_status;
 
 /* Owned by the caller, usually on the stack. Written only on failure. */
@@ -37,6 +38,15 @@ kvt_status kvt_fail(struct kvt_error *err, kvt_status status, const char *where,
 
 /* The sentence for an allocation that failed; `what` names what it was for. */
 kvt_status kvt_fail_nomem(struct kvt_error *err, const char *what);
+
+/* What the system refused, as errno says it: "where: attempt: reason". ENOMEM is KVT_ERR_NOMEM of
+ * both. kvt_fail_read() is for what was asked to be read: ENOENT becomes KVT_ERR_NOT_FOUND,
+ * anything else KVT_ERR_IO. kvt_fail_system() is for what is to be written, and anything else
+ * without which nothing can be done: KVT_ERR_SYSTEM. */
+kvt_status kvt_fail_read(struct kvt_error *err, int error_number, const char *where,
+                         const char *attempt);
+kvt_status kvt_fail_system(struct kvt_error *err, int error_number, const char *where,
+                           const char *attempt);
 
 /* "KVT_ERR_PARSE" and friends; never NULL, never freed. */
 const char *kvt_status_name(kvt_status status);

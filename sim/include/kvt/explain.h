@@ -23,8 +23,9 @@ KVT_BEGIN_DECLS
  * is not known is null. NULL when memory is short; else the caller's to delete. */
 cJSON *kvt_explain_tree(const struct kvt_run *run, int phase, const cJSON *metrics);
 
-/* Refuses a tree that is no result of this schema, or one written before results explained
- * themselves. where: the file's name. */
+/* Refuses a tree that is no result of this schema, one written before results explained themselves,
+ * and one that lacks a part, has something else in its place, or parts that do not make up their
+ * whole. where: the file's name. */
 KVT_CHECKED kvt_status kvt_explain_check(const cJSON *result, const char *where,
                                          struct kvt_error *err);
 

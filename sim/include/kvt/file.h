@@ -23,18 +23,20 @@ KVT_CHECKED kvt_status kvt_file_read(const char *path, size_t max_bytes, char **
 
 /* A file being written: a temporary beside the target, renamed onto it by
  * commit. Every write is checked; the first failure is kept and commit reports
- * it and removes the temporary. Not committed: nothing appears. */
+ * it (KVT_ERR_SYSTEM) and removes the temporary. Not committed: nothing appears. */
 struct kvt_outfile;
 KVT_CHECKED kvt_status kvt_outfile_open(const char *path, struct kvt_outfile **out,
                                         struct kvt_error *err);
 FILE *kvt_outfile_stream(struct kvt_outfile *file); /* borrowed; never NULL */
+/* Writes out what is buffered; fails as commit would. */
+KVT_CHECKED kvt_status kvt_outfile_flush(struct kvt_outfile *file, struct kvt_error *err);
 /* Where it lies until then, for who reads back what he has flushed; borrowed. */
 const char *kvt_outfile_temporary(const struct kvt_outfile *file);
 KVT_CHECKED kvt_status kvt_outfile_commit(struct kvt_outfile *file,
                                           struct kvt_error *err); /* frees */
 void kvt_outfile_discard(struct kvt_outfile *file);               /* frees; takes NULL */
 
-/* mkdir -p; an existing folder is fine. */
+/* mkdir -p; an existing folder is fine. KVT_ERR_SYSTEM where the system refuses. */
 KVT_CHECKED kvt_status kvt_mkdirs(const char *path, struct kvt_error *err);
 
 /* Lines of a file, one at a time, of any length up to 64 MiB. Takes LF and CRLF,

@@ -26,6 +26,14 @@ KVT_CHECKED kvt_status kvt_json_parse(const char *text, size_t text_bytes, const
 KVT_CHECKED kvt_status kvt_json_load(const char *path, size_t max_bytes, cJSON **out,
                                      struct kvt_error *err);
 
+/* Python writes a float that is infinite as a bare word, which is no JSON: it becomes the text
+ * "inf", in place. -Infinity and NaN stay what they are, and are refused. */
+void kvt_json_mend_infinity(char *text);
+
+/* kvt_json_load() of a file that Python may have written: its infinities are mended. */
+KVT_CHECKED kvt_status kvt_json_load_mended(const char *path, size_t max_bytes, cJSON **out,
+                                            struct kvt_error *err);
+
 /* Member `key` of an object, by exact name; NULL when absent. */
 const cJSON *kvt_json_find(const cJSON *object, const char *key);
 

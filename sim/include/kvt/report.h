@@ -18,7 +18,7 @@ KVT_BEGIN_DECLS
 
 enum {
     KVT_PHASES_MAX = 256,
-    KVT_ITL_ROWS = 201 /* of itl.csv */
+    KVT_ITL_ROWS = 202 /* of itl.csv */
 };
 
 /* Where a request is before its first token: TTFT is the sum of these. The token comes as the
@@ -97,6 +97,7 @@ struct kvt_tally {
     /* Time integrals, in unit x ns. */
     double prefilling_ns; /* in the prefill pool, on a rank that computes it, or before either */
     double host_short_ns; /* waiting_ns of ranks whose node has no DRAM for the next request */
+    double no_rank_ns;    /* waiting_ns while every rank is down */
     double running_ns, waiting_ns, importing_ns, held_ns; /* held: requests that hold a slot */
     double pool_busy_ns[KVT_POOLS_MAX]; /* ranks of each decode pool with a step under way */
     double import_busy_ns;              /* imports under way */
@@ -126,6 +127,15 @@ struct kvt_mean_latencies {
     double ttft_ms, tpot_ms, itl_ms, e2el_ms;
     double post_wave_ttft_ms, post_wave_tpot_ms, post_wave_itl_ms, post_wave_e2el_ms;
 };
+
+/* Where requests of an open loop can queue, in the order in which they come there. */
+enum kvt_stage {
+    KVT_STAGE_PREFILL = 0,
+    KVT_STAGE_SLOTS, /* room to decode in */
+    KVT_STAGE_IMPORT,
+    KVT_STAGES
+};
+const char *kvt_stage_name(enum kvt_stage stage); /* "prefill", "slots", "import"; never NULL */
 
 /* What transitions are told by, of each interval that counts. */
 struct kvt_interval {
@@ -176,7 +186,7 @@ struct kvt_run {
     const struct kvt_interval *intervals; /* [interval_count]; none where there is one phase */
     size_t interval_count;
     uint32_t gpus, ranks;
-    uint64_t decision_hash;
+    uint64_t decision_hash; /* 0: nothing was decided, as by mean values */
     enum kvt_basis timing_basis, import_basis, law_basis;
     enum kvt_basis added_basis;       /* of what is added to measured steps: the timing model's */
     enum kvt_basis acceptance_basis;  /* exact where nothing is drafted */
@@ -197,6 +207,10 @@ struct kvt_run {
     const struct kvt_fault_report *faults; /* [fault_count] as the scenario lists them */
     uint32_t fault_count;
     bool few_for_means; /* analytic: fewer requests or shorter answers than mean values stand for */
+    /* Analytic, of an open loop: work that comes to each stage over what it can do; from 1 on its
+     * queue grows for as long as requests come. NaN: there is no such stage; slots: nobody waits
+     * for one. */
+    double stage_load[KVT_STAGES];
 };
 
 /* What became of the requests of a class of slo.classes, or of a kind of workload.classes: those
@@ -237,6 +251,14 @@ const struct kvt_metric_doc *kvt_metric_docs(size_t *count);
 KVT_CHECKED kvt_status kvt_report_result(const struct kvt_run *run, struct cJSON **out,
                                          struct kvt_error *err);
 
+enum {
+    KVT_SATURATED_BYTES = 96
+};
+/* Of an analytic run the stages whose load is from `least` to below `most`, "prefill (7.52 times)";
+ * false: there is none, or the run was simulated, and text is empty. */
+bool kvt_run_loaded(const struct kvt_run *run, double least, double most,
+                    char text[KVT_SATURATED_BYTES]);
+
 /* An array of what came of each step of the load; NULL when memory is short. */
 struct cJSON *kvt_transitions_tree(const struct kvt_run *run);
 
@@ -252,7 +274,7 @@ bool kvt_report_figure(const struct cJSON *result, const char *name, double *val
 void kvt_report_requests_csv(const struct kvt_run *run, FILE *stream);
 
 /* itl.csv: the gap between deliveries that so large a share of them does not exceed, from 0 to 1
- * in steps of 0.005; of an analytic run its head alone. */
+ * in steps of 0.005, and 0.999; of an analytic run its head alone. */
 void kvt_report_itl_csv(const struct kvt_run *run, FILE *stream);
 
 /* timeline.csv, row by row while the run goes on. */

@@ -1,0 +1,176 @@
+/* words.c -- what is said of one value: numbers, why a bound has no value there, and what a reader
+ * should know beside it. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvt/json.h"
+#include "plan.h"
+
+const char *plan_figure(double value, char out[PLAN_VALUE_BYTES])
+{
+    if (!isfinite(value))
+        (void)snprintf(out, PLAN_VALUE_BYTES, "-");
+    else if (value == floor(value) && fabs(value) < 1e6)
+        (void)snprintf(out, PLAN_VALUE_BYTES, "%.0f", value);
+    else
+        (void)snprintf(out, PLAN_VALUE_BYTES,
+                       fabs(value) >= 1e5 || fabs(value) < 1e-3 ? "%.3g" : "%.4g", value);
+    return out;
+}
+
+const char *plan_value(const struct plan_question *question, double value,
+                       char out[PLAN_VALUE_BYTES])
+{
+    (void)plan_figure(value, out);
+    if (isfinite(value))
+        (void)strcat(out, question->unit); /* one letter, behind 31 at most */
+    return out;
+}
+
+/* ---- A bound without a value ----------------------------------------------------------------- */
+
+/* What nobody did, so that there is no such latency. */
+static const char *not_done(const char *metric)
+{
+    if (strstr(metric, "ttft_ms") != NULL)
+        return "no request got a first token";
+    if (strstr(metric, "itl_ms") != NULL)
+        return "no request got a second token";
+    return "no request finished";
+}
+
+const char *plan_says(const struct plan_question *question, size_t b,
+                      const struct plan_point *point, struct kvt_arena *arena)
+{
+    const struct plan_bound *bound = &question->bounds[b];
+    size_t count = 0;
+    const char *of_seeds = question->seed_count > 1 ? ", on one of the seeds at least" : "";
+
+    if (point == NULL || point->bounds == NULL)
+        return NULL;
+    if (point->stranded > 0 && plan_is_of_requests(bound))
+        return kvt_arena_printf(arena,
+                                "%.0f request%s never decode%s again by the end of the run, after "
+                                "the fault%s",
+                                point->stranded, point->stranded == 1 ? "" : "s",
+                                point->stranded == 1 ? "s" : "",
+                                question->seed_count > 1 ? " (worst seed)" : "");
+    if (!isnan(point->bounds[b].mean))
+        return NULL;
+    if (bound->class_name != NULL)
+        return kvt_arena_printf(arena, "no request of class %s finished%s", bound->class_name,
+                                of_seeds);
+    if (plan_is_of_requests(bound))
+        return kvt_arena_printf(arena, "%s%s",
+                                not_done(kvt_metric_docs(&count)[bound->metric].name), of_seeds);
+    return kvt_arena_printf(arena, "it is not defined there%s", of_seeds);
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+void plan_tell_point(const struct plan *plan, const struct plan_wish *wish)
+{
+    const struct plan_question *question = &plan->question;
+    const struct plan_point *point = wish->point;
+    char number[PLAN_VALUE_BYTES];
+
+    if (question->options->quiet || point == NULL)
+        return;
+    fprintf(stderr, "round %u: %s", plan->round, wish->choice->name);
+    if (question->path != NULL)
+        fprintf(stderr, " at %s", plan_value(question, question->values[wish->at], number));
+    if (point->refused != NULL) {
+        fprintf(stderr, ": refused\n");
+        return;
+    }
+    for (size_t b = 0; b < question->bound_count; b++) {
+        const char *says = plan_says(question, b, point, plan->arena);
+        fprintf(stderr, "%s %.*s %s", b == 0 ? ":" : ",",
+                (int)strcspn(question->bounds[b].text, "<>"), question->bounds[b].text,
+                says != NULL ? says : plan_figure(point->bounds[b].mean, number));
+    }
+    fprintf(stderr, ": %s (%zu seed%s)\n", plan_meets(question, point) ? "holds" : "does not hold",
+            wish->seed_count, wish->seed_count == 1 ? "" : "s");
+}
+
+/* ---- What should be known beside it ---------------------------------------------------------- */
+
+/* Whether some bound grows with the time that requests wait before they decode. */
+static bool bounds_waiting(const struct plan_question *question)
+{
+    size_t count = 0;
+    const struct kvt_metric_doc *docs = kvt_metric_docs(&count);
+
+    for (size_t b = 0; b < question->bound_count; b++) {
+        const struct plan_bound *bound = &question->bounds[b];
+        const char *name = bound->class_name != NULL ? "" : docs[bound->metric].name;
+        if (bound->class_name != NULL || strstr(name, "ttft") != NULL ||
+            strstr(name, "e2el") != NULL || strncmp(name, "slo_", 4) == 0 ||
+            strcmp(name, "request_goodput") == 0)
+            return true;
+    }
+    return false;
+}
+
+static double number_at(const cJSON *object, const char *key)
+{
+    const cJSON *item = kvt_json_find(object, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+/* Latencies are of those who got there: a run that ends while many wait has none of theirs. */
+static const char *note_left_out(const struct cJSON *result, struct kvt_arena *arena)
+{
+    const cJSON *requests = kvt_json_find(result, "requests");
+    double waiting = number_at(requests, "waiting"), arrived = number_at(requests, "arrived");
+
+    if (waiting < 1 || waiting < 0.05 * arrived)
+        return NULL;
+    return kvt_arena_printf(arena,
+                            "at the answer %.0f of %.0f requests still wait when the run ends, and "
+                            "no mean latency counts them; a longer run.duration_s does, and so do "
+                            "classes of service (--slo classes)",
+                            waiting, arrived);
+}
+
+const char *plan_note_waiting(const struct plan_question *question, const struct cJSON *result,
+                              struct kvt_arena *arena)
+{
+    const cJSON *batch = kvt_json_find(kvt_json_find(result, "explain"), "batch");
+    double waiting = number_at(batch, "waiting_mean");
+    double all = waiting + number_at(batch, "decoding_mean") + number_at(batch, "prefilling_mean") +
+                 number_at(batch, "importing_mean");
+
+    if (bounds_waiting(question))
+        return note_left_out(result, arena);
+    if (waiting < 1 || waiting < 0.05 * all)
+        return NULL;
+    return kvt_arena_printf(arena,
+                            "at the answer %.0f of %.0f requests wait for admission on average, "
+                            "which no bound asked for sees; --slo 'mean_ttft_ms<=LIMIT' beside "
+                            "them bounds queueing too",
+                            waiting, all);
+}
+
+const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice)
+{
+    const struct plan_question *question = &plan->question;
+    const char *kind = question->survive_nodes > 0 ? "node" : "rank";
+    bool is_stranded = false;
+
+    for (size_t i = 0; i < choice->point_count; i++)
+        is_stranded =
+            is_stranded || choice->points[i]->stranded > 0 || choice->points[i]->is_stalled;
+    if (!is_stranded || question->survive_ranks + question->survive_nodes == 0 ||
+        choice->along.expert_gpus <= 1)
+        return NULL;
+    return kvt_arena_printf(plan->arena,
+                            "ep is above 1, so that one %s that fails stops all of its pool for "
+                            "good; --survive '{\"kind\": \"%s\", \"at_s\": %g, \"group\": "
+                            "\"goes_on\"}' has the others go on, and back_after_s in it has it "
+                            "come back",
+                            kind, kind, question->survive_at_s);
+}
