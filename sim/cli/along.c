@@ -58,9 +58,8 @@ void cli_along_read(const struct kvt_scenario *scenario, struct cli_along *out)
     if (cJSON_IsArray(pool) && cJSON_GetArraySize(pool) == 1)
         pool = pool->child;
     if (cJSON_IsObject(pool)) {
-        out->gpus =
-            kvt_json_number_or(pool, "gpus",
-                               kvt_json_number_or(pool, "tp", 1) * kvt_json_number_or(pool, "dp", 1));
+        out->gpus = kvt_json_number_or(
+            pool, "gpus", kvt_json_number_or(pool, "tp", 1) * kvt_json_number_or(pool, "dp", 1));
         out->expert_gpus = kvt_json_number_or(pool, "ep", 1);
     }
 }
@@ -121,8 +120,8 @@ kvt_status cli_along_concurrency(const struct cli_along *along, const char *path
     double concurrency = 0;
     kvt_status status = KVT_OK;
 
-    if (along->concurrency <= 0 ||
-        !cli_along_leads(path, "workload.requests") || !is_number(value, &concurrency))
+    if (along->concurrency <= 0 || !cli_along_leads(path, "workload.requests") ||
+        !is_number(value, &concurrency))
         return KVT_OK;
     if (along->requests > 0)
         status = add_count(sets, "workload.requests",

@@ -17,8 +17,8 @@ bool cli_along_is_leader(const char *path);
 
 /* What a scenario has before the key is set. */
 struct cli_along {
-    double gpus, expert_gpus;        /* of the one pool; 0: there are several */
-    bool keeps_dp, keeps_ep;         /* --set says them: they stay what they are */
+    double gpus, expert_gpus; /* of the one pool; 0: there are several */
+    bool keeps_dp, keeps_ep;  /* --set says them: they stay what they are */
     double concurrency, requests, conversations;
 };
 /* Of its tree and origins alone: a scenario that is loaded for its keys will do, which need not be
@@ -40,7 +40,8 @@ KVT_CHECKED kvt_status cli_settings_add(struct cli_settings *sets, const char *p
                                         const char *value, struct kvt_error *err);
 
 /* Behind "cluster.decode.gpus=VALUE": replicas follow from GPUs, and experts that were spread over
- * all of them are again, but for what --set says. Nothing with any other path, or a value that is no number. */
+ * all of them are again, but for what --set says. Nothing with any other path, or a value that is
+ * no number. */
 KVT_CHECKED kvt_status cli_along_gpus(const struct cli_along *along, const char *path,
                                       const char *value, struct cli_settings *sets,
                                       struct kvt_error *err);

@@ -116,7 +116,7 @@ struct plan_choice {
     const char *const *sets; /* [set_count] its own, with what goes along */
     size_t set_count;
     const char *const *axis_sets; /* [axis_count] its own as asked for */
-    struct cli_along along; /* of this choice without what takes others along */
+    struct cli_along along;       /* of this choice without what takes others along */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
     const char *reason; /* why it is refused, or every value of it stalled; else NULL */

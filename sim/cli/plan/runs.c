@@ -60,7 +60,8 @@ static double attained(const cJSON *result, const char *name, bool is_stranded)
         const cJSON *its_name = kvt_json_find(item, "name");
         if (!cJSON_IsString(its_name) || strcmp(its_name->valuestring, name) != 0)
             continue;
-        return is_stranded ? kvt_json_number_or(item, "met", NAN) / kvt_json_number_or(item, "requests", NAN)
+        return is_stranded ? kvt_json_number_or(item, "met", NAN) /
+                                 kvt_json_number_or(item, "requests", NAN)
                            : kvt_json_number_or(item, "attained_share", NAN);
     }
     return NAN;

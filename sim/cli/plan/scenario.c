@@ -170,8 +170,7 @@ static kvt_status load(const struct plan *plan, const struct plan_choice *choice
                                                  .plugins = cli_plugins(),
                                                  .sets = sets,
                                                  .set_count = count,
-                                                 .common_sets =
-                                                     plan->is_strict ? 0 : common->count,
+                                                 .common_sets = plan->is_strict ? 0 : common->count,
                                                  .only_keys = only_keys};
     status = kvt_scenario_load(plan->question.source, &options, arena, out, err);
     if (status != KVT_OK)

@@ -118,7 +118,8 @@ static bool bounds_waiting(const struct plan_question *question)
 static const char *note_left_out(const struct cJSON *result, struct kvt_arena *arena)
 {
     const cJSON *requests = kvt_json_find(result, "requests");
-    double waiting = kvt_json_number_or(requests, "waiting", 0), arrived = kvt_json_number_or(requests, "arrived", 0);
+    double waiting = kvt_json_number_or(requests, "waiting", 0),
+           arrived = kvt_json_number_or(requests, "arrived", 0);
 
     if (waiting < 1 || waiting < 0.05 * arrived)
         return NULL;
@@ -134,7 +135,8 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
 {
     const cJSON *batch = kvt_json_find(kvt_json_find(result, "explain"), "batch");
     double waiting = kvt_json_number_or(batch, "waiting_mean", 0);
-    double all = waiting + kvt_json_number_or(batch, "decoding_mean", 0) + kvt_json_number_or(batch, "prefilling_mean", 0) +
+    double all = waiting + kvt_json_number_or(batch, "decoding_mean", 0) +
+                 kvt_json_number_or(batch, "prefilling_mean", 0) +
                  kvt_json_number_or(batch, "importing_mean", 0);
 
     if (bounds_waiting(question))

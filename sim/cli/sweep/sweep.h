@@ -63,9 +63,8 @@ KVT_CHECKED kvt_status sweep_check_value(const struct sweep_question *question,
                                          struct kvt_error *err);
 
 /* sweep_question.c: the scenario of a point. A key is set before the keys below it, else axes are
- * applied in their order, but that cluster.decode.gpus comes last, and what goes along behind it, as
- * the rest of the point says. *hash as in
- * struct sweep_point; errors name the axis. */
+ * applied in their order, but that cluster.decode.gpus comes last, and what goes along behind it,
+ * as the rest of the point says. *hash as in struct sweep_point; errors name the axis. */
 KVT_CHECKED kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
                                         struct kvt_arena *arena, struct kvt_scenario *out,
                                         uint64_t *hash, struct kvt_error *err);
