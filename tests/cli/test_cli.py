@@ -357,6 +357,7 @@ def a_disk_that_fills_up_leaves_no_file(folder):
 
     path = tiny(folder)
     many = lines_of_requests(folder, 1000)
+    (folder / "out").mkdir()
     for arguments in (("run", path, "--out", folder / "out", "--quiet"),
                       ("compare", path, path, "--out", folder / "out", "--quiet"),
                       ("trace", "convert", many, "--to", folder / "out" / "b.csv")):
