@@ -116,7 +116,7 @@ struct plan_choice {
     const char *const *sets; /* [set_count] its own, with what goes along */
     size_t set_count;
     const char *const *axis_sets; /* [axis_count] its own as asked for */
-    struct cli_along along;       /* in the scenario of this choice */
+    struct cli_along along;       /* of this choice without what takes others along */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
     const char *reason; /* why it is refused, or every value of it stalled; else NULL */
@@ -201,6 +201,10 @@ bool plan_is_of_requests(const struct plan_bound *bound);
 KVT_CHECKED kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
                                  enum plan_level level, struct kvt_arena *arena,
                                  struct kvt_scenario *out, struct kvt_error *err);
+/* What the scenario of a choice has before anything goes along: it need not be one that can be run,
+ * as what goes along may make it one. */
+KVT_CHECKED kvt_status plan_read_along(const struct plan *plan, const struct plan_choice *choice,
+                                       struct cli_along *out, struct kvt_error *err);
 /* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. */
 KVT_CHECKED kvt_status plan_set(const struct plan_question *question, const struct cli_along *along,
                                 const char *path, const char *value, struct kvt_arena *arena,

@@ -114,18 +114,12 @@ static bool bounds_waiting(const struct plan_question *question)
     return false;
 }
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
 /* Latencies are of those who got there: a run that ends while many wait has none of theirs. */
 static const char *note_left_out(const struct cJSON *result, struct kvt_arena *arena)
 {
     const cJSON *requests = kvt_json_find(result, "requests");
-    double waiting = number_at(requests, "waiting"), arrived = number_at(requests, "arrived");
+    double waiting = kvt_json_number_or(requests, "waiting", 0),
+           arrived = kvt_json_number_or(requests, "arrived", 0);
 
     if (waiting < 1 || waiting < 0.05 * arrived)
         return NULL;
@@ -140,9 +134,10 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
                               struct kvt_arena *arena)
 {
     const cJSON *batch = kvt_json_find(kvt_json_find(result, "explain"), "batch");
-    double waiting = number_at(batch, "waiting_mean");
-    double all = waiting + number_at(batch, "decoding_mean") + number_at(batch, "prefilling_mean") +
-                 number_at(batch, "importing_mean");
+    double waiting = kvt_json_number_or(batch, "waiting_mean", 0);
+    double all = waiting + kvt_json_number_or(batch, "decoding_mean", 0) +
+                 kvt_json_number_or(batch, "prefilling_mean", 0) +
+                 kvt_json_number_or(batch, "importing_mean", 0);
 
     if (bounds_waiting(question))
         return note_left_out(result, arena);
