@@ -15,8 +15,8 @@ enum {
     CONFIG_BYTES_MAX = 1 << 20
 };
 
-/* Of facts that have no bound of their own. */
-static const double NUMBER_MOST = 1e15;
+/* Of facts that have no bound of their own, which are GiB and ratios. */
+static const double NUMBER_MOST = 1e9;
 
 bool engine_note(struct engine_notes *notes, struct kvt_arena *arena, const char *text)
 {
