@@ -151,11 +151,13 @@ KVT_CHECKED kvt_status cli_machine(bool quiet, struct cJSON **out, struct kvt_er
  * with a sentence and the status of a malformed question. Not in children. */
 void cli_guard_plugin(const char *path);
 void cli_guard_end(void);
-/* For handlers of signals: the process ends here, and no temporary stays. */
-void cli_end_at_once(void);
+/* For handlers of signals: the process ends here, and no temporary stays. why: what is told; NULL:
+ * the signal's name. */
+void cli_end_at_once(int signal_number, const char *why);
 
-/* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called; the second of them ends
- * the process at once. */
+/* From here on SIGINT, SIGTERM and SIGHUP end the process at once, without a file half written. Of a
+ * command that asks cli_interrupted() the first only sets that, from cli_catch_signals() on. */
+void cli_end_on_signals(void);
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 

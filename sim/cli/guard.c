@@ -1,5 +1,5 @@
 /* guard.c -- the ends that a command does not come to by itself: a crash or an exit() while a
- * plug-in is loaded, and a second signal while the first is not heeded.
+ * plug-in is loaded, and a signal that the command does not heed.
  *
  * Each is told in a sentence and has an exit status, and no temporary of a file that was being
  * written stays behind. What is done here is done in signal handlers: nothing but what POSIX allows
@@ -84,6 +84,12 @@ static const char *name_of(int signal_number)
         return "SIGFPE";
     case SIGILL:
         return "SIGILL";
+    case SIGINT:
+        return "SIGINT";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGHUP:
+        return "SIGHUP";
     default:
         return "SIGABRT";
     }
@@ -138,9 +144,11 @@ void cli_guard_end(void)
     guard.ended = true;
 }
 
-void cli_end_at_once(void)
+void cli_end_at_once(int signal_number, const char *why)
 {
-    say("kvtide: a second signal: ended at once, nothing more is written\n");
+    say("kvtide: ");
+    say(why != NULL ? why : name_of(signal_number));
+    say(": ended at once, nothing more is written\n");
     remove_temporaries();
     _exit(CLI_NO);
 }

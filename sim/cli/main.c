@@ -57,5 +57,6 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
     gsl_set_error_handler_off();
+    cli_end_on_signals();
     return cli_close(run_command(argc, argv));
 }

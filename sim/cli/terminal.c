@@ -14,22 +14,42 @@ static volatile sig_atomic_t interrupted;
 
 static void on_signal(int signal_number)
 {
-    (void)signal_number;
     if (interrupted)
-        cli_end_at_once();
+        cli_end_at_once(signal_number, "a second signal");
     interrupted = 1;
+}
+
+static void on_signal_of_the_heedless(int signal_number)
+{
+    cli_end_at_once(signal_number, NULL);
+}
+
+static void handle(void (*handler)(int))
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = handler}, before;
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        bool is_nohup = ends[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 &&
+                        before.sa_handler == SIG_IGN;
+        if (!is_nohup)
+            (void)sigaction(ends[i], &action, NULL);
+    }
+}
+
+void cli_end_on_signals(void)
+{
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+
+    handle(on_signal_of_the_heedless);
+    /* A file past the size limit is a failed write, reported as such. */
+    (void)sigaction(SIGXFSZ, &ignored, NULL);
 }
 
 void cli_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    /* A file past the size limit is a failed write, reported as such. */
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGXFSZ, &action, NULL);
+    handle(on_signal);
 }
 
 bool cli_interrupted(void)

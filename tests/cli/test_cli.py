@@ -343,16 +343,27 @@ def every_command_says_that_its_output_is_the_machines(folder):
     assert files_below(folder) == before
 
 
+def lines_of_requests(folder, count):
+    path = folder / "requests.csv"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("arrival_s,input_tokens,output_tokens\n")
+        file.writelines("%d,4096,20\n" % second for second in range(count))
+    return path
+
+
 def a_disk_that_fills_up_leaves_no_file(folder):
     def small_files_only():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
 
     path = tiny(folder)
-    for arguments in (("run", path), ("compare", path, path)):
-        sentence = refuses(3, *arguments, "--out", folder / "out", "--quiet", preexec_fn=small_files_only)
+    many = lines_of_requests(folder, 1000)
+    (folder / "out").mkdir()
+    for arguments in (("run", path, "--out", folder / "out", "--quiet"),
+                      ("compare", path, path, "--out", folder / "out", "--quiet"),
+                      ("trace", "convert", many, "--to", folder / "out" / "b.csv")):
+        sentence = refuses(3, *arguments, preexec_fn=small_files_only)
         assert str(folder / "out") in sentence and sentence.endswith(": File too large"), sentence
-        assert files_below(folder / "out") == [], files_below(folder / "out")
+        assert os.listdir(folder / "out") == [], os.listdir(folder / "out")
 
 
 def a_closed_pipe_ends_no_run_halfway(folder):
@@ -395,6 +406,20 @@ def a_signal_leaves_whole_files_marked_interrupted(folder):
         assert len((out / "requests.csv").read_text().splitlines()) == 1 + arrived
         assert (out / "timeline.csv").read_text().endswith("\n")
         assert "interrupted" in said, said
+
+
+def a_command_that_does_not_heed_signals_ends_by_one_and_leaves_no_temporary(folder):
+    (folder / "out").mkdir()
+    many = lines_of_requests(folder, 400000)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process = subprocess.Popen([KVTIDE, "trace", "convert", many, "--to", folder / "out" / "b.csv"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not os.listdir(folder / "out") and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(number)
+        said = process.communicate(timeout=support.TIMEOUT_S)[1]
+        assert process.returncode == 1 and number.name in said, (process.returncode, said)
+        assert os.listdir(folder / "out") == [], os.listdir(folder / "out")
 
 
 def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
@@ -578,6 +603,7 @@ CASES = (
     a_disk_that_fills_up_leaves_no_file,
     a_closed_pipe_ends_no_run_halfway,
     a_signal_leaves_whole_files_marked_interrupted,
+    a_command_that_does_not_heed_signals_ends_by_one_and_leaves_no_temporary,
     a_signal_while_selections_are_recorded_ends_the_run_soon,
     a_killed_run_leaves_no_result_and_does_not_disturb_the_next,
     commands_of_the_readme_run,
