@@ -348,9 +348,8 @@ static kvt_status check_phases(const cJSON *result, const char *where, struct kv
 
 static kvt_status check_transitions(const cJSON *result, const char *where, struct kvt_error *err)
 {
-    static const struct member members[] = {{"direction", TEXT, false},
-                                            {"to_concurrency", COUNT, false},
-                                            {"at_s", COUNT, false}};
+    static const struct member members[] = {
+        {"direction", TEXT, false}, {"to_concurrency", COUNT, false}, {"at_s", COUNT, false}};
     const cJSON *transition = NULL;
     char place[PLACE_BYTES];
     int i = 0;
@@ -411,9 +410,11 @@ static kvt_status check_requests(const cJSON *result, const char *where, struct 
 /* What stands beside the tree: its kinds, before anything visits it. */
 static kvt_status check_beside(const cJSON *result, const char *where, struct kvt_error *err)
 {
-    static const struct member members[] = {
-        {"version", TEXT, false}, {"ending", TEXT, false},   {"metrics", NUMBERS, false},
-        {"phases", ARRAY, false}, {"transitions", ARRAY, true}};
+    static const struct member members[] = {{"version", TEXT, false},
+                                            {"ending", TEXT, false},
+                                            {"metrics", NUMBERS, false},
+                                            {"phases", ARRAY, false},
+                                            {"transitions", ARRAY, true}};
     char place[PLACE_BYTES];
 
     (void)snprintf(place, sizeof place, "%.480s#", where);

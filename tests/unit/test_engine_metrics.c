@@ -153,10 +153,11 @@ END_TEST
 START_TEST(a_scrape_that_comes_again_at_its_time_is_another)
 {
     double figures[ENGINE_FIGURES];
-    figures_of("vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
-               "vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
-               "vllm:num_requests_running 4 1700000001000\nvllm:num_preemptions_total 7 1700000001000\n",
-               figures);
+    figures_of(
+        "vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
+        "vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
+        "vllm:num_requests_running 4 1700000001000\nvllm:num_preemptions_total 7 1700000001000\n",
+        figures);
 
     ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 5);
     ck_assert_double_eq(figures[ENGINE_PREEMPTIONS], 4);
@@ -172,7 +173,8 @@ START_TEST(only_openmetrics_ends_in_eof_and_what_is_ours_is_known)
     } read[] = {
         {"# TYPE vllm:num_preemptions_total counter\nvllm:num_preemptions_total 1\n", false},
         {"# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 1\n# EOF\n"
-         "# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 3\n# EOF", false},
+         "# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 3\n# EOF",
+         false},
         {"# HELP vllm:num_preemptions_total as kvtide: counts\nvllm:num_preemptions_total 1\n",
          false},
         {"vllm:num_preemptions_total 1 1\nkvtide:coverage_ratio 1 1\n# EOF\n", true},

@@ -134,15 +134,15 @@ static kvt_status refuse_number(const char *path, size_t line, double bad, const
     char where[512];
 
     (void)snprintf(where, sizeof where, "%.480s:%zu", path, line);
-    return kvt_fail(err, KVT_ERR_INVALID, where, "found %g, expected a number from 0 on: \"%.100s\"",
-                    bad, text);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "found %g, expected a number from 0 on: \"%.100s\"", bad, text);
 }
 
 /* Every line against every pattern; *matched: how many lines said something. Progress bars end
  * theirs with a CR. The text is cut up. */
 static kvt_status read_log(const char *path, char *text, const struct kvt_engine *engine,
-                           struct kvt_arena *arena, struct kvt_engine_facts *facts,
-                           size_t *matched, struct kvt_error *err)
+                           struct kvt_arena *arena, struct kvt_engine_facts *facts, size_t *matched,
+                           struct kvt_error *err)
 {
     size_t line = 1;
 
