@@ -159,8 +159,8 @@ static kvt_status find_scrape(struct reading *reading, double at, bool begins, c
     if (begins && reading->has_times && isnan(at))
         return kvt_fail(err, KVT_ERR_PARSE, where,
                         "found no time, expected one, as the file's first sample has");
-    bool is_another = !isnan(at) && metrics->scrapes[metrics->count - 1].at != at;
-    return begins || is_another ? add_scrape(metrics, at, begins, err) : KVT_OK;
+    bool is_another = begins || (!isnan(at) && metrics->scrapes[metrics->count - 1].at != at);
+    return is_another ? add_scrape(metrics, at, begins, err) : KVT_OK;
 }
 
 /* By time; what is of one time stays as it was read. */
