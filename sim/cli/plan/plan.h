@@ -306,6 +306,8 @@ KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
 
 /* "49.3"; "-" where it is not finite. */
 const char *plan_figure(double value, char out[PLAN_VALUE_BYTES]);
+/* The same with as many digits more as it takes to tell it from the limit that it is not. */
+const char *plan_figure_beside(double value, double limit, char out[PLAN_VALUE_BYTES]);
 /* Of the objective's values, with its unit. */
 const char *plan_value(const struct plan_question *question, double value,
                        char out[PLAN_VALUE_BYTES]);

@@ -20,6 +20,20 @@ const char *plan_figure(double value, char out[PLAN_VALUE_BYTES])
     return out;
 }
 
+const char *plan_figure_beside(double value, double limit, char out[PLAN_VALUE_BYTES])
+{
+    char of_limit[PLAN_VALUE_BYTES];
+
+    (void)plan_figure(limit, of_limit);
+    if (strcmp(plan_figure(value, out), of_limit) != 0)
+        return out;
+    for (int digits = 5; digits <= 17 && value != limit && strcmp(out, of_limit) == 0; digits++) {
+        (void)snprintf(out, PLAN_VALUE_BYTES, "%.*g", digits, value);
+        (void)snprintf(of_limit, sizeof of_limit, "%.*g", digits, limit);
+    }
+    return out;
+}
+
 const char *plan_value(const struct plan_question *question, double value,
                        char out[PLAN_VALUE_BYTES])
 {
@@ -89,7 +103,9 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish)
         const char *says = plan_says(question, b, point, plan->arena);
         fprintf(stderr, "%s %.*s %s", b == 0 ? ":" : ",",
                 (int)strcspn(question->bounds[b].text, "<>"), question->bounds[b].text,
-                says != NULL ? says : plan_figure(point->bounds[b].mean, number));
+                says != NULL ? says
+                             : plan_figure_beside(point->bounds[b].mean, question->bounds[b].limit,
+                                                  number));
     }
     fprintf(stderr, ": %s (%zu seed%s)\n", plan_meets(question, point) ? "holds" : "does not hold",
             wish->seed_count, wish->seed_count == 1 ? "" : "s");
