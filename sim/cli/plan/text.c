@@ -172,6 +172,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
 static void put_unmet(const struct plan *plan, const cJSON *tree)
 {
     const cJSON *item;
+    size_t b = 0; /* of the bounds, whose order it is */
 
     put_line("answer", plan->interrupted ? "none: interrupted before one was found"
                                          : "none: no value of any choice holds all bounds");
@@ -183,7 +184,10 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
         const cJSON *says = kvt_json_find(item, "says");
         size_t used = (size_t)snprintf(
             text, sizeof text, "%s: %s", kvt_json_find(item, "bound")->valuestring,
-            cJSON_IsNumber(value) ? plan_figure(value->valuedouble, number) : "has no value");
+            cJSON_IsNumber(value)
+                ? plan_figure_beside(value->valuedouble, plan->question.bounds[b].limit, number)
+                : "has no value");
+        b++;
         if (cJSON_IsString(choice))
             used += (size_t)snprintf(text + used, sizeof text - used, " with %.300s",
                                      choice->valuestring);
