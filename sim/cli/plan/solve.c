@@ -75,6 +75,17 @@ struct naming {
     struct plan_choice *choice;
 };
 
+/* Nothing is left once the fault has struck: any other value ends as the one that was struck. */
+static bool is_lost(const struct plan_question *question, const struct plan_choice *choice)
+{
+    for (size_t i = 0; choice->nothing_left && i < choice->point_count; i++) {
+        const struct plan_point *point = choice->points[i];
+        if ((point->refused == NULL || point->is_stalled) && !plan_meets(question, point))
+            return true;
+    }
+    return false;
+}
+
 /* The value that a choice wants run next; -1: it is bracketed, or nothing can meet. */
 static kvt_status name_next(void *context, size_t index, unsigned threads, struct cli_job *job,
                             struct kvt_error *err)
@@ -89,20 +100,19 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
     choice->job = job;
     choice->job_threads = threads;
     choice->wanted = -1;
+    if (is_lost(question, choice))
+        return KVT_OK;
     kvt_status status = plan_correct(choice, question->bound_count, err);
     if (status == KVT_OK && search->high - search->low > 1)
         status = curve_last(&choice->curve, search->low, search->high, plan_judge_margin, &judge,
                             &guess, err);
     if (status != KVT_OK)
         return status;
-    if (choice->nothing_left) /* every value is as hopeless as the first */
-        guess = -1;
-    if (search->tries == 0 && !choice->nothing_left) {
+    if (search->tries == 0) {
         long best = guess >= 0 ? guess : curve_best(&choice->curve, plan_judge_margin, &judge);
         search->first = best >= 0 ? best : 0;
     }
-    bool is_hopeless =
-        guess < 0 && !search->low_meets && search->tries >= (choice->nothing_left ? 1 : 2);
+    bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2;
     if (is_hopeless || !search_next(search, guess, &choice->wanted))
         choice->wanted = -1;
     /* What is known beforehand may be wrong altogether: nothing is given up before the value that
@@ -337,8 +347,8 @@ static void choose_simulated(const struct plan_question *question, struct plan_c
     }
 }
 
-/* Whether what --survive takes away is all that there is at the first value, and so at every other
- * one, and no request is promised anything but by being served. */
+/* Whether what --survive takes away is all that there is, at the first value and so at every other
+ * one, and some bound is broken by requests that nobody serves. */
 static kvt_status find_nothing_left(const struct plan *plan, struct plan_choice *choice,
                                     struct kvt_error *err)
 {

@@ -192,15 +192,13 @@ static const char *note_burst(const struct cJSON *result, struct kvt_arena *aren
 static bool loaded_stages(const struct cJSON *mean_values, char *text, size_t bytes)
 {
     const cJSON *load;
-    char number[PLAN_VALUE_BYTES];
     size_t used = 0;
 
     cJSON_ArrayForEach(load, kvt_json_find(mean_values, "stage_load"))
     {
         if (cJSON_IsNumber(load) && load->valuedouble >= 1 && used < bytes)
-            used +=
-                (size_t)snprintf(text + used, bytes - used, "%s%s (%s times)", used > 0 ? ", " : "",
-                                 load->string, plan_figure(load->valuedouble, number));
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s (%.2f times)",
+                                     used > 0 ? ", " : "", load->string, load->valuedouble);
     }
     return used > 0;
 }
