@@ -122,6 +122,32 @@ static double excess_requests(const struct march *march, double largest)
     return fmin(largest * sqrt(fmin(variance, most)), there);
 }
 
+/* How many requests one of an open loop finds decoding on its rank, itself included, where its rank
+ * steps alone: those of all ranks, about as many as Poisson's law says, are shared evenly, and
+ * whoever looks sees the fuller ranks more often. */
+static double seen_by_each(const struct march *march)
+{
+    double ranks = march->env->surfaces->run->rank_count, all = ranks * march->in_round;
+    double middle = floor(all), weights = 0, squares = 0;
+
+    /* Weights of the law over that of its mode, down from it and up. */
+    for (int way = 0; way < 2; way++) {
+        double weight = 1;
+        for (double n = way ? middle + 1 : middle; n >= 1; n += way ? 1 : -1) {
+            if (way)
+                weight *= all / n;
+            if (weight < 1e-9)
+                break;
+            double low = floor(n / ranks), part = n / ranks - low;
+            weights += weight * n / ranks;
+            squares += weight * (n / ranks * (n / ranks) + part * (1 - part));
+            if (!way)
+                weight *= n / all;
+        }
+    }
+    return weights > 0 ? squares / weights : 1;
+}
+
 /* Seconds of a step and how many of them the mean rank waits for the slowest: one has more
  * requests, another misses more rows, and the largest of ranks that differ in both is as far out
  * as both together (G. Blom's approximation of the largest of G normal ones). */
@@ -130,8 +156,10 @@ static double slowest_step(const struct march *march, const struct round_load *l
 {
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
+    double seen = march->in_round;
     /* Of requests that come on their own, each sees the others' mean and itself. */
-    double seen = march->in_round + (env->closed ? 0 : 1 / ranks);
+    if (!env->closed)
+        seen = ranks < 2 ? seen_by_each(march) : seen + 1 / ranks;
     double mean_s = step_cost(env, load, seen, seen, parts_s, range);
 
     *waited_s = 0;
