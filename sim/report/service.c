@@ -128,7 +128,7 @@ static bool violations(const struct kvt_run *run, int phase, long long from_ns, 
             if (end_ns > begin_ns && fell_short(scenario, &attained[i * classes], c))
                 violated_ns += end_ns - begin_ns;
         }
-        *(c < 0 ? any_s : &of_class_s[c]) = violated_ns * 1e-9;
+        *(c < 0 ? any_s : &of_class_s[c]) = violated_ns / (double)KVT_NS_PER_S;
     }
     free(attained);
     return true;

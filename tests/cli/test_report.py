@@ -403,6 +403,8 @@ def what_is_no_answer_is_refused_with_its_place(folder):
     other = folder / "other.json"
     other.write_text('{"schema": "another/1"}')
     is_refused('found schema "another/1", expected an answer of kvtide', "report", other)
+    other.write_text('{"schema": "kvtide/scenario/1", "extends": "quickstart"}')
+    is_refused('found schema "kvtide/scenario/1", expected an answer of kvtide', "report", other)
     page = folder / "page.html"
     page.write_text("<html></html>")
     is_refused("this is no page that kvtide wrote", "report", page)

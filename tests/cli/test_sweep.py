@@ -575,6 +575,8 @@ def a_dry_run_says_what_would_be_run_and_writes_nothing(folder):
     assert report["duplicates"] == [{"point": 4, "same_as": 0}]
     assert report["points"] == 6 and report["runs"] == 9 and report["seeds"] == 3
     assert 0 < report["run_s"] < 30 and report["total_s"] > report["run_s"] and report["peak_bytes_of_one"] > 2**20
+    expected = -(-3 // report["jobs"]) * report["prepare_s"] + -(-9 // report["jobs"]) * report["run_s"]
+    assert abs(report["total_s"] - expected) < 1e-9 * expected, report
     said = succeeds("sweep", path, *axes, "--dry-run", "--jobs", "2", "--quiet")
     for words in ("points  6, 3 refused, 1 the same as another", "point 4 is the same scenario as point 0",
                   "runs    9: 3 points on 3 seeds", "a run, 2 at once", "memory  about"):

@@ -80,8 +80,13 @@ double report_number(const cJSON *tree, const char *path)
 
 /* ---- The page of a file ---------------------------------------------------------------------- */
 
+/* NULL: a question, or not kvtide's. */
 static const struct report_kind *kind_of(const char *schema)
 {
+    static const char question[] = "kvtide/scenario/";
+
+    if (strncmp(schema, question, sizeof question - 1) == 0)
+        return NULL;
     for (size_t i = 0; i < KINDS; i++) {
         size_t length = strlen(kinds[i].schema);
         bool is_family = kinds[i].schema[length - 1] == '/';
@@ -109,9 +114,10 @@ static kvt_status build(const char *dir, const char *where, const cJSON *tree,
 
     *out = NULL;
     if (kind == NULL)
-        status = kvt_fail(err, KVT_ERR_INVALID, where,
-                          "found schema \"%s\", expected an answer of kvtide (kvtide/result/1)",
-                          report_text(tree, "schema"));
+        status = kvt_fail(
+            err, KVT_ERR_INVALID, where,
+            "found schema \"%s\", expected an answer of kvtide (kvtide/result/1 and others)",
+            report_text(tree, "schema"));
     /* One of before results explained themselves has a page without it. */
     if (status == KVT_OK && kind->build == report_build_run &&
         kvt_json_find(tree, "explain") != NULL)

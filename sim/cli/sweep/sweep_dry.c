@@ -196,8 +196,10 @@ static void count(struct found *found)
     }
     found->runs = (found->points - found->refused) * question->seed_count;
     double rounds = ceil((double)found->runs / found->run->jobs);
-    found->total_s =
-        trial->prepare_done < 1 ? (double)NAN : trial->prepared_s + rounds * trial->whole_run_s;
+    double prepare_rounds = ceil((double)question->seed_count / found->run->jobs);
+    found->total_s = trial->prepare_done < 1
+                         ? (double)NAN
+                         : prepare_rounds * trial->prepared_s + rounds * trial->whole_run_s;
 }
 
 static void print_refused(const struct found *found)
@@ -256,7 +258,8 @@ static void print_time(const struct found *found)
         if (trial->prepared_s > 0.1) {
             printf(", after ");
             print_duration(trial->prepared_s);
-            printf(" to prepare, once for all like it");
+            printf(" to prepare%s, once for all like it",
+                   found->question->seed_count > 1 ? " each seed" : "");
         }
         putchar('\n');
     }
