@@ -113,8 +113,9 @@ static bool comes_from_outside(const struct march_env *env)
 }
 
 /* How many more requests the slowest rank of a step decodes than the mean one. In a closed loop the
- * numbers that each imports differ, as in a queue of memoryless arrivals; in an open one their sum
- * is seldom one that the ranks can share evenly. */
+ * numbers that each imports differ, as in a queue of memoryless arrivals. Of those that come from
+ * outside the sum is seldom one that the ranks can share evenly; and they share what imports too,
+ * so that a rank which imports nothing has one more to decode than those that import. */
 static double excess_requests(const struct march *march, double largest)
 {
     const struct march_env *env = march->env;
