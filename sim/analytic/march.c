@@ -105,9 +105,17 @@ static void mix_means(const struct round_means *a, const struct round_means *b, 
     out->committed_squares = (1 - share) * a->committed_squares + share * b->committed_squares;
 }
 
+/* Whether requests come to the ranks from outside, whichever of them has fewest, instead of one for
+ * one that has ended there. */
+static bool comes_from_outside(const struct march_env *env)
+{
+    return !env->closed || env->prefill.servers > 0;
+}
+
 /* How many more requests the slowest rank of a step decodes than the mean one. In a closed loop the
- * numbers that each imports differ, as in a queue of memoryless arrivals; in an open one their sum
- * is seldom one that the ranks can share evenly. */
+ * numbers that each imports differ, as in a queue of memoryless arrivals. Of those that come from
+ * outside the sum is seldom one that the ranks can share evenly; and they share what imports too,
+ * so that a rank which imports nothing has one more to decode than those that import. */
 static double excess_requests(const struct march *march, double largest)
 {
     const struct march_env *env = march->env;
@@ -117,9 +125,48 @@ static double excess_requests(const struct march *march, double largest)
     double most =
         march->import.burst > 0 ? env->import.service_scv * march->decoding : march->decoding;
 
-    if (!env->closed)
-        return fmin((ranks - 1) / (2 * ranks), march->decoding * (ranks - 1));
+    if (comes_from_outside(env))
+        return fmin((ranks - 1) / (2 * ranks) + fmin(there, 1), march->decoding * (ranks - 1));
     return fmin(largest * sqrt(fmin(variance, most)), there);
+}
+
+/* Number n's weight over number n - 1's, times n: of a mean of `all`, of `exist` at most. */
+static double more_odds(double all, double n, double exist)
+{
+    return isinf(exist) ? all : (exist - n + 1) * all / fmax(exist - all, 1e-9);
+}
+
+/* Of so many a rank on average, of whole numbers on each. */
+static void note_seen(double each, double weight, double *weights, double *squares)
+{
+    double part = each - floor(each);
+
+    *weights += weight * each;
+    *squares += weight * (each * each + part * (1 - part));
+}
+
+/* How many requests one finds decoding on its rank, itself included, where its rank steps alone:
+ * those of all ranks are shared evenly, and whoever looks sees the fuller ranks more often. There
+ * are about as many as Poisson's law says, or the binomial where no more than some exist. */
+static double seen_by_each(const struct march *march)
+{
+    const struct march_env *env = march->env;
+    double ranks = env->surfaces->run->rank_count, all = ranks * march->in_round;
+    double exist = env->closed ? ranks * env->in_flight : INFINITY;
+    double middle = floor(all), weights = 0, squares = 0;
+
+    /* Weights of the law over that of about its mode, down from it and up. */
+    for (double n = middle, weight = 1; n >= 1 && weight > 1e-9; n--) {
+        note_seen(n / ranks, weight, &weights, &squares);
+        weight *= n / more_odds(all, n, exist);
+    }
+    for (double n = middle + 1, weight = 1; n <= exist; n++) {
+        weight *= more_odds(all, n, exist) / n;
+        if (weight <= 1e-9)
+            break;
+        note_seen(n / ranks, weight, &weights, &squares);
+    }
+    return weights > 0 ? squares / weights : 1;
 }
 
 /* Seconds of a step and how many of them the mean rank waits for the slowest: one has more
@@ -130,8 +177,11 @@ static double slowest_step(const struct march *march, const struct round_load *l
 {
     const struct march_env *env = march->env;
     double ranks = env->surfaces->run->lockstep ? env->surfaces->run->rank_count : 1;
+    double seen = march->in_round;
     /* Of requests that come on their own, each sees the others' mean and itself. */
-    double seen = march->in_round + (env->closed ? 0 : 1 / ranks);
+    if (comes_from_outside(env))
+        seen = ranks < 2 ? seen_by_each(march)
+                         : seen + (1 - (env->closed ? seen / env->in_flight : 0)) / ranks;
     double mean_s = step_cost(env, load, seen, seen, parts_s, range);
 
     *waited_s = 0;

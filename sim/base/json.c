@@ -91,6 +91,12 @@ const cJSON *kvt_json_find(const cJSON *object, const char *key)
     return NULL;
 }
 
+double kvt_json_number_or(const cJSON *object, const char *key, double otherwise)
+{
+    const cJSON *item = kvt_json_find(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
+}
+
 /* where + "/" + key, the key escaped as a JSON pointer has it (RFC 6901). */
 static void print_place(const char *where, const char *key, char *out, size_t out_bytes)
 {

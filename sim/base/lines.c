@@ -28,6 +28,7 @@ struct kvt_lines {
     size_t end;
     size_t searched; /* buffer[begin..searched) holds no line end */
     bool is_at_end;  /* the file has no more bytes */
+    bool is_ended;   /* the line last returned had a line feed */
     uint64_t number;
 };
 
@@ -176,6 +177,7 @@ kvt_status kvt_lines_next(struct kvt_lines *lines, char **text, size_t *text_byt
     (*text)[length] = '\0';
     lines->begin = has_line_feed ? end + 1 : end;
     lines->searched = lines->begin;
+    lines->is_ended = has_line_feed;
     lines->number++;
     return KVT_OK;
 }
@@ -183,4 +185,9 @@ kvt_status kvt_lines_next(struct kvt_lines *lines, char **text, size_t *text_byt
 uint64_t kvt_lines_number(const struct kvt_lines *lines)
 {
     return lines->number;
+}
+
+bool kvt_lines_is_ended(const struct kvt_lines *lines)
+{
+    return lines->is_ended;
 }

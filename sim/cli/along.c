@@ -9,23 +9,58 @@
 #include "kvt/file.h"
 #include "kvt/json.h"
 
-static double number_at(const struct cJSON *tree, const char *holder, const char *name)
-{
-    const cJSON *item = kvt_json_find(kvt_json_find(tree, holder), name);
+static const struct {
+    const char *leader;
+    const char *led[CLI_ALONG_MAX];
+} together[] = {
+    {CLI_ALONG_GPUS, {"cluster.decode.dp", "cluster.decode.ep"}},
+    {"workload.concurrency", {"workload.requests", "workload.conversations"}},
+    {"workload.closed.concurrency", {"workload.requests", "workload.conversations"}},
+};
 
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+bool cli_along_leads(const char *leader, const char *path)
+{
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        for (size_t k = 0; k < CLI_ALONG_MAX && strcmp(leader, together[i].leader) == 0; k++) {
+            if (strcmp(path, together[i].led[k]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool cli_along_is_leader(const char *path)
+{
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        if (strcmp(path, together[i].leader) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_set(const struct kvt_scenario *scenario, const char *path)
+{
+    const cJSON *origin = kvt_json_find(scenario->origins, path);
+
+    return cJSON_IsString(origin) && strcmp(origin->valuestring, "--set") == 0;
 }
 
 void cli_along_read(const struct kvt_scenario *scenario, struct cli_along *out)
 {
-    const struct cJSON *tree = scenario->tree;
+    const cJSON *workload = kvt_json_find(scenario->tree, "workload");
+    const cJSON *pool = kvt_json_find(kvt_json_find(scenario->tree, "cluster"), "decode");
 
-    *out = (struct cli_along){.concurrency = number_at(tree, "workload", "concurrency"),
-                              .requests = number_at(tree, "workload", "requests"),
-                              .conversations = number_at(tree, "workload", "conversations")};
-    if (scenario->pool_count == 1) {
-        out->gpus = scenario->pools[0].gpus;
-        out->expert_gpus = scenario->pools[0].ep;
+    *out = (struct cli_along){.concurrency = kvt_json_number_or(workload, "concurrency", 0),
+                              .requests = kvt_json_number_or(workload, "requests", 0),
+                              .conversations = kvt_json_number_or(workload, "conversations", 0),
+                              .keeps_dp = is_set(scenario, "cluster.decode.dp"),
+                              .keeps_ep = is_set(scenario, "cluster.decode.ep")};
+    if (cJSON_IsArray(pool) && cJSON_GetArraySize(pool) == 1)
+        pool = pool->child;
+    if (cJSON_IsObject(pool)) {
+        out->gpus = kvt_json_number_or(
+            pool, "gpus", kvt_json_number_or(pool, "tp", 1) * kvt_json_number_or(pool, "dp", 1));
+        out->expert_gpus = kvt_json_number_or(pool, "ep", 1);
     }
 }
 
@@ -66,12 +101,15 @@ kvt_status cli_along_gpus(const struct cli_along *along, const char *path, const
                           struct cli_settings *sets, struct kvt_error *err)
 {
     double gpus = 0;
+    kvt_status status = KVT_OK;
 
     /* Of several pools each is set by its number, and says its replicas itself. */
-    if (along->gpus == 0 || strcmp(path, "cluster.decode.gpus") != 0 || !is_number(value, &gpus))
+    if (along->gpus == 0 || strcmp(path, CLI_ALONG_GPUS) != 0 || !is_number(value, &gpus))
         return KVT_OK;
-    kvt_status status = add_unless_taken(sets, "cluster.decode.dp", "auto", err);
-    if (status == KVT_OK && along->expert_gpus == along->gpus && along->gpus > 1)
+    if (!along->keeps_dp)
+        status = add_unless_taken(sets, "cluster.decode.dp", "auto", err);
+    if (status == KVT_OK && !along->keeps_ep && along->expert_gpus == along->gpus &&
+        along->gpus > 1)
         status = add_count(sets, "cluster.decode.ep", gpus, err);
     return status;
 }
@@ -82,9 +120,7 @@ kvt_status cli_along_concurrency(const struct cli_along *along, const char *path
     double concurrency = 0;
     kvt_status status = KVT_OK;
 
-    if (along->concurrency <= 0 ||
-        (strcmp(path, "workload.concurrency") != 0 &&
-         strcmp(path, "workload.closed.concurrency") != 0) ||
+    if (along->concurrency <= 0 || !cli_along_leads(path, "workload.requests") ||
         !is_number(value, &concurrency))
         return KVT_OK;
     if (along->requests > 0)

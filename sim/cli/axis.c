@@ -17,6 +17,13 @@ enum {
 /* Where HIGH is met but for rounding, it is met. */
 static const double slack = 1e-9;
 
+bool cli_path_holds(const char *above, const char *path)
+{
+    size_t length = strlen(above);
+
+    return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '.');
+}
+
 size_t cli_piece_length(const char *text)
 {
     unsigned depth = 0;

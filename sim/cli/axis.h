@@ -16,6 +16,9 @@ struct cli_axis {
     size_t value_count;
 };
 
+/* Whether path is the key `above`, or lies below it. */
+bool cli_path_holds(const char *above, const char *path);
+
 /* Length of text up to the next comma that parts two values, or to its end: those inside brackets,
  * braces and quotes belong to a value. */
 size_t cli_piece_length(const char *text);

@@ -155,8 +155,8 @@ void cli_guard_end(void);
  * the signal's name. */
 void cli_end_at_once(int signal_number, const char *why);
 
-/* From here on SIGINT, SIGTERM and SIGHUP end the process at once, without a file half written. Of a
- * command that asks cli_interrupted() the first only sets that, from cli_catch_signals() on. */
+/* From here on SIGINT, SIGTERM and SIGHUP end the process at once, without a file half written. Of
+ * a command that asks cli_interrupted() the first only sets that, from cli_catch_signals() on. */
 void cli_end_on_signals(void);
 void cli_catch_signals(void);
 bool cli_interrupted(void);

@@ -124,7 +124,7 @@ static const struct {
     {"pp", {1, 1024, true}},
     {"dcp", {1, 1024, true}},
     {"nodes", {1, 4096, true}},
-    {"max_tokens", {1, COUNT_MOST, true}},
+    {"max_tokens", {KVT_ENGINE_TOKENS_MIN, COUNT_MOST, true}},
     {"max_requests", {1, COUNT_MOST, true}},
     {"memory_fraction", {0.01, 1, false}},
     {"pool_tokens", {1, COUNT_MOST, true}},

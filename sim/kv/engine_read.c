@@ -209,24 +209,29 @@ kvt_status engine_read_flags(const cJSON *tree, const char *where, struct kvt_ar
 kvt_status engine_read_passive(const cJSON *tree, const char *where, struct kvt_arena *arena,
                                struct kvt_engine *engine, struct kvt_error *err)
 {
-    static const char *const keys[] = {"switches", "values"};
+    static const char *const keys[] = {"switches", "values", "files"};
     char place[ENGINE_PLACE_BYTES];
-    const cJSON *passive = NULL, *switches = NULL, *values = NULL;
+    const cJSON *passive = NULL, *switches = NULL, *values = NULL, *files = NULL;
     kvt_status status = kvt_json_get_object(tree, where, "passive", true, &passive, err);
 
     (void)snprintf(place, sizeof place, "%s/passive", where);
     if (status == KVT_OK)
-        status = kvt_json_check_keys(passive, place, keys, 2, err);
+        status = kvt_json_check_keys(passive, place, keys, 3, err);
     if (status == KVT_OK)
         status = kvt_json_get_array(passive, place, "switches", true, &switches, err);
     if (status == KVT_OK)
         status = kvt_json_get_array(passive, place, "values", true, &values, err);
+    if (status == KVT_OK)
+        status = kvt_json_get_array(passive, place, "files", false, &files, err);
     if (status == KVT_OK)
         status = read_texts(switches, place, arena, &engine->passive_switches,
                             &engine->passive_switch_count, err);
     if (status == KVT_OK)
         status = read_texts(values, place, arena, &engine->passive_values,
                             &engine->passive_value_count, err);
+    if (status == KVT_OK && files != NULL)
+        status = read_texts(files, place, arena, &engine->passive_files,
+                            &engine->passive_file_count, err);
     return status;
 }
 

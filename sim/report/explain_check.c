@@ -12,12 +12,14 @@ enum {
 
 enum kind {
     NUMBER, /* or null: not known */
+    COUNT,  /* a number that is always known */
     TEXT,
     TEXT_OR_NULL,
     BOOL,
     OBJECT,
     ARRAY,
-    NUMBERS /* an object of nothing else */
+    NUMBERS, /* an object of nothing else */
+    CHOICE   /* of a plug-in: its name, or an object */
 };
 
 struct member {
@@ -36,6 +38,10 @@ static const char *fault_of(const cJSON *item, enum kind kind)
     switch (kind) {
     case NUMBER:
         return is_number(item) ? NULL : "a number";
+    case COUNT:
+        return cJSON_IsNumber(item) ? NULL : "a number";
+    case CHOICE:
+        return cJSON_IsString(item) || cJSON_IsObject(item) ? NULL : "a text or an object";
     case TEXT:
         return cJSON_IsString(item) ? NULL : "a text";
     case TEXT_OR_NULL:
@@ -321,33 +327,111 @@ static kvt_status check_tree(const cJSON *tree, const char *where, struct kvt_er
 
 static kvt_status check_phases(const cJSON *result, const char *where, struct kvt_error *err)
 {
-    const cJSON *phase = NULL, *transition = NULL;
-    char place[PLACE_BYTES];
-    kvt_status status = KVT_OK;
+    static const struct member members[] = {
+        {"phase", COUNT, false}, {"metrics", NUMBERS, false}, {"explain", OBJECT, false}};
+    const cJSON *phase = NULL;
+    char place[PLACE_BYTES], inner[PLACE_BYTES + 16];
     int i = 0;
 
     cJSON_ArrayForEach(phase, kvt_json_find(result, "phases"))
     {
-        (void)snprintf(place, sizeof place, "%.400s#/phases/%d/explain", where, i++);
+        (void)snprintf(place, sizeof place, "%.400s#/phases/%d", where, i++);
+        (void)snprintf(inner, sizeof inner, "%s/explain", place);
+        kvt_status status = CHECK(phase, place, members, err);
         if (status == KVT_OK)
-            status = check_tree(kvt_json_find(phase, "explain"), place, err);
+            status = check_tree(kvt_json_find(phase, "explain"), inner, err);
+        if (status != KVT_OK)
+            return status;
     }
-    i = 0;
+    return KVT_OK;
+}
+
+static kvt_status check_transitions(const cJSON *result, const char *where, struct kvt_error *err)
+{
+    static const struct member members[] = {
+        {"direction", TEXT, false}, {"to_concurrency", COUNT, false}, {"at_s", COUNT, false}};
+    const cJSON *transition = NULL;
+    char place[PLACE_BYTES];
+    int i = 0;
+
     cJSON_ArrayForEach(transition, kvt_json_find(result, "transitions"))
     {
         (void)snprintf(place, sizeof place, "%.400s#/transitions/%d", where, i++);
+        kvt_status status = CHECK(transition, place, members, err);
         if (status == KVT_OK)
-            status = cJSON_IsObject(transition) ? check_numbers(transition, place, "direction", err)
-                                                : refuse(transition, place, "an object", err);
+            status = check_numbers(transition, place, "direction", err);
+        if (status != KVT_OK)
+            return status;
+    }
+    return KVT_OK;
+}
+
+/* The scenario as far as the first line names it. */
+static kvt_status check_scenario(const cJSON *result, const char *where, struct kvt_error *err)
+{
+    static const struct member members[] = {{"name", TEXT, false},
+                                            {"seed", COUNT, false},
+                                            {"run", OBJECT, false},
+                                            {"residency", CHOICE, false},
+                                            {"timing", CHOICE, false}};
+    static const struct {
+        const char *key;
+        struct member member;
+    } inner[] = {{"run", {"fidelity", TEXT, false}},
+                 {"residency", {"policy", TEXT, false}},
+                 {"timing", {"model", TEXT, false}}};
+    const cJSON *scenario = kvt_json_find(result, "scenario");
+    char place[PLACE_BYTES], of[PLACE_BYTES + 16];
+
+    (void)snprintf(place, sizeof place, "%.480s#/scenario", where);
+    kvt_status status = CHECK(scenario, place, members, err);
+    for (size_t i = 0; i < sizeof inner / sizeof inner[0] && status == KVT_OK; i++) {
+        const cJSON *item = kvt_json_find(scenario, inner[i].key);
+        (void)snprintf(of, sizeof of, "%s/%s", place, inner[i].key);
+        if (!cJSON_IsString(item))
+            status = check_members(item, of, &inner[i].member, 1, err);
     }
     return status;
+}
+
+static kvt_status check_requests(const cJSON *result, const char *where, struct kvt_error *err)
+{
+    static const struct member members[] = {{"arrived", COUNT, false},
+                                            {"completed", COUNT, false},
+                                            {"running", COUNT, false},
+                                            {"waiting", COUNT, false},
+                                            {"dropped", NUMBERS, false}};
+    char place[PLACE_BYTES];
+
+    (void)snprintf(place, sizeof place, "%.480s#/requests", where);
+    return CHECK(kvt_json_find(result, "requests"), place, members, err);
+}
+
+/* What stands beside the tree: its kinds, before anything visits it. */
+static kvt_status check_beside(const cJSON *result, const char *where, struct kvt_error *err)
+{
+    static const struct member members[] = {{"version", TEXT, false},
+                                            {"ending", TEXT, false},
+                                            {"metrics", NUMBERS, false},
+                                            {"phases", ARRAY, false},
+                                            {"transitions", ARRAY, true}};
+    char place[PLACE_BYTES];
+
+    (void)snprintf(place, sizeof place, "%.480s#", where);
+    kvt_status status = CHECK(result, place, members, err);
+    if (status == KVT_OK)
+        status = check_scenario(result, where, err);
+    if (status == KVT_OK)
+        status = check_requests(result, where, err);
+    if (status == KVT_OK)
+        status = check_phases(result, where, err);
+    return status == KVT_OK ? check_transitions(result, where, err) : status;
 }
 
 kvt_status kvt_explain_check(const cJSON *result, const char *where, struct kvt_error *err)
 {
     const cJSON *schema = kvt_json_find(result, "schema");
     const cJSON *tree = explain_object(result, "explain");
-    const cJSON *metrics = explain_object(result, "metrics");
     char place[PLACE_BYTES];
 
     if (!cJSON_IsObject(result) || !cJSON_IsString(schema))
@@ -364,8 +448,5 @@ kvt_status kvt_explain_check(const cJSON *result, const char *where, struct kvt_
     kvt_status status = check_tree(tree, place, err);
     if (status == KVT_OK)
         status = check_basis(tree, place, err);
-    if (status == KVT_OK)
-        status = check_phases(result, where, err);
-    (void)snprintf(place, sizeof place, "%.480s#/metrics", where);
-    return status == KVT_OK ? check_numbers(metrics, place, "", err) : status;
+    return status == KVT_OK ? check_beside(result, where, err) : status;
 }

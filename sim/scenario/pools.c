@@ -148,9 +148,15 @@ static kvt_status bind_parallelism(struct kvt_load *load, const char *dotted, co
         pool->dp = pool->gpus / pool->tp;
     if ((uint64_t)pool->tp * pool->dp != pool->gpus) {
         (void)snprintf(path, sizeof path, "%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted);
-        return kvt_fail(err, KVT_ERR_INVALID, kvt_load_place(load, path, place),
-                        "%u GPUs are not tp %u x dp %u; give gpus and tp, and dp follows",
-                        pool->gpus, pool->tp, pool->dp > 0 ? pool->dp : 1);
+        (void)kvt_load_place(load, path, place);
+        if (pool->gpus % pool->tp != 0)
+            return kvt_fail(err, KVT_ERR_INVALID, place,
+                            "%u GPUs are not tp %u x a number of replicas; a multiple of tp is "
+                            "expected",
+                            pool->gpus, pool->tp);
+        return kvt_fail(err, KVT_ERR_INVALID, place,
+                        "%u GPUs are not tp %u x dp %u; %s.dp=auto follows from gpus and tp",
+                        pool->gpus, pool->tp, pool->dp, dotted);
     }
     if (pool->gpus % pool->ep != 0) {
         (void)snprintf(path, sizeof path, "%s.ep|%s.gpus|%s.tp|%s.dp", dotted, dotted, dotted,

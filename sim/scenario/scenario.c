@@ -44,15 +44,15 @@ static kvt_status finish(struct kvt_load *load, const char *path, struct kvt_sce
         status = kvt_layers_add_set(load, i, err);
     if (status == KVT_OK)
         status = kvt_layers_apply(load, err);
-    if (load->options->only_keys)
-        return status;
-    if (status == KVT_OK)
+    if (status == KVT_OK && !load->options->only_keys) {
         status = kvt_tree_complete(load, err);
-    if (status == KVT_OK)
-        status = kvt_tree_bind(load, &scenario, err);
+        if (status == KVT_OK)
+            status = kvt_tree_bind(load, &scenario, err);
+        if (status == KVT_OK)
+            kvt_tree_forget_idle(load);
+    }
     if (status != KVT_OK)
         return status;
-    kvt_tree_forget_idle(load);
     scenario.tree = load->tree;
     scenario.idle_sets = load->idle_sets;
     scenario.inputs = load->inputs;

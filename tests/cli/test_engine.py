@@ -180,8 +180,19 @@ def spellings_of_a_flag_are_one_flag(_):
 
 def malformed_values_are_malformed_questions(folder):
     for flags, words in (
-            (("--max-num-seqs", "many"), 'found "many", expected a number'),
-            (("--max-num-seqs", "-3"), "expected a number from 0"),
+            (("--max-num-seqs", "many"), 'found "many", expected a whole number from 1 on'),
+            (("--max-num-seqs", "-3"), 'found "-3", expected a whole number from 1 on'),
+            (("--max-num-seqs", "1e400"), "--max-num-seqs: found"),
+            (("--tensor-parallel-size", "9" * 20), "expected a whole number from 1 to 1024"),
+            (("--max-model-len", "1e30"), '--max-model-len: found "1e30", expected a whole number from 2 to '
+                                          '9007199254740992'),
+            (("--max-model-len", "1"), '--max-model-len: found "1", expected a whole number from 2 on'),
+            (("--kv-transfer-config", '{"kv_connector_extra_config":{"host_pool_gib":1e30}}'),
+             "expected a number from 0 to 1000000000"),
+            (("--attention-config", "/nowhere/at/all.json"), "--attention-config: /nowhere/at/all.json: "),
+            (("--config", "/nowhere/at/all.yaml"), "--config: /nowhere/at/all.yaml: "),
+            (("--config",), "a value is expected"),
+            (("--config", "/"), "--config: /: "),
             (("--max-num-seqs",), "a value is expected"),
             (("--enable-expert-parallel=1",), "takes no value"),
             (("--attention-config", '{"a":'), "--attention-config"),
@@ -193,7 +204,7 @@ def malformed_values_are_malformed_questions(folder):
              '--gpu-memory-utilization: found "1.7", expected a number from 0.01 to 1'),
             (("--gpu-memory-utilization", "0"), "from 0.01 to 1"),
             (("--max-num-seqs", "0"), "from 1 on"),
-            (("--max-model-len", "1.5"), "a whole number from 1 on"),
+            (("--max-model-len", "1.5"), "a whole number from 2 on"),
             (("--block-size", "0"), "--block-size"),
             (("--num-gpu-blocks-override", "2.5"), "--num-gpu-blocks-override"),
             (("--speculative-config", '{"method":"mtp","num_speculative_tokens":300}'),
@@ -214,15 +225,34 @@ def malformed_values_are_malformed_questions(folder):
             (("--engine", "ideal", "--", "--model", "glm-5.3"), "is no engine"),
             (("--engine", "llama.cpp", "--", "--model", "glm-5.3"), "vllm-2026-09"),
             (("--engine", "vllm", "--hardware", "abacus", "--", "--model", "glm-5.3"), "abacus"),
+            (("--engine", "sglang", "--", "--model", "glm-5.3", "--context-length", "1e30"),
+             "--context-length: found \"1e30\", expected a whole number from 2 to"),
+            (("--engine", "sglang", "--", "--model", "glm-5.3", "--config", "/nowhere/at/all.yaml"),
+             "--config: /nowhere/at/all.yaml: "),
+            (("--engine", "trtllm", "--", "glm-5.3", "--tp_size", "8", "--config", "/nowhere/at/all"),
+             "--config: /nowhere/at/all: "),
             (("--engine", "vllm", "--tokens", "x", "--", "--model", "glm-5.3"), "--tokens"),
             (("--hardware", "h200", "x"), "go with --engine"),
             (("quickstart", "--engine", "vllm", "--export", "yaml"), 'expected "flags"'),
             (("--engine", "vllm", "--schema"), "questions of their own")):
         assert words in refuses(2, "check", *arguments), arguments
+    # What is no context of the model is no question, and takes no good length along.
+    for tokens, found in (("0", "0"), ("1", "1"), ("99999999", "99999999"), ("99999999999", "99999999999"),
+                          ("0,81920", "0"), ("81920,1048577", "1048577")):
+        said = refuses(2, "check", "--engine", "vllm", "--tokens", tokens, "--", "--model", "glm-5.3", "-tp", "8")
+        assert "check --tokens: found %s, expected 2 " % found in said and "to 1048576" in said, said
+    for tokens in ("2", "1048576"):
+        answer = asked("vllm", "--model", "glm-5.3", "-tp", "8", options=("--tokens", tokens),
+                       status=1 if tokens != "2" else 0)
+        assert answer["sizes"]["sizes"][0]["tokens"] == int(tokens)
+    assert asked("vllm", "--model", "glm-5.3", "-tp", "8", "--max-model-len", "2")["starts"]
     config = folder / "config.yaml"
     config.write_text("kv_cache_config:\n  free_gpu_memory_fraction: 0.8\n", encoding="utf-8")
     answer = asked("trtllm", "glm-5.3", "--tp_size", "8", "--ep_size", "8", "--config", config)
     assert len(answer["not_considered"]) == 1 and "can be given as JSON" in answer["not_considered"][0]
+    for engine in ("vllm", "sglang"):
+        answer = asked(engine, "--model", "glm-5.3", "--tensor-parallel-size", "8", "--config", config)
+        assert answer["not_considered"] == ["--config %s (not read: its flags can be given)" % config], answer
     config.write_text('{"kv_cache_config":{"free_gpu_memory_fraction":0.8}}', encoding="utf-8")
     answer = asked("trtllm", "glm-5.3", "--tp_size", "8", "--ep_size", "8", "--config", config)
     assert answer["not_considered"] == [] and answer["facts"]["memory_fraction"] == 0.8
@@ -372,6 +402,24 @@ def a_log_of_nothing_known_is_refused_with_what_was_looked_for(folder):
         assert kvtide("size", "--from-log", "torn.log", "--", "--model", "glm-5.3", cwd=folder).returncode < 2
 
 
+def a_log_with_a_number_that_none_can_be_is_refused_with_its_line(folder):
+    whole = (LOGS / "vllm-resident.log").read_text(encoding="utf-8")
+    for given, found in (("nan", "nan"), ("inf", "inf"), ("-inf", "-inf"), ("NaN", "nan"), ("-3.52", "-3.52")):
+        (folder / "odd.log").write_text(whole.replace("17.80 GiB", given + " GiB"), encoding="utf-8")
+        said = refuses(2, "size", "--from-log", "odd.log", cwd=folder)
+        assert "odd.log:3: found %s, expected a number from 0 on" % found in said, said
+    (folder / "odd.log").write_text(whole.replace("for 81,920 tokens", "for 1 tokens"), encoding="utf-8")
+    assert "longest context of 1 tokens" in refuses(2, "size", "--from-log", "odd.log", cwd=folder)
+    said = refuses(2, "size", "--from-log", LOGS / "vllm-resident.log", "--tokens", "0")
+    assert "size --tokens: found 0, expected 2 " in said, said
+    # A log that does not say what the pool got says nothing of it.
+    (folder / "less.log").write_text("\n".join(whole.split("\n")[:2]) + "\n", encoding="utf-8")
+    said = succeeds("size", "--from-log", "less.log", cwd=folder)
+    assert said.split("KV pool")[1].split("\n")[0].split() == ["17.85", "-"], said
+    answer = json.loads(succeeds("size", "--from-log", "less.log", "--json", cwd=folder))
+    assert answer["got_pool_gib"] is None, answer
+
+
 def lists_and_files_know_engines(folder):
     names = [entry["name"] for entry in json.loads(succeeds("list", "engines", "--json"))["engines"]]
     assert names == ["ideal", "sglang-2026-09", "trtllm-2026-09", "vllm-2026-09"], names
@@ -406,6 +454,7 @@ CASES = (
     an_sglang_log_shows_which_ratio_is_in_force,
     a_tensorrt_llm_log_gives_its_tokens,
     a_log_of_nothing_known_is_refused_with_what_was_looked_for,
+    a_log_with_a_number_that_none_can_be_is_refused_with_its_line,
     lists_and_files_know_engines,
 )
 

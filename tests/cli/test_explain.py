@@ -519,6 +519,38 @@ def a_tree_that_was_changed_is_refused_with_the_path_of_what_is_wrong(folder):
     assert "#/explain/tpot/parts_ms: found parts" in refuses(2, "report", folder / "run")
 
 
+def what_stands_beside_the_tree_is_checked_too(folder):
+    """Members that are printed, or that other parts of a page are made of, whatever is in their place."""
+    result = ran(folder, STEPS)
+    other = folder / "other.json"
+    places = ["/version", "/ending", "/metrics", "/phases", "/phases/1", "/phases/1/phase",
+              "/phases/1/metrics", "/phases/1/explain", "/transitions", "/transitions/0",
+              "/transitions/0/direction", "/transitions/0/at_s", "/requests", "/requests/arrived",
+              "/requests/dropped", "/scenario", "/scenario/name", "/scenario/seed", "/scenario/run",
+              "/scenario/run/fidelity", "/scenario/residency", "/scenario/residency/policy",
+              "/scenario/timing", "/scenario/timing/model"]
+    values = dict(members_of({**result, "phases": result["phases"][1:]}))
+    for path in places:
+        # Null, and every kind that it is not; a number is what a list was once visited as.
+        like = values[path.replace("/phases/1", "/phases/0")]
+        kind = (int, float) if isinstance(like, (int, float)) else type(like)
+        choice = path in ("/scenario/residency", "/scenario/timing")
+        for damage in (5, "text", [], {}, True, json):
+            if damage is not True and isinstance(damage, kind) and damage != {}:
+                continue
+            if choice and damage == "text" or damage == {} and path in ("/metrics", "/phases/1/metrics", "/requests/dropped"):
+                continue
+            text = json.dumps(with_member(result, path, "DAMAGE"))
+            other.write_text(text.replace('"DAMAGE"', "null" if damage is json else json.dumps(damage)),
+                             encoding="utf-8")
+            for arguments in ((other,), (other, "--json"), (folder / "run", other)):
+                sentence = refuses(2, "explain", *arguments)
+                assert "other.json#%s" % path in sentence, (path, damage, sentence)
+    for path in ("/metrics", "/phases", "/requests", "/scenario", "/version", "/scenario/seed"):
+        other.write_text(json.dumps(with_member(result, path, None)), encoding="utf-8")
+        assert "other.json#%s: found none" % path in refuses(2, "explain", other), path
+
+
 def a_timeline_that_is_not_right_is_named(folder):
     ran(folder, {})
     timeline = folder / "run/timeline.csv"
@@ -555,5 +587,6 @@ if __name__ == "__main__":
         differences_are_shared_out,
         what_is_no_result_is_refused,
         a_tree_that_was_changed_is_refused_with_the_path_of_what_is_wrong,
+        what_stands_beside_the_tree_is_checked_too,
         a_timeline_that_is_not_right_is_named,
     ]))

@@ -112,8 +112,26 @@ def a_run_agrees_with_its_own_timeline(folder):
         result = validate(folder, (name, *sets), "--measured", "own/timeline.om")
         figures = judged(result)
         assert result["good"] and figures["hot_miss_ratio"]["good"], figures
+        # That is no engine, and the badge is not its.
+        assert result["badge"]["engine"] == "no" and result["engine"] is None, result
+        assert result["badge"]["engine_reason"] == "kvtide's own timeline", result["badge"]
         for figure in result["figures"]:
             assert figure["measured"] == 0 or abs(figure["error"]) < 1e-6, (name, figure)
+
+
+def a_timeline_that_was_cut_off_is_refused(folder):
+    small = support.tiny(folder)
+    succeeds("run", small, "--out", "own", "--quiet", "--no-report", cwd=folder)
+    text = succeeds("validate", small, "--measured", "own/timeline.om", "--quiet", cwd=folder)
+    assert " beside kvtide's own timeline\n" in text and "engine no (kvtide's own timeline)" in text
+    whole = (folder / "own/timeline.om").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for cut in (whole[:len(whole) * 2 // 3], whole[:-2], b"".join(lines[:-1]),
+                b"".join(lines[:4]), b"".join(lines[:4])[:-1]):
+        (folder / "cut.om").write_bytes(cut)
+        sentence = refuses(2, "validate", small, "--measured", "cut.om", "--quiet", cwd=folder)
+        at = "cut.om:%d: " % len(cut.splitlines())
+        assert at in sentence and "cut off" in sentence, (at, sentence)
 
 
 def what_means_nothing_is_refused(folder):
@@ -167,6 +185,7 @@ CASES = (
     metrics_come_first_and_say_what_a_client_cannot,
     a_window_compares_the_requests_that_ended_in_it,
     a_run_agrees_with_its_own_timeline,
+    a_timeline_that_was_cut_off_is_refused,
     what_means_nothing_is_refused,
     half_of_a_measured_vllm_run_predicts_the_other_half,
 )

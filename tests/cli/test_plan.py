@@ -158,6 +158,45 @@ def gpus_take_their_replicas_along(folder):
     assert plan["worth"][1]["difference"] == 0  # host DRAM does not bind
 
 
+def what_goes_along_needs_no_scenario_that_runs_without_it(folder):
+    path = tiny(folder)  # 2 GPUs, dp 2, ep 2: tp 2 alone is none
+    refuses(2, "run", path, "--set", "cluster.decode.tp=2", "--quiet")
+    ask = ("--slo", "mean_e2el_ms<=1e9", "--minimize", "cluster.decode.gpus=2:4:2", "--fidelity", "analytic", "--worth", "none")
+    auto = planned(path, *ask, "--set", "cluster.decode.tp=2", "--set", "cluster.decode.dp=auto")
+    assert auto["answer"]["value"] == 2, auto["answer"]
+    for how in (("--set", "cluster.decode.tp=2"), ("--over", "cluster.decode.tp=2"), ("--over", "cluster.decode.tp=1,2"),
+                ("--set", "cluster.decode.tp=4", "--over", "cluster.decode.tp=1,2")):
+        choices = planned(path, *ask, *how)["choices"]
+        assert all(choice["status"] == "met" for choice in choices), (how, choices)
+        assert [choice["bounds"] for choice in choices if choice["choice"] != "tp=1"] == [auto["choices"][0]["bounds"]], how
+    # Of values some will do: 4 GPUs, but not 2, 3 or 5.
+    four = planned(path, *ask[:3], "cluster.decode.gpus=2:5", *ask[4:], "--over", "cluster.decode.tp=4,6", status=0)
+    assert [(choice["choice"], choice["status"]) for choice in four["choices"]] == [("tp=4", "met"), ("tp=6", "refused")]
+    assert four["answer"]["value"] == 4 and "GPUs are not tp 6 x a number of replicas; a multiple" in four["choices"][1]["reason"], four["choices"]
+
+
+def replicas_and_experts_that_are_set_stay(folder):
+    path = tiny(folder)
+    ask = ("--slo", "mean_e2el_ms<=1e9", "--seeds", 1, "--worth", "none", "--maximize", "cluster.decode.gpus=2:4:2")
+    plan = planned(path, *ask, "--set", "cluster.decode.dp=2")
+    assert plan["answer"]["value"] == 2 and plan["binding"]["kind"] == "refused", plan["answer"]
+    assert plan["binding"]["constraint"].startswith("cluster.decode.gpus=4: 4 GPUs are not tp 1 x dp 2"), plan["binding"]
+    for given, wanted in (("cluster.decode.ep=2", 2), ("cluster.decode.lockstep=true", 4)):
+        plan = planned(path, *ask, "--set", given)
+        assert plan["answer"]["value"] == 4 and plan["scenario_in_force"]["cluster"]["decode"]["ep"] == wanted, given
+    # Over GPUs too, of a choice, with one more behind it.
+    plan = planned(path, *ask[:4], "--maximize", "workload.concurrency=1:2", "--over", "cluster.decode.gpus=4",
+                   "--set", "cluster.decode.ep=2", "--worth", "analytic")
+    assert plan["scenario_in_force"]["cluster"]["decode"]["ep"] == 2
+    assert "ep 2 does not divide the pool's 5 GPUs" in plan["worth"][0]["refused"], plan["worth"]
+
+
+def requests_that_are_set_say_how_many_are_for_each(folder):
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", *MOST, "--fidelity", "analytic", "--worth", "none",
+                   "--set", "workload.requests=18")  # of 6 at a time
+    assert plan["scenario_in_force"]["workload"]["requests"] == 12, plan["scenario_in_force"]["workload"]
+
+
 # --- Choices ----------------------------------------------------------------------------------------
 
 
@@ -509,6 +548,13 @@ MALFORMED = (
     ((*BOUND, *MOST, "--over", "workload.concurrency=1,2"), "it cannot be a choice as well"),
     ((*BOUND, *MOST, "--over", "seed=1,2", "--over", "seed=3"), "seed is given twice"),
     ((*BOUND, *MOST, "--over", "seed=1:2000:1"), "more than 1024 choices"),
+    ((*BOUND, *MOST, "--over", "seed=1,2,1"), "found 1 twice in the list of seed"),
+    ((*BOUND, *MOST, "--over", "seed=8,8.0"), "found 8.0 twice in the list of seed"),
+    ((*BOUND, "--maximize", "workload.concurrency=1.5:4"),
+     "found 1.5 in \"workload.concurrency=1.5:4\", expected whole numbers"),
+    ((*BOUND, "--maximize", "workload.closed.concurrency=1:4.5"), "found 4.5"),
+    ((*BOUND, "--maximize", "workload.concurrency=1:4:0.5"), "found 0.5"),
+    ((*BOUND, "--minimize", "cluster.decode.gpus=2,2.5"), "found 2.5"),
     ((*BOUND, *MOST, "--over", "residency.policy=nonsense"), "nonsense"),
     ((*BOUND, *MOST, "--set", "nonsense=1"), "nonsense"),
     ((*BOUND, *MOST, "--set", "residency=resident", "--set", "residency.hot_tokens=2048"), "hot_tokens"),
@@ -549,6 +595,9 @@ CASES = (
     an_answer_to_another_question_does_not_stay,
     a_metric_is_the_best_of_the_choices_that_hold,
     gpus_take_their_replicas_along,
+    what_goes_along_needs_no_scenario_that_runs_without_it,
+    replicas_and_experts_that_are_set_stay,
+    requests_that_are_set_say_how_many_are_for_each,
     a_choice_that_is_refused_is_told_with_its_reason,
     only_the_best_by_mean_values_are_simulated,
     classes_bring_their_own_bounds,

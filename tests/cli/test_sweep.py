@@ -270,6 +270,37 @@ def replicas_and_spread_experts_follow_the_gpus(folder):
     assert table(folder / "two")[1]["scenario_hash"] != table(folder / "one")[1]["scenario_hash"]
 
 
+def what_goes_along_needs_no_scenario_that_runs_without_it(folder):
+    path = tiny(folder)  # 2 GPUs, dp 2, ep 2: tp 2 alone is none
+    refuses(2, "run", path, "--set", "cluster.decode.tp=2", "--quiet")
+    gpus = ("--vary", "cluster.decode.gpus=2,4", "--set", "run.fidelity=analytic")
+    asked = {"set": ("--set", "cluster.decode.tp=2"), "axis": ("--vary", "cluster.decode.tp=2"),
+             "auto": ("--set", "cluster.decode.tp=2", "--set", "cluster.decode.dp=auto"),
+             "behind": ("--vary", "residency.hot_tokens=2048", "--set", "cluster.decode.tp=2")}
+    rows = {}
+    for name, how in asked.items():
+        sweep(folder / name, path, *gpus, *how)
+        rows[name] = [(row["status"], row["scenario_hash"]) for row in table(folder / name)]
+        assert rows[name] == rows["set"] and [status for status, _ in rows[name]] == ["ok", "ok"], rows
+    alone = json.loads(succeeds("run", path, *gpus[2:], "--set", "cluster.decode.tp=2", "--set", "cluster.decode.gpus=4",
+                                "--set", "cluster.decode.dp=auto", "--set", "cluster.decode.ep=4", "--json", "--quiet"))
+    assert float(table(folder / "set")[1]["output_throughput"]) == alone["metrics"]["output_throughput"]
+
+
+def replicas_and_experts_that_are_set_stay(folder):
+    path = tiny(folder)
+    sweep(folder / "dp", path, "--vary", "cluster.decode.gpus=2,4", "--set", "cluster.decode.dp=2")
+    rows = table(folder / "dp")
+    assert [row["status"] for row in rows] == ["ok", "refused"], rows
+    assert "4 GPUs are not tp 1 x dp 2; cluster.decode.dp=auto follows" in rows[1]["message"], rows[1]["message"]
+    # Given with what holds them too.
+    for name, given in (("ep", "cluster.decode.ep=2"), ("whole", 'cluster.decode={"ep":2}')):
+        sweep(folder / name, path, "--vary", "cluster.decode.gpus=2,4", "--set", given)
+        alone = json.loads(succeeds("run", path, "--set", "cluster.decode.gpus=4", "--set", "cluster.decode.dp=4", "--set",
+                                    "cluster.decode.ep=2", "--json", "--quiet"))
+        assert table(folder / name)[1]["decision_hash"] == alone["decision_hash"], name
+
+
 def all_points_that_fail_are_an_answer_of_no(folder):
     done = kvtide("sweep", tiny(folder), "--vary", "residency=vllm-hybrid", "--fidelity", "analytic", "--out",
                   folder / "out", "--quiet")
@@ -654,6 +685,8 @@ CASES = (
     when_no_point_can_be_the_question_is_malformed_and_nothing_is_written,
     a_value_that_no_point_can_have_is_a_slip_of_the_pen,
     replicas_and_spread_experts_follow_the_gpus,
+    what_goes_along_needs_no_scenario_that_runs_without_it,
+    replicas_and_experts_that_are_set_stay,
     all_points_that_fail_are_an_answer_of_no,
     files_of_points_that_are_none_are_refused_with_their_place,
     options_that_make_no_sweep_are_refused,

@@ -117,7 +117,7 @@ static const struct refusal in_files[] = {
     {"\"cluster\": {\"decode\": {\"gpus\": \"four\"}}", "t.json#/cluster/decode/gpus",
      "\"four\" is not a whole number"},
     {"\"cluster\": {\"decode\": {\"gpus\": 6}}", "t.json#/cluster/decode/gpus",
-     "6 GPUs are not tp 1 x dp 4"},
+     "6 GPUs are not tp 1 x dp 4; cluster.decode.dp=auto follows from gpus and tp"},
     {"\"cluster\": {\"decode\": {\"ep\": 3}}", "t.json#/cluster/decode/ep", "3 does not divide"},
     {"\"cluster\": {\"decode\": {\"lockstep\": 1}}", "t.json#/cluster/decode/lockstep",
      "1 is neither true nor false"},

@@ -228,6 +228,96 @@ START_TEST(slots_that_cannot_take_what_comes_say_so)
 }
 END_TEST
 
+/* ---- Ranks that step alone, and together ---- */
+
+enum {
+    SEEDS = 2,
+    LOCKSTEPS = 2
+};
+
+/* Four replicas whose step is half again as long for a second request. */
+#define RANKS                                                                                      \
+    "{\"schema\": \"kvtide/scenario/1\", \"name\": \"ranks\", \"seed\": 1, \"model\": "            \
+    "\"glm-5.3\", "                                                                                \
+    "\"hardware\": \"h200\", \"cluster\": {\"decode\": {\"gpus\": 8, \"tp\": 2, \"ep\": 2, "       \
+    "\"dp\": 4, \"pools\": \"derived\", \"host_dram_gib_per_node\": 4096}, "                       \
+    "\"import\": {\"law\": \"rate\", \"rate\": 20, \"queue\": 2}}, "                               \
+    "\"residency\": {\"policy\": \"hisparse\", \"hot_tokens\": 4096}, "                            \
+    "\"timing\": {\"model\": \"roofline\"}, "                                                      \
+    "\"workload\": {\"arrival\": \"closed\", \"concurrency\": 32, \"requests\": 200, "             \
+    "\"lengths\": {\"input\": {\"law\": \"fixed\", \"tokens\": 16384}, "                           \
+    "\"output\": {\"law\": \"lognormal\", \"mean_tokens\": 300, \"cv\": 0.25}}}, "                 \
+    "\"run\": {\"fidelity\": \"sampled\"}}"
+
+/* Means over seeds. */
+struct ranks_means {
+    double tpot_ms, active, ttft_ms;
+};
+
+static struct ranks_means ranks_run(const char *const more[], bool lockstep, const char *fidelity)
+{
+    struct ranks_means means = {0};
+
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        char seed_set[32], fidelity_set[48];
+        (void)snprintf(seed_set, sizeof seed_set, "seed=%d", seed);
+        (void)snprintf(fidelity_set, sizeof fidelity_set, "run.fidelity=%s", fidelity);
+        const char *const sets[] = {seed_set,
+                                    fidelity_set,
+                                    lockstep ? "cluster.decode.lockstep=true"
+                                             : "cluster.decode.lockstep=false",
+                                    more[0],
+                                    more[1],
+                                    "workload.requests=200",
+                                    "selection.tapes=2",
+                                    "selection.steps=256",
+                                    NULL};
+        struct small_run small;
+        small_run_whole(&small, RANKS, sets);
+        means.tpot_ms += metric_of(&small, "mean_tpot_ms") / SEEDS;
+        means.active += metric_of(&small, "active_mean") / SEEDS;
+        means.ttft_ms += metric_of(&small, "mean_ttft_ms") / SEEDS;
+        small_run_close(&small);
+    }
+    return means;
+}
+
+static const char *const rates[] = {"2", "4"};
+
+/* Requests see the few of their own rank, whose share is even, and not the chance of all. */
+START_TEST(ranks_step_as_long_as_simulated_alone_or_together)
+{
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "workload.rate=%s", rates[_i]);
+    const char *const more[] = {"workload.arrival=open", rate};
+    struct ranks_means found[LOCKSTEPS];
+    for (int lockstep = 0; lockstep < LOCKSTEPS; lockstep++) {
+        struct ranks_means wanted = ranks_run(more, lockstep, "sampled");
+        found[lockstep] = ranks_run(more, lockstep, "analytic");
+        ck_assert_double_eq_tol(found[lockstep].tpot_ms, wanted.tpot_ms, 0.08 * wanted.tpot_ms);
+        ck_assert_double_eq_tol(found[lockstep].active, wanted.active, 0.12 * wanted.active);
+        ck_assert_double_eq_tol(found[lockstep].ttft_ms, wanted.ttft_ms, 0.12 * wanted.ttft_ms);
+    }
+    ck_assert_double_gt(found[1].tpot_ms, 1.01 * found[0].tpot_ms);
+}
+END_TEST
+
+/* The requests that a prefill pool lets through come to ranks as those of an open loop. */
+START_TEST(a_closed_loop_with_prefill_is_no_even_batch)
+{
+    const char *const more[] = {"workload.concurrency=32",
+                                "cluster.prefill={\"mode\": \"separate\", \"tp\": 1, "
+                                "\"gpus\": 8, \"tokens_per_s\": 20000}"};
+    for (int lockstep = 0; lockstep < LOCKSTEPS; lockstep++) {
+        struct ranks_means wanted = ranks_run(more, lockstep, "sampled");
+        struct ranks_means found = ranks_run(more, lockstep, "analytic");
+        ck_assert_double_eq_tol(found.tpot_ms, wanted.tpot_ms, 0.1 * wanted.tpot_ms);
+        ck_assert_double_eq_tol(found.active, wanted.active, 0.1 * wanted.active);
+        ck_assert_double_eq_tol(found.ttft_ms, wanted.ttft_ms, 0.12 * wanted.ttft_ms);
+    }
+}
+END_TEST
+
 static Suite *analytic_open_suite(void)
 {
     Suite *suite = suite_create("analytic_open");
@@ -241,6 +331,12 @@ static Suite *analytic_open_suite(void)
     tcase_add_test(runs, tpot_does_not_jump_where_the_clock_cuts);
     tcase_add_test(runs, those_that_are_done_in_a_cut_run_had_come_early);
     tcase_add_loop_test(runs, slots_that_cannot_take_what_comes_say_so, 0, 2);
+    TCase *ranks = tcase_create("ranks");
+    tcase_set_timeout(ranks, 120);
+    tcase_add_loop_test(ranks, ranks_step_as_long_as_simulated_alone_or_together, 0,
+                        sizeof rates / sizeof rates[0]);
+    tcase_add_test(ranks, a_closed_loop_with_prefill_is_no_even_batch);
+    suite_add_tcase(suite, ranks);
     suite_add_tcase(suite, runs);
     return suite;
 }

@@ -123,6 +123,73 @@ START_TEST(counters_may_begin_before_the_metric_that_the_file_begins_with)
 }
 END_TEST
 
+/* Metric by metric and newest first, each at times of its own: as many scrapes as lines until they
+ * are joined. A search for each one's place took a minute, and Check allows seconds. */
+START_TEST(metrics_at_interleaved_times_are_read_in_one_go)
+{
+    enum {
+        TIMES = 100000
+    };
+    size_t room = (size_t)2 * TIMES * 64, used = 0;
+    char *text = malloc(room);
+    double figures[ENGINE_FIGURES];
+
+    ck_assert_ptr_nonnull(text);
+    for (int i = TIMES; i-- > 0;)
+        used += (size_t)snprintf(text + used, room - used, "vllm:num_requests_running %d %d\n",
+                                 i % 77, 2 * i);
+    for (int i = TIMES; i-- > 0;)
+        used += (size_t)snprintf(text + used, room - used, "vllm:generation_tokens_total %d %d\n",
+                                 3 * i + 10, 2 * i + 1);
+    (void)snprintf(text + used, room - used, "# EOF\n");
+    figures_of(text, figures);
+    free(text);
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 76);
+    ck_assert_double_eq(figures[ENGINE_OUTPUT_TOKENS], 3.0 * (TIMES - 1));
+}
+END_TEST
+
+/* The same scrape twice is two scrapes: nothing of it counts double. */
+START_TEST(a_scrape_that_comes_again_at_its_time_is_another)
+{
+    double figures[ENGINE_FIGURES];
+    figures_of(
+        "vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
+        "vllm:num_requests_running 5 1700000000000\nvllm:num_preemptions_total 3 1700000000000\n"
+        "vllm:num_requests_running 4 1700000001000\nvllm:num_preemptions_total 7 1700000001000\n",
+        figures);
+
+    ck_assert_double_eq(figures[ENGINE_PEAK_RUNNING], 5);
+    ck_assert_double_eq(figures[ENGINE_PREEMPTIONS], 4);
+}
+END_TEST
+
+/* A scrape of Prometheus has no # EOF, whole ones of OpenMetrics have one each. */
+START_TEST(only_openmetrics_ends_in_eof_and_what_is_ours_is_known)
+{
+    static const struct {
+        const char *text;
+        bool is_of_kvtide;
+    } read[] = {
+        {"# TYPE vllm:num_preemptions_total counter\nvllm:num_preemptions_total 1\n", false},
+        {"# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 1\n# EOF\n"
+         "# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 3\n# EOF",
+         false},
+        {"# HELP vllm:num_preemptions_total as kvtide: counts\nvllm:num_preemptions_total 1\n",
+         false},
+        {"vllm:num_preemptions_total 1 1\nkvtide:coverage_ratio 1 1\n# EOF\n", true},
+        {"# TYPE kvtide:coverage_ratio gauge\nvllm:num_preemptions_total 1\n# EOF\n", true},
+    };
+
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        struct engine_metrics metrics = {.peak_running = NAN};
+        read_into(&metrics, read[i].text);
+        ck_assert_int_eq(metrics.is_of_kvtide, read[i].is_of_kvtide);
+        engine_metrics_free(&metrics);
+    }
+}
+END_TEST
+
 START_TEST(files_follow_one_another)
 {
     struct engine_metrics metrics = {.peak_running = NAN};
@@ -162,6 +229,15 @@ static const struct {
     {"#\nvllm:num_preemptions_total -1\n", ":2", ""},
     {"vllm:num_preemptions_total NaN\n", ":1", ""},
     {"vllm:num_preemptions_total\n", ":1", ""},
+    /* Cut off: in a line, behind a time in seconds, a counter's name without _total, ours. */
+    {"vllm:num_preemptions_total 1\nvllm:num_preemptions_total 12", ":2", "cut off"},
+    {"vllm:num_preemptions_total 1\nvll", ":2", "expected that of the line: it was cut off"},
+    {"vllm:num_requests_running 1 0\nvllm:num_requests_running 1 1\n", ":2", "expected \"# EOF\""},
+    {"# TYPE vllm:num_preemptions counter\nvllm:num_preemptions_total 1\n", ":2", "\"# EOF\""},
+    {"vllm:num_preemptions_total 1\nkvtide:coverage_ratio 1\n", ":2", "\"# EOF\""},
+    {"vllm:num_preemptions_total 1 1\n# EOF\nvllm:num_preemptions_total 2 2\n", ":3", "# EOF"},
+    /* Nobody knows when this one was. */
+    {"vllm:num_preemptions_total 1 1\nvllm:num_preemptions_total 2\n# EOF\n", ":2", "no time"},
     {"t,prompt_throughput,gen_throughput,running,waiting\n1,2\n", ":2", "running is the fourth"},
     {"t,prompt_throughput,gen_throughput,running,waiting\n1,2,3,x,5\n", ":2", ""},
 };
@@ -194,6 +270,9 @@ int main(void)
     tcase_add_test(texts,
                    samples_of_one_time_are_of_one_scrape_and_of_two_engines_the_first_counts);
     tcase_add_test(texts, counters_may_begin_before_the_metric_that_the_file_begins_with);
+    tcase_add_test(texts, metrics_at_interleaved_times_are_read_in_one_go);
+    tcase_add_test(texts, a_scrape_that_comes_again_at_its_time_is_another);
+    tcase_add_test(texts, only_openmetrics_ends_in_eof_and_what_is_ours_is_known);
     tcase_add_test(texts, files_follow_one_another);
     tcase_add_test(texts, a_benchmark_is_no_metrics);
     tcase_add_loop_test(texts, what_is_no_sample_is_refused_with_its_line, 0,

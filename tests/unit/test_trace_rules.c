@@ -333,6 +333,10 @@ static const struct refusal {
     {BYTES("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-02-28 00:00:00 UTC,5,6\n"), "t:2:1: "},
     {BYTES("TIMESTAMP,ContextTokens,GeneratedTokens\n1969-12-31 23:59:59,5,6\n"), "t:2:1: "},
     {BYTES("{\"arrival_s\": 1, \"in\": 5}\n"), "are no format's"},
+    {BYTES("{}\n"), "the names here (none) are no format's"},
+    {BYTES("arrival_s,"
+           "0123456789012345678901234567890123456789012345678901234567890123\n1,5\n"),
+     "the names here (one of 64 characters, too long for a name, arrival_s) are no format's"},
     {BYTES("{\"arrival_s\": 1, \"in\": 5, \"out\": 6}\n{\"arrival_s\": 1, \"in\": 5}\n"),
      "KVT_ERR_PARSE t:2: no output length in this object; it may be named "},
     {BYTES("{\"arrival_s\": 1, \"in\": 5, \"out\": 6}\n{\"arrival_s\": 1,, \"in\": 5}\n"),
@@ -405,6 +409,20 @@ START_TEST(a_line_past_64_mib_is_refused)
     support_write_filled(traces_path(), '1', ((size_t)64 << 20) + 2);
     struct kvt_trace_options options = traces_options(traces_path());
     traces_assert_holds(traces_refusal_with(&options), "KVT_ERR_PARSE t:1");
+}
+END_TEST
+
+/* A log, or what a tool wrote without line ends: what stands there is told, not "()". */
+START_TEST(a_line_too_long_for_a_name_is_said_to_be_one)
+{
+    support_write_filled(traces_path(), 'a', (size_t)3 << 20);
+    struct kvt_trace_options options = traces_options(traces_path());
+    traces_assert_holds(traces_refusal_with(&options),
+                        "KVT_ERR_PARSE t: the names here (one of 3145728 characters, too long for "
+                        "a name) are no format's");
+    options.format = "azure";
+    traces_assert_holds(traces_refusal_with(&options),
+                        "found: one of 3145728 characters, too long for a name");
 }
 END_TEST
 
@@ -539,6 +557,7 @@ static Suite *trace_rules_suite(void)
                         (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(rules, a_seventeenth_class_is_refused);
     tcase_add_test(rules, a_line_past_64_mib_is_refused);
+    tcase_add_test(rules, a_line_too_long_for_a_name_is_said_to_be_one);
     tcase_add_test(rules, options_outside_their_ranges_are_refused);
     tcase_add_test(rules, times_that_would_not_fit_the_clock_are_refused);
     tcase_add_test(rules, every_allocation_may_fail);

@@ -134,6 +134,7 @@ struct sample {
     bool looks_bare; /* a row of numbers where a header would be */
     size_t count;
     char names[NAMES_MAX][64]; /* [count], spelled alike; longer ones mean nothing */
+    size_t too_long_bytes;     /* of the first that is longer; 0: none is */
 };
 
 static bool has_name(const struct sample *sample, const char *name)
@@ -147,8 +148,12 @@ static bool has_name(const struct sample *sample, const char *name)
 
 static void add_name(struct sample *sample, const char *name)
 {
-    if (sample->count < NAMES_MAX && kvt_trace_spell(name, sample->names[sample->count]))
+    if (sample->count == NAMES_MAX)
+        return;
+    if (kvt_trace_spell(name, sample->names[sample->count]))
         sample->count++;
+    else if (sample->too_long_bytes == 0)
+        sample->too_long_bytes = strlen(name);
 }
 
 /* ---- Looking -------------------------------------------------------------------- */
@@ -294,6 +299,24 @@ static void list_formats(char *list, size_t list_bytes)
         kvt_trace_list(list, list_bytes, formats[i].name);
 }
 
+/* The names of a file, for a message. */
+static void list_found(const struct sample *sample, char *list, size_t list_bytes)
+{
+    char too_long[64];
+
+    list[0] = '\0';
+    (void)snprintf(too_long, sizeof too_long, "one of %zu characters, too long for a name",
+                   sample->too_long_bytes);
+    if (sample->too_long_bytes > 0)
+        kvt_trace_list(list, list_bytes, too_long);
+    for (size_t i = 0; i < sample->count; i++) {
+        if (sample->names[i][0] != '\0')
+            kvt_trace_list(list, list_bytes, sample->names[i]);
+    }
+    if (list[0] == '\0')
+        kvt_trace_list(list, list_bytes, "none");
+}
+
 static bool is_conversation(const struct sample *sample)
 {
     return has_name(sample, "requests") || has_name(sample, "conversations");
@@ -330,10 +353,9 @@ static kvt_status find_match(const char *path, const struct sample *sample,
         return kvt_fail(err, KVT_ERR_UNSUPPORTED, path,
                         "one object a conversation, of a format that is not taken; convert it to "
                         "one request a line, or to LLMServingSim's sub_requests");
-    char found[256] = "";
+    char found[256];
     char known[320];
-    for (size_t i = 0; i < sample->count; i++)
-        kvt_trace_list(found, sizeof found, sample->names[i]);
+    list_found(sample, found, sizeof found);
     list_formats(known, sizeof known);
     return kvt_fail(err, KVT_ERR_PARSE, path,
                     "the names here (%s) are no format's; there are: %s; any CSV or JSON Lines "
@@ -345,12 +367,11 @@ static kvt_status find_match(const char *path, const struct sample *sample,
 static kvt_status fail_other(const char *path, const struct kvt_trace_format *format,
                              const struct sample *sample, struct kvt_error *err)
 {
-    char found[256] = "", wanted[160] = "";
+    char found[256], wanted[160] = "";
     const struct kvt_trace_format *like = NULL;
     struct kvt_error unused;
 
-    for (size_t i = 0; i < sample->count; i++)
-        kvt_trace_list(found, sizeof found, sample->names[i]);
+    list_found(sample, found, sizeof found);
     for (size_t i = 0; i < KVT_TRACE_SIGNATURE_MAX && format->signature[i] != NULL; i++)
         kvt_trace_list(wanted, sizeof wanted, format->signature[i]);
     if (format->shape == KVT_TRACE_CSV_BARE)

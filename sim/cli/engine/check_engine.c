@@ -10,29 +10,28 @@
 #include "kvt/json.h"
 
 enum {
-    ARENA_BYTES = 1 << 16,
-    LENGTHS_MAX = 16
+    ARENA_BYTES = 1 << 16
 };
 
-kvt_status engine_parse_lengths(const char *text, const char *option, size_t max, uint64_t *lengths,
-                                size_t *count, struct kvt_error *err)
+kvt_status engine_parse_lengths(const char *text, struct engine_lengths *out, struct kvt_error *err)
 {
     char one[32];
 
-    *count = 0;
+    out->count = 0;
     while (text != NULL) {
         size_t length = strcspn(text, ",");
 
-        if (*count == max || length >= sizeof one)
-            return kvt_fail(err, KVT_ERR_INVALID, option,
-                            "\"%.60s\": expected at most %zu counts, with commas between", text,
-                            max);
+        if (out->count == ENGINE_LENGTHS_MAX || length >= sizeof one)
+            return kvt_fail(err, KVT_ERR_INVALID, out->option,
+                            "\"%.60s\": expected at most %d counts, with commas between", text,
+                            ENGINE_LENGTHS_MAX);
         memcpy(one, text, length);
         one[length] = '\0';
-        kvt_status status = kvt_text_count(one, option, UINT64_C(1) << 53, &lengths[*count], err);
+        kvt_status status =
+            kvt_text_count(one, out->option, UINT64_C(1) << 53, &out->of[out->count], err);
         if (status != KVT_OK)
             return status;
-        ++*count;
+        out->count++;
         text = text[length] == '\0' ? NULL : text + length + 1;
     }
     return KVT_OK;
@@ -44,8 +43,7 @@ static kvt_status answer(const struct engine_question *question, struct kvt_aren
     const struct kvt_engine *engine = NULL;
     struct engine_flags flags = {.ignored = {NULL, 0, 0}};
     struct engine_start start = {.engine = NULL};
-    uint64_t lengths[LENGTHS_MAX];
-    size_t length_count = 0;
+    struct engine_lengths lengths = {.option = "check --tokens"};
     cJSON *tree = NULL;
     kvt_status status = kvt_engine_load(question->engine, cli_data_dir(), arena, &engine, err);
 
@@ -53,14 +51,13 @@ static kvt_status answer(const struct engine_question *question, struct kvt_aren
         status = kvt_fail(err, KVT_ERR_INVALID, "check --engine",
                           "\"ideal\" is no engine: it has no flags");
     if (status == KVT_OK)
-        status = engine_parse_lengths(question->tokens, "check --tokens", LENGTHS_MAX, lengths,
-                                      &length_count, err);
+        status = engine_parse_lengths(question->tokens, &lengths, err);
     if (status == KVT_OK)
         status = engine_read_words(engine, question->words->items, question->words->count, arena,
                                    &flags, err);
     if (status == KVT_OK)
-        status = engine_start(engine, &flags.facts, question->hardware, question->sets, lengths,
-                              length_count, arena, &start, err);
+        status = engine_start(engine, &flags.facts, question->hardware, question->sets, &lengths,
+                              arena, &start, err);
     if (status == KVT_OK)
         status = engine_start_tree(&start, &flags.ignored, arena, &tree, err);
     if (status == KVT_OK) {

@@ -41,6 +41,16 @@ KVT_CHECKED kvt_status engine_read_arguments(const struct kvt_engine *engine,
 
 /* ---- Facts to a scenario: start.c -------------------------------------------------------- */
 
+/* Context lengths that were asked for by an option; none: count 0. */
+enum {
+    ENGINE_LENGTHS_MAX = 16
+};
+struct engine_lengths {
+    const char *option; /* "check --tokens" */
+    uint64_t of[ENGINE_LENGTHS_MAX];
+    size_t count;
+};
+
 struct engine_start {
     const struct kvt_engine *engine;
     struct kvt_engine_facts facts; /* those of the flags, and what followed from them */
@@ -49,18 +59,19 @@ struct engine_start {
     cJSON *tree;                   /* the scenario, to be run; engine_start_free() */
     bool is_bound;                 /* scenario and sizes hold; else a fault says why not */
     struct kvt_scenario scenario;
-    uint64_t lengths[16];
-    struct kvt_size sizes[16]; /* [length_count] */
+    uint64_t lengths[ENGINE_LENGTHS_MAX];
+    struct kvt_size sizes[ENGINE_LENGTHS_MAX]; /* [length_count] */
     size_t length_count;
 };
 
 /* hardware: our name of the GPU, NULL: h200. sets: changes to the scenario, as --set has them.
- * lengths[length_count] to size it at; 0 of them: the longest that is taken, or a few usual ones.
- * Refuses a model that has no file here. What an engine would refuse is no error of this. */
+ * lengths to size it at; 0 of them: the longest that is taken, or a few usual ones. Refuses a model
+ * that has no file here, and lengths that it does not have. What an engine would refuse is no error
+ * of this. */
 KVT_CHECKED kvt_status engine_start(const struct kvt_engine *engine,
                                     const struct kvt_engine_facts *facts, const char *hardware,
-                                    const struct cli_texts *sets, const uint64_t *lengths,
-                                    size_t length_count, struct kvt_arena *arena,
+                                    const struct cli_texts *sets,
+                                    const struct engine_lengths *lengths, struct kvt_arena *arena,
                                     struct engine_start *out, struct kvt_error *err);
 void engine_start_free(struct engine_start *start);
 
@@ -139,9 +150,8 @@ int engine_check_export(const struct engine_question *question);
 /* `size --from-log FILE`; engine NULL: told by the lines. */
 int engine_size_log(const char *path, const struct engine_question *question);
 
-/* "32768,100032" to at most max counts; option: for messages. */
-KVT_CHECKED kvt_status engine_parse_lengths(const char *text, const char *option, size_t max,
-                                            uint64_t *lengths, size_t *count,
+/* "32768,100032", or NULL, to out->of; out->option is for messages. */
+KVT_CHECKED kvt_status engine_parse_lengths(const char *text, struct engine_lengths *out,
                                             struct kvt_error *err);
 
 /* literal.c: a Python literal, dict(..), Name(..) or k=v, .., as a log prints arguments, to JSON.

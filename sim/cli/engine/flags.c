@@ -1,4 +1,5 @@
 /* flags.c -- an engine's flags, or the arguments that its log prints, to facts. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@ enum {
     MEMBER_BYTES = 256,
     CONFIG_BYTES_MAX = 1 << 20
 };
+
+/* Of facts that have no bound of their own, which are GiB and ratios. */
+static const double NUMBER_MOST = 1e9;
 
 bool engine_note(struct engine_notes *notes, struct kvt_arena *arena, const char *text)
 {
@@ -39,6 +43,7 @@ struct reading {
     struct kvt_arena *arena;
     struct engine_flags *out;
     const char *flag; /* that is being read */
+    bool is_of_log;   /* files that it names are on another machine */
 };
 
 /* ---- Names ------------------------------------------------------------------------------- */
@@ -119,20 +124,21 @@ static bool read_number(const char *text, double *out)
     }
     memcpy(digits, text, length);
     digits[length] = '\0';
-    if (kvt_text_real(digits, "", -1e15, 1e15, out, NULL) != KVT_OK)
+    if (kvt_text_real(digits, "", -DBL_MAX, DBL_MAX, out, NULL) != KVT_OK)
         return false;
     *out *= scale;
     return true;
 }
 
-/* In the user's unit: a fact's bounds are of what the flag says, put into the fact's. */
+/* In the user's unit: a fact's bounds are of what the flag says, put into the fact's. A number that
+ * is none is out of any range; NaN as it comes. */
 static kvt_status check_range(const struct reading *reading, const struct kvt_engine_flag *flag,
                               const char *value, double number, struct kvt_error *err)
 {
     const struct kvt_engine_range range = kvt_engine_fact_range(flag->fact);
     double per = flag->per > 0 ? flag->per : 1;
     double least = fmax((range.least - flag->plus) * per, 0),
-           most = (range.most - flag->plus) * per;
+           most = isfinite(range.most) ? (range.most - flag->plus) * per : NUMBER_MOST * per;
     bool is_whole = range.is_whole && per == 1;
     char expected[96];
 
@@ -140,7 +146,8 @@ static kvt_status check_range(const struct reading *reading, const struct kvt_en
         return KVT_OK;
     int length =
         snprintf(expected, sizeof expected, "a %snumber from %g ", is_whole ? "whole " : "", least);
-    (void)snprintf(expected + length, sizeof expected - (size_t)length, most < 1e9 ? "to %g" : "on",
+    bool is_told = most < 1e9 || number > most; /* where nobody comes near it, it is noise */
+    (void)snprintf(expected + length, sizeof expected - (size_t)length, is_told ? "to %.16g" : "on",
                    most);
     return refuse(reading, flag, value, expected, err);
 }
@@ -199,8 +206,8 @@ static kvt_status set_value(struct reading *reading, const struct kvt_engine_fla
         kvt_engine_set_number(&reading->out->facts, name, strcmp(value, "true") == 0);
         return KVT_OK;
     }
-    if (!read_number(value, &number) || number < 0)
-        return refuse(reading, flag, value, "a number from 0 on", err);
+    if (!read_number(value, &number))
+        number = NAN;
     kvt_status status = check_range(reading, flag, value, number, err);
     if (status != KVT_OK)
         return status;
@@ -275,15 +282,43 @@ static kvt_status walk(struct reading *reading, const cJSON *node, const char *p
     return set_member(reading, path, node->valuestring, err);
 }
 
-static kvt_status note_file(struct reading *reading, const char *value, struct kvt_error *err)
+/* A file that is there, and is not read here. */
+static kvt_status note_file(struct reading *reading, const char *value, const char *instead,
+                            struct kvt_error *err)
 {
-    const char *text =
-        kvt_arena_printf(reading->arena, "%s %.120s (not read: its keys can be given as JSON)",
-                         reading->flag, value);
+    const char *text = kvt_arena_printf(reading->arena, "%s %.120s (not read: its %s)",
+                                        reading->flag, value, instead);
 
     return engine_note(&reading->out->ignored, reading->arena, text)
                ? KVT_OK
                : kvt_fail_nomem(err, reading->flag);
+}
+
+static const char as_json[] = "keys can be given as JSON", as_flags[] = "flags can be given";
+
+/* What an engine could not read either is no file of its. */
+static kvt_status read_file(const struct reading *reading, const char *path, char **text,
+                            size_t *text_bytes, struct kvt_error *err)
+{
+    struct kvt_error why;
+    kvt_status status = kvt_file_read(path, CONFIG_BYTES_MAX, text, text_bytes, &why);
+
+    return status == KVT_OK
+               ? KVT_OK
+               : kvt_fail(err, status, reading->flag, "%s: %s", why.where, why.message);
+}
+
+/* Of a file that an engine reads its flags from. */
+static kvt_status look_at_file(struct reading *reading, const char *path, struct kvt_error *err)
+{
+    char *text = NULL;
+    size_t text_bytes = 0;
+    kvt_status status = path != NULL ? read_file(reading, path, &text, &text_bytes, err)
+                                     : kvt_fail(err, KVT_ERR_INVALID, reading->flag,
+                                                "a value is expected behind it");
+
+    free(text);
+    return status == KVT_OK ? note_file(reading, path, as_flags, err) : status;
 }
 
 /* JSON, or the path of a file; a file of JSON is read, and one of YAML is named. */
@@ -296,13 +331,17 @@ static kvt_status read_json(struct reading *reading, const char *value, struct k
     kvt_status status = KVT_OK;
 
     if (*begin != '{' && *begin != '[') {
-        if (kvt_file_read(value, CONFIG_BYTES_MAX, &text, &text_bytes, NULL) != KVT_OK)
-            return strpbrk(value, "/.") != NULL ? note_file(reading, value, err)
-                                                : kvt_fail(err, KVT_ERR_INVALID, reading->flag,
-                                                           "found \"%.60s\", expected JSON", value);
+        bool is_path = strpbrk(value, "/.") != NULL;
+        if (is_path && reading->is_of_log)
+            return note_file(reading, value, as_json, err);
+        status = read_file(reading, value, &text, &text_bytes, err);
+        if (status != KVT_OK)
+            return is_path ? status
+                           : kvt_fail(err, KVT_ERR_INVALID, reading->flag,
+                                      "found \"%.60s\", expected JSON, or a file", value);
         if (kvt_json_parse(text, text_bytes, value, 1, &tree, NULL) != KVT_OK) {
             free(text);
-            return note_file(reading, value, err);
+            return note_file(reading, value, as_json, err);
         }
     } else {
         status = kvt_json_parse(value, text_bytes, reading->flag, 1, &tree, err);
@@ -423,6 +462,8 @@ kvt_status engine_read_words(const struct kvt_engine *engine, const char *const 
         } else if (is_passive(engine->passive_switches, engine->passive_switch_count, word,
                               length)) {
             takes_value = false;
+        } else if (is_passive(engine->passive_files, engine->passive_file_count, word, length)) {
+            status = look_at_file(&reading, value, err);
         } else if (!is_passive(engine->passive_values, engine->passive_value_count, word, length) &&
                    !note_ignored(&reading, reading.flag, value)) {
             status = kvt_fail_nomem(err, word);
@@ -468,7 +509,7 @@ kvt_status engine_read_arguments(const struct kvt_engine *engine, const cJSON *a
                                  struct kvt_arena *arena, struct engine_flags *out,
                                  struct kvt_error *err)
 {
-    struct reading reading = {.engine = engine, .arena = arena, .out = out};
+    struct reading reading = {.engine = engine, .arena = arena, .out = out, .is_of_log = true};
     const cJSON *item = NULL;
     kvt_status status = KVT_OK;
 

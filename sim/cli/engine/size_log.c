@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../check.h"
 #include "../cli.h"
@@ -19,21 +20,31 @@
 
 enum {
     ARENA_BYTES = 1 << 16,
-    LENGTHS_MAX = 16,
     ENGINES_MAX = 32,
     LOG_BYTES_MAX = 256 << 20
 };
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
-/* A number as logs print it, with commas between thousands; moves on behind it. */
+/* A number as logs print it, with commas between thousands; moves on behind it. "nan", "-inf" and
+ * what is below 0 are read too: who asked refuses them. */
 static bool read_number(const char **text, double *out)
 {
+    static const char *const words[] = {"nan", "inf"};
     char digits[64];
     size_t length = 0;
     const char *at = *text;
 
     at += strspn(at, " ");
+    double sign = *at == '-' ? -1 : 1;
+    at += *at == '-';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strncasecmp(at, words[i], 3) != 0)
+            continue;
+        *text = at + 3;
+        *out = i == 0 ? (double)NAN : sign * (double)INFINITY;
+        return true;
+    }
     for (; (*at >= '0' && *at <= '9') || *at == ',' || *at == '.'; at++) {
         if (*at == ',' && !(at[1] >= '0' && at[1] <= '9'))
             break;
@@ -44,7 +55,10 @@ static bool read_number(const char **text, double *out)
     }
     digits[length] = '\0';
     *text = at;
-    return length > 0 && kvt_text_real(digits, "", 0, 1e18, out, NULL) == KVT_OK;
+    if (length == 0 || kvt_text_real(digits, "", 0, 1e18, out, NULL) != KVT_OK)
+        return false;
+    *out *= sign;
+    return true;
 }
 
 /* Where the literal begins in text; a text that a fact takes ends at the last of them. */
@@ -63,13 +77,15 @@ static const char *find_literal(const char *text, const char *literal, size_t le
 }
 
 /* One line against one pattern; facts are set when all of it is there. The first line counts: those
- * of a draft model come later, and those of other ranks say the same. */
+ * of a draft model come later, and those of other ranks say the same. *bad is a number of it that
+ * none of these facts can be. */
 static bool match(const char *line, const char *pattern, struct kvt_arena *arena,
-                  struct kvt_engine_facts *facts)
+                  struct kvt_engine_facts *facts, double *bad)
 {
     size_t count = 0, literal = strcspn(pattern, "{");
     const struct kvt_engine_fact_doc *docs = kvt_engine_facts(&count);
     struct kvt_engine_facts found = *facts;
+    double wrong = 0;
     const char *at = find_literal(line, pattern, literal, false);
 
     if (at == NULL)
@@ -97,6 +113,8 @@ static bool match(const char *line, const char *pattern, struct kvt_arena *arena
         } else {
             if (!read_number(&at, &number))
                 return false;
+            if (!isfinite(number) || number < 0)
+                wrong = number;
             if (!found.of[fact].is_known)
                 kvt_engine_set_number(&found, name, number);
         }
@@ -106,29 +124,47 @@ static bool match(const char *line, const char *pattern, struct kvt_arena *arena
         pattern += literal;
     }
     *facts = found;
+    *bad = wrong;
     return true;
 }
 
-/* Every line against every pattern; returns how many lines said something. Progress bars end
- * theirs with a CR. The text is cut up. */
-static size_t read_log(char *text, const struct kvt_engine *engine, struct kvt_arena *arena,
-                       struct kvt_engine_facts *facts)
+static kvt_status refuse_number(const char *path, size_t line, double bad, const char *text,
+                                struct kvt_error *err)
 {
-    size_t matched = 0;
+    char where[512];
 
+    (void)snprintf(where, sizeof where, "%.480s:%zu", path, line);
+    return kvt_fail(err, KVT_ERR_INVALID, where,
+                    "found %g, expected a number from 0 on: \"%.100s\"", bad, text);
+}
+
+/* Every line against every pattern; *matched: how many lines said something. Progress bars end
+ * theirs with a CR. The text is cut up. */
+static kvt_status read_log(const char *path, char *text, const struct kvt_engine *engine,
+                           struct kvt_arena *arena, struct kvt_engine_facts *facts, size_t *matched,
+                           struct kvt_error *err)
+{
+    size_t line = 1;
+
+    *matched = 0;
     while (*text != '\0') {
         size_t length = strcspn(text, "\r\n");
         char end = text[length];
         bool is_matched = false;
+        double bad = 0;
 
         text[length] = '\0';
-        for (uint32_t i = 0; i < engine->log_line_count; i++)
-            is_matched = match(text, engine->log_lines[i].text, arena, facts) || is_matched;
-        matched += is_matched;
+        for (uint32_t i = 0; i < engine->log_line_count; i++) {
+            is_matched = match(text, engine->log_lines[i].text, arena, facts, &bad) || is_matched;
+            if (bad != 0)
+                return refuse_number(path, line, bad, text, err);
+        }
+        *matched += is_matched;
         text[length] = end;
+        line += end == '\n';
         text += length + (end != '\0');
     }
-    return matched;
+    return KVT_OK;
 }
 
 /* ---- Which engine ---------------------------------------------------------------------------- */
@@ -178,7 +214,9 @@ static kvt_status choose_engine(const char *path, const char *name, struct kvt_a
         if (status == KVT_OK && engines[count] == NULL)
             status = kvt_fail(err, KVT_ERR_INVALID, "size --engine",
                               "\"ideal\" is no engine: it has no log");
-        size_t matched = status == KVT_OK ? read_log(text, engines[count], arena, &found) : 0;
+        size_t matched = 0;
+        if (status == KVT_OK)
+            status = read_log(path, text, engines[count], arena, &found, &matched, err);
         if (matched > best) {
             best = matched;
             *out = engines[count];
@@ -275,8 +313,8 @@ struct log_answer {
     const struct engine_start *start;
     const struct kvt_engine_facts *log;
     struct kvt_scenario scenario; /* with the pools that the engine got */
-    struct kvt_size sizes[LENGTHS_MAX];
-    uint64_t lengths[LENGTHS_MAX];
+    struct kvt_size sizes[ENGINE_LENGTHS_MAX];
+    uint64_t lengths[ENGINE_LENGTHS_MAX];
     size_t length_count;
     double expected_gib, got_gib; /* of a GPU's pools; got 0: the log does not say */
     double computed;              /* requests of the log's longest length, not rounded down */
@@ -353,7 +391,8 @@ static bool add_answer(cJSON *tree, const struct log_answer *answer)
                  : kvt_json_add_number(log, docs[i].name, answer->log->of[i].number);
     }
     return ok && kvt_json_add_number(tree, "expected_pool_gib", answer->expected_gib) &&
-           kvt_json_add_number(tree, "got_pool_gib", answer->got_gib) &&
+           kvt_json_add_number(tree, "got_pool_gib",
+                               answer->got_gib > 0 ? answer->got_gib : (double)NAN) &&
            kvt_json_add_number(tree, "expected_weights_gib",
                                answer->scenario.pools[0].weights_gib_per_gpu) &&
            kvt_json_add_number(tree, "host_gib_per_node",
@@ -398,7 +437,11 @@ static void print_text(const struct log_answer *answer, const struct engine_note
         printf("%10.2f\n", log_fact(answer->log, "log_weights_gib"));
     else
         printf("%10s\n", "-");
-    printf("%-26s %10.2f %10.2f\n", "  KV pool", answer->expected_gib, answer->got_gib);
+    printf("%-26s %10.2f ", "  KV pool", answer->expected_gib);
+    if (answer->got_gib > 0)
+        printf("%10.2f\n", answer->got_gib);
+    else
+        printf("%10s\n", "-");
     printf("host DRAM for rows, GiB a node %17.1f\n", pool->host_dram_gib_per_node);
     printf("\n%8s %7s %7s  %-10s %13s | %s\n", "tokens", "replica", "in all", "limited by",
            "host GiB/node", "all in HBM");
@@ -430,7 +473,7 @@ static void print_text(const struct log_answer *answer, const struct engine_note
 /* ---- The command ---------------------------------------------------------------------------- */
 
 /* The pools that the log has, in place of those expected; sizes of the lengths. */
-static kvt_status put_real(struct log_answer *answer, const uint64_t *lengths, size_t count,
+static kvt_status put_real(struct log_answer *answer, const struct engine_lengths *lengths,
                            struct kvt_arena *arena, struct kvt_error *err)
 {
     const struct engine_start *start = answer->start;
@@ -451,11 +494,11 @@ static kvt_status put_real(struct log_answer *answer, const uint64_t *lengths, s
     pool->host_dram_gib_per_node = real_host_gib(start, answer->log);
     if (most > start->scenario.llm->max_position_tokens)
         most = start->scenario.llm->max_position_tokens;
-    for (size_t i = 0; i < count; i++)
-        answer->lengths[answer->length_count++] = lengths[i];
-    for (size_t i = 0; count == 0 && most <= 0 && i < start->length_count; i++)
+    for (size_t i = 0; i < lengths->count; i++)
+        answer->lengths[answer->length_count++] = lengths->of[i];
+    for (size_t i = 0; lengths->count == 0 && most <= 0 && i < start->length_count; i++)
         answer->lengths[answer->length_count++] = start->lengths[i];
-    if (count == 0 && most > 0)
+    if (lengths->count == 0 && most > 0)
         answer->lengths[answer->length_count++] = (uint64_t)most;
     for (size_t i = 0; status == KVT_OK && i < answer->length_count; i++)
         status = kvt_size_at(&answer->scenario, answer->engine, answer->lengths[i],
@@ -477,13 +520,11 @@ static kvt_status answer_log(const char *path, const struct engine_question *que
     struct engine_flags flags = {.ignored = {NULL, 0, 0}};
     struct engine_start start = {.engine = NULL};
     struct log_answer answer = {.log = &log, .start = &start};
-    uint64_t lengths[LENGTHS_MAX];
-    size_t count = 0;
+    struct engine_lengths lengths = {.option = "size --tokens"};
     kvt_status status = choose_engine(path, question->engine, arena, &answer.engine, &log, err);
 
     if (status == KVT_OK)
-        status = engine_parse_lengths(question->tokens, "size --tokens", LENGTHS_MAX, lengths,
-                                      &count, err);
+        status = engine_parse_lengths(question->tokens, &lengths, err);
     if (status == KVT_OK)
         status = read_arguments(answer.engine, &log, arena, &flags, err);
     if (status == KVT_OK)
@@ -493,6 +534,11 @@ static kvt_status answer_log(const char *path, const struct engine_question *que
     flags.facts.of[kvt_engine_fact_find("pool_blocks")].is_known = false;
     flags.facts.of[kvt_engine_fact_find("pool_gib")].is_known = false;
     if (status == KVT_OK && kvt_engine_knows(&log, "log_max_tokens") &&
+        log_fact(&log, "log_max_tokens") < KVT_ENGINE_TOKENS_MIN)
+        status = kvt_fail(err, KVT_ERR_INVALID, path,
+                          "found a longest context of %g tokens, expected %d or more",
+                          log_fact(&log, "log_max_tokens"), KVT_ENGINE_TOKENS_MIN);
+    if (status == KVT_OK && kvt_engine_knows(&log, "log_max_tokens") &&
         !kvt_engine_knows(&flags.facts, "max_tokens"))
         kvt_engine_set_number(&flags.facts, "max_tokens", log_fact(&log, "log_max_tokens"));
     if (status == KVT_OK && !kvt_engine_knows(&flags.facts, "model"))
@@ -501,12 +547,12 @@ static kvt_status answer_log(const char *path, const struct engine_question *que
                           "--model NAME does");
     if (status == KVT_OK)
         status = engine_start(answer.engine, &flags.facts, question->hardware, question->sets,
-                              lengths, count, arena, &start, err);
+                              &lengths, arena, &start, err);
     if (status == KVT_OK && !start.is_bound)
         status = kvt_fail(err, KVT_ERR_UNSUPPORTED, path, "%s",
                           start.faults.count > 0 ? start.faults.items[0] : "it cannot be sized");
     if (status == KVT_OK)
-        status = put_real(&answer, lengths, count, arena, err);
+        status = put_real(&answer, &lengths, arena, err);
     if (status == KVT_OK && question->json)
         status = print_json(&answer, &flags.ignored, err);
     else if (status == KVT_OK)

@@ -313,17 +313,17 @@ static kvt_status find_budget(struct engine_start *start, const struct kvt_scena
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
 
-static void choose_lengths(struct engine_start *start, const uint64_t *lengths, size_t count)
+static void choose_lengths(struct engine_start *start, const struct engine_lengths *lengths)
 {
     static const uint64_t usual[] = {32768, 81920, 131072};
     uint64_t most = start->scenario.llm->max_position_tokens;
 
     start->length_count = 0;
-    for (size_t i = 0; i < count && i < 16; i++)
-        start->lengths[start->length_count++] = lengths[i];
-    if (count == 0 && kvt_engine_knows(&start->facts, "max_tokens")) {
+    for (size_t i = 0; i < lengths->count; i++)
+        start->lengths[start->length_count++] = lengths->of[i];
+    if (lengths->count == 0 && kvt_engine_knows(&start->facts, "max_tokens")) {
         start->lengths[start->length_count++] = (uint64_t)fact(start, "max_tokens", 0);
-    } else if (count == 0) {
+    } else if (lengths->count == 0) {
         for (size_t i = 0; i < sizeof usual / sizeof usual[0] && usual[i] <= most; i++)
             start->lengths[start->length_count++] = usual[i];
         if (start->length_count == 0)
@@ -431,7 +431,7 @@ static void put_pools(struct kvt_decode_pool *pool, const struct engine_budget *
 /* A scenario that cannot be bound, or sized, is one that the engine would not start, or one that
  * nobody here can size: it is told, and nothing is sized. */
 static kvt_status size_or_tell(struct engine_start *start, const struct engine_recipe *recipe,
-                               const struct cli_texts *sets, const uint64_t *lengths, size_t count,
+                               const struct cli_texts *sets, const struct engine_lengths *lengths,
                                struct kvt_arena *arena, struct kvt_error *err)
 {
     struct kvt_error why;
@@ -447,7 +447,7 @@ static kvt_status size_or_tell(struct engine_start *start, const struct engine_r
         put_pools(&start->scenario.pools[0], &recipe->budget);
 
     if (status == KVT_OK) {
-        choose_lengths(start, lengths, count);
+        choose_lengths(start, lengths);
         status = size_all(start, &why);
     }
     start->is_bound = status == KVT_OK;
@@ -489,29 +489,35 @@ static kvt_status look_at_machine(struct engine_start *start, const struct cli_t
     return status;
 }
 
-/* The longest request of the scenario that is printed: as asked, as flags say, or a usual one. */
+/* The longest request of the scenario that is printed: as asked, as flags say, or a usual one. What
+ * was asked for must be a context of the model: that is no matter of the engine. */
 static kvt_status choose_longest(const struct engine_start *start, const struct kvt_llm *llm,
-                                 const uint64_t *lengths, size_t length_count, double *tokens,
+                                 const struct engine_lengths *lengths, double *tokens,
                                  struct kvt_error *err)
 {
     double most = llm->max_position_tokens;
 
+    for (size_t i = 0; i < lengths->count; i++) {
+        if (lengths->of[i] < KVT_ENGINE_TOKENS_MIN || lengths->of[i] > llm->max_position_tokens)
+            return kvt_fail(err, KVT_ERR_INVALID, lengths->option,
+                            "found %llu, expected %d (of a prompt and its answer) to %u, as many "
+                            "tokens as %s takes",
+                            (unsigned long long)lengths->of[i], KVT_ENGINE_TOKENS_MIN,
+                            llm->max_position_tokens, llm->name);
+    }
     *tokens = fmin(fact(start, "max_tokens", fmin(most, 81920)), most);
-    if (length_count > 0)
-        *tokens = (double)lengths[0];
-    if (fact(start, "max_tokens", most) < 8)
-        return kvt_fail(err, KVT_ERR_INVALID, "longest context",
-                        "found %g tokens, expected 8 or more", fact(start, "max_tokens", 0));
+    if (lengths->count > 0)
+        *tokens = (double)lengths->of[0];
     return KVT_OK;
 }
 
 /* The scenario, sized; then once more with as many requests as run. */
 static kvt_status finish(struct engine_start *start, struct engine_recipe *recipe,
-                         const struct cli_texts *sets, const uint64_t *lengths, size_t length_count,
+                         const struct cli_texts *sets, const struct engine_lengths *lengths,
                          struct kvt_arena *arena, struct kvt_error *err)
 {
     double dp = start->engine->seats_of_all ? 1 : fact(start, "dp", 1);
-    kvt_status status = size_or_tell(start, recipe, sets, lengths, length_count, arena, err);
+    kvt_status status = size_or_tell(start, recipe, sets, lengths, arena, err);
 
     if (status == KVT_OK && start->is_bound && fact(start, "running", 0) > 0)
         recipe->concurrency =
@@ -523,9 +529,9 @@ static kvt_status finish(struct engine_start *start, struct engine_recipe *recip
 }
 
 kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine_facts *facts,
-                        const char *hardware, const struct cli_texts *sets, const uint64_t *lengths,
-                        size_t length_count, struct kvt_arena *arena, struct engine_start *out,
-                        struct kvt_error *err)
+                        const char *hardware, const struct cli_texts *sets,
+                        const struct engine_lengths *lengths, struct kvt_arena *arena,
+                        struct engine_start *out, struct kvt_error *err)
 {
     struct engine_start *start = out;
     struct kvt_scenario machine;
@@ -550,11 +556,10 @@ kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine
     status = note_assumptions(start, &recipe, hardware != NULL, arena, err);
     kvt_engine_set_text(&start->facts, "model", recipe.model);
     if (status == KVT_OK)
-        status = choose_longest(start, machine.llm, lengths, length_count, &recipe.tokens, err);
+        status = choose_longest(start, machine.llm, lengths, &recipe.tokens, err);
     if (status == KVT_OK && machine.pools[0].weights_fit)
         status = find_budget(start, &machine, arena, &recipe.budget, err);
-    return status == KVT_OK ? finish(start, &recipe, sets, lengths, length_count, arena, err)
-                            : status;
+    return status == KVT_OK ? finish(start, &recipe, sets, lengths, arena, err) : status;
 }
 
 void engine_start_free(struct engine_start *start)

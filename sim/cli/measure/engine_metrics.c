@@ -6,7 +6,11 @@
  * of tensor-parallel rank 0 alone, for each rank reports the same. A scrape ends where its first
  * sample comes again. Samples of one TIME are one scrape, wherever in the file they stand, so that
  * a file may go metric by metric, and metrics begin at times of their own. Where a file has the
- * names of two engines, as timeline.om has, those of the first one count. */
+ * names of two engines, as timeline.om has, those of the first one count.
+ *
+ * Every line ends in a line feed, and OpenMetrics in "# EOF", or the file was cut off. Which of the
+ * two formats it is shows in its names and times: a counter's samples end in _total where its
+ * # TYPE does not, and times are seconds where Prometheus counts milliseconds. */
 #include "engine_metrics.h"
 
 #include <math.h>
@@ -20,6 +24,9 @@ enum {
     SAMPLE_BYTES = 512, /* of a name with its labels */
     WHERE_BYTES = 256
 };
+
+/* A time that is less is in seconds: as milliseconds it is of before 1974. */
+static const double MILLISECONDS_MIN = 1e11;
 
 enum sample {
     SAMPLE_RUNNING = 0,
@@ -72,6 +79,7 @@ static const struct {
 struct engine_scrape {
     double at;    /* the TIME of its first sample; NaN: it has none */
     size_t place; /* in the order of reading */
+    bool begins;  /* with the file's first sample: no part of one that stands before */
     bool has[SAMPLES];
     double values[SAMPLES];
 };
@@ -99,7 +107,8 @@ static bool is_another_rank(const char *labels)
     return rank && strncmp(rank, "tp_rank=\"0\"", 11) != 0;
 }
 
-static kvt_status add_scrape(struct engine_metrics *metrics, double at, struct kvt_error *err)
+static kvt_status add_scrape(struct engine_metrics *metrics, double at, bool begins,
+                             struct kvt_error *err)
 {
     if (metrics->count == metrics->capacity) {
         size_t capacity = metrics->capacity > 0 ? 2 * metrics->capacity : 16;
@@ -109,7 +118,8 @@ static kvt_status add_scrape(struct engine_metrics *metrics, double at, struct k
         metrics->scrapes = grown;
         metrics->capacity = capacity;
     }
-    metrics->scrapes[metrics->count] = (struct engine_scrape){.at = at, .place = metrics->count};
+    metrics->scrapes[metrics->count] =
+        (struct engine_scrape){.at = at, .place = metrics->count, .begins = begins};
     metrics->count++;
     return KVT_OK;
 }
@@ -118,7 +128,9 @@ static kvt_status add_scrape(struct engine_metrics *metrics, double at, struct k
 struct reading {
     struct engine_metrics *metrics;
     char first[SAMPLE_BYTES];
-    size_t begin, cursor; /* its scrapes begin there; the one that the sample before belongs to */
+    size_t begin;   /* its scrapes begin there */
+    bool has_times; /* its first sample has */
+    bool lacks_end; /* OpenMetrics, and no # EOF yet */
 };
 
 /* What stands behind the value, if it is a number. */
@@ -132,28 +144,26 @@ static double time_of(const char *text)
     return kvt_text_real(number, "", 0, 1e18, &at, NULL) == KVT_OK ? at : (double)NAN;
 }
 
-/* Moves the cursor to the file's scrape of that time, sought from the one before on, for times go
- * up; to the last one where the sample has no time, or nothing in the file has one. */
-static kvt_status seek_scrape(struct reading *reading, double at, struct kvt_error *err)
+/* The scrape that a sample goes into is the last one; of another time than the sample before, a
+ * part, which join_scrapes() adds to the rest. Where the file's first sample has no time, none
+ * counts, and a sample without one in a file of times is of the scrape before. */
+static kvt_status find_scrape(struct reading *reading, double at, bool begins, const char *where,
+                              struct kvt_error *err)
 {
     struct engine_metrics *metrics = reading->metrics;
-    size_t count = metrics->count - reading->begin;
-    bool has_times = !isnan(at);
 
-    for (size_t i = 0; i < count && has_times; i++) {
-        size_t place = reading->begin + (reading->cursor - reading->begin + i) % count;
-        has_times = !isnan(metrics->scrapes[place].at);
-        if (metrics->scrapes[place].at != at)
-            continue;
-        reading->cursor = place;
-        return KVT_OK;
-    }
-    kvt_status status = has_times ? add_scrape(metrics, at, err) : KVT_OK;
-    reading->cursor = metrics->count - 1;
-    return status;
+    if (metrics->count == reading->begin)
+        reading->has_times = !isnan(at);
+    if (!reading->has_times)
+        at = NAN;
+    if (begins && reading->has_times && isnan(at))
+        return kvt_fail(err, KVT_ERR_PARSE, where,
+                        "found no time, expected one, as the file's first sample has");
+    bool is_another = begins || (!isnan(at) && metrics->scrapes[metrics->count - 1].at != at);
+    return is_another ? add_scrape(metrics, at, begins, err) : KVT_OK;
 }
 
-/* Scrapes that have a time by it; a file either has times or has none. */
+/* By time; what is of one time stays as it was read. */
 static int by_time(const void *a, const void *b)
 {
     const struct engine_scrape *first = a, *second = b;
@@ -163,13 +173,52 @@ static int by_time(const void *a, const void *b)
     return (first->place > second->place) - (first->place < second->place);
 }
 
-static void sort_scrapes(struct engine_scrape *scrapes, size_t count)
+static void add_part(struct engine_scrape *scrape, const struct engine_scrape *part)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (isnan(scrapes[i].at))
-            return;
+    for (int s = 0; s < SAMPLES; s++) {
+        scrape->has[s] |= part->has[s];
+        scrape->values[s] += part->values[s];
     }
+}
+
+/* Of a file that has times: puts scrapes in their order, and parts of one time into one. */
+static void join_scrapes(const struct reading *reading)
+{
+    struct engine_metrics *metrics = reading->metrics;
+    struct engine_scrape *scrapes = metrics->scrapes + reading->begin;
+    size_t count = metrics->count - reading->begin, kept = 0;
+
+    if (!reading->has_times)
+        return;
     qsort(scrapes, count, sizeof *scrapes, by_time);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && !scrapes[i].begins && scrapes[kept - 1].at == scrapes[i].at)
+            add_part(&scrapes[kept - 1], &scrapes[i]);
+        else
+            scrapes[kept++] = scrapes[i];
+    }
+    metrics->count = reading->begin + kept;
+}
+
+/* "# TYPE vllm:num_preemptions counter", of samples that end in _total, is OpenMetrics; Prometheus
+ * has the samples' names there. */
+static void read_comment(struct reading *reading, const char *text)
+{
+    char kind[8] = "", name[SAMPLE_BYTES] = "", type[16] = "";
+
+    int words = sscanf(text, "# %7s %511s %15s", kind, name, type);
+    if (words == 1 && strcmp(kind, "EOF") == 0) {
+        reading->lacks_end = false;
+        return;
+    }
+    size_t length = strlen(name);
+    bool is_of_engine = strncmp(name, "vllm:", 5) == 0 || strncmp(name, "sglang:", 7) == 0;
+    bool has_total = length > 6 && strcmp(name + length - 6, "_total") == 0;
+    bool is_counter = strcmp(kind, "TYPE") == 0 && strcmp(type, "counter") == 0;
+    if (words >= 2 && strncmp(name, "kvtide:", 7) == 0)
+        reading->metrics->is_of_kvtide = reading->lacks_end = true;
+    if (is_counter && is_of_engine && !has_total)
+        reading->lacks_end = true;
 }
 
 /* One line that is no comment; labels end where the value begins, and hold blanks only inside
@@ -187,7 +236,8 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
         is_quoted ^= text[bytes] == '"' && (bytes == 0 || text[bytes - 1] != '\\');
     enum sample sample = sample_of(text, name_bytes);
     bool is_other_engine = reading->first[0] != '\0' && reading->first[0] != text[0];
-    reading->metrics->has_means |= strncmp(text, "kvtide:", 7) == 0;
+    if (strncmp(text, "kvtide:", 7) == 0)
+        reading->metrics->is_of_kvtide = reading->lacks_end = true;
     if (sample == SAMPLES || is_another_rank(text) || is_other_engine)
         return KVT_OK;
     const char *begin = text + bytes + strspn(text + bytes, " \t");
@@ -199,22 +249,43 @@ static kvt_status read_sample(struct reading *reading, const char *text, const c
     kvt_status status = kvt_text_real(value_text, where, 0, 1e18, &value, err);
     bool is_again = strncmp(reading->first, text, bytes) == 0 && reading->first[bytes] == '\0';
     double at = time_of(begin + length);
-    if (status == KVT_OK && (reading->first[0] == '\0' || is_again)) {
-        status = add_scrape(reading->metrics, at, err);
-        reading->cursor = reading->metrics->count - 1;
-    } else if (status == KVT_OK) {
-        status = seek_scrape(reading, at, err);
-    }
+    bool begins = reading->first[0] == '\0' || is_again;
+    reading->lacks_end |= at < MILLISECONDS_MIN;
+    if (status == KVT_OK)
+        status = find_scrape(reading, at, begins, where, err);
     if (status != KVT_OK)
         return status;
     if (reading->first[0] == '\0') {
         memcpy(reading->first, text, bytes);
         reading->first[bytes] = '\0';
     }
-    struct engine_scrape *scrape = &reading->metrics->scrapes[reading->cursor];
+    struct engine_scrape *scrape = &reading->metrics->scrapes[reading->metrics->count - 1];
     scrape->has[sample] = true;
     scrape->values[sample] += value;
     return KVT_OK;
+}
+
+/* Of a file that has been read to its end, which is the last line's. */
+static kvt_status check_end(const struct reading *reading, bool is_ended, const char *where,
+                            struct kvt_error *err)
+{
+    if (reading->lacks_end)
+        return kvt_fail(err, KVT_ERR_PARSE, where,
+                        "found the end of the file, expected \"# EOF\", which ends OpenMetrics: it "
+                        "was cut off");
+    return is_ended ? KVT_OK
+                    : kvt_fail(err, KVT_ERR_PARSE, where,
+                               "found the end of the file, expected that of the line: it was cut "
+                               "off");
+}
+
+static kvt_status read_line(struct reading *reading, const char *text, const char *where,
+                            struct kvt_error *err)
+{
+    text += strspn(text, " \t");
+    if (text[0] == '#')
+        read_comment(reading, text);
+    return text[0] != '\0' && text[0] != '#' ? read_sample(reading, text, where, err) : KVT_OK;
 }
 
 static kvt_status read_text(const char *path, struct engine_metrics *metrics, struct kvt_error *err)
@@ -223,24 +294,29 @@ static kvt_status read_text(const char *path, struct engine_metrics *metrics, st
     struct kvt_lines *lines = NULL;
     char *text = NULL, where[WHERE_BYTES];
     size_t text_bytes = 0;
+    bool is_ended = true;
     kvt_status status = kvt_lines_open(path, &lines, err);
 
+    (void)snprintf(where, sizeof where, "%s", path);
     while (status == KVT_OK) {
         status = kvt_lines_next(lines, &text, &text_bytes, err);
         if (status != KVT_OK || !text)
             break;
-        text += strspn(text, " \t");
         (void)snprintf(where, sizeof where, "%s:%llu", path,
                        (unsigned long long)kvt_lines_number(lines));
-        if (text[0] != '\0' && text[0] != '#')
-            status = read_sample(&reading, text, where, err);
+        is_ended = kvt_lines_is_ended(lines) || strcmp(text, "# EOF") == 0;
+        /* What is left of a line means nothing: "12" may have been 1234. */
+        status = is_ended ? read_line(&reading, text, where, err)
+                          : check_end(&reading, false, where, err);
     }
     kvt_lines_close(lines);
-    if (status == KVT_OK && metrics->count > reading.begin)
-        sort_scrapes(metrics->scrapes + reading.begin, metrics->count - reading.begin);
+    if (status == KVT_OK)
+        status = check_end(&reading, is_ended, where, err);
     if (status == KVT_OK && reading.first[0] == '\0')
         status = kvt_fail(err, KVT_ERR_PARSE, path,
                           "no sample that is known of vLLM's or SGLang's metrics");
+    if (status == KVT_OK)
+        join_scrapes(&reading);
     return status;
 }
 

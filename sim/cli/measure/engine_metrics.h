@@ -11,7 +11,7 @@ struct engine_metrics {
     struct engine_scrape *scrapes; /* [count] */
     size_t count, capacity;
     double peak_running; /* of a time series; NaN: none was read */
-    bool has_means;      /* gauges are means over an interval: a file is a timeline.om */
+    bool is_of_kvtide;   /* a file is a timeline.om: no engine, and gauges are means */
 };
 
 /* Whether the file is a text of Prometheus from vLLM or SGLang, or a time series of LLMServingSim's

@@ -414,12 +414,13 @@ kvt_status validate_measured(const struct measured_plan *plan, struct kvt_arena 
     if (status == KVT_OK) {
         memcpy(measured.figures, run.figures, sizeof measured.figures);
         merge_metrics(&metrics, measured.figures, &has_gauge);
-        status = run_scenario(plan, metrics.has_means, arena, &ours, out, err);
+        status = run_scenario(plan, metrics.is_of_kvtide, arena, &ours, out, err);
     }
     engine_metrics_free(&metrics);
     if (status != KVT_OK)
         return status;
     out->engine = run.engine;
+    out->is_of_kvtide = metrics.is_of_kvtide;
     out->measured_requests = measured.count = run.request_count;
     measured.requests = kvt_arena_array(arena, run.request_count + 1, sizeof *measured.requests,
                                         _Alignof(struct engine_request));

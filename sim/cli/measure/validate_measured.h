@@ -42,6 +42,8 @@ struct measured_plan {
 
 struct measured_outcome {
     const char *scenario, *engine; /* engine NULL: metrics alone */
+    bool is_of_kvtide; /* a file is a run's timeline.om: agreeing with it says nothing of an engine
+                        */
     struct measured_figure figures[MEASURED_FIGURES];
     size_t figure_count;
     struct measured_family families[MEASURED_FAMILIES]; /* all 0 where requests are not matched */

@@ -17,12 +17,24 @@ bool measured_is_good(const struct measured_outcome *outcome)
     return judged > 0;
 }
 
+static const char *other_of(const struct measured_outcome *outcome)
+{
+    if (outcome->is_of_kvtide)
+        return "kvtide's own timeline";
+    return outcome->engine ? outcome->engine : "an engine";
+}
+
 /* "5 figures within 10 % of vllm", or the first that is not. */
 static void say_engine(const struct measured_plan *plan, const struct measured_outcome *outcome,
                        char *out, size_t out_bytes)
 {
-    const char *engine = outcome->engine ? outcome->engine : "an engine";
+    const char *engine = other_of(outcome);
     size_t judged = 0;
+
+    if (outcome->is_of_kvtide && measured_is_good(outcome)) {
+        (void)snprintf(out, out_bytes, "%s", engine);
+        return;
+    }
 
     for (size_t i = 0; i < outcome->figure_count; i++) {
         const struct measured_figure *figure = &outcome->figures[i];
@@ -47,9 +59,10 @@ static void say_engine(const struct measured_plan *plan, const struct measured_o
 
 static struct kvt_badge badge_of(const struct measured_outcome *outcome, const char *engine)
 {
+    bool is_met = measured_is_good(outcome) && !outcome->is_of_kvtide;
     const struct kvt_badge_facts facts = {.timing = kvt_basis_name(outcome->timing_basis),
                                           .in_range_share = outcome->in_range_share,
-                                          .engine = measured_is_good(outcome) ? "yes" : "no",
+                                          .engine = is_met ? "yes" : "no",
                                           .engine_reason = engine};
     struct kvt_badge badge;
 
@@ -143,7 +156,7 @@ void measured_print(const struct measured_plan *plan, const struct measured_outc
 {
     char engine[160];
 
-    printf("%s beside %s", outcome->scenario, outcome->engine ? outcome->engine : "an engine");
+    printf("%s beside %s", outcome->scenario, other_of(outcome));
     if (plan->window)
         printf(", requests that ended there in %s s", plan->window);
     printf("\n\n%-22s %14s %14s %10s\n", "", "measured", "ours", "error");

@@ -15,13 +15,6 @@ static const char *text_at(const cJSON *object, const char *key)
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-}
-
 static const cJSON *batch_of(const struct plan_point *point)
 {
     return point != NULL && point->result != NULL
@@ -162,7 +155,7 @@ static void find_next(const struct plan *plan, const struct plan_choice *choice,
     }
     cJSON_ArrayForEach(item, kvt_json_find(batch_of(here), "uses"))
     {
-        double slack = 1 - number_at(item, "utilisation");
+        double slack = 1 - kvt_json_number_or(item, "utilisation", NAN);
         if (!isnan(slack) && !(out->next_slack <= slack)) {
             out->next_slack = slack;
             out->next = text_at(item, "what");

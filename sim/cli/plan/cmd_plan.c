@@ -83,6 +83,36 @@ static void remove_old_answer(const char *dir)
         (void)remove(path);
 }
 
+/* Says beside a failure which of the files are there. */
+static kvt_status write_files(const struct plan *plan, const struct plan_answer *answer,
+                              struct plan_files *files, const char *text, struct kvt_error *err)
+{
+    const struct plan_options *options = plan->question.options;
+    const char *there = "none of its files is";
+    struct kvt_error why;
+    kvt_status status = KVT_OK;
+
+    if (answer->is_met) {
+        status = write_scenario(plan, answer, files, &why);
+        there = status == KVT_OK ? "scenario.json alone is" : there;
+    }
+    if (status == KVT_OK) {
+        report_remove(options->out);
+        if (!answer->is_met)
+            remove_old_answer(options->out);
+        status = commit(&files->plan, text, &why);
+        if (status == KVT_OK)
+            there = answer->is_met ? "plan.json and scenario.json are" : "plan.json is";
+    }
+    if (status == KVT_OK && !options->no_report)
+        status = report_write(options->out, "plan.json", &why);
+    return status == KVT_OK ? KVT_OK
+                            : kvt_fail(err, status, why.where,
+                                       "%s; %s in %.300s, and the answer is "
+                                       "on standard output",
+                                       why.message, there, options->out);
+}
+
 static kvt_status tell(const struct plan *plan, const struct plan_answer *answer,
                        struct plan_export *export, struct plan_files *files, struct kvt_error *err)
 {
@@ -97,22 +127,17 @@ static kvt_status tell(const struct plan *plan, const struct plan_answer *answer
     char *text = is_whole ? kvt_json_print(tree) : NULL;
     kvt_status status = text != NULL ? KVT_OK : kvt_fail_nomem(err, "plan.json");
 
-    if (status == KVT_OK && files->scenario != NULL && answer->is_met)
-        status = write_scenario(plan, answer, files, err);
-    if (status == KVT_OK && files->plan != NULL) {
-        report_remove(options->out);
-        if (!answer->is_met)
-            remove_old_answer(options->out);
-        status = commit(&files->plan, text, err);
-        if (status == KVT_OK && !options->no_report)
-            status = report_write(options->out, "plan.json", err);
-    }
+    /* First what costs nothing: an answer that took an hour is not lost with a disk that is full.
+     */
     if (status == KVT_OK && options->json)
         puts(text);
     else if (status == KVT_OK) {
         plan_print(plan, answer);
         status = plan_export_print(export, err);
     }
+    (void)fflush(stdout);
+    if (status == KVT_OK && files->plan != NULL)
+        status = write_files(plan, answer, files, text, err);
     free(text);
     cJSON_Delete(tree);
     return status;
@@ -163,12 +188,43 @@ static kvt_status check_refused(const struct plan *plan, struct kvt_error *err)
                     refused > 1 ? " (the first choice; every one is refused)" : "");
 }
 
+/* One or both of what should be known of an answer, or why there is none. */
+static kvt_status add_note(struct plan *plan, struct plan_answer *answer, struct kvt_error *err)
+{
+    const struct plan_choice *best = &plan->choices[plan->order[0]];
+    const struct plan_rests rests = plan_rests_on(plan, answer);
+    struct one_run run = {.metrics = kvt_arena_array(plan->arena, plan->question.metric_count,
+                                                     sizeof *run.metrics, _Alignof(double))};
+    kvt_status status = KVT_OK;
+
+    if (!answer->is_met) {
+        answer->note = plan_note_group(plan, best);
+        return KVT_OK;
+    }
+    if (run.metrics == NULL)
+        return kvt_fail_nomem(err, "a plan");
+    if (!plan->interrupted)
+        status = plan_mean_values(plan, answer->best, answer->best->answer, &run, err);
+    const char *loaded =
+        plan_note_loaded(best->is_simulated ? rests.result : NULL, run.result, plan->arena);
+    const char *waiting = plan_note_waiting(&plan->question, rests.result, plan->arena);
+    cJSON_Delete(run.result);
+    answer->note = loaded != NULL && waiting != NULL
+                       ? kvt_arena_printf(plan->arena, "%s; and %s", loaded, waiting)
+                   : loaded != NULL ? loaded
+                                    : waiting;
+    return status;
+}
+
 static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, struct kvt_error *err)
 {
     struct plan_choice *best = NULL;
+    kvt_status status = plan_run_nearest(plan, err);
 
+    if (status != KVT_OK)
+        return status;
     plan_rank(plan);
-    kvt_status status = check_refused(plan, err);
+    status = check_refused(plan, err);
     if (status != KVT_OK)
         return status;
     best = &plan->choices[plan->order[0]];
@@ -185,10 +241,7 @@ static kvt_status find_answer(struct plan *plan, struct plan_answer *answer, str
     if (status == KVT_OK)
         status = add_mean_values(plan, answer, err);
     if (status == KVT_OK)
-        answer->note = answer->is_met
-                           ? plan_note_waiting(&plan->question, plan_rests_on(plan, answer).result,
-                                               plan->arena)
-                           : plan_note_group(plan, best);
+        status = add_note(plan, answer, err);
     return status;
 }
 

@@ -114,6 +114,11 @@ static double ratio_at(const struct plan_choice *choice, size_t figure, long at)
     return below->of[figure] + share * (above->of[figure] - below->of[figure]);
 }
 
+double plan_corrected(const struct plan_choice *choice, size_t b, long at, double figure)
+{
+    return figure * ratio_at(choice, b, at);
+}
+
 /* By how much of itself a figure is worse at the far end of its interval. */
 static double half_interval(const struct plan_judge *judge, size_t b)
 {
@@ -132,7 +137,7 @@ double plan_judge_margin(void *context, long at, const double *figures)
 
     for (size_t b = 0; b < judge->question->bound_count; b++) {
         const struct plan_bound *bound = &judge->question->bounds[b];
-        double value = figures[b] * ratio_at(judge->choice, b, at);
+        double value = plan_corrected(judge->choice, b, at, figures[b]);
         if (judge->spread != NULL)
             value *= 1 + half_interval(judge, b);
         if (isnan(value))
@@ -357,7 +362,8 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
         return kvt_fail_nomem(err, "a plan");
     for (size_t i = 0; i < count; i++) {
         long before = -1;
-        for (int s = 0; choices[i].no_analytic != NULL && s < PLAN_SCOUTS; s++) {
+        int scouts = choices[i].nothing_left ? 1 : PLAN_SCOUTS;
+        for (int s = 0; choices[i].no_analytic != NULL && s < scouts; s++) {
             long at = curve_spread(question->value_count, question->values,
                                    (double)s / (PLAN_SCOUTS - 1));
             if (at == before)
@@ -406,5 +412,5 @@ kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long 
     run->result = NULL;
     for (size_t m = 0; m < plan->question.metric_count; m++)
         run->metrics[m] = NAN;
-    return choice->no_analytic == NULL ? cli_jobs_run(&jobs, &failed, err) : KVT_OK;
+    return !plan->question.options->no_analytic ? cli_jobs_run(&jobs, &failed, err) : KVT_OK;
 }

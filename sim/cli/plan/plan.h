@@ -3,6 +3,7 @@
  *     question.c choices.c demands.c     bounds, what is wanted most, and the choices
  *     scenario.c                         one choice with one value of the objective
  *     curves.c solve.c search.c runs.c   by mean values, then by simulation around the answer
+ *     nearest.c                          without an answer: how near each bound was come to
  *     binding.c worth.c                  what binds, what more of something is worth
  *     tree.c looked.c text.c words.c     plan.json, and text
  *     export.c                           the answer as an engine's flags */
@@ -116,7 +117,7 @@ struct plan_choice {
     const char *const *sets; /* [set_count] its own, with what goes along */
     size_t set_count;
     const char *const *axis_sets; /* [axis_count] its own as asked for */
-    struct cli_along along;       /* in the scenario of this choice */
+    struct cli_along along;       /* of this choice without what takes others along */
     struct kvt_arena *arena;      /* of what is found out about it */
     enum plan_status status;
     const char *reason; /* why it is refused, or every value of it stalled; else NULL */
@@ -140,6 +141,7 @@ struct plan_choice {
     long wanted;                /* to be run in this round; -1: nothing */
     struct plan_point **points; /* [point_count] as they were run */
     size_t point_count, point_room;
+    bool nothing_left;   /* all that serves fails at every value, and does not come back */
     long answer;         /* -1: none */
     long sure, not_sure; /* of the answer's interval; -1: not known */
 };
@@ -201,6 +203,10 @@ bool plan_is_of_requests(const struct plan_bound *bound);
 KVT_CHECKED kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
                                  enum plan_level level, struct kvt_arena *arena,
                                  struct kvt_scenario *out, struct kvt_error *err);
+/* What the scenario of a choice has before anything goes along: it need not be one that can be run,
+ * as what goes along may make it one. */
+KVT_CHECKED kvt_status plan_read_along(const struct plan *plan, const struct plan_choice *choice,
+                                       struct cli_along *out, struct kvt_error *err);
 /* "PATH=VALUE" and what goes along with it appended to sets, at most PLAN_SETS_MAX in all. */
 KVT_CHECKED kvt_status plan_set(const struct plan_question *question, const struct cli_along *along,
                                 const char *path, const char *value, struct kvt_arena *arena,
@@ -250,9 +256,11 @@ double plan_judge_margin(void *judge, long at, const double *figures); /* for cu
 /* Takes points that were simulated into the choice's ratios. Where the curve may ask (job). */
 KVT_CHECKED kvt_status plan_correct(struct plan_choice *choice, size_t bound_count,
                                     struct kvt_error *err);
+/* A figure of the curve, times what simulation made of it nearby. */
+double plan_corrected(const struct plan_choice *choice, size_t b, long at, double figure);
 /* All that mean values say of a value: run->metrics[metric_count], which are the caller's, NaN
  * where there are none, and run->result, the caller's to delete; NULL: mean values do not answer
- * there. */
+ * there. They may where they have no figure for a bound. */
 KVT_CHECKED kvt_status plan_mean_values(struct plan *plan, struct plan_choice *choice, long at,
                                         struct one_run *run, struct kvt_error *err);
 
@@ -264,11 +272,31 @@ KVT_CHECKED kvt_status plan_solve(struct plan *plan, struct plan_choice *choices
 /* The interval of a choice's answer: the values that surely hold and surely break a bound. */
 KVT_CHECKED kvt_status plan_interval(struct plan *plan, struct plan_choice *choice,
                                      struct kvt_error *err);
+/* Where no choice has an answer: simulates for each bound the value that was found best for it
+ * otherwise, so that what is nearest was run. */
+KVT_CHECKED kvt_status plan_run_nearest(struct plan *plan, struct kvt_error *err);
 /* Sorts plan->order, the best first. */
 void plan_rank(struct plan *plan);
 /* The least slack of a point's bounds; NaN where one cannot be judged, or it was refused. */
 double plan_margin(const struct plan_question *question, const struct plan_point *point);
 bool plan_meets(const struct plan_question *question, const struct plan_point *point);
+
+/* ---- nearest.c ------------------------------------------------------------------------------- */
+
+/* The best that a bound was found to be over all that was looked at. */
+struct plan_nearest {
+    const struct plan_choice *choice; /* NULL: it has no value anywhere */
+    long at;
+    double value;
+    const char *by;   /* "simulated", "first_seed", "analytic" */
+    const char *says; /* why it has no value, or none on all seeds; NULL: it has */
+};
+struct plan_nearest plan_nearest(const struct plan *plan, size_t b);
+/* The value at which a bound would be better than at any that was simulated, as far as is known of
+ * choices that are simulated; false: there is none. */
+bool plan_nearest_untried(const struct plan *plan, size_t b, struct plan_choice **choice, long *at);
+/* Without the fault that is asked about, which mean values know nothing of. */
+bool plan_knows_no_fault(const struct plan_question *question, const struct plan_choice *choice);
 
 /* ---- binding.c ------------------------------------------------------------------------------- */
 
@@ -306,6 +334,8 @@ KVT_CHECKED kvt_status plan_weigh(struct plan *plan, struct plan_choice *best,
 
 /* "49.3"; "-" where it is not finite. */
 const char *plan_figure(double value, char out[PLAN_VALUE_BYTES]);
+/* The same with as many digits more as it takes to tell it from the limit that it is not. */
+const char *plan_figure_beside(double value, double limit, char out[PLAN_VALUE_BYTES]);
 /* Of the objective's values, with its unit. */
 const char *plan_value(const struct plan_question *question, double value,
                        char out[PLAN_VALUE_BYTES]);
@@ -318,7 +348,13 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish);
 /* That many wait at the answer, where no bound asked for counts how long; NULL: they do not. */
 const char *plan_note_waiting(const struct plan_question *question, const struct cJSON *result,
                               struct kvt_arena *arena);
-/* That a rank that fails takes its whole group along, where nobody said how it is to be. */
+/* That bounds hold at the answer because few requests come, or for a short time: by what comes to
+ * the stages over what they can do, of mean values, or in a simulated open loop by when it comes.
+ * Either may be NULL. NULL: it is not so. */
+const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mean_values,
+                             struct kvt_arena *arena);
+/* That a rank that fails takes its whole group along, where nobody said how it is to be, or that
+ * nothing is left. */
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice);
 
 /* ---- tree.c, looked.c, text.c ---------------------------------------------------------------- */

@@ -1,9 +1,11 @@
 /* question.c -- the command line of `kvtide plan`: what must hold, what is wanted most. */
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kvt/file.h"
+#include "kvt/json.h"
 #include "plan.h"
 
 static const char where_slo[] = "plan --slo";
@@ -105,6 +107,78 @@ static const char *with_step(const char *text, double precision, struct kvt_aren
                             has_unit ? "k" : "");
 }
 
+/* What the schema says of a path: everything in *found that a value of it may be. */
+struct kinds {
+    bool is_whole, is_other; /* number: other than whole */
+};
+
+/* NOLINTBEGIN(misc-no-recursion): as deep as a schema is */
+static void add_kinds(const cJSON *schema, const char *path, struct kinds *found)
+{
+    const cJSON *form, *type = kvt_json_find(schema, "type");
+    size_t length = strcspn(path, ".");
+    const char *rest = path[length] == '.' ? path + length + 1 : path + length;
+
+    cJSON_ArrayForEach(form, kvt_json_find(schema, "anyOf"))
+    {
+        add_kinds(form, path, found);
+    }
+    if (length == 0) {
+        found->is_whole =
+            found->is_whole || (cJSON_IsString(type) && strcmp(type->valuestring, "integer") == 0);
+        found->is_other =
+            found->is_other || (cJSON_IsString(type) && strcmp(type->valuestring, "number") == 0);
+        return;
+    }
+    cJSON_ArrayForEach(form, kvt_json_find(schema, "properties"))
+    {
+        if (strlen(form->string) == length && strncmp(form->string, path, length) == 0)
+            add_kinds(form, rest, found);
+    }
+    if (strspn(path, "0123456789") == length)
+        add_kinds(kvt_json_find(schema, "items"), rest, found);
+}
+/* NOLINTEND(misc-no-recursion) */
+
+/* Whether the numbers that a key takes are whole ones alone. */
+static kvt_status takes_whole(const char *path, bool *out, struct kvt_error *err)
+{
+    char *text = kvt_scenario_schema();
+    cJSON *schema = text != NULL ? cJSON_Parse(text) : NULL;
+    struct kinds found = {false, false};
+
+    if (schema != NULL)
+        add_kinds(schema, path, &found);
+    *out = found.is_whole && !found.is_other;
+    free(text);
+    bool is_known = schema != NULL;
+    cJSON_Delete(schema);
+    return is_known ? KVT_OK : kvt_fail_nomem(err, "the keys of a scenario");
+}
+
+/* Of a key that takes whole numbers each one in the text is whole, but for a factor. Multiples of
+ * top-k are not its numbers, and what is no number is told by others. */
+static kvt_status check_whole(const char *text, const char *path, const char *where,
+                              struct kvt_error *err)
+{
+    const char *at = strchr(text, '=') + 1;
+
+    while (*at != '\0') {
+        size_t bytes = strcspn(at, ":,");
+        char number[64] = "";
+        double value = 0;
+        if (bytes < sizeof number)
+            memcpy(number, at, bytes);
+        if (number[0] != '*' && kvt_text_real(number, "", -1e300, 1e300, &value, NULL) == KVT_OK &&
+            value != floor(value))
+            return kvt_fail(err, KVT_ERR_INVALID, where,
+                            "found %s in \"%.100s\", expected whole numbers, as %.100s takes them",
+                            number, text, path);
+        at += bytes + (at[bytes] != '\0');
+    }
+    return KVT_OK;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -112,9 +186,10 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Values in order, the one that is wanted most at the end, none twice. */
-static kvt_status take_values(const struct cli_axis *axis, const char *where, struct plan *plan,
-                              struct kvt_error *err)
+/* Values in order, the one that is wanted most at the end, none twice. What a factor makes of whole
+ * numbers is rounded where only those are taken. */
+static kvt_status take_values(const struct cli_axis *axis, bool is_whole, const char *where,
+                              struct plan *plan, struct kvt_error *err)
 {
     struct plan_question *question = &plan->question;
     double *values =
@@ -138,6 +213,8 @@ static kvt_status take_values(const struct cli_axis *axis, const char *where, st
                             "are expected",
                             axis->values[i], axis->values[0]);
         question->unit = unit;
+        if (is_whole && !has_unit)
+            values[i] = round(values[i]);
     }
     qsort(values, axis->value_count, sizeof *values, by_value);
     for (size_t i = 0; i < axis->value_count; i++) {
@@ -195,8 +272,13 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
     if (stepped == NULL)
         return kvt_fail_nomem(err, "an objective");
     status = cli_axis_parse(stepped, where, plan->arena, &axis, err);
+    bool takes_whole_alone = false;
     if (status == KVT_OK)
-        status = take_values(&axis, where, plan, err);
+        status = takes_whole(axis.path, &takes_whole_alone, err);
+    if (status == KVT_OK && takes_whole_alone)
+        status = check_whole(text, axis.path, where, err);
+    if (status == KVT_OK)
+        status = take_values(&axis, takes_whole_alone, where, plan, err);
     question->path = axis.path;
     if (status == KVT_OK && options->slo.count == 0)
         status = kvt_fail(err, KVT_ERR_INVALID, where,
@@ -207,6 +289,30 @@ static kvt_status read_objective(const struct plan_options *options, struct plan
 
 /* ---- Choices, and how to go about it ------------------------------------------------------------
  */
+
+/* As a value, not as a text: 8 and 8.0 are the same. */
+static bool is_same(const char *a, const char *b)
+{
+    double x = 0, y = 0;
+
+    return strcmp(a, b) == 0 || (kvt_text_real(a, "", -1e300, 1e300, &x, NULL) == KVT_OK &&
+                                 kvt_text_real(b, "", -1e300, 1e300, &y, NULL) == KVT_OK && x == y);
+}
+
+/* Lists that are too long are told of where the product is. */
+static kvt_status check_twice(const struct cli_axis *axis, struct kvt_error *err)
+{
+    for (size_t i = 0; i < axis->value_count && axis->value_count <= PLAN_CHOICES_MAX; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (is_same(axis->values[i], axis->values[k]))
+                return kvt_fail(err, KVT_ERR_INVALID, "plan --over",
+                                "found %.100s twice in the list of %.100s, expected each value "
+                                "once",
+                                axis->values[i], axis->path);
+        }
+    }
+    return KVT_OK;
+}
 
 static kvt_status read_axes(const struct plan_options *options, struct plan *plan,
                             struct kvt_error *err)
@@ -224,6 +330,9 @@ static kvt_status read_axes(const struct plan_options *options, struct plan *pla
         if (status != KVT_OK)
             return status;
         question->axis_count++;
+        status = check_twice(axis, err);
+        if (status != KVT_OK)
+            return status;
         for (size_t k = 0; k < i; k++) {
             if (strcmp(question->axes[k].path, axis->path) == 0)
                 return kvt_fail(err, KVT_ERR_INVALID, "plan --over",

@@ -49,13 +49,6 @@ void plan_runs_free(struct plan_runs *runs)
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-}
-
 /* Of those that the class's requests attained. NaN: nothing is said of it. Where some are stranded
  * nobody waits for those that have not ended: they have not met what was promised. */
 static double attained(const cJSON *result, const char *name, bool is_stranded)
@@ -67,8 +60,9 @@ static double attained(const cJSON *result, const char *name, bool is_stranded)
         const cJSON *its_name = kvt_json_find(item, "name");
         if (!cJSON_IsString(its_name) || strcmp(its_name->valuestring, name) != 0)
             continue;
-        return is_stranded ? number_at(item, "met") / number_at(item, "requests")
-                           : number_at(item, "attained_share");
+        return is_stranded ? kvt_json_number_or(item, "met", NAN) /
+                                 kvt_json_number_or(item, "requests", NAN)
+                           : kvt_json_number_or(item, "attained_share", NAN);
     }
     return NAN;
 }

@@ -26,9 +26,7 @@ static bool is_asked_for(const void *context, const char *path)
 
     for (size_t i = 0; i <= question->axis_count; i++) {
         const char *asked = i < question->axis_count ? question->axes[i].path : question->path;
-        size_t length = asked != NULL ? strlen(asked) : 0;
-        if (length > 0 && strncmp(asked, path, length) == 0 &&
-            (path[length] == '\0' || path[length] == '.'))
+        if (asked != NULL && cli_path_holds(asked, path))
             return true;
     }
     return false;
@@ -102,18 +100,6 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
 /* ---- Where it is refused -----------------------------------------------------------------------
  */
 
-/* What a key goes along with; NULL: it goes by itself. */
-static const char *leader_of(const char *path, const char *objective)
-{
-    if (strcmp(path, "cluster.decode.dp") == 0 || strcmp(path, "cluster.decode.ep") == 0)
-        return "cluster.decode.gpus";
-    if (strcmp(path, "workload.requests") == 0 || strcmp(path, "workload.conversations") == 0)
-        return objective != NULL && strcmp(objective, "workload.closed.concurrency") == 0
-                   ? objective
-                   : "workload.concurrency";
-    return NULL;
-}
-
 static const char *last_set_of(const char *path, const char *const *sets, size_t count)
 {
     size_t length = strlen(path);
@@ -125,6 +111,22 @@ static const char *last_set_of(const char *path, const char *const *sets, size_t
     return NULL;
 }
 
+/* What was set that a key goes along with, or else the key itself. */
+static const char *who_set(const char *path, const char *const *sets, size_t count)
+{
+    char leader[64]; /* which is longer than any */
+
+    for (size_t i = count; i > 0; i--) {
+        int length = (int)strcspn(sets[i - 1], "=");
+        if (length >= (int)sizeof leader)
+            continue;
+        (void)snprintf(leader, sizeof leader, "%.*s", length, sets[i - 1]);
+        if (cli_along_leads(leader, path))
+            return sets[i - 1];
+    }
+    return last_set_of(path, sets, count);
+}
+
 /* "--set PATH" of a key that nobody set becomes what was asked for: the value of a choice or of the
  * objective, that which the key went along with, or the option that stands behind it. */
 static void name_who_asked(const struct plan *plan, const char *const *sets, size_t count,
@@ -132,7 +134,7 @@ static void name_who_asked(const struct plan *plan, const char *const *sets, siz
 {
     static const char head[] = "--set ";
     const struct cli_texts *own = &plan->question.options->sets;
-    const char *path = err->where + strlen(head), *asked = NULL, *leader = NULL;
+    const char *path = err->where + strlen(head), *asked = NULL;
     char where[sizeof err->where];
 
     if (strncmp(err->where, head, strlen(head)) != 0)
@@ -144,17 +146,16 @@ static void name_who_asked(const struct plan *plan, const char *const *sets, siz
         asked = "--fidelity";
     else if (strncmp(where, "cluster.faults", 14) == 0 && plan->question.survive_set != NULL)
         asked = "--survive";
-    else if (last_set_of(where, own->items, own->count) == NULL) {
-        leader = leader_of(where, plan->question.path);
-        asked = last_set_of(leader != NULL ? leader : where, sets, count);
-    }
+    else if (last_set_of(where, own->items, own->count) == NULL)
+        asked = is_asked_for(&plan->question, where) ? last_set_of(where, sets, count)
+                                                     : who_set(where, sets, count);
     if (asked != NULL)
         (void)snprintf(err->where, sizeof err->where, "%.*s", (int)sizeof err->where - 1, asked);
 }
 
-kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
-                     enum plan_level level, struct kvt_arena *arena, struct kvt_scenario *out,
-                     struct kvt_error *err)
+static kvt_status load(const struct plan *plan, const struct plan_choice *choice, long at,
+                       enum plan_level level, bool only_keys, struct kvt_arena *arena,
+                       struct kvt_scenario *out, struct kvt_error *err)
 {
     const struct cli_texts *common = &plan->question.options->sets;
     size_t count = 0, room = common->count + choice->set_count + PLAN_SETS_MAX + 3;
@@ -169,12 +170,37 @@ kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, 
                                                  .plugins = cli_plugins(),
                                                  .sets = sets,
                                                  .set_count = count,
-                                                 .common_sets =
-                                                     plan->is_strict ? 0 : common->count};
+                                                 .common_sets = plan->is_strict ? 0 : common->count,
+                                                 .only_keys = only_keys};
     status = kvt_scenario_load(plan->question.source, &options, arena, out, err);
     if (status != KVT_OK)
         name_who_asked(plan, sets, count, level, err);
-    else if (level == PLAN_SIMULATED && at >= 0 && plan->question.survive_set != NULL)
+    return status;
+}
+
+kvt_status plan_load(const struct plan *plan, const struct plan_choice *choice, long at,
+                     enum plan_level level, struct kvt_arena *arena, struct kvt_scenario *out,
+                     struct kvt_error *err)
+{
+    kvt_status status = load(plan, choice, at, level, false, arena, out, err);
+
+    if (status == KVT_OK && level == PLAN_SIMULATED && at >= 0 &&
+        plan->question.survive_set != NULL)
         status = plan_check_survive(&plan->question, out, err);
+    return status;
+}
+
+kvt_status plan_read_along(const struct plan *plan, const struct plan_choice *choice,
+                           struct cli_along *out, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_scenario scenario;
+
+    if (arena == NULL)
+        return kvt_fail_nomem(err, "a choice");
+    kvt_status status = load(plan, choice, -1, PLAN_SIMULATED, true, arena, &scenario, err);
+    if (status == KVT_OK)
+        cli_along_read(&scenario, out);
+    kvt_arena_free(arena);
     return status;
 }

@@ -75,6 +75,17 @@ struct naming {
     struct plan_choice *choice;
 };
 
+/* Nothing is left once the fault has struck: any other value ends as the one that was struck. */
+static bool is_lost(const struct plan_question *question, const struct plan_choice *choice)
+{
+    for (size_t i = 0; choice->nothing_left && i < choice->point_count; i++) {
+        const struct plan_point *point = choice->points[i];
+        if ((point->refused == NULL || point->is_stalled) && !plan_meets(question, point))
+            return true;
+    }
+    return false;
+}
+
 /* The value that a choice wants run next; -1: it is bracketed, or nothing can meet. */
 static kvt_status name_next(void *context, size_t index, unsigned threads, struct cli_job *job,
                             struct kvt_error *err)
@@ -89,6 +100,8 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
     choice->job = job;
     choice->job_threads = threads;
     choice->wanted = -1;
+    if (is_lost(question, choice))
+        return KVT_OK;
     kvt_status status = plan_correct(choice, question->bound_count, err);
     if (status == KVT_OK && search->high - search->low > 1)
         status = curve_last(&choice->curve, search->low, search->high, plan_judge_margin, &judge,
@@ -231,6 +244,52 @@ static kvt_status run_rounds(struct plan *plan, struct plan_choice *choices, siz
     return status;
 }
 
+static kvt_status add_untried(struct plan *plan, const struct plan_wish *wishes, size_t count,
+                              bool *meets, struct kvt_error *err)
+{
+    kvt_status status = KVT_OK;
+
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        struct plan_choice *choice = wishes[i].choice;
+        if (wishes[i].point == NULL)
+            continue;
+        status = add_point(choice, wishes[i].point, err);
+        tell(&plan->question, choice, wishes[i].point);
+        if (plan_meets(&plan->question, wishes[i].point)) {
+            choice->status = PLAN_OPEN; /* there is an answer after all, from here on */
+            *meets = true;
+        }
+    }
+    return status;
+}
+
+kvt_status plan_run_nearest(struct plan *plan, struct kvt_error *err)
+{
+    struct plan_wish wishes[PLAN_BOUNDS_MAX];
+    size_t count = 0;
+    bool meets = false;
+
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        if (plan->choices[i].status == PLAN_MET)
+            return KVT_OK;
+    }
+    for (size_t b = 0; b < plan->question.bound_count && !plan->interrupted; b++) {
+        struct plan_wish wish = {.seed_count = plan->question.seed_count};
+        bool is_new = plan_nearest_untried(plan, b, &wish.choice, &wish.at);
+        for (size_t i = 0; i < count; i++)
+            is_new = is_new && (wishes[i].choice != wish.choice || wishes[i].at != wish.at);
+        if (is_new)
+            wishes[count++] = wish;
+    }
+    if (count == 0)
+        return KVT_OK;
+    kvt_status status = plan_run(plan, wishes, count, "nearest", err);
+    if (status == KVT_OK)
+        status = add_untried(plan, wishes, count, &meets, err);
+    return status == KVT_OK && meets ? run_rounds(plan, plan->choices, plan->choice_count, err)
+                                     : status;
+}
+
 /* ---- Who is simulated ------------------------------------------------------------------------ */
 
 /* Whether a is ahead of b by mean values. */
@@ -288,6 +347,40 @@ static void choose_simulated(const struct plan_question *question, struct plan_c
     }
 }
 
+/* Whether what --survive takes away is all that there is, at the first value and so at every other
+ * one, and some bound is broken by requests that nobody serves. */
+static kvt_status find_nothing_left(const struct plan *plan, struct plan_choice *choice,
+                                    struct kvt_error *err)
+{
+    const struct plan_question *question = &plan->question;
+    bool bounds_requests = false;
+    struct kvt_error why;
+
+    for (size_t b = 0; b < question->bound_count; b++)
+        bounds_requests = bounds_requests || plan_is_of_requests(&question->bounds[b]);
+    if (question->survive_ranks + question->survive_nodes == 0 || !bounds_requests ||
+        (question->path != NULL && strncmp(question->path, "cluster", 7) == 0))
+        return KVT_OK;
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_scenario *scenario =
+        arena != NULL ? kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario))
+                      : NULL;
+    if (scenario == NULL) {
+        kvt_arena_free(arena);
+        return kvt_fail_nomem(err, "a choice");
+    }
+    kvt_status status = plan_load(plan, choice, 0, PLAN_SIMULATED, arena, scenario, &why);
+    if (status == KVT_OK)
+        choice->nothing_left = question->survive_nodes == kvt_scenario_node_count(scenario) ||
+                               question->survive_ranks == kvt_scenario_rank_count(scenario);
+    else if (!plan_is_refusal(status))
+        *err = why;
+    else
+        status = KVT_OK;
+    kvt_arena_free(arena);
+    return status;
+}
+
 static void leave_open(struct plan_choice *choices, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -301,6 +394,10 @@ kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t cou
 {
     kvt_status status = plan_curves(plan, choices, count, err);
 
+    for (size_t i = 0; status == KVT_OK && i < count; i++) {
+        if (choices[i].status != PLAN_REFUSED)
+            status = find_nothing_left(plan, &choices[i], err);
+    }
     if (status == KVT_OK && !plan->interrupted && !plan->question.analytic_only &&
         plan->question.value_count > 1)
         status = plan_scout(plan, choices, count, err);

@@ -27,16 +27,16 @@ static const char *metric_name(size_t metric)
     return kvt_metric_docs(&count)[metric].name;
 }
 
-/* "49.3 [48.9, 49.6]", the interval where there is one. */
-static void put_estimate(char *out, size_t bytes, const struct kvt_estimate *estimate)
+/* "49.3 [48.9, 49.6]", the interval where there is one. limit: NaN, or what it is held to. */
+static void put_estimate(char *out, size_t bytes, const struct kvt_estimate *estimate, double limit)
 {
     char mean[PLAN_VALUE_BYTES], low[PLAN_VALUE_BYTES], high[PLAN_VALUE_BYTES];
 
     if (isfinite(estimate->low))
-        (void)snprintf(out, bytes, "%s [%s, %s]", plan_figure(estimate->mean, mean),
+        (void)snprintf(out, bytes, "%s [%s, %s]", plan_figure_beside(estimate->mean, limit, mean),
                        plan_figure(estimate->low, low), plan_figure(estimate->high, high));
     else
-        (void)snprintf(out, bytes, "%s", plan_figure(estimate->mean, mean));
+        (void)snprintf(out, bytes, "%s", plan_figure_beside(estimate->mean, limit, mean));
 }
 
 static void put_question(const struct plan *plan)
@@ -77,7 +77,7 @@ static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
 
     if (point != NULL && point->metrics != NULL &&
         kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) == KVT_OK) {
-        put_estimate(number, sizeof number, &point->metrics[output]);
+        put_estimate(number, sizeof number, &point->metrics[output], NAN);
         used = (size_t)snprintf(text, bytes, "%s tokens/s/GPU", number);
     }
     for (size_t b = 0; b < question->bound_count && used < bytes; b++) {
@@ -87,7 +87,8 @@ static size_t put_figures(char *text, size_t bytes, const struct plan *plan,
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(question->bounds[b].text, "<>"),
                        question->bounds[b].text);
         put_estimate(number, sizeof number,
-                     point != NULL && point->bounds != NULL ? &point->bounds[b] : &alone);
+                     point != NULL && point->bounds != NULL ? &point->bounds[b] : &alone,
+                     question->bounds[b].limit);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s%s %s", used > 0 ? "; " : "", name,
                                  says != NULL ? ":" : "", says != NULL ? says : number);
     }
@@ -119,7 +120,8 @@ static void put_answer(const struct plan *plan, const struct plan_answer *answer
         char number[128];
         put_estimate(number, sizeof number,
                      point != NULL && point->metrics != NULL ? &point->metrics[question->metric]
-                                                             : &alone);
+                                                             : &alone,
+                     NAN);
         used = (size_t)snprintf(text, sizeof text, "%s: %s %s", best->name,
                                 metric_name(question->metric), number);
     }
@@ -150,7 +152,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
                              strcmp(binding->kind, "range") == 0 ? ", the end of the range" : "");
     if (isfinite(binding->value))
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s",
-                                 plan_figure(binding->value, value));
+                                 plan_figure_beside(binding->value, binding->limit, value));
     else if (binding->says != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s", binding->says);
     if (binding->at >= 0 && plan->question.path != NULL && !is_refused)
@@ -170,6 +172,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
 static void put_unmet(const struct plan *plan, const cJSON *tree)
 {
     const cJSON *item;
+    size_t b = 0; /* of the bounds, whose order it is */
 
     put_line("answer", plan->interrupted ? "none: interrupted before one was found"
                                          : "none: no value of any choice holds all bounds");
@@ -181,7 +184,10 @@ static void put_unmet(const struct plan *plan, const cJSON *tree)
         const cJSON *says = kvt_json_find(item, "says");
         size_t used = (size_t)snprintf(
             text, sizeof text, "%s: %s", kvt_json_find(item, "bound")->valuestring,
-            cJSON_IsNumber(value) ? plan_figure(value->valuedouble, number) : "has no value");
+            cJSON_IsNumber(value)
+                ? plan_figure_beside(value->valuedouble, plan->question.bounds[b].limit, number)
+                : "has no value");
+        b++;
         if (cJSON_IsString(choice))
             used += (size_t)snprintf(text + used, sizeof text - used, " with %.300s",
                                      choice->valuestring);
@@ -253,7 +259,7 @@ static void put_choice(const struct plan *plan, const struct plan_choice *choice
                        : figures != NULL                      ? figures[b]
                                                               : (double)NAN;
         bool holds = plan_holds(&question->bounds[b], value);
-        printf(" %8s%s", plan_figure(value, number),
+        printf(" %8s%s", plan_figure_beside(value, question->bounds[b].limit, number),
                holds || (isnan(value) && point == NULL) ? " " : "*");
     }
     puts(choice->is_bound ? " bound" : "");

@@ -271,66 +271,18 @@ static bool add_worth(cJSON *tree, const struct plan_answer *answer)
     return ok;
 }
 
-/* What would be without the fault is not near to what is asked. */
-static bool knows_no_fault(const struct plan_question *question, const struct plan_choice *choice)
-{
-    return question->survive_set != NULL && choice->no_analytic == NULL;
-}
-
 /* The best that a bound was found to be, and where. */
 static bool add_nearest(cJSON *list, const struct plan *plan, size_t b)
 {
-    const struct plan_question *question = &plan->question;
-    const struct plan_choice *where = NULL;
-    const struct plan_bound *bound = &question->bounds[b];
-    double value = NAN;
-    const char *says = NULL;
-    long at = -1;
-    bool is_run = false, is_first_seed = false;
-
-    for (size_t i = 0; i < plan->choice_count; i++) {
-        const struct plan_choice *choice = &plan->choices[i];
-        for (size_t p = 0; p < choice->point_count; p++) {
-            const struct plan_point *point = choice->points[p];
-            if (point->bounds != NULL && says == NULL)
-                says = plan_says(question, b, point, plan->arena);
-            if (point->bounds == NULL || isnan(point->bounds[b].mean))
-                continue;
-            if (where == NULL ||
-                plan_slack(bound, point->bounds[b].mean) > plan_slack(bound, value)) {
-                where = choice;
-                value = point->bounds[b].mean;
-                at = point->at;
-                is_run = true;
-            }
-        }
-    }
-    for (size_t i = 0; !is_run && i < plan->choice_count; i++) {
-        const struct curve *curve = &plan->choices[i].curve;
-        if (knows_no_fault(question, &plan->choices[i]))
-            continue;
-        for (size_t p = 0; p < curve->point_count; p++) {
-            double found = curve->points[p].figures[b];
-            if (isnan(found) ||
-                (where != NULL && !(plan_slack(bound, found) > plan_slack(bound, value))))
-                continue;
-            where = &plan->choices[i];
-            value = found;
-            at = curve->points[p].candidate;
-            is_first_seed = where->no_analytic != NULL;
-        }
-    }
+    const struct plan_nearest nearest = plan_nearest(plan, b);
     cJSON *object = kvt_json_add_element(list);
-    return object != NULL && kvt_json_add_text(object, "bound", bound->text) &&
-           add_known(object, "value", value) &&
-           kvt_json_add_text(object, "choice", where != NULL ? where->name : NULL) &&
-           add_known(object, "at", value_of(question, at)) &&
-           kvt_json_add_text(object, "by",
-                             where == NULL   ? NULL
-                             : is_run        ? "simulated"
-                             : is_first_seed ? "first_seed"
-                                             : "analytic") &&
-           add_says(object, is_run && isfinite(value) ? NULL : says);
+
+    return object != NULL && kvt_json_add_text(object, "bound", plan->question.bounds[b].text) &&
+           add_known(object, "value", nearest.value) &&
+           kvt_json_add_text(object, "choice",
+                             nearest.choice != NULL ? nearest.choice->name : NULL) &&
+           add_known(object, "at", value_of(&plan->question, nearest.at)) &&
+           kvt_json_add_text(object, "by", nearest.by) && add_says(object, nearest.says);
 }
 
 static bool add_all_nearest(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)
@@ -390,7 +342,7 @@ long plan_told_at(const struct plan *plan, const struct plan_choice *choice)
             most = margin;
         }
     }
-    return best >= 0 || knows_no_fault(&plan->question, choice)
+    return best >= 0 || plan_knows_no_fault(&plan->question, choice)
                ? best
                : curve_best(&choice->curve, plan_judge_margin, &judge);
 }

@@ -20,6 +20,22 @@ const char *plan_figure(double value, char out[PLAN_VALUE_BYTES])
     return out;
 }
 
+const char *plan_figure_beside(double value, double limit, char out[PLAN_VALUE_BYTES])
+{
+    char of_limit[PLAN_VALUE_BYTES];
+
+    (void)plan_figure(limit, of_limit);
+    if (strcmp(plan_figure(value, out), of_limit) != 0)
+        return out;
+    for (int digits = 5;
+         digits <= 17 && isfinite(value) && value != limit && strcmp(out, of_limit) == 0;
+         digits++) {
+        (void)snprintf(out, PLAN_VALUE_BYTES, "%.*g", digits, value);
+        (void)snprintf(of_limit, sizeof of_limit, "%.*g", digits, limit);
+    }
+    return out;
+}
+
 const char *plan_value(const struct plan_question *question, double value,
                        char out[PLAN_VALUE_BYTES])
 {
@@ -89,7 +105,9 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish)
         const char *says = plan_says(question, b, point, plan->arena);
         fprintf(stderr, "%s %.*s %s", b == 0 ? ":" : ",",
                 (int)strcspn(question->bounds[b].text, "<>"), question->bounds[b].text,
-                says != NULL ? says : plan_figure(point->bounds[b].mean, number));
+                says != NULL
+                    ? says
+                    : plan_figure_beside(point->bounds[b].mean, question->bounds[b].limit, number));
     }
     fprintf(stderr, ": %s (%zu seed%s)\n", plan_meets(question, point) ? "holds" : "does not hold",
             wish->seed_count, wish->seed_count == 1 ? "" : "s");
@@ -114,18 +132,12 @@ static bool bounds_waiting(const struct plan_question *question)
     return false;
 }
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = kvt_json_find(object, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
 /* Latencies are of those who got there: a run that ends while many wait has none of theirs. */
 static const char *note_left_out(const struct cJSON *result, struct kvt_arena *arena)
 {
     const cJSON *requests = kvt_json_find(result, "requests");
-    double waiting = number_at(requests, "waiting"), arrived = number_at(requests, "arrived");
+    double waiting = kvt_json_number_or(requests, "waiting", 0),
+           arrived = kvt_json_number_or(requests, "arrived", 0);
 
     if (waiting < 1 || waiting < 0.05 * arrived)
         return NULL;
@@ -140,9 +152,10 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
                               struct kvt_arena *arena)
 {
     const cJSON *batch = kvt_json_find(kvt_json_find(result, "explain"), "batch");
-    double waiting = number_at(batch, "waiting_mean");
-    double all = waiting + number_at(batch, "decoding_mean") + number_at(batch, "prefilling_mean") +
-                 number_at(batch, "importing_mean");
+    double waiting = kvt_json_number_or(batch, "waiting_mean", 0);
+    double all = waiting + kvt_json_number_or(batch, "decoding_mean", 0) +
+                 kvt_json_number_or(batch, "prefilling_mean", 0) +
+                 kvt_json_number_or(batch, "importing_mean", 0);
 
     if (bounds_waiting(question))
         return note_left_out(result, arena);
@@ -155,6 +168,78 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
                             waiting, all);
 }
 
+/* Requests that come within less than half of a run are a burst of so many, whatever their rate. */
+static const char *note_burst(const struct cJSON *result, struct kvt_arena *arena)
+{
+    const cJSON *workload = kvt_json_find(kvt_json_find(result, "scenario"), "workload");
+    const cJSON *arrival = kvt_json_find(workload, "arrival");
+    double arrived = kvt_json_number_or(kvt_json_find(result, "requests"), "arrived", 0);
+    double duration_s = kvt_json_number_or(kvt_json_find(result, "metrics"), "duration", NAN);
+    double rate = kvt_json_number_or(workload, "rate", NAN);
+    double completed = kvt_json_number_or(kvt_json_find(result, "requests"), "completed", 0);
+
+    if (!cJSON_IsString(arrival) || strcmp(arrival->valuestring, "open") != 0 ||
+        !(arrived / rate < duration_s / 2))
+        return NULL;
+    return kvt_arena_printf(arena,
+                            "at the answer %.4g requests/s arrive and %.4g are completed: its %.0f "
+                            "requests have come when less than half of the run is over, and say "
+                            "nothing of a load that lasts; give a longer run (workload.requests)",
+                            rate, completed / duration_s, arrived);
+}
+
+/* "prefill (1.50 times)" of each stage that more comes to than it can do; false: there is none. */
+static bool loaded_stages(const struct cJSON *mean_values, char *text, size_t bytes)
+{
+    const cJSON *load;
+    size_t used = 0;
+
+    cJSON_ArrayForEach(load, kvt_json_find(mean_values, "stage_load"))
+    {
+        if (cJSON_IsNumber(load) && load->valuedouble >= 1 && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s (%.2f times)",
+                                     used > 0 ? ", " : "", load->string, load->valuedouble);
+    }
+    return used > 0;
+}
+
+const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mean_values,
+                             struct kvt_arena *arena)
+{
+    const cJSON *requests = kvt_json_find(result != NULL ? result : mean_values, "requests");
+    const cJSON *of = kvt_json_find(result != NULL ? result : mean_values, "metrics");
+    double left =
+        kvt_json_number_or(requests, "waiting", 0) + kvt_json_number_or(requests, "running", 0);
+    char stages[PLAN_VALUE_BYTES * 4], end[PLAN_VALUE_BYTES * 2], number[PLAN_VALUE_BYTES];
+
+    if (!loaded_stages(mean_values, stages, sizeof stages))
+        return result != NULL ? note_burst(result, arena) : NULL;
+    if (left < 1)
+        (void)snprintf(end, sizeof end, "%.0f requests",
+                       kvt_json_number_or(requests, "arrived", 0));
+    else
+        (void)snprintf(end, sizeof end, "%s s",
+                       plan_figure(kvt_json_number_or(of, "duration", NAN), number));
+    return kvt_arena_printf(arena,
+                            "at the answer more arrives than can be done by %s: the bounds hold "
+                            "only because the run ends after %s; give a longer run",
+                            stages, end);
+}
+
+static const char *note_nothing_left(const struct plan *plan)
+{
+    const struct plan_question *question = &plan->question;
+    bool of_nodes = question->survive_nodes > 0;
+
+    return kvt_arena_printf(
+        plan->arena,
+        "%s=%u is all that cluster.decode has: nothing is left to serve. More GPUs, or --survive "
+        "'{\"kind\": \"%s\", \"at_s\": %g, \"back_after_s\": SECONDS}', which has it come back, is "
+        "expected",
+        of_nodes ? "node" : "rank", of_nodes ? question->survive_nodes : question->survive_ranks,
+        of_nodes ? "node" : "rank", question->survive_at_s);
+}
+
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice)
 {
     const struct plan_question *question = &plan->question;
@@ -164,8 +249,11 @@ const char *plan_note_group(const struct plan *plan, const struct plan_choice *c
     for (size_t i = 0; i < choice->point_count; i++)
         is_stranded =
             is_stranded || choice->points[i]->stranded > 0 || choice->points[i]->is_stalled;
-    if (!is_stranded || question->survive_ranks + question->survive_nodes == 0 ||
-        choice->along.expert_gpus <= 1)
+    if (!is_stranded || question->survive_ranks + question->survive_nodes == 0)
+        return NULL;
+    if (choice->nothing_left)
+        return note_nothing_left(plan);
+    if (choice->along.expert_gpus <= 1)
         return NULL;
     return kvt_arena_printf(plan->arena,
                             "ep is above 1, so that one %s that fails stops all of its pool for "

@@ -138,6 +138,14 @@ static kvt_status last_of(const struct plan *plan, const struct plan_choice *rat
                       out, err);
 }
 
+/* What lies in the last digits of a double is rounding, and no difference. */
+static double gained(double after, double before)
+{
+    double difference = after - before;
+
+    return fabs(difference) <= 1e-12 * fabs(before) ? 0 : difference;
+}
+
 struct weighing {
     struct plan *plan;
     struct plan_choice *best;
@@ -178,7 +186,7 @@ static kvt_status weigh_job(void *context, size_t index, unsigned threads, struc
         moved = moved < 0 ? 0 : moved > last ? last : moved;
         worth->is_range_end = after == last;
         worth->value = question->values[after == last ? last : moved];
-        worth->difference = worth->value - question->values[weighing->best->answer];
+        worth->difference = gained(worth->value, question->values[weighing->best->answer]);
     }
     return status;
 }
@@ -202,7 +210,7 @@ static void weigh_metric(const struct weighing *weighing)
         double now = point != NULL && point->metrics != NULL ? point->metrics[question->metric].mean
                                                              : before[f];
         worth->value = now * after[f] / before[f];
-        worth->difference = worth->value - now;
+        worth->difference = gained(worth->value, now);
     }
 }
 
@@ -220,14 +228,14 @@ static void take_simulated(const struct plan *plan, const struct plan_choice *be
         return;
     if (question->path != NULL) {
         worth->value = question->values[choice->answer];
-        worth->difference = worth->value - question->values[best->answer];
+        worth->difference = gained(worth->value, question->values[best->answer]);
         worth->is_range_end = choice->answer == question->value_count - 1;
         return;
     }
     const struct plan_point *before = plan_point_at(best, 0), *after = plan_point_at(choice, 0);
     if (before != NULL && after != NULL && after->metrics != NULL) {
         worth->value = after->metrics[question->metric].mean;
-        worth->difference = worth->value - before->metrics[question->metric].mean;
+        worth->difference = gained(worth->value, before->metrics[question->metric].mean);
     }
 }
 

@@ -63,7 +63,7 @@ static kvt_status gather(const struct options *options, struct kvt_arena *arena,
         status = kvt_fail(err, KVT_ERR_INVALID, "sweep",
                           "%zu points on %zu seeds are more runs than the %d that are taken",
                           question->grid.point_count, question->seed_count, SWEEP_RUNS_MAX);
-    return status == KVT_OK ? sweep_read_along(question, err) : status;
+    return status;
 }
 
 /* The journal that this sweep goes on in. */

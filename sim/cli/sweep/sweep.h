@@ -39,8 +39,6 @@ struct sweep_question {
     const char *const *sets; /* [set_count] of all points, before their own */
     size_t set_count;
     struct sweep_grid grid;
-    struct cli_along along; /* of the scenario before the points' own values; zeros where it cannot
-                             * be loaded by itself */
     size_t seed_count;
     uint32_t shard, shard_count; /* shard counts from 0: points p with p mod shard_count == shard */
     struct kvt_arena *arena;
@@ -64,12 +62,9 @@ KVT_CHECKED kvt_status sweep_check_value(const struct sweep_question *question,
                                          const struct cli_axis *axis, const char *value,
                                          struct kvt_error *err);
 
-/* sweep_question.c: fills in along. */
-KVT_CHECKED kvt_status sweep_read_along(struct sweep_question *question, struct kvt_error *err);
-
 /* sweep_question.c: the scenario of a point. A key is set before the keys below it, else axes are
- * applied in their order; what goes along with cluster.decode.gpus comes behind it. *hash as in
- * struct sweep_point; errors name the axis. */
+ * applied in their order, but that cluster.decode.gpus comes last, and what goes along behind it,
+ * as the rest of the point says. *hash as in struct sweep_point; errors name the axis. */
 KVT_CHECKED kvt_status sweep_load_point(const struct sweep_question *question, size_t point,
                                         struct kvt_arena *arena, struct kvt_scenario *out,
                                         uint64_t *hash, struct kvt_error *err);

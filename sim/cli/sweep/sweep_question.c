@@ -9,28 +9,19 @@
 #include "sweep.h"
 
 enum {
-    POINT_ARENA_BYTES = 1 << 16,
-    ALONG_MAX = 2 /* settings that go along with one of an axis */
+    POINT_ARENA_BYTES = 1 << 16
 };
 
 /* ---- One point ----------------------------------------------------------------------------- */
 
-/* Whether path lies below the key `above`. */
-static bool is_below(const char *path, const char *above)
-{
-    size_t length = strlen(above);
-
-    return strncmp(path, above, length) == 0 && path[length] == '.';
-}
-
-/* How many of the axes lie above this one. */
+/* How many of the axes hold this one, itself among them. */
 static size_t depth_of(const struct sweep_grid *grid, size_t axis)
 {
     size_t group = 0, depth = 0;
     const char *path = sweep_grid_axis(grid, axis, &group)->path;
 
     for (size_t a = 0; a < grid->axis_count; a++)
-        depth += is_below(path, sweep_grid_axis(grid, a, &group)->path);
+        depth += cli_path_holds(sweep_grid_axis(grid, a, &group)->path, path);
     return depth;
 }
 
@@ -41,8 +32,7 @@ static bool is_of_an_axis(const void *context, const char *path)
     size_t group = 0;
 
     for (size_t a = 0; a < grid->axis_count; a++) {
-        const char *axis = sweep_grid_axis(grid, a, &group)->path;
-        if (strcmp(axis, path) == 0 || is_below(path, axis))
+        if (cli_path_holds(sweep_grid_axis(grid, a, &group)->path, path))
             return true;
     }
     return false;
@@ -52,7 +42,7 @@ static bool is_of_an_axis(const void *context, const char *path)
 static struct cli_settings new_settings(const struct sweep_question *question, size_t count,
                                         struct kvt_arena *arena)
 {
-    size_t most = count + ALONG_MAX;
+    size_t most = count + CLI_ALONG_MAX;
 
     return (struct cli_settings){
         .items =
@@ -63,40 +53,70 @@ static struct cli_settings new_settings(const struct sweep_question *question, s
         .context = &question->grid};
 }
 
+static struct kvt_scenario_options options_of(const struct sweep_question *question,
+                                              const char *const *sets, size_t count)
+{
+    return (struct kvt_scenario_options){.data_dir = question->data_dir,
+                                         .plugins = cli_plugins(),
+                                         .sets = sets,
+                                         .set_count = count,
+                                         .common_sets = question->set_count};
+}
+
+/* A value behind the settings before it, with what goes along in the scenario that those make:
+ * which may be none that could be run, as long as the value is not there. */
 static kvt_status add_value(const struct sweep_question *question, const char *path,
                             const char *value, struct cli_settings *sets, struct kvt_error *err)
 {
-    kvt_status status = cli_settings_add(sets, path, value, err);
+    struct kvt_scenario_options keys = options_of(question, sets->items, sets->count);
+    struct kvt_scenario before;
+    struct cli_along along;
 
-    return status == KVT_OK ? cli_along_gpus(&question->along, path, value, sets, err) : status;
+    if (strcmp(path, CLI_ALONG_GPUS) != 0)
+        return cli_settings_add(sets, path, value, err);
+    keys.only_keys = true;
+    kvt_status status = kvt_scenario_load(question->source, &keys, sets->arena, &before, err);
+    if (status == KVT_OK)
+        status = cli_settings_add(sets, path, value, err);
+    if (status != KVT_OK)
+        return status;
+    cli_along_read(&before, &along);
+    return cli_along_gpus(&along, path, value, sets, err);
 }
 
-/* Settings for all, then the point's own: those with nothing above them, then those below one, and
- * so on, each with what goes along. There may be fewer: a point may leave keys alone. */
-static kvt_status gather_sets(const struct sweep_question *question, size_t point,
-                              struct cli_settings *sets, struct kvt_error *err)
+/* The point's own: those that nothing holds, then those that one holds, and so on. There may be
+ * fewer than axes: a point may leave keys alone. */
+static kvt_status gather_own(const struct sweep_question *question, size_t point, bool leaders,
+                             struct cli_settings *sets, struct kvt_error *err)
 {
     const struct sweep_grid *grid = &question->grid;
-    size_t group = 0, left = grid->axis_count;
-    kvt_status status = KVT_OK;
+    size_t group = 0, seen = 0;
 
-    for (; sets->count < question->set_count; sets->count++)
-        sets->items[sets->count] = question->sets[sets->count];
-    for (size_t depth = 0; left > 0; depth++) {
-        for (size_t a = 0; status == KVT_OK && a < grid->axis_count; a++) {
+    for (size_t depth = 1; seen < grid->axis_count; depth++) {
+        for (size_t a = 0; a < grid->axis_count; a++) {
             const char *path = sweep_grid_axis(grid, a, &group)->path;
             const char *value = sweep_grid_value(grid, point, a);
             if (depth_of(grid, a) != depth)
                 continue;
-            left--;
-            if (value == NULL)
+            seen++;
+            if (value == NULL || leaders != (strcmp(path, CLI_ALONG_GPUS) == 0))
                 continue;
-            status = add_value(question, path, value, sets, err);
+            kvt_status status = add_value(question, path, value, sets, err);
+            if (status != KVT_OK)
+                return status;
         }
-        if (status != KVT_OK)
-            return status;
     }
     return KVT_OK;
+}
+
+/* Settings for all, then the point's own, those last that take others along. */
+static kvt_status gather_sets(const struct sweep_question *question, size_t point,
+                              struct cli_settings *sets, struct kvt_error *err)
+{
+    for (; sets->count < question->set_count; sets->count++)
+        sets->items[sets->count] = question->sets[sets->count];
+    kvt_status status = gather_own(question, point, false, sets, err);
+    return status == KVT_OK ? gather_own(question, point, true, sets, err) : status;
 }
 
 void sweep_name_axis(const struct sweep_grid *grid, struct kvt_error *err)
@@ -105,9 +125,8 @@ void sweep_name_axis(const struct sweep_grid *grid, struct kvt_error *err)
     size_t group = 0;
 
     for (size_t a = 0; a < grid->axis_count && strncmp(err->where, set, sizeof set - 1) == 0; a++) {
-        const char *path = sweep_grid_axis(grid, a, &group)->path;
         const char *place = err->where + sizeof set - 1;
-        if (strcmp(place, path) == 0 || is_below(place, path))
+        if (cli_path_holds(sweep_grid_axis(grid, a, &group)->path, place))
             memmove(err->where, place, strlen(place) + 1);
     }
 }
@@ -131,16 +150,6 @@ static kvt_status hash_scenario(const struct kvt_scenario *scenario, uint64_t *o
     return KVT_OK;
 }
 
-static struct kvt_scenario_options options_of(const struct sweep_question *question,
-                                              const char *const *sets, size_t count)
-{
-    return (struct kvt_scenario_options){.data_dir = question->data_dir,
-                                         .plugins = cli_plugins(),
-                                         .sets = sets,
-                                         .set_count = count,
-                                         .common_sets = question->set_count};
-}
-
 kvt_status sweep_load_base(const struct sweep_question *question, struct kvt_arena *arena,
                            struct kvt_scenario *out, struct kvt_error *err)
 {
@@ -148,11 +157,6 @@ kvt_status sweep_load_base(const struct sweep_question *question, struct kvt_are
         options_of(question, question->sets, question->set_count);
 
     return kvt_scenario_load(question->source, &options, arena, out, err);
-}
-
-static bool is_named(const struct cli_axis *axis, const struct kvt_error *err)
-{
-    return strcmp(err->where, axis->path) == 0 || is_below(err->where, axis->path);
 }
 
 /* What is wrong with the key or the value is found before anything is held against anything else,
@@ -177,26 +181,14 @@ kvt_status sweep_check_value(const struct sweep_question *question, const struct
         if (status == KVT_OK &&
             kvt_scenario_load(question->source, &options, arena, &out, err) == KVT_ERR_NOT_FOUND)
             status = KVT_ERR_NOT_FOUND;
-        if (status != KVT_OK)
-            sweep_name_axis(&question->grid, err);
-        if (status != KVT_ERR_NOMEM && status != KVT_OK && !is_named(axis, err))
+    }
+    if (status != KVT_OK && status != KVT_ERR_NOMEM) {
+        sweep_name_axis(&question->grid, err);
+        if (!cli_path_holds(axis->path, err->where))
             status = KVT_OK;
     }
     kvt_arena_free(arena);
     return status;
-}
-
-kvt_status sweep_read_along(struct sweep_question *question, struct kvt_error *err)
-{
-    struct kvt_arena *arena = kvt_arena_new(POINT_ARENA_BYTES);
-    struct kvt_scenario base;
-
-    if (arena == NULL)
-        return kvt_fail_nomem(err, "a sweep");
-    if (sweep_load_base(question, arena, &base, NULL) == KVT_OK)
-        cli_along_read(&base, &question->along);
-    kvt_arena_free(arena);
-    return KVT_OK;
 }
 
 kvt_status sweep_load_point(const struct sweep_question *question, size_t point,

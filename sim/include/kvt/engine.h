@@ -64,6 +64,7 @@ struct kvt_engine_fact_doc {
 
 enum {
     KVT_ENGINE_FACTS_MAX = 96,
+    KVT_ENGINE_TOKENS_MIN = 2, /* of a context: of a prompt, and of an answer */
     KVT_ENGINE_CONDITIONS_MAX = 6
 };
 
@@ -208,14 +209,15 @@ struct kvt_engine {
 
     const struct kvt_engine_flag *flags;
     const char *const *passive_switches, *const *passive_values; /* flags of no concern here */
+    const char *const *passive_files; /* of files that it reads flags from, and kvtide does not */
     const struct kvt_engine_log_line *log_lines;
     const struct kvt_engine_rule *rules;
     const struct kvt_engine_checkpoint *checkpoints;
     /* Formats of rows by GPU where no flag says one, "other" for those not named: file (as the
      * model's file has them), bf16, fp8_ds_mla. */
     const struct kvt_engine_word *auto_rows;
-    uint32_t flag_count, passive_switch_count, passive_value_count, log_line_count, rule_count,
-        checkpoint_count, auto_row_count;
+    uint32_t flag_count, passive_switch_count, passive_value_count, passive_file_count,
+        log_line_count, rule_count, checkpoint_count, auto_row_count;
 };
 
 /* Everything in *out lives in the arena. Refuses (KVT_ERR_INVALID) unknown keys and facts, values

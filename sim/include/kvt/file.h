@@ -51,6 +51,8 @@ void kvt_lines_close(struct kvt_lines *lines);
 KVT_CHECKED kvt_status kvt_lines_next(struct kvt_lines *lines, char **text, size_t *text_bytes,
                                       struct kvt_error *err);
 uint64_t kvt_lines_number(const struct kvt_lines *lines); /* of the line last returned; 1-based */
+/* Whether the line last returned ended in a line feed: only a file's last one may not. */
+bool kvt_lines_is_ended(const struct kvt_lines *lines);
 
 /* RFC 4180 fields by libcsv (strict), streaming: quoted fields may contain
  * separators and line ends. Refuses what kvt_lines refuses. */

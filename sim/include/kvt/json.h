@@ -37,6 +37,9 @@ KVT_CHECKED kvt_status kvt_json_load_mended(const char *path, size_t max_bytes, 
 /* Member `key` of an object, by exact name; NULL when absent. */
 const cJSON *kvt_json_find(const cJSON *object, const char *key);
 
+/* That member's number; `otherwise` where it is absent or no number. */
+double kvt_json_number_or(const cJSON *object, const char *key, double otherwise);
+
 /* Typed readers. `where` is the place of `object` ("h200.json#/links"); the
  * error's place is where + "/" + key. A missing key is an error unless
  * `required` is false, in which case *out is left alone. */

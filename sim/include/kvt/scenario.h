@@ -170,7 +170,8 @@ struct kvt_scenario_options {
     size_t common_sets; /* the first so many are for several scenarios at once: one that has no
                          * effect on this one is no fault, but noted in idle_sets */
     const struct kvt_plugins *plugins; /* of the scenario's life; NULL: built-in ones */
-    bool only_keys; /* stop once every key and value was looked at by itself: *out stays as it is */
+    bool only_keys; /* stop once every key and value was looked at by itself: *out has the tree as
+                     * far, with its origins, and nothing that is made of it */
     bool for_size;  /* accept what can be sized though not run (speculation; weights that
                      * do not fit: weights_fit is then false and the pools are 0) */
 };

@@ -1,0 +1,172 @@
+"""kvtide plan: what it tells beside an answer, and of how near it came without one."""
+import json
+import math
+import re
+import subprocess
+import sys
+
+import support
+from support import files_below, kvtide, succeeds, tiny
+from test_plan import BOUND, INPUT, MOST, curve_of, planned
+
+ONE_SEED = ("--seeds", 1, "--worth", "none")
+
+
+def told(*arguments, status=0):
+    """The text, without its lines' ends."""
+    done = kvtide("plan", *arguments, "--quiet")
+    assert done.returncode == status, (arguments, done.returncode, done.stderr)
+    return re.sub(r"\s+", " ", done.stdout)
+
+
+# --- Beside an answer -------------------------------------------------------------------------------
+
+
+def an_answer_that_more_arrives_at_than_can_be_done_says_so(folder):
+    """A prompt takes 41 ms: of 50 a second twice as many come as can be prefilled, of 2 few."""
+    path = tiny(folder, changes={
+        "workload": {"arrival": "open", "rate": 1, "requests": 40, "lengths": support.TINY["workload"]["lengths"]},
+        "cluster.prefill": {"mode": "separate", "tokens_per_s": 100000}})
+    out = folder / "out"
+    for bound, how in (("mean_ttft_ms<=1e9", ()), ("p99_ttft_ms<=1e9", ()),
+                       ("mean_ttft_ms<=1e9", ("--fidelity", "analytic"))):
+        ask = (path, "--slo", bound, *ONE_SEED, *how, "--maximize")
+        note = planned(*ask, "workload.rate=1:50", "--out", out)["note"]
+        run = json.loads(succeeds("run", out / "scenario.json", "--fidelity", "analytic", "--json", "--quiet"))
+        assert run["stage_load"]["prefill"] > 2, run["stage_load"]
+        assert note.startswith("at the answer more arrives than can be done by prefill (%.2f times)"
+                               % run["stage_load"]["prefill"]), note
+        assert "only because the run ends after 40 requests" in note, note
+        assert "note" not in planned(*ask, "workload.rate=1:2"), bound
+    # Without mean values: requests that have come before half of the run is over.
+    ask = (path, "--slo", "mean_ttft_ms<=1e9", *ONE_SEED, "--no-analytic", "--maximize")
+    plan = planned(*ask, "workload.rate=1:50")
+    metrics = plan["answer"]["metrics"]
+    assert 40 / 50 < metrics["duration"] / 2, metrics["duration"]
+    assert plan["note"].startswith("at the answer 50 requests/s arrive and %.4g are completed: its 40 requests"
+                                   % (40 / metrics["duration"])), plan["note"]
+    assert "note" not in planned(*ask, "workload.rate=1:2")
+
+
+def a_bound_that_is_broken_by_little_is_told_from_its_limit(folder):
+    path = tiny(folder)
+    curve = curve_of(path, "mean_e2el_ms", (1,))
+    limit = curve[8] * (1 - 2e-6)
+    assert max(curve[value] for value in range(1, 8)) < limit < min(curve[9], curve[10]), curve
+    ask = (path, "--slo", "mean_e2el_ms<=%r" % limit, *ONE_SEED, "--maximize")
+    found = re.search(r"binding mean_e2el_ms<=[0-9.]+: ([0-9.]+) at 8", told(*ask, INPUT))
+    assert found and float(found[1]) > limit, found
+    said = told(*ask, "workload.concurrency=8:8", status=1)
+    found = re.search(r"nearest mean_e2el_ms<=[0-9.]+: ([0-9.]+) with", said)
+    assert found and float(found[1]) > limit and found[1] + "*" in said, said
+
+
+def rounding_is_worth_nothing(folder):
+    """Of a metric the change is a product and a quotient, which do not give back what went in."""
+    path = tiny(folder)
+    seen = 0
+    for metric in ("output_throughput", "total_token_throughput", "request_throughput", "output_throughput_per_gpu"):
+        for seed in range(1, 9):
+            plan = planned(path, "--maximize", metric, "--seeds", 1, "--set", "seed=%d" % seed)
+            for worth in plan["worth"]:
+                if worth["answer"] is None:
+                    continue
+                seen += worth["difference"] == 0
+                assert worth["difference"] == 0 or abs(worth["difference"]) > 1e-9 * worth["answer"], worth
+    assert seen > 0
+
+
+def a_factor_makes_whole_numbers_of_a_count(folder):
+    plan = planned(tiny(folder), "--slo", "mean_e2el_ms<=1e9", *ONE_SEED, "--maximize", "workload.concurrency=1:9:*1.5")
+    assert plan["answer"]["value"] == 8 and plan["binding"]["kind"] == "range", plan["answer"]  # 7.59375
+    looked = sorted({point["value"] for point in plan["choices"][0]["looked_at"]})
+    assert looked == [1, 2, 3, 5, 8] and plan["question"]["values"] == 5, looked
+    # A rate is no count.
+    rates = planned(tiny(folder, changes={"workload": {"arrival": "open", "rate": 1, "requests": 4, "lengths":
+                                                       support.TINY["workload"]["lengths"]}}),
+                    "--slo", "mean_e2el_ms<=1e9", *ONE_SEED, "--maximize", "workload.rate=1:2:*1.5")
+    assert rates["answer"]["value"] == 1.5, rates["answer"]
+
+
+def prefill_gpus_are_judged_by_a_value_that_is_asked_for(folder):
+    """1 GPU, the default, makes no server of 4."""
+    path = tiny(folder, changes={"cluster.prefill": {"mode": "separate", "tokens_per_s": 100000}})
+    plan = planned(path, "--set", "cluster.prefill.tp=4", "--slo", "mean_e2el_ms<=1e9", *ONE_SEED, "--minimize",
+                   "cluster.prefill.gpus=4:12:4")
+    assert plan["answer"]["value"] == 4, plan["answer"]
+
+
+# --- Without an answer ------------------------------------------------------------------------------
+
+
+def the_nearest_is_the_best_of_all_that_was_looked_at(folder):
+    path = tiny(folder)
+    latency, output = curve_of(path, "p99_e2el_ms", (1,)), curve_of(path, "output_throughput", (1,))
+    tpot = curve_of(path, "mean_tpot_ms", (1,))
+    assert max(output, key=output.get) == 10 and max(tpot, key=tpot.get) > 8
+    # By the first seed: what no value holds ends the search before it comes to where the other is best.
+    plan = planned(path, "--slo", "p99_e2el_ms<=0.001", "--slo", "output_throughput>=%r" % (output[10] * 0.999),
+                   "--maximize", INPUT, *ONE_SEED, status=1)
+    assert [item["at"] for item in plan["nearest"]] == [min(latency, key=latency.get), 10], plan["nearest"]
+    for item, wanted in zip(plan["nearest"], (min(latency.values()), output[10])):
+        assert item["by"] == "simulated" and math.isclose(item["value"], wanted, rel_tol=1e-12), item
+    # By mean values: two bounds on one metric that exclude each other.
+    middle = (tpot[1] + tpot[10]) / 2
+    plan = planned(path, "--slo", "mean_tpot_ms<=%r" % (middle * 0.99), "--slo", "mean_tpot_ms>=%r" % (middle * 1.01),
+                   "--maximize", INPUT, *ONE_SEED, status=1)
+    most = max(tpot, key=tpot.get)
+    assert plan["nearest"][0]["at"] == min(tpot, key=tpot.get) and plan["nearest"][1]["at"] == most, plan["nearest"]
+    assert math.isclose(plan["nearest"][1]["value"], tpot[most], rel_tol=1e-12), plan["nearest"]
+    assert {item["by"] for item in plan["nearest"]} == {"simulated"}
+
+
+def where_nothing_is_left_no_group_can_go_on(folder):
+    """And one value says it of all."""
+    path = tiny(folder)
+    for bound in ("mean_tpot_ms<=1e9", "p99_tpot_ms<=1e9"):
+        for sets in ((), ("--set", "run.duration_s=0.4")):
+            plan = planned(path, "--slo", bound, "--maximize", "workload.concurrency=2:40", *ONE_SEED, *sets,
+                           "--survive", "node=1@0.05", status=1)
+            assert plan["note"].startswith("node=1 is all that cluster.decode has: nothing is left"), plan["note"]
+            assert "goes_on" not in plan["note"] and "back_after_s" in plan["note"]
+            assert plan["choices"][0]["method"]["values_run"] == 1, plan["choices"][0]["method"]
+    back = '{"kind": "node", "at_s": 0.05, "back_after_s": 0.1}'
+    assert planned(path, "--slo", "mean_tpot_ms<=1e9", "--maximize", "workload.concurrency=2:4", *ONE_SEED,
+                   "--survive", back)["met"]
+    # Of two nodes one is left: as many values as it takes.
+    plan = planned(path, "--slo", "mean_tpot_ms<=1e9", "--maximize", "workload.concurrency=8:9", *ONE_SEED, "--set",
+                   "cluster.decode.gpus=16", "--set", "cluster.decode.dp=auto", "--survive", "node=1@0.02", status=1)
+    assert "goes_on" in plan["note"], plan["note"]
+
+
+# --- Files ------------------------------------------------------------------------------------------
+
+
+def a_full_disk_does_not_take_the_answer(folder):
+    path, small = tiny(folder), folder / "small"
+    small.mkdir()
+    if subprocess.run(("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)), capture_output=True).returncode:
+        raise support.Skip("no file system of its own can be mounted here")
+    try:
+        done = kvtide("plan", path, *BOUND, *MOST, *ONE_SEED, "--json", "--quiet", "--out", small / "out")
+        assert done.returncode == 3 and "No space left on device" in done.stderr, done.stderr
+        assert files_below(small / "out") == ["plan.json", "scenario.json"], files_below(small / "out")
+        assert "plan.json and scenario.json are in" in done.stderr, done.stderr
+        assert done.stdout == (small / "out/plan.json").read_text(encoding="utf-8")
+    finally:
+        subprocess.run(("umount", str(small)), check=True)
+
+
+CASES = (
+    an_answer_that_more_arrives_at_than_can_be_done_says_so,
+    a_bound_that_is_broken_by_little_is_told_from_its_limit,
+    rounding_is_worth_nothing,
+    a_factor_makes_whole_numbers_of_a_count,
+    prefill_gpus_are_judged_by_a_value_that_is_asked_for,
+    the_nearest_is_the_best_of_all_that_was_looked_at,
+    where_nothing_is_left_no_group_can_go_on,
+    a_full_disk_does_not_take_the_answer,
+)
+
+if __name__ == "__main__":
+    sys.exit(support.run_cases(CASES))
