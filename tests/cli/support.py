@@ -112,6 +112,26 @@ def used():
     return time.monotonic(), sum(os.times()[:4])
 
 
+def goes_on(process, seconds):
+    """Waits until it has used so many seconds of processors more, however busy the machine is.
+
+    It fails where the process ends before.
+    """
+    start = spent(process.pid)
+    deadline = time.monotonic() + TIMEOUT_S
+    while spent(process.pid) < start + seconds:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "it has done nothing for %d s" % TIMEOUT_S
+        time.sleep(0.005)
+
+
+def spent(pid):
+    """Seconds of processors a process has used; the fields behind its name, which may hold blanks."""
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run_cases(cases):
     """Runs every case and prints how long it took, then the closing line; the exit status."""
     passed = failed = skipped = 0

@@ -388,7 +388,7 @@ def started(folder, out):
     while not (out.exists() and any(out.iterdir())) and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    time.sleep(0.3)
+    support.goes_on(process, 0.3)
     return process
 
 
@@ -431,8 +431,7 @@ def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
     for command in (("run", path, "--set", exact), ("compare", path, path, "--set", exact)):
         process = subprocess.Popen([KVTIDE, *command, "--quiet", "--out", folder / "out"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(1)
-        assert process.poll() is None, process.communicate()
+        support.goes_on(process, 0.7)
         process.send_signal(signal.SIGINT)
         said, complained = process.communicate(timeout=support.TIMEOUT_S)
         assert process.returncode == 1 and said == "", (process.returncode, said)
@@ -441,8 +440,7 @@ def a_signal_while_selections_are_recorded_ends_the_run_soon(folder):
     # A sampled run records as it goes: what there is of it is a result, and says so.
     process = subprocess.Popen([KVTIDE, "run", path, "--quiet", "--out", folder / "out"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1)
-    assert process.poll() is None, process.communicate()
+    support.goes_on(process, 0.7)
     process.send_signal(signal.SIGINT)
     said, complained = process.communicate(timeout=support.TIMEOUT_S)
     assert process.returncode == 1, (process.returncode, complained)

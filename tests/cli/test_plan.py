@@ -6,7 +6,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 
 import support
 from support import KVTIDE, files_below, kvtide, refuses, succeeds, tiny
@@ -517,7 +516,7 @@ def an_interrupted_plan_says_so(folder):
         [KVTIDE, "plan", path, "--slo", "mean_e2el_ms<=1e9", "--maximize", "workload.concurrency=1:1000",
          "--no-analytic", "--quiet", "--json", "--out", str(folder / "out")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    support.goes_on(process, 1)
     process.send_signal(signal.SIGINT)
     said, complained = process.communicate(timeout=support.TIMEOUT_S)
     assert process.returncode == 1, (process.returncode, complained)

@@ -311,7 +311,7 @@ def a_second_signal_ends_a_command_that_does_not_heed_the_first(folder):
         while not (folder / "out").exists():
             assert run.poll() is None and time.monotonic() < until, run.poll()
             time.sleep(0.05)
-        time.sleep(1)  # into the loop
+        support.goes_on(run, 0.5)  # into the loop
         for _ in range(2):
             run.send_signal(signal.SIGINT)
             time.sleep(0.3)

@@ -190,19 +190,12 @@ def memory_does_not_grow_with_tokens(folder):
     assert 0 < peaks[1] < peaks[0] + 256, "%d KiB, then %d KiB" % tuple(peaks)
 
 
-def catches_interrupts(pid):
-    with open("/proc/%d/status" % pid, encoding="utf-8") as status:
-        caught = [line.split()[1] for line in status if line.startswith("SigCgt:")]
-    return int(caught[0], 16) >> signal.SIGINT - 1 & 1
-
-
 def an_interrupt_ends_it_and_leaves_nothing(folder):
     recorded(folder, k=64, tokens=4000, layers=2, context=20000)
     with subprocess.Popen((KVTIDE, "trace", "mrc", "a.kvsel", "--stream", "rows", "--policies", "fifo,clock", "--at",
                            "100,200,300", "--out", "out"), cwd=folder, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        while child.poll() is None and not catches_interrupts(child.pid):
-            time.sleep(0.001)
+        support.goes_on(child, 0.05)  # among the rows
         child.send_signal(signal.SIGINT)
         said, complaint = child.communicate(timeout=support.TIMEOUT_S)
     assert child.returncode == 1 and said == "", (child.returncode, said, complaint)
