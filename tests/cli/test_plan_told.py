@@ -1,4 +1,5 @@
 """kvtide plan: what it tells beside an answer, and of how near it came without one."""
+import csv
 import json
 import math
 import re
@@ -6,7 +7,7 @@ import subprocess
 import sys
 
 import support
-from support import files_below, kvtide, succeeds, tiny
+from support import files_below, kvtide, refuses, succeeds, tiny
 from test_plan import BOUND, INPUT, MOST, curve_of, planned
 
 ONE_SEED = ("--seeds", 1, "--worth", "none")
@@ -139,6 +140,32 @@ def where_nothing_is_left_no_group_can_go_on(folder):
     assert "goes_on" in plan["note"], plan["note"]
 
 
+def a_value_whose_run_ends_before_the_fault_is_not_judged(folder):
+    """Few requests are soon done; what is asked holds up to some count of those that are struck."""
+    path = tiny(folder)
+    fault = '{"kind": "rank", "at_s": 0.4, "group": "goes_on"}'
+    ask = (path, "--maximize", "workload.requests=8:40", *ONE_SEED, "--survive", fault)
+    swept = folder / "swept"
+    succeeds("sweep", path, "--vary", "workload.requests=8:40:1", "--set", "cluster.faults=[%s]" % fault, "--out", swept,
+             "--quiet")
+    with open(swept / "results.csv", newline="") as stream:
+        rows = {int(row["workload.requests"]): row for row in csv.DictReader(stream)}
+    struck = {at: float(row["duration"]) for at, row in rows.items() if row["faults"] == "1"}
+    assert len(rows) == 33 and 8 not in struck and 40 in struck and 5 < len(struck) < 30, sorted(struck)
+    low, *_, high = sorted(struck)
+    for at in (low, (low + high) // 2):
+        plan = planned(*ask, "--slo", "duration<=%r" % (struck[at] * 1.0001))
+        holds = [other for other in struck if struck[other] <= struck[at] * 1.0001]
+        assert plan["answer"]["value"] == max(holds), (plan["answer"]["value"], holds)
+    # None that is struck holds; of the others nobody knows, and the plan says of which.
+    plan = planned(*ask, "--slo", "duration<=%r" % (min(struck.values()) * 0.999), status=1)
+    assert "at workload.requests of 8 to" in plan["note"] and "before the fault" in plan["note"], plan["note"]
+    assert plan["choices"][0]["status"] == "unreachable" and plan["nearest"][0]["at"] in struck, plan["nearest"]
+    # All are: refused, as one is.
+    said = refuses(2, "plan", *ask[:-1], fault.replace("0.4", "40"), "--slo", "duration<=1", "--quiet")
+    assert "never strikes" in said, said
+
+
 # --- Files ------------------------------------------------------------------------------------------
 
 
@@ -165,6 +192,7 @@ CASES = (
     prefill_gpus_are_judged_by_a_value_that_is_asked_for,
     the_nearest_is_the_best_of_all_that_was_looked_at,
     where_nothing_is_left_no_group_can_go_on,
+    a_value_whose_run_ends_before_the_fault_is_not_judged,
     a_full_disk_does_not_take_the_answer,
 )
 

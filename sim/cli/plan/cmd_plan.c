@@ -199,6 +199,8 @@ static kvt_status add_note(struct plan *plan, struct plan_answer *answer, struct
 
     if (!answer->is_met) {
         answer->note = plan_note_group(plan, best);
+        if (answer->note == NULL)
+            answer->note = plan_note_spared(plan, best);
         return KVT_OK;
     }
     if (run.metrics == NULL)

@@ -3,6 +3,7 @@
  *     question.c choices.c demands.c     bounds, what is wanted most, and the choices
  *     scenario.c                         one choice with one value of the objective
  *     curves.c solve.c search.c runs.c   by mean values, then by simulation around the answer
+ *     interval.c                         how sure an answer is
  *     nearest.c                          without an answer: how near each bound was come to
  *     binding.c worth.c                  what binds, what more of something is worth
  *     tree.c looked.c text.c words.c     plan.json, and text
@@ -88,8 +89,9 @@ struct plan_question {
 struct plan_point {
     long at; /* of the question's values */
     enum plan_level level;
-    const char *refused;          /* why it cannot be run; NULL: it was */
-    bool is_stalled;              /* it was begun, and could not go on: an answer, which is no */
+    const char *refused; /* why it cannot be run; NULL: it was */
+    bool is_stalled;     /* it was begun, and could not go on: an answer, which is no */
+    bool is_spared;      /* refused, as what --survive asks for strikes after its end: no answer */
     struct kvt_estimate *metrics; /* [metric_count] over the seeds; NULL where refused */
     struct kvt_estimate *bounds;  /* [bound_count] */
     struct kvt_badge badge;       /* of its runs */
@@ -269,9 +271,9 @@ KVT_CHECKED kvt_status plan_mean_values(struct plan *plan, struct plan_choice *c
 /* Everything about these choices: status, answer. */
 KVT_CHECKED kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t count,
                                   struct kvt_error *err);
-/* The interval of a choice's answer: the values that surely hold and surely break a bound. */
-KVT_CHECKED kvt_status plan_interval(struct plan *plan, struct plan_choice *choice,
-                                     struct kvt_error *err);
+/* One that was run into the choice's; it stays the plan's. */
+KVT_CHECKED kvt_status plan_add_point(struct plan_choice *choice, struct plan_point *point,
+                                      struct kvt_error *err);
 /* Where no choice has an answer: simulates for each bound the value that was found best for it
  * otherwise, so that what is nearest was run. */
 KVT_CHECKED kvt_status plan_run_nearest(struct plan *plan, struct kvt_error *err);
@@ -280,6 +282,12 @@ void plan_rank(struct plan *plan);
 /* The least slack of a point's bounds; NaN where one cannot be judged, or it was refused. */
 double plan_margin(const struct plan_question *question, const struct plan_point *point);
 bool plan_meets(const struct plan_question *question, const struct plan_point *point);
+
+/* ---- interval.c ------------------------------------------------------------------------------ */
+
+/* Of a choice's answer: the values that surely hold and surely break a bound. */
+KVT_CHECKED kvt_status plan_interval(struct plan *plan, struct plan_choice *choice,
+                                     struct kvt_error *err);
 
 /* ---- nearest.c ------------------------------------------------------------------------------- */
 
@@ -353,6 +361,8 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
  * Either may be NULL. NULL: it is not so. */
 const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mean_values,
                              struct kvt_arena *arena);
+/* Without an answer: that runs which end before the fault are not judged; NULL: none did. */
+const char *plan_note_spared(const struct plan *plan, const struct plan_choice *choice);
 /* That a rank that fails takes its whole group along, where nobody said how it is to be, or that
  * nothing is left. */
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice);

@@ -12,7 +12,9 @@ struct plan_run {
     const char *key; /* the scenario in force, as text; of the plan's arena */
     size_t seed;     /* of the question's */
     bool is_done;
-    bool is_refused, is_stalled;    /* stalled: refused by the run itself, which could not go on */
+    /* Stalled: refused by the run itself, which could not go on; spared: it ended before the fault.
+     */
+    bool is_refused, is_stalled, is_spared;
     char reason[PLAN_REASON_BYTES]; /* then why */
     struct one_run outcome;
     double bounds[PLAN_BOUNDS_MAX], stranded;
@@ -122,7 +124,7 @@ static kvt_status run_job(void *context, size_t index, unsigned threads, struct 
 
     if (status == KVT_OK) {
         read_bounds(question, run);
-        run->is_refused = was_spared(question, run);
+        run->is_refused = run->is_spared = was_spared(question, run);
         if (run->seed > 0) {
             cJSON_Delete(run->outcome.result);
             run->outcome.result = NULL;
@@ -286,6 +288,7 @@ static kvt_status make_point(struct plan *plan, struct plan_wish *wish, const st
         if (run->is_refused && point->refused == NULL)
             point->refused = run->reason;
         point->is_stalled = point->is_stalled || run->is_stalled;
+        point->is_spared = point->is_spared || run->is_spared;
         point->stranded = fmax(point->stranded, run->stranded);
         if (!run->is_refused)
             kvt_badge_join(&point->badge, &run->outcome.badge);

@@ -4,8 +4,6 @@
  *     by simulation:  round by round; in each, every choice that is not bracketed names the value
  *                     that its corrected curve says would be the last to meet, or that one's
  *                     neighbour, and all of them run at once, on the same seeds
- *     the interval:   of simulated values the nearest at which all bounds hold at the far end of
- *                     their intervals, and at which one is broken even at the near end
  *
  * A choice ends where a value that meets all bounds stands beside one that does not. */
 #include <math.h>
@@ -38,12 +36,28 @@ bool plan_meets(const struct plan_question *question, const struct plan_point *p
     return meets;
 }
 
+/* A run that its fault spared says nothing of the bounds, but that the answer lies where runs are
+ * longer: whether that is below it. Those that were struck say which way; until one was it is taken
+ * to be above. */
+static bool is_short(const struct plan_question *question, const struct plan_choice *choice,
+                     const struct plan_point *point)
+{
+    for (size_t i = 0; i < choice->point_count; i++) {
+        const struct plan_point *other = choice->points[i];
+        if (other->refused == NULL)
+            return other->at < point->at;
+    }
+    return point->at == question->value_count - 1;
+}
+
 static enum search_verdict verdict_of(const struct plan_question *question,
                                       const struct plan_choice *choice,
                                       const struct plan_point *point)
 {
     if (plan_meets(question, point))
         return SEARCH_MEETS;
+    if (point->is_spared)
+        return is_short(question, choice, point) ? SEARCH_TOO_HIGH : SEARCH_TOO_LOW;
     if (point->refused != NULL)
         return SEARCH_TOO_HIGH;
     for (size_t b = 0; b < question->bound_count; b++) {
@@ -55,8 +69,8 @@ static enum search_verdict verdict_of(const struct plan_question *question,
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-static kvt_status add_point(struct plan_choice *choice, struct plan_point *point,
-                            struct kvt_error *err)
+kvt_status plan_add_point(struct plan_choice *choice, struct plan_point *point,
+                          struct kvt_error *err)
 {
     if (choice->point_count == choice->point_room) {
         size_t room = choice->point_room > 0 ? 2 * choice->point_room : 16;
@@ -86,6 +100,15 @@ static bool is_lost(const struct plan_question *question, const struct plan_choi
     return false;
 }
 
+static bool is_all_spared(const struct plan_choice *choice)
+{
+    for (size_t i = 0; i < choice->point_count; i++) {
+        if (!choice->points[i]->is_spared)
+            return false;
+    }
+    return choice->point_count > 0;
+}
+
 /* The value that a choice wants run next; -1: it is bracketed, or nothing can meet. */
 static kvt_status name_next(void *context, size_t index, unsigned threads, struct cli_job *job,
                             struct kvt_error *err)
@@ -112,7 +135,8 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
         long best = guess >= 0 ? guess : curve_best(&choice->curve, plan_judge_margin, &judge);
         search->first = best >= 0 ? best : 0;
     }
-    bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2;
+    bool is_hopeless =
+        guess < 0 && !search->low_meets && search->tries >= 2 && !is_all_spared(choice);
     if (is_hopeless || !search_next(search, guess, &choice->wanted))
         choice->wanted = -1;
     /* What is known beforehand may be wrong altogether: nothing is given up before the value that
@@ -217,7 +241,7 @@ static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size
         struct plan_choice *choice = wishes[i].choice;
         if (wishes[i].point == NULL)
             continue;
-        status = add_point(choice, wishes[i].point, err);
+        status = plan_add_point(choice, wishes[i].point, err);
         tell(question, choice, wishes[i].point);
     }
     return status;
@@ -253,7 +277,7 @@ static kvt_status add_untried(struct plan *plan, const struct plan_wish *wishes,
         struct plan_choice *choice = wishes[i].choice;
         if (wishes[i].point == NULL)
             continue;
-        status = add_point(choice, wishes[i].point, err);
+        status = plan_add_point(choice, wishes[i].point, err);
         tell(&plan->question, choice, wishes[i].point);
         if (plan_meets(&plan->question, wishes[i].point)) {
             choice->status = PLAN_OPEN; /* there is an answer after all, from here on */
@@ -485,142 +509,4 @@ void plan_rank(struct plan *plan)
             plan->order[place] = plan->order[place - 1];
         plan->order[place] = moved;
     }
-}
-
-/* ---- The interval ---------------------------------------------------------------------------- */
-
-/* Judged by the far end of the interval of every bound: whether it holds there. */
-static bool surely_meets(const struct plan_question *question, const struct plan_point *point)
-{
-    bool meets = point->refused == NULL;
-
-    for (size_t b = 0; meets && b < question->bound_count; b++) {
-        const struct kvt_estimate *estimate = &point->bounds[b];
-        meets = plan_holds(&question->bounds[b], estimate->low) &&
-                plan_holds(&question->bounds[b], estimate->high);
-    }
-    return meets;
-}
-
-static bool surely_fails(const struct plan_question *question, const struct plan_point *point)
-{
-    if (point->refused != NULL)
-        return true;
-    for (size_t b = 0; b < question->bound_count; b++) {
-        const struct kvt_estimate *estimate = &point->bounds[b];
-        if (!isnan(estimate->low) && !plan_holds(&question->bounds[b], estimate->low) &&
-            !plan_holds(&question->bounds[b], estimate->high))
-            return true;
-    }
-    return false;
-}
-
-/* An end of the interval is a search of its own: below the answer for the last value that surely
- * holds, above it, counted from the far end, for the last that surely is broken. */
-struct seeking {
-    struct plan *plan;
-    struct plan_choice *choice;
-    struct search below, above;
-    long below_guess, above_guess; /* by the corrected curve, moved by half an interval */
-};
-
-static long mirrored(const struct plan_question *question, long at)
-{
-    return question->value_count - 1 - at;
-}
-
-static void tell_ends(struct seeking *seeking, const struct plan_point *point)
-{
-    const struct plan_question *question = &seeking->plan->question;
-    struct plan_choice *choice = seeking->choice;
-
-    if (point->at <= choice->answer)
-        search_tell(&seeking->below, point->at,
-                    surely_meets(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
-    else
-        search_tell(&seeking->above, mirrored(question, point->at),
-                    surely_fails(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
-    choice->sure = seeking->below.low_meets ? seeking->below.low : -1;
-    choice->not_sure = seeking->above.low_meets ? mirrored(question, seeking->above.low) : -1;
-}
-
-/* Where the corrected curve, moved by half an interval, crosses. */
-static kvt_status seek(void *context, size_t index, unsigned threads, struct cli_job *job,
-                       struct kvt_error *err)
-{
-    struct seeking *seeking = context;
-    struct plan_choice *choice = seeking->choice;
-    const struct plan_question *question = &seeking->plan->question;
-    struct plan_judge judge = {.question = question,
-                               .choice = choice,
-                               .spread = plan_point_at(choice, choice->answer),
-                               .direction = 1};
-    long last = -1;
-
-    (void)index;
-    choice->job = job;
-    choice->job_threads = threads;
-    kvt_status status = plan_correct(choice, question->bound_count, err);
-    if (status == KVT_OK)
-        status = curve_last(&choice->curve, -1, choice->answer + 1, plan_judge_margin, &judge,
-                            &seeking->below_guess, err);
-    judge.direction = -1;
-    if (status == KVT_OK)
-        status = curve_last(&choice->curve, choice->answer, question->value_count,
-                            plan_judge_margin, &judge, &last, err);
-    seeking->above_guess = mirrored(question, (last > choice->answer ? last : choice->answer) + 1);
-    return status;
-}
-
-static kvt_status try_ends(struct seeking *seeking, bool *more, struct kvt_error *err)
-{
-    struct plan *plan = seeking->plan;
-    struct plan_choice *choice = seeking->choice;
-    struct plan_wish wishes[2];
-    size_t wished = 0, failed = 0;
-    long at = 0;
-    const struct cli_jobs jobs = {
-        .count = 1, .threads = 1, .quiet = true, .what = "", .run = seek, .context = seeking};
-    kvt_status status = cli_jobs_run(&jobs, &failed, err);
-
-    if (status == KVT_OK && search_next(&seeking->below, seeking->below_guess, &at))
-        wishes[wished++] =
-            (struct plan_wish){.choice = choice, .at = at, .seed_count = plan->question.seed_count};
-    if (status == KVT_OK && search_next(&seeking->above, seeking->above_guess, &at))
-        wishes[wished++] = (struct plan_wish){.choice = choice,
-                                              .at = mirrored(&plan->question, at),
-                                              .seed_count = plan->question.seed_count};
-    *more = wished > 0;
-    if (status == KVT_OK && wished > 0)
-        status = plan_run(plan, wishes, wished, "interval", err);
-    for (size_t i = 0; status == KVT_OK && i < wished; i++) {
-        if (wishes[i].point == NULL)
-            continue;
-        status = add_point(choice, wishes[i].point, err);
-        tell_ends(seeking, wishes[i].point);
-    }
-    return status;
-}
-
-kvt_status plan_interval(struct plan *plan, struct plan_choice *choice, struct kvt_error *err)
-{
-    enum {
-        ENDS_TRIED = 5
-    };
-    const struct plan_question *question = &plan->question;
-    struct seeking seeking = {.plan = plan, .choice = choice};
-    kvt_status status = KVT_OK;
-    bool more = true;
-
-    if (!choice->is_simulated || choice->answer < 0 || question->seed_count < 2)
-        return KVT_OK;
-    search_begin(&seeking.below, choice->answer + 1, choice->answer);
-    search_begin(&seeking.above, mirrored(question, choice->answer), 0);
-    for (size_t i = 0; i < choice->point_count; i++)
-        tell_ends(&seeking, choice->points[i]);
-    for (int tries = 0; status == KVT_OK && tries < ENDS_TRIED && question->path != NULL && more &&
-                        !plan->interrupted;
-         tries++)
-        status = try_ends(&seeking, &more, err);
-    return status;
 }

@@ -98,7 +98,7 @@ void plan_tell_point(const struct plan *plan, const struct plan_wish *wish)
     if (question->path != NULL)
         fprintf(stderr, " at %s", plan_value(question, question->values[wish->at], number));
     if (point->refused != NULL) {
-        fprintf(stderr, ": refused\n");
+        fprintf(stderr, point->is_spared ? ": ends before the fault\n" : ": refused\n");
         return;
     }
     for (size_t b = 0; b < question->bound_count; b++) {
@@ -238,6 +238,29 @@ static const char *note_nothing_left(const struct plan *plan)
         "expected",
         of_nodes ? "node" : "rank", of_nodes ? question->survive_nodes : question->survive_ranks,
         of_nodes ? "node" : "rank", question->survive_at_s);
+}
+
+const char *plan_note_spared(const struct plan *plan, const struct plan_choice *choice)
+{
+    const struct plan_question *question = &plan->question;
+    long low = question->value_count, high = -1;
+    char least[PLAN_VALUE_BYTES], most[PLAN_VALUE_BYTES];
+
+    for (size_t i = 0; i < choice->point_count; i++) {
+        long at = choice->points[i]->at;
+        if (choice->points[i]->is_spared) {
+            low = at < low ? at : low;
+            high = at > high ? at : high;
+        }
+    }
+    if (high < 0 || question->path == NULL)
+        return NULL;
+    return kvt_arena_printf(
+        plan->arena,
+        "at %s of %s to %s a run ends before the fault and says nothing of what "
+        "survives it; an earlier @SECONDS, or longer runs, judge those as well",
+        question->path, plan_value(question, question->values[low], least),
+        plan_value(question, question->values[high], most));
 }
 
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice)
