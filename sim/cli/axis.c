@@ -108,8 +108,9 @@ static bool read_range(const char *piece, size_t bytes, struct range *out)
     if (second == NULL)
         return false;
     const char *step = second + 1;
-    *out = (struct range){.is_geometric = step<end && * step == '*', .of_top_k = first> piece &&
-                                          first[-1] == 'k'};
+    *out = (struct range){0};
+    out->is_geometric = step < end && step[0] == '*';
+    out->of_top_k = first > piece && first[-1] == 'k';
     step += out->is_geometric;
     /* All of it is in one unit, but for a factor, which has none. */
     if (out->of_top_k != (second[-1] == 'k') ||
