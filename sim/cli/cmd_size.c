@@ -10,7 +10,6 @@
 #include "kvt/size.h"
 
 enum {
-    LENGTHS_MAX = 256,
     ARENA_BYTES = 1 << 16
 };
 
@@ -22,36 +21,6 @@ struct question {
     struct cli_texts sets;
     bool json;
 };
-
-/* "32768,100032" to counts. */
-static kvt_status parse_lengths(const char *text, uint64_t lengths[LENGTHS_MAX], size_t *count,
-                                struct kvt_error *err)
-{
-    char one[32];
-
-    *count = 0;
-    while (true) {
-        size_t length = strcspn(text, ",");
-        kvt_status status = KVT_OK;
-
-        if (*count == LENGTHS_MAX || length >= sizeof one) {
-            return kvt_fail(err, KVT_ERR_INVALID, "size --tokens",
-                            "\"%.60s\": expected at most %d counts, with commas between", text,
-                            LENGTHS_MAX);
-        }
-        memcpy(one, text, length);
-        one[length] = '\0';
-        status = kvt_text_count(one, "size --tokens", UINT64_C(1) << 53, &lengths[*count], err);
-        if (status != KVT_OK) {
-            return status;
-        }
-        ++*count;
-        if (text[length] == '\0') {
-            return KVT_OK;
-        }
-        text += length + 1;
-    }
-}
 
 /* ---- For people -------------------------------------------------------------- */
 
@@ -187,39 +156,39 @@ static kvt_status answer(const struct question *question, struct kvt_arena *aren
                                            .for_size = true};
     struct kvt_scenario scenario;
     struct kvt_size *sizes = NULL;
-    uint64_t lengths[LENGTHS_MAX];
-    size_t count = 1;
+    struct engine_lengths lengths = {.option = "size --tokens"};
     const struct kvt_engine *engine = KVT_ENGINE_IDEAL;
     kvt_status status = kvt_engine_load(question->engine != NULL ? question->engine : "ideal",
                                         cli_data_dir(), arena, &engine, err);
 
-    if (status == KVT_OK && question->tokens != NULL) {
-        status = parse_lengths(question->tokens, lengths, &count, err);
+    if (status == KVT_OK) {
+        status = engine_parse_lengths(question->tokens, &lengths, err);
     }
     if (status == KVT_OK) {
         status = kvt_scenario_load(question->scenario, &options, arena, &scenario, err);
     }
     if (status == KVT_OK && question->tokens == NULL) {
-        status = kvt_size_own_tokens(&scenario, &lengths[0], err);
+        lengths.count = 1;
+        status = kvt_size_own_tokens(&scenario, &lengths.of[0], err);
     }
     if (status != KVT_OK) {
         return status;
     }
-    sizes = kvt_arena_array(arena, count, sizeof *sizes, _Alignof(struct kvt_size));
+    sizes = kvt_arena_array(arena, lengths.count, sizeof *sizes, _Alignof(struct kvt_size));
     if (sizes == NULL) {
         return kvt_fail_nomem(err, "size");
     }
-    for (size_t i = 0; status == KVT_OK && i < count; i++) {
-        status = kvt_size_at(&scenario, engine, lengths[i], &sizes[i], err);
+    for (size_t i = 0; status == KVT_OK && i < lengths.count; i++) {
+        status = kvt_size_at(&scenario, engine, lengths.of[i], &sizes[i], err);
     }
     if (status != KVT_OK) {
         return status;
     }
-    *no = nothing_fits(&scenario, sizes, count);
+    *no = nothing_fits(&scenario, sizes, lengths.count);
     if (question->json) {
-        return print_json(&scenario, engine, sizes, count, err);
+        return print_json(&scenario, engine, sizes, lengths.count, err);
     }
-    print_for_people(&scenario, engine, sizes, count);
+    print_for_people(&scenario, engine, sizes, lengths.count);
     return KVT_OK;
 }
 

@@ -43,7 +43,7 @@ KVT_CHECKED kvt_status engine_read_arguments(const struct kvt_engine *engine,
 
 /* Context lengths that were asked for by an option; none: count 0. */
 enum {
-    ENGINE_LENGTHS_MAX = 16
+    ENGINE_LENGTHS_MAX = 256
 };
 struct engine_lengths {
     const char *option; /* "check --tokens" */
