@@ -89,6 +89,51 @@ static void warn_of_means(const struct kvt_run *run)
                 run->scenario->name, saturated);
 }
 
+/* machine: where kernels ran, which becomes the result's; NULL: nowhere. */
+static kvt_status make_result(const struct kvt_run *run, cJSON **machine, cJSON **result,
+                              char **text, struct kvt_error *err)
+{
+    kvt_status status = kvt_report_result(run, result, err);
+
+    if (status == KVT_OK && *machine && !cJSON_AddItemToObject(*result, "machine", *machine))
+        return kvt_fail_nomem(err, "the result");
+    if (status != KVT_OK)
+        return status;
+    *machine = NULL;
+    *text = kvt_json_print(*result);
+    return *text ? KVT_OK : kvt_fail_nomem(err, "the result's text");
+}
+
+static void say_done(const struct kvt_run *run, const struct run_files *outputs, double wall_s)
+{
+    double seconds = (double)run->end_ns * 1e-9;
+
+    fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n", seconds, wall_s,
+            seconds / wall_s);
+    if (outputs->dir)
+        fprintf(stderr,
+                "written: "
+                "%s/{result.json,requests.csv,timeline.csv,timeline.om,itl.csv,%s%srun.log}\n",
+                outputs->dir, outputs->wants_perfetto ? "perfetto.json," : "",
+                outputs->leaves_report ? "" : "report.html,");
+}
+
+/* That there are no figures, and why; whether the run's answer is no. */
+static bool say_nothing_is_left(const struct kvt_run *run, bool interrupted)
+{
+    const char *name = run->scenario->name;
+    bool is_none = nothing_completed(run);
+
+    if (is_none && run->record_count == 0)
+        fprintf(stderr, "kvtide: %s: not one request arrived\n", name);
+    else if (is_none)
+        fprintf(stderr, "kvtide: %s: of %zu requests not one was completed: none can ever fit\n",
+                name, run->record_count);
+    else if (!interrupted && warmup_is_all(run))
+        fprintf(stderr, "kvtide: %s: run.warmup cut the whole run: no metric is left\n", name);
+    return is_none || interrupted;
+}
+
 static kvt_status run_scenario(const struct kvt_scenario *scenario,
                                const struct run_options *options, struct run_files *outputs,
                                bool *answer_is_no, struct kvt_error *err)
@@ -128,13 +173,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
     if (status == KVT_OK)
         status = kvt_sim_finish(sim, interrupted, &run, err);
     if (status == KVT_OK)
-        status = kvt_report_result(run, &result, err);
-    if (status == KVT_OK && machine && !cJSON_AddItemToObject(result, "machine", machine))
-        status = kvt_fail_nomem(err, "the result");
-    else if (status == KVT_OK)
-        machine = NULL; /* the result's */
-    if (status == KVT_OK && !(text = kvt_json_print(result)))
-        status = kvt_fail_nomem(err, "the result's text");
+        status = make_result(run, &machine, &result, &text, err);
     double wall_s = kvt_wall_seconds_since(start);
     if (status == KVT_OK)
         status = run_files_write(outputs, run, text, wall_s, err);
@@ -144,32 +183,13 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         kvt_report_summary(stdout, run, result);
     if (status == KVT_OK && listeners.sparklines)
         status = sparklines_put(&lines, sparklines_in_utf8(), err);
-    if (status == KVT_OK && !options->quiet) {
-        fprintf(stderr, "%.1f simulated seconds in %.1f s (%.0f times real time)\n",
-                (double)run->end_ns * 1e-9, wall_s, (double)run->end_ns * 1e-9 / wall_s);
-        if (outputs->dir)
-            fprintf(stderr,
-                    "written: "
-                    "%s/{result.json,requests.csv,timeline.csv,timeline.om,itl.csv,%s%srun.log}\n",
-                    outputs->dir, outputs->wants_perfetto ? "perfetto.json," : "",
-                    outputs->leaves_report ? "" : "report.html,");
-    }
+    if (status == KVT_OK && !options->quiet)
+        say_done(run, outputs, wall_s);
     if (status == KVT_OK && outputs->wants_perfetto)
         say_left_out(outputs);
-    if (status == KVT_OK)
+    if (status == KVT_OK) {
         warn_of_means(run);
-    *answer_is_no = interrupted;
-    if (status == KVT_OK && nothing_completed(run)) {
-        if (run->record_count == 0)
-            fprintf(stderr, "kvtide: %s: not one request arrived\n", scenario->name);
-        else
-            fprintf(stderr,
-                    "kvtide: %s: of %zu requests not one was completed: none can ever fit\n",
-                    scenario->name, run->record_count);
-        *answer_is_no = true;
-    } else if (status == KVT_OK && !interrupted && warmup_is_all(run)) {
-        fprintf(stderr, "kvtide: %s: run.warmup cut the whole run: no metric is left\n",
-                scenario->name);
+        *answer_is_no = say_nothing_is_left(run, interrupted);
     }
     run_files_end(outputs, status);
     free(text);
