@@ -121,16 +121,6 @@ static bool is_lost(const struct plan_question *question, const struct plan_choi
     return false;
 }
 
-/* Where all that was run was spared: the end of the range that was not, for at one of them runs are
- * longest in most questions; -1: both were. */
-static long untried_end(const struct plan_question *question, const struct plan_choice *choice)
-{
-    if (plan_point_at(choice, 0) == NULL)
-        return 0;
-    return plan_point_at(choice, question->value_count - 1) == NULL ? question->value_count - 1
-                                                                    : -1;
-}
-
 static bool is_spared_at(const struct plan_choice *choice, long at)
 {
     const struct plan_point *point = plan_point_at(choice, at);
@@ -178,10 +168,7 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
     /* Where some were spared the value that is wanted least may be one of them: the one next to
      * those stands for it, and is closed in on. */
     bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2 && !any_spared(choice);
-    if (any_spared(choice) && first_struck(choice) == NULL)
-        choice->wanted = untried_end(question, choice);
-    if (choice->wanted < 0 &&
-        (is_hopeless || !search_next(search, guess_between(choice, guess), &choice->wanted)))
+    if (is_hopeless || !search_next(search, guess_between(choice, guess), &choice->wanted))
         choice->wanted = -1;
     /* What is known beforehand may be wrong altogether: nothing is given up before the value that
      * is wanted least, which most bounds hold at if at any, has failed as well. */
