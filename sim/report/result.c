@@ -170,6 +170,9 @@ static bool add_requests(cJSON *object, const struct kvt_run *run)
               add_number(requests, "completed", (double)counts.completed) &&
               add_number(requests, "running", (double)counts.running) &&
               add_number(requests, "waiting", (double)counts.waiting);
+    if (ok && run->record_count > 0) /* records are in order of arrival */
+        ok = add_number(requests, "last_arrival_s",
+                        (double)run->records[run->record_count - 1].arrival_ns / 1e9);
     cJSON *dropped = ok ? add_object(requests, "dropped") : NULL;
     return dropped && add_number(dropped, "unservable", (double)counts.unservable);
 }

@@ -44,9 +44,61 @@ def an_answer_that_more_arrives_at_than_can_be_done_says_so(folder):
     plan = planned(*ask, "workload.rate=1:50")
     metrics = plan["answer"]["metrics"]
     assert 40 / 50 < metrics["duration"] / 2, metrics["duration"]
-    assert plan["note"].startswith("at the answer 50 requests/s arrive and %.4g are completed: its 40 requests"
-                                   % (40 / metrics["duration"])), plan["note"]
+    assert plan["note"].startswith("at the answer the last of its 40 requests comes at 0.8 s of a run of %.4g s: they "
+                                   "are a burst" % metrics["duration"]), plan["note"]
+    assert "more requests (workload.requests)" in plan["note"], plan["note"]
     assert "note" not in planned(*ask, "workload.rate=1:2")
+
+
+def a_run_that_no_load_lasts_in_is_told_of_whatever_arrives(folder):
+    """By when requests came, which the run says itself; not by the rate that somebody asked for."""
+    lengths = support.TINY["workload"]["lengths"]
+    sessions = {"arrival": "sessions", "concurrency": 4, "new_tokens": [2048], "output_tokens": [40]}
+    here = {}
+    for name, gap_s in (("burst", 0.005), ("even", 0.5)):
+        here[name] = folder / ("%s.csv" % name)
+        here[name].write_text("\n".join(["arrival_s,input_tokens,output_tokens"]
+                                        + ["%g,4096,40" % (at * gap_s) for at in range(24)]) + "\n")
+    burst, wave = "the last of its %d requests comes at %s s", "its %d requests all come at 0 s"
+    cases = (
+        ("rate", {"arrival": "open", "rate": 100, "burstiness": 0.05, "requests": 24, "lengths": lengths},
+         burst % (24, "0.24"), "workload.requests"),
+        ("rate", {"arrival": "open", "rate": 2, "burstiness": 0.05, "requests": 24, "lengths": lengths}, None, None),
+        ("rate_scale", {"arrival": "trace", "path": str(here["burst"])}, burst % (24, "0.115"), "workload.window"),
+        ("rate_scale", {"arrival": "trace", "path": str(here["even"])}, None, None),
+        ("concurrency", {"arrival": "closed", "concurrency": 6, "requests": 6, "lengths": lengths}, wave % 6,
+         "workload.requests"),
+        ("concurrency", {"arrival": "closed", "concurrency": 6, "requests": 12, "lengths": lengths}, None, None),
+        ("concurrency", dict(sessions, conversations=4, turns=1), wave % 4, "workload.conversations"),
+        ("concurrency", dict(sessions, conversations=4, turns=3, think_s=0.1), None, None),
+        # In a closed loop a last turn that takes nine tenths of the run is part of the load.
+        ("concurrency", dict(sessions, conversations=4, turns=2, output_tokens=[20, 200]), None, None),
+        (None, {"arrival": "phases", "phases": [{"concurrency": 4, "seconds": 0.05}], "lengths": lengths}, wave % 4,
+         "longer phases"),
+        (None, {"arrival": "phases", "phases": [{"concurrency": 4, "seconds": 0.5}, {"concurrency": 1, "seconds": 2}],
+                "lengths": lengths}, None, None),
+        ("concurrency", {"arrival": "closed", "concurrency": 6, "lengths": lengths}, wave % 6, "run.duration_s"))
+    for key, workload, says, longer in cases:
+        path = tiny(folder, changes={"workload": workload})
+        value = workload.get(key, 1)
+        goal = "workload.%s=%g:%g" % (key, value, value) if key else "cluster.decode.pools.unified_gib=0.02:0.021"
+        cut = ("--set", "run.duration_s=0.05") if longer == "run.duration_s" else ()
+        plan = planned(path, "--slo", "mean_ttft_ms<=1e9", *ONE_SEED, "--no-analytic", *cut, "--maximize", goal)
+        if says is None:
+            assert "note" not in plan, (workload, plan["note"])
+            continue
+        assert plan["note"].startswith("at the answer " + says) and longer in plan["note"], (workload, plan.get("note"))
+    # Few have come for the rate, but until the end: no burst. The run without an end of its requests is cut.
+    slow = {"arrival": "open", "rate": 1, "burstiness": 0.2, "lengths": lengths}
+    path = tiny(folder, changes={"workload": slow, "run.duration_s": 20})
+    for seed in range(1, 40):
+        requests = json.loads(succeeds("run", path, "--json", "--quiet", "--seed", seed))["requests"]
+        if requests["arrived"] < 10 and requests["last_arrival_s"] > 10:
+            break
+    else:
+        raise AssertionError("no such seed")
+    assert "note" not in planned(path, "--slo", "mean_ttft_ms<=1e9", *ONE_SEED, "--no-analytic", "--set",
+                                 "seed=%d" % seed, "--maximize", "workload.rate=1:1")
 
 
 def a_bound_that_is_broken_by_little_is_told_from_its_limit(folder):
@@ -154,16 +206,76 @@ def a_value_whose_run_ends_before_the_fault_is_not_judged(folder):
     assert len(rows) == 33 and 8 not in struck and 40 in struck and 5 < len(struck) < 30, sorted(struck)
     low, *_, high = sorted(struck)
     for at in (low, (low + high) // 2):
-        plan = planned(*ask, "--slo", "duration<=%r" % (struck[at] * 1.0001))
         holds = [other for other in struck if struck[other] <= struck[at] * 1.0001]
-        assert plan["answer"]["value"] == max(holds), (plan["answer"]["value"], holds)
+        for how in ((), ("--no-analytic",)):
+            plan = planned(*ask, *how, "--slo", "duration<=%r" % (struck[at] * 1.0001))
+            assert plan["met"] and plan["answer"]["value"] == max(holds), (how, plan["answer"], holds)
     # None that is struck holds; of the others nobody knows, and the plan says of which.
     plan = planned(*ask, "--slo", "duration<=%r" % (min(struck.values()) * 0.999), status=1)
-    assert "at workload.requests of 8 to" in plan["note"] and "before the fault" in plan["note"], plan["note"]
+    untested = plan["choices"][0]["untested"]
+    assert untested[0] == 8 and untested[-1] == low - 1 and not struck.keys() & set(untested), untested
+    assert plan["note"].startswith("at workload.requests of 8") and "before the fault" in plan["note"], plan["note"]
     assert plan["choices"][0]["status"] == "unreachable" and plan["nearest"][0]["at"] in struck, plan["nearest"]
+    # The least that can be tested is an answer, and no bound what stops it.
+    least = (path, "--minimize", *ask[2:])
+    plan = planned(*least, "--slo", "duration<=1e9")
+    assert plan["answer"]["value"] == low and plan["binding"]["kind"] == "untested", plan["binding"]
+    assert plan["binding"]["at"] == low - 1 and "not tested there" in plan["note"], plan["note"]
+    said = told(*least, "--slo", "duration<=1e9")
+    assert "binding nothing that was tested; at %d" % (low - 1) in said and "the scenario takes no" not in said, said
     # All are: refused, as one is.
     said = refuses(2, "plan", *ask[:-1], fault.replace("0.4", "40"), "--slo", "duration<=1", "--quiet")
     assert "never strikes" in said, said
+
+
+def the_fastest_that_a_fault_strikes_is_found_below_runs_that_are_over_before_it(folder):
+    """At high rates runs are short; by seeds, a value is judged only where the fault strikes on all of them."""
+    path = tiny(folder, changes={"workload": {"arrival": "open", "rate": 20, "requests": 24,
+                                              "lengths": support.TINY["workload"]["lengths"]}})
+    fault = '{"kind": "rank", "at_s": 0.9, "group": "goes_on"}'
+    rates = "workload.rate=" + ",".join(map(str, range(14, 41)))
+    swept = folder / "swept"
+    succeeds("sweep", path, "--vary", rates, "--seeds", 3, "--set", "cluster.faults=[%s]" % fault, "--out", swept,
+             "--quiet")
+    with open(swept / "results.csv", newline="") as stream:
+        rows = {int(row["workload.rate"]): row for row in csv.DictReader(stream)}
+    struck = [at for at, row in rows.items() if float(row["faults"]) == 1]
+    partly = [at for at, row in rows.items() if 0 < float(row["faults"]) < 1]
+    assert partly and 14 in struck and max(struck) < min(partly), (struck, partly)
+    ask = (path, "--seeds", 3, "--worth", "none", "--survive", fault, "--maximize", rates)
+    # Also where the slowest does not hold, so that nothing is learnt of it but where runs are longer.
+    output = {at: float(rows[at]["output_throughput"]) for at in struck}
+    least = output[struck[len(struck) // 2]] * 0.9999
+    assert output[14] < least
+    # The last begins by mean values among those that are spared, and at the low end, which is struck, a bound is broken.
+    e2el = json.loads(succeeds("run", path, "--set", "workload.rate=36", "--fidelity", "analytic", "--json",
+                               "--quiet"))["metrics"]["mean_e2el_ms"]
+    assert max(partly) < 36 and e2el > max(float(rows[at]["mean_e2el_ms"]) for at in struck)
+    for bounds in (("mean_e2el_ms<=1e9",), ("output_throughput>=%r" % least,),
+                   ("output_throughput>=%r" % least, "mean_e2el_ms<=%r" % (e2el * 1.001))):
+        plan = planned(*ask, *(word for bound in bounds for word in ("--slo", bound)))
+        assert plan["met"] and plan["answer"]["value"] == max(struck), (bounds, plan["answer"], struck)
+        assert plan["binding"]["kind"] == "untested" and plan["interval"]["surely_broken"] is None, plan["binding"]
+        assert plan["interval"]["surely_held"] in struck, plan["interval"]
+        assert not set(plan["choices"][0]["untested"]) & set(struck), plan["choices"][0]
+
+
+def an_interval_looks_beyond_runs_that_the_fault_spared(folder):
+    """Its lower end lies between those, which say nothing, and the answer: a bound holds there for sure."""
+    path = tiny(folder)
+    fault = '{"kind": "rank", "at_s": 0.6, "group": "goes_on"}'
+    swept = folder / "swept"
+    succeeds("sweep", path, "--vary", "workload.requests=15:28:1", "--seeds", 3, "--set", "cluster.faults=[%s]" % fault,
+             "--out", swept, "--quiet")
+    with open(swept / "results.csv", newline="") as stream:
+        rows = {int(row["workload.requests"]): row for row in csv.DictReader(stream)}
+    limit = float(rows[28]["duration"]) * 1.0001
+    surely = [at for at, row in rows.items() if float(row["faults"]) == 1 and float(row["duration_ci95_high"]) <= limit]
+    assert surely and float(rows[15]["faults"]) < 1, surely
+    plan = planned(path, "--maximize", "workload.requests=8:40", "--seeds", 3, "--worth", "none", "--survive", fault,
+                   "--slo", "duration<=%r" % limit)
+    assert plan["answer"]["value"] == 28 and plan["choices"][0]["untested"], plan["choices"][0]
+    assert plan["interval"]["surely_held"] in surely, (plan["interval"], surely)
 
 
 # --- Files ------------------------------------------------------------------------------------------
@@ -186,6 +298,7 @@ def a_full_disk_does_not_take_the_answer(folder):
 
 CASES = (
     an_answer_that_more_arrives_at_than_can_be_done_says_so,
+    a_run_that_no_load_lasts_in_is_told_of_whatever_arrives,
     a_bound_that_is_broken_by_little_is_told_from_its_limit,
     rounding_is_worth_nothing,
     a_factor_makes_whole_numbers_of_a_count,
@@ -193,6 +306,8 @@ CASES = (
     the_nearest_is_the_best_of_all_that_was_looked_at,
     where_nothing_is_left_no_group_can_go_on,
     a_value_whose_run_ends_before_the_fault_is_not_judged,
+    the_fastest_that_a_fault_strikes_is_found_below_runs_that_are_over_before_it,
+    an_interval_looks_beyond_runs_that_the_fault_spared,
     a_full_disk_does_not_take_the_answer,
 )
 

@@ -47,7 +47,7 @@ static void by_point(const struct plan *plan, const struct plan_point *point,
 
     out->at = point->at;
     if (point->refused != NULL) {
-        out->kind = "refused";
+        out->kind = point->is_spared ? "untested" : "refused";
         out->constraint = point->refused;
         return;
     }

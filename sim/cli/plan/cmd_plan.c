@@ -9,6 +9,7 @@
 #include "kvt/engine.h"
 #include "kvt/file.h"
 #include "kvt/json.h"
+#include "kvt/workload.h"
 #include "plan.h"
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -188,33 +189,60 @@ static kvt_status check_refused(const struct plan *plan, struct kvt_error *err)
                     refused > 1 ? " (the first choice; every one is refused)" : "");
 }
 
-/* One or both of what should be known of an answer, or why there is none. */
+static kvt_status find_loop(struct plan *plan, const struct plan_choice *choice,
+                            bool *is_closed_loop, struct kvt_error *err)
+{
+    struct kvt_arena *arena = kvt_arena_new(1 << 16);
+    struct kvt_scenario *scenario =
+        arena != NULL ? kvt_arena_alloc(arena, sizeof *scenario, _Alignof(struct kvt_scenario))
+                      : NULL;
+    kvt_status status = scenario != NULL ? plan_load(plan, choice, choice->answer, PLAN_SIMULATED,
+                                                     arena, scenario, err)
+                                         : kvt_fail_nomem(err, "a note");
+
+    if (status == KVT_OK)
+        *is_closed_loop =
+            ((const struct kvt_arrival *)(const void *)scenario->arrival.info)->closed_loop;
+    kvt_arena_free(arena);
+    return status;
+}
+
+/* "first; and second"; either may be NULL. */
+static const char *both(struct plan *plan, const char *first, const char *second)
+{
+    return first != NULL && second != NULL
+               ? kvt_arena_printf(plan->arena, "%s; and %s", first, second)
+           : first != NULL ? first
+                           : second;
+}
+
+/* What should be known of an answer, or why there is none. */
 static kvt_status add_note(struct plan *plan, struct plan_answer *answer, struct kvt_error *err)
 {
     const struct plan_choice *best = &plan->choices[plan->order[0]];
     const struct plan_rests rests = plan_rests_on(plan, answer);
     struct one_run run = {.metrics = kvt_arena_array(plan->arena, plan->question.metric_count,
                                                      sizeof *run.metrics, _Alignof(double))};
-    kvt_status status = KVT_OK;
+    const char *untested = NULL;
+    bool is_closed_loop = false;
+    kvt_status status = plan_note_untested(plan, best, &untested, err);
 
+    if (status != KVT_OK)
+        return status;
     if (!answer->is_met) {
-        answer->note = plan_note_group(plan, best);
-        if (answer->note == NULL)
-            answer->note = plan_note_spared(plan, best);
+        answer->note = both(plan, plan_note_group(plan, best), untested);
         return KVT_OK;
     }
     if (run.metrics == NULL)
         return kvt_fail_nomem(err, "a plan");
-    if (!plan->interrupted)
+    status = find_loop(plan, best, &is_closed_loop, err);
+    if (status == KVT_OK && !plan->interrupted)
         status = plan_mean_values(plan, answer->best, answer->best->answer, &run, err);
-    const char *loaded =
-        plan_note_loaded(best->is_simulated ? rests.result : NULL, run.result, plan->arena);
+    const char *loaded = plan_note_loaded(best->is_simulated ? rests.result : NULL, run.result,
+                                          is_closed_loop, plan->arena);
     const char *waiting = plan_note_waiting(&plan->question, rests.result, plan->arena);
     cJSON_Delete(run.result);
-    answer->note = loaded != NULL && waiting != NULL
-                       ? kvt_arena_printf(plan->arena, "%s; and %s", loaded, waiting)
-                   : loaded != NULL ? loaded
-                                    : waiting;
+    answer->note = both(plan, both(plan, loaded, waiting), untested);
     return status;
 }
 

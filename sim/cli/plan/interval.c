@@ -49,12 +49,15 @@ static void tell_ends(struct seeking *seeking, const struct plan_point *point)
     const struct plan_question *question = &seeking->plan->question;
     struct plan_choice *choice = seeking->choice;
 
+    /* One that the fault spared is no end, and one nearer to the answer may be. */
+    enum search_verdict otherwise = point->is_spared ? SEARCH_TOO_LOW : SEARCH_TOO_HIGH;
+
     if (point->at <= choice->answer)
         search_tell(&seeking->below, point->at,
-                    surely_meets(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
+                    surely_meets(question, point) ? SEARCH_MEETS : otherwise);
     else
         search_tell(&seeking->above, mirrored(question, point->at),
-                    surely_fails(question, point) ? SEARCH_MEETS : SEARCH_TOO_HIGH);
+                    surely_fails(question, point) ? SEARCH_MEETS : otherwise);
     choice->sure = seeking->below.low_meets ? seeking->below.low : -1;
     choice->not_sure = seeking->above.low_meets ? mirrored(question, seeking->above.low) : -1;
 }

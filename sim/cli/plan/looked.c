@@ -78,3 +78,19 @@ bool plan_add_looked(cJSON *object, const struct plan *plan, const struct plan_c
         ok = add_run_point(list, plan, point);
     return ok;
 }
+
+bool plan_add_untested(cJSON *object, const struct plan *plan, const struct plan_choice *choice)
+{
+    cJSON *list = NULL;
+    bool ok = true;
+
+    for (long at = 0; ok && plan->question.path != NULL && at < plan->question.value_count; at++) {
+        const struct plan_point *point = plan_point_at(choice, at);
+        if (point == NULL || !point->is_spared)
+            continue;
+        if (list == NULL)
+            list = cJSON_AddArrayToObject(object, "untested");
+        ok = list != NULL && add_number(list, plan->question.values[at]);
+    }
+    return ok;
+}

@@ -360,9 +360,11 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
  * the stages over what they can do, of mean values, or in a simulated open loop by when it comes.
  * Either may be NULL. NULL: it is not so. */
 const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mean_values,
-                             struct kvt_arena *arena);
-/* Without an answer: that runs which end before the fault are not judged; NULL: none did. */
-const char *plan_note_spared(const struct plan *plan, const struct plan_choice *choice);
+                             bool is_closed_loop, struct kvt_arena *arena);
+/* At which of the values that were run what --survive asks for was not tested, as the run ended
+ * before it struck; *out NULL: at none. */
+KVT_CHECKED kvt_status plan_note_untested(const struct plan *plan, const struct plan_choice *choice,
+                                          const char **out, struct kvt_error *err);
 /* That a rank that fails takes its whole group along, where nobody said how it is to be, or that
  * nothing is left. */
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice);
@@ -404,6 +406,10 @@ KVT_CHECKED struct cJSON *plan_tree(const struct plan *plan, const struct plan_a
 /* looked.c: looked_at[] of a choice into its object; false: no memory. */
 KVT_CHECKED bool plan_add_looked(struct cJSON *object, const struct plan *plan,
                                  const struct plan_choice *choice);
+/* The choice's untested[], where there are any: values whose run ended before what --survive asks
+ * for. False: out of memory. */
+KVT_CHECKED bool plan_add_untested(struct cJSON *object, const struct plan *plan,
+                                   const struct plan_choice *choice);
 void plan_print(const struct plan *plan, const struct plan_answer *answer);
 /* Where a choice is told of: its answer, or where its bounds come nearest to holding; -1: nowhere.
  */

@@ -285,10 +285,10 @@ static kvt_status make_point(struct plan *plan, struct plan_wish *wish, const st
         struct plan_run *run = need->runs[s];
         if (!run->is_done)
             return KVT_OK; /* a signal came before */
-        if (run->is_refused && point->refused == NULL)
+        if (run->is_refused && (point->refused == NULL || (run->is_stalled && !point->is_stalled)))
             point->refused = run->reason;
         point->is_stalled = point->is_stalled || run->is_stalled;
-        point->is_spared = point->is_spared || run->is_spared;
+        point->is_spared = (point->is_spared || run->is_spared) && !point->is_stalled;
         point->stranded = fmax(point->stranded, run->stranded);
         if (!run->is_refused)
             kvt_badge_join(&point->badge, &run->outcome.badge);

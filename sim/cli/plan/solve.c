@@ -36,18 +36,39 @@ bool plan_meets(const struct plan_question *question, const struct plan_point *p
     return meets;
 }
 
+/* A run that could not go on was struck too. */
+static bool was_struck(const struct plan_point *point)
+{
+    return point->refused == NULL || point->is_stalled;
+}
+
+static bool any_spared(const struct plan_choice *choice)
+{
+    for (size_t i = 0; i < choice->point_count; i++) {
+        if (choice->points[i]->is_spared)
+            return true;
+    }
+    return false;
+}
+
+static const struct plan_point *first_struck(const struct plan_choice *choice)
+{
+    for (size_t i = 0; i < choice->point_count; i++) {
+        if (was_struck(choice->points[i]))
+            return choice->points[i];
+    }
+    return NULL;
+}
+
 /* A run that its fault spared says nothing of the bounds, but that the answer lies where runs are
- * longer: whether that is below it. Those that were struck say which way; until one was it is taken
- * to be above. */
+ * longer: whether that is below it. One that was struck says which way; until there is one it is
+ * taken to be above. */
 static bool is_short(const struct plan_question *question, const struct plan_choice *choice,
                      const struct plan_point *point)
 {
-    for (size_t i = 0; i < choice->point_count; i++) {
-        const struct plan_point *other = choice->points[i];
-        if (other->refused == NULL)
-            return other->at < point->at;
-    }
-    return point->at == question->value_count - 1;
+    const struct plan_point *struck = first_struck(choice);
+
+    return struck != NULL ? struck->at < point->at : point->at == question->value_count - 1;
 }
 
 static enum search_verdict verdict_of(const struct plan_question *question,
@@ -100,13 +121,22 @@ static bool is_lost(const struct plan_question *question, const struct plan_choi
     return false;
 }
 
-static bool is_all_spared(const struct plan_choice *choice)
+static bool is_spared_at(const struct plan_choice *choice, long at)
 {
-    for (size_t i = 0; i < choice->point_count; i++) {
-        if (!choice->points[i]->is_spared)
-            return false;
-    }
-    return choice->point_count > 0;
+    const struct plan_point *point = plan_point_at(choice, at);
+
+    return point != NULL && point->is_spared;
+}
+
+/* What is known beforehand does not know how long runs are: towards an end that was spared it leads
+ * nowhere, and the middle is as good. */
+static long guess_between(const struct plan_choice *choice, long guess)
+{
+    const struct search *search = &choice->search;
+    bool leads_nowhere = (guess <= search->low && is_spared_at(choice, search->low)) ||
+                         (guess >= search->high - 1 && is_spared_at(choice, search->high));
+
+    return leads_nowhere ? search->low + (search->high - search->low) / 2 : guess;
 }
 
 /* The value that a choice wants run next; -1: it is bracketed, or nothing can meet. */
@@ -135,9 +165,10 @@ static kvt_status name_next(void *context, size_t index, unsigned threads, struc
         long best = guess >= 0 ? guess : curve_best(&choice->curve, plan_judge_margin, &judge);
         search->first = best >= 0 ? best : 0;
     }
-    bool is_hopeless =
-        guess < 0 && !search->low_meets && search->tries >= 2 && !is_all_spared(choice);
-    if (is_hopeless || !search_next(search, guess, &choice->wanted))
+    /* Where some were spared the value that is wanted least may be one of them: the one next to
+     * those stands for it, and is closed in on. */
+    bool is_hopeless = guess < 0 && !search->low_meets && search->tries >= 2 && !any_spared(choice);
+    if (is_hopeless || !search_next(search, guess_between(choice, guess), &choice->wanted))
         choice->wanted = -1;
     /* What is known beforehand may be wrong altogether: nothing is given up before the value that
      * is wanted least, which most bounds hold at if at any, has failed as well. */
@@ -217,6 +248,26 @@ static void tell(const struct plan_question *question, struct plan_choice *choic
         search_tell(&choice->search, point->at, verdict);
 }
 
+/* Into the choice's points and its search. The first one that a fault strikes tells on which side
+ * of it runs are short, so that those before it are judged anew. */
+static kvt_status take_in(const struct plan_question *question, struct plan_choice *choice,
+                          struct plan_point *point, struct kvt_error *err)
+{
+    bool is_first = was_struck(point) && first_struck(choice) == NULL && any_spared(choice);
+    kvt_status status = plan_add_point(choice, point, err);
+
+    if (status != KVT_OK)
+        return status;
+    if (!is_first) {
+        tell(question, choice, point);
+        return KVT_OK;
+    }
+    search_begin(&choice->search, question->value_count, choice->search.first);
+    for (size_t i = 0; i < choice->point_count; i++)
+        tell(question, choice, choice->points[i]);
+    return KVT_OK;
+}
+
 /* One round; *more is false once nobody wants anything. */
 static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size_t count,
                             struct naming *namings, struct plan_wish *wishes, bool *more,
@@ -241,8 +292,7 @@ static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size
         struct plan_choice *choice = wishes[i].choice;
         if (wishes[i].point == NULL)
             continue;
-        status = plan_add_point(choice, wishes[i].point, err);
-        tell(question, choice, wishes[i].point);
+        status = take_in(question, choice, wishes[i].point, err);
     }
     return status;
 }
@@ -277,8 +327,7 @@ static kvt_status add_untried(struct plan *plan, const struct plan_wish *wishes,
         struct plan_choice *choice = wishes[i].choice;
         if (wishes[i].point == NULL)
             continue;
-        status = plan_add_point(choice, wishes[i].point, err);
-        tell(&plan->question, choice, wishes[i].point);
+        status = take_in(&plan->question, choice, wishes[i].point, err);
         if (plan_meets(&plan->question, wishes[i].point)) {
             choice->status = PLAN_OPEN; /* there is an answer after all, from here on */
             *meets = true;

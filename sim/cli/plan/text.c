@@ -139,11 +139,16 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
     size_t used = 0;
 
     bool is_refused = binding->kind != NULL && strcmp(binding->kind, "refused") == 0;
+    bool is_untested = binding->kind != NULL && strcmp(binding->kind, "untested") == 0;
 
     if (binding->kind == NULL)
         used = (size_t)snprintf(text, sizeof text, "not known");
     else if (is_refused)
         used = (size_t)snprintf(text, sizeof text, "the scenario takes no %s: %.700s",
+                                plan_value(&plan->question, plan->question.values[binding->at], at),
+                                binding->constraint);
+    else if (is_untested)
+        used = (size_t)snprintf(text, sizeof text, "nothing that was tested; at %s %.700s",
                                 plan_value(&plan->question, plan->question.values[binding->at], at),
                                 binding->constraint);
     else
@@ -155,7 +160,7 @@ static void put_binding(const struct plan *plan, const struct plan_answer *answe
                                  plan_figure_beside(binding->value, binding->limit, value));
     else if (binding->says != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used, ": %s", binding->says);
-    if (binding->at >= 0 && plan->question.path != NULL && !is_refused)
+    if (binding->at >= 0 && plan->question.path != NULL && !is_refused && !is_untested)
         used +=
             (size_t)snprintf(text + used, sizeof text - used, " at %s",
                              plan_value(&plan->question, plan->question.values[binding->at], at));

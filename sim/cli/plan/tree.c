@@ -238,7 +238,7 @@ static bool add_choice(cJSON *list, const struct plan *plan, const struct plan_a
            add_metrics(object, plan, point, answer->mean_values[index].metrics) &&
            add_mean_values(object, answer->mean_values[index].metrics) &&
            add_bounds(object, plan, choice, point, at) && add_method(object, choice) &&
-           plan_add_looked(object, plan, choice);
+           plan_add_looked(object, plan, choice) && plan_add_untested(object, plan, choice);
 }
 
 static bool add_choices(cJSON *tree, const struct plan *plan, const struct plan_answer *answer)

@@ -8,6 +8,10 @@
 #include "kvt/json.h"
 #include "plan.h"
 
+enum {
+    NOTE_VALUES_MAX = 8 /* that are named one by one */
+};
+
 const char *plan_figure(double value, char out[PLAN_VALUE_BYTES])
 {
     if (!isfinite(value))
@@ -168,24 +172,56 @@ const char *plan_note_waiting(const struct plan_question *question, const struct
                             waiting, all);
 }
 
-/* Requests that come within less than half of a run are a burst of so many, whatever their rate. */
-static const char *note_burst(const struct cJSON *result, struct kvt_arena *arena)
+/* What makes a run of the arrival longer. */
+static const char *makes_longer(const char *arrival)
 {
-    const cJSON *workload = kvt_json_find(kvt_json_find(result, "scenario"), "workload");
-    const cJSON *arrival = kvt_json_find(workload, "arrival");
-    double arrived = kvt_json_number_or(kvt_json_find(result, "requests"), "arrived", 0);
-    double duration_s = kvt_json_number_or(kvt_json_find(result, "metrics"), "duration", NAN);
-    double rate = kvt_json_number_or(workload, "rate", NAN);
-    double completed = kvt_json_number_or(kvt_json_find(result, "requests"), "completed", 0);
+    static const struct {
+        const char *arrival, *by;
+    } ways[] = {{"open", "more requests (workload.requests)"},
+                {"closed", "more requests for each one at a time (workload.requests)"},
+                {"sessions", "more of them (workload.conversations, workload.turns)"},
+                {"phases", "longer phases"},
+                {"trace", "a lower workload.rate_scale or a wider workload.window"}};
 
-    if (!cJSON_IsString(arrival) || strcmp(arrival->valuestring, "open") != 0 ||
-        !(arrived / rate < duration_s / 2))
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (strcmp(ways[i].arrival, arrival) == 0)
+            return ways[i].by;
+    }
+    return "a workload that lasts";
+}
+
+/* Requests of an open loop that have all come before half of the run is over are a burst of so
+ * many, whatever their rate. In a closed loop the load lasts as long as somebody still comes; it is
+ * one wave where nobody follows those that came first. */
+static const char *note_burst(const struct cJSON *result, bool is_closed_loop,
+                              struct kvt_arena *arena)
+{
+    const cJSON *requests = kvt_json_find(result, "requests");
+    const cJSON *scenario = kvt_json_find(result, "scenario");
+    const cJSON *arrival = kvt_json_find(kvt_json_find(scenario, "workload"), "arrival");
+    const cJSON *run = kvt_json_find(scenario, "run");
+    double arrived = kvt_json_number_or(requests, "arrived", 0);
+    double last_s = kvt_json_number_or(requests, "last_arrival_s", NAN);
+    double duration_s = kvt_json_number_or(kvt_json_find(result, "metrics"), "duration", NAN);
+    bool is_cut = is_closed_loop && kvt_json_number_or(run, "duration_s", 0) > 0 &&
+                  kvt_json_number_or(requests, "completed", 0) < 1;
+    const char *longer = is_cut                    ? "a longer run (run.duration_s)"
+                         : cJSON_IsString(arrival) ? makes_longer(arrival->valuestring)
+                                                   : makes_longer("");
+    char last[PLAN_VALUE_BYTES], whole[PLAN_VALUE_BYTES];
+
+    if (!(is_closed_loop ? last_s <= 0 : last_s < duration_s / 2))
         return NULL;
-    return kvt_arena_printf(arena,
-                            "at the answer %.4g requests/s arrive and %.4g are completed: its %.0f "
-                            "requests have come when less than half of the run is over, and say "
-                            "nothing of a load that lasts; give a longer run (workload.requests)",
-                            rate, completed / duration_s, arrived);
+    (void)plan_figure(last_s, last);
+    (void)plan_figure(duration_s, whole);
+    return kvt_arena_printf(
+        arena,
+        is_closed_loop ? "at the answer its %.0f requests all come at %s s of a run of %s s and "
+                         "none follows them: they are one wave and say nothing of a load that "
+                         "lasts; %s would"
+                       : "at the answer the last of its %.0f requests comes at %s s of a run of %s "
+                         "s: they are a burst and say nothing of a load that lasts; %s would",
+        arrived, last, whole, longer);
 }
 
 /* "prefill (1.50 times)" of each stage that more comes to than it can do; false: there is none. */
@@ -204,7 +240,7 @@ static bool loaded_stages(const struct cJSON *mean_values, char *text, size_t by
 }
 
 const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mean_values,
-                             struct kvt_arena *arena)
+                             bool is_closed_loop, struct kvt_arena *arena)
 {
     const cJSON *requests = kvt_json_find(result != NULL ? result : mean_values, "requests");
     const cJSON *of = kvt_json_find(result != NULL ? result : mean_values, "metrics");
@@ -213,7 +249,7 @@ const char *plan_note_loaded(const struct cJSON *result, const struct cJSON *mea
     char stages[PLAN_VALUE_BYTES * 4], end[PLAN_VALUE_BYTES * 2], number[PLAN_VALUE_BYTES];
 
     if (!loaded_stages(mean_values, stages, sizeof stages))
-        return result != NULL ? note_burst(result, arena) : NULL;
+        return result != NULL ? note_burst(result, is_closed_loop, arena) : NULL;
     if (left < 1)
         (void)snprintf(end, sizeof end, "%.0f requests",
                        kvt_json_number_or(requests, "arrived", 0));
@@ -240,27 +276,50 @@ static const char *note_nothing_left(const struct plan *plan)
         of_nodes ? "node" : "rank", question->survive_at_s);
 }
 
-const char *plan_note_spared(const struct plan *plan, const struct plan_choice *choice)
+/* In order; how many. */
+static size_t list_spared(const struct plan_choice *choice, long *out)
 {
-    const struct plan_question *question = &plan->question;
-    long low = question->value_count, high = -1;
-    char least[PLAN_VALUE_BYTES], most[PLAN_VALUE_BYTES];
+    size_t count = 0;
 
     for (size_t i = 0; i < choice->point_count; i++) {
-        long at = choice->points[i]->at;
-        if (choice->points[i]->is_spared) {
-            low = at < low ? at : low;
-            high = at > high ? at : high;
-        }
+        if (!choice->points[i]->is_spared)
+            continue;
+        size_t place = count++;
+        for (; place > 0 && out[place - 1] > choice->points[i]->at; place--)
+            out[place] = out[place - 1];
+        out[place] = choice->points[i]->at;
     }
-    if (high < 0 || question->path == NULL)
-        return NULL;
-    return kvt_arena_printf(
-        plan->arena,
-        "at %s of %s to %s a run ends before the fault and says nothing of what "
-        "survives it; an earlier @SECONDS, or longer runs, judge those as well",
-        question->path, plan_value(question, question->values[low], least),
-        plan_value(question, question->values[high], most));
+    return count;
+}
+
+kvt_status plan_note_untested(const struct plan *plan, const struct plan_choice *choice,
+                              const char **out, struct kvt_error *err)
+{
+    const struct plan_question *question = &plan->question;
+    long *spared =
+        kvt_arena_array(plan->arena, choice->point_count + 1, sizeof *spared, _Alignof(long));
+    char values[512] = "", number[PLAN_VALUE_BYTES];
+    size_t used = 0, told = 0;
+
+    *out = NULL;
+    if (spared == NULL)
+        return kvt_fail_nomem(err, "a note");
+    size_t count = list_spared(choice, spared);
+    if (count == 0 || question->path == NULL)
+        return KVT_OK;
+    for (; told < count && told < NOTE_VALUES_MAX; told++)
+        used += (size_t)snprintf(values + used, sizeof values - used, "%s%s",
+                                 told == 0           ? ""
+                                 : told == count - 1 ? " and "
+                                                     : ", ",
+                                 plan_value(question, question->values[spared[told]], number));
+    if (told < count)
+        (void)snprintf(values + used, sizeof values - used, " and %zu more", count - told);
+    *out = kvt_arena_printf(plan->arena,
+                            "at %s of %s the run ends before the fault, so that what survives it "
+                            "is not tested there; an earlier fault, or longer runs, test it",
+                            question->path, values);
+    return *out != NULL ? KVT_OK : kvt_fail_nomem(err, "a note");
 }
 
 const char *plan_note_group(const struct plan *plan, const struct plan_choice *choice)

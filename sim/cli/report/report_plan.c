@@ -129,7 +129,9 @@ static void say_binding(const struct plan_page *source)
                                  report_value_text(at, number));
     if (because[0] != '\0')
         snprintf(text + used, sizeof text - used, " (%.300s)", because);
-    report_say(source->page, "Binding: %s%s%s.", report_text(binding, "constraint"),
+    report_say(source->page, "Binding: %s%s%s%s.",
+               strcmp(kind, "untested") == 0 ? "nothing that was tested; " : "",
+               report_text(binding, "constraint"),
                strcmp(kind, "range") == 0 ? ", the end of the range" : "", text);
     if (report_text(next, "constraint")[0] != '\0')
         report_say(source->page, "Next to bind: %s, with %.0f %% left.",
