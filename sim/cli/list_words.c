@@ -1,10 +1,12 @@
-/* list_words.c -- metrics, keys, settings and trace formats, for `kvtide list`. */
+/* list_words.c -- metrics, keys, settings, trace formats and targets of the paper, for `kvtide
+ * list`. */
 #include <string.h>
 
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 #include "list.h"
+#include "paper/paper.h"
 
 enum {
     SETTING_BYTES = 128
@@ -129,4 +131,22 @@ kvt_status list_formats(cJSON *array, struct kvt_error *err)
             return kvt_fail_nomem(err, "the list of trace formats");
     }
     return KVT_OK;
+}
+
+/* A target's statement is in the paper's words: what `paper` prints. */
+kvt_status list_targets(cJSON *array, struct kvt_error *err)
+{
+    struct paper paper = {.threads = 1};
+    struct kvt_arena *arena = kvt_arena_new(1 << 20);
+    kvt_status status = arena != NULL ? paper_load(cli_data_dir(), arena, &paper, err)
+                                      : kvt_fail_nomem(err, "the list of targets");
+
+    for (size_t i = 0; status == KVT_OK && i < paper.target_count; i++) {
+        cJSON *entry = list_add_entry(array, "name", paper.targets[i].id);
+        if (entry == NULL || !list_add_text(entry, "summary", paper.targets[i].statement))
+            status = kvt_fail_nomem(err, "the list of targets");
+    }
+    paper_free_trees(&paper);
+    kvt_arena_free(arena);
+    return status;
 }

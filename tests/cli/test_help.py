@@ -1,4 +1,5 @@
 """Help, the manual and what shells complete: all of one table, so that they cannot part."""
+import json
 import os
 import re
 import shutil
@@ -72,6 +73,90 @@ def bash_completes_commands_actions_options_and_values(folder):
     assert completed("kvtide run --set residency.hot_") == ["residency.hot_tokens="]
     # The cursor stands within the line.
     assert completed("kvtide ru --quiet", len("kvtide ru")) == ["run"]
+
+
+def names_of(kind):
+    return [entry.get("name", entry.get("path")) for entry in json.loads(succeeds("list", kind, "--json"))[kind]]
+
+
+# Options whose value is one of a list that the program itself has, or of a few words.
+OF_A_LIST = {
+    "trace stats --format": "formats",
+    "trace convert --format": "formats",
+    "paper --only": "targets",
+    "validate --profile": "profiles",
+    "validate --grid": "grids",
+    "calibrate --grid": "grids",
+    "size --hardware": "hardware",
+    "check --hardware": "hardware",
+    "compare --metric": "metrics",
+    "trace mrc --policies": "replacement",
+}
+OF_WORDS = {
+    "plan --export": {"flags"},
+    "check --export": {"flags"},
+    "plan --worth": {"analytic", "simulated", "none"},
+    "plan --survive": {"rank=1", "node=1"},
+    "plan --simulate": {"all"},
+    "report --figures": {"svg", "pdf"},
+    "report --table": {"latex", "md", "csv"},
+    "validate --suite": {"decisions", "time", "fidelity", "public"},
+    "trace mrc --stream": {"calls", "rows"},
+}
+
+
+def bash_completes_what_is_one_of_a_list(folder):
+    where = os.getcwd()
+    try:
+        os.chdir(folder)  # where no file is offered beside them
+        for option, kind in OF_A_LIST.items():
+            assert sorted(completed("kvtide %s " % option)) == sorted(names_of(kind)), option
+        for option, words in OF_WORDS.items():
+            offered = completed("kvtide %s " % option)
+            assert set(offered) == words and len(offered) == len(words), (option, offered)
+        families = {entry["family"] for entry in json.loads(succeeds("list", "engines", "--json"))["engines"]
+                    if "family" in entry}
+        for command, more in (("plan", set()), ("check", set()), ("size", {"ideal"})):
+            assert set(completed("kvtide %s --engine " % command)) == families | more, command
+        kinds = re.search(r"there are: (.*)", refuses(2, "list", "nothing")).group(1).split()
+        assert completed("kvtide list ") == kinds
+    finally:
+        os.chdir(where)
+
+
+def bash_completes_one_of_several_kinds_of_value(folder):
+    assert completed("kvtide plan quickstart --slo p99_tp") == ["p99_tpot_ms"]
+    assert completed("kvtide plan quickstart --slo cl") == ["classes"]
+    assert completed("kvtide plan quickstart --maximize output_throughput_per") == ["output_throughput_per_gpu"]
+    assert completed("kvtide plan quickstart --maximize cluster.decode.gp") == ["cluster.decode.gpus=",
+                                                                              "cluster.decode.gpus_per_node="]
+    assert "quickstart" in completed("kvtide check quick")
+    where = os.getcwd()
+    try:
+        os.chdir(folder)
+        (folder / "nonesuch").mkdir()
+        (folder / "vllm-mine.json").write_text("{}")
+        assert completed("kvtide run --cache no") == ["none", "nonesuch"]
+        assert completed("kvtide plan --engine vl") == ["vllm", "vllm-mine.json"]
+    finally:
+        os.chdir(where)
+
+
+def bash_completes_within_a_word(folder):
+    assert completed("kvtide run --fidelity=ex") == ["exact"]
+    assert completed("kvtide plan --survive rank=") == ["1"]
+    assert completed("kvtide report --figures svg,p") == ["svg,pdf"]
+    assert completed("kvtide trace mrc --policies lru,fi") == ["lru,fifo"]
+
+
+def what_is_offered_is_what_the_parser_takes(folder):
+    nothing = folder / "nothing.csv"
+    nothing.write_text("nothing\n")
+    said = refuses(2, "trace", "stats", "--format", "zz", str(nothing))
+    taken = re.search("there are: auto, (.*)", said).group(1).split(", ")
+    assert names_of("formats") == taken
+    targets = json.loads((support.TOP / "validation" / "paper" / "targets.json").read_text())["targets"]
+    assert names_of("targets") == [target["id"] for target in targets]
 
 
 def every_key_that_is_offered_is_one_that_set_takes(folder):
@@ -180,6 +265,10 @@ def the_manual_is_clean_to_its_linter(folder):
 CASES = (
     help_fits_80_columns,
     bash_completes_commands_actions_options_and_values,
+    bash_completes_what_is_one_of_a_list,
+    bash_completes_one_of_several_kinds_of_value,
+    bash_completes_within_a_word,
+    what_is_offered_is_what_the_parser_takes,
     every_key_that_is_offered_is_one_that_set_takes,
     bash_completes_files_and_folders,
     every_option_of_every_command_is_completed,
