@@ -30,6 +30,7 @@ static const struct list_kind {
     {"metrics", list_metrics, false},
     {"keys", list_keys, false},
     {"settings", list_settings, true},
+    {"values", list_values, true},
     {"formats", list_formats, false},
     {"engines", list_engines, false},
     {"profiles", list_profiles, false},

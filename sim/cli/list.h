@@ -40,7 +40,7 @@ list_fill list_models, list_hardware, list_drafters, list_engines, list_profiles
 list_fill list_policies, list_residency, list_replacement, list_scheduling, list_router, list_laws,
     list_timing, list_import, list_arrivals, list_lengths, list_speculation, list_backends;
 /* list_words.c: the words of files and options. */
-list_fill list_metrics, list_keys, list_settings, list_formats, list_targets;
+list_fill list_metrics, list_keys, list_settings, list_values, list_formats, list_targets;
 
 /* Members, one by one; false when memory is short. A NULL text adds nothing. */
 bool list_add_text(cJSON *entry, const char *key, const char *text);

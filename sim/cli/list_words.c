@@ -1,5 +1,6 @@
-/* list_words.c -- metrics, keys, settings, trace formats and targets of the paper, for `kvtide
- * list`. */
+/* list_words.c -- metrics, keys, settings, their values, trace formats and targets of the paper,
+ * for `kvtide list`. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kvt/json.h"
@@ -57,22 +58,6 @@ static bool add_key(cJSON *array, const struct kvt_key_doc *doc)
            list_add_text(entry, "help", doc->help) && list_add_text(entry, "refused", doc->refused);
 }
 
-kvt_status list_keys(cJSON *array, struct kvt_error *err)
-{
-    struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    const struct kvt_key_doc *docs = NULL;
-    size_t count = 0;
-    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
-                                      : kvt_fail_nomem(err, "the list of keys");
-
-    for (size_t i = 0; status == KVT_OK && i < count; i++) {
-        if (!add_key(array, &docs[i]))
-            status = kvt_fail_nomem(err, "the list of keys");
-    }
-    kvt_arena_free(arena);
-    return status;
-}
-
 /* "residency(adaptive).refill_gb_per_s" as --set has it, of whichever is chosen; false for what it
  * does not take: members of a list, which are there once the list is, what is read from files only,
  * and what is refused. */
@@ -106,22 +91,65 @@ static bool is_listed(const cJSON *array, const char *path)
     return false;
 }
 
-kvt_status list_settings(cJSON *array, struct kvt_error *err)
+static bool add_setting(cJSON *array, const struct kvt_key_doc *doc)
+{
+    char path[SETTING_BYTES];
+
+    return !setting_of(doc, path) || is_listed(array, path) ||
+           list_add_entry(array, "path", path) != NULL;
+}
+
+/* "a | b" as "PATH=a" and "PATH=b"; ".." stands there for those that have no room. */
+static bool add_values(cJSON *array, const struct kvt_key_doc *doc)
+{
+    char path[SETTING_BYTES], setting[2 * SETTING_BYTES];
+    const char *values = strcmp(doc->type, "choice") == 0 ? doc->range
+                         : strcmp(doc->type, "bool") == 0 ? "true | false"
+                                                          : "";
+
+    if (!setting_of(doc, path))
+        return true;
+    for (const char *at = values; *at != '\0'; at += strspn(at, " |")) {
+        size_t length = strcspn(at, " |");
+        (void)snprintf(setting, sizeof setting, "%s=%.*s", path, (int)length, at);
+        if (at[0] != '.' && !is_listed(array, setting) &&
+            list_add_entry(array, "path", setting) == NULL)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+static kvt_status add_keys(cJSON *array, bool (*add)(cJSON *array, const struct kvt_key_doc *doc),
+                           const char *what, struct kvt_error *err)
 {
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     const struct kvt_key_doc *docs = NULL;
-    char path[SETTING_BYTES];
     size_t count = 0;
-    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
-                                      : kvt_fail_nomem(err, "the list of settings");
+    kvt_status status =
+        arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err) : kvt_fail_nomem(err, what);
 
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
-        if (setting_of(&docs[i], path) && !is_listed(array, path) &&
-            list_add_entry(array, "path", path) == NULL)
-            status = kvt_fail_nomem(err, "the list of settings");
+        if (!add(array, &docs[i]))
+            status = kvt_fail_nomem(err, what);
     }
     kvt_arena_free(arena);
     return status;
+}
+
+kvt_status list_keys(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_key, "the list of keys", err);
+}
+
+kvt_status list_settings(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_setting, "the list of settings", err);
+}
+
+kvt_status list_values(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_values, "the list of values", err);
 }
 
 kvt_status list_formats(cJSON *array, struct kvt_error *err)

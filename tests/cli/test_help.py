@@ -142,6 +142,24 @@ def bash_completes_one_of_several_kinds_of_value(folder):
         os.chdir(where)
 
 
+def a_shell_completes_what_a_key_takes(folder):
+    assert completed("kvtide run --set run.fidelity=") == ["exact", "sampled", "analytic"]
+    assert completed("kvtide sweep --vary residency.policy=ad") == ["adaptive"]
+    assert completed("kvtide run --set=cluster.decode.lockstep=t") == ["true"]
+    assert completed("kvtide run --set seed=") == []
+    schema = json.loads(succeeds("check", "--schema"))
+    fidelities = schema["properties"]["run"]["properties"]["fidelity"]["enum"]
+    offered = names_of("values")
+    assert len(offered) == len(set(offered)) > 100
+    assert [name for name in offered if name.startswith("run.fidelity=")] == ["run.fidelity=" + name
+                                                                             for name in fidelities]
+    for setting in offered:
+        said = kvtide("check", "--print", "quickstart", "--set", setting).stderr
+        # It may lack what it takes, or be another plug-in's; it is no value that the key does not have.
+        wrong = ("is not one of its choices", "no such", "neither true nor false", "PATH=VALUE")
+        assert not any(words in said for words in wrong), said
+
+
 def bash_completes_within_a_word(folder):
     assert completed("kvtide run --fidelity=ex") == ["exact"]
     assert completed("kvtide plan --survive rank=") == ["1"]
@@ -227,6 +245,56 @@ def fish_offers_what_the_table_has(folder):
     assert "--policies" in offered("kvtide trace mrc --pol")
     assert "--policies" not in offered("kvtide run --pol")
     assert "quickstart" in offered("kvtide run q")
+    assert {"vidur", "vllm"} == offered("kvtide trace stats --format v")
+    assert "svg,pdf" in offered("kvtide report --figures svg,p")
+    assert "lru,fifo" in offered("kvtide trace mrc --policies lru,fi")
+    assert "none" in offered("kvtide run --cache ")
+    assert {"flags"} == offered("kvtide plan a --export ")
+    assert {"residency.hot_tokens="} == offered("kvtide run --set residency.hot")
+    assert {"run.fidelity=exact"} == offered("kvtide run --set run.fidelity=e")
+    assert {"-v", "--plugin", "--json"} <= offered("kvtide list -")
+
+
+# What _kvtide asks of zsh, as functions that say what they are given; an option's action is all that is asked for.
+ZSH = r"""
+compadd() {
+    case $1 in
+    (--) shift; print -rl -- "$@" ;;
+    (*) print -rl -- ${(P)@[-1]} ;;
+    esac
+}
+_files() { print -r -- FILES "$@"; }
+_call_program() { shift 2; "$KVTIDE" "$@"; }
+compset() { PREFIX=${PREFIX##*,}; }
+_arguments() {
+    local spec
+    for spec; do
+        [[ $spec != *"${OPTION}["*'{'*'}' ]] || eval "${${spec#*\{}%\}}"
+    done
+}
+typeset -a expl
+OPTION=${1##* } PREFIX=$2
+words=(kvtide ${=1} "$2") CURRENT=$#words
+source "$0"
+"""
+
+
+def zsh_offers_what_the_table_has(folder):
+    needs("zsh")
+    script = folder / "_kvtide"
+    script.write_text(succeeds("completion", "zsh"))
+
+    def offered(options, typed=""):
+        done = subprocess.run(("zsh", "-f", "-c", ZSH, str(script), options, typed), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env={**os.environ, "KVTIDE": KVTIDE})
+        assert done.stderr == "", done.stderr
+        return done.stdout.split()
+
+    assert offered("trace stats --format") == names_of("formats")
+    assert offered("run --fidelity") == ["exact", "sampled", "analytic"]
+    assert offered("report --figures", "svg,p") == ["svg", "pdf"]
+    assert offered("run --cache") == ["none", "FILES", "-/"]
+    assert "run.fidelity=exact" in offered("run --set", "run.fidelity=")
 
 
 def another_shell_is_named(folder):
@@ -268,6 +336,8 @@ CASES = (
     bash_completes_what_is_one_of_a_list,
     bash_completes_one_of_several_kinds_of_value,
     bash_completes_within_a_word,
+    a_shell_completes_what_a_key_takes,
+    zsh_offers_what_the_table_has,
     what_is_offered_is_what_the_parser_takes,
     every_key_that_is_offered_is_one_that_set_takes,
     bash_completes_files_and_folders,

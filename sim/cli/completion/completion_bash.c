@@ -5,8 +5,8 @@
 #include "completion.h"
 
 /* Words are parted by blanks here, not by '=' and ':' as bash does it, so that a key is one word;
- * of what is found, bash wants only what follows the last of those. A key is followed by its '='.
- */
+ * of what is found, bash wants only what follows the last of those. A key is followed by its '=',
+ * and that by what `kvtide list values` has. */
 static const char head[] =
     "# bash completion of kvtide, made by `kvtide completion bash`\n"
     "_kvtide_names() {\n"
@@ -46,6 +46,7 @@ static const char choose_command[] =
     "    [ -n \"$words\" ] || case \"$command $prev\" in\n";
 
 static const char tail[] =
+    "    case $cur in *=*) lists=${lists/settings/values} ;; esac\n"
     "    for name in $lists; do words+=\" $(_kvtide_names \"$program\" \"$name\")\"; done\n"
     "    breaks=${cur%\"${cur##*[=:]}\"}\n"
     "    [ -z \"$series\" ] || before=${cur%\"${cur##*,}\"}\n"

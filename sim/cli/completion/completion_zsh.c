@@ -74,7 +74,8 @@ static void tell_name(void *context, const struct cli_command *command,
     printf("'\n");
 }
 
-/* _kvtide_value WORDS PATHS LIST..: one of these; a key of settings is followed by its '='. */
+/* _kvtide_value WORDS PATHS LIST..: one of these; a key of settings is followed by its '=', and
+ * that by what `kvtide list values` has. */
 static const char head[] =
     "#compdef kvtide\n"
     "# zsh completion of kvtide, made by `kvtide completion zsh`\n"
@@ -84,6 +85,7 @@ static const char head[] =
     "    shift 2\n"
     "    [[ -z $words ]] || compadd \"$expl[@]\" -- ${=words} && found=0\n"
     "    for list; do\n"
+    "        [[ $list != settings || $PREFIX != *=* ]] || list=values\n"
     "        names=() suffix=()\n"
     "        for name in ${(f)\"$(_call_program names kvtide list $list 2>/dev/null)\"}; do\n"
     "            case $name in\n"
