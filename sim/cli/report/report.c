@@ -75,7 +75,7 @@ double report_number(const cJSON *tree, const char *path)
             break;
         path += length + 1;
     }
-    return cJSON_IsNumber(tree) ? tree->valuedouble : (double)NAN;
+    return tree != NULL && cJSON_IsNumber(tree) ? tree->valuedouble : (double)NAN;
 }
 
 /* ---- The page of a file ---------------------------------------------------------------------- */
