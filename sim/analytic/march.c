@@ -160,7 +160,8 @@ static double seen_by_each(const struct march *march)
         note_seen(n / ranks, weight, &weights, &squares);
         weight *= n / more_odds(all, n, exist);
     }
-    for (double n = middle + 1, weight = 1; n <= exist; n++) {
+    double n = middle, weight = 1;
+    while (++n <= exist) {
         weight *= more_odds(all, n, exist) / n;
         if (weight <= 1e-9)
             break;

@@ -8,6 +8,12 @@
 
 #include "utf8.h"
 
+/* What an analyzer is told instead (error.h) is for callers. */
+#undef kvt_fail
+#undef kvt_fail_nomem
+#undef kvt_fail_read
+#undef kvt_fail_system
+
 /* A message may quote a file's bytes. It stays one line that a terminal can
  * show: control characters, and what is not UTF-8 (the buffer's end may have cut
  * a character in two), become '?'. */

@@ -289,7 +289,7 @@ int kvt_cmd_check(const struct cli_command *command, int argc, char **argv)
         CLI_PLUGIN_OPTION,
         {"--schema", NULL, "prints the JSON Schema of scenarios", CLI_FLAG, &question.schema},
         {"--machine", NULL, "checks GPUs, their links and the host", CLI_FLAG, &question.machine},
-        {"--engine", "vllm|sglang|trtllm", "what it would do with the flags behind --; or a file",
+        {"--engine", "vllm|sglang|trtllm|FILE", "what it would do with the flags behind --",
          CLI_TEXT, &question.engine},
         {"--hardware", "GPU", "with --engine: which GPU (h200)", CLI_TEXT, &question.hardware},
         {"--tokens", "N,N..", "with --engine: context lengths to size it at", CLI_TEXT,

@@ -13,7 +13,7 @@ enum {
 static const struct list_kind {
     const char *name;
     list_fill *fill;
-    bool is_part; /* of policies or keys, which a list of everything has */
+    bool is_apart; /* not in a list of everything: part of policies or keys, or of one command */
 } kinds[] = {
     {"models", list_models, false},
     {"hardware", list_hardware, false},
@@ -30,8 +30,12 @@ static const struct list_kind {
     {"metrics", list_metrics, false},
     {"keys", list_keys, false},
     {"settings", list_settings, true},
+    {"values", list_values, true},
     {"formats", list_formats, false},
     {"engines", list_engines, false},
+    {"profiles", list_profiles, false},
+    {"grids", list_grids, true},
+    {"targets", list_targets, true},
     {"residency", list_residency, true},
     {"replacement", list_replacement, true},
     {"scheduling", list_scheduling, true},
@@ -40,6 +44,11 @@ static const struct list_kind {
 enum {
     KINDS = sizeof kinds / sizeof kinds[0]
 };
+
+const char *list_kind_name(size_t i)
+{
+    return i < KINDS ? kinds[i].name : NULL;
+}
 
 /* ---- For people ------------------------------------------------------------------ */
 
@@ -222,7 +231,7 @@ static kvt_status fill(cJSON *tree, const char *what, struct kvt_error *err)
     kvt_status status = KVT_OK;
 
     for (size_t i = 0; status == KVT_OK && i < KINDS; i++) {
-        if (what != NULL ? strcmp(kinds[i].name, what) != 0 : kinds[i].is_part)
+        if (what != NULL ? strcmp(kinds[i].name, what) != 0 : kinds[i].is_apart)
             continue;
         cJSON *array = cJSON_AddArrayToObject(tree, kinds[i].name);
         status = array != NULL ? kinds[i].fill(array, err) : kvt_fail_nomem(err, "a list");

@@ -55,7 +55,7 @@ static void say_left_out(const struct run_files *outputs)
                 (unsigned long long)outputs->perfetto_account.events, left_out);
 }
 
-/* Who wants to know of each interval. */
+/* Who wants to know of each interval: the files, and the lines beneath the summary. */
 struct listeners {
     struct run_files *files;
     struct sparklines *lines;
@@ -134,69 +134,91 @@ static bool say_nothing_is_left(const struct kvt_run *run, bool interrupted)
     return is_none || interrupted;
 }
 
-static kvt_status run_scenario(const struct kvt_scenario *scenario,
-                               const struct run_options *options, struct run_files *outputs,
-                               bool *answer_is_no, struct kvt_error *err)
-{
+/* What a run leaves: run is sim's, and machine is where kernels ran, NULL: nowhere. */
+struct ran {
+    struct kvt_sim *sim;
+    const struct kvt_run *run;
+    cJSON *machine;
     struct kvt_wall start;
-    struct cli_progress progress;
-    struct kvt_sim *sim = NULL;
-    const struct kvt_run *run = NULL;
-    cJSON *result = NULL, *machine = NULL;
-    char *text = NULL;
-    bool interrupted = false;
-    struct sparklines lines = {0};
-    struct listeners listeners = {
-        .files = outputs, .lines = &lines, .sparklines = options->sparklines && !options->json};
+    bool interrupted;
+};
 
-    cli_progress_begin(&progress, &start, options->quiet);
+/* From its beginning to its end, or to a signal. */
+static kvt_status simulate(const struct kvt_scenario *scenario, const struct run_options *options,
+                           struct listeners *listeners, struct ran *out, struct kvt_error *err)
+{
+    struct cli_progress progress;
+
+    cli_progress_begin(&progress, &out->start, options->quiet);
     struct kvt_sim_options sim_options = {.threads = (unsigned)options->threads,
                                           .cache_dir = options->cache,
                                           .on_interval = on_interval,
-                                          .interval_context = &listeners,
+                                          .interval_context = listeners,
                                           .on_prepare = cli_progress_prepare,
                                           .prepare_context = &progress};
-    kvt_status status = run_files_begin(outputs, scenario, err);
-    sim_options.observer = run_files_observer(outputs);
+    kvt_status status = run_files_begin(listeners->files, scenario, err);
+    sim_options.observer = run_files_observer(listeners->files);
     if (status == KVT_OK && kvt_backend_runs(&scenario->backend))
-        status = cli_machine(options->quiet, &machine, err);
+        status = cli_machine(options->quiet, &out->machine, err);
     if (status == KVT_OK)
-        status = kvt_sim_new(scenario, &sim_options, &sim, err);
+        status = kvt_sim_new(scenario, &sim_options, &out->sim, err);
     if (status == KVT_OK && run_sets_take_exact(&options->scenario) && !options->quiet) {
         cli_progress_end(&progress); /* its line is not shared */
         fprintf(stderr, "--backend %s: fidelity exact, for every call is run\n",
                 options->scenario.backend);
     }
     if (status == KVT_OK)
-        status = cli_advance(sim, show_done, &progress, &interrupted, err);
+        status = cli_advance(out->sim, show_done, &progress, &out->interrupted, err);
     cli_progress_end(&progress);
+    return status == KVT_OK ? kvt_sim_finish(out->sim, out->interrupted, &out->run, err) : status;
+}
+
+/* Files first, for what is printed says that they are there. */
+static kvt_status put_answer(struct ran *ran, const struct run_options *options,
+                             struct listeners *listeners, struct kvt_error *err)
+{
+    cJSON *result = NULL;
+    char *text = NULL;
+    kvt_status status = make_result(ran->run, &ran->machine, &result, &text, err);
+    double wall_s = kvt_wall_seconds_since(ran->start);
+
     if (status == KVT_OK)
-        status = kvt_sim_finish(sim, interrupted, &run, err);
-    if (status == KVT_OK)
-        status = make_result(run, &machine, &result, &text, err);
-    double wall_s = kvt_wall_seconds_since(start);
-    if (status == KVT_OK)
-        status = run_files_write(outputs, run, text, wall_s, err);
+        status = run_files_write(listeners->files, ran->run, text, wall_s, err);
     if (status == KVT_OK && options->json)
         fputs(text, stdout);
     else if (status == KVT_OK)
-        kvt_report_summary(stdout, run, result);
-    if (status == KVT_OK && listeners.sparklines)
-        status = sparklines_put(&lines, sparklines_in_utf8(), err);
+        kvt_report_summary(stdout, ran->run, result);
+    if (status == KVT_OK && listeners->sparklines)
+        status = sparklines_put(listeners->lines, sparklines_in_utf8(), err);
     if (status == KVT_OK && !options->quiet)
-        say_done(run, outputs, wall_s);
-    if (status == KVT_OK && outputs->wants_perfetto)
-        say_left_out(outputs);
+        say_done(ran->run, listeners->files, wall_s);
+    free(text);
+    cJSON_Delete(result);
+    return status;
+}
+
+static kvt_status run_scenario(const struct kvt_scenario *scenario,
+                               const struct run_options *options, struct run_files *outputs,
+                               bool *answer_is_no, struct kvt_error *err)
+{
+    struct ran ran = {0};
+    struct sparklines lines = {0};
+    struct listeners listeners = {
+        .files = outputs, .lines = &lines, .sparklines = options->sparklines && !options->json};
+    kvt_status status = simulate(scenario, options, &listeners, &ran, err);
+
+    if (status == KVT_OK)
+        status = put_answer(&ran, options, &listeners, err);
     if (status == KVT_OK) {
-        warn_of_means(run);
-        *answer_is_no = say_nothing_is_left(run, interrupted);
+        if (outputs->wants_perfetto)
+            say_left_out(outputs);
+        warn_of_means(ran.run);
+        *answer_is_no = say_nothing_is_left(ran.run, ran.interrupted);
     }
     run_files_end(outputs, status);
-    free(text);
     sparklines_free(&lines);
-    cJSON_Delete(machine);
-    cJSON_Delete(result);
-    kvt_sim_free(sim);
+    cJSON_Delete(ran.machine);
+    kvt_sim_free(ran.sim);
     return status;
 }
 

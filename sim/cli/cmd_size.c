@@ -200,7 +200,7 @@ int kvt_cmd_size(const struct cli_command *command, int argc, char **argv)
     const struct cli_option options[] = {
         {"--tokens", "N,N..", "context lengths; without it, the scenario's own", CLI_TEXT,
          &question.tokens},
-        {"--engine", "ideal|vllm|sglang|trtllm", "whose allocator counts; or a file", CLI_TEXT,
+        {"--engine", "ideal|vllm|sglang|trtllm|FILE", "whose allocator counts", CLI_TEXT,
          &question.engine},
         {"--set", "PATH=VALUE", "changes a value of the scenario; may be repeated", CLI_TEXTS,
          &question.sets},

@@ -23,7 +23,7 @@ static const struct cli_command commands[] = {
      "[SCENARIO..] [--suite decisions|time|fidelity|public] [--measured FILE..] [options]",
      "A GPU or an engine's own figures against the simulator; levels of fidelity against exact.",
      kvt_cmd_validate},
-    {"paper", "[--only ID].. [options]",
+    {"paper", "[--only TARGET].. [options]",
      "The reference paper's statements beside what comes out here.", kvt_cmd_paper},
     {"calibrate", "--from FILE.. --scenario SCENARIO [options]",
      "Step times out of vLLM's or SGLang's own benchmarks: a profile.", kvt_cmd_calibrate},

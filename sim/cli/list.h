@@ -11,6 +11,9 @@
 /* Appends the entries of one kind to array. On failure array holds some of them. */
 typedef kvt_status list_fill(cJSON *array, struct kvt_error *err);
 
+/* cmd_list.c: the name of a kind, counted from 0; NULL behind the last. */
+const char *list_kind_name(size_t i);
+
 /* list_files.c: names of the files NAME.json in a folder of what is shipped. */
 struct list_names {
     char **items; /* [count] without ".json", ascending */
@@ -31,12 +34,13 @@ KVT_CHECKED kvt_status list_file_of(const char *name, const char *folder, const 
                                     struct kvt_error *err);
 
 /* list_files.c: what is shipped as files. */
-list_fill list_models, list_hardware, list_drafters, list_engines, list_scenarios;
+list_fill list_models, list_hardware, list_drafters, list_engines, list_profiles, list_grids,
+    list_scenarios;
 /* list_plugins.c */
 list_fill list_policies, list_residency, list_replacement, list_scheduling, list_router, list_laws,
     list_timing, list_import, list_arrivals, list_lengths, list_speculation, list_backends;
 /* list_words.c: the words of files and options. */
-list_fill list_metrics, list_keys, list_settings, list_formats;
+list_fill list_metrics, list_keys, list_settings, list_values, list_formats, list_targets;
 
 /* Members, one by one; false when memory is short. A NULL text adds nothing. */
 bool list_add_text(cJSON *entry, const char *key, const char *text);

@@ -238,6 +238,24 @@ static bool add_ideal(cJSON *array)
            list_add_text(entry, "summary", "no engine: rows as they are, without pages");
 }
 
+/* What is read whole only by the command that takes it. */
+static kvt_status add_named(cJSON *array, const cJSON *tree, const char *path,
+                            struct kvt_arena *arena, struct kvt_error *err)
+{
+    const char *name = NULL, *summary = NULL;
+    kvt_status status = kvt_json_get_text(tree, path, "name", true, &name, err);
+
+    (void)arena;
+    if (status == KVT_OK)
+        status = kvt_json_get_text(tree, path, "summary", true, &summary, err);
+    if (status != KVT_OK)
+        return status;
+    cJSON *entry = list_add_entry(array, "name", name);
+    return entry != NULL && list_add_text(entry, "summary", summary)
+               ? KVT_OK
+               : kvt_fail_nomem(err, "a list of files");
+}
+
 static kvt_status add_one(cJSON *array, const char *folder, const char *name, add_file *add,
                           struct kvt_error *err)
 {
@@ -289,6 +307,16 @@ kvt_status list_engines(cJSON *array, struct kvt_error *err)
     if (!add_ideal(array))
         return kvt_fail_nomem(err, "the list of engines");
     return add_folder(array, "models/engine", add_engine, err);
+}
+
+kvt_status list_profiles(cJSON *array, struct kvt_error *err)
+{
+    return add_folder(array, "models/profiles", add_named, err);
+}
+
+kvt_status list_grids(cJSON *array, struct kvt_error *err)
+{
+    return add_folder(array, "grids", add_named, err);
 }
 
 /* ---- Scenarios -------------------------------------------------------------------- */

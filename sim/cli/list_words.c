@@ -1,10 +1,13 @@
-/* list_words.c -- metrics, keys, settings and trace formats, for `kvtide list`. */
+/* list_words.c -- metrics, keys, settings, their values, trace formats and targets of the paper,
+ * for `kvtide list`. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kvt/json.h"
 #include "kvt/report.h"
 #include "kvt/scenario.h"
 #include "list.h"
+#include "paper/paper.h"
 
 enum {
     SETTING_BYTES = 128
@@ -55,22 +58,6 @@ static bool add_key(cJSON *array, const struct kvt_key_doc *doc)
            list_add_text(entry, "help", doc->help) && list_add_text(entry, "refused", doc->refused);
 }
 
-kvt_status list_keys(cJSON *array, struct kvt_error *err)
-{
-    struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    const struct kvt_key_doc *docs = NULL;
-    size_t count = 0;
-    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
-                                      : kvt_fail_nomem(err, "the list of keys");
-
-    for (size_t i = 0; status == KVT_OK && i < count; i++) {
-        if (!add_key(array, &docs[i]))
-            status = kvt_fail_nomem(err, "the list of keys");
-    }
-    kvt_arena_free(arena);
-    return status;
-}
-
 /* "residency(adaptive).refill_gb_per_s" as --set has it, of whichever is chosen; false for what it
  * does not take: members of a list, which are there once the list is, what is read from files only,
  * and what is refused. */
@@ -104,22 +91,65 @@ static bool is_listed(const cJSON *array, const char *path)
     return false;
 }
 
-kvt_status list_settings(cJSON *array, struct kvt_error *err)
+static bool add_setting(cJSON *array, const struct kvt_key_doc *doc)
+{
+    char path[SETTING_BYTES];
+
+    return !setting_of(doc, path) || is_listed(array, path) ||
+           list_add_entry(array, "path", path) != NULL;
+}
+
+/* "a | b" as "PATH=a" and "PATH=b"; ".." stands there for those that have no room. */
+static bool add_values(cJSON *array, const struct kvt_key_doc *doc)
+{
+    char path[SETTING_BYTES], setting[2 * SETTING_BYTES];
+    const char *values = strcmp(doc->type, "choice") == 0 ? doc->range
+                         : strcmp(doc->type, "bool") == 0 ? "true | false"
+                                                          : "";
+
+    if (!setting_of(doc, path))
+        return true;
+    for (const char *at = values; *at != '\0'; at += strspn(at, " |")) {
+        size_t length = strcspn(at, " |");
+        (void)snprintf(setting, sizeof setting, "%s=%.*s", path, (int)length, at);
+        if (at[0] != '.' && !is_listed(array, setting) &&
+            list_add_entry(array, "path", setting) == NULL)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+static kvt_status add_keys(cJSON *array, bool (*add)(cJSON *array, const struct kvt_key_doc *doc),
+                           const char *what, struct kvt_error *err)
 {
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
     const struct kvt_key_doc *docs = NULL;
-    char path[SETTING_BYTES];
     size_t count = 0;
-    kvt_status status = arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err)
-                                      : kvt_fail_nomem(err, "the list of settings");
+    kvt_status status =
+        arena != NULL ? kvt_scenario_keys(arena, &docs, &count, err) : kvt_fail_nomem(err, what);
 
     for (size_t i = 0; status == KVT_OK && i < count; i++) {
-        if (setting_of(&docs[i], path) && !is_listed(array, path) &&
-            list_add_entry(array, "path", path) == NULL)
-            status = kvt_fail_nomem(err, "the list of settings");
+        if (!add(array, &docs[i]))
+            status = kvt_fail_nomem(err, what);
     }
     kvt_arena_free(arena);
     return status;
+}
+
+kvt_status list_keys(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_key, "the list of keys", err);
+}
+
+kvt_status list_settings(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_setting, "the list of settings", err);
+}
+
+kvt_status list_values(cJSON *array, struct kvt_error *err)
+{
+    return add_keys(array, add_values, "the list of values", err);
 }
 
 kvt_status list_formats(cJSON *array, struct kvt_error *err)
@@ -129,4 +159,22 @@ kvt_status list_formats(cJSON *array, struct kvt_error *err)
             return kvt_fail_nomem(err, "the list of trace formats");
     }
     return KVT_OK;
+}
+
+/* A target's statement is in the paper's words: what `paper` prints. */
+kvt_status list_targets(cJSON *array, struct kvt_error *err)
+{
+    struct paper paper = {.threads = 1};
+    struct kvt_arena *arena = kvt_arena_new(1 << 20);
+    kvt_status status = arena != NULL ? paper_load(cli_data_dir(), arena, &paper, err)
+                                      : kvt_fail_nomem(err, "the list of targets");
+
+    for (size_t i = 0; status == KVT_OK && i < paper.target_count; i++) {
+        cJSON *entry = list_add_entry(array, "name", paper.targets[i].id);
+        if (entry == NULL || !list_add_text(entry, "summary", paper.targets[i].statement))
+            status = kvt_fail_nomem(err, "the list of targets");
+    }
+    paper_free_trees(&paper);
+    kvt_arena_free(arena);
+    return status;
 }

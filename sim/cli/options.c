@@ -175,6 +175,60 @@ static const struct cli_option *find(const struct cli_option *options, size_t op
     return NULL;
 }
 
+/* Where the value of an option stands: behind its '=', or in the next argument, which is taken.
+ * NULL: a flag's. False when there is one too many, or none. */
+static bool find_value(const struct cli_command *command, const struct cli_option *option, int argc,
+                       char **argv, int *at, const char **value)
+{
+    const char *equals = strchr(argv[*at], '=');
+
+    *value = NULL;
+    if (option->kind == CLI_FLAG && equals != NULL) {
+        cli_malformed("%s: %s takes no value", command->name, option->name);
+        return false;
+    }
+    if (option->kind == CLI_FLAG)
+        return true;
+    if (equals != NULL)
+        *value = equals + 1;
+    else if (option->kind == CLI_MAYBE_PAIR)
+        *value = *at + 1 < argc && goes_on(option, argv[*at + 1]) ? argv[++*at] : "";
+    else if (*at + 1 < argc)
+        *value = argv[++*at];
+    if (*value == NULL)
+        cli_malformed("%s: %s wants a value: %s %s", command->name, option->name, option->name,
+                      option->value);
+    return *value != NULL;
+}
+
+/* The option that stands at argv[*at], its value, and what goes on behind it; *at is the last that
+ * was taken. False when the command must end with *exit_code. */
+static bool take_option(const struct cli_command *command, int argc, char **argv,
+                        const struct cli_option *options, size_t option_count, int *at,
+                        int *exit_code)
+{
+    const char *arg = argv[*at];
+    const struct cli_option *option = find(options, option_count, arg, strcspn(arg, "="));
+    const char *value = NULL;
+
+    if (!option) {
+        complain_unknown(command, arg, options, option_count);
+        return false;
+    }
+    if (!find_value(command, option, argc, argv, at, &value) ||
+        !store(command, option, value, argc, exit_code))
+        return false;
+    while (option->kind != CLI_MAYBE_PAIR && *at + 1 < argc && goes_on(option, argv[*at + 1])) {
+        if (!store(command, option, argv[++*at], argc, exit_code))
+            return false;
+    }
+    if (option->kind == CLI_GROUPS && !append(option->target, NULL, argc)) {
+        *exit_code = CLI_CANNOT;
+        return false;
+    }
+    return true;
+}
+
 bool cli_parse(const struct cli_command *command, int argc, char **argv,
                const struct cli_option *options, size_t option_count, size_t min_positional,
                size_t max_positional, struct cli_texts *positional, int *exit_code)
@@ -190,49 +244,13 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv,
                 *exit_code = CLI_CANNOT;
                 return false;
             }
-            continue;
-        }
-        if (strcmp(arg, "--") == 0) {
+        } else if (strcmp(arg, "--") == 0) {
             options_ended = true;
-            continue;
-        }
-        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             cli_help(command, options, option_count);
             *exit_code = CLI_DONE;
             return false;
-        }
-        const char *equals = strchr(arg, '=');
-        size_t name_length = equals ? (size_t)(equals - arg) : strlen(arg);
-        const struct cli_option *option = find(options, option_count, arg, name_length);
-        if (!option) {
-            complain_unknown(command, arg, options, option_count);
-            return false;
-        }
-        const char *value = NULL;
-        if (option->kind == CLI_FLAG) {
-            if (equals) {
-                cli_malformed("%s: %s takes no value", command->name, option->name);
-                return false;
-            }
-        } else if (equals) {
-            value = equals + 1;
-        } else if (option->kind == CLI_MAYBE_PAIR) {
-            value = i + 1 < argc && goes_on(option, argv[i + 1]) ? argv[++i] : "";
-        } else if (i + 1 < argc) {
-            value = argv[++i];
-        } else {
-            cli_malformed("%s: %s wants a value: %s %s", command->name, option->name, option->name,
-                          option->value);
-            return false;
-        }
-        if (!store(command, option, value, argc, exit_code))
-            return false;
-        while (option->kind != CLI_MAYBE_PAIR && i + 1 < argc && goes_on(option, argv[i + 1])) {
-            if (!store(command, option, argv[++i], argc, exit_code))
-                return false;
-        }
-        if (option->kind == CLI_GROUPS && !append(option->target, NULL, argc)) {
-            *exit_code = CLI_CANNOT;
+        } else if (!take_option(command, argc, argv, options, option_count, &i, exit_code)) {
             return false;
         }
     }

@@ -544,8 +544,7 @@ kvt_status perfetto_begin(FILE *stream, const struct kvt_scenario *scenario, dou
                                                .on_step = on_step,
                                                .on_transfer = on_transfer,
                                                .on_prefill = on_prefill}};
-    for (uint32_t p = 0; p < scenario->pool_count; p++)
-        perfetto->rank_count += scenario->pools[p].dp;
+    perfetto->rank_count = kvt_scenario_rank_count(scenario);
     perfetto->imports = calloc(perfetto->rank_count, sizeof *perfetto->imports);
     perfetto->steps = calloc(perfetto->rank_count, sizeof *perfetto->steps);
     perfetto->links = calloc((size_t)LINK_LANES * perfetto->rank_count, sizeof *perfetto->links);

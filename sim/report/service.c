@@ -364,6 +364,7 @@ bool kvt_report_figure(const cJSON *result, const char *name, double *value)
         figure = last + 1;
     }
     const cJSON *item = within ? kvt_json_find(within, figure) : NULL;
-    *value = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-    return cJSON_IsNumber(item) || cJSON_IsNull(item);
+    bool is_number = item && cJSON_IsNumber(item);
+    *value = is_number ? item->valuedouble : (double)NAN;
+    return is_number || cJSON_IsNull(item);
 }

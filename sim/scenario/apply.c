@@ -80,8 +80,7 @@ static kvt_status apply_switch(struct kvt_load *load, const struct kvt_key *key,
         return status;
     if (older != NULL && strcmp(older->valuestring, given->valuestring) == 0)
         return KVT_OK;
-    for (size_t i = 0; i < key->member_count; i++) {
-        const struct kvt_key *dependent = &key->members[i];
+    for (const struct kvt_key *dependent = key->members; kvt_key_is_one(dependent); dependent++) {
         if (dependent->when_key == NULL || strcmp(dependent->when_key, member->name) != 0)
             continue;
         char place[KVT_PLACE_BYTES];
@@ -293,8 +292,7 @@ static kvt_status choose(struct kvt_load *load, const struct kvt_key *key, cJSON
             return status;
         kvt_tree_remove(object, older->params[i].name);
     }
-    for (size_t i = 0; i < key->member_count; i++) {
-        const struct kvt_key *member = &key->members[i];
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
         if (member->belongs == NULL || member->belongs(info))
             continue;
         status = refuse_reset(load, key, object, member->name, at, info, err);

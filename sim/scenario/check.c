@@ -302,8 +302,7 @@ static void offer(struct nearest *nearest, const char *name)
 static bool find_elsewhere(const struct kvt_key *key, const char *prefix, const char *name,
                            char *out, size_t out_bytes)
 {
-    for (size_t i = 0; i < key->member_count; i++) {
-        const struct kvt_key *member = &key->members[i];
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
         char path[RANGE_BYTES];
         (void)snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "",
                        member->name);
@@ -354,9 +353,9 @@ kvt_status kvt_unknown_key(const struct kvt_plugins *plugins, const struct kvt_k
         for (size_t i = 0; i < info->param_count; i++)
             offer(&nearest, info->params[i].name);
     }
-    for (size_t i = 0; i < key->member_count; i++) {
-        if (key->members[i].refused == NULL)
-            offer(&nearest, key->members[i].name);
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
+        if (member->refused == NULL)
+            offer(&nearest, member->name);
     }
     if (nearest.name != NULL && 3 * nearest.distance <= strlen(at->name) + 1) {
         return kvt_fail(err, KVT_ERR_INVALID, place,

@@ -86,8 +86,8 @@ static kvt_status complete_object(struct kvt_load *load, const struct kvt_key *k
     kvt_status status = KVT_OK;
     if (key->type == KVT_KEY_PLUGIN)
         status = complete_params(load, key, at, object, err);
-    for (size_t i = 0; status == KVT_OK && i < key->member_count; i++) {
-        const struct kvt_key *member = &key->members[i];
+    for (const struct kvt_key *member = key->members; status == KVT_OK && kvt_key_is_one(member);
+         member++) {
         const struct kvt_at member_at = kvt_at_member(at, member->name);
         cJSON *node = kvt_tree_find(object, member->name);
         if (node == NULL) {

@@ -66,8 +66,7 @@ kvt_status kvt_default_plugin(struct kvt_load *load, const struct kvt_key *key,
         if (param != NULL)
             kvt_tree_set(object, info->params[i].name, param);
     }
-    for (size_t i = 0; i < key->member_count; i++) {
-        const struct kvt_key *member = &key->members[i];
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
         if (member->belongs != NULL && !member->belongs(info)) {
             kvt_tree_remove(object, member->name);
         } else if (kvt_tree_find(object, member->name) == NULL) {
@@ -148,8 +147,8 @@ kvt_status kvt_default_object(struct kvt_load *load, const struct kvt_key *key, 
     cJSON *object = kvt_tree_new(load->arena, &load->defaults, cJSON_Object);
     if (object == NULL)
         return kvt_fail_nomem(err, "a scenario");
-    for (size_t i = 0; i < key->member_count; i++) {
-        kvt_status status = kvt_default_member(load, &key->members[i], object, err);
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
+        kvt_status status = kvt_default_member(load, member, object, err);
         if (status != KVT_OK)
             return status;
     }

@@ -168,16 +168,17 @@ static void add_member(struct pages *pages, const struct kvt_key *key, const cha
     const char *within =
         key->type == KVT_KEY_LIST ? kvt_arena_printf(pages->arena, "%s[]", path) : path;
     pages->is_short |= within == NULL;
-    for (size_t i = 0; i < key->member_count && !pages->is_short; i++)
-        add_member(pages, &key->members[i], within);
+    for (const struct kvt_key *member = key->members; !pages->is_short && kvt_key_is_one(member);
+         member++)
+        add_member(pages, member, within);
 }
 
 static void add_all(struct pages *pages)
 {
     const struct kvt_key *root = kvt_keys_root();
     pages->count = 0;
-    for (size_t i = 0; i < root->member_count; i++)
-        add_member(pages, &root->members[i], "");
+    for (const struct kvt_key *member = root->members; kvt_key_is_one(member); member++)
+        add_member(pages, member, "");
 }
 
 kvt_status kvt_scenario_keys(struct kvt_arena *arena, const struct kvt_key_doc **out, size_t *count,

@@ -1,7 +1,7 @@
 /* fault_keys.c -- the keys of one fault in cluster.faults, and names of its kinds. */
-#include "keys.h"
 #include "kvt/faults.h"
 #include "kvt/scenario.h"
+#include "section_keys.h"
 
 const char *kvt_fault_kind_name(enum kvt_fault_kind kind)
 {
@@ -9,7 +9,7 @@ const char *kvt_fault_kind_name(enum kvt_fault_kind kind)
     return kind < KVT_FAULT_KINDS ? names[kind] : "unknown";
 }
 
-const struct kvt_key kvt_fault_keys[KVT_FAULT_KEYS] = {
+const struct kvt_key kvt_fault_keys[] = {
     {.name = "kind",
      .help = "What fails: a rank, which is a replica of tp GPUs; a node, with its DRAM and every "
              "rank on it; a rank's link to host, which gets slower; servers of the prefill pool.",
@@ -80,4 +80,5 @@ const struct kvt_key kvt_fault_keys[KVT_FAULT_KEYS] = {
      .dflt = "1",
      .when_key = "kind",
      .when = "prefill"},
+    {.name = NULL},
 };

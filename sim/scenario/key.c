@@ -8,9 +8,9 @@
 
 const struct kvt_key *kvt_key_member(const struct kvt_key *key, const char *name)
 {
-    for (size_t i = 0; i < key->member_count; i++) {
-        if (strcmp(key->members[i].name, name) == 0)
-            return &key->members[i];
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
+        if (strcmp(member->name, name) == 0)
+            return member;
     }
     return NULL;
 }

@@ -1,665 +1,25 @@
 /* keys.c -- the table of keys: checking, defaults, `check --print`, the schema and the guide are
- * all made from it. */
+ * all made from it. Sections have theirs in files of their own: section_keys.h. */
 #include "keys.h"
 
 #include "kvt/policy.h"
-#include "kvt/scenario.h"
+#include "section_keys.h"
 
-#define MEMBERS(table) .members = (table), .member_count = sizeof(table) / sizeof(table)[0]
 /* 2^53 - 1: from 2^53 on, a JSON number may stand for the whole number beside it. */
 #define COUNT_MAX 9007199254740991.0
-#define GIB_MAX 1e6 /* GiB: a petabyte, more than any machine */
 
-/* ---- What takes a key's effect away ---------------------------------------------- */
+/* ---- What takes a key's effect away, in several sections -------------------------- */
 
-#define WITHOUT_DRAFTS                                                                             \
-    {                                                                                              \
-        .beside = "speculation.method", .values = "none",                                          \
-        .cure = "a speculation.method that drafts"                                                 \
-    }
-#define RETRIEVED_ONE_BY_ONE                                                                       \
-    {                                                                                              \
-        .beside = "speculation.retrieval", .values = "each_query",                                 \
-        .cure = "speculation.retrieval \"shared\""                                                 \
-    }
-
-static const struct kvt_idle without_drafts[KVT_IDLE_MAX] = {WITHOUT_DRAFTS};
-static const struct kvt_idle without_retrieval[KVT_IDLE_MAX] = {WITHOUT_DRAFTS,
-                                                                KVT_IDLE_WITHOUT_HOT_CACHES};
-static const struct kvt_idle without_overflow[KVT_IDLE_MAX] = {
-    WITHOUT_DRAFTS, KVT_IDLE_WITHOUT_HOT_CACHES, RETRIEVED_ONE_BY_ONE};
-static const struct kvt_idle without_staging[KVT_IDLE_MAX] = {
-    WITHOUT_DRAFTS,
-    KVT_IDLE_WITHOUT_HOT_CACHES,
-    RETRIEVED_ONE_BY_ONE,
-    {.beside = "speculation.overflow",
-     .values = "none",
-     .cure = "speculation.overflow \"staging\""},
-};
-static const struct kvt_idle without_hot_caches[KVT_IDLE_MAX] = {KVT_IDLE_WITHOUT_HOT_CACHES};
-static const struct kvt_idle without_prefetch[KVT_IDLE_MAX] = {
-    KVT_IDLE_WITHOUT_HOT_CACHES,
-    {.beside = "recall", .from = 0, .to = 0, .cure = "a residency.prefetch.recall above 0"},
-};
-static const struct kvt_idle without_planes[KVT_IDLE_MAX] = {
-    KVT_IDLE_WITHOUT_HOT_CACHES,
-    {.beside = "shallow_share",
-     .from = 0,
-     .to = 0,
-     .cure = "a residency.read_depth.shallow_share above 0"},
-};
-static const struct kvt_idle with_prefill_model[KVT_IDLE_MAX] = {
-    {.beside = "cluster.prefill.tokens_per_s",
-     .values = "profile|roofline",
-     .cure = "a number in cluster.prefill.tokens_per_s"},
-};
-static const struct kvt_idle without_prefill_roofline[KVT_IDLE_MAX] = {
-    {.beside = "cluster.prefill.tokens_per_s",
-     .values = "profile",
-     .cure = "cluster.prefill.tokens_per_s \"roofline\""},
-    {.beside = "cluster.prefill.tokens_per_s",
-     .from = 0,
-     .to = 1e9,
-     .cure = "cluster.prefill.tokens_per_s \"roofline\""},
-};
-static const struct kvt_idle without_imports[KVT_IDLE_MAX] = {
-    {.beside = "cluster.prefill.mode",
-     .values = "colocated",
-     .cure = "cluster.prefill.mode \"none\" or \"separate\""},
-};
+const struct kvt_idle kvt_without_drafts[KVT_IDLE_MAX] = {WITHOUT_DRAFTS};
+const struct kvt_idle kvt_without_hot_caches[KVT_IDLE_MAX] = {KVT_IDLE_WITHOUT_HOT_CACHES};
 /* Mean values are of no single request, rank or second. */
-static const struct kvt_idle without_events[KVT_IDLE_MAX] = {
+const struct kvt_idle kvt_without_events[KVT_IDLE_MAX] = {
     {.beside = "run.fidelity",
      .values = "analytic",
      .cure = "run.fidelity \"exact\" or \"sampled\""},
 };
 
-/* Each kind of requests has its own. */
-static const struct kvt_idle with_kinds[KVT_IDLE_MAX] = {
-    {.beside = "classes", .from = 1, .to = KVT_KINDS_MAX, .cure = "an empty list of classes"},
-};
-
-/* ---- cluster ------------------------------------------------------------------ */
-
-static const struct kvt_key pools_keys[] = {
-    {.name = "unified_gib",
-     .help = "One pool for index rows and payload rows, GiB per GPU.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = GIB_MAX,
-     .excludes = "index_gib|rows_gib"},
-    {.name = "index_gib",
-     .help = "Pool of index rows, GiB per GPU; with rows_gib.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = GIB_MAX,
-     .excludes = "unified_gib"},
-    {.name = "rows_gib",
-     .help = "Pool of payload rows, GiB per GPU; with index_gib.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = GIB_MAX,
-     .excludes = "unified_gib"},
-};
-
-/* What somebody pays: no default, and no price of ours. */
-#define USD_GPU_HELP "What a GPU of this pool costs, US dollars an hour."
-#define IDLE_HELP "What a GPU of this pool draws while it does nothing, W; with busy_watts_per_gpu."
-#define BUSY_HELP "What it draws while its rank's step, or its prompt, is computed, W."
-#define AMOUNT(name_, help_, most_)                                                                \
-    .name = (name_), .help = (help_), .type = KVT_KEY_REAL, .minimum = 0, .maximum = (most_)
-#define PRICE(name_, help_, most_)                                                                 \
-    {                                                                                              \
-        AMOUNT(name_, help_, most_)                                                                \
-    }
-#define PRICE_(name_, help_, most_)                                                                \
-    {                                                                                              \
-        AMOUNT(name_, help_, most_), .when_key = "mode", .when = "separate"                        \
-    }
-
-static const struct kvt_key decode_keys[] = {
-    {.name = "hardware",
-     .help = "GPU of this pool, where it is not the scenario's.",
-     .type = KVT_KEY_FILE,
-     .folder = "models/hardware",
-     .noun = "hardware"},
-    {.name = "gpus",
-     .help = "GPUs of the pool: tp x dp.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 4096,
-     .word = "auto",
-     .dflt = "\"auto\""},
-    {.name = "tp",
-     .help = "GPUs of a replica (tensor parallel); each holds the same KV.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 1024,
-     .dflt = "1"},
-    {.name = "dp",
-     .help = "Replicas (data parallel); auto is gpus / tp.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 4096,
-     .word = "auto",
-     .dflt = "\"auto\""},
-    {.name = "ep",
-     .help = "GPUs that share the experts: 1, or a divisor of gpus.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 4096,
-     .dflt = "1"},
-    {.name = "lockstep",
-     .help = "Replicas step together, as slow as the slowest.",
-     .type = KVT_KEY_BOOL,
-     .dflt = "false"},
-    {.name = "pools",
-     .help = "HBM that KV may take; derived is HBM x usable fraction - weights - workspace.",
-     .type = KVT_KEY_OBJECT,
-     .word = "derived",
-     .dflt = "\"derived\"",
-     MEMBERS(pools_keys)},
-    {.name = "speculation_workspace_gib",
-     .help = "Taken from the pool beside the drafter's weights while speculating, GiB per GPU.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = GIB_MAX,
-     .dflt = "0.5",
-     .idle = without_drafts},
-    {.name = "growth_reserve_gib",
-     .help = "Kept beside the pools for requests that grow, GiB per GPU.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = GIB_MAX,
-     .dflt = "0"},
-    {.name = "host_dram_gib_per_node",
-     .help = "Host DRAM that KV may take, GiB per node.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .word = "hardware",
-     .dflt = "\"hardware\""},
-    {.name = "index_offload_gib_per_node",
-     .help = "Host DRAM for index rows of finished requests, GiB per node, beside "
-             "host_dram_gib_per_node. 0: index rows stay in HBM, or lie with the payload where the "
-             "policy writes whole prefixes to host.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0"},
-    {.name = "host_pool",
-     .help = "One host copy a replica, or one for each of its ranks.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "shared|per_rank",
-     .dflt = "\"shared\""},
-    {.name = "gpus_per_node",
-     .help = "GPUs that share a node's DRAM.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 1024,
-     .word = "hardware",
-     .dflt = "\"hardware\""},
-    {.name = "dram_gb_per_s_per_node",
-     .help = "Bandwidth of a node's DRAM, 1e9 bytes per second.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 1e6,
-     .word = "hardware",
-     .dflt = "\"hardware\""},
-    PRICE("usd_per_gpu_hour", USD_GPU_HELP, 1e6),
-    PRICE("usd_per_host_gib_hour",
-          "What a GiB of the host DRAM that KV may take costs, US dollars an hour.", 1e6),
-    PRICE("idle_watts_per_gpu", IDLE_HELP, 1e6),
-    PRICE("busy_watts_per_gpu", BUSY_HELP, 1e6),
-    PRICE("watts_per_node", "What a node of this pool draws beside its GPUs, W.", 1e6),
-};
-
-static const struct kvt_key prefill_keys[] = {
-    {.name = "hardware",
-     .help = "GPU of the prefill pool, where it is not the scenario's.",
-     .type = KVT_KEY_FILE,
-     .folder = "models/hardware",
-     .noun = "hardware",
-     .when_key = "mode",
-     .when = "separate",
-     .idle = without_prefill_roofline},
-    {.name = "mode",
-     .help = "Where prompts are computed; none: histories exist and are imported; separate: on "
-             "servers of their own, then imported; colocated: on the decoding ranks, a chunk a "
-             "step.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "none|separate|colocated",
-     .dflt = "\"none\"",
-     .is_switch = true},
-    {.name = "gpus",
-     .help = "GPUs of the prefill pool: tp to a server.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 4096,
-     .dflt = "1",
-     .when_key = "mode",
-     .when = "separate"},
-    {.name = "tp",
-     .help = "GPUs of a server (tensor parallel), which computes a prompt at a time.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 1024,
-     .dflt = "1",
-     .when_key = "mode",
-     .when = "separate"},
-    {.name = "ep",
-     .help = "GPUs of the pool that share the experts: 1, or a divisor of gpus.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 4096,
-     .dflt = "1",
-     .when_key = "mode",
-     .when = "separate",
-     .idle = without_prefill_roofline},
-    {.name = "tokens_per_s",
-     .help = "Rate of one server, or of one decoding rank, at no context; profile is what timing "
-             "\"profile\" measured, by context too; roofline is what the GPU's data sheet gives.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 1e9,
-     .word = "profile|roofline",
-     .required = true,
-     .when_key = "mode",
-     .when = "separate|colocated"},
-    {.name = "flops_efficiency",
-     .help = "Share of the data sheet's flops that prefill reaches; assumed.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.01,
-     .maximum = 1,
-     .dflt = "0.4",
-     .when_key = "mode",
-     .when = "separate|colocated",
-     .idle = without_prefill_roofline},
-    {.name = "dense_math",
-     .help = "Format of projections, experts and index scores.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "bf16|fp8",
-     .dflt = "\"fp8\"",
-     .when_key = "mode",
-     .when = "separate|colocated",
-     .idle = without_prefill_roofline},
-    {.name = "chunk_tokens",
-     .help = "Most tokens of one step of a rank, queries of decoding requests included.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = 1e9,
-     .dflt = "8192",
-     .when_key = "mode",
-     .when = "colocated"},
-    {.name = "context_half_tokens",
-     .help = "Context at which the rate has halved; 0: never.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0",
-     .when_key = "mode",
-     .when = "separate|colocated",
-     .idle = with_prefill_model},
-    PRICE_("usd_per_gpu_hour", USD_GPU_HELP, 1e6),
-    PRICE_("idle_watts_per_gpu", IDLE_HELP, 1e6),
-    PRICE_("busy_watts_per_gpu", BUSY_HELP, 1e6),
-};
-
-static const struct kvt_key cluster_keys[] = {
-    {.name = "decode",
-     .help = "The decoding GPUs: one pool, or a list of pools.",
-     .type = KVT_KEY_OBJECT,
-     .takes_list = true,
-     .maximum = KVT_POOLS_MAX,
-     MEMBERS(decode_keys)},
-    {.name = "prefill",
-     .help = "How prompts become KV.",
-     .type = KVT_KEY_OBJECT,
-     MEMBERS(prefill_keys)},
-    {.name = "import",
-     .help = "How long a history takes to come in.",
-     .type = KVT_KEY_PLUGIN,
-     .kind = KVT_PLUGIN_IMPORT,
-     .name_key = "law",
-     .dflt = "\"rate\"",
-     .idle = without_imports},
-    {.name = "router",
-     .help = "Which rank an arriving request goes to.",
-     .type = KVT_KEY_PLUGIN,
-     .kind = KVT_PLUGIN_ROUTER,
-     .name_key = "policy",
-     .dflt = "\"least-loaded\"",
-     .idle = without_events},
-    {.name = "scheduling",
-     .help = "Who is admitted next, and who is put aside.",
-     .type = KVT_KEY_PLUGIN,
-     .kind = KVT_PLUGIN_SCHEDULING,
-     .name_key = "policy",
-     .dflt = "\"fcfs\""},
-    PRICE("usd_per_kwh", "What energy costs, US dollars a kWh.", 1e6),
-    {.name = "pue",
-     .help = "Power of the site over that of its machines; 1 unless given.",
-     .type = KVT_KEY_REAL,
-     .minimum = 1,
-     .maximum = 100},
-    {.name = "faults",
-     .help = "Failures of ranks, nodes, links and prefill servers.",
-     .type = KVT_KEY_LIST,
-     .maximum = KVT_FAULTS_MAX,
-     .dflt = "[]",
-     .members = kvt_fault_keys,
-     .member_count = KVT_FAULT_KEYS},
-};
-
-/* ---- workload ------------------------------------------------------------------ */
-
-static bool takes_lengths(const struct kvt_plugin_info *info)
-{
-    return ((const struct kvt_arrival *)(const void *)info)->uses_lengths;
-}
-
-static const struct kvt_key lengths_keys[] = {
-    {.name = "input",
-     .help = "Tokens of a prompt.",
-     .type = KVT_KEY_PLUGIN,
-     .kind = KVT_PLUGIN_LENGTH,
-     .name_key = "law",
-     .dflt = "\"fixed\""},
-    {.name = "output",
-     .help = "Tokens of an answer.",
-     .type = KVT_KEY_PLUGIN,
-     .kind = KVT_PLUGIN_LENGTH,
-     .name_key = "law",
-     .dflt = "\"lognormal\""},
-};
-
-static const struct kvt_key kind_keys[] = {
-    {.name = "name",
-     .help = "Name of the kind, for reports.",
-     .type = KVT_KEY_TEXT,
-     .minimum = 1,
-     .maximum = KVT_CLASS_NAME_BYTES - 1,
-     .required = true},
-    {.name = "share",
-     .help = "Share of the requests; shares sum to 1.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1,
-     .required = true},
-    {.name = "lengths",
-     .help = "How long requests of this kind are.",
-     .type = KVT_KEY_OBJECT,
-     .required = true,
-     MEMBERS(lengths_keys)},
-    {.name = "task",
-     .help = "What they are about: a list in speculation.acceptance; workload.task unless given.",
-     .type = KVT_KEY_TEXT,
-     .minimum = 1,
-     .maximum = KVT_TASK_NAME_BYTES - 1,
-     .idle = without_drafts},
-    {.name = "slo_class",
-     .help = "Which of slo.classes they belong to; drawn by the shares there unless given.",
-     .type = KVT_KEY_TEXT,
-     .minimum = 1,
-     .maximum = KVT_CLASS_NAME_BYTES - 1,
-     .idle = without_events},
-    {.name = "shared_prefix_tokens",
-     .help =
-         "The first tokens of every prompt of this kind, or all of one that is shorter, are the "
-         "same, and found again where they were kept; 0: none.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0",
-     .idle = without_events},
-};
-
-static const struct kvt_key workload_keys[] = {
-    {.name = "lengths",
-     .help = "How long requests are, where the arrival does not say.",
-     .type = KVT_KEY_OBJECT,
-     .belongs = takes_lengths,
-     .belongs_why = "its requests bring their own lengths",
-     .idle = with_kinds,
-     MEMBERS(lengths_keys)},
-    {.name = "classes",
-     .help = "Kinds of requests with lengths of their own, drawn by share.",
-     .type = KVT_KEY_LIST,
-     .maximum = KVT_KINDS_MAX,
-     .belongs = takes_lengths,
-     .belongs_why = "its requests bring their own lengths",
-     MEMBERS(kind_keys)},
-    {.name = "task",
-     .help = "What requests are about that do not say so: a list in speculation.acceptance.",
-     .type = KVT_KEY_TEXT,
-     .minimum = 1,
-     .maximum = KVT_TASK_NAME_BYTES - 1,
-     .dflt = "\"default\"",
-     .idle = without_drafts},
-};
-
-/* ---- slo, run -------------------------------------------------------------------- */
-
-static const struct kvt_key class_keys[] = {
-    {.name = "name",
-     .help = "Name of the class, as traces give it.",
-     .type = KVT_KEY_TEXT,
-     .minimum = 1,
-     .maximum = KVT_CLASS_NAME_BYTES - 1,
-     .required = true},
-    {.name = "share",
-     .help = "Share of generated requests; shares sum to 1.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1,
-     .required = true},
-    {.name = "priority",
-     .help = "For scheduling policies, and the queue of the prefill pool; lower is more urgent.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 0,
-     .maximum = 1000,
-     .dflt = "0"},
-    {.name = "ttft_ms",
-     .help = "Bound on time to first token; 0: none.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0"},
-    {.name = "tpot_ms",
-     .help = "Bound on time per output token; 0: none.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0"},
-    {.name = "e2el_ms",
-     .help = "Bound on time from arrival to the last token; 0: none.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0"},
-    {.name = "attain",
-     .help = "Share of requests that must meet the bounds.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1,
-     .dflt = "0.99"},
-};
-
-static const struct kvt_key slo_keys[] = {
-    {.name = "classes",
-     .help = "Classes of requests and what each is promised.",
-     .type = KVT_KEY_LIST,
-     .maximum = KVT_SLO_CLASSES_MAX,
-     .dflt = "[]",
-     .idle = without_events,
-     MEMBERS(class_keys)},
-};
-
-static const struct kvt_key warmup_keys[] = {
-    {.name = "rule",
-     .help = "What is left out of the metrics: nothing, the first seconds, the first requests.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "none|seconds|requests",
-     .dflt = "\"none\"",
-     .is_switch = true},
-    {.name = "value",
-     .help = "How many seconds or requests.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .required = true,
-     .when_key = "rule",
-     .when = "seconds|requests"},
-};
-
-static const struct kvt_key run_keys[] = {
-    {.name = "duration_s",
-     .help = "Hard stop in simulated seconds; 0: until the workload ends.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1e9,
-     .dflt = "0"},
-    {.name = "warmup",
-     .help = "The part of the run that metrics leave out.",
-     .type = KVT_KEY_OBJECT,
-     MEMBERS(warmup_keys)},
-    {.name = "interval_s",
-     .help = "Simulated seconds of one line of the timeline.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 86400,
-     .dflt = "1",
-     .idle = without_events},
-    {.name = "fidelity",
-     .help = "Every call; some, with the rest estimated; or none, but mean values.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "exact|sampled|analytic",
-     .dflt = "\"exact\"",
-     .is_switch = true},
-    {.name = "sample_stores",
-     .help = "Stores followed exactly per request.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 1,
-     .maximum = KVT_STORES_MAX,
-     .dflt = "1",
-     .when_key = "fidelity",
-     .when = "sampled",
-     .idle = without_hot_caches},
-    {.name = "sample_requests",
-     .help = "Requests followed at once on each rank, of those with hot caches; 0: all.",
-     .type = KVT_KEY_COUNT,
-     .minimum = 0,
-     .maximum = 1e6,
-     .dflt = "2",
-     .when_key = "fidelity",
-     .when = "sampled",
-     .idle = without_hot_caches},
-    {.name = "clock",
-     .help = "How long a step takes: as the timing model has it, or as the backend measured it, "
-             "which takes backend \"cuda\" and cannot be reproduced.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "predicted|measured",
-     .dflt = "\"predicted\""},
-};
-
-/* ---- the whole --------------------------------------------------------------------- */
-
-static const struct kvt_key prefetch_keys[] = {
-    {.name = "recall",
-     .help = "Of the rows that calls miss, the share that was predicted; 0: nothing is.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1,
-     .dflt = "0",
-     .idle = without_hot_caches},
-    {.name = "precision",
-     .help = "Of the rows that were predicted, the share that is missed; the others cross in vain.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 1,
-     .dflt = "1",
-     .idle = without_prefetch},
-    {.name = "lead",
-     .help =
-         "What runs while predicted rows are on their way: the call's own index scan, what lies "
-         "between the selector before and this one, or a whole step.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "scan|selector|step",
-     .dflt = "\"selector\"",
-     .idle = without_prefetch},
-};
-
-static const struct kvt_key read_depth_keys[] = {
-    {.name = "shallow_share",
-     .help = "Of the reads of a row, the share that needs its first plane alone; 0: rows are one "
-             "piece.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0,
-     .maximum = 1,
-     .dflt = "0",
-     .idle = without_hot_caches},
-    {.name = "shallow_fraction",
-     .help = "Share of a row's bytes that lies in its first plane.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 0.999,
-     .dflt = "0.5",
-     .idle = without_planes},
-};
-
-static const struct kvt_key residency_keys[] = {
-    {.name = "hot_tokens",
-     .help = "Tokens that a request's hot caches hold rows of; \"2k\" is twice top_k, auto is "
-             "(widest round + 1) x top_k x the largest compress ratio.",
-     .type = KVT_KEY_HOT,
-     .minimum = 1,
-     .maximum = 1e9,
-     .word = "auto",
-     .dflt = "\"auto\"",
-     .idle = without_hot_caches},
-    {.name = "prefetch",
-     .help =
-         "Rows predicted to be missed, and sent before they are. What is cached does not change.",
-     .type = KVT_KEY_OBJECT,
-     .idle = without_hot_caches,
-     MEMBERS(prefetch_keys)},
-    {.name = "read_depth",
-     .help = "Rows on host in two planes, of which a read fetches what it needs.",
-     .type = KVT_KEY_OBJECT,
-     .idle = without_hot_caches,
-     MEMBERS(read_depth_keys)},
-};
-
-static const struct kvt_key speculation_keys[] = {
-    {.name = "retrieval",
-     .help = "One resolve for all queries of a round, or one for each in turn.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "shared|each_query",
-     .dflt = "\"shared\"",
-     .idle = without_retrieval},
-    {.name = "overflow",
-     .help = "Where a shared resolve puts rows that find no hot slot; none: every row must find "
-             "one, and hot_tokens is refused below queries x top_k (vLLM's rule).",
-     .type = KVT_KEY_CHOICE,
-     .choices = "staging|none",
-     .dflt = "\"staging\"",
-     .idle = without_overflow},
-    {.name = "staging_fraction",
-     .help = "Share of its widest call's rows that each session adds to its rank's staging; below "
-             "1 calls of a step may have to take turns.",
-     .type = KVT_KEY_REAL,
-     .minimum = 0.001,
-     .maximum = 1,
-     .dflt = "1",
-     .idle = without_staging},
-    {.name = "promotion",
-     .help = "Which staged rows stay in the hot cache: none, or those that more queries select "
-             "than the rows they replace.",
-     .type = KVT_KEY_CHOICE,
-     .choices = "none|by_count",
-     .dflt = "\"none\"",
-     .idle = without_staging},
-};
+/* ---- The whole --------------------------------------------------------------------- */
 
 static const struct kvt_key top_keys[] = {
     {.name = "schema",
@@ -696,14 +56,14 @@ static const struct kvt_key top_keys[] = {
     {.name = "cluster",
      .help = "The machines, and how requests get to them.",
      .type = KVT_KEY_OBJECT,
-     MEMBERS(cluster_keys)},
+     .members = kvt_cluster_keys},
     {.name = "residency",
      .help = "What of a request's history stays in HBM.",
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_RESIDENCY,
      .name_key = "policy",
      .dflt = "\"adaptive\"",
-     MEMBERS(residency_keys)},
+     .members = kvt_residency_keys},
     {.name = "replacement",
      .help = "Which slots of a hot cache are given up.",
      .type = KVT_KEY_PLUGIN,
@@ -716,14 +76,14 @@ static const struct kvt_key top_keys[] = {
      .kind = KVT_PLUGIN_SPECULATION,
      .name_key = "method",
      .dflt = "\"none\"",
-     MEMBERS(speculation_keys)},
+     .members = kvt_speculation_keys},
     {.name = "selection",
      .help = "Which rows the indexer selects.",
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_LAW,
      .name_key = "law",
      .dflt = "\"tape\"",
-     .idle = without_hot_caches},
+     .idle = kvt_without_hot_caches},
     {.name = "timing",
      .help = "How long a decode step takes.",
      .type = KVT_KEY_PLUGIN,
@@ -737,28 +97,29 @@ static const struct kvt_key top_keys[] = {
      .name_key = "arrival",
      .takes_shorthand = true,
      .dflt = "\"closed\"",
-     MEMBERS(workload_keys)},
+     .members = kvt_workload_keys},
     {.name = "slo",
      .help = "What requests are promised.",
      .type = KVT_KEY_OBJECT,
-     MEMBERS(slo_keys)},
+     .members = kvt_slo_keys},
     {.name = "run",
      .help = "How long, how finely, how exactly.",
      .type = KVT_KEY_OBJECT,
-     MEMBERS(run_keys)},
+     .members = kvt_run_keys},
     {.name = "backend",
      .help = "What a decode step is done by.",
      .type = KVT_KEY_PLUGIN,
      .kind = KVT_PLUGIN_BACKEND,
      .name_key = "name",
      .dflt = "\"sim\""},
+    {.name = NULL},
 };
 
 static const struct kvt_key root = {
     .name = "",
     .help = "A run of kvtide.",
     .type = KVT_KEY_OBJECT,
-    MEMBERS(top_keys),
+    .members = top_keys,
 };
 
 const struct kvt_key *kvt_keys_root(void)

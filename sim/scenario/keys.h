@@ -49,8 +49,7 @@ struct kvt_key {
 
     const char *excludes; /* neighbours that leave when this key is set: "a|b" */
 
-    const struct kvt_key *members; /* [member_count] OBJECT, LIST, PLUGIN */
-    size_t member_count;
+    const struct kvt_key *members; /* OBJECT, LIST, PLUGIN: up to a key without a name */
 
     enum kvt_plugin_kind kind; /* PLUGIN */
     const char *name_key;      /* PLUGIN: which member names it */
@@ -63,10 +62,11 @@ struct kvt_key {
     const char *belongs_why; /* the sentence when not */
 };
 
-enum {
-    KVT_FAULT_KEYS = 9
-};
-extern const struct kvt_key kvt_fault_keys[KVT_FAULT_KEYS]; /* of one fault: fault_keys.c */
+/* Of `for (member = key->members; kvt_key_is_one(member); member++)`: not yet behind the last. */
+static inline bool kvt_key_is_one(const struct kvt_key *member)
+{
+    return member != NULL && member->name != NULL;
+}
 
 /* The whole scenario: an object. */
 const struct kvt_key *kvt_keys_root(void);

@@ -82,8 +82,9 @@ static const struct kvt_key *find_section(const struct kvt_key *key, enum kvt_pl
 {
     const struct kvt_key *found = key->type == KVT_KEY_PLUGIN && key->kind == kind ? key : NULL;
 
-    for (size_t i = 0; i < key->member_count && found == NULL; i++)
-        found = find_section(&key->members[i], kind);
+    for (const struct kvt_key *member = key->members; found == NULL && kvt_key_is_one(member);
+         member++)
+        found = find_section(member, kind);
     return found;
 }
 

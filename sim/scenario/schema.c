@@ -193,8 +193,7 @@ static cJSON *file_schema(struct maker *maker)
 static void add_members(struct maker *maker, const struct kvt_key *key,
                         const struct kvt_plugin_info *info, cJSON *properties)
 {
-    for (size_t i = 0; i < key->member_count; i++) {
-        const struct kvt_key *member = &key->members[i];
+    for (const struct kvt_key *member = key->members; kvt_key_is_one(member); member++) {
         if (member->refused != NULL ||
             (info != NULL && member->belongs != NULL && !member->belongs(info)))
             continue;

@@ -177,11 +177,10 @@ START_TEST(those_that_are_done_in_a_cut_run_had_come_early)
         "workload={\"arrival\": \"open\", \"rate\": 6, \"requests\": 400, \"lengths\": {\"input\": "
         "{\"law\": \"fixed\", \"tokens\": 256}, \"output\": {\"law\": \"fixed\", \"tokens\": "
         "16000}}}";
-    const char *const sets[] = {workload, PREFILL("1"), "residency=resident", "run.duration_s=50",
-                                NULL};
+    static const char prefill[] = PREFILL("1");
+    const char *const sets[] = {workload, prefill, "residency=resident", "run.duration_s=50", NULL};
     const char *const exact_sets[] = {
-        workload, PREFILL("1"), "residency=resident", "run.duration_s=50", "run.fidelity=exact",
-        NULL};
+        workload, prefill, "residency=resident", "run.duration_s=50", "run.fidelity=exact", NULL};
     struct small_run small, exact;
     small_run_whole(&small, SCENARIO, sets);
     small_run_whole(&exact, SCENARIO, exact_sets);

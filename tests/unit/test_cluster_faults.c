@@ -160,10 +160,10 @@ END_TEST
 /* ---- Groups ---------------------------------------------------------------------------- */
 
 #define FOUR(more) "\"gpus\": 4" more
-#define MANY                                                                                       \
-    "workload={\"arrival\": \"closed\", \"concurrency\": 8, \"requests\": 8, \"lengths\": "        \
-    "{\"input\": {\"law\": \"fixed\", \"tokens\": 640}, "                                          \
-    "\"output\": {\"law\": \"fixed\", \"tokens\": 400}}}"
+static const char many[] =
+    "workload={\"arrival\": \"closed\", \"concurrency\": 8, \"requests\": 8, \"lengths\": "
+    "{\"input\": {\"law\": \"fixed\", \"tokens\": 640}, "
+    "\"output\": {\"law\": \"fixed\", \"tokens\": 400}}}";
 
 /* ep above 1: experts are missing, and all stop. Said otherwise, or without: one goes. */
 START_TEST(ranks_that_share_experts_stop_together)
@@ -183,7 +183,7 @@ START_TEST(ranks_that_share_experts_stop_together)
                        "cluster.faults=[{\"kind\": \"rank\", \"at_s\": 0.3, \"which\": 1, "
                        "\"back_after_s\": 0.2, \"group\": \"%s\"}]",
                        cases[i].group);
-        const char *const sets[] = {set, MANY, "cluster.decode.lockstep=true", cases[i].set, NULL};
+        const char *const sets[] = {set, many, "cluster.decode.lockstep=true", cases[i].set, NULL};
         small_run_whole(&small, SCENARIO(FOUR(""), IMPORTED, HISPARSE), sets);
         ck_assert_uint_eq(small.run->faults[0].ranks, cases[i].ranks);
         ck_assert_uint_eq(kvt_fault_interrupted(&small.run->faults[0]), 2 * cases[i].ranks);
@@ -198,7 +198,7 @@ START_TEST(a_replica_goes_as_a_whole)
 {
     struct small_run small;
     const char *const sets[] = {
-        "cluster.decode.tp=2", MANY,
+        "cluster.decode.tp=2", many,
         "cluster.faults=[{\"kind\": \"rank\", \"at_s\": 0.3, \"which\": 1}]", NULL};
 
     small_run_whole(&small, SCENARIO(FOUR(""), IMPORTED, HISPARSE), sets);
@@ -213,7 +213,7 @@ END_TEST
 START_TEST(the_busiest_is_the_one_with_most_requests)
 {
     struct small_run small;
-    const char *const sets[] = {MANY,
+    const char *const sets[] = {many,
                                 "workload.concurrency=5",
                                 "workload.requests=5",
                                 "cluster.router=round-robin",
@@ -355,7 +355,7 @@ static uint64_t hash_on(unsigned threads, const char *fidelity, const char *faul
 {
     struct small_run small;
     const struct kvt_sim_options options = {.threads = threads};
-    const char *const sets[] = {MANY,     "cluster.decode.lockstep=true",
+    const char *const sets[] = {many,     "cluster.decode.lockstep=true",
                                 fidelity, "cluster.decode.gpus_per_node=2",
                                 faults,   NULL};
 

@@ -312,8 +312,8 @@ START_TEST(who_was_interrupted_comes_before_those_who_wait)
         "cluster.router=round-robin",
         "cluster.prefill={\"mode\": \"separate\", \"gpus\": 4, \"tokens_per_s\": 1000}",
         "workload.lengths.output.tokens=4000",
-        "cluster.decode={\"gpus\": 2, \"pools\": {\"unified_gib\": 0.004}, "
-        "\"growth_reserve_gib\": 0.02}",
+        "cluster.decode={\"gpus\": 2, \"pools\": {\"unified_gib\": 0.004}}",
+        "cluster.decode.growth_reserve_gib=0.02",
         "cluster.faults=[{\"kind\": \"rank\", \"at_s\": 0.7, \"which\": 0}]",
         NULL};
 

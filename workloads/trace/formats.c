@@ -7,6 +7,7 @@
  *
  * A file's name never counts. To add a format: a line in the table, and where
  * its rows are not those of a header or of one object a line, a reader. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -415,12 +416,14 @@ kvt_status kvt_trace_detect(const char *path, const char *wanted, struct kvt_tra
     if (status == KVT_OK)
         status = strcmp(wanted, "auto") == 0 ? find_match(path, sample, &format, err)
                                              : find_named(path, wanted, sample, &format, err);
-    if (status == KVT_OK)
+    if (status == KVT_OK) {
+        assert(format != NULL);
         *out = (struct kvt_trace_source){.path = path,
                                          .format = format,
                                          .is_document = sample->is_document,
                                          .has_parts =
                                              format->has_parts && kvt_trace_parts_are_beside(path)};
+    }
     free(sample);
     return status;
 }

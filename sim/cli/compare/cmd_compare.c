@@ -287,7 +287,7 @@ int kvt_cmd_compare(const struct cli_command *command, int argc, char **argv)
          &question.seeds},
         {"--presets", NULL, "runs each under every preset of its law; says if the order changes",
          CLI_FLAG, &question.presets},
-        {"--metric", "NAME", "what ratios and the order are of (output_throughput)", CLI_TEXT,
+        {"--metric", "METRIC", "what ratios and the order are of (output_throughput)", CLI_TEXT,
          &question.metric},
         {"--fail-if", "METRIC<RATIO",
          "exit 1 if a later scenario's ratio is so; < <= > >=", CLI_TEXTS, &question.fail_if},

@@ -4,25 +4,33 @@
 
 #include "../cli.h"
 
-/* What a value can be, judged by how the usage writes it. */
-enum completion_kind {
-    COMPLETION_NOTHING,  /* a number, a text of one's own */
-    COMPLETION_CHOICES,  /* "exact|sampled|analytic" */
-    COMPLETION_DIR,      /* "DIR", "DIR|none" */
-    COMPLETION_FILE,     /* "FILE..", "OUT.kvsel" */
-    COMPLETION_KEY,      /* "PATH=VALUE" */
-    COMPLETION_METRIC,   /* "NAME" of --metric, "METRIC<RATIO" */
-    COMPLETION_SCENARIO, /* "SCENARIO": a shipped one, or a file */
-    COMPLETION_LISTED    /* "WHAT": what `kvtide list` lists */
+enum completion_paths {
+    COMPLETION_NO_PATHS,
+    COMPLETION_FOLDERS,
+    COMPLETION_FILES
 };
-enum completion_kind completion_of_option(const struct cli_option *option);
-enum completion_kind completion_of_command(const struct cli_command *command);
+
+enum {
+    COMPLETION_WORDS_BYTES = 320,
+    COMPLETION_LISTS_BYTES = 64
+};
+
+/* What a value can be: any of these, by how the usage writes it. */
+struct completion {
+    char words[COMPLETION_WORDS_BYTES]; /* "exact sampled analytic", of "exact|sampled|analytic" */
+    char lists[COMPLETION_LISTS_BYTES]; /* "settings metrics": what `kvtide list` has names of */
+    enum completion_paths paths;
+    bool is_series; /* several, with commas between */
+};
+struct completion completion_of_option(const struct cli_option *option);
+/* Of what a command takes beside options. */
+struct completion completion_of_command(const struct cli_command *command);
+bool completion_is_nothing(const struct completion *what);
+/* "none", "folders" or "files": as the scripts name them. */
+const char *completion_paths_name(enum completion_paths paths);
 
 /* "trace merge" is an action: of "trace", whose length is returned; 0: of none. */
 size_t completion_is_action(const struct cli_command *command);
-
-/* What the program itself says they are, as a command line. NULL: no list of its. */
-const char *completion_source(enum completion_kind kind);
 
 /* completion_bash.c and so on: the whole script, on stdout. */
 void completion_bash(void);

@@ -5,104 +5,71 @@
 #include "completion.h"
 
 /* Words are parted by blanks here, not by '=' and ':' as bash does it, so that a key is one word;
- * of what is found, bash wants only what follows the last of those. */
+ * of what is found, bash wants only what follows the last of those. A key is followed by its '=',
+ * and that by what `kvtide list values` has. */
 static const char head[] =
     "# bash completion of kvtide, made by `kvtide completion bash`\n"
     "_kvtide_names() {\n"
-    "    \"$@\" 2>/dev/null | sed -n 's/^  \\{0,1\\}\\([^ ][^ ]*\\) .*/\\1/p; s/^  \\([^ ][^ "
-    "]*\\)$/\\1/p'\n"
+    "    local end=\n"
+    "    [ \"$2\" != settings ] || end='='\n"
+    "    \"$1\" list \"$2\" 2>/dev/null |\n"
+    "        sed -n \"s/^  \\{0,1\\}\\([^ ][^ ]*\\) .*/\\1$end/p; s/^  \\([^ ][^ "
+    "]*\\)\\$/\\1$end/p\"\n"
     "}\n"
     "_kvtide() {\n"
-    "    local program line words cur prev command breaks kind=files choices= suffix=\n"
+    "    local program line typed cur prev command breaks before\n"
+    "    local words= lists= paths=files series=\n"
     "    program=${COMP_WORDS[0]}\n"
     "    line=${COMP_LINE:0:COMP_POINT}\n"
-    "    read -ra words <<<\"$line\"\n"
-    "    case $line in *[[:space:]]) words+=('') ;; esac\n"
-    "    cur=${words[-1]} prev=${words[-2]} command=${words[1]} COMPREPLY=()\n";
+    "    read -ra typed <<<\"$line\"\n"
+    "    case $line in *[[:space:]]) typed+=('') ;; esac\n"
+    "    cur=${typed[-1]} prev=${typed[-2]} command=${typed[1]} COMPREPLY=()\n"
+    "    case $cur in --*=*) prev=${cur%%=*} cur=${cur#*=} ;; esac\n";
 
 /* An action is a command of two words; the first of them is completed by the second. */
 static const char choose_command[] =
     "    local name actions=\n"
     "    for name in \"${names[@]}\"; do\n"
-    "        if [ ${#words[@]} -eq 2 ]; then\n"
-    "            kind=choices choices+=\" ${name%% *}\"\n"
-    "        elif [ \"$name\" = \"${words[1]} ${words[2]}\" ] && [ ${#words[@]} -gt 3 ]; then\n"
+    "        if [ ${#typed[@]} -eq 2 ]; then\n"
+    "            paths=none words+=\" ${name%% *}\"\n"
+    "        elif [ \"$name\" = \"${typed[1]} ${typed[2]}\" ] && [ ${#typed[@]} -gt 3 ]; then\n"
     "            command=$name\n"
-    "        elif [ \"${name% *}\" = \"${words[1]}\" ] && [ \"$name\" != \"${words[1]}\" ]; then\n"
+    "        elif [ \"${name% *}\" = \"${typed[1]}\" ] && [ \"$name\" != \"${typed[1]}\" ]; then\n"
     "            actions+=\" ${name##* }\"\n"
     "        fi\n"
     "    done\n"
-    "    if [ ${#words[@]} -eq 2 ]; then\n"
-    "        choices+=' --help --version'\n"
-    "    elif [ ${#words[@]} -eq 3 ] && [ -n \"$actions\" ]; then\n"
-    "        kind=choices choices=\"$actions --help\"\n"
+    "    if [ ${#typed[@]} -eq 2 ]; then\n"
+    "        words+=' --help --version'\n"
+    "    elif [ ${#typed[@]} -eq 3 ] && [ -n \"$actions\" ]; then\n"
+    "        paths=none words=\"$actions --help\"\n"
     "    fi\n"
-    "    [ \"$kind\" = choices ] || case \"$command $prev\" in\n";
+    "    [ -n \"$words\" ] || case \"$command $prev\" in\n";
 
 static const char tail[] =
-    "    case $kind in\n"
-    "    choices) ;;\n"
-    "    keys) choices=$(_kvtide_names \"$program\" list settings) suffix== ;;\n"
-    "    metrics) choices=$(_kvtide_names \"$program\" list metrics) ;;\n"
-    "    scenarios) choices=$(_kvtide_names \"$program\" list scenarios) ;;\n"
-    "    listed) choices=$(\"$program\" list 2>/dev/null | sed -n 's/^\\([a-z][^ ]*\\) .*/\\1/p') "
-    ";;\n"
-    "    esac\n"
+    "    case $cur in *=*) lists=${lists/settings/values} ;; esac\n"
+    "    for name in $lists; do words+=\" $(_kvtide_names \"$program\" \"$name\")\"; done\n"
     "    breaks=${cur%\"${cur##*[=:]}\"}\n"
+    "    [ -z \"$series\" ] || before=${cur%\"${cur##*,}\"}\n"
     "    mapfile -t COMPREPLY < <(\n"
-    "        { [ -z \"$choices\" ] || compgen -W \"$choices\" -S \"$suffix\" -- \"$cur\"\n"
-    "          case $kind in\n"
-    "          files | scenarios) compgen -f -- \"$cur\" ;;\n"
-    "          dirs) compgen -d -- \"$cur\" ;;\n"
+    "        { [ -z \"${words// /}\" ] || compgen -W \"$words\" -P \"$before\" -- "
+    "\"${cur#\"$before\"}\"\n"
+    "          case $paths in\n"
+    "          files) compgen -f -- \"$cur\" ;;\n"
+    "          folders) compgen -d -- \"$cur\" ;;\n"
     "          esac; } | while IFS= read -r word; do printf '%s\\n' \"${word#\"$breaks\"}\"; "
     "done)\n"
-    "    case $kind in\n"
-    "    files | dirs | scenarios) compopt -o filenames ;;\n"
-    "    keys) compopt -o nospace ;;\n"
-    "    esac\n"
+    "    [ $paths = none ] || compopt -o filenames\n"
+    "    [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace\n"
     "}\n"
     "complete -F _kvtide kvtide\n";
 
-static const char *word_for(enum completion_kind kind)
+static void put(const struct completion *what)
 {
-    switch (kind) {
-    case COMPLETION_NOTHING:
-        return "nothing";
-    case COMPLETION_CHOICES:
-        return "choices";
-    case COMPLETION_DIR:
-        return "dirs";
-    case COMPLETION_FILE:
-        return "files";
-    case COMPLETION_KEY:
-        return "keys";
-    case COMPLETION_METRIC:
-        return "metrics";
-    case COMPLETION_SCENARIO:
-        return "scenarios";
-    case COMPLETION_LISTED:
-        return "listed";
-    }
-    return "nothing";
-}
-
-static void put_choices(const char *value)
-{
-    for (; *value != '\0'; value++)
-        putchar(*value == '|' ? ' ' : *value);
-}
-
-static void put_value(const char *command, const struct cli_option *option)
-{
-    enum completion_kind kind = completion_of_option(option);
-
-    printf("    '%s %s') kind=%s", command, option->name, word_for(kind));
-    if (kind == COMPLETION_CHOICES) {
-        printf(" choices='");
-        put_choices(option->value);
-        putchar('\'');
-    }
-    printf(" ;;\n");
+    if (what->words[0] != '\0')
+        printf(" words='%s'", what->words);
+    if (what->lists[0] != '\0')
+        printf(" lists='%s'", what->lists);
+    printf(" paths=%s%s", completion_paths_name(what->paths), what->is_series ? " series=1" : "");
 }
 
 /* Behind an option that wants a value, the value. */
@@ -111,8 +78,12 @@ static void tell_value(void *context, const struct cli_command *command,
 {
     (void)context;
     for (size_t i = 0; i < option_count; i++) {
-        if (options[i].value && options[i].kind != CLI_MAYBE_PAIR)
-            put_value(command->name, &options[i]);
+        if (!options[i].value || options[i].kind == CLI_MAYBE_PAIR)
+            continue;
+        struct completion what = completion_of_option(&options[i]);
+        printf("    '%s %s')", command->name, options[i].name);
+        put(&what);
+        printf(" ;;\n");
     }
 }
 
@@ -120,19 +91,15 @@ static void tell_value(void *context, const struct cli_command *command,
 static void tell_words(void *context, const struct cli_command *command,
                        const struct cli_option *options, size_t option_count)
 {
-    enum completion_kind kind = completion_of_command(command);
+    struct completion what = completion_of_command(command);
 
     (void)context;
-    printf("    '%s')\n        kind=%s\n", command->name, word_for(kind));
-    if (kind == COMPLETION_CHOICES) {
-        printf("        choices='");
-        put_choices(command->usage);
-        printf("'\n");
-    }
-    printf("        case $cur in -*) kind=choices choices='--help");
+    printf("    '%s')\n        case $cur in\n        -*) paths=none words='--help", command->name);
     for (size_t i = 0; i < option_count; i++)
         printf(" %s", options[i].name);
-    printf("' ;; esac ;;\n");
+    printf("' ;;\n        *)");
+    put(&what);
+    printf(" ;;\n        esac ;;\n");
 }
 
 static void tell_name(void *context, const struct cli_command *command,

@@ -27,34 +27,38 @@ static void put_when(const struct cli_command *command)
                command->name + length + 1);
 }
 
-static void put_source(enum completion_kind kind, const char *value)
+/* Words and lists as one argument of -a: a series offers them behind each comma. */
+static void put_names(const struct completion *what)
 {
-    const char *source = completion_source(kind);
-
-    if (kind == COMPLETION_CHOICES) {
-        printf(" -a '");
-        for (; *value != '\0'; value++)
-            putchar(*value == '|' ? ' ' : *value);
-        putchar('\'');
-    } else if (kind == COMPLETION_DIR) {
-        fputs(" -a '(__fish_complete_directories)'", stdout);
-    } else if (source != NULL) {
-        printf(" -a '(__kvtide_names %s)%s'", source, kind == COMPLETION_KEY ? "=" : "");
-    }
+    if (what->words[0] == '\0' && what->lists[0] == '\0' && what->paths != COMPLETION_FOLDERS)
+        return;
+    printf(" -a '");
+    if (what->is_series)
+        printf("(__fish_complete_list , \"__kvtide_names \\\"%s\\\" %s\")", what->words,
+               what->lists);
+    else if (what->lists[0] != '\0')
+        printf("(__kvtide_names \"%s\" %s)", what->words, what->lists);
+    else
+        fputs(what->words, stdout);
+    if (what->paths == COMPLETION_FOLDERS)
+        printf("%s(__fish_complete_directories)", what->words[0] != '\0' ? " " : "");
+    putchar('\'');
 }
 
 static void put_option(const struct cli_command *command, const struct cli_option *option)
 {
-    enum completion_kind kind = completion_of_option(option);
-    bool takes_file = kind == COMPLETION_FILE || kind == COMPLETION_SCENARIO;
+    struct completion what = completion_of_option(option);
 
     put_when(command);
-    printf(" -l %s", option->name + 2);
+    if (option->name[1] == '-')
+        printf(" -l %s", option->name + 2);
+    else
+        printf(" -s %s", option->name + 1);
     if (option->kind == CLI_MAYBE_PAIR) {
         printf(" -f");
     } else if (option->value) {
-        printf(takes_file ? " -rF" : " -x");
-        put_source(kind, option->value);
+        printf(what.paths == COMPLETION_FILES ? " -rF" : " -x");
+        put_names(&what);
     }
     printf(" -d ");
     put_quoted(option->help);
@@ -65,7 +69,7 @@ static void tell(void *context, const struct cli_command *command, const struct 
                  size_t option_count)
 {
     size_t length = completion_is_action(command);
-    enum completion_kind kind = completion_of_command(command);
+    struct completion what = completion_of_command(command);
 
     (void)context;
     if (length == 0)
@@ -75,10 +79,10 @@ static void tell(void *context, const struct cli_command *command, const struct 
                (int)length, command->name, command->name + length + 1);
     put_quoted(command->summary);
     putchar('\n');
-    if (kind == COMPLETION_CHOICES || completion_source(kind) != NULL) {
+    if (what.words[0] != '\0' || what.lists[0] != '\0') {
         put_when(command);
-        printf(kind == COMPLETION_CHOICES ? " -x" : " -F");
-        put_source(kind, command->usage);
+        printf(what.paths == COMPLETION_NO_PATHS ? " -x" : " -F");
+        put_names(&what);
         putchar('\n');
     }
     for (size_t i = 0; i < option_count; i++)
@@ -87,7 +91,19 @@ static void tell(void *context, const struct cli_command *command, const struct 
 
 static const char head[] = "# fish completion of kvtide, made by `kvtide completion fish`\n"
                            "function __kvtide_names\n"
-                           "    $argv 2>/dev/null | string match -rg '^ ? ?(\\S+)'\n"
+                           "    string split -n ' ' -- $argv[1]\n"
+                           "    for list in $argv[2..]\n"
+                           "        set -l end\n"
+                           "        if test $list = settings\n"
+                           "            string match -q '*=*' -- (commandline -ct)\n"
+                           "            and set list values\n"
+                           "            or set end =\n"
+                           "        end\n"
+                           "        for name in (kvtide list $list 2>/dev/null | string match -rg "
+                           "'^ ? ?(\\S+)')\n"
+                           "            echo \"$name$end\"\n"
+                           "        end\n"
+                           "    end\n"
                            "end\n"
                            "function __kvtide_is\n"
                            "    set -l words (commandline -opc)\n"

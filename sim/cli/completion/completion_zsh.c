@@ -17,22 +17,11 @@ static void put_text(const char *text)
     }
 }
 
-static void put_action(enum completion_kind kind, const char *value)
+static void put_action(const struct completion *what)
 {
-    const char *source = completion_source(kind);
-
-    if (kind == COMPLETION_CHOICES) {
-        putchar('(');
-        for (; *value != '\0'; value++)
-            putchar(*value == '|' ? ' ' : *value);
-        putchar(')');
-    } else if (kind == COMPLETION_DIR) {
-        fputs("_files -/", stdout);
-    } else if (kind == COMPLETION_FILE) {
-        fputs("_files", stdout);
-    } else if (source != NULL) {
-        printf("{_kvtide_names %s %s}", kind == COMPLETION_KEY ? "=" : "''", source);
-    }
+    printf("{%s_kvtide_value \"%s\" %s%s%s}", what->is_series ? "compset -P \"*,\"; " : "",
+           what->words, completion_paths_name(what->paths), what->lists[0] != '\0' ? " " : "",
+           what->lists);
 }
 
 static void put_option(const struct cli_option *option)
@@ -47,7 +36,9 @@ static void put_option(const struct cli_option *option)
         fputs(may_lack_value ? "::" : ":", stdout);
         put_text(option->value);
         putchar(':');
-        put_action(completion_of_option(option), option->value);
+        struct completion what = completion_of_option(option);
+        if (!completion_is_nothing(&what))
+            put_action(&what);
     }
     printf("' \\\n");
 }
@@ -55,7 +46,7 @@ static void put_option(const struct cli_option *option)
 static void tell_case(void *context, const struct cli_command *command,
                       const struct cli_option *options, size_t option_count)
 {
-    enum completion_kind kind = completion_of_command(command);
+    struct completion what = completion_of_command(command);
 
     (void)context;
     printf(
@@ -66,7 +57,9 @@ static void tell_case(void *context, const struct cli_command *command,
     printf("            '*:");
     put_text(command->usage);
     putchar(':');
-    put_action(kind == COMPLETION_NOTHING ? COMPLETION_FILE : kind, command->usage);
+    if (completion_is_nothing(&what))
+        what.paths = COMPLETION_FILES;
+    put_action(&what);
     printf("' ;;\n");
 }
 
@@ -81,25 +74,38 @@ static void tell_name(void *context, const struct cli_command *command,
     printf("'\n");
 }
 
-static const char head[] = "#compdef kvtide\n"
-                           "# zsh completion of kvtide, made by `kvtide completion zsh`\n"
-                           "_kvtide_names() {\n"
-                           "    local suffix=$1 name\n"
-                           "    shift\n"
-                           "    local -a names\n"
-                           "    for name in ${(f)\"$(_call_program names $@ 2>/dev/null)\"}; do\n"
-                           "        case $name in\n"
-                           "        ('   '*) ;;\n"
-                           "        (*) names+=(${${=name}[1]}) ;;\n"
-                           "        esac\n"
-                           "    done\n"
-                           "    compadd -S \"$suffix\" -a names\n"
-                           "    [[ -n $suffix ]] || _files\n"
-                           "}\n"
-                           "_kvtide() {\n"
-                           "    local command name\n"
-                           "    local -a names firsts seconds\n"
-                           "    names=(\n";
+/* _kvtide_value WORDS PATHS LIST..: one of these; a key of settings is followed by its '=', and
+ * that by what `kvtide list values` has. */
+static const char head[] =
+    "#compdef kvtide\n"
+    "# zsh completion of kvtide, made by `kvtide completion zsh`\n"
+    "_kvtide_value() {\n"
+    "    local words=$1 paths=$2 list name found=1\n"
+    "    local -a names suffix\n"
+    "    shift 2\n"
+    "    [[ -z $words ]] || compadd \"$expl[@]\" -- ${=words} && found=0\n"
+    "    for list; do\n"
+    "        [[ $list != settings || $PREFIX != *=* ]] || list=values\n"
+    "        names=() suffix=()\n"
+    "        for name in ${(f)\"$(_call_program names kvtide list $list 2>/dev/null)\"}; do\n"
+    "            case $name in\n"
+    "            ('   '*) ;;\n"
+    "            (*) names+=(${${=name}[1]}) ;;\n"
+    "            esac\n"
+    "        done\n"
+    "        [[ $list != settings ]] || suffix=(-S =)\n"
+    "        compadd \"$expl[@]\" $suffix -a names && found=0\n"
+    "    done\n"
+    "    case $paths in\n"
+    "    (files) _files && found=0 ;;\n"
+    "    (folders) _files -/ && found=0 ;;\n"
+    "    esac\n"
+    "    return found\n"
+    "}\n"
+    "_kvtide() {\n"
+    "    local command name\n"
+    "    local -a names firsts seconds\n"
+    "    names=(\n";
 
 static const char choose_command[] =
     "    )\n"

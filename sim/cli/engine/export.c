@@ -123,19 +123,18 @@ static cJSON *value_of(const struct kvt_engine_flag *flag, const struct kvt_engi
 static bool set_dotted(cJSON *object, const char *path, cJSON *value)
 {
     char name[128];
-    size_t length = strcspn(path, ".");
+    const char *dot = NULL;
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)length, path);
-    if (path[length] == '\0')
-        return kvt_json_add(object, name, value);
-    cJSON *inner = cJSON_GetObjectItemCaseSensitive(object, name);
-    if (inner == NULL)
-        inner = kvt_json_add_object(object, name);
-    if (inner == NULL) {
-        cJSON_Delete(value);
-        return false;
+    for (; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        (void)snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        cJSON *inner = cJSON_GetObjectItemCaseSensitive(object, name);
+        object = inner != NULL ? inner : kvt_json_add_object(object, name);
+        if (object == NULL) {
+            cJSON_Delete(value);
+            return false;
+        }
     }
-    return set_dotted(inner, path + length + 1, value);
+    return kvt_json_add(object, path, value);
 }
 
 /* All members of one JSON flag, on one line, between single quotes. */

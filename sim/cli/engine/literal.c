@@ -49,6 +49,8 @@ static cJSON *parse_quoted(struct text *text)
     return value;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): parse() bounds it by DEPTH_MAX */
+
 /* Elements up to the closing bracket. */
 static cJSON *parse_list(struct text *text, char close)
 {
@@ -73,14 +75,15 @@ static cJSON *parse_list(struct text *text, char close)
 static bool parse_key(struct text *text, char sign, char key[128])
 {
     size_t length = 0;
-    char quote = *text->at == '\'' || *text->at == '"' ? *text->at++ : '\0';
+    bool is_quoted = *text->at == '\'' || *text->at == '"';
+    char quote = *text->at;
 
+    text->at += is_quoted;
     while (*text->at != '\0' && length < 127 &&
-           (quote != '\0' ? *text->at != quote
-                          : isalnum((unsigned char)*text->at) || *text->at == '_'))
+           (is_quoted ? *text->at != quote : isalnum((unsigned char)*text->at) || *text->at == '_'))
         key[length++] = *text->at++;
     key[length] = '\0';
-    text->at += quote != '\0' && *text->at == quote;
+    text->at += is_quoted && *text->at == quote;
     skip(text);
     if (length == 0 || *text->at != sign)
         return false;
@@ -180,6 +183,8 @@ static cJSON *parse(struct text *text)
     text->depth--;
     return value;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 cJSON *engine_parse_literal(const char *source)
 {

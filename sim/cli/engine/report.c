@@ -84,9 +84,9 @@ static bool add_memory(cJSON *tree, const struct engine_start *start)
         return true;
     struct kvt_engine_blocks blocks =
         kvt_engine_blocks_of(&start->engine->layout, start->scenario.llm);
+    uint64_t count = (uint64_t)pool_bytes / blocks.block_bytes;
     return kvt_json_add_number(memory, "block_bytes", (double)blocks.block_bytes) &&
-           kvt_json_add_number(memory, "blocks",
-                               (double)((uint64_t)pool_bytes / blocks.block_bytes)) &&
+           kvt_json_add_number(memory, "blocks", (double)count) &&
            kvt_json_add_number(memory, "payload_groups", blocks.payload_groups);
 }
 

@@ -30,7 +30,8 @@ void engine_model_facts(const struct kvt_engine *engine, const struct kvt_llm *l
 static void set_kv_format(const struct kvt_llm *llm, struct kvt_engine_facts *facts)
 {
     double bf16 = 2.0 * (llm->latent_dim + llm->rope_dim);
-    double packed = llm->latent_dim + llm->latent_dim / 128 * 4.0 + 2.0 * llm->rope_dim;
+    uint32_t scales = llm->latent_dim / 128;
+    double packed = llm->latent_dim + scales * 4.0 + 2.0 * llm->rope_dim;
 
     if (llm->index_heads == 0)
         return;
@@ -57,9 +58,9 @@ static void set_cluster(const struct kvt_engine *engine, const struct kvt_scenar
     kvt_engine_set_number(facts, "expert_parallel", pool->ep > 1);
     kvt_engine_set_number(facts, "split_pools", pool->pools_given && !pool->pools_unified);
     kvt_engine_set_number(facts, "host_node_gib", pool->hardware->host_dram_gib);
+    uint32_t nodes = (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node;
     if (!on_one_node)
-        kvt_engine_set_number(facts, "nodes",
-                              (pool->gpus + pool->gpus_per_node - 1) / pool->gpus_per_node);
+        kvt_engine_set_number(facts, "nodes", nodes);
     /* SGLang splits the GPUs of one tensor-parallel group; TensorRT-LLM makes each a replica. */
     bool splits = strcmp(engine->family, "sglang") == 0 && pool->dp > 1 && pool->ep > 1;
     bool each = strcmp(engine->family, "trtllm") == 0 && pool->dp > 1 && pool->tp == 1;

@@ -4,6 +4,7 @@
  *     weights, then the pool, as the engine budgets it
  *     the host pool, as the engine states it
  *     the scenario that this is; what fits in it, in the engine's layout */
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -363,6 +364,7 @@ static kvt_status note_assumptions(struct engine_start *start, const struct engi
     kvt_status status = KVT_OK;
     const char *given = kvt_engine_text(&start->facts, "model");
 
+    assert(recipe->model != NULL);
     if (!hardware_given)
         status = note(&start->assumed, arena,
                       kvt_arena_printf(arena, "the GPUs are %s (--hardware says otherwise)",

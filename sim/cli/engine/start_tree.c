@@ -35,12 +35,14 @@ const char *engine_row_format(const struct engine_start *start, const char *hard
 
 double engine_format_bytes(const char *format, const struct kvt_llm *llm)
 {
+    uint32_t scales = llm->latent_dim / 128;
+
     if (llm->index_heads == 0)
         return 0;
     if (strcmp(format, "bf16") == 0)
         return 2.0 * (llm->latent_dim + llm->rope_dim);
     if (strcmp(format, "fp8_ds_mla") == 0)
-        return llm->latent_dim + 4.0 * (double)(llm->latent_dim / 128) + 2.0 * llm->rope_dim;
+        return llm->latent_dim + 4.0 * scales + 2.0 * llm->rope_dim;
     return 0;
 }
 

@@ -193,7 +193,8 @@ int kvt_cmd_paper(const struct cli_command *command, int argc, char **argv)
     int exit_code = CLI_DONE;
     struct cli_texts positional;
     const struct cli_option options[] = {
-        {"--only", "ID", "one target, or those that begin so (T2.C128); repeatable", CLI_TEXTS,
+        {"--only", "TARGET",
+         "one of `kvtide list targets`, or those that begin so (T2.C128); repeatable", CLI_TEXTS,
          &question.only},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &question.cache},
         {"--threads", "N", "runs at once (2); never changes a result", CLI_COUNT,

@@ -191,7 +191,7 @@ static kvt_status load_any(struct plan *plan, struct plan_choice *choice,
     *loads = false;
     for (long i = -1; status == KVT_OK && is_set && !*loads && i < tried_count(&plan->question);
          i++) {
-        struct kvt_error other, *told = i < 0 ? why : &other;
+        struct kvt_error other = {0}, *told = i < 0 ? why : &other;
         status = plan_load(plan, choice, i < 0 ? i : tried(&plan->question, i), PLAN_SIMULATED,
                            plan->arena, scenario, told);
         *loads = status == KVT_OK;
@@ -208,7 +208,7 @@ static kvt_status load_any(struct plan *plan, struct plan_choice *choice,
 static kvt_status load_scenario(struct plan *plan, struct kvt_scenario *out, struct kvt_error *err)
 {
     struct plan_choice choice = {.name = ""};
-    struct kvt_error first, other;
+    struct kvt_error first = {0}, other;
     bool loads = false;
     kvt_status status = load_any(plan, &choice, out, &loads, &first, err);
 

@@ -390,7 +390,7 @@ int kvt_cmd_plan(const struct cli_command *command, int argc, char **argv)
          &asked.precision},
         {"--worth", "analytic|simulated|none", "how what more is worth is found (analytic)",
          CLI_TEXT, &asked.worth},
-        {"--engine", "E", "that is to run the answer: vllm, sglang, trtllm, or a file", CLI_TEXT,
+        {"--engine", "vllm|sglang|trtllm|FILE", "that is to run the answer", CLI_TEXT,
          &asked.engine},
         {"--export", "flags", "prints what it takes, or why it cannot", CLI_TEXT, &asked.export},
         {"--cache", "DIR|none", CLI_CACHE_HELP, CLI_TEXT, &asked.cache},

@@ -69,7 +69,7 @@ static kvt_status collect(const struct plan *plan, const struct plan_choice *cho
 {
     const struct plan_question *question = &plan->question;
     const struct plan_options *options = question->options;
-    const char *objective[PLAN_SETS_MAX];
+    const char *objective[PLAN_SETS_MAX] = {NULL};
     size_t objective_count = 0;
     char value[PLAN_VALUE_BYTES];
     kvt_status status = KVT_OK;

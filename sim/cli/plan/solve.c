@@ -300,8 +300,8 @@ static kvt_status run_round(struct plan *plan, struct plan_choice *choices, size
 static kvt_status run_rounds(struct plan *plan, struct plan_choice *choices, size_t count,
                              struct kvt_error *err)
 {
-    struct naming *namings = calloc(count, sizeof *namings);
-    struct plan_wish *wishes = calloc(count, sizeof *wishes);
+    struct naming *namings = calloc(count + 1, sizeof *namings);
+    struct plan_wish *wishes = calloc(count + 1, sizeof *wishes);
     bool more = true;
     kvt_status status = namings != NULL && wishes != NULL ? KVT_OK : kvt_fail_nomem(err, "rounds");
 

@@ -126,8 +126,8 @@ static void put_answer(const struct plan *plan, const struct plan_answer *answer
                                 metric_name(question->metric), number);
     }
     if (used < sizeof text - 2) {
-        (void)strcpy(text + used, "; ");
-        (void)put_figures(text + used + 2, sizeof text - used - 2, plan, best, best->answer);
+        used += (size_t)snprintf(text + used, sizeof text - used, "; ");
+        (void)put_figures(text + used, sizeof text - used, plan, best, best->answer);
     }
     put_line("answer", text);
 }

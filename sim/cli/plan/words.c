@@ -43,9 +43,10 @@ const char *plan_figure_beside(double value, double limit, char out[PLAN_VALUE_B
 const char *plan_value(const struct plan_question *question, double value,
                        char out[PLAN_VALUE_BYTES])
 {
-    (void)plan_figure(value, out);
-    if (isfinite(value))
-        (void)strcat(out, question->unit); /* one letter, behind 31 at most */
+    size_t used = strlen(plan_figure(value, out));
+
+    if (isfinite(value)) /* one letter, behind 31 at most */
+        (void)snprintf(out + used, PLAN_VALUE_BYTES - used, "%s", question->unit);
     return out;
 }
 

@@ -82,7 +82,7 @@ static bool is_known(const double *values, size_t count, double value)
 /* The different x of all points, as ticks; NULL where they are many. */
 static cJSON *ticks_of(const struct sketch *sketch)
 {
-    double found[TICKED_MAX];
+    double found[TICKED_MAX] = {0};
     size_t count = 0;
     const cJSON *row = NULL;
 

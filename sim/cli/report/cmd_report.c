@@ -22,7 +22,9 @@ static bool read_figures(struct question *question)
 {
     const char *text = question->figures;
 
-    while (text != NULL && *text != '\0') {
+    if (text == NULL)
+        return true;
+    while (*text != '\0') {
         size_t length = strcspn(text, ",");
         bool is_svg = length == 3 && strncmp(text, "svg", 3) == 0;
         bool is_pdf = length == 3 && strncmp(text, "pdf", 3) == 0;
@@ -34,7 +36,7 @@ static bool read_figures(struct question *question)
         if (*text == ',' && *++text == '\0')
             return false;
     }
-    return question->figures == NULL || question->svg || question->pdf;
+    return question->svg || question->pdf;
 }
 
 static bool read_form(struct question *question)

@@ -57,6 +57,7 @@ const char *report_cell_as_text(const cJSON *cell, const char **style)
 static void group(char *digits, char out[REPORT_NUMBER_BYTES])
 {
     size_t whole = strcspn(digits, "."), length = strlen(digits);
+    const char *start = out;
 
     while (length > whole && (digits[length - 1] == '0' || digits[length - 1] == '.'))
         digits[--length] = '\0';
@@ -66,7 +67,7 @@ static void group(char *digits, char out[REPORT_NUMBER_BYTES])
             *out++ = ',';
         *out++ = digits[i];
     }
-    strcpy(out, digits + whole);
+    (void)snprintf(out, REPORT_NUMBER_BYTES - (size_t)(out - start), "%s", digits + whole);
 }
 
 void report_number_text(const cJSON *cell, char out[REPORT_NUMBER_BYTES])
@@ -80,7 +81,7 @@ const char *report_value_text(double value, char out[REPORT_NUMBER_BYTES])
     double size = fabs(value);
 
     if (!isfinite(value)) {
-        strcpy(out, "-");
+        (void)snprintf(out, REPORT_NUMBER_BYTES, "-");
         return out;
     }
     if (size >= 1e15 || (size < 1e-4 && size > 0)) {
@@ -304,6 +305,7 @@ static void put_chart(const cJSON *block, FILE *stream)
     fputs("<div class=\"rows\"></div></details></figure>\n", stream);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree of a page, which we made */
 static void put_node(const cJSON *node, FILE *stream)
 {
     const cJSON *child = NULL;

@@ -104,7 +104,7 @@ static void put_choice(const struct plan_page *source, const cJSON *choice, cons
     {
         count += !is_simulated(entry);
     }
-    size_t every = is_run ? 1 : (count + CURVE_MAX - 1) / CURVE_MAX;
+    size_t every = is_run || count == 0 ? 1 : (count + CURVE_MAX - 1) / CURVE_MAX;
     cJSON_ArrayForEach(entry, list)
     {
         if (is_simulated(entry) != is_run || nth++ % every != 0)

@@ -75,7 +75,7 @@ double report_number(const cJSON *tree, const char *path)
             break;
         path += length + 1;
     }
-    return cJSON_IsNumber(tree) ? tree->valuedouble : (double)NAN;
+    return tree != NULL && cJSON_IsNumber(tree) ? tree->valuedouble : (double)NAN;
 }
 
 /* ---- The page of a file ---------------------------------------------------------------------- */
@@ -201,7 +201,7 @@ static bool is_page(const char *name)
 static kvt_status open_file(const char *dir, const char *name, struct report_page **out,
                             char **page_path, struct kvt_error *err)
 {
-    char path[PATH_BYTES], page[PATH_BYTES];
+    char path[PATH_BYTES], page[PATH_BYTES] = "";
     kvt_status status = join(path, dir, name, err);
 
     if (status == KVT_OK)

@@ -16,8 +16,11 @@ static const char *words(const char *name, char out[NAME_BYTES])
 {
     size_t i = 0;
 
-    for (; name[i] != '\0' && strcmp(name + i, "_bytes") != 0 && i + 1 < NAME_BYTES; i++)
-        out[i] = name[i] == '_' ? ' ' : name[i];
+    for (; name[i] != '\0' && strcmp(name + i, "_bytes") != 0 && i + 1 < NAME_BYTES; i++) {
+        out[i] = name[i];
+        if (name[i] == '_')
+            out[i] = ' ';
+    }
     out[i] = '\0';
     return out;
 }

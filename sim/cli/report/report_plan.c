@@ -308,7 +308,7 @@ static void put_columns(const struct plan_page *source, size_t bound_count)
     size_t used = 5;
     const cJSON *bound = source->bounds != NULL ? source->bounds->child : NULL;
 
-    for (size_t b = 0; b < bound_count; b++, bound = bound->next)
+    for (size_t b = 0; b < bound_count && bound != NULL; b++, bound = bound->next)
         columns[used++] =
             (struct report_column){report_text(bound, "bound"), report_text(bound, "bound"), false};
     if (has_notes(source))

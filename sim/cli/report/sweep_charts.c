@@ -354,7 +354,7 @@ static void put_trade(const struct sweep_page *source, const struct swept_point 
 
     for (size_t p = 0; p < swept->point_count; p++)
         all += has_both(&swept->points[p]);
-    size_t every = (all + MARKS_MAX - 1) / MARKS_MAX;
+    size_t every = all > 0 ? (all + MARKS_MAX - 1) / MARKS_MAX : 1;
     report_section(source->page, "What is traded for what", NULL);
     if (every > 1)
         report_paragraph(source->page,

@@ -107,7 +107,7 @@ kvt_status sweep_header(const struct sweep_question *question, cJSON **out, stru
 {
     cJSON *header = cJSON_CreateObject(), *axes = NULL;
     struct kvt_arena *arena = kvt_arena_new(1 << 16);
-    struct kvt_scenario base;
+    struct kvt_scenario base = {.seed = 0};
     double point = -1;
     kvt_status status = arena != NULL && header != NULL ? KVT_OK : kvt_fail_nomem(err, "a sweep");
 

@@ -142,8 +142,8 @@ static kvt_status judge_values(const struct sweep_question *question, struct kvt
 
     for (size_t g = 0; g < grid->group_count; g++)
         longest = grid->groups[g].length > longest ? grid->groups[g].length : longest;
-    struct value *values = calloc(longest, sizeof *values);
-    bool *taken = calloc(longest, sizeof *taken);
+    struct value *values = calloc(longest + 1, sizeof *values);
+    bool *taken = calloc(longest + 1, sizeof *taken);
     if (values == NULL || taken == NULL)
         status = kvt_fail_nomem(err, "a sweep");
     for (size_t a = 0; status == KVT_OK && a < grid->axis_count; a++)

@@ -270,7 +270,7 @@ int trace_mrc(const struct cli_command *command, int argc, char **argv)
 {
     struct question question = {.threads = 2, .memory_mib = 4096};
     const struct cli_option options[] = {
-        {"--policies", "A,B|all", "replacement policies (all)", CLI_TEXT, &question.policies},
+        {"--policies", "POLICY,..", "of replacement, or all (all)", CLI_TEXT, &question.policies},
         {"--at", "X,Y", "sizes of hot caches over k (1,1.5,2,3,4,8,16)", CLI_TEXT, &question.at},
         {"--stream", "calls|rows", "an access is a token's selection (calls), or each row of it",
          CLI_TEXT, &question.stream},

@@ -2,8 +2,8 @@
  *
  * A scenario is a JSON tree. Layers (built-in defaults, each file of an `extends`
  * chain, the file itself, --set) are merged key by key; a table of keys
- * (scenario/keys.c) says what each key is; what comes out is the tree in force,
- * with the origin of every value, and this struct bound to it. */
+ * (scenario/keys.c, and a file for each section) says what each key is; what comes out is the tree
+ * in force, with the origin of every value, and this struct bound to it. */
 #ifndef KVT_SCENARIO_H
 #define KVT_SCENARIO_H
 
