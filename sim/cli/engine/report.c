@@ -131,7 +131,7 @@ kvt_status engine_start_tree(const struct engine_start *start, const struct engi
              add_notes(tree, "assumed", &start->assumed) &&
              add_notes(tree, "not_considered", ignored);
     if (status == KVT_OK && start->is_bound) {
-        double says = engine_says_concurrency(start, start->lengths[0]);
+        double says = engine_says_concurrency(start);
         ok = ok && kvt_json_add(tree, "sizes", sizes) &&
              (says <= 0 || kvt_json_add_number(tree, "engine_says_concurrency", says));
         sizes = NULL;
@@ -284,7 +284,7 @@ void engine_print_start(const cJSON *tree)
         print_sizes(tree);
     if (says != NULL)
         printf("says       \"Maximum concurrency for %.0f tokens per request: %.2fx\"%s\n",
-               number_of(kvt_json_find(kvt_json_find(tree, "sizes"), "sizes")->child, "tokens"),
+               number_of(kvt_json_find(tree, "facts"), "max_tokens"),
                says->valuedouble,
                cJSON_IsTrue(kvt_json_find(kvt_json_find(tree, "facts"), "hierarchy")) ? " at most"
                                                                                       : "");
