@@ -409,6 +409,10 @@ def a_vllm_log_without_a_hierarchy_says_what_we_say(_):
     answer = logged("vllm-resident.log")
     assert answer["sizes"]["running"] == 4 and answer["engine_says"] == 4.89, answer
     assert "before it is rounded down" in answer["difference"], answer["difference"]
+    # What the node has is no figure of a start that pins nothing there.
+    assert answer["host_gib_per_node"] is None
+    assert "host DRAM for rows" not in succeeds("size", "--from-log", LOGS / "vllm-resident.log")
+    assert "host DRAM for rows" in succeeds("size", "--from-log", LOGS / "vllm-hisparse.log")
 
 
 def an_sglang_log_shows_which_ratio_is_in_force(_):

@@ -63,9 +63,9 @@ struct engine_start {
     struct kvt_engine_facts facts; /* those of the flags, and what followed from them */
     struct engine_notes assumed;   /* what the flags leave open */
     enum engine_length_by length_by;
-    struct engine_notes faults;    /* why it would not start, beside the rules */
-    cJSON *tree;                   /* the scenario, to be run; engine_start_free() */
-    bool is_bound;                 /* scenario and sizes hold; else a fault says why not */
+    struct engine_notes faults; /* why it would not start, beside the rules */
+    cJSON *tree;                /* the scenario, to be run; engine_start_free() */
+    bool is_bound;              /* scenario and sizes hold; else a fault says why not */
     struct kvt_scenario scenario;
     uint64_t lengths[ENGINE_LENGTHS_MAX];
     struct kvt_size sizes[ENGINE_LENGTHS_MAX]; /* [length_count] */
@@ -84,7 +84,8 @@ KVT_CHECKED kvt_status engine_start(const struct kvt_engine *engine,
                                     struct engine_start *out, struct kvt_error *err);
 void engine_start_free(struct engine_start *start);
 
-/* Requests of the longest context that the engine will say run at once; 0: it says nothing of that. */
+/* Requests of the longest context that the engine will say run at once; 0: it says nothing of that.
+ */
 double engine_says_concurrency(const struct engine_start *start);
 
 /* ---- Scenario to flags: export.c --------------------------------------------------------- */

@@ -405,8 +405,9 @@ static const struct kvt_engine_flag *find_dotted(const struct kvt_engine *engine
 
 static bool is_launcher(const char *word)
 {
-    static const char *const names[] = {"env",     "exec",   "vllm",         "serve", "trtllm-serve",
-                                        "python3", "python", "launch_server", "sglang"};
+    static const char *const names[] = {"env",    "exec",          "vllm",
+                                        "serve",  "trtllm-serve",  "python3",
+                                        "python", "launch_server", "sglang"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(word, names[i]) == 0)
@@ -428,7 +429,8 @@ static bool is_setting(const char *word)
     size_t length = strcspn(word, "=");
 
     return word[length] == '=' && length > 0 && !isdigit((unsigned char)word[0]) &&
-           strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == length;
+           strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
+               length;
 }
 
 /* A word that is no flag: the command, what stands before it, or the model behind it. */

@@ -477,8 +477,8 @@ static kvt_status choose_longest(const struct engine_start *start, const struct 
                             (unsigned long long)lengths->of[i], KVT_ENGINE_TOKENS_MIN,
                             llm->max_position_tokens, llm->name);
     }
-    *tokens = fmin(start->length_by == ENGINE_LENGTH_GIVEN ? fact(start, "max_tokens", 81920) : 81920,
-                   most);
+    *tokens = fmin(
+        start->length_by == ENGINE_LENGTH_GIVEN ? fact(start, "max_tokens", 81920) : 81920, most);
     if (lengths->count > 0)
         *tokens = (double)lengths->of[0];
     return KVT_OK;

@@ -52,8 +52,8 @@ static void choose_lengths(struct engine_start *start, const struct engine_lengt
         start->lengths[start->length_count++] = lengths->of[i];
     if (lengths->count > 0)
         return;
-    for (size_t i = 0; start->length_by != ENGINE_LENGTH_GIVEN && i < sizeof usual / sizeof usual[0];
-         i++) {
+    for (size_t i = 0;
+         start->length_by != ENGINE_LENGTH_GIVEN && i < sizeof usual / sizeof usual[0]; i++) {
         if (usual[i] < most)
             start->lengths[start->length_count++] = usual[i];
     }
