@@ -309,6 +309,8 @@ BAD_TRACES = (
     (b'{"timestamp": 0, "input_length": 4.5, "output_length": 4}\n', "bad.csv:1"),
     (b'{"timestamp": 0, "output_length": 4}\n', "bad.csv"),
     (b"[1, 2]\n", "bad.csv"),
+    (b'{"id": "a", "requests": [{"t": -1, "in": 8, "out": 4, "hash_ids": []}]}\n',
+     "bad.csv:1#/requests/0/t: requests/0/t: found -1, expected a number from 0 to 4000000000"),
 )
 
 

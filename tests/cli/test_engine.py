@@ -77,6 +77,8 @@ def a_ratio_of_11_holds_seven_requests_of_63k_and_one_of_5_does_not(_):
         assert abs(facts["host_pinned_gib"] - 8 * pool * row / GIB) < 1e-6, facts
         assert {"host-not-admitted", "ratio-is-of-tokens"} <= set(ids(answer, "warnings"))
         assert "no-prefix-reuse" in ids(answer, "off")
+        said = succeeds("check", "--engine", "sglang", "--", *SGLANG, *hisparse(ratio))
+        assert "%.2f of it not budgeted" % facts["index_unbudgeted_gib"] in said, said
 
 
 def a_device_pool_of_226000_tokens_runs_6_without_and_54_with_a_device_buffer(_):
