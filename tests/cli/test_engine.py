@@ -169,6 +169,18 @@ def a_context_that_no_flag_bounds_is_the_models_own(_):
     assert set(ids(hot)) == {"longest-context", "host-pool-too-small"}, ids(hot)
 
 
+def what_nothing_here_can_size_is_not_what_the_engine_refuses(_):
+    for engine, flags, word in (("vllm", ("--model", "deepseek-ai/DeepSeek-V4-Flash", "-tp", "4"), "no layout of vllm"),
+                                ("sglang", ("--model", "deepseek-ai/DeepSeek-V4-Flash", "--tp", "4"), "no layout"),
+                                ("trtllm", ("--model", "deepseek-ai/DeepSeek-V4.1-Flash", "--tp_size", "4"), "no layout")):
+        for form in ((), ("--json",), ("--print",)):
+            done = kvtide("check", "--engine", engine, *form, "--", *flags)
+            assert done.returncode == 2 and done.stdout == "", (flags, form, done.returncode, done.stdout)
+            assert "is not known here: it cannot be sized" in done.stderr and word in done.stderr, done.stderr
+    # What a rule refuses is refused all the same.
+    assert "compressed-rows" in ids(asked("vllm", "--model", "deepseek-v4-flash", "-tp", "8", *HOT, status=1))
+
+
 def what_stands_before_a_command_and_bare_fractions_are_taken(_):
     plain = asked("vllm", *VLLM, "--gpu-memory-utilization", "0.9")
     for words in (("VLLM_USE_V1=1", "vllm", "serve"), ("env", "CUDA_VISIBLE_DEVICES=0,1", "vllm", "serve")):
@@ -489,6 +501,7 @@ CASES = (
     a_device_pool_of_226000_tokens_runs_6_without_and_54_with_a_device_buffer,
     what_an_engine_would_not_start_with_is_refused_by_name,
     a_context_that_no_flag_bounds_is_the_models_own,
+    what_nothing_here_can_size_is_not_what_the_engine_refuses,
     what_stands_before_a_command_and_bare_fractions_are_taken,
     the_least_hot_cache_of_a_round_is_queries_times_top_k,
     flags_that_nobody_knows_are_counted_and_do_not_end_it,

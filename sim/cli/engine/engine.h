@@ -66,6 +66,7 @@ struct engine_start {
     struct engine_notes faults; /* why it would not start, beside the rules */
     cJSON *tree;                /* the scenario, to be run; engine_start_free() */
     bool is_bound;              /* scenario and sizes hold; else a fault says why not */
+    bool is_unknown;            /* not bound because nothing here can size such a start */
     struct kvt_scenario scenario;
     uint64_t lengths[ENGINE_LENGTHS_MAX];
     struct kvt_size sizes[ENGINE_LENGTHS_MAX]; /* [length_count] */

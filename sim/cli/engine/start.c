@@ -420,6 +420,7 @@ static kvt_status size_or_tell(struct engine_start *start, const struct engine_r
     }
     if (status == KVT_ERR_NOMEM)
         return kvt_fail_nomem(err, "a scenario");
+    start->is_unknown = status == KVT_ERR_UNSUPPORTED;
     return note(&start->faults, arena,
                 kvt_arena_printf(arena, "it cannot be sized: %s: %s", why.where, why.message), err);
 }
