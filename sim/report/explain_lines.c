@@ -23,8 +23,11 @@ void explain_words(const char *name, char out[EXPLAIN_WORDS_BYTES])
 {
     size_t i = 0;
 
-    for (; name[i] != '\0' && i + 1 < EXPLAIN_WORDS_BYTES; i++)
-        out[i] = name[i] == '_' ? ' ' : name[i];
+    for (; name[i] != '\0' && i + 1 < EXPLAIN_WORDS_BYTES; i++) {
+        out[i] = name[i];
+        if (name[i] == '_')
+            out[i] = ' ';
+    }
     out[i] = '\0';
 }
 

@@ -307,7 +307,10 @@ static void put_phases(FILE *stream, const cJSON *result)
         return;
     fprintf(stream, "%-5s %9s %9s %9s %9s %9s %9s  %s\n", "phase", "TTFT s", "TPOT ms", "of fetch",
             "optional%", "missed%", "decoding", "binds");
-    cJSON_ArrayForEach(phase, phases) put_phase(stream, phase);
+    cJSON_ArrayForEach(phase, phases)
+    {
+        put_phase(stream, phase);
+    }
     put_transitions(stream, result);
 }
 

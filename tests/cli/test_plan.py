@@ -63,6 +63,15 @@ def the_answer_is_that_of_looking_at_every_value(folder):
             assert math.isclose(binding["value"], curve[wanted + 1], rel_tol=1e-12)
 
 
+def one_value_is_simulated_without_anything_known_before(folder):
+    path = tiny(folder)
+    for goal, how in (("workload.concurrency=4:4", ("--set", "workload.requests=12")), ("output_throughput", ())):
+        asked = planned(path, "--slo", "mean_e2el_ms<=1e9", "--maximize", goal, "--seeds", 1, "--worth", "none", *how)
+        plan = planned(path, "--slo", "mean_e2el_ms<=1e9", "--maximize", goal, "--seeds", 1, "--worth", "none",
+                       "--no-analytic", *how)
+        assert plan["met"] and plan["answer"]["metrics"] == asked["answer"]["metrics"], plan["answer"]
+
+
 def two_bounds_hold_at_once(folder):
     path = tiny(folder)
     latency, output = curve_of(path, "mean_e2el_ms"), curve_of(path, "output_throughput")
@@ -587,6 +596,7 @@ def malformed_questions_are_one_sentence(folder):
 
 CASES = (
     the_answer_is_that_of_looking_at_every_value,
+    one_value_is_simulated_without_anything_known_before,
     two_bounds_hold_at_once,
     mean_values_that_are_wrong_do_not_hide_the_answer,
     the_end_of_the_range_binds_where_every_value_holds,

@@ -1,5 +1,6 @@
 /* test_axis.c -- keys and the values that they are to have. */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/axis.h"
@@ -76,12 +77,14 @@ START_TEST(values_are_the_texts_between_commas_and_ranges_spelled_out)
     struct cli_axis axis;
     struct kvt_error err;
     char joined[512] = "";
+    size_t used = 0;
 
     ck_assert_int_eq(cli_axis_parse(taken[_i].text, "sweep --vary", arena, &axis, &err), KVT_OK);
     ck_assert_str_eq(axis.path, taken[_i].path);
     for (size_t i = 0; i < axis.value_count; i++) {
-        strcat(joined, i > 0 ? " " : "");
-        strcat(joined, axis.values[i]);
+        used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i > 0 ? " " : "",
+                                 axis.values[i]);
+        ck_assert_uint_lt(used, sizeof joined);
     }
     ck_assert_str_eq(joined, taken[_i].values);
     kvt_arena_free(arena);

@@ -212,8 +212,7 @@ static void print_notes(const char *label, const cJSON *array)
 
     cJSON_ArrayForEach(note, array)
     {
-        put_line(label, note->valuestring);
-        label = "";
+        put_line(note == array->child ? label : "", note->valuestring);
     }
 }
 

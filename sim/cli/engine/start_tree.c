@@ -40,7 +40,7 @@ double engine_format_bytes(const char *format, const struct kvt_llm *llm)
     if (strcmp(format, "bf16") == 0)
         return 2.0 * (llm->latent_dim + llm->rope_dim);
     if (strcmp(format, "fp8_ds_mla") == 0)
-        return llm->latent_dim + llm->latent_dim / 128 * 4.0 + 2.0 * llm->rope_dim;
+        return llm->latent_dim + 4.0 * (double)(llm->latent_dim / 128) + 2.0 * llm->rope_dim;
     return 0;
 }
 

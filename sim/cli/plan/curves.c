@@ -362,7 +362,8 @@ kvt_status plan_scout(struct plan *plan, struct plan_choice *choices, size_t cou
         return kvt_fail_nomem(err, "a plan");
     for (size_t i = 0; i < count; i++) {
         long before = -1;
-        int scouts = choices[i].nothing_left ? 1 : PLAN_SCOUTS;
+        /* Of one value nothing can be known before it is simulated. */
+        int scouts = question->value_count == 1 ? 0 : choices[i].nothing_left ? 1 : PLAN_SCOUTS;
         for (int s = 0; choices[i].no_analytic != NULL && s < scouts; s++) {
             long at = curve_spread(question->value_count, question->values,
                                    (double)s / (PLAN_SCOUTS - 1));

@@ -92,7 +92,7 @@ static const char *with_step(const char *text, double precision, struct kvt_aren
         return text;
     memcpy(head, low_text, (size_t)(colon - low_text));
     head[colon - low_text] = '\0';
-    (void)strcpy(tail, high_text);
+    memcpy(tail, high_text, strlen(high_text) + 1);
     bool has_unit = take_unit(head);
     if (has_unit != take_unit(tail) ||
         kvt_text_real(head, "", -1e300, 1e300, &low, NULL) != KVT_OK ||
@@ -200,8 +200,11 @@ static kvt_status take_values(const struct cli_axis *axis, bool is_whole, const 
         return kvt_fail_nomem(err, "the values of an objective");
     for (size_t i = 0; i < axis->value_count; i++) {
         char text[64] = "";
-        bool is_short = strlen(axis->values[i]) < sizeof text;
-        bool has_unit = is_short && take_unit(strcpy(text, axis->values[i]));
+        size_t length = strlen(axis->values[i]);
+        bool is_short = length < sizeof text;
+        if (is_short)
+            memcpy(text, axis->values[i], length + 1);
+        bool has_unit = is_short && take_unit(text);
         const char *unit = has_unit ? "k" : "";
         kvt_status status =
             kvt_text_real(is_short ? text : axis->values[i], where, -1e300, 1e300, &values[i], err);

@@ -422,8 +422,7 @@ kvt_status plan_solve(struct plan *plan, struct plan_choice *choices, size_t cou
         if (choices[i].status != PLAN_REFUSED)
             status = find_nothing_left(plan, &choices[i], err);
     }
-    if (status == KVT_OK && !plan->interrupted && !plan->question.analytic_only &&
-        plan->question.value_count > 1)
+    if (status == KVT_OK && !plan->interrupted && !plan->question.analytic_only)
         status = plan_scout(plan, choices, count, err);
     if (status != KVT_OK)
         return status;

@@ -180,7 +180,13 @@ void report_add_faults(struct report_page *page, const cJSON *result)
     if (cJSON_GetArraySize(faults) == 0)
         return;
     report_section(page, "What failed", NULL);
-    cJSON_ArrayForEach(fault, faults) say_fault(page, fault);
+    cJSON_ArrayForEach(fault, faults)
+    {
+        say_fault(page, fault);
+    }
     report_table(page, "faults", REPORT_OPEN, NULL, columns, sizeof columns / sizeof columns[0]);
-    cJSON_ArrayForEach(fault, faults) put_row(page, fault);
+    cJSON_ArrayForEach(fault, faults)
+    {
+        put_row(page, fault);
+    }
 }

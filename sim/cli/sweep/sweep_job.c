@@ -29,7 +29,9 @@ static kvt_status print_failure(struct sweep_record *record, const struct kvt_er
     record->outcome = SWEEP_FAILED;
     record->may_pass = sweep_may_pass(why->status);
     record->message = message;
-    return print(record, text, err);
+    kvt_status status = print(record, text, err);
+    record->message = ""; /* the text is gone */
+    return status;
 }
 
 static bool is_true(const cJSON *result, const char *key)
