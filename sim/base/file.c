@@ -172,6 +172,36 @@ static void outfile_free(struct kvt_outfile *file)
     free(file);
 }
 
+enum {
+    LINKS_MAX = 40 /* as many as the system follows */
+};
+
+/* What a link to nothing yet points to, to be freed: the path itself where it is none; NULL when
+ * memory is short, or where links never end. */
+static char *follow_links(const char *path)
+{
+    char *at = strdup(path);
+
+    for (int i = 0; at != NULL && i < LINKS_MAX; i++) {
+        char to[PATH_MAX];
+        ssize_t length = readlink(at, to, sizeof to - 1);
+        if (length < 0)
+            return at;
+        to[length] = '\0';
+        const char *slash = to[0] != '/' ? strrchr(at, '/') : NULL;
+        size_t folder_bytes = slash != NULL ? (size_t)(slash - at) + 1 : 0;
+        char *next = malloc(folder_bytes + (size_t)length + 1);
+        if (next != NULL) {
+            memcpy(next, at, folder_bytes);
+            memcpy(next + folder_bytes, to, (size_t)length + 1);
+        }
+        free(at);
+        at = next;
+    }
+    free(at);
+    return NULL;
+}
+
 /* Where the rename must land, to be freed; NULL with *err filled on failure. A link keeps pointing
  * where it did, and only a regular file is replaced: renaming onto /dev/null would remove the
  * device. */
@@ -188,8 +218,12 @@ static char *find_target(const char *path, kvt_status *status, struct kvt_error 
         return NULL;
     }
     char *target = realpath(path, NULL);
+    if (target == NULL && errno == ELOOP) {
+        *status = kvt_fail_system(err, ELOOP, path, cannot);
+        return NULL;
+    }
     if (target == NULL)
-        target = strdup(path);
+        target = follow_links(path);
     *status = target != NULL ? KVT_OK : kvt_fail_nomem(err, path);
     return target;
 }

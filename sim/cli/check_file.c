@@ -240,7 +240,19 @@ static bool is_json_lines(const char *text, const char *path)
     return is_row;
 }
 
-/* The file as one JSON object that names its schema; *out stays NULL where it may be a
+/* A scenario that lacks its schema: sections that no row of a trace and no benchmark has. */
+static bool has_sections(const cJSON *tree)
+{
+    static const char *const names[] = {"extends", "cluster", "residency", "workload"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (kvt_json_find(tree, names[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The file as one JSON object that names its schema, or should; *out stays NULL where it may be a
  * trace. */
 static kvt_status read_tree(const char *path, cJSON **out, struct kvt_error *err)
 {
@@ -255,7 +267,7 @@ static kvt_status read_tree(const char *path, cJSON **out, struct kvt_error *err
     if (begin[strspn(begin, " \t\r\n")] == '{' && !is_json_lines(begin, path))
         status = kvt_json_parse(text, text_bytes, path, 1, out, err);
     free(text);
-    if (status == KVT_OK && kvt_json_find(*out, "schema") == NULL) {
+    if (status == KVT_OK && kvt_json_find(*out, "schema") == NULL && !has_sections(*out)) {
         cJSON_Delete(*out);
         *out = NULL;
     }
@@ -285,6 +297,10 @@ static kvt_status check_by_schema(const cJSON *tree, const char *path, struct ch
     kvt_status status = arena != NULL ? KVT_OK : kvt_fail_nomem(&out->err, "a file");
 
     snprintf(where, sizeof where, "%.255s#", path);
+    if (status == KVT_OK && kvt_json_find(tree, "schema") == NULL)
+        status =
+            kvt_fail(&out->err, KVT_ERR_INVALID, where,
+                     "there is no \"schema\"; a scenario says \"schema\": \"%s\"", kinds[0].schema);
     if (status == KVT_OK)
         status = kvt_json_get_text(tree, where, "schema", true, &schema, &out->err);
     if (status == KVT_OK)

@@ -29,6 +29,8 @@ static const struct kvt_engine_fact_doc docs[] = {
     {"pools", KVT_FACT_NUMBER, "Kinds of decoding GPUs in the scenario."},
     /* Lengths and seats. */
     {"max_tokens", KVT_FACT_NUMBER, "Longest context that is taken."},
+    {"max_tokens_fitted", KVT_FACT_BOOL, "It is to be what one request may have in the pool."},
+    {"longest_fits", KVT_FACT_NUMBER, "Longest context of which one request fits a replica."},
     {"max_requests", KVT_FACT_NUMBER, "Most requests that run at once."},
     /* Memory. */
     {"memory_fraction", KVT_FACT_NUMBER, "Of a GPU's memory, what the engine takes."},

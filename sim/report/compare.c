@@ -16,12 +16,14 @@
 
 /* ---- Metrics by name ---------------------------------------------------------------- */
 
-/* How much two names share at either end: what a slip of memory leaves whole. */
+/* How much of b is in a, as a whole or at either end: what a slip of memory leaves whole. */
 static size_t likeness(const char *a, const char *b)
 {
     size_t a_length = strlen(a), b_length = strlen(b), head = 0, tail = 0;
     size_t shorter = a_length < b_length ? a_length : b_length;
 
+    if (strstr(a, b) != NULL)
+        return b_length;
     while (head < shorter && a[head] == b[head])
         head++;
     while (tail < shorter - head && a[a_length - 1 - tail] == b[b_length - 1 - tail])
@@ -42,6 +44,9 @@ kvt_status kvt_metric_find(const char *name, const char *where, size_t *out, str
         if (likeness(docs[i].name, name) > likeness(docs[nearest].name, name))
             nearest = i;
     }
+    if (2 * likeness(docs[nearest].name, name) <= strlen(name))
+        return kvt_fail(err, KVT_ERR_NOT_FOUND, where,
+                        "no metric \"%.60s\"; kvtide list metrics has them all", name);
     return kvt_fail(err, KVT_ERR_NOT_FOUND, where,
                     "no metric \"%.60s\"; the nearest is %s; kvtide list metrics has them all",
                     name, docs[nearest].name);

@@ -102,13 +102,16 @@ static void put_pair(FILE *stream, const char *title, const cJSON *pair, double 
 {
     char a[TEXT_FIGURE_BYTES], b[TEXT_FIGURE_BYTES], words[EXPLAIN_WORDS_BYTES];
     char difference[TEXT_FIGURE_BYTES];
+    double of_a = explain_number(pair, "a"), of_b = explain_number(pair, "b");
     double change = explain_number(pair, "difference") * scale;
 
+    /* Both are quotients of sums: in the last digits they differ where nothing does. */
+    if (fabs(of_b - of_a) <= 1e-12 * fmax(fabs(of_a), fabs(of_b)))
+        change = 0;
     explain_words(title, words);
     text_figure(change, difference);
-    fprintf(stream, "%-26s %15s %15s %10s%s\n", words,
-            text_figure(explain_number(pair, "a") * scale, a),
-            text_figure(explain_number(pair, "b") * scale, b), change > 0 ? "+" : "", difference);
+    fprintf(stream, "%-26s %15s %15s %10s%s\n", words, text_figure(of_a * scale, a),
+            text_figure(of_b * scale, b), change > 0 ? "+" : "", difference);
 }
 
 /* Those of which there is something in either. */

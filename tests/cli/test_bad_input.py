@@ -147,6 +147,15 @@ def scenarios_that_mean_nothing_are_refused_with_their_pointer(folder):
         refused_everywhere(folder, content, word)
 
 
+def a_scenario_without_its_schema_is_not_taken_for_a_trace(folder):
+    for content in ('{"extends": "quickstart", "seed": 2}', '{"workload": {"concurrency": 4}}\n'):
+        path = folder / "mine.json"
+        path.write_text(content)
+        for command in ("check", "run", "size"):
+            said = refuses(2, command, path)
+            assert 'mine.json#: there is no "schema"; a scenario says "schema": "kvtide/scenario/1"' in said, said
+
+
 def circles_of_extends_are_named(folder):
     for name, other in (("bad", "b"), ("b", "c"), ("c", "bad")):
         (folder / (name + ".json")).write_text(json.dumps(
@@ -300,6 +309,8 @@ BAD_TRACES = (
     (b'{"timestamp": 0, "input_length": 4.5, "output_length": 4}\n', "bad.csv:1"),
     (b'{"timestamp": 0, "output_length": 4}\n', "bad.csv"),
     (b"[1, 2]\n", "bad.csv"),
+    (b'{"id": "a", "requests": [{"t": -1, "in": 8, "out": 4, "hash_ids": []}]}\n',
+     "bad.csv:1#/requests/0/t: requests/0/t: found -1, expected a number from 0 to 4000000000"),
 )
 
 
@@ -371,6 +382,7 @@ def a_cache_that_cannot_be_one_is_refused_and_one_full_of_rubbish_is_not(folder)
 CASES = (
     malformed_json_is_refused_with_line_and_column,
     scenarios_that_mean_nothing_are_refused_with_their_pointer,
+    a_scenario_without_its_schema_is_not_taken_for_a_trace,
     circles_of_extends_are_named,
     marks_and_line_ends_are_no_matter,
     what_is_no_file_is_refused,

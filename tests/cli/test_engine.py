@@ -77,6 +77,8 @@ def a_ratio_of_11_holds_seven_requests_of_63k_and_one_of_5_does_not(_):
         assert abs(facts["host_pinned_gib"] - 8 * pool * row / GIB) < 1e-6, facts
         assert {"host-not-admitted", "ratio-is-of-tokens"} <= set(ids(answer, "warnings"))
         assert "no-prefix-reuse" in ids(answer, "off")
+        said = succeeds("check", "--engine", "sglang", "--", *SGLANG, *hisparse(ratio))
+        assert "%.2f of it not budgeted" % facts["index_unbudgeted_gib"] in said, said
 
 
 def a_device_pool_of_226000_tokens_runs_6_without_and_54_with_a_device_buffer(_):
@@ -136,6 +138,60 @@ def what_an_engine_would_not_start_with_is_refused_by_name(_):
         assert all(refused["source"] and refused["says"] for refused in answer["refused"])
 
 
+def a_context_that_no_flag_bounds_is_the_models_own(_):
+    """vLLM starts only where one request of max_model_len fits (#19407), and takes what fits for auto
+    (#29431). POOL is that of GLM-5.3 by vLLM's calculator; a token takes 1,280 pages of 64 tokens' worth."""
+    flags = ("--model", "zai-org/GLM-5.3-FP8", "-tp", "8")
+    none = asked("vllm", *flags, status=1)
+    assert ids(none) == ["longest-context"] and "1048576" in none["refused"][0]["says"], none["refused"]
+    most = none["facts"]["longest_fits"]
+    assert none["facts"]["max_tokens"] == 1048576 and most % 64 == 0
+    assert str(int(most)) in none["refused"][0]["says"] and str(int(most)) in none["refused"][0]["instead"]
+    assert [size["tokens"] for size in none["sizes"]["sizes"]] == [32768, 81920, 131072, 1048576]
+    assert abs(none["engine_says_concurrency"] - most / 1048576) < 1e-3, none["engine_says_concurrency"]
+    assert any("1048576 tokens" in note for note in none["assumed"]), none["assumed"]
+    # As its own figure is of 81,920 tokens: 4.68 of them.
+    four = asked("vllm", *flags, "--max-model-len", "81920", options=("--tokens", "32768"))
+    assert abs(four["engine_says_concurrency"] - most / 81920) < 0.01, four["engine_says_concurrency"]
+    assert "for 81920 tokens" in succeeds("check", "--engine", "vllm", "--tokens", "32768", "--", *flags,
+                                          "--max-model-len", "81920")
+    for length, status in ((most, 0), (most + 1, 1)):
+        answer = asked("vllm", *flags, "--max-model-len", str(int(length)), status=status)
+        assert ids(answer) == ["longest-context"][:status] and answer["starts"] is (status == 0), length
+    for spelled in (("--max-model-len", "auto"), ("--max-model-len", "-1"), ("--max-model-len=-1",)):
+        answer = asked("vllm", *flags, *spelled)
+        assert answer["facts"]["max_tokens"] == most and answer["sizes"]["sizes"][-1]["tokens"] == most
+        assert running(answer, most) == 1 and round(answer["engine_says_concurrency"], 2) == 1, spelled
+    small = asked("vllm", "--model", "meta-llama/Llama-3.1-8B-Instruct")
+    assert small["facts"]["max_tokens"] == 131072 and small["starts"] and ids(small) == []
+    # The host pool is to hold the longest request as well.
+    hot = asked("vllm", *flags, "--kv-transfer-config", HISPARSE.replace("384", "32"), status=1)
+    assert set(ids(hot)) == {"longest-context", "host-pool-too-small"}, ids(hot)
+
+
+def what_nothing_here_can_size_is_not_what_the_engine_refuses(_):
+    for engine, flags, word in (("vllm", ("--model", "deepseek-ai/DeepSeek-V4-Flash", "-tp", "4"), "no layout of vllm"),
+                                ("sglang", ("--model", "deepseek-ai/DeepSeek-V4-Flash", "--tp", "4"), "no layout"),
+                                ("trtllm", ("--model", "deepseek-ai/DeepSeek-V4.1-Flash", "--tp_size", "4"), "no layout")):
+        for form in ((), ("--json",), ("--print",)):
+            done = kvtide("check", "--engine", engine, *form, "--", *flags)
+            assert done.returncode == 2 and done.stdout == "", (flags, form, done.returncode, done.stdout)
+            assert "is not known here: it cannot be sized" in done.stderr and word in done.stderr, done.stderr
+    # What a rule refuses is refused all the same.
+    assert "compressed-rows" in ids(asked("vllm", "--model", "deepseek-v4-flash", "-tp", "8", *HOT, status=1))
+
+
+def what_stands_before_a_command_and_bare_fractions_are_taken(_):
+    plain = asked("vllm", *VLLM, "--gpu-memory-utilization", "0.9")
+    for words in (("VLLM_USE_V1=1", "vllm", "serve"), ("env", "CUDA_VISIBLE_DEVICES=0,1", "vllm", "serve")):
+        answer = asked("vllm", *words, *VLLM, "--gpu-memory-utilization", ".9")
+        assert answer["facts"] == plain["facts"], words
+        assert answer["not_considered"] == [word for word in words if "=" in word], answer["not_considered"]
+    for bad in (".", "..9", "-.9", ".9.1"):
+        assert "--gpu-memory-utilization: found" in refuses(
+            2, "check", "--engine", "vllm", "--", *VLLM, "--gpu-memory-utilization=" + bad), bad
+
+
 def the_least_hot_cache_of_a_round_is_queries_times_top_k(_):
     for drafts, least in ((1, 4096), (3, 8192), (5, 12288)):
         spec = ("--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": drafts}))
@@ -161,9 +217,10 @@ def a_word_that_is_not_known_of_a_flag_is_told(_):
     for engine, flags, told in (
             ("vllm", ("--kv-cache-dtype", "nvfp4"), "--kv-cache-dtype nvfp4: known here are bfloat16, fp8"),
             ("sglang", ("--disaggregation-mode", "both"), "--disaggregation-mode both: known here are null")):
-        answer = asked(engine, "--model", "glm-5.3", "-tp" if engine == "vllm" else "--tp", "8", *flags)
+        length = ("--max-model-len", "auto") if engine == "vllm" else ()
+        answer = asked(engine, "--model", "glm-5.3", "-tp" if engine == "vllm" else "--tp", "8", *length, *flags)
         assert any(line.startswith(told) for line in answer["not_considered"]), answer["not_considered"]
-    known = asked("vllm", "--model", "glm-5.3", "-tp", "8", "--kv-cache-dtype", "fp8")
+    known = asked("vllm", "--model", "glm-5.3", "-tp", "8", "--max-model-len", "auto", "--kv-cache-dtype", "fp8")
     assert known["not_considered"] == [], known["not_considered"]
 
 
@@ -242,8 +299,8 @@ def malformed_values_are_malformed_questions(folder):
         said = refuses(2, "check", "--engine", "vllm", "--tokens", tokens, "--", "--model", "glm-5.3", "-tp", "8")
         assert "check --tokens: found %s, expected 2 " % found in said and "to 1048576" in said, said
     for tokens in ("2", "1048576"):
-        answer = asked("vllm", "--model", "glm-5.3", "-tp", "8", options=("--tokens", tokens),
-                       status=1 if tokens != "2" else 0)
+        answer = asked("vllm", "--model", "glm-5.3", "-tp", "8", "--max-model-len", "auto",
+                       options=("--tokens", tokens), status=1 if tokens != "2" else 0)
         assert answer["sizes"]["sizes"][0]["tokens"] == int(tokens)
     assert asked("vllm", "--model", "glm-5.3", "-tp", "8", "--max-model-len", "2")["starts"]
     config = folder / "config.yaml"
@@ -251,7 +308,8 @@ def malformed_values_are_malformed_questions(folder):
     answer = asked("trtllm", "glm-5.3", "--tp_size", "8", "--ep_size", "8", "--config", config)
     assert len(answer["not_considered"]) == 1 and "can be given as JSON" in answer["not_considered"][0]
     for engine in ("vllm", "sglang"):
-        answer = asked(engine, "--model", "glm-5.3", "--tensor-parallel-size", "8", "--config", config)
+        answer = asked(engine, "--model", "glm-5.3", "--tensor-parallel-size", "8", "--config", config,
+                       status=1 if engine == "vllm" else 0)  # vLLM: 1,048,576 tokens do not fit
         assert answer["not_considered"] == ["--config %s (not read: its flags can be given)" % config], answer
     config.write_text('{"kv_cache_config":{"free_gpu_memory_fraction":0.8}}', encoding="utf-8")
     answer = asked("trtllm", "glm-5.3", "--tp_size", "8", "--ep_size", "8", "--config", config)
@@ -365,6 +423,10 @@ def a_vllm_log_without_a_hierarchy_says_what_we_say(_):
     answer = logged("vllm-resident.log")
     assert answer["sizes"]["running"] == 4 and answer["engine_says"] == 4.89, answer
     assert "before it is rounded down" in answer["difference"], answer["difference"]
+    # What the node has is no figure of a start that pins nothing there.
+    assert answer["host_gib_per_node"] is None
+    assert "host DRAM for rows" not in succeeds("size", "--from-log", LOGS / "vllm-resident.log")
+    assert "host DRAM for rows" in succeeds("size", "--from-log", LOGS / "vllm-hisparse.log")
 
 
 def an_sglang_log_shows_which_ratio_is_in_force(_):
@@ -438,6 +500,9 @@ CASES = (
     a_ratio_of_11_holds_seven_requests_of_63k_and_one_of_5_does_not,
     a_device_pool_of_226000_tokens_runs_6_without_and_54_with_a_device_buffer,
     what_an_engine_would_not_start_with_is_refused_by_name,
+    a_context_that_no_flag_bounds_is_the_models_own,
+    what_nothing_here_can_size_is_not_what_the_engine_refuses,
+    what_stands_before_a_command_and_bare_fractions_are_taken,
     the_least_hot_cache_of_a_round_is_queries_times_top_k,
     flags_that_nobody_knows_are_counted_and_do_not_end_it,
     a_word_that_is_not_known_of_a_flag_is_told,

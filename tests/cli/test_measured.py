@@ -62,7 +62,7 @@ def an_engine_twice_as_slow_is_an_answer_of_no(folder):
     result = validate(folder, arguments, "--measured", "slow.json", status=1)
     figures = judged(result)
     assert not figures["mean_tpot_ms"]["good"] and figures["mean_tpot_ms"]["error"] < -0.4
-    assert result["badge"]["engine"] == "no" and "% of vllm's" in result["badge"]["engine_reason"]
+    assert result["badge"]["engine"] == "no" and "% from vllm's" in result["badge"]["engine_reason"]
     assert validate(folder, arguments, "--measured", "slow.json", "--tolerance", "80")["good"]
 
 
@@ -117,6 +117,17 @@ def a_run_agrees_with_its_own_timeline(folder):
         assert result["badge"]["engine_reason"] == "kvtide's own timeline", result["badge"]
         for figure in result["figures"]:
             assert figure["measured"] == 0 or abs(figure["error"]) < 1e-6, (name, figure)
+
+
+def shares_differ_by_points_and_not_by_per_cent(folder):
+    small = support.tiny(folder)
+    (folder / "half.prom").write_text("vllm:hisparse_cache_hits_total 100\nvllm:hisparse_cache_misses_total 900\n")
+    result = validate(folder, (small,), "--measured", "half.prom", status=1)
+    ours = judged(result)["hot_miss_ratio"]["ours"]
+    assert abs(judged(result)["hot_miss_ratio"]["error"] - (ours - 0.9)) < 1e-12 and ours < 0.7, ours
+    done = support.kvtide("validate", small, "--measured", "half.prom", "--quiet", cwd=folder)
+    assert "%+.1f pp  NO" % (100 * (ours - 0.9)) in done.stdout, done.stdout
+    assert "hot_miss_ratio %+.1f pp from " % (100 * (ours - 0.9)) in result["badge"]["engine_reason"], result["badge"]
 
 
 def a_timeline_that_was_cut_off_is_refused(folder):
@@ -185,6 +196,7 @@ CASES = (
     metrics_come_first_and_say_what_a_client_cannot,
     a_window_compares_the_requests_that_ended_in_it,
     a_run_agrees_with_its_own_timeline,
+    shares_differ_by_points_and_not_by_per_cent,
     a_timeline_that_was_cut_off_is_refused,
     what_means_nothing_is_refused,
     half_of_a_measured_vllm_run_predicts_the_other_half,

@@ -114,6 +114,28 @@ def a_bound_that_is_broken_by_little_is_told_from_its_limit(folder):
     assert found and float(found[1]) > limit and found[1] + "*" in said, said
 
 
+def large_values_are_told_in_full(folder):
+    path = tiny(folder)
+    said = told(path, "--fidelity", "analytic", "--slo", "mean_e2el_ms<=1000000", "--slo", "slots>=1", "--set",
+                "workload.lengths.output.mean_tokens=4000", "--worth", "none", "--maximize", INPUT)
+    figure = re.search(r"answer .*?mean_e2el_ms ([0-9.e+]+)", said)
+    assert figure and float(figure[1]) >= 1e4 and "e" not in figure[1], said
+
+
+def output_by_mean_values_stands_beside_the_answer(folder):
+    ask = (tiny(folder), "--fidelity", "analytic", *BOUND, "--maximize", INPUT, "--worth", "none")
+    plan = json.loads(told(*ask, "--json"))
+    output = plan["choices"][0]["metrics_analytic"]["output_throughput_per_gpu"]
+    line = re.search(r"bound 1 (\S+) (\d+) (\d+) (\S+) ", told(*ask))
+    assert line and math.isclose(float(line[4]), output, rel_tol=1e-3), (line, output)
+
+
+def a_metric_that_is_like_none_is_compared_to_none(folder):
+    for name, nearest in (("tpot", "the nearest is mean_tpot_ms"), ("mean_tpot", "the nearest is mean_tpot_ms"), ("cost", "list metrics")):
+        said = refuses(2, "plan", tiny(folder), "--slo", name + "<=3", "--maximize", INPUT)
+        assert nearest in said and ("nearest" in said) == ("nearest" in nearest), said
+
+
 def rounding_is_worth_nothing(folder):
     """Of a metric the change is a product and a quotient, which do not give back what went in."""
     path = tiny(folder)
@@ -300,6 +322,9 @@ CASES = (
     an_answer_that_more_arrives_at_than_can_be_done_says_so,
     a_run_that_no_load_lasts_in_is_told_of_whatever_arrives,
     a_bound_that_is_broken_by_little_is_told_from_its_limit,
+    large_values_are_told_in_full,
+    output_by_mean_values_stands_beside_the_answer,
+    a_metric_that_is_like_none_is_compared_to_none,
     rounding_is_worth_nothing,
     a_factor_makes_whole_numbers_of_a_count,
     prefill_gpus_are_judged_by_a_value_that_is_asked_for,

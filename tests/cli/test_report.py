@@ -106,6 +106,18 @@ def latencies_are_spread_as_the_requests_are(folder):
         assert abs(itl[share] - metrics[name]) < 1e-9, name
 
 
+def money_and_energy_are_among_the_first_figures_where_there_are_any(folder):
+    figures = {figure["label"]: figure for figure in document(a_run(folder) / "report.html")["figures"]}
+    assert not {"A million output tokens", "An output token"} & set(figures), figures
+    out = a_run(folder, {"cluster.decode.usd_per_gpu_hour": 4, "cluster.decode.idle_watts_per_gpu": 100,
+                         "cluster.decode.busy_watts_per_gpu": 900}, out="priced")
+    metrics = json.loads((out / "result.json").read_text())["metrics"]
+    figures = {figure["label"]: figure for figure in document(out / "report.html")["figures"]}
+    for label, name in (("A million output tokens", "usd_per_million_output_tokens"),
+                        ("An output token", "joules_per_output_token")):
+        assert abs(figures[label]["value"] / metrics[name] - 1) < 1e-9, figures[label]
+
+
 def what_failed_has_a_section_and_marks_of_its_own(folder):
     changes = {"cluster.prefill": {"mode": "separate", "gpus": 1, "tokens_per_s": 100000}, "cluster.decode.lockstep": False,
                "cluster.decode.ep": 2, "workload.requests": 40, "cluster.faults": [
@@ -422,6 +434,11 @@ def what_is_no_answer_is_refused_with_its_place(folder):
     (out / "requests.csv").write_text(kept.replace(",completed,", ",completed,", 1).replace(
         "0,0,", "0,x,", 1))
     is_refused("requests.csv:2:2", "report", out)
+    alone = folder / "mailed"
+    alone.mkdir()
+    shutil.copy(out / "result.json", alone / "result.json")
+    is_refused("timeline.csv: found none; the page of a run is drawn from result.json and", "report", alone)
+    assert sorted(path.name for path in alone.iterdir()) == ["result.json"]
     is_refused('report --figures: found "png"', "report", out, "--figures", "png")
     is_refused('report --figures: found "svg,svg"', "report", out, "--figures", "svg,svg")
     is_refused('report --figures: found "svg,"', "report", out, "--figures", "svg,")
@@ -681,6 +698,7 @@ CASES = (
     a_profile_has_a_page_where_one_is_asked_for,
     a_run_leaves_a_page_that_says_what_its_files_say,
     latencies_are_spread_as_the_requests_are,
+    money_and_energy_are_among_the_first_figures_where_there_are_any,
     what_failed_has_a_section_and_marks_of_its_own,
     one_long_gap_leaves_the_others_their_room,
     a_comparison_leaves_a_page_with_its_ratios,

@@ -238,7 +238,7 @@ static const struct refusal {
      {"/rules/0/when/0", "[\"tp\", \">\", {\"fact\": \"x\"}]"},
      "/when/0",
      "\"x\" is no fact"},
-    {"vllm-2026-09", {"/rules/3/id", "\"graphs-full\""}, "/rules/3", "a second rule"},
+    {"vllm-2026-09", {"/rules/0/id", "\"graphs-full\""}, "/rules/3", "a second rule"},
     {"vllm-2026-09", {"/checkpoints/glm-5.1", "5"}, "/checkpoints", "neither the name"},
     {"vllm-2026-09", {"/sources/layout", NULL}, "/sources", "no source for \"layout.page_tokens\""},
     {"vllm-2026-09", {"/sources/flags", NULL}, "/sources", "no source for \"flags\""},

@@ -291,6 +291,39 @@ START_TEST(a_link_goes_on_pointing_to_the_file)
 }
 END_TEST
 
+/* ".../file -> sub/first -> second", and second is not there yet: it comes to be in sub. */
+START_TEST(a_link_to_nothing_yet_is_written_through)
+{
+    char inner[SUPPORT_PATH_BYTES], first[SUPPORT_PATH_BYTES], second[SUPPORT_PATH_BYTES];
+    struct stat info;
+
+    ck_assert_int_eq(mkdir(support_path(&folder, "sub", inner), 0777), 0);
+    ck_assert_int_eq(symlink("second", support_path(&folder, "sub/first", first)), 0);
+    ck_assert_int_eq(symlink("sub/first", path), 0);
+    struct kvt_outfile *file = opened(path);
+    (void)fputs("new", kvt_outfile_stream(file));
+    ck_assert_int_eq(kvt_outfile_commit(file, NULL), KVT_OK);
+    check_content(support_path(&folder, "sub/second", second), "new");
+    ck_assert_int_eq(lstat(path, &info), 0);
+    ck_assert(S_ISLNK(info.st_mode));
+    ck_assert_int_eq(lstat(first, &info), 0);
+    ck_assert(S_ISLNK(info.st_mode));
+}
+END_TEST
+
+START_TEST(links_that_never_end_are_no_file)
+{
+    char other[SUPPORT_PATH_BYTES];
+    struct kvt_outfile *file = NULL;
+    struct kvt_error err;
+
+    ck_assert_int_eq(symlink(path, support_path(&folder, "other", other)), 0);
+    ck_assert_int_eq(symlink(other, path), 0);
+    ck_assert_int_eq(kvt_outfile_open(path, &file, &err), KVT_ERR_SYSTEM);
+    ck_assert_uint_eq(support_folder_entries(folder.path), 2);
+}
+END_TEST
+
 START_TEST(a_commit_that_cannot_take_the_name_leaves_no_temporary)
 {
     struct kvt_outfile *file = opened(path);
@@ -626,6 +659,8 @@ int main(void)
     tcase_add_test(cases, a_place_that_cannot_be_written_is_refused_at_once);
     tcase_add_test(cases, a_device_is_never_replaced);
     tcase_add_test(cases, a_link_goes_on_pointing_to_the_file);
+    tcase_add_test(cases, a_link_to_nothing_yet_is_written_through);
+    tcase_add_test(cases, links_that_never_end_are_no_file);
     tcase_add_test(cases, a_commit_that_cannot_take_the_name_leaves_no_temporary);
     tcase_add_test(cases, writing_with_short_memory_leaves_nothing_behind);
     tcase_add_test(cases, folders_are_made_down_to_the_last);

@@ -131,7 +131,7 @@ static const struct {
     {FILE_OF("a,\n1,2\n"), "points.csv:1:2", "found the column \"\""},
     {FILE_OF("a,b c\n1,2\n"), "points.csv:1:2", "found the column \"b c\""},
     {FILE_OF("a,a\n1,2\n"), "points.csv:1:2", "\"a\" is there twice"},
-    {FILE_OF("a,b\n1,2\n3\n"), "points.csv:3:1", "found 1 cells; the header has 2"},
+    {FILE_OF("a,b\n1,2\n3\n"), "points.csv:3:1", "found 1 cell; the header has 2"},
     {FILE_OF("a,b\n1,2,3\n"), "points.csv:2:1", "found 3 cells; the header has 2"},
     {FILE_OF("a,b\n1,\"2\n"), "points.csv:2:1", "never closed"},
     {FILE_OF("a,b\n1,2\"3\n"), "points.csv:2", "a quote out of place"},

@@ -283,8 +283,8 @@ static kvt_status real_of(const struct kvt_trace_value *value, const struct kvt_
         kvt_json_print_number(number, found);
         kvt_json_print_number(maximum, limit);
         kvt_trace_where(place, where);
-        return kvt_fail(err, KVT_ERR_INVALID, where, "the %s %s is not from 0 to %s", place->name,
-                        found, limit);
+        return kvt_fail(err, KVT_ERR_INVALID, where, "%s: found %s, expected a number from 0 to %s",
+                        place->name, found, limit);
     }
     *out = number;
     return KVT_OK;

@@ -60,6 +60,11 @@ static kvt_status answer(const struct engine_question *question, struct kvt_aren
                               arena, &start, err);
     if (status == KVT_OK)
         status = engine_start_tree(&start, &flags.ignored, arena, &tree, err);
+    /* What nobody here can size may well start: only a rule can say that it does not. */
+    if (status == KVT_OK && start.is_unknown &&
+        cJSON_GetArraySize(kvt_json_find(tree, "refused")) == 0)
+        status = kvt_fail(err, KVT_ERR_UNSUPPORTED, "check --engine",
+                          "what this start would do is not known here: %s", start.faults.items[0]);
     if (status == KVT_OK) {
         *no = !engine_starts(tree);
         if (question->print)

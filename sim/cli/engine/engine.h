@@ -51,13 +51,22 @@ struct engine_lengths {
     size_t count;
 };
 
+/* What the longest context is by. */
+enum engine_length_by {
+    ENGINE_LENGTH_OF_MODEL, /* no flag says one: the model's own */
+    ENGINE_LENGTH_GIVEN,    /* a flag's, or a log's */
+    ENGINE_LENGTH_FITTED    /* the engine is to take what fits */
+};
+
 struct engine_start {
     const struct kvt_engine *engine;
     struct kvt_engine_facts facts; /* those of the flags, and what followed from them */
     struct engine_notes assumed;   /* what the flags leave open */
-    struct engine_notes faults;    /* why it would not start, beside the rules */
-    cJSON *tree;                   /* the scenario, to be run; engine_start_free() */
-    bool is_bound;                 /* scenario and sizes hold; else a fault says why not */
+    enum engine_length_by length_by;
+    struct engine_notes faults; /* why it would not start, beside the rules */
+    cJSON *tree;                /* the scenario, to be run; engine_start_free() */
+    bool is_bound;              /* scenario and sizes hold; else a fault says why not */
+    bool is_unknown;            /* not bound because nothing here can size such a start */
     struct kvt_scenario scenario;
     uint64_t lengths[ENGINE_LENGTHS_MAX];
     struct kvt_size sizes[ENGINE_LENGTHS_MAX]; /* [length_count] */
@@ -65,7 +74,8 @@ struct engine_start {
 };
 
 /* hardware: our name of the GPU, NULL: h200. sets: changes to the scenario, as --set has them.
- * lengths to size it at; 0 of them: the longest that is taken, or a few usual ones. Refuses a model
+ * lengths to size it at; 0 of them: the longest that is taken, and where no flag says it a few
+ * usual ones before. Refuses a model
  * that has no file here, and lengths that it does not have. What an engine would refuse is no error
  * of this. */
 KVT_CHECKED kvt_status engine_start(const struct kvt_engine *engine,
@@ -75,8 +85,9 @@ KVT_CHECKED kvt_status engine_start(const struct kvt_engine *engine,
                                     struct engine_start *out, struct kvt_error *err);
 void engine_start_free(struct engine_start *start);
 
-/* Requests of max_tokens that the engine will say run at once; 0: it says nothing of that. */
-double engine_says_concurrency(const struct engine_start *start, uint64_t max_tokens);
+/* Requests of the longest context that the engine will say run at once; 0: it says nothing of that.
+ */
+double engine_says_concurrency(const struct engine_start *start);
 
 /* ---- Scenario to flags: export.c --------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* flags.c -- an engine's flags, or the arguments that its log prints, to facts. */
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ static kvt_status refuse(const struct reading *reading, const struct kvt_engine_
                     found, expected);
 }
 
-/* "4096", "0.92", "32k" (1000s) and "32K" (1024s), as vLLM's parser reads counts. */
+/* "4096", "0.92", ".92", "32k" (1000s) and "32K" (1024s), as vLLM's parser reads counts. */
 static bool read_number(const char *text, double *out)
 {
     static const char units[] = "kmgKMG";
@@ -116,14 +117,13 @@ static bool read_number(const char *text, double *out)
     size_t length = strlen(text);
     const char *unit = length > 0 ? strchr(units, text[length - 1]) : NULL;
 
-    if (length == 0 || length >= sizeof digits)
+    if (length == 0 || length + 1 >= sizeof digits)
         return false;
     if (unit != NULL && *unit != '\0') {
         scale = scales[unit - units];
         length--;
     }
-    memcpy(digits, text, length);
-    digits[length] = '\0';
+    (void)snprintf(digits, sizeof digits, "%s%.*s", text[0] == '.' ? "0" : "", (int)length, text);
     if (kvt_text_real(digits, "", -DBL_MAX, DBL_MAX, out, NULL) != KVT_OK)
         return false;
     *out *= scale;
@@ -356,7 +356,25 @@ static kvt_status read_json(struct reading *reading, const char *value, struct k
 
 /* ---- One flag ----------------------------------------------------------------------------- */
 
-/* name[0..length), and its value, where it has one. */
+/* A value that another line of the file about the flag has a fact for, as "auto" for a number. */
+static bool set_by_word(struct reading *reading, const char *value)
+{
+    size_t count = 0;
+    const struct kvt_engine *engine = reading->engine;
+
+    for (uint32_t i = 0; i < engine->flag_count; i++) {
+        const struct kvt_engine_flag *flag = &engine->flags[i];
+
+        if (flag->member != NULL || flag->is == NULL || strcmp(flag->is, value) != 0 ||
+            !is_flag(flag, reading->flag, strlen(reading->flag)))
+            continue;
+        kvt_engine_set_number(&reading->out->facts, kvt_engine_facts(&count)[flag->fact].name, 1);
+        return true;
+    }
+    return false;
+}
+
+/* A flag and its value, where it has one. */
 static kvt_status read_flag(struct reading *reading, const struct kvt_engine_flag *flag,
                             const char *value, struct kvt_error *err)
 {
@@ -369,8 +387,9 @@ static kvt_status read_flag(struct reading *reading, const struct kvt_engine_fla
     }
     if (value == NULL)
         return kvt_fail(err, KVT_ERR_INVALID, reading->flag, "a value is expected behind it");
-    return flag->member != NULL ? read_json(reading, value, err)
-                                : set_value(reading, flag, value, err);
+    if (flag->member != NULL)
+        return read_json(reading, value, err);
+    return set_by_word(reading, value) ? KVT_OK : set_value(reading, flag, value, err);
 }
 
 /* "--kv-transfer-config.kv_connector": a member by its path. */
@@ -387,8 +406,9 @@ static const struct kvt_engine_flag *find_dotted(const struct kvt_engine *engine
 
 static bool is_launcher(const char *word)
 {
-    static const char *const names[] = {"vllm",    "serve",  "trtllm-serve", "sglang",
-                                        "python3", "python", "launch_server"};
+    static const char *const names[] = {"env",    "exec",          "vllm",
+                                        "serve",  "trtllm-serve",  "python3",
+                                        "python", "launch_server", "sglang"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(word, names[i]) == 0)
@@ -404,7 +424,17 @@ static bool note_ignored(struct reading *reading, const char *name, const char *
                                      : kvt_arena_strdup(reading->arena, name));
 }
 
-/* A word that is no flag: the command, or the model behind it. */
+/* "NAME=VALUE", which a shell takes before a command. */
+static bool is_setting(const char *word)
+{
+    size_t length = strcspn(word, "=");
+
+    return word[length] == '=' && length > 0 && !isdigit((unsigned char)word[0]) &&
+           strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
+               length;
+}
+
+/* A word that is no flag: the command, what stands before it, or the model behind it. */
 static kvt_status read_bare(struct reading *reading, const char *word, struct kvt_error *err)
 {
     const char *model = kvt_arena_strdup(reading->arena, word);
@@ -413,7 +443,7 @@ static kvt_status read_bare(struct reading *reading, const char *word, struct kv
         return KVT_OK;
     if (model == NULL)
         return kvt_fail_nomem(err, word);
-    if (kvt_engine_knows(&reading->out->facts, "model"))
+    if (is_setting(word) || kvt_engine_knows(&reading->out->facts, "model"))
         return note_ignored(reading, word, NULL) ? KVT_OK : kvt_fail_nomem(err, word);
     kvt_engine_set_text(&reading->out->facts, "model", model);
     return KVT_OK;
@@ -503,7 +533,9 @@ static kvt_status read_argument(struct reading *reading, const cJSON *item, stru
     }
     if (cJSON_IsBool(item))
         return set_value(reading, flag, cJSON_IsTrue(item) ? "true" : "false", err);
-    return cJSON_IsString(item) ? set_value(reading, flag, item->valuestring, err) : KVT_OK;
+    if (!cJSON_IsString(item) || set_by_word(reading, item->valuestring))
+        return KVT_OK;
+    return set_value(reading, flag, item->valuestring, err);
 }
 
 kvt_status engine_read_arguments(const struct kvt_engine *engine, const cJSON *arguments,

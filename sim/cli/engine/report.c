@@ -131,7 +131,7 @@ kvt_status engine_start_tree(const struct engine_start *start, const struct engi
              add_notes(tree, "assumed", &start->assumed) &&
              add_notes(tree, "not_considered", ignored);
     if (status == KVT_OK && start->is_bound) {
-        double says = engine_says_concurrency(start, start->lengths[0]);
+        double says = engine_says_concurrency(start);
         ok = ok && kvt_json_add(tree, "sizes", sizes) &&
              (says <= 0 || kvt_json_add_number(tree, "engine_says_concurrency", says));
         sizes = NULL;
@@ -232,7 +232,7 @@ static void print_head(const cJSON *tree)
            queries == 1 ? "y" : "ies", number_of(facts, "row_bytes"));
 }
 
-static void print_memory(const cJSON *memory)
+static void print_memory(const cJSON *memory, double beside_gib)
 {
     if (memory == NULL)
         return;
@@ -243,7 +243,10 @@ static void print_memory(const cJSON *memory)
         puts("the weights do not fit");
         return;
     }
-    printf("pool %.2f\n", number_of(memory, "pool_gib"));
+    printf("pool %.2f", number_of(memory, "pool_gib"));
+    if (beside_gib > 0)
+        printf(", %.2f of it not budgeted", beside_gib);
+    putchar('\n');
     if (kvt_json_find(memory, "blocks") != NULL)
         printf("%11s%.0f blocks of %.0f B, %.0f groups of payload layers\n", "",
                number_of(memory, "blocks"), number_of(memory, "block_bytes"),
@@ -278,13 +281,13 @@ void engine_print_start(const cJSON *tree)
     const cJSON *says = kvt_json_find(tree, "engine_says_concurrency");
 
     print_head(tree);
-    print_memory(kvt_json_find(tree, "memory"));
+    print_memory(kvt_json_find(tree, "memory"),
+                 number_of(kvt_json_find(tree, "facts"), "index_unbudgeted_gib"));
     if (kvt_json_find(tree, "sizes") != NULL)
         print_sizes(tree);
     if (says != NULL)
         printf("says       \"Maximum concurrency for %.0f tokens per request: %.2fx\"%s\n",
-               number_of(kvt_json_find(kvt_json_find(tree, "sizes"), "sizes")->child, "tokens"),
-               says->valuedouble,
+               number_of(kvt_json_find(tree, "facts"), "max_tokens"), says->valuedouble,
                cJSON_IsTrue(kvt_json_find(kvt_json_find(tree, "facts"), "hierarchy")) ? " at most"
                                                                                       : "");
     put_line("admission", text_of(tree, "admission"));

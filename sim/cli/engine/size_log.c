@@ -376,6 +376,12 @@ static const char *explain(const struct log_answer *answer, struct kvt_arena *ar
                             says / ours, answer->engine->name);
 }
 
+/* Else what a node has is no figure of this start. */
+static bool pins_host(const struct engine_start *start)
+{
+    return kvt_engine_is(&start->facts, "hierarchy") || kvt_engine_is(&start->facts, "offload");
+}
+
 static bool add_answer(cJSON *tree, const struct log_answer *answer)
 {
     cJSON *log = kvt_json_add_object(tree, "log");
@@ -396,7 +402,9 @@ static bool add_answer(cJSON *tree, const struct log_answer *answer)
            kvt_json_add_number(tree, "expected_weights_gib",
                                answer->scenario.pools[0].weights_gib_per_gpu) &&
            kvt_json_add_number(tree, "host_gib_per_node",
-                               answer->scenario.pools[0].host_dram_gib_per_node) &&
+                               pins_host(answer->start)
+                                   ? answer->scenario.pools[0].host_dram_gib_per_node
+                                   : (double)NAN) &&
            kvt_json_add_number(tree, "engine_says", log_fact(answer->log, "log_requests")) &&
            kvt_json_add_number(tree, "computed", answer->computed) &&
            kvt_json_add_number(tree, "host_ratio", real_host_ratio(answer)) &&
@@ -442,7 +450,8 @@ static void print_text(const struct log_answer *answer, const struct engine_note
         printf("%10.2f\n", answer->got_gib);
     else
         printf("%10s\n", "-");
-    printf("host DRAM for rows, GiB a node %17.1f\n", pool->host_dram_gib_per_node);
+    if (pins_host(answer->start))
+        printf("host DRAM for rows, GiB a node %17.1f\n", pool->host_dram_gib_per_node);
     printf("\n%8s %7s %7s  %-10s %13s | %s\n", "tokens", "replica", "in all", "limited by",
            "host GiB/node", "all in HBM");
     for (size_t i = 0; i < answer->length_count; i++) {

@@ -312,49 +312,6 @@ static kvt_status find_budget(struct engine_start *start, const struct kvt_scena
     return status;
 }
 
-/* ---- Sizes ---------------------------------------------------------------------------------- */
-
-static void choose_lengths(struct engine_start *start, const struct engine_lengths *lengths)
-{
-    static const uint64_t usual[] = {32768, 81920, 131072};
-    uint64_t most = start->scenario.llm->max_position_tokens;
-
-    start->length_count = 0;
-    for (size_t i = 0; i < lengths->count; i++)
-        start->lengths[start->length_count++] = lengths->of[i];
-    if (lengths->count == 0 && kvt_engine_knows(&start->facts, "max_tokens")) {
-        start->lengths[start->length_count++] = (uint64_t)fact(start, "max_tokens", 0);
-    } else if (lengths->count == 0) {
-        for (size_t i = 0; i < sizeof usual / sizeof usual[0] && usual[i] <= most; i++)
-            start->lengths[start->length_count++] = usual[i];
-        if (start->length_count == 0)
-            start->lengths[start->length_count++] = most;
-    }
-}
-
-static kvt_status size_all(struct engine_start *start, struct kvt_error *err)
-{
-    kvt_status status = KVT_OK;
-
-    for (size_t i = 0; status == KVT_OK && i < start->length_count; i++)
-        status =
-            kvt_size_at(&start->scenario, start->engine, start->lengths[i], &start->sizes[i], err);
-    return status;
-}
-
-double engine_says_concurrency(const struct engine_start *start, uint64_t max_tokens)
-{
-    const struct kvt_decode_pool *pool = &start->scenario.pools[0];
-    double bytes = (double)(pool->index_pool_bytes + pool->rows_pool_bytes);
-    struct kvt_size size;
-    struct kvt_error err;
-
-    if (start->engine->layout.kind != KVT_ENGINE_BLOCKS || !start->is_bound ||
-        kvt_size_at(&start->scenario, start->engine, max_tokens, &size, &err) != KVT_OK)
-        return 0;
-    return bytes / (double)size.scenario.session.hbm_bytes;
-}
-
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 static kvt_status note_assumptions(struct engine_start *start, const struct engine_recipe *recipe,
@@ -385,6 +342,11 @@ static kvt_status note_assumptions(struct engine_start *start, const struct engi
     if (status == KVT_OK && fact(start, "pp", 1) > 1)
         status = note(&start->assumed, arena,
                       "pipeline stages are not modelled: sizes are of GPUs with all layers", err);
+    if (status == KVT_OK && start->length_by == ENGINE_LENGTH_OF_MODEL)
+        status = note(&start->assumed, arena,
+                      kvt_arena_printf(arena, "the longest context is the model's own, %.0f tokens",
+                                       fact(start, "max_tokens", 0)),
+                      err);
     if (status == KVT_OK && !kvt_engine_knows(&start->facts, "memory_fraction"))
         status = note(&start->assumed, arena,
                       kvt_arena_printf(arena, "%g of memory is taken, the engine's default",
@@ -448,10 +410,8 @@ static kvt_status size_or_tell(struct engine_start *start, const struct engine_r
     if (status == KVT_OK)
         put_pools(&start->scenario.pools[0], &recipe->budget);
 
-    if (status == KVT_OK) {
-        choose_lengths(start, lengths);
-        status = size_all(start, &why);
-    }
+    if (status == KVT_OK)
+        status = engine_size(start, lengths, &why);
     start->is_bound = status == KVT_OK;
     if (status == KVT_OK) {
         const struct kvt_size_side *side = &start->sizes[0].scenario;
@@ -462,6 +422,7 @@ static kvt_status size_or_tell(struct engine_start *start, const struct engine_r
     }
     if (status == KVT_ERR_NOMEM)
         return kvt_fail_nomem(err, "a scenario");
+    start->is_unknown = status == KVT_ERR_UNSUPPORTED;
     return note(&start->faults, arena,
                 kvt_arena_printf(arena, "it cannot be sized: %s: %s", why.where, why.message), err);
 }
@@ -491,6 +452,18 @@ static kvt_status look_at_machine(struct engine_start *start, const struct cli_t
     return status;
 }
 
+/* The longest context: of a flag, or the model's own; one that is to be what fits is known when the
+ * pool is. */
+static void choose_length_rule(struct engine_start *start, const struct kvt_llm *llm)
+{
+    if (kvt_engine_knows(&start->facts, "max_tokens"))
+        start->length_by = ENGINE_LENGTH_GIVEN;
+    else if (kvt_engine_is(&start->facts, "max_tokens_fitted"))
+        start->length_by = ENGINE_LENGTH_FITTED;
+    else
+        set(start, "max_tokens", llm->max_position_tokens);
+}
+
 /* The longest request of the scenario that is printed: as asked, as flags say, or a usual one. What
  * was asked for must be a context of the model: that is no matter of the engine. */
 static kvt_status choose_longest(const struct engine_start *start, const struct kvt_llm *llm,
@@ -507,7 +480,8 @@ static kvt_status choose_longest(const struct engine_start *start, const struct 
                             (unsigned long long)lengths->of[i], KVT_ENGINE_TOKENS_MIN,
                             llm->max_position_tokens, llm->name);
     }
-    *tokens = fmin(fact(start, "max_tokens", fmin(most, 81920)), most);
+    *tokens = fmin(
+        start->length_by == ENGINE_LENGTH_GIVEN ? fact(start, "max_tokens", 81920) : 81920, most);
     if (lengths->count > 0)
         *tokens = (double)lengths->of[0];
     return KVT_OK;
@@ -555,6 +529,7 @@ kvt_status engine_start(const struct kvt_engine *engine, const struct kvt_engine
     kvt_engine_set_text(&start->facts, "hardware", recipe.hardware);
     engine_model_facts(engine, machine.llm, &start->facts);
     set_hot_facts(start);
+    choose_length_rule(start, machine.llm);
     status = note_assumptions(start, &recipe, hardware != NULL, arena, err);
     kvt_engine_set_text(&start->facts, "model", recipe.model);
     if (status == KVT_OK)

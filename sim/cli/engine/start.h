@@ -26,6 +26,11 @@ const char *engine_row_format(const struct engine_start *start, const char *hard
  * bf16, as FlashMLA reads it. 0: as the model's file has it. */
 double engine_format_bytes(const char *format, const struct kvt_llm *llm);
 
+/* Sizes of the scenario, which is bound, in its pools; and the facts of how long a context may be.
+ */
+KVT_CHECKED kvt_status engine_size(struct engine_start *start, const struct engine_lengths *lengths,
+                                   struct kvt_error *err);
+
 /* The whole scenario; NULL when memory is short. */
 cJSON *engine_make_tree(const struct engine_start *start, const struct engine_recipe *recipe);
 

@@ -24,6 +24,12 @@ static const char *other_of(const struct measured_outcome *outcome)
     return outcome->engine ? outcome->engine : "an engine";
 }
 
+/* Of an error: per cent of the measured value, or points between two shares. */
+static const char *unit_of(const struct measured_figure *figure)
+{
+    return figure->rule == MEASURED_ABSOLUTE ? "pp" : "%";
+}
+
 /* "5 figures within 10 % of vllm", or the first that is not. */
 static void say_engine(const struct measured_plan *plan, const struct measured_outcome *outcome,
                        char *out, size_t out_bytes)
@@ -46,8 +52,8 @@ static void say_engine(const struct measured_plan *plan, const struct measured_o
             (void)snprintf(out, out_bytes, "%s %.0f, %s had %.0f", name, figure->ours, engine,
                            figure->measured);
         else
-            (void)snprintf(out, out_bytes, "%s %+.1f %% of %s's", name, 100 * figure->error,
-                           engine);
+            (void)snprintf(out, out_bytes, "%s %+.1f %s from %s's", name, 100 * figure->error,
+                           unit_of(figure), engine);
         return;
     }
     if (judged > 0)
@@ -147,7 +153,7 @@ static void print_figure(const struct measured_figure *figure)
     char error[24] = "-";
 
     if (!isnan(figure->error))
-        (void)snprintf(error, sizeof error, "%+.1f %%", 100 * figure->error);
+        (void)snprintf(error, sizeof error, "%+.1f %s", 100 * figure->error, unit_of(figure));
     printf("%-22s %14.6g %14.6g %10s  %s\n", engine_figure_name(figure->figure), figure->measured,
            figure->ours, error, verdict);
 }

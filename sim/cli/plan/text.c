@@ -239,14 +239,29 @@ static void put_verdict(const struct plan *plan, const struct plan_choice *choic
                : "-");
 }
 
-static void put_choice(const struct plan *plan, const struct plan_choice *choice)
+/* As simulated, or else by mean values. */
+static double output_per_gpu(const struct plan *plan, const struct plan_answer *answer,
+                             const struct plan_choice *choice, const struct plan_point *point)
+{
+    const struct one_run *by_means =
+        answer->mean_values != NULL ? &answer->mean_values[choice - plan->choices] : NULL;
+    size_t output = 0;
+
+    if (kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) != KVT_OK)
+        return NAN;
+    if (point != NULL && point->metrics != NULL)
+        return point->metrics[output].mean;
+    return by_means != NULL && by_means->metrics != NULL ? by_means->metrics[output] : (double)NAN;
+}
+
+static void put_choice(const struct plan *plan, const struct plan_answer *answer,
+                       const struct plan_choice *choice)
 {
     const struct plan_question *question = &plan->question;
     int columns = (int)strlen(choice->name);
     long at = plan_told_at(plan, choice);
     const struct plan_point *point = plan_point_at(choice, at);
     const double *figures = curve_known(&choice->curve, at);
-    size_t output = 0;
     char number[PLAN_VALUE_BYTES];
 
     if (columns > NAME_COLUMNS)
@@ -254,11 +269,7 @@ static void put_choice(const struct plan *plan, const struct plan_choice *choice
     else
         printf("%-*s", NAME_COLUMNS, choice->name);
     put_verdict(plan, choice);
-    double per_gpu = NAN;
-    if (point != NULL && point->metrics != NULL &&
-        kvt_metric_find("output_throughput_per_gpu", "plan", &output, NULL) == KVT_OK)
-        per_gpu = point->metrics[output].mean;
-    printf(" %8s", plan_figure(per_gpu, number));
+    printf(" %8s", plan_figure(output_per_gpu(plan, answer, choice, point), number));
     for (size_t b = 0; b < question->bound_count && b < 2; b++) {
         double value = point != NULL && point->bounds != NULL ? point->bounds[b].mean
                        : figures != NULL                      ? figures[b]
@@ -279,7 +290,7 @@ static void put_refused(const struct plan_choice *choice)
     put_line(choice->status == PLAN_REFUSED ? "refused" : "stalled", text);
 }
 
-static void put_choices(const struct plan *plan)
+static void put_choices(const struct plan *plan, const struct plan_answer *answer)
 {
     const struct plan_question *question = &plan->question;
     bool breaks = false;
@@ -292,7 +303,7 @@ static void put_choices(const struct plan *plan)
         const struct plan_choice *choice = &plan->choices[plan->order[i]];
         if (choice->status == PLAN_REFUSED)
             continue;
-        put_choice(plan, choice);
+        put_choice(plan, answer, choice);
         breaks = breaks || choice->status == PLAN_UNREACHED;
     }
     if (breaks)
@@ -394,7 +405,7 @@ void plan_print(const struct plan *plan, const struct plan_answer *answer)
     } else {
         put_unmet(plan, tree);
     }
-    put_choices(plan);
+    put_choices(plan, answer);
     put_worth(plan, answer);
     if (answer->note != NULL)
         put_line("note", answer->note);

@@ -16,11 +16,12 @@ const char *plan_figure(double value, char out[PLAN_VALUE_BYTES])
 {
     if (!isfinite(value))
         (void)snprintf(out, PLAN_VALUE_BYTES, "-");
-    else if (value == floor(value) && fabs(value) < 1e6)
+    else if ((value == floor(value) && fabs(value) < 1e6) ||
+             (fabs(value) >= 1e4 && fabs(value) < 1e7))
         (void)snprintf(out, PLAN_VALUE_BYTES, "%.0f", value);
     else
         (void)snprintf(out, PLAN_VALUE_BYTES,
-                       fabs(value) >= 1e5 || fabs(value) < 1e-3 ? "%.3g" : "%.4g", value);
+                       fabs(value) >= 1e7 || fabs(value) < 1e-3 ? "%.3g" : "%.4g", value);
     return out;
 }
 

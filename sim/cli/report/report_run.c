@@ -1,7 +1,9 @@
 /* report_run.c -- the page of a run: result.json with the files beside it. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "course.h"
 #include "kvt/arena.h"
@@ -119,6 +121,16 @@ static void put_figures(const struct source *source)
     report_figure(page, "Completed", metric(source, "completed"), "requests", NULL);
     if (metric(source, "request_goodput") >= 0)
         report_figure(page, "Goodput", metric(source, "request_goodput"), "requests/s", NULL);
+    if (metric(source, "usd_per_hour") >= 0) {
+        snprintf(note, sizeof note, "%.4g USD an hour", metric(source, "usd_per_hour"));
+        report_figure(page, "A million output tokens",
+                      metric(source, "usd_per_million_output_tokens"), "USD", note);
+    }
+    if (metric(source, "energy_kwh") >= 0) {
+        snprintf(note, sizeof note, "%.4g kW on average", metric(source, "mean_power_watts") / 1e3);
+        report_figure(page, "An output token", metric(source, "joules_per_output_token"), "J",
+                      note);
+    }
 }
 
 /* What one part of the answer rests on, as the summary's line `basis` has it; of a result of before
@@ -531,6 +543,11 @@ static kvt_status load_course(struct source *source, const char *dir, struct kvt
     source->course = kvt_arena_alloc(arena, sizeof *source->course, _Alignof(struct course));
     if (path == NULL || source->course == NULL)
         return kvt_fail_nomem(err, "a report");
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return kvt_fail(err, KVT_ERR_NOT_FOUND, path,
+                        "found none; the page of a run is drawn from result.json and from "
+                        "timeline.csv, requests.csv and itl.csv beside it, which kvtide run "
+                        "result.json --out DIR makes again");
     return course_load(path, source->course, err);
 }
 

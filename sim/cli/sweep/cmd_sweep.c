@@ -115,8 +115,9 @@ static void tell_counts(const struct options *options, const struct sweep_counts
         fprintf(stderr, "kvtide: sweep: %zu of %zu points failed; %s\n", counts->failed_points,
                 counts->points, counts->first_message);
     if (!options->json)
-        printf("%zu points, %zu of them with results: %s/results.csv, %s/results.json\n",
-               counts->points, counts->ok_points, options->out, options->out);
+        printf("%zu point%s, %zu of them with results: %s/results.csv, %s/results.json\n",
+               counts->points, counts->points == 1 ? "" : "s", counts->ok_points, options->out,
+               options->out);
 }
 
 /* Of a sweep so large that its page would take gigabytes to make, it is left out, and that is

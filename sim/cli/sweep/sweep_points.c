@@ -90,8 +90,8 @@ static kvt_status add_row(struct reading *reading, char **fields, size_t count,
 {
     char counts[64];
 
-    (void)snprintf(counts, sizeof counts, "%zu cells; the header has %zu", count,
-                   reading->axis_count);
+    (void)snprintf(counts, sizeof counts, "%zu cell%s; the header has %zu", count,
+                   count == 1 ? "" : "s", reading->axis_count);
     if (count != reading->axis_count)
         return fail_at(reading, 1, err, "found %s", counts);
     if (reading->length == SWEEP_RUNS_MAX)
