@@ -283,7 +283,7 @@ static kvt_status place_all(struct kvt_sim *sim, struct kvt_live **requests, siz
     kvt_status status = KVT_OK;
 
     if (count > 0)
-        qsort(requests, count, sizeof *requests, by_arrival);
+        qsort(requests, count, sizeof(struct kvt_live *), by_arrival);
     for (size_t i = count; i-- > 0 && status == KVT_OK;) {
         if (requests[i]->fault > 0)
             status = sim_place(sim, requests[i], err);

@@ -43,12 +43,17 @@ static bool warmup_is_all(const struct kvt_run *run)
 }
 
 /* A file that lacks something says so, and so do we. */
-static void say_left_out(const struct run_files *outputs)
+static void say_left_out(const struct run_files *outputs, double end_s)
 {
     char left_out[160];
 
     perfetto_left_out(&outputs->perfetto_account, left_out);
-    if (left_out[0] != '\0')
+    if (outputs->perfetto_from_s >= end_s)
+        fprintf(stderr,
+                "kvtide: perfetto.json: nothing is in it: its window begins at %g s, and the run "
+                "ends at %g s\n",
+                outputs->perfetto_from_s, end_s);
+    else if (left_out[0] != '\0')
         fprintf(stderr,
                 "kvtide: perfetto.json: %llu events; left out for want of room: %s; a window "
                 "(--perfetto FROM:TO) or more events (--perfetto-events) hold them\n",
@@ -211,7 +216,7 @@ static kvt_status run_scenario(const struct kvt_scenario *scenario,
         status = put_answer(&ran, options, &listeners, err);
     if (status == KVT_OK) {
         if (outputs->wants_perfetto)
-            say_left_out(outputs);
+            say_left_out(outputs, (double)ran.run->end_ns * 1e-9);
         warn_of_means(ran.run);
         *answer_is_no = say_nothing_is_left(ran.run, ran.interrupted);
     }

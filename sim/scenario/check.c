@@ -99,18 +99,31 @@ static kvt_status check_choice(const struct kvt_key *key, const struct kvt_at *a
     return KVT_OK;
 }
 
+/* The first control character, 0: there is none. Text is printed as it is, on terminals too. */
+static unsigned char find_control(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at >= 0x20 && *at != 0x7f)
+        at++;
+    return *at;
+}
+
 static kvt_status check_text(const struct kvt_key *key, const struct kvt_at *at, const cJSON *value,
                              struct kvt_error *err)
 {
     if (!cJSON_IsString(value))
         return refuse(key, at, value, "not text", err);
+    char place[KVT_PLACE_BYTES];
     double length = (double)strlen(value->valuestring);
-    if (length < key->minimum || length > key->maximum) {
-        char place[KVT_PLACE_BYTES];
+    unsigned char control = find_control(value->valuestring);
+    if (length < key->minimum || length > key->maximum)
         return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
                         "a text of %.0f bytes; %.0f to %.0f are expected", length, key->minimum,
                         key->maximum);
-    }
+    if (control != 0)
+        return kvt_fail(err, KVT_ERR_INVALID, kvt_at_place(at, place),
+                        "text with the control character 0x%02x; plain text is expected", control);
     return KVT_OK;
 }
 

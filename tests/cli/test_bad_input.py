@@ -54,6 +54,8 @@ MEANING = (
     (b"{}", "schema"),
     (tree(schema="kvtide/scenario/2"), "#/schema"),
     (tree(schema=1), "#/schema"),
+    (tree(name="a\x1b[31mred"), "#/name: text with the control character 0x1b"),
+    (tree(name="two\nlines"), "#/name: text with the control character 0x0a"),
     (tree(seed=None), "seed"),
     (tree(seed=-1), "#/seed"),
     (tree(seed=1.5), "#/seed"),

@@ -302,6 +302,9 @@ def a_window_holds_what_touches_it(folder):
         check_lanes(part)
         assert other["from_s"] == Decimal(low) / 10**6, other
         assert 0 < sum(e["ph"] != "M" for e in part) < sum(e["ph"] != "M" for e in whole)
+    out, said = ran(folder, {}, "--perfetto", "1000:2000")
+    assert "nothing is in it: its window begins at 1000 s, and the run ends at " in said, said
+    assert all(e["ph"] == "M" for e in events_of(out)[0])
 
 
 def what_finds_no_room_is_said(folder):

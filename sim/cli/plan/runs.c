@@ -163,7 +163,7 @@ static struct plan_run *add_run(struct plan *plan, const char *key, size_t seed)
         return NULL;
     if (runs->count == runs->room) {
         size_t room = runs->room > 0 ? 2 * runs->room : 64;
-        struct plan_run **all = realloc(runs->all, room * sizeof *all);
+        struct plan_run **all = realloc(runs->all, room * sizeof(struct plan_run *));
         if (all == NULL)
             return NULL;
         runs->all = all;
@@ -334,7 +334,8 @@ kvt_status plan_run(struct plan *plan, struct plan_wish *wishes, size_t count, c
 {
     struct kvt_arena *arena = kvt_arena_new(1 << 18); /* of the scenarios, while they run */
     struct need *needs = calloc(count, sizeof *needs);
-    struct batch batch = {.plan = plan, .runs = calloc(count * PLAN_SEEDS_MAX, sizeof *batch.runs)};
+    struct batch batch = {.plan = plan,
+                          .runs = calloc(count * PLAN_SEEDS_MAX, sizeof(struct plan_run *))};
     size_t pending = 0;
     bool is_measured = false;
     kvt_status status = arena != NULL && needs != NULL && batch.runs != NULL

@@ -95,7 +95,7 @@ kvt_status plan_add_point(struct plan_choice *choice, struct plan_point *point,
 {
     if (choice->point_count == choice->point_room) {
         size_t room = choice->point_room > 0 ? 2 * choice->point_room : 16;
-        struct plan_point **points = realloc(choice->points, room * sizeof *points);
+        struct plan_point **points = realloc(choice->points, room * sizeof(struct plan_point *));
         if (points == NULL)
             return kvt_fail_nomem(err, "a point");
         choice->points = points;

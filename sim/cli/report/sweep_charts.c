@@ -381,8 +381,8 @@ bool sweep_put_trades(const struct sweep_page *source)
     bool ok = list != NULL && front != NULL;
 
     if (ok) {
-        qsort(list, count, sizeof *list, sweep_compare_outputs);
-        memcpy(front, list, count * sizeof *list);
+        qsort(list, count, sizeof(struct swept_point *), sweep_compare_outputs);
+        memcpy(front, list, count * sizeof(struct swept_point *));
         front_count = keep_front(front, count);
         if (front_count > 0 && source->swept.ok_count > 1)
             put_trade(source, list, front, front_count);

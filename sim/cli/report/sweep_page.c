@@ -85,7 +85,7 @@ static int compare_numbers(const void *a, const void *b)
 
 const struct swept_point **sweep_best_points(const struct swept *swept, size_t most, size_t *count)
 {
-    const struct swept_point **list = calloc(swept->point_count, sizeof *list);
+    const struct swept_point **list = calloc(swept->point_count, sizeof(struct swept_point *));
 
     if (list == NULL)
         return NULL;
@@ -93,9 +93,9 @@ const struct swept_point **sweep_best_points(const struct swept *swept, size_t m
         list[p] = &swept->points[p];
     *count = swept->point_count;
     if (*count > most) {
-        qsort(list, *count, sizeof *list, sweep_compare_outputs);
+        qsort(list, *count, sizeof(struct swept_point *), sweep_compare_outputs);
         *count = most;
-        qsort(list, *count, sizeof *list, compare_numbers);
+        qsort(list, *count, sizeof(struct swept_point *), compare_numbers);
     }
     return list;
 }
