@@ -253,7 +253,7 @@ static void tell(const struct plan_question *question, struct plan_choice *choic
 static kvt_status take_in(const struct plan_question *question, struct plan_choice *choice,
                           struct plan_point *point, struct kvt_error *err)
 {
-    bool is_first = was_struck(point) && first_struck(choice) == NULL && any_spared(choice);
+    bool is_first = was_struck(point) && any_spared(choice) && first_struck(choice) == NULL;
     kvt_status status = plan_add_point(choice, point, err);
 
     if (status != KVT_OK)
